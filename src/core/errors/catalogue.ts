@@ -1,0 +1,189 @@
+/** Who has to act on an error. `usage` exits with 2; `environment` and `timeout` make a trial `error` or `timeout`. */
+export type ErrorKind = "usage" | "environment" | "timeout" | "interrupted" | "bug";
+
+interface ErrorEntry {
+  readonly kind: ErrorKind;
+  readonly title: string;
+  readonly help: string;
+}
+
+/** Every error code, once. Codes are permanent; `docs/errors.md` is generated from this table. */
+export const errorCatalogue = {
+  "config/not-found": {
+    kind: "usage",
+    title: "No config file",
+    help: "Run inside a folder with an mcp-eval.config file, or name one with --config.",
+  },
+  "config/unreadable": {
+    kind: "usage",
+    title: "The config file cannot be read or evaluated",
+    help: "Check that the file exists, is readable and, for TS and JS, runs without throwing.",
+  },
+  "config/syntax": {
+    kind: "usage",
+    title: "The file is not well-formed JSON or YAML",
+    help: "Mend the syntax at the place shown.",
+  },
+  "config/unknown-key": {
+    kind: "usage",
+    title: "A key that the format does not have",
+    help: "Remove or rename the key; formats are strict so that a typo never disables a check.",
+  },
+  "config/invalid-value": {
+    kind: "usage",
+    title: "A value of the wrong type or out of range",
+    help: "Give the value that the message asks for.",
+  },
+  "config/missing-key": {
+    kind: "usage",
+    title: "A required key is missing",
+    help: "Add the key.",
+  },
+  "config/unset-variable": {
+    kind: "usage",
+    title: "A ${VAR} that is not set",
+    help: "Set the variable, pass --env NAME=VALUE, or write ${NAME:-default}.",
+  },
+  "config/nothing-to-run": {
+    kind: "usage",
+    title: "Nothing to run",
+    help: "Declare at least one workflow or one tool test.",
+  },
+  "config/checks-nothing": {
+    kind: "usage",
+    title: "A workflow that expects nothing",
+    help: "Give it expectedState, expectTools or a judge: what checks nothing cannot pass.",
+  },
+  "config/duplicate-name": {
+    kind: "usage",
+    title: "Two things of one name",
+    help: "Rename one of them.",
+  },
+  "config/unknown-reference": {
+    kind: "usage",
+    title: "A name that refers to nothing",
+    help: "Use one of the names that the message lists.",
+  },
+  "usage/invalid-option": {
+    kind: "usage",
+    title: "A wrong command line or option",
+    help: "See mcpvals COMMAND --help.",
+  },
+  "usage/no-match": {
+    kind: "usage",
+    title: "The selection matches no task",
+    help: "mcpvals list shows what there is.",
+  },
+  "store/unwritable": {
+    kind: "usage",
+    title: "The output cannot be written",
+    help: "Choose a folder that can be written, with --output DIR.",
+  },
+  "store/not-found": {
+    kind: "usage",
+    title: "No such run",
+    help: "Look into .mcpvals/runs, or name a run folder.",
+  },
+  "store/corrupt": {
+    kind: "environment",
+    title: "A journal line does not match its checksum",
+    help: "The file was changed or damaged after it was written; trust no totals from it.",
+  },
+  "server/spawn-failed": {
+    kind: "environment",
+    title: "The server could not be started",
+    help: "Check command, args and cwd; run the same command in a terminal.",
+  },
+  "server/exited": {
+    kind: "environment",
+    title: "The server's process ended by itself",
+    help: "Its stderr, shown with the error, usually says why.",
+  },
+  "server/handshake-timeout": {
+    kind: "environment",
+    title: "The server did not complete initialize and tools/list in time",
+    help: "Raise startupTimeout if it is only slow; stdout must carry nothing but MCP messages.",
+  },
+  "server/protocol-error": {
+    kind: "environment",
+    title: "The server answered with something that is not MCP",
+    help: "stdout must carry one JSON-RPC message a line and nothing else; logs belong on stderr.",
+  },
+  "server/http-status": {
+    kind: "environment",
+    title: "The server's URL answered with an HTTP error",
+    help: "Check the url, the headers and the credentials.",
+  },
+  "server/unreachable": {
+    kind: "environment",
+    title: "No connection to the server's URL",
+    help: "Check that the server runs and that the url is right.",
+  },
+  "server/message-too-large": {
+    kind: "environment",
+    title: "The server sent a message over the size limit",
+    help: "Answer with less, or raise maxMessageBytes for that server.",
+  },
+  "server/call-timeout": {
+    kind: "timeout",
+    title: "A tool call was not answered in time",
+    help: "Raise timeout if the tool is only slow.",
+  },
+  "model/no-key": {
+    kind: "environment",
+    title: "No API key for the model's provider",
+    help: "Set the provider's key, or choose another agent with --agent.",
+  },
+  "model/unknown-provider": {
+    kind: "usage",
+    title: "A model id whose provider is not known",
+    help: "Use PROVIDER/MODEL, or give baseURL for an OpenAI-compatible server.",
+  },
+  "model/unreachable": {
+    kind: "environment",
+    title: "The model did not answer",
+    help: "Check the network, the base URL and the provider's status.",
+  },
+  "model/rejected": {
+    kind: "environment",
+    title: "The model's provider refused the request",
+    help: "The provider's message says why: key, model name, quota or request.",
+  },
+  "model/invalid-response": {
+    kind: "environment",
+    title: "The model's provider answered with something unusable",
+    help: "Check that the base URL speaks the provider's wire format.",
+  },
+  "judge/no-verdict": {
+    kind: "environment",
+    title: "The judge gave no usable verdict",
+    help: "Try again, or choose another judge model; no verdict is never a pass.",
+  },
+  "agent/no-plan": {
+    kind: "usage",
+    title: "The scripted agent has no plan for a workflow",
+    help: "Add a plan under that workflow's name, or choose another agent.",
+  },
+  "trial/timeout": {
+    kind: "timeout",
+    title: "The trial reached its time limit",
+    help: "Raise limits.trial or --timeout if the work is only slow.",
+  },
+  "run/interrupted": {
+    kind: "interrupted",
+    title: "The run was interrupted",
+    help: "Finished trials are kept in the run folder.",
+  },
+  "internal/unexpected": {
+    kind: "bug",
+    title: "A bug in mcpvals",
+    help: "Please report it with the detail shown.",
+  },
+} as const satisfies Record<string, ErrorEntry>;
+
+export type ErrorCode = keyof typeof errorCatalogue;
+
+/** The kind of each code. */
+export const errorKinds: Readonly<Record<ErrorCode, ErrorKind>> = Object.fromEntries(
+  Object.entries(errorCatalogue).map(([code, entry]) => [code, entry.kind]),
+) as Record<ErrorCode, ErrorKind>;

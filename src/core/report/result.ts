@@ -1,0 +1,65 @@
+import type { SerializedError } from "../errors/error.ts";
+import type { JsonObject } from "../formats/model.ts";
+import type { Grade, Verdict } from "../grade/grade.ts";
+import type { AgentSummary } from "../plan/plan.ts";
+import type { Usage } from "../trace/events.ts";
+
+/**
+ * Verdict of a whole run. `incomplete`: nothing failed, but errors, timeouts or a lack of evidence could have
+ * changed the verdict.
+ */
+export type RunVerdict = "pass" | "fail" | "incomplete" | "interrupted";
+
+export interface TrialResult {
+  readonly id: string;
+  readonly task: string;
+  readonly form: "workflow" | "tool-test";
+  /** The suite of a tool test. */
+  readonly suite?: string;
+  /** null when no agent takes part. */
+  readonly agent: string | null;
+  readonly attempt: number;
+  readonly verdict: Verdict;
+  /** Average of the scored grades, 0 to 1; null when nothing was scored. */
+  readonly score: number | null;
+  readonly durationMs: number;
+  readonly grades: readonly Grade[];
+  /** Why the trial is `error`, `timeout` or `skip`. */
+  readonly error?: SerializedError;
+  /** Absent when no model was asked. */
+  readonly usage?: Usage;
+  /** Things that deserve a look but change no verdict, such as a server that logs on stdout. */
+  readonly warnings?: readonly string[];
+}
+
+export interface RunSummary {
+  readonly total: number;
+  readonly pass: number;
+  readonly fail: number;
+  readonly error: number;
+  readonly timeout: number;
+  readonly skip: number;
+}
+
+export interface RunEnvironment {
+  readonly mcpvals: string;
+  readonly node: string;
+  readonly platform: string;
+  readonly agents: readonly AgentSummary[];
+  /** Name to transport and target, without secrets. */
+  readonly servers: JsonObject;
+}
+
+/** The result document; its schema is published as `schemas/result.schema.json`. */
+export interface RunResult {
+  readonly schema: "mcpvals.result/1";
+  readonly id: string;
+  readonly name: string;
+  readonly verdict: RunVerdict;
+  /** ISO 8601, UTC. */
+  readonly startedAt: string;
+  readonly durationMs: number;
+  readonly summary: RunSummary;
+  readonly trials: readonly TrialResult[];
+  readonly environment: RunEnvironment;
+}

@@ -1,0 +1,43 @@
+import type { Json, JsonObject } from "../core/formats/model.ts";
+
+/** A tool as `tools/list` gave it. */
+export interface ToolDefinition {
+  readonly name: string;
+  readonly description?: string;
+  readonly inputSchema: JsonObject;
+  readonly outputSchema?: JsonObject;
+}
+
+/** How a tool call ended, as long as the connection held. */
+export type CallOutcome =
+  | { readonly kind: "result"; readonly result: JsonObject; readonly latencyMs: number }
+  /** A JSON-RPC error, or a result that is not a CallToolResult. */
+  | {
+      readonly kind: "error";
+      readonly message: string;
+      readonly code?: number;
+      readonly data?: Json;
+      readonly latencyMs: number;
+    }
+  /** Not answered in time; the server was told to cancel. */
+  | { readonly kind: "timeout"; readonly message: string; readonly latencyMs: number };
+
+export interface CallOptions {
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** A started, healthy server, for one trial. */
+export interface ServerSession extends AsyncDisposable {
+  readonly name: string;
+  readonly tools: readonly ToolDefinition[];
+  /**
+   * Calls a tool. Throws McpvalsError when the connection is lost (`server/exited`, `server/unreachable`,
+   * `server/message-too-large`, …), and the signal's reason when it aborts.
+   */
+  callTool(tool: string, args: JsonObject, options: CallOptions): Promise<CallOutcome>;
+  /** Aborts with an McpvalsError when the connection is lost without our asking. */
+  readonly lost: AbortSignal;
+  /** Ends the connection and the whole process tree; never throws. */
+  stop(): Promise<void>;
+}
