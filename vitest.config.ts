@@ -1,10 +1,13 @@
 import { defineConfig } from "vitest/config";
 
+const report = process.env["MCPVALS_TEST_REPORT"];
+
 export default defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     testTimeout: 30_000,
     hookTimeout: 60_000,
-    restoreMocks: true,
+    reporters: report === undefined ? ["default"] : ["default", "json"],
+    ...(report === undefined ? {} : { outputFile: { json: report } }),
   },
 });

@@ -174,6 +174,11 @@ export const errorCatalogue = {
     title: "The run was interrupted",
     help: "Finished trials are kept in the run folder.",
   },
+  "run/bailed": {
+    kind: "interrupted",
+    title: "Not run, because an earlier trial did not pass",
+    help: "Leave out --bail to run everything.",
+  },
   "internal/unexpected": {
     kind: "bug",
     title: "A bug in mcpvals",

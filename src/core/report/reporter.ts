@@ -17,7 +17,7 @@ export interface RunStart {
 /** What is known when a run has ended. */
 export interface RunEnd {
   readonly result: RunResult;
-  /** Events that grades cite as evidence, by trial id; only of trials that did not pass. */
+  /** What `collectEvidence` gives for each trial that did not pass, by trial id. */
   readonly evidence: ReadonlyMap<string, readonly TraceEvent[]>;
 }
 

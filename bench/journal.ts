@@ -1,0 +1,18 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TraceEvent } from "../src/core/trace/events.ts";
+import { Journal } from "../src/store/journal.ts";
+
+/** A real journal in a folder of its own, which `close` removes. */
+export function openBenchJournal(): { append(event: TraceEvent): void; close(): Promise<void> } {
+  const folder = mkdtempSync(join(tmpdir(), "mcpvals-bench-"));
+  const journal = new Journal(folder);
+  return {
+    append: (event) => journal.append(event),
+    async close() {
+      await journal[Symbol.asyncDispose]();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,124 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve, sep } from "node:path";
+
+/**
+ * Which folder of src may import which, by value or by type. What is not listed is refused. `core` stands alone;
+ * `run.ts` and the doors above it put the parts together.
+ */
+const walls: Readonly<Record<string, readonly string[]>> = {
+  core: [],
+  config: ["core", "process"],
+  process: ["core"],
+  servers: ["core", "process"],
+  models: ["core", "process"],
+  agents: ["core", "models", "process", "servers"],
+  steps: ["core", "process", "servers"],
+  graders: ["core", "models", "process"],
+  execute: ["core", "agents", "process", "servers", "steps"],
+  store: ["core"],
+  reporters: ["core"],
+  "version.ts": [],
+  "prepare.ts": ["core", "config"],
+  "run.ts": ["core", "config", "agents", "graders", "servers", "execute", "store", "version.ts"],
+  "evaluate.ts": ["core", "config", "prepare.ts", "run.ts"],
+  "index.ts": ["core", "config", "evaluate.ts", "version.ts"],
+  cli: ["core", "config", "process", "store", "reporters", "prepare.ts", "run.ts", "version.ts"],
+};
+
+/** Inside core the data flows one way too; a folder may import those before it. */
+const coreOrder = ["errors", "formats", "checks", "plan", "trace", "grade", "report"];
+/** Types that describe a later stage's value may be named by an earlier one. */
+const typesOnly = /^import type |^export type /;
+
+/** Modules that only one place may import, and globals that only one place may use. */
+const reserved: readonly {
+  readonly pattern: RegExp;
+  readonly owners: readonly string[];
+  readonly what: string;
+}[] = [
+  { pattern: /from "(node:)?child_process"/, owners: ["process"], what: "node:child_process" },
+  { pattern: /from "cross-spawn"/, owners: ["process"], what: "cross-spawn" },
+  { pattern: /\bprocess\.env\b/, owners: ["config"], what: "process.env" },
+  { pattern: /\bprocess\.platform\b/, owners: ["process", "run.ts"], what: "process.platform" },
+  { pattern: /\bprocess\.exit\(/, owners: ["cli"], what: "process.exit" },
+  { pattern: /\bprocess\.cwd\(/, owners: ["cli", "evaluate.ts"], what: "process.cwd" },
+  { pattern: /\bconsole\./, owners: [], what: "console" },
+];
+
+const root = resolve(import.meta.dirname, "..", "src");
+const problems = sourceFiles(root).flatMap(checkFile);
+for (const problem of problems) console.error(problem);
+console.log(problems.length === 0 ? "walls: every import is allowed" : `walls: ${problems.length} problems`);
+process.exitCode = problems.length === 0 ? 0 : 1;
+
+function sourceFiles(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) return sourceFiles(path);
+    return entry.name.endsWith(".ts") && !entry.name.endsWith(".test.ts") ? [path] : [];
+  });
+}
+
+function checkFile(file: string): string[] {
+  const text = readFileSync(file, "utf8");
+  const home = placeOf(file);
+  const allowed = walls[home];
+  const name = relative(root, file);
+  if (allowed === undefined) return [`${name}: the folder "${home}" has no entry in the table of walls`];
+  const code = withoutComments(text);
+  return [
+    ...checkImports(file, code, allowed),
+    ...checkReserved(name, code, home),
+    ...checkNodeInCore(name, code, home),
+  ];
+}
+
+function checkImports(file: string, code: string, allowed: readonly string[]): string[] {
+  return importsOf(code).flatMap(({ target, statement }) => {
+    if (!target.startsWith(".")) return [];
+    const path = resolve(dirname(file), target);
+    if (!path.startsWith(root + sep)) return [];
+    const from = placeOf(file);
+    const to = placeOf(path);
+    const name = relative(root, file);
+    if (from === "core" && to === "core") return checkCore(file, path, statement);
+    return from === to || allowed.includes(to) ? [] : [`${name}: ${from} must not import ${to} (${target})`];
+  });
+}
+
+function checkCore(file: string, path: string, statement: string): string[] {
+  const [from, to] = [stageOf(file), stageOf(path)];
+  if (from >= to || typesOnly.test(statement)) return [];
+  return [`${relative(root, file)}: core/${coreOrder[from]} must not import core/${coreOrder[to]}`];
+}
+
+function stageOf(file: string): number {
+  return coreOrder.indexOf(relative(join(root, "core"), file).split(sep)[0] ?? "");
+}
+
+function checkReserved(name: string, code: string, home: string): string[] {
+  return reserved.flatMap(({ pattern, owners, what }) =>
+    !owners.includes(home) && pattern.test(code)
+      ? [`${name}: only ${owners.join(", ") || "nobody"} may use ${what}`]
+      : [],
+  );
+}
+
+function checkNodeInCore(name: string, code: string, home: string): string[] {
+  return home === "core" && /from "node:/.test(code) ? [`${name}: core must not import node: modules`] : [];
+}
+
+function importsOf(code: string): { target: string; statement: string }[] {
+  const found = code.matchAll(
+    /^(?:import|export)\b[^;"']*?from\s+["']([^"']+)["']|import\(\s*["']([^"']+)["']\s*\)/gm,
+  );
+  return [...found].map((match) => ({ target: match[1] ?? match[2] ?? "", statement: match[0] }));
+}
+
+function withoutComments(text: string): string {
+  return text.replaceAll(/\/\*[\s\S]*?\*\//g, "").replaceAll(/^\s*\/\/.*$/gm, "");
+}
+
+function placeOf(file: string): string {
+  return relative(root, file).split(sep)[0] ?? "";
+}

@@ -1,0 +1,21 @@
+import type { AgentSpec } from "../core/formats/model.ts";
+import type { AgentDriver } from "./driver.ts";
+import { createModelAgent } from "./model.ts";
+import { createScriptedAgent } from "./scripted.ts";
+
+export interface AgentOptions {
+  /** Variables that models may take their keys and base URLs from. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Longest one request to a model may take. */
+  readonly modelMs: number;
+}
+
+/** Makes the driver of an agent: every kind of agent, one line each. */
+export function createAgent(spec: AgentSpec, options: AgentOptions): AgentDriver {
+  switch (spec.type) {
+    case "model":
+      return createModelAgent(spec, options);
+    case "scripted":
+      return createScriptedAgent(spec);
+  }
+}

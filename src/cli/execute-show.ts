@@ -1,0 +1,44 @@
+import { resolve } from "node:path";
+import { McpvalsError } from "../core/errors/error.ts";
+import { createMultiplexer } from "../core/report/multiplexer.ts";
+import { renderTrace } from "../core/report/render-trace.ts";
+import { replayRun } from "../core/report/replay.ts";
+import { defaultRunsFolder, readRun, type StoredRun } from "../store/run-folder.ts";
+import type { ShowFlags } from "./commands/show.ts";
+import { openReporters } from "./open-reporters.ts";
+import { writeError, writeOut } from "./terminal.ts";
+
+/** Carries out `mcpvals show`. Gives 0 when the run could be shown, whatever its verdict was. */
+export async function executeShow(name: string, flags: ShowFlags): Promise<number> {
+  const stored = await readRun(resolve(flags.output ?? defaultRunsFolder), name);
+  if (stored.torn) writeError("The journal's last line is cut off; what it held is lost, the rest is whole.");
+  if (flags.trial !== undefined) showTrial(stored, flags.trial, flags.json ?? false);
+  else await showRun(stored, flags.reporter ?? [flags.json === true ? "json" : "console"]);
+  return 0;
+}
+
+function showTrial(stored: StoredRun, id: string, json: boolean): void {
+  const trial = stored.plan.trials.find((candidate) => candidate.id === id || candidate.task === id);
+  if (trial === undefined) {
+    const ids = stored.plan.trials.slice(0, 10).map((candidate) => `${candidate.id} (${candidate.task})`);
+    throw new McpvalsError("store/not-found", `the run has no trial "${id}"`, {
+      hint: `There are: ${ids.join(", ")}`,
+    });
+  }
+  const events = stored.events.filter((event) => event.trial === trial.id);
+  const lines = json ? events.map((event) => JSON.stringify(event)) : renderTrace(events);
+  writeOut(lines.length === 0 ? "(the trial left no events)" : lines.join("\n"));
+}
+
+async function showRun(stored: StoredRun, specs: readonly string[]): Promise<void> {
+  const { result, evidence } = replayRun(stored);
+  const reporters = createMultiplexer(openReporters(specs));
+  const { plan, id, startedAt, environment, folder } = stored;
+  await reporters.onRunStart({ id, plan, startedAt, environment, folder });
+  for (const trial of result.trials) await reporters.onTrialEnd(trial);
+  await reporters.onRunEnd({ result, evidence });
+  await reporters.close();
+  for (const { reporter, error } of reporters.errors) {
+    writeError(`${reporter}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}

@@ -1,0 +1,26 @@
+import { killAllNow } from "../process/live-trees.ts";
+import { writeError } from "./terminal.ts";
+
+/**
+ * A signal that aborts on Ctrl-C, SIGTERM and SIGHUP. The first asks the run to end in order: servers stopped, results
+ * written. The second ends everything at once.
+ */
+export function abortOnInterrupt(): Disposable & { readonly signal: AbortSignal } {
+  const controller = new AbortController();
+  const onSignal = (name: NodeJS.Signals): void => {
+    if (controller.signal.aborted) {
+      killAllNow();
+      process.exit(130);
+    }
+    writeError("\nInterrupted: stopping servers and writing results. Once more ends everything at once.");
+    controller.abort(new Error(`received ${name}`));
+  };
+  const signals: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];
+  for (const name of signals) process.on(name, onSignal);
+  return {
+    signal: controller.signal,
+    [Symbol.dispose]() {
+      for (const name of signals) process.off(name, onSignal);
+    },
+  };
+}

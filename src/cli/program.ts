@@ -1,0 +1,55 @@
+import { Command, CommanderError } from "commander";
+import { McpvalsError } from "../core/errors/error.ts";
+import { version } from "../version.ts";
+import { listCommand } from "./commands/list.ts";
+import { runCommand } from "./commands/run.ts";
+import { showCommand } from "./commands/show.ts";
+import { validateCommand } from "./commands/validate.ts";
+import { finishOutput, writeError } from "./terminal.ts";
+
+/** Runs one command line, without the program's name, and gives the exit code. Never throws. */
+export async function runProgram(args: readonly string[]): Promise<number> {
+  let code = 0;
+  const program = createProgram((exitCode) => {
+    code = exitCode;
+  });
+  try {
+    await program.parseAsync(args, { from: "user" });
+  } catch (error) {
+    code = await reportError(error);
+  }
+  await finishOutput();
+  return code;
+}
+
+/** Every command, one line each. */
+const commands = [runCommand, listCommand, validateCommand, showCommand];
+
+function createProgram(setExitCode: (code: number) => void): Command {
+  const program = new Command("mcpvals")
+    .description("Find out whether an MCP server does its job, and whether agents can use it.")
+    .version(version, "-v, --version")
+    .exitOverride()
+    .showSuggestionAfterError()
+    .showHelpAfterError("(mcpvals --help lists the commands)")
+    .addHelpText(
+      "after",
+      "\nExit codes: 0 pass, 1 fail, 2 wrong use or file, 3 incomplete (errors or timeouts), 130 interrupted",
+    );
+  for (const create of commands)
+    program.addCommand(create(setExitCode).exitOverride().showSuggestionAfterError());
+  return program;
+}
+
+async function reportError(error: unknown): Promise<number> {
+  // Commander has already written its message, or the help that was asked for.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+  const { renderError } = await import("../core/errors/render.ts");
+  if (error instanceof McpvalsError) {
+    writeError(renderError(error));
+    return error.kind === "interrupted" ? 130 : error.kind === "usage" ? 2 : 3;
+  }
+  const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  writeError(`This is a bug in mcpvals; please report it.\n${stack}\n`);
+  return 3;
+}

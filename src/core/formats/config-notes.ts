@@ -1,0 +1,35 @@
+import { expectedTools } from "./build-tasks.ts";
+import type { ParsedConfig } from "./config-schema.ts";
+
+/** What is valid but does not do what its author may think: one sentence each. */
+export function configNotes(config: ParsedConfig, judged: boolean): string[] {
+  return [...serverNotes(config), ...judgeNotes(config, judged), ...workflowNotes(config)];
+}
+
+function serverNotes(config: ParsedConfig): string[] {
+  const servers = config.server === undefined ? (config.servers ?? {}) : { default: config.server };
+  return Object.entries(servers).flatMap(([name, server]) => {
+    if (server.transport !== "sse") return [];
+    const keys = (["reconnect", "reconnectInterval", "maxReconnectAttempts"] as const).filter(
+      (key) => server[key] !== undefined,
+    );
+    return keys.map((key) => `server "${name}": ${key} has no effect; a lost connection is an error`);
+  });
+}
+
+function judgeNotes(config: ParsedConfig, judged: boolean): string[] {
+  const { judge, judgeModel } = config;
+  if (!judged) return judge === undefined ? [] : ["judge is not asked: set llmJudge to true, or pass --llm"];
+  return judge === undefined || judgeModel === "gpt-4o"
+    ? []
+    : [`judgeModel has no effect: judge.model wins`];
+}
+
+function workflowNotes(config: ParsedConfig): string[] {
+  return config.workflows.flatMap((workflow) => {
+    const stepTools = workflow.steps.flatMap((step) => step.expectTools ?? []);
+    const tools = expectedTools(workflow);
+    if (stepTools.length === 0 || JSON.stringify(stepTools) === JSON.stringify(tools)) return [];
+    return [`workflow "${workflow.name}": expectTools of its steps has no effect; the workflow's own list wins`];
+  });
+}

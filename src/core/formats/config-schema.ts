@@ -1,0 +1,83 @@
+import * as z from "zod";
+import { agentSchema, judgeSchema, namedAgentSchema } from "./config-agent-schema.ts";
+import { closedObject, duration, filledText, nameKey } from "./config-fields.ts";
+import { serverSchema } from "./config-server-schema.ts";
+import { suiteSchema, workflowSchema } from "./config-task-schema.ts";
+
+/** Names of the reporters that `reporters` may list. */
+export const reporterNames = ["console", "json", "junit"] as const;
+
+const limits = closedObject({
+  trial: duration.prefault("5m").meta({
+    description: "A whole trial, from starting its servers to its last check.",
+  }),
+  modelCall: duration.prefault("2m").meta({ description: "One request to a model." }),
+}).meta({ id: "Limits", title: "Limits", description: "Longest that things may take." });
+
+const reporter = z.string().refine(isReporter, {
+  error: `must be NAME or NAME=FILE, where NAME is one of ${reporterNames.join(", ")}`,
+});
+
+/** The config format: the one source of its types, its validation, its JSON Schema and its reference page. */
+export const configSchema = closedObject({
+  $schema: z.string().optional().meta({ description: "Address of the JSON Schema, for editors." }),
+  name: filledText.optional().meta({
+    description: "Name of the evaluation, for reports.",
+    defaultText: "the name of the folder that holds the file",
+  }),
+  description: z.string().optional().meta({ description: "For readers of the file." }),
+  server: serverSchema.optional().meta({
+    description: 'The server under test, when there is one; its name is "default". Not together with `servers`.',
+  }),
+  servers: z.record(nameKey, serverSchema).optional().meta({
+    description: "The servers under test, by name. Not together with `server`.",
+  }),
+  agent: agentSchema.optional().meta({
+    description: "Who plays the workflows: the name of one in `agents`, a model id, or an agent.",
+    defaultText: "all in `agents`; without any, `anthropic/claude-sonnet-4-5`, named claude",
+  }),
+  agents: z.record(nameKey, namedAgentSchema).default({}).meta({
+    description: "Agents by name: an agent, or a model id. Without `agent`, each workflow is played by all of them.",
+  }),
+  workflows: z.array(workflowSchema).prefault([]).meta({ description: "What agents should manage to do." }),
+  toolHealthSuites: z.array(suiteSchema).prefault([]).meta({ description: "Direct calls of tools." }),
+  llmJudge: z.boolean().default(false).meta({
+    description: "Whether a model also judges every workflow; `--llm` does the same.",
+  }),
+  openaiKey: z.string().optional().meta({
+    description: "Key for a judge from OpenAI.",
+    defaultText: "the variable `OPENAI_API_KEY`",
+  }),
+  judgeModel: filledText.default("gpt-4o").meta({
+    description: "Model of the judge: one of OpenAI's, or `PROVIDER/MODEL`. `judge` wins over it.",
+  }),
+  passThreshold: z.number().min(0).max(1).default(0.8).meta({
+    description: "Lowest score of the judge that passes.",
+  }),
+  judge: judgeSchema.optional().meta({
+    description: "The judge in full. It is asked only with `llmJudge` or `--llm`.",
+  }),
+  timeout: duration.prefault("30s").meta({ description: "Each tool call, and each server's start." }),
+  limits: limits.prefault({}).meta({ description: "Longest that trials and model calls may take." }),
+  trials: z.int().min(1).max(10_000).default(1).meta({
+    description: "Attempts of each task, by each agent.",
+  }),
+  concurrency: z.int().min(1).max(1024).optional().meta({
+    description: "Trials at once.",
+    defaultText: "one after the other, except suites that are `parallel`",
+  }),
+  reporters: z.array(reporter).default(["console"]).meta({
+    description: "How to report: `NAME` or `NAME=FILE`, where NAME is `console`, `json` or `junit`.",
+  }),
+}).meta({ title: "mcpvals config", description: "Which servers to evaluate, and how." });
+
+/** What a config file may hold. */
+export type Config = z.input<typeof configSchema>;
+
+/** A config as parsed: defaults filled in, durations in milliseconds. */
+export type ParsedConfig = z.output<typeof configSchema>;
+
+function isReporter(text: string): boolean {
+  const match = /^([^=]+)(=.+)?$/.exec(text);
+  return match !== null && reporterNames.some((name) => name === match[1]);
+}

@@ -1,0 +1,78 @@
+import * as z from "zod";
+import { closedObject, duration, filledText, httpUrl } from "./config-fields.ts";
+
+const common = {
+  startupTimeout: duration.optional().meta({
+    description: "Longest that the handshake and `tools/list` may take together.",
+    defaultText: "`timeout`",
+  }),
+  maxMessageBytes: z
+    .int()
+    .min(1)
+    .default(10 * 1024 * 1024)
+    .meta({ description: "Largest single message accepted from the server, in bytes." }),
+};
+
+const headers = z
+  .record(filledText, z.string())
+  .default({})
+  .meta({ description: "HTTP headers sent with every request. Their values are kept out of traces." });
+
+const stdioServer = closedObject({
+  transport: z.literal("stdio").meta({ description: "A program that talks over stdin and stdout." }),
+  command: filledText.meta({
+    description: "The program to start. Those in `node_modules/.bin` above `cwd` are found by name.",
+  }),
+  args: z.array(z.string()).default([]).meta({ description: "Its arguments." }),
+  env: z
+    .record(z.string().regex(/^[^=\0]+$/, { error: "must be the name of a variable" }), z.string())
+    .default({})
+    .meta({ description: "Environment variables for the program, on top of a small safe set." }),
+  cwd: filledText.optional().meta({
+    description: "Folder that the program starts in, relative to the config file.",
+    defaultText: "the config file's folder",
+  }),
+  inheritEnv: z
+    .union([z.array(filledText), z.literal(true)])
+    .default([])
+    .meta({
+      description:
+        "Variables to pass on from your own environment, by name; `true` passes on all of them. Without it a server gets only what programs need to start (`PATH`, `HOME`, …).",
+    }),
+  ...common,
+}).meta({ id: "StdioServer", title: "Server over stdio", description: "A local program." });
+
+const shttpServer = closedObject({
+  transport: z.literal("shttp").meta({ description: "Streamable HTTP." }),
+  url: httpUrl.meta({ description: "The server's MCP address." }),
+  headers,
+  ...common,
+}).meta({ id: "ShttpServer", title: "Server over Streamable HTTP", description: "A server with a URL." });
+
+const sseServer = closedObject({
+  transport: z.literal("sse").meta({ description: "The older HTTP+SSE transport." }),
+  url: httpUrl.meta({ description: "The address of the event stream." }),
+  headers,
+  reconnect: z
+    .boolean()
+    .optional()
+    .meta({ description: "Accepted so that older configs stay valid; has no effect." }),
+  reconnectInterval: duration
+    .optional()
+    .meta({ description: "Accepted so that older configs stay valid; has no effect." }),
+  maxReconnectAttempts: z
+    .int()
+    .min(0)
+    .optional()
+    .meta({ description: "Accepted so that older configs stay valid; has no effect." }),
+  ...common,
+}).meta({
+  id: "SseServer",
+  title: "Server over HTTP+SSE",
+  description: "A server that speaks only the older HTTP+SSE transport.",
+});
+
+/** How to start or reach one MCP server. */
+export const serverSchema = z
+  .discriminatedUnion("transport", [stdioServer, shttpServer, sseServer])
+  .meta({ id: "Server", title: "Server", description: "One MCP server; `transport` says which kind." });

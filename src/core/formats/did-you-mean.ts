@@ -1,0 +1,61 @@
+const longestCompared = 60;
+
+/**
+ * The candidate that `name` is most likely a misspelling of, or undefined when none is close: at most one edit for
+ * every three characters. Upper and lower case, `-` and `_` are not counted.
+ */
+export function didYouMean(name: string, candidates: Iterable<string>): string | undefined {
+  let best: { readonly candidate: string; readonly distance: number } | undefined;
+  for (const candidate of candidates) {
+    const limit = Math.max(1, Math.floor(Math.max(name.length, candidate.length) / 3));
+    const distance = editDistance(fold(name), fold(candidate), limit);
+    if (distance <= limit && (best === undefined || distance < best.distance)) best = { candidate, distance };
+  }
+  return best?.candidate;
+}
+
+/** The sentence that goes into a hint: the likely name, or all names there are. */
+export function suggestion(name: string, candidates: readonly string[], what: string): string {
+  const near = didYouMean(name, candidates);
+  const all = candidates.length === 0 ? `There are no ${what}.` : `There are ${what}: ${listNames(candidates)}.`;
+  return near === undefined ? all : `Did you mean "${near}"? ${all}`;
+}
+
+/** Names as a list for people, cut when there are many. */
+export function listNames(names: readonly string[]): string {
+  const shown = names.slice(0, 20).join(", ");
+  return names.length > 20 ? `${shown} and ${names.length - 20} more` : shown;
+}
+
+function fold(text: string): string {
+  return text.toLowerCase().replaceAll(/[-_\s]/g, "");
+}
+
+/** Edits (insert, delete, replace, swap neighbours) between two texts; anything over `limit` when they are farther. */
+function editDistance(a: string, b: string, limit: number): number {
+  if (Math.abs(a.length - b.length) > limit || a.length > longestCompared || b.length > longestCompared) {
+    return limit + 1;
+  }
+  let before: number[] = [];
+  let previous = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= a.length; row += 1) {
+    const current = [row];
+    for (let column = 1; column <= b.length; column += 1) {
+      const same = a[row - 1] === b[column - 1];
+      const swapped = row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
+      current[column] = Math.min(
+        at(previous, column) + 1,
+        at(current, column - 1) + 1,
+        at(previous, column - 1) + (same ? 0 : 1),
+        swapped ? at(before, column - 2) + 1 : Infinity,
+      );
+    }
+    before = previous;
+    previous = current;
+  }
+  return at(previous, b.length);
+}
+
+function at(row: readonly number[], column: number): number {
+  return row[column] ?? Infinity;
+}

@@ -1,0 +1,71 @@
+import type { Diagnostic } from "../errors/error.ts";
+import { type BuildOptions, buildEval } from "./build-eval.ts";
+import { configNotes } from "./config-notes.ts";
+import { checkRules } from "./config-rules.ts";
+import { configSchema } from "./config-schema.ts";
+import { viewConfig } from "./config-view.ts";
+import { formatKeyPath, type KeyPath } from "./key-path.ts";
+import type { Eval } from "./model.ts";
+import { placeProblem, type Problem } from "./problem.ts";
+import { problemsOfIssues } from "./zod-problems.ts";
+
+export interface ParseConfigOptions extends BuildOptions {
+  /** Texts as written, by formatted key path, of strings that variables went into; messages show these. */
+  readonly templates?: ReadonlyMap<string, string>;
+  /** Problems found before; what is wrong only because of them is not told again. */
+  readonly earlier?: readonly Problem[];
+}
+
+export type ParsedEval =
+  | { readonly ok: true; readonly eval: Eval; readonly notes: readonly string[] }
+  | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };
+
+/**
+ * Checks a config document, with variables already replaced, and turns it into an eval. Gives every problem at once,
+ * in the order of the file when `locate` knows lines.
+ */
+export function parseConfig(document: unknown, options: ParseConfigOptions): ParsedEval {
+  const { earlier = [], templates } = options;
+  const parsed = configSchema.safeParse(document);
+  const view = viewConfig(document, options);
+  const wrongValues = parsed.success ? [] : problemsOfIssues(parsed.error.issues, document, templates);
+  const found = notCausedBy(earlier, wrongValues);
+  const broken = notCausedBy([...earlier, ...found], checkRules(view));
+  const problems = [...earlier, ...found, ...broken];
+  if (problems.length > 0 || !parsed.success) {
+    return { ok: false, diagnostics: inFileOrder(problems.map((each) => placeProblem(each, options.locate))) };
+  }
+  const notes = configNotes(parsed.data, view.judged);
+  return { ok: true, eval: buildEval(parsed.data, options), notes };
+}
+
+/** Leaves out problems that are only the consequence of others at or around the same place. */
+function notCausedBy(causes: readonly Problem[], problems: readonly Problem[]): Problem[] {
+  const unusable = new Set(causes.filter((cause) => cause.at === "value" && spoilsItsValue(cause)).map(keyOf));
+  const touched = new Set(causes.flatMap((cause) => prefixes(cause.path)));
+  return problems.filter((problem) => {
+    // What a workflow expects cannot be told while something inside it is wrong.
+    if (problem.code === "config/checks-nothing") return !touched.has(keyOf(problem));
+    return !prefixes(problem.path).some((prefix) => unusable.has(prefix));
+  });
+}
+
+function spoilsItsValue(problem: Problem): boolean {
+  return problem.path.length > 0 && problem.code !== "config/missing-key";
+}
+
+function keyOf(problem: Problem): string {
+  return formatKeyPath(problem.path);
+}
+
+function prefixes(path: KeyPath): string[] {
+  return path.map((_, index) => formatKeyPath(path.slice(0, index + 1)));
+}
+
+function inFileOrder(diagnostics: readonly Diagnostic[]): Diagnostic[] {
+  return diagnostics.toSorted(
+    (a, b) =>
+      (a.location?.line ?? 0) - (b.location?.line ?? 0) ||
+      (a.location?.column ?? 0) - (b.location?.column ?? 0),
+  );
+}

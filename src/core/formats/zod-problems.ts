@@ -1,0 +1,239 @@
+import type * as z from "zod";
+import { suggestion } from "./did-you-mean.ts";
+import { formatKeyPath, type KeyPath, valueAt } from "./key-path.ts";
+import type { Problem } from "./problem.ts";
+
+type Issue = z.core.$ZodIssue;
+type IssueOf<C extends Issue["code"]> = Extract<Issue, { readonly code: C }>;
+
+/** What is being described: the document, and the texts as written of strings that variables went into. */
+interface Context {
+  readonly document: unknown;
+  readonly templates: ReadonlyMap<string, string>;
+  /** Where the issue's own path begins. */
+  readonly base: KeyPath;
+}
+
+/**
+ * Turns a zod error into problems in the reader's words: one for each unknown key; for a union, those of the branch
+ * that was meant. No message repeats a value.
+ */
+export function problemsOfIssues(
+  issues: readonly Issue[],
+  document: unknown,
+  templates: ReadonlyMap<string, string> = new Map(),
+): Problem[] {
+  return describeAll(issues, { document, templates, base: [] });
+}
+
+function describeAll(issues: readonly Issue[], context: Context): Problem[] {
+  return issues.flatMap((issue) => describe(issue, context));
+}
+
+function describe(issue: Issue, context: Context): Problem[] {
+  const path = pathOf(issue, context);
+  switch (issue.code) {
+    case "unrecognized_keys":
+      return issue.keys.map((key) => unknownKey(key, path, issue.message.split(", ")));
+    case "invalid_union":
+      return describeUnion(issue, path, context);
+    case "invalid_type":
+      return [wrongValue(typeName(issue.expected), path, context)];
+    case "invalid_value":
+      return [wrongValue(oneOf(issue.values), path, context)];
+    case "too_small":
+      return [invalid(`must ${tooSmall(issue)}`, path)];
+    case "too_big":
+      return [invalid(`must ${tooBig(issue)}`, path)];
+    case "invalid_key":
+      return [{ ...invalid(issue.issues[0]?.message ?? "is no valid key", path), at: "key" }];
+    case "invalid_element":
+      return describeAll(issue.issues, { ...context, base: path });
+    case "invalid_format":
+    case "not_multiple_of":
+    case "custom":
+      return [describeRefusal(issue.message, path, context)];
+  }
+}
+
+function pathOf(issue: Issue, context: Context): KeyPath {
+  const own = issue.path.map((key) => (typeof key === "symbol" ? String(key) : key));
+  return [...context.base, ...own];
+}
+
+function unknownKey(key: string, parent: KeyPath, known: readonly string[]): Problem {
+  return {
+    code: "config/unknown-key",
+    message: `unknown key ${JSON.stringify(key.slice(0, 80))}${inside(parent)}`,
+    path: [...parent, key],
+    at: "key",
+    hint: suggestion(key, known, "the keys"),
+  };
+}
+
+function missingKey(path: KeyPath, wanted: string): Problem {
+  const parent = path.slice(0, -1);
+  return {
+    code: "config/missing-key",
+    message: `missing key "${String(path.at(-1) ?? "")}"${inside(parent)}: ${wanted}`,
+    path: parent,
+    at: "value",
+  };
+}
+
+function inside(parent: KeyPath): string {
+  return parent.length === 0 ? "" : ` in ${formatKeyPath(parent)}`;
+}
+
+function invalid(predicate: string, path: KeyPath, hint?: string): Problem {
+  const subject = path.length === 0 ? "the config" : formatKeyPath(path);
+  const message = `${subject} ${predicate}`;
+  return { code: "config/invalid-value", message, path, at: "value", ...(hint === undefined ? {} : { hint }) };
+}
+
+/** For a refusal whose message is a predicate of our own, such as "must not be blank". */
+function describeRefusal(message: string, path: KeyPath, context: Context): Problem {
+  const value = valueAt(context.document, path);
+  if (value === undefined) return missingKey(path, message.replace(/^must be /, ""));
+  return invalid(message, path);
+}
+
+function wrongValue(wanted: string, path: KeyPath, context: Context): Problem {
+  const value = valueAt(context.document, path);
+  if (value === undefined && path.length > 0) return missingKey(path, wanted);
+  const listed = wanted.includes('"') && typeof value === "string";
+  const received = listed ? "" : `, not ${kindOf(value)}`;
+  return invalid(`must be ${wanted}${received}`, path, quotingHint(wanted, value, { path, context }));
+}
+
+function quotingHint(
+  wanted: string,
+  value: unknown,
+  place: { readonly path: KeyPath; readonly context: Context },
+): string | undefined {
+  if (wanted === "a string" && (typeof value === "number" || typeof value === "boolean")) {
+    return "Write it in quotes.";
+  }
+  if (typeof value !== "string" || !/number|true or false/.test(wanted)) return undefined;
+  if (place.context.templates.has(formatKeyPath(place.path))) return "A variable always gives a string.";
+  return /^(\d+(\.\d+)?|true|false)$/.test(value) ? "Write it without quotes." : undefined;
+}
+
+function describeUnion(issue: IssueOf<"invalid_union">, path: KeyPath, context: Context): Problem[] {
+  if (issue.discriminator !== undefined) {
+    const options = "options" in issue && Array.isArray(issue.options) ? issue.options : [];
+    return [wrongValue(oneOf(options), path, context)];
+  }
+  const branches = issue.errors.filter((branch) => !branch.some(isRootMismatch));
+  if (branches.length === 0) return [wrongValue(rootAlternatives(issue.errors), path, context)];
+  const inner = { ...context, base: path };
+  const meant = branchesMeant(branches, inner);
+  const first = meant[0];
+  if (first === undefined) return [wrongKind(branches, inner)];
+  const missing = meant.map((branch) => branch.filter((each) => isMissing(each, inner)));
+  if (meant.length > 1 && missing.every((each) => each.length > 0)) return eitherKey(meant, missing, inner);
+  return describeAll(first, inner);
+}
+
+function isRootMismatch(issue: Issue): boolean {
+  return issue.path.length === 0 && (issue.code === "invalid_type" || issue.code === "invalid_value");
+}
+
+function isMissing(issue: Issue, context: Context): boolean {
+  return issue.path.length > 0 && valueAt(context.document, pathOf(issue, context)) === undefined;
+}
+
+/** A key with a fixed value that was given another one: the branch was not meant. */
+function isOtherKind(issue: Issue, context: Context): boolean {
+  return issue.code === "invalid_value" && issue.path.length === 1 && !isMissing(issue, context);
+}
+
+/** The branches that fit best: of the right kind and with the fewest issues. Empty when none is of the right kind. */
+function branchesMeant(branches: readonly (readonly Issue[])[], context: Context): readonly (readonly Issue[])[] {
+  const right = branches.filter((branch) => !branch.some((issue) => isOtherKind(issue, context)));
+  const fewest = Math.min(...right.map(weight));
+  return right.filter((branch) => weight(branch) === fewest);
+}
+
+function weight(branch: readonly Issue[]): number {
+  return branch.reduce((sum, issue) => sum + (issue.code === "unrecognized_keys" ? issue.keys.length : 1), 0);
+}
+
+/** For an object whose kind, such as `type`, is none of those that there are. */
+function wrongKind(branches: readonly (readonly Issue[])[], context: Context): Problem {
+  const kinds = branches.flatMap((branch) => branch.filter((issue) => isOtherKind(issue, context)));
+  const values = kinds.flatMap((issue) => (issue.code === "invalid_value" ? issue.values : []));
+  const [first] = kinds;
+  return wrongValue(oneOf(values), first === undefined ? context.base : pathOf(first, context), context);
+}
+
+/** For an object that could become one of several, each lacking its own key. */
+function eitherKey(
+  branches: readonly (readonly Issue[])[],
+  missing: readonly (readonly Issue[])[],
+  context: Context,
+): Problem[] {
+  const keys = missing.map((issues) => `"${String(issues[0]?.path[0] ?? "")}"`).join(" or ");
+  const unknown = branches.flatMap((branch) => branch.filter((issue) => issue.code === "unrecognized_keys"));
+  const known = [...new Set(unknown.flatMap((issue) => issue.message.split(", ")))];
+  const extra = [...new Set(unknown.flatMap((issue) => issue.keys))];
+  return [
+    {
+      code: "config/missing-key",
+      message: `missing key ${keys}${inside(context.base)}`,
+      path: context.base,
+      at: "value",
+    },
+    ...extra.map((key) => unknownKey(key, context.base, known)),
+  ];
+}
+
+function rootAlternatives(branches: readonly (readonly Issue[])[]): string {
+  const wanted = branches.flatMap((branch) =>
+    branch.filter(isRootMismatch).map((issue) => {
+      if (issue.code === "invalid_type") return typeName(issue.expected);
+      return issue.code === "invalid_value" ? oneOf(issue.values) : "something else";
+    }),
+  );
+  return [...new Set(wanted)].join(" or ");
+}
+
+function oneOf(values: readonly unknown[]): string {
+  const texts = values.map((value) => JSON.stringify(value));
+  return texts.length <= 1 ? texts.join("") : `${texts.slice(0, -1).join(", ")} or ${texts.at(-1) ?? ""}`;
+}
+
+function typeName(expected: string): string {
+  const names: Readonly<Record<string, string>> = {
+    string: "a string",
+    number: "a number",
+    int: "a whole number",
+    boolean: "true or false",
+    array: "a list",
+    object: "an object",
+    record: "an object",
+  };
+  return names[expected] ?? `of type ${expected}`;
+}
+
+function kindOf(value: unknown): string {
+  if (value === undefined) return "nothing";
+  if (value === null) return "empty (null)";
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "number") return Number.isInteger(value) ? "a number" : "a number with a fraction";
+  return value === true || value === false ? String(value) : `a${typeof value === "object" ? "n" : ""} ${typeof value}`;
+}
+
+function tooSmall(issue: IssueOf<"too_small">): string {
+  if (issue.origin === "array") return `have at least ${countOf(issue.minimum)}`;
+  return issue.inclusive === false ? `be more than ${issue.minimum}` : `be at least ${issue.minimum}`;
+}
+
+function tooBig(issue: IssueOf<"too_big">): string {
+  if (issue.origin === "array") return `have at most ${countOf(issue.maximum)}`;
+  return issue.inclusive === false ? `be less than ${issue.maximum}` : `be at most ${issue.maximum}`;
+}
+
+function countOf(count: number | bigint): string {
+  return `${count} item${Number(count) === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,18 @@
+import type { Task } from "../formats/model.ts";
+import { endToEndSuccess } from "./end-to-end-success.ts";
+import type { Grader } from "./grade.ts";
+import { toolCallHealth } from "./tool-call-health.ts";
+import { toolInvocationOrder } from "./tool-invocation-order.ts";
+import { verifySteps } from "./verify-steps.ts";
+
+/** The graders that need nothing but a trajectory, by the form of task that they grade. */
+const pureGraders: Readonly<Record<Task["form"], readonly Grader[]>> = {
+  workflow: [endToEndSuccess, toolInvocationOrder, toolCallHealth],
+  "tool-test": [toolCallHealth, verifySteps],
+};
+
+/** The graders of a task; the judge grades what an agent did, so only tasks with user turns. */
+export function gradersOf(task: Task, judge: Grader | undefined): readonly Grader[] {
+  const graders = pureGraders[task.form];
+  return judge === undefined || task.turns.length === 0 ? graders : [...graders, judge];
+}

@@ -1,0 +1,55 @@
+import { expect, it } from "vitest";
+import type { Json } from "../formats/model.ts";
+import type { EventBody, TraceEvent } from "../trace/events.ts";
+import { collectEvidence } from "./collect-evidence.ts";
+
+const events = stamp([
+  { type: "trial.started", task: "task", agent: null, attempt: 1 },
+  message("client-to-server", { id: 1, method: "initialize", params: {} }),
+  message("server-to-client", { id: 1, result: {} }),
+  { type: "step.started", phase: "verify", step: "call", stepType: "mcp", attempt: 1, input: {} },
+  message("client-to-server", { id: 2, method: "tools/call", params: {} }),
+  message("server-to-client", { id: 2, method: "sampling/createMessage", params: {} }),
+  message("client-to-server", { id: 2, result: { role: "assistant" } }),
+  {
+    type: "http.response",
+    server: "s",
+    method: "POST",
+    status: 500,
+    requestIds: [2],
+  },
+  message("server-to-client", { id: 2, result: { content: [] } }),
+  {
+    type: "step.finished",
+    phase: "verify",
+    step: "call",
+    attempt: 1,
+    outcome: "failed",
+    checks: [],
+    durationMs: 1,
+  },
+  { type: "agent.message", turn: 0, text: "hello" },
+]);
+
+it.each([
+  ["only what is cited", [11], [11]],
+  ["a response with its request and HTTP status", [9], [5, 8, 9]],
+  ["a request with its response", [2], [2, 3]],
+  ["a server's request with our answer, though the numbers are alike", [6], [6, 7]],
+  ["a step with all that it exchanged", [10], [4, 5, 6, 7, 8, 9, 10]],
+  ["nothing for numbers that do not exist", [99], []],
+])("gives %s", (_, cited, expected) => {
+  const grades = [{ grader: "g", verdict: "fail", score: 0, reason: "", evidence: cited }] as const;
+  expect(collectEvidence(events, grades).map((event) => event.seq)).toEqual(expected);
+});
+
+function message(
+  direction: "client-to-server" | "server-to-client",
+  fields: { readonly [key: string]: Json },
+): EventBody {
+  return { type: "mcp.message", server: "s", direction, message: { jsonrpc: "2.0", ...fields } };
+}
+
+function stamp(bodies: readonly EventBody[]): TraceEvent[] {
+  return bodies.map((body, index) => ({ seq: index + 1, at: index, trial: "t1", ...body }));
+}

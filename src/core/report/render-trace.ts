@@ -1,0 +1,70 @@
+import { isJsonObject } from "../formats/json.ts";
+import type { Json } from "../formats/model.ts";
+import type { EventOf, TraceEvent } from "../trace/events.ts";
+
+const shownText = 160;
+
+/** One line an event: its number, the milliseconds since the trial began, and what happened. */
+export function renderTrace(events: readonly TraceEvent[]): string[] {
+  const start = events[0]?.at ?? 0;
+  const width = String(events.at(-1)?.seq ?? 0).length;
+  return events.map((event) => {
+    const offset = (event.at - start).toFixed(1).padStart(9);
+    return `${String(event.seq).padStart(width)} ${offset} ms  ${visible(describe(event))}`;
+  });
+}
+
+function describe(event: TraceEvent): string {
+  switch (event.type) {
+    case "mcp.message":
+      return describeMessage(event);
+    case "server.stderr":
+    case "server.invalid_output":
+      return `${event.server} ${event.type === "server.stderr" ? "stderr" : "stdout, not MCP"}: ${shorten(event.text)}`;
+    case "agent.message":
+      return `assistant: ${shorten(event.text)}`;
+    case "turn.started":
+      return `user: ${shorten(event.user)}`;
+    default:
+      return describeRest(event);
+  }
+}
+
+function describeMessage(event: EventOf<"mcp.message">): string {
+  const arrow = event.direction === "client-to-server" ? `→ ${event.server}` : `← ${event.server}`;
+  const { message } = event;
+  if (!isJsonObject(message)) return `${arrow} ${preview(message)}`;
+  const id = message["id"] === undefined ? "" : ` #${preview(message["id"])}`;
+  if (typeof message["method"] === "string")
+    return `${arrow}${id} ${message["method"]} ${preview(message["params"])}`;
+  return message["error"] === undefined
+    ? `${arrow}${id} result ${preview(message["result"])}`
+    : `${arrow}${id} error ${preview(message["error"])}`;
+}
+
+function describeRest({ seq: _seq, at: _at, trial: _trial, type, ...rest }: TraceEvent): string {
+  const fields = Object.entries(rest).map(([key, value]) => `${key}=${preview(value as Json)}`);
+  return [type, ...fields].join(" ");
+}
+
+function preview(value: Json | undefined): string {
+  return value === undefined
+    ? ""
+    : shorten(typeof value === "number" ? roundOff(value) : JSON.stringify(value));
+}
+
+function roundOff(value: number): string {
+  return Number.isInteger(value) ? String(value) : value.toFixed(1);
+}
+
+function shorten(text: string): string {
+  return text.length > shownText ? `${text.slice(0, shownText)}…` : text;
+}
+
+/** Text of servers and models must not drive the reader's terminal. */
+function visible(text: string): string {
+  // oxlint-disable-next-line no-control-regex
+  return text.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, (char) =>
+    JSON.stringify(char).slice(1, -1),
+  );
+}

@@ -1,0 +1,66 @@
+import type { Task } from "../formats/model.ts";
+import type { Plan } from "../plan/plan.ts";
+import { buildTrajectory } from "../trace/build-trajectory.ts";
+import type { TraceEvent } from "../trace/events.ts";
+import { collectEvidence } from "./collect-evidence.ts";
+import type { RunResult, TrialResult } from "./result.ts";
+import { runVerdict, summarize } from "./summarize.ts";
+import { cutOff, gradesOf, skippedTrial, trialResult } from "./trial-result.ts";
+
+/** A run as its folder tells it. */
+export interface RecordedRun extends Pick<RunResult, "id" | "startedAt" | "environment"> {
+  readonly plan: Plan;
+  readonly events: readonly TraceEvent[];
+  /** How long it took, when it came to its end. */
+  readonly durationMs?: number;
+}
+
+export interface ReplayedRun {
+  readonly result: RunResult;
+  readonly evidence: ReadonlyMap<string, readonly TraceEvent[]>;
+}
+
+/** Computes a run's result again from its plan and its events alone; a run that was cut off is `interrupted`. */
+export function replayRun(run: RecordedRun): ReplayedRun {
+  const { plan } = run;
+  const byTrial = Map.groupBy(run.events, (event) => event.trial);
+  const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
+  const evidence = new Map<string, readonly TraceEvent[]>();
+  const trials = plan.trials.map((trial): TrialResult => {
+    const events = byTrial.get(trial.id) ?? [];
+    const task: Task | undefined = tasks.get(trial.task);
+    if (task === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${trial.task}`);
+    if (events.length === 0) return skippedTrial(trial, task, notRun(run));
+    const result = trialResult(buildTrajectory(trial, task, events), gradesOf(events));
+    if (result.verdict !== "pass") evidence.set(trial.id, collectEvidence(events, result.grades));
+    return result;
+  });
+  const interrupted = trials.some((trial) => trial.error?.code === "run/interrupted");
+  const result: RunResult = {
+    schema: "mcpvals.result/1",
+    id: run.id,
+    name: plan.name,
+    verdict: runVerdict(trials, { interrupted }),
+    startedAt: run.startedAt,
+    durationMs: run.durationMs ?? lastMoment(run) - Date.parse(run.startedAt),
+    summary: summarize(trials),
+    trials,
+    environment: run.environment,
+  };
+  return { result, evidence };
+}
+
+function notRun(run: RecordedRun): typeof cutOff {
+  const bailed = run.durationMs !== undefined && !run.events.some(isInterruption);
+  return bailed
+    ? { code: "run/bailed", kind: "interrupted", message: "not run, because an earlier trial did not pass" }
+    : { ...cutOff, message: "the run was interrupted before this trial started" };
+}
+
+function isInterruption(event: TraceEvent): boolean {
+  return event.type === "trial.finished" && event.outcome === "interrupted";
+}
+
+function lastMoment(run: RecordedRun): number {
+  return run.events.at(-1)?.at ?? Date.parse(run.startedAt);
+}

@@ -1,0 +1,90 @@
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { describe, expect, it } from "vitest";
+import type * as z from "zod";
+import type { JsonObject } from "../formats/model.ts";
+import { resultJsonSchema, resultSchema } from "./result-schema.ts";
+import type { RunResult } from "./result.ts";
+
+/** A type with everything read-only, as the types of result.ts are; JSON objects, being endless, are left alone. */
+type ReadonlyDeep<T> = [JsonObject] extends [T]
+  ? JsonObject
+  : T extends object
+    ? { readonly [K in keyof T]: ReadonlyDeep<T[K]> }
+    : T;
+
+/** `true` only for types that are identical; anything else does not compile where `true` is assigned. */
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+
+const result: RunResult = {
+  schema: "mcpvals.result/1",
+  id: "20261121-101500-4f2a",
+  name: "quickstart",
+  verdict: "incomplete",
+  startedAt: "2026-11-21T10:15:00.000Z",
+  durationMs: 12.5,
+  summary: { total: 1, pass: 0, fail: 0, error: 1, timeout: 0, skip: 0 },
+  trials: [
+    {
+      id: "t1",
+      task: "task",
+      form: "tool-test",
+      suite: "suite",
+      agent: null,
+      attempt: 1,
+      verdict: "error",
+      score: null,
+      durationMs: 3,
+      grades: [{ grader: "judge", verdict: "error", score: null, reason: "no verdict", evidence: [1, 2] }],
+      error: { code: "judge/no-verdict", kind: "environment", message: "no verdict" },
+      usage: { inputTokens: 1, outputTokens: 2, requests: 1 },
+      warnings: ["look"],
+    },
+  ],
+  environment: {
+    mcpvals: "0.1.0",
+    node: "24.0.0",
+    platform: "linux",
+    agents: [{ name: "scripted", type: "scripted" }],
+    servers: { one: { transport: "stdio", nested: [1, null, { deep: true }] } },
+  },
+};
+
+describe("the schema of results", () => {
+  it("has exactly the type of a RunResult", () => {
+    const same: Same<ReadonlyDeep<z.infer<typeof resultSchema>>, ReadonlyDeep<RunResult>> = true;
+    expect(same).toBe(true);
+  });
+
+  it("accepts a result, in zod and as JSON Schema", () => {
+    expect(resultSchema.parse(result)).toEqual(result);
+    const validate = new Ajv2020({ strict: true, strictTypes: false }).compile(resultJsonSchema());
+    expect(validate(result) || validate.errors).toBe(true);
+  });
+
+  it.each([
+    ["an unknown key", { ...result, extra: 1 }],
+    ["another version", { ...result, schema: "mcpvals.result/2" }],
+    ["a score over 1", { ...result, trials: [{ ...result.trials[0], score: 1.5 }] }],
+    ["an unknown error code", { ...result, trials: [{ ...result.trials[0], error: { code: "x/y" } }] }],
+    ["a missing summary", { ...result, summary: undefined }],
+  ])("refuses %s", (_, wrong) => {
+    expect(resultSchema.safeParse(wrong).success).toBe(false);
+    const validate = new Ajv2020({ strictTypes: false }).compile(resultJsonSchema());
+    expect(validate(JSON.parse(JSON.stringify(wrong)))).toBe(false);
+  });
+
+  it("describes every property", () => {
+    const bare: string[] = [];
+    walk(resultJsonSchema(), "", bare);
+    expect(bare).toEqual([]);
+  });
+});
+
+function walk(value: unknown, path: string, bare: string[]): void {
+  if (typeof value !== "object" || value === null) return;
+  for (const [key, child] of Object.entries(value)) {
+    const at = `${path}/${key}`;
+    if (path.endsWith("/properties") && !("description" in child) && !("$ref" in child)) bare.push(at);
+    walk(child, at, bare);
+  }
+}

@@ -1,0 +1,144 @@
+import * as z from "zod";
+import { errorCatalogue, type ErrorCode, type ErrorKind } from "../errors/catalogue.ts";
+import type { Json, JsonObject } from "../formats/model.ts";
+import type { Verdict } from "../grade/grade.ts";
+import type { RunVerdict } from "./result.ts";
+
+const errorCodes = Object.keys(errorCatalogue) as ErrorCode[];
+const errorKinds = [
+  "usage",
+  "environment",
+  "timeout",
+  "interrupted",
+  "bug",
+] as const satisfies readonly ErrorKind[];
+const runVerdicts = ["pass", "fail", "incomplete", "interrupted"] as const satisfies readonly RunVerdict[];
+const verdicts = ["pass", "fail", "error", "timeout", "skip"] as const satisfies readonly Verdict[];
+
+const json: z.ZodType<Json> = z
+  .lazy(() =>
+    z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), z.record(z.string(), json)]),
+  )
+  .meta({ id: "Json", description: "Any JSON value." });
+
+const count = z.int().min(0);
+const score = z.number().min(0).max(1).nullable();
+const milliseconds = z.number().min(0);
+
+const errorSchema = z
+  .strictObject({
+    code: z.enum(errorCodes).describe("Permanent code of the error; docs/errors.md lists them all."),
+    kind: z
+      .enum(errorKinds)
+      .describe(
+        "Who has to act: the user (usage), the environment, time, nobody (interrupted), mcpvals (bug).",
+      ),
+    message: z.string().describe("What went wrong, and where."),
+    hint: z.string().describe("What can be done about it.").exactOptional(),
+    detail: z.string().describe("Supporting text, such as the tail of a server's stderr.").exactOptional(),
+  })
+  .meta({ id: "Error", description: "An error as plain data." });
+
+const gradeSchema = z
+  .strictObject({
+    grader: z.string().describe("Name of the grader."),
+    verdict: z
+      .enum(["pass", "fail", "error", "skip"])
+      .describe("`error`: the grader gave no verdict; `skip`: there was nothing for it to look at."),
+    score: score.describe("0 to 1; null when there is nothing to score."),
+    reason: z.string().describe("Why, in words."),
+    evidence: z
+      .array(z.int().min(1))
+      .describe("Numbers of the events of the trial's trace that the verdict rests on."),
+    error: errorSchema.describe("Why there is no verdict, when `verdict` is `error`.").exactOptional(),
+  })
+  .meta({ id: "Grade", description: "What one grader says of one trial." });
+
+const usageSchema = z
+  .strictObject({
+    inputTokens: count.describe("Tokens sent, as the provider counts them."),
+    outputTokens: count.describe("Tokens received, as the provider counts them."),
+    cacheReadTokens: count.describe("Of the tokens sent, those read from a cache.").exactOptional(),
+    cacheWriteTokens: count.describe("Of the tokens sent, those written to a cache.").exactOptional(),
+    requests: count.describe("Requests to the model that were answered."),
+  })
+  .meta({ id: "Usage", description: "Use of a model." });
+
+const trialSchema = z
+  .strictObject({
+    id: z.string().describe("Id of the trial, unique in the run."),
+    task: z.string().describe("Name of the task, unique in the run."),
+    form: z
+      .enum(["workflow", "tool-test"])
+      .describe("What the task is: a workflow, or one direct tool call."),
+    suite: z.string().describe("The suite of a tool test.").exactOptional(),
+    agent: z.string().nullable().describe("Name of the agent; null when no agent takes part."),
+    attempt: z.int().min(1).describe("Which attempt of the task by the agent this is, counting from 1."),
+    verdict: z
+      .enum(verdicts)
+      .describe("`fail`: the agent or server did the wrong thing; `error`: the environment broke."),
+    score: score.describe("Average of the scored grades, 0 to 1; null when nothing was scored."),
+    durationMs: milliseconds.describe("From starting the servers to having stopped them, in milliseconds."),
+    grades: z.array(gradeSchema).describe("What each grader says; empty for a trial that did not complete."),
+    error: errorSchema.describe("Why the trial is `error`, `timeout` or `skip`.").exactOptional(),
+    usage: usageSchema.describe("Absent when no model was asked.").exactOptional(),
+    warnings: z
+      .array(z.string())
+      .describe("Things that deserve a look but change no verdict.")
+      .exactOptional(),
+  })
+  .meta({ id: "Trial", description: "One attempt of one task by one agent." });
+
+const summarySchema = z
+  .strictObject({
+    total: count.describe("All trials of the run."),
+    pass: count.describe("Trials that passed."),
+    fail: count.describe("Trials in which the agent or server did the wrong thing."),
+    error: count.describe("Trials whose environment broke, so that nothing can be said."),
+    timeout: count.describe("Trials that reached a time limit."),
+    skip: count.describe("Trials that were not run, or had nothing to look at."),
+  })
+  .meta({ id: "Summary", description: "Number of trials by verdict." });
+
+const agentSchema = z
+  .strictObject({
+    name: z.string().describe("Name of the agent, as trials refer to it."),
+    type: z.string().describe("What drives the agent, such as `model` or `scripted` (a written plan)."),
+    model: z.string().describe("The model that takes part, if any.").exactOptional(),
+  })
+  .meta({ id: "Agent", description: "An agent of the run." });
+
+const environmentSchema = z
+  .strictObject({
+    mcpvals: z.string().describe("Version of mcpvals."),
+    node: z.string().describe("Version of Node.js."),
+    platform: z.string().describe("Operating system and architecture."),
+    agents: z.array(agentSchema).describe("The agents that were configured."),
+    servers: z.record(z.string(), json).describe("By name: transport and target, without secrets."),
+  })
+  .meta({ id: "Environment", description: "What the run ran with." });
+
+/** Validates a result document of mcpvals, such as the JSON reporter writes. */
+export const resultSchema = z
+  .strictObject({
+    schema: z.literal("mcpvals.result/1").describe("Name and version of this format."),
+    id: z.string().describe("Id of the run."),
+    name: z.string().describe("Name of the eval."),
+    verdict: z
+      .enum(runVerdicts)
+      .describe(
+        "`incomplete`: nothing failed, but errors, timeouts or a lack of evidence could have changed the verdict.",
+      ),
+    startedAt: z.string().describe("When the run began: ISO 8601, UTC."),
+    durationMs: milliseconds.describe("How long the run took, in milliseconds."),
+    summary: summarySchema,
+    trials: z.array(trialSchema).describe("Every trial of the run."),
+    environment: environmentSchema,
+  })
+  .meta({ title: "mcpvals result", description: "The result of one run of mcpvals." });
+
+/** The JSON Schema (2020-12) of the result document, as published in `schemas/result.schema.json`. */
+export function resultJsonSchema(): JsonObject {
+  const { $schema, ...rest } = z.toJSONSchema(resultSchema, { target: "draft-2020-12" });
+  return { $schema: $schema ?? "", $id: "urn:mcpvals:result", ...(rest as JsonObject) };
+}

@@ -1,0 +1,62 @@
+import type { SerializedError } from "../errors/error.ts";
+import type { Task } from "../formats/model.ts";
+import type { Grade, Verdict } from "../grade/grade.ts";
+import type { Trial } from "../plan/plan.ts";
+import type { EventOf, TraceEvent, TrialOutcome } from "../trace/events.ts";
+import type { Trajectory } from "../trace/trajectory.ts";
+import type { TrialResult } from "./result.ts";
+import { averageScore, trialVerdict } from "./summarize.ts";
+
+/** Joins how a trial went and what its graders said into its row of the result. */
+export function trialResult(trajectory: Trajectory, grades: readonly Grade[]): TrialResult {
+  const { trial, task, events, usage, warnings } = trajectory;
+  const finished = events.findLast((event) => event.type === "trial.finished");
+  const outcome: TrialOutcome = finished?.outcome ?? "interrupted";
+  return {
+    ...identity(trial, task),
+    verdict: trialVerdict(outcome, grades),
+    score: averageScore(grades),
+    durationMs: finished?.durationMs ?? 0,
+    grades,
+    ...optional("error", finished === undefined ? cutOff : finished.error),
+    ...optional("usage", usage),
+    ...(warnings.length === 0 ? {} : { warnings }),
+  };
+}
+
+/** The row of a trial that never started. */
+export function skippedTrial(trial: Trial, task: Task, error: SerializedError): TrialResult {
+  const verdict: Verdict = "skip";
+  return { ...identity(trial, task), verdict, score: null, durationMs: 0, grades: [], error };
+}
+
+/** The grades that a trial was given, read back from its events. */
+export function gradesOf(events: readonly TraceEvent[]): readonly Grade[] {
+  const graded = events.findLast((event): event is EventOf<"trial.graded"> => event.type === "trial.graded");
+  return graded?.grades ?? [];
+}
+
+/** The error of a trial whose process was killed under it. */
+export const cutOff: SerializedError = {
+  code: "run/interrupted",
+  kind: "interrupted",
+  message: "the trial was cut off before it ended",
+};
+
+function identity(
+  trial: Trial,
+  task: Task,
+): Pick<TrialResult, "id" | "task" | "form" | "suite" | "agent" | "attempt"> {
+  return {
+    id: trial.id,
+    task: trial.task,
+    form: task.form,
+    ...optional("suite", task.suite),
+    agent: trial.agent,
+    attempt: trial.attempt,
+  };
+}
+
+function optional<K extends string, V>(key: K, value: V | undefined): { readonly [P in K]?: V } {
+  return value === undefined ? {} : ({ [key]: value } as { readonly [P in K]: V });
+}

@@ -1,0 +1,192 @@
+import type { Json, JsonObject, Task } from "../formats/model.ts";
+import { isJsonObject } from "../formats/json.ts";
+import type { Trial } from "../plan/plan.ts";
+import type { EventOf, TraceEvent, Usage } from "./events.ts";
+import { warningsOf } from "./warnings.ts";
+import type { StepView, ToolCall, ToolDeclaration, Trajectory, TurnView } from "./trajectory.ts";
+
+/**
+ * Reads a trial's events into a trajectory. Tool calls are joined from the raw JSON-RPC requests and responses, so
+ * they are the same whatever agent made them.
+ */
+export function buildTrajectory(trial: Trial, task: Task, events: readonly TraceEvent[]): Trajectory {
+  const reader = new TrajectoryReader();
+  for (const event of events) reader.read(event);
+  return { trial, task, events, ...reader.finish(), warnings: warningsOf(events) };
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+type OpenCall = Mutable<ToolCall> & { attempt?: number; sentAt: number };
+
+/** Accumulates one pass over the events; lives only while a trajectory is built. */
+class TrajectoryReader {
+  readonly #calls: OpenCall[] = [];
+  readonly #pending = new Map<string, OpenCall>();
+  readonly #listings = new Set<string>();
+  readonly #tools: ToolDeclaration[] = [];
+  readonly #turns: Mutable<TurnView>[] = [];
+  readonly #attempts = new Map<string, EventOf<"step.finished">[]>();
+  #turn: number | undefined;
+  #step: { readonly id: string; readonly attempt: number } | undefined;
+  #usage: Usage | undefined;
+
+  read(event: TraceEvent): void {
+    switch (event.type) {
+      case "mcp.message":
+        this.#readMessage(event);
+        break;
+      case "http.response":
+        for (const id of event.requestIds) this.#noteStatus(event.server, id, event.status);
+        break;
+      case "turn.started":
+        this.#turn = event.turn;
+        this.#turns.push({ turn: event.turn, user: event.user, messages: [], calls: [] });
+        break;
+      case "agent.message":
+        this.#updateTurn((turn) => ({ messages: [...turn.messages, event] }));
+        break;
+      case "turn.finished":
+        this.#updateTurn(() => ({ reason: event.reason }));
+        this.#turn = undefined;
+        break;
+      case "tool.rejected":
+        this.#add({
+          server: null,
+          tool: event.tool,
+          args: event.args,
+          seq: event.seq,
+          sentAt: event.at,
+          superseded: false,
+          error: { kind: "rejected", message: event.reason },
+        });
+        break;
+      case "step.started":
+        this.#step = { id: event.step, attempt: event.attempt };
+        break;
+      case "step.finished":
+        this.#attempts.set(event.step, [...(this.#attempts.get(event.step) ?? []), event]);
+        this.#step = undefined;
+        break;
+      case "model.called":
+        if (event.purpose === "agent") this.#usage = addUsage(this.#usage, event.usage);
+        break;
+      default:
+        break;
+    }
+  }
+
+  finish(): Pick<Trajectory, "turns" | "calls" | "steps" | "tools" | "usage"> {
+    const calls = this.#calls.map((call) => this.#closed(call));
+    return {
+      turns: this.#turns.map((turn) => ({ ...turn, calls: calls.filter((call) => call.turn === turn.turn) })),
+      calls,
+      steps: [...this.#attempts].map(([step, attempts]) => stepView(step, attempts)),
+      tools: this.#tools,
+      ...(this.#usage === undefined ? {} : { usage: this.#usage }),
+    };
+  }
+
+  #readMessage(event: EventOf<"mcp.message">): void {
+    const message = event.message;
+    if (!isJsonObject(message)) return;
+    if (event.direction === "client-to-server") this.#readRequest(event, message);
+    else if (message["method"] === undefined) this.#readResponse(event, message);
+  }
+
+  #readRequest(event: EventOf<"mcp.message">, message: JsonObject): void {
+    const { id, method } = message;
+    if (typeof id !== "string" && typeof id !== "number") return;
+    if (method === "tools/list") this.#listings.add(callKey(event.server, id));
+    if (method !== "tools/call") return;
+    const params = isJsonObject(message["params"]) ? message["params"] : {};
+    const call = this.#add({
+      server: event.server,
+      tool: typeof params["name"] === "string" ? params["name"] : "",
+      args: params["arguments"] ?? {},
+      seq: event.seq,
+      sentAt: event.at,
+      superseded: false,
+    });
+    this.#pending.set(callKey(event.server, id), call);
+  }
+
+  #readResponse(event: EventOf<"mcp.message">, message: JsonObject): void {
+    const { id } = message;
+    if (typeof id !== "string" && typeof id !== "number") return;
+    const key = callKey(event.server, id);
+    if (this.#listings.delete(key)) this.#tools.push(...declaredTools(event.server, message["result"]));
+    const call = this.#pending.get(key);
+    if (call === undefined) return;
+    this.#pending.delete(key);
+    call.responseSeq = event.seq;
+    call.latencyMs = event.at - call.sentAt;
+    if (isJsonObject(message["result"])) call.result = message["result"];
+    else call.error = { kind: "protocol", message: protocolError(message["error"]) };
+  }
+
+  #noteStatus(server: string, id: string | number, status: number): void {
+    const call = this.#pending.get(callKey(server, id));
+    if (call !== undefined) call.httpStatus = status;
+  }
+
+  #add(call: OpenCall): OpenCall {
+    if (this.#step !== undefined) Object.assign(call, { step: this.#step.id, attempt: this.#step.attempt });
+    else if (this.#turn !== undefined) call.turn = this.#turn;
+    this.#calls.push(call);
+    return call;
+  }
+
+  #updateTurn(change: (turn: TurnView) => Partial<TurnView>): void {
+    const turn = this.#turns.at(-1);
+    if (turn !== undefined) Object.assign(turn, change(turn));
+  }
+
+  #closed({ attempt, sentAt: _sentAt, ...call }: OpenCall): ToolCall {
+    const last = call.step === undefined ? undefined : this.#attempts.get(call.step)?.at(-1)?.attempt;
+    const superseded = attempt !== undefined && last !== undefined && attempt < last;
+    if (call.result !== undefined || call.error !== undefined) return { ...call, superseded };
+    return { ...call, superseded, error: { kind: "no-response", message: "never answered" } };
+  }
+}
+
+function callKey(server: string, id: string | number): string {
+  return `${server}\n${typeof id}\n${id}`;
+}
+
+function protocolError(error: Json | undefined): string {
+  if (!isJsonObject(error)) return "the response has neither a result object nor an error";
+  const code = typeof error["code"] === "number" ? ` (code ${error["code"]})` : "";
+  return `${typeof error["message"] === "string" ? error["message"] : JSON.stringify(error)}${code}`;
+}
+
+function declaredTools(server: string, result: Json | undefined): ToolDeclaration[] {
+  if (!isJsonObject(result) || !Array.isArray(result["tools"])) return [];
+  return result["tools"].filter(isJsonObject).map((tool) => ({
+    server,
+    name: typeof tool["name"] === "string" ? tool["name"] : "",
+    ...(tool["outputSchema"] === undefined ? {} : { outputSchema: tool["outputSchema"] }),
+  }));
+}
+
+function stepView(step: string, attempts: readonly EventOf<"step.finished">[]): StepView {
+  const last = attempts.at(-1);
+  return { step, attempts, ...(last === undefined ? {} : { last }) };
+}
+
+/** Adds two counts; the optional ones stay absent while neither side has them. */
+export function addUsage(left: Usage | undefined, right: Usage): Usage {
+  if (left === undefined) return right;
+  const cacheReadTokens = sumOptional(left.cacheReadTokens, right.cacheReadTokens);
+  const cacheWriteTokens = sumOptional(left.cacheWriteTokens, right.cacheWriteTokens);
+  return {
+    inputTokens: left.inputTokens + right.inputTokens,
+    outputTokens: left.outputTokens + right.outputTokens,
+    requests: left.requests + right.requests,
+    ...(cacheReadTokens === undefined ? {} : { cacheReadTokens }),
+    ...(cacheWriteTokens === undefined ? {} : { cacheWriteTokens }),
+  };
+}
+
+function sumOptional(left: number | undefined, right: number | undefined): number | undefined {
+  return left === undefined && right === undefined ? undefined : (left ?? 0) + (right ?? 0);
+}

@@ -1,0 +1,83 @@
+import { McpvalsError, serializeError } from "../core/errors/error.ts";
+import type { Task } from "../core/formats/model.ts";
+import type { Grade } from "../core/grade/grade.ts";
+import type { Plan, Trial } from "../core/plan/plan.ts";
+import type { TrialResult } from "../core/report/result.ts";
+import { skippedTrial, trialResult } from "../core/report/trial-result.ts";
+import { buildTrajectory } from "../core/trace/build-trajectory.ts";
+import type { Emit, TraceEvent } from "../core/trace/events.ts";
+import { createRecorder } from "../core/trace/recorder.ts";
+import type { Redact } from "../core/trace/redact.ts";
+import type { Trajectory } from "../core/trace/trajectory.ts";
+import { executeTrial, type TrialPorts } from "./execute-trial.ts";
+import { schedule } from "./schedule.ts";
+
+/** What the trials of a run need, and who hears of them. */
+export interface TrialsContext {
+  readonly ports: TrialPorts;
+  readonly redact: Redact;
+  /** Stop after the first trial that does not pass. */
+  readonly bail: boolean;
+  /** Aborts when the run is interrupted, with an McpvalsError as its reason. */
+  readonly signal: AbortSignal;
+  /** Grades a completed trial; asked only for those. */
+  grade(trajectory: Trajectory, emit: Emit): Promise<readonly Grade[]>;
+  onTrialStart(trial: Trial): Promise<void>;
+  onEvent(event: TraceEvent): void;
+  onTrialEnd(result: TrialResult, events: readonly TraceEvent[]): Promise<void>;
+}
+
+/** Runs all trials of a plan and gives their rows in the plan's order, those that never started included. */
+export async function runTrials(plan: Plan, context: TrialsContext): Promise<readonly TrialResult[]> {
+  const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
+  const results = new Map<string, TrialResult>();
+  let bailed = false;
+  const rest = await schedule(plan.trials, {
+    concurrency: plan.concurrency,
+    isStopped: () => bailed || context.signal.aborted,
+    run: async (trial) => {
+      const result = await runTrial(trial, taskOf(trial, tasks), context);
+      results.set(trial.id, result);
+      bailed ||= context.bail && result.verdict !== "pass" && result.verdict !== "skip";
+    },
+  });
+  for (const trial of rest) {
+    const error = context.signal.aborted
+      ? serializeError(context.signal.reason)
+      : serializeError(new McpvalsError("run/bailed", "not run, because an earlier trial did not pass"));
+    const result = skippedTrial(trial, taskOf(trial, tasks), error);
+    results.set(trial.id, result);
+    await context.onTrialEnd(result, []);
+  }
+  return plan.trials.flatMap((trial) => results.get(trial.id) ?? []);
+}
+
+async function runTrial(trial: Trial, task: Task, context: TrialsContext): Promise<TrialResult> {
+  const events: TraceEvent[] = [];
+  const emit = createRecorder(trial.id, {
+    redact: context.redact,
+    now: () => performance.timeOrigin + performance.now(),
+    sink: (event) => {
+      events.push(event);
+      context.onEvent(event);
+    },
+  });
+  await context.onTrialStart(trial);
+  await executeTrial({ trial, task, emit, signal: context.signal }, context.ports);
+  const trajectory = buildTrajectory(trial, task, events);
+  const grades = isCompleted(events) ? context.redact(await context.grade(trajectory, emit)) : [];
+  const result = trialResult(trajectory, grades);
+  emit({ type: "trial.graded", verdict: result.verdict, score: result.score, grades });
+  await context.onTrialEnd(result, events);
+  return result;
+}
+
+function isCompleted(events: readonly TraceEvent[]): boolean {
+  return events.some((event) => event.type === "trial.finished" && event.outcome === "completed");
+}
+
+function taskOf(trial: Trial, tasks: ReadonlyMap<string, Task>): Task {
+  const task = tasks.get(trial.task);
+  if (task === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${trial.task}`);
+  return task;
+}

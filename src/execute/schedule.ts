@@ -1,0 +1,104 @@
+import type { Trial } from "../core/plan/plan.ts";
+
+export interface ScheduleOptions {
+  /** Trials at once. */
+  readonly concurrency: number;
+  readonly run: (trial: Trial) => Promise<void>;
+  /** Asked before each trial; once true, no further trial starts. */
+  readonly isStopped: () => boolean;
+}
+
+/**
+ * Runs trials in order, as many at once as allowed, never two of one lane. Gives back, once all that started have
+ * ended, the trials that never started.
+ */
+export async function schedule(
+  trials: readonly Trial[],
+  options: ScheduleOptions,
+): Promise<readonly Trial[]> {
+  const queue = new LaneQueue(trials);
+  const slots = Math.min(options.concurrency, trials.length);
+  const work = async (): Promise<void> => {
+    while (!options.isStopped()) {
+      const trial = queue.take();
+      if (trial === undefined) {
+        if (queue.isEmpty) return;
+        await queue.released();
+        continue;
+      }
+      try {
+        await options.run(trial);
+      } finally {
+        queue.release(trial);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: slots }, work));
+  return queue.rest();
+}
+
+interface Lane {
+  readonly exclusive: boolean;
+  readonly entries: { readonly trial: Trial; readonly index: number }[];
+  next: number;
+  busy: boolean;
+}
+
+/** Waiting trials by lane; `take` gives the earliest one whose lane is free, in time that grows with lanes, not trials. */
+class LaneQueue {
+  readonly #lanes = new Map<string | undefined, Lane>();
+  #waiters: (() => void)[] = [];
+  #left: number;
+
+  constructor(trials: readonly Trial[]) {
+    this.#left = trials.length;
+    for (const [index, trial] of trials.entries()) {
+      const lane = this.#lanes.get(trial.lane);
+      if (lane !== undefined) lane.entries.push({ trial, index });
+      else {
+        const exclusive = trial.lane !== undefined;
+        this.#lanes.set(trial.lane, { exclusive, entries: [{ trial, index }], next: 0, busy: false });
+      }
+    }
+  }
+
+  get isEmpty(): boolean {
+    return this.#left === 0;
+  }
+
+  take(): Trial | undefined {
+    let best: Lane | undefined;
+    let bestIndex = Number.POSITIVE_INFINITY;
+    for (const lane of this.#lanes.values()) {
+      const head = lane.entries[lane.next];
+      if (head === undefined || lane.busy || head.index >= bestIndex) continue;
+      best = lane;
+      bestIndex = head.index;
+    }
+    const entry = best?.entries[best.next];
+    if (best === undefined || entry === undefined) return undefined;
+    best.next += 1;
+    best.busy = best.exclusive;
+    this.#left -= 1;
+    return entry.trial;
+  }
+
+  release(trial: Trial): void {
+    const lane = this.#lanes.get(trial.lane);
+    if (lane !== undefined) lane.busy = false;
+    for (const wake of this.#waiters.splice(0)) wake();
+  }
+
+  released(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiters.push(resolve);
+    });
+  }
+
+  rest(): readonly Trial[] {
+    return [...this.#lanes.values()]
+      .flatMap((lane) => lane.entries.slice(lane.next))
+      .toSorted((a, b) => a.index - b.index)
+      .map((entry) => entry.trial);
+  }
+}

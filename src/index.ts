@@ -1,0 +1,17 @@
+export { evaluate, type EvaluateOptions } from "./evaluate.ts";
+export { defineConfig } from "./config/define-config.ts";
+export type { Config } from "./core/formats/config-schema.ts";
+export {
+  McpvalsError,
+  type Diagnostic,
+  type ErrorDetails,
+  type SerializedError,
+  type SourceLocation,
+} from "./core/errors/error.ts";
+export type { ErrorCode, ErrorKind } from "./core/errors/catalogue.ts";
+export type { Grade, Verdict } from "./core/grade/grade.ts";
+export type { AgentSummary } from "./core/plan/plan.ts";
+export type { RunEnvironment, RunResult, RunSummary, RunVerdict, TrialResult } from "./core/report/result.ts";
+export type { Usage } from "./core/trace/events.ts";
+export { exitCode } from "./core/report/summarize.ts";
+export { version } from "./version.ts";

@@ -1,0 +1,69 @@
+import { McpvalsError } from "../core/errors/error.ts";
+import type { LanguageModelV4 } from "./language-model.ts";
+import type { ModelAccess } from "./locate-model.ts";
+
+/**
+ * Makes the model that `access` describes, loading only its provider's package. Base URL, key and headers are always
+ * handed over: what a provider is not told it would read from the process's own environment.
+ *
+ * Throws `config/invalid-value` when the package cannot be loaded because of an empty variable in that environment.
+ */
+export async function resolveModel(access: ModelAccess): Promise<LanguageModelV4> {
+  switch (access.wire) {
+    case "anthropic": {
+      const { createAnthropic } = await loaded(access, import("@ai-sdk/anthropic"));
+      return createAnthropic(settingsOf(access))(access.model);
+    }
+    case "openai-responses": {
+      const { createOpenAI } = await loaded(access, import("@ai-sdk/openai"));
+      return createOpenAI(settingsOf(access)).responses(access.model);
+    }
+    case "openai-chat": {
+      const { createOpenAI } = await loaded(access, import("@ai-sdk/openai"));
+      return createOpenAI(settingsOf(access)).chat(access.model);
+    }
+    case "google": {
+      const { createGoogle } = await loaded(access, import("@ai-sdk/google"));
+      return createGoogle(settingsOf(access))(access.model);
+    }
+    case "openai-compatible":
+      return openAICompatible(access);
+  }
+}
+
+async function openAICompatible(access: ModelAccess): Promise<LanguageModelV4> {
+  const { createOpenAICompatible } = await loaded(access, import("@ai-sdk/openai-compatible"));
+  const { apiKey, ...settings } = settingsOf(access);
+  return createOpenAICompatible({
+    ...settings,
+    ...(access.apiKey === undefined ? {} : { apiKey }),
+    name: access.provider,
+    // Without it no schema is sent with a request for structured output.
+    supportsStructuredOutputs: true,
+  })(access.model);
+}
+
+/** Some packages make a default provider as they load, which fails on a base URL variable that is set but empty. */
+async function loaded<T>(access: ModelAccess, loading: Promise<T>): Promise<T> {
+  try {
+    return await loading;
+  } catch (error) {
+    if (!(error instanceof Error) || error.name !== "AI_InvalidArgumentError") throw error;
+    throw new McpvalsError(
+      "config/invalid-value",
+      `the package for ${access.label} does not load in this environment: ${error.message}`,
+      { cause: error, hint: "Unset ANTHROPIC_BASE_URL or OPENAI_BASE_URL where it is set to an empty text." },
+    );
+  }
+}
+
+interface ProviderSettings {
+  readonly baseURL: string;
+  readonly apiKey: string;
+  readonly headers: Record<string, string>;
+}
+
+function settingsOf(access: ModelAccess): ProviderSettings {
+  // A provider that is given no key at all looks for one in the process's environment.
+  return { baseURL: access.baseURL, apiKey: access.apiKey ?? "none", headers: { ...access.headers } };
+}

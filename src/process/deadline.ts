@@ -1,0 +1,78 @@
+/** A signal with a time limit; dispose of it as soon as the work is done, so that no timer outlives the work. */
+export interface DeadlineSignal extends Disposable {
+  readonly signal: AbortSignal;
+}
+
+export interface DeadlineOptions {
+  /** Time limit in milliseconds; Infinity for none. */
+  readonly ms: number;
+  /** Aborts the work early, with its own reason. */
+  readonly signal?: AbortSignal;
+  /** Makes the error for the time limit. */
+  readonly onTimeout: () => Error;
+}
+
+/** The longest time that a Node timer can wait, in milliseconds; anything longer would fire at once. */
+const longestTimer = 2 ** 31 - 1;
+
+/**
+ * Makes a signal that aborts with `reason()` after `ms` milliseconds, or with the parent's reason when the parent aborts
+ * first. Neither the timer nor the listener on the parent outlives the signal's disposal.
+ */
+export function abortAfter(ms: number, reason: () => unknown, parent?: AbortSignal): DeadlineSignal {
+  const controller = new AbortController();
+  const timer = ms > longestTimer ? undefined : setTimeout(() => controller.abort(reason()), ms);
+  const follow = (): void => controller.abort(parent?.reason);
+  const dispose = (): void => {
+    clearTimeout(timer);
+    parent?.removeEventListener("abort", follow);
+  };
+  controller.signal.addEventListener("abort", dispose, { once: true });
+  parent?.addEventListener("abort", follow, { once: true });
+  if (parent?.aborted === true) follow();
+  return { signal: controller.signal, [Symbol.dispose]: dispose };
+}
+
+/**
+ * Runs `start` with a signal that aborts on the time limit or with `signal`, and settles at the latest then, even if the
+ * work does not heed its signal. Rejects with `onTimeout()` or with the signal's reason.
+ */
+export async function withDeadline<T>(
+  start: (signal: AbortSignal) => Promise<T>,
+  { ms, signal, onTimeout }: DeadlineOptions,
+): Promise<T> {
+  signal?.throwIfAborted();
+  const deadline = abortAfter(ms, onTimeout, signal);
+  try {
+    return await untilAborted(start(deadline.signal), deadline.signal);
+  } finally {
+    deadline[Symbol.dispose]();
+  }
+}
+
+/** Waits for a promise, but no longer than until the signal aborts; then it rejects with the signal's reason. */
+export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    const abort = (): void => reject(signal.reason as Error);
+    if (signal.aborted) abort();
+    signal.addEventListener("abort", abort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+  });
+}
+
+/** Tells whether a promise settles within `ms` milliseconds; its outcome is left to whoever owns it. */
+export async function settlesWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(() => resolve(false), ms);
+  });
+  const settled = work.then(
+    () => true,
+    () => true,
+  );
+  try {
+    return await Promise.race([settled, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,109 @@
+import { type ProcessInfo, type ProcessLister, processLister } from "./list-processes.ts";
+import type { ProcessTree, TreeRoot, TreeSignal } from "./process-tree.ts";
+
+/** How often a kill is repeated for processes that were started while it was going on. */
+const killRounds = 5;
+
+/**
+ * A tree is the root's process group, every descendant by parent number, and every process with the root's marker in its
+ * environment, so that a descendant that left the group and lost its parent is found too. Whoever was seen once stays a
+ * member, also after its parent has gone; start times keep a later process with the same number out.
+ */
+export class PosixProcessTree implements ProcessTree {
+  readonly #root: TreeRoot;
+  readonly #lister: ProcessLister;
+  #rootStarted: number | undefined;
+  #known = new Map<number, ProcessInfo>();
+
+  constructor(root: TreeRoot, lister: ProcessLister = processLister()) {
+    this.#root = root;
+    this.#lister = lister;
+    this.#rootStarted = lister.startOf(root.pid);
+  }
+
+  async survey(): Promise<number> {
+    return this.#members(await this.#list()).length;
+  }
+
+  async signal(signal: TreeSignal): Promise<void> {
+    const { pid: rootPid } = this.#root;
+    const reachedGroup = this.#signalGroup(signal);
+    for (const { pid, group } of this.#members(await this.#list())) {
+      // A second SIGTERM means "at once" to many programs.
+      if (!reachedGroup || group !== rootPid) send(pid, signal);
+    }
+  }
+
+  killNow(): void {
+    this.#signalGroup("SIGKILL");
+    for (let round = 0; round < killRounds; round += 1) {
+      const members = this.#members(this.#listNow());
+      if (members.length === 0) return;
+      for (const { pid } of members) send(pid, "SIGKILL");
+    }
+  }
+
+  async #list(): Promise<readonly ProcessInfo[]> {
+    try {
+      return await this.#lister.list();
+    } catch {
+      return []; // no `ps` here: the group is all that can be reached
+    }
+  }
+
+  #listNow(): readonly ProcessInfo[] {
+    try {
+      return this.#lister.listNow();
+    } catch {
+      return [];
+    }
+  }
+
+  /** Reaches the group in one step, which nothing can outrun by forking. Only while the number surely is the root's. */
+  #signalGroup(signal: TreeSignal): boolean {
+    if (this.#root.hasExited()) return false;
+    send(-this.#root.pid, signal);
+    return true;
+  }
+
+  #members(all: readonly ProcessInfo[]): readonly ProcessInfo[] {
+    const { pid: rootPid } = this.#root;
+    const root = all.find(({ pid }) => pid === rootPid);
+    if (!this.#root.hasExited()) this.#rootStarted ??= root?.started;
+    const reused = root !== undefined && root.started !== this.#rootStarted;
+    const members = new Map<number, ProcessInfo>();
+    const strangers: ProcessInfo[] = [];
+    for (const info of all) {
+      const seen = this.#known.get(info.pid)?.started === info.started;
+      const grouped = !reused && (info.pid === rootPid || info.group === rootPid);
+      if (seen || grouped || this.#carriesMarker(info)) members.set(info.pid, info);
+      else strangers.push(info);
+    }
+    addDescendants(members, strangers);
+    members.delete(process.pid);
+    this.#known = members;
+    return [...members.values()];
+  }
+
+  /** Reading an environment is the dear part, and no older process can be a descendant. */
+  #carriesMarker({ pid, started }: ProcessInfo): boolean {
+    if (this.#rootStarted === undefined || started < this.#rootStarted) return false;
+    return this.#lister.carries(pid, this.#root.marker);
+  }
+}
+
+function addDescendants(members: Map<number, ProcessInfo>, strangers: readonly ProcessInfo[]): void {
+  const children = Map.groupBy(strangers, ({ parent }) => parent);
+  // A Map's iterator also visits what is added on the way.
+  for (const pid of members.keys()) {
+    for (const child of children.get(pid) ?? []) members.set(child.pid, child);
+  }
+}
+
+function send(pid: number, signal: TreeSignal): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It ended meanwhile, or it changed its user: nothing more can be done from here.
+  }
+}

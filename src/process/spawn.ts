@@ -1,0 +1,135 @@
+import {
+  type ChildProcessWithoutNullStreams,
+  spawn,
+  type SpawnOptionsWithoutStdio,
+} from "node:child_process";
+import { once } from "node:events";
+import type { Readable, Writable } from "node:stream";
+import { forgetTree, rememberTree } from "./live-trees.ts";
+import { createProcessMarker, processMarkerName, runMarker, runMarkerName } from "./marker.ts";
+import { createProcessTree, type ProcessTree } from "./process-tree.ts";
+import { explainSpawnError } from "./spawn-error.ts";
+import { type StopOptions, type StopResult, stopTree } from "./stop-tree.ts";
+import { guardGroup, releaseEmptyGroup, releaseGroup } from "./watchdog.ts";
+
+export interface ProcessSpec {
+  readonly command: string;
+  readonly args: readonly string[];
+  /** The complete environment; two marker variables are added to it. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+}
+
+/** How a process ended: one of the two is null. */
+export interface ProcessExit {
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** A running program whose end, with that of everything it starts, is in our hands. */
+export interface ManagedProcess {
+  readonly pid: number;
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  /** Settles when the process itself has ended, even if a descendant still holds its pipes. Never rejects. */
+  readonly exited: Promise<ProcessExit>;
+  /** Undefined as long as the process lives. */
+  readonly exit: ProcessExit | undefined;
+  /** Stops the process and its whole tree; see `stopTree`. Never throws; calling it again gives the same promise. */
+  stop(options?: StopOptions): Promise<StopResult>;
+}
+
+/**
+ * Starts a program in a process group of its own. The process exists when this function returns, before its promise
+ * settles (on Windows a little later). Throws McpvalsError `server/spawn-failed`.
+ */
+export async function spawnProcess(spec: ProcessSpec): Promise<ManagedProcess> {
+  const marker = createProcessMarker();
+  const options = {
+    cwd: spec.cwd,
+    env: { ...spec.env, [processMarkerName]: marker, [runMarkerName]: runMarker },
+    detached: process.platform !== "win32",
+    windowsHide: true,
+  };
+  try {
+    const child = process.platform === "win32" ? await launchOnWindows(spec, options) : launch(spec, options);
+    // The number is there at once when there is a process; waiting for the event could take long in a busy process.
+    if (child.pid === undefined) throw (await once(child, "error"))[0];
+    return new SpawnedProcess(child, `${processMarkerName}=${marker}`, spec.env["PATH"]);
+  } catch (error) {
+    throw await explainSpawnError(error, spec);
+  }
+}
+
+type Child = ChildProcessWithoutNullStreams;
+
+function launch({ command, args }: ProcessSpec, options: SpawnOptionsWithoutStdio): Child {
+  return spawn(command, args, options);
+}
+
+/** Windows needs help with shims (.cmd) and shebangs; elsewhere that module would only cost start-up time. */
+async function launchOnWindows(
+  { command, args }: ProcessSpec,
+  options: SpawnOptionsWithoutStdio,
+): Promise<Child> {
+  const { default: crossSpawn } = await import("cross-spawn");
+  return crossSpawn(command, [...args], { ...options, stdio: "pipe" }) as Child;
+}
+
+class SpawnedProcess implements ManagedProcess {
+  readonly pid: number;
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  readonly exited: Promise<ProcessExit>;
+  readonly #tree: ProcessTree;
+  #exit: ProcessExit | undefined;
+  #stopping: Promise<StopResult> | undefined;
+
+  constructor(child: Child, marker: string, path: string | undefined) {
+    this.pid = child.pid ?? 0;
+    this.stdin = child.stdin;
+    this.stdout = child.stdout;
+    this.stderr = child.stderr;
+    this.exited = this.#watch(child);
+    this.#tree = createProcessTree({ pid: this.pid, marker, hasExited: () => this.#exit !== undefined });
+    rememberTree(this.#tree);
+    guardGroup(this.pid, path);
+    // A broken pipe means that the other side has gone, which `exited` and the end of the streams report.
+    for (const stream of [child.stdin, child.stdout, child.stderr]) stream.on("error", () => undefined);
+  }
+
+  get exit(): ProcessExit | undefined {
+    return this.#exit;
+  }
+
+  stop(options?: StopOptions): Promise<StopResult> {
+    this.#stopping ??= this.#stop(options);
+    return this.#stopping;
+  }
+
+  async #stop(options?: StopOptions): Promise<StopResult> {
+    const { stdin, stdout, stderr, exited } = this;
+    const hasExited = (): boolean => this.#exit !== undefined;
+    const result = await stopTree({ tree: this.#tree, stdin, stdout, stderr, exited, hasExited }, options);
+    forgetTree(this.#tree);
+    releaseGroup(this.pid);
+    return result;
+  }
+
+  #watch(child: Child): Promise<ProcessExit> {
+    return new Promise((resolve) => {
+      const end = (exitCode: number | null, signal: NodeJS.Signals | null): void => {
+        this.#exit ??= { exitCode, signal };
+        releaseEmptyGroup(this.pid);
+        resolve(this.#exit);
+      };
+      child.once("exit", end);
+      // cross-spawn reports a command that the Windows shell did not find instead of the shell's exit.
+      child.on("error", () => {
+        if (child.exitCode !== null) end(child.exitCode, null);
+      });
+    });
+  }
+}

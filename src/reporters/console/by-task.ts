@@ -1,0 +1,86 @@
+import type { TrialResult } from "../../core/report/result.ts";
+import { cutToWidth, displayWidth, padToWidth } from "../format/display-width.ts";
+import { fullTitle, varietyOf } from "../format/names.ts";
+import { countOf, formatInteger } from "../format/numbers.ts";
+import type { Page } from "../format/rows.ts";
+import type { Tone } from "../format/style.ts";
+import { visibleText } from "../format/visible-text.ts";
+
+const shownTasks = 30;
+const maxTitleWidth = 50;
+
+interface Cell {
+  passed: number;
+  total: number;
+  failed: number;
+}
+
+type Table = Map<string, { readonly title: string; readonly cells: Map<string, Cell> }>;
+
+/** How many attempts of each task passed, agent by agent; nothing for a run of one agent and one attempt. */
+export function byTaskLines(trials: readonly TrialResult[], page: Page): string[] {
+  const variety = varietyOf(trials);
+  if (!variety.agents && !variety.attempts) return [];
+  const { table, columns } = tabulate(trials);
+  const rows = [...table.values()];
+  const mixed = rows.filter(({ cells }) => [...cells.values()].some((cell) => cell.passed < cell.total));
+  const shown = rows.length <= shownTasks ? rows : mixed.slice(0, shownTasks);
+  const { style } = page;
+  const titleWidth = Math.min(maxTitleWidth, Math.max(7, ...shown.map((row) => displayWidth(row.title))));
+  const widths = columns.map((name) =>
+    Math.max(displayWidth(name), ...shown.map(({ cells }) => cellText(cells.get(name)).length)),
+  );
+  const headings = columns.map((name, index) => padToWidth(name, widths[index] ?? 0)).join("  ");
+  return [
+    `${style.strong(padToWidth("By task", titleWidth + 2))}  ${style.dim(headings.trimEnd())}`.trimEnd(),
+    "",
+    ...shown.map(({ title, cells }) => {
+      const painted = columns.map((name, index) => {
+        const cell = cells.get(name);
+        return style[cellTone(cell)](padToWidth(cellText(cell), widths[index] ?? 0));
+      });
+      return `  ${padToWidth(cutToWidth(title, titleWidth), titleWidth)}  ${painted.join("  ")}`.trimEnd();
+    }),
+    ...restLines(rows.length, mixed.length, shown.length).map((line) => style.dim(line)),
+  ];
+}
+
+function tabulate(trials: readonly TrialResult[]): { readonly table: Table; readonly columns: string[] } {
+  const table: Table = new Map();
+  const columns = new Set<string>();
+  for (const trial of trials) {
+    const column = trial.agent === null ? "no agent" : visibleText(trial.agent);
+    columns.add(column);
+    const row = table.get(trial.task) ?? { title: fullTitle(trial), cells: new Map<string, Cell>() };
+    table.set(trial.task, row);
+    const cell = row.cells.get(column) ?? { passed: 0, total: 0, failed: 0 };
+    row.cells.set(column, cell);
+    cell.total += 1;
+    if (trial.verdict === "pass") cell.passed += 1;
+    if (trial.verdict === "fail") cell.failed += 1;
+  }
+  return { table, columns: [...columns] };
+}
+
+function cellText(cell: Cell | undefined): string {
+  if (cell === undefined) return "";
+  const unjudged = cell.total - cell.passed - cell.failed;
+  const note = unjudged === 0 ? "" : `, ${formatInteger(unjudged)} not judged`;
+  return `${cell.passed}/${cell.total}${note}`;
+}
+
+function cellTone(cell: Cell | undefined): Tone {
+  if (cell === undefined) return "dim";
+  if (cell.failed > 0) return "bad";
+  return cell.passed === cell.total ? "good" : "warn";
+}
+
+function restLines(all: number, mixed: number, shown: number): string[] {
+  if (shown === all) return [];
+  const hidden = mixed - shown;
+  const passed = all - mixed;
+  return [
+    ...(hidden > 0 ? [`  and ${countOf(hidden, "more task")} with attempts that did not pass`] : []),
+    ...(passed > 0 ? [`  and ${countOf(passed, "task")} of which every attempt passed`] : []),
+  ];
+}

@@ -1,0 +1,86 @@
+import type { ReporterOutput } from "../../core/report/reporter.ts";
+import { cutToWidth, displayWidth } from "../format/display-width.ts";
+import type { Piece } from "../format/rows.ts";
+import type { Style } from "../format/style.ts";
+
+const redrawMs = 100;
+/** Finished lines that may wait for the next redraw. */
+const maxPending = 500;
+
+/** A few lines at the bottom of a terminal that are redrawn in place, with finished lines printed above them. */
+export class LiveRegion {
+  readonly #output: ReporterOutput;
+  readonly #style: Style;
+  readonly #content: () => readonly (readonly Piece[])[];
+  readonly #stopTimer: () => void;
+  #pending: string[] = [];
+  /** Widths of the lines on the screen. */
+  #drawn: number[] = [];
+  #last = "";
+  #stopped = false;
+
+  /** Starts drawing what `content` gives, line by line, cut to the width of the terminal. */
+  constructor(output: ReporterOutput, style: Style, content: () => readonly (readonly Piece[])[]) {
+    this.#output = output;
+    this.#style = style;
+    this.#content = content;
+    this.#stopTimer = output.every(redrawMs, () => this.#draw());
+  }
+
+  /** Prints lines above the region, at the latest with the next redraw. */
+  print(lines: readonly string[]): void {
+    this.#pending.push(...lines);
+    if (this.#pending.length >= maxPending) this.#draw();
+  }
+
+  /** Prints what waits, erases the region and ends. */
+  stop(): void {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    this.#stopTimer();
+    const text = this.#erasure() + this.#takePending();
+    this.#drawn = [];
+    if (text !== "") this.#output.write(text);
+  }
+
+  #draw(): void {
+    if (this.#stopped) return;
+    const width = this.#output.columns() - 1;
+    const lines = this.#content().map((pieces) => paintCut(pieces, width, this.#style));
+    const text = lines.map((line) => `${line.painted}\n`).join("");
+    if (this.#pending.length === 0 && text === this.#last) return;
+    const erasure = this.#erasure();
+    this.#last = text;
+    this.#drawn = lines.map((line) => line.width);
+    this.#output.write(erasure + this.#takePending() + text);
+  }
+
+  #takePending(): string {
+    const text = this.#pending.map((line) => `${line}\n`).join("");
+    this.#pending = [];
+    return text;
+  }
+
+  /** Goes up over what was drawn and clears it; a terminal made narrower since has wrapped those lines. */
+  #erasure(): string {
+    const columns = Math.max(1, this.#output.columns());
+    const rows = this.#drawn.reduce((sum, width) => sum + Math.max(1, Math.ceil(width / columns)), 0);
+    return rows === 0 ? "" : `\u001b[${rows}A\r\u001b[J`;
+  }
+}
+
+function paintCut(
+  pieces: readonly Piece[],
+  width: number,
+  style: Style,
+): { readonly painted: string; readonly width: number } {
+  let used = 0;
+  let painted = "";
+  for (const { text, tone } of pieces) {
+    const cut = cutToWidth(text, width - used);
+    used += displayWidth(cut);
+    painted += style[tone ?? "plain"](cut);
+    if (cut !== text) break;
+  }
+  return { painted, width: used };
+}

@@ -1,0 +1,73 @@
+import { exitCode, wasNotRun } from "../../core/report/summarize.ts";
+import type { RunResult, RunVerdict } from "../../core/report/result.ts";
+import { describeModels } from "../format/agents.ts";
+import { countOf, formatDuration } from "../format/numbers.ts";
+import { paintFlow, paintText, type Page, type Piece } from "../format/rows.ts";
+import type { Tone } from "../format/style.ts";
+import { visibleText } from "../format/visible-text.ts";
+import { countPieces } from "./counts.ts";
+
+const verdictTones: Readonly<Record<RunVerdict, Tone>> = {
+  pass: "good",
+  fail: "bad",
+  incomplete: "warn",
+  interrupted: "warn",
+};
+
+/** The last lines of a run: counts, models, verdict, and where the traces are. */
+export function summaryLines(result: RunResult, folder: string | undefined, page: Page): string[] {
+  const { style } = page;
+  const { verdict, summary, trials, environment } = result;
+  const size = `${countOf(summary.total, "trial")} in ${formatDuration(result.durationMs)}`;
+  const models = trials.length === 0 ? [] : describeModels(trials, environment.agents);
+  const facts = [size, ...models].map((text): Piece => ({ text, tone: "dim" }));
+  const word = style.badge(verdictTones[verdict], verdict.toUpperCase());
+  const exit = verdict === "pass" ? "" : `  exit ${exitCode(verdict)}`;
+  const why = reasonOf(result);
+  return [
+    ...paintFlow([...countPieces(summary), ...facts], 2, page),
+    "",
+    ` ${word}${exit}`.trimEnd(),
+    ...(why === "" ? [] : paintText({ text: why }, 2, page)),
+    ...(folder === undefined ? [] : traceLines(result, folder, page)),
+  ];
+}
+
+/** The run folder, and the command that shows the first trial worth a look. */
+function traceLines({ id, trials }: RunResult, folder: string, page: Page): string[] {
+  const bad = trials.find(({ verdict }) => verdict !== "pass" && verdict !== "skip");
+  const trial = bad === undefined ? "" : ` --trial ${visibleText(bad.id)}`;
+  const ways = [`trace ${visibleText(folder)}`, `mcpvals show ${visibleText(id)}${trial}`];
+  return paintFlow(
+    ways.map((text): Piece => ({ text, tone: "dim" })),
+    2,
+    page,
+  );
+}
+
+/** Why a run is neither green nor red; empty for one that is. */
+function reasonOf({ verdict, summary, trials }: RunResult): string {
+  const notRun = trials.filter(wasNotRun).length;
+  switch (verdict) {
+    case "pass":
+    case "fail":
+      return "";
+    case "interrupted":
+      return notRun === 0
+        ? "The run was interrupted."
+        : `The run was interrupted before ${countOf(notRun, "trial")} of ${summary.total} could finish.`;
+    case "incomplete":
+      return incompleteReason(summary, notRun);
+  }
+}
+
+function incompleteReason({ total, pass, error, timeout }: RunResult["summary"], notRun: number): string {
+  if (total === 0) return "Not green: nothing ran, so nothing is known.";
+  const open = [
+    ...(error > 0 ? [countOf(error, "error")] : []),
+    ...(timeout > 0 ? [countOf(timeout, "timeout")] : []),
+    ...(notRun > 0 ? [`${countOf(notRun, "trial")} not run`] : []),
+  ];
+  if (open.length > 0) return `Not green: nothing failed, but ${open.join(" and ")} could have changed that.`;
+  return pass === 0 ? "Not green: every trial was skipped, so nothing is known." : "Not green.";
+}

@@ -1,0 +1,59 @@
+import { errorCatalogue } from "../../core/errors/catalogue.ts";
+import type { SerializedError } from "../../core/errors/error.ts";
+import type { Grade } from "../../core/grade/grade.ts";
+import { clipLines, clipText } from "./clip.ts";
+import { evidenceRows, type Evidence } from "./evidence-rows.ts";
+import { formatScore } from "./numbers.ts";
+import { paintRows, paintText, type Page } from "./rows.ts";
+
+const reasonCharacters = 1000;
+
+/** Why a trial did not pass, as lines: every grade that is not a pass with its reason and evidence, then who passed. */
+export function explainGrades(
+  grades: readonly Grade[],
+  evidence: Evidence,
+  indent: number,
+  page: Page,
+): string[] {
+  const told = grades.filter(({ verdict }) => verdict === "fail" || verdict === "error");
+  const passed = grades.filter(({ verdict }) => verdict === "pass").map(({ grader }) => clipText(grader, 80));
+  const tail = told.length === 0 || passed.length === 0 ? [] : [`passed: ${passed.join(", ")}`];
+  return [
+    ...told.flatMap((grade) => explainGrade(grade, evidence, indent, page)),
+    ...tail.flatMap((text) => paintText({ text, tone: "dim" }, indent, page, 2)),
+  ];
+}
+
+/** Why a trial could not be judged, as lines: code and message, what to do, and supporting text such as stderr. */
+export function explainError(error: SerializedError, indent: number, page: Page): string[] {
+  const [first = "", ...others] = clipLines(error.message, { lines: 12, characters: 2000 });
+  const label = error.code.startsWith("server/") ? "stderr" : "detail";
+  const detail = clipLines(error.detail ?? "", { lines: 12, characters: 4000, keep: "tail" });
+  const hint = error.hint ?? errorCatalogue[error.code].help;
+  return [
+    ...paintText(
+      { text: `${error.code}  ${first}`, lead: error.code.length, leadTone: "warn" },
+      indent,
+      page,
+      2,
+    ),
+    ...others.flatMap((text) => paintText({ text }, indent + 2, page)),
+    ...paintText({ text: clipText(hint, reasonCharacters) }, indent, page, 2),
+    ...(error.detail === undefined
+      ? []
+      : paintRows([{ label, pieces: detail.map((text) => ({ text })) }], indent + 2, page)),
+  ];
+}
+
+function explainGrade(grade: Grade, evidence: Evidence, indent: number, page: Page): string[] {
+  const leadTone = grade.verdict === "error" ? "warn" : "bad";
+  const score = grade.score === null ? "" : ` ${formatScore(grade.score)}`;
+  const verdict = grade.verdict === "error" ? " gave no verdict" : score;
+  const reason = clipText(grade.reason, reasonCharacters);
+  const head = `${clipText(grade.grader, 80)}${verdict}`;
+  return [
+    ...paintText({ text: `${head}  ${reason}`, lead: head.length, leadTone }, indent, page, 2),
+    ...(grade.error === undefined ? [] : explainError(grade.error, indent + 2, page)),
+    ...paintRows(evidenceRows(grade, evidence), indent + 2, page),
+  ];
+}

@@ -1,0 +1,192 @@
+import { randomBytes } from "node:crypto";
+import { resolve } from "node:path";
+import { createAgent } from "./agents/create-agent.ts";
+import type { LoadedConfig } from "./config/load-config.ts";
+import { McpvalsError } from "./core/errors/error.ts";
+import type { Grade, GradeContext } from "./core/grade/grade.ts";
+import { gradersOf } from "./core/grade/graders.ts";
+import { createPlan } from "./core/plan/plan.ts";
+import { collectEvidence } from "./core/report/collect-evidence.ts";
+import { runEnvironment } from "./core/report/environment.ts";
+import { createMultiplexer, type NamedReporter, type ReporterFailure } from "./core/report/multiplexer.ts";
+import type { RunResult, TrialResult } from "./core/report/result.ts";
+import { runVerdict, summarize } from "./core/report/summarize.ts";
+import type { Emit, TraceEvent } from "./core/trace/events.ts";
+import { createRedactor } from "./core/trace/redact.ts";
+import type { Trajectory } from "./core/trace/trajectory.ts";
+import type { TrialPorts } from "./execute/execute-trial.ts";
+import { runTrials } from "./execute/run-trials.ts";
+import { createJudge } from "./graders/judge.ts";
+import { SchemaValidator } from "./graders/schema-validator.ts";
+import { startServer } from "./servers/provision.ts";
+import { createRunFolder, defaultRunsFolder, type RunFolder } from "./store/run-folder.ts";
+import { version } from "./version.ts";
+
+/** The parts of a loaded config that a run needs. */
+export type RunInput = Pick<LoadedConfig, "eval" | "secrets" | "env">;
+
+/** How to run an eval, beyond what the eval itself says. */
+export interface RunOptions {
+  /** Folder that a relative `output` starts from. */
+  readonly cwd: string;
+  /** Folder that gets the run's folder; false keeps nothing on disk. Default: `.mcpvals/runs`. */
+  readonly output?: string | false;
+  readonly reporters?: readonly NamedReporter[];
+  /** Stop after the first trial that does not pass. */
+  readonly bail?: boolean;
+  /** Aborting ends the trials at work, stops their servers and gives a result with the verdict `interrupted`. */
+  readonly signal?: AbortSignal;
+}
+
+export interface RunOutcome {
+  readonly result: RunResult;
+  /** Absent when nothing was kept. */
+  readonly folder?: string;
+  /** Reporters, or the run folder, that broke; the run went on without them. */
+  readonly failures: readonly ReporterFailure[];
+}
+
+/** Trials of which the cited events are kept for the report; the journal has them all. */
+const evidenceTrials = 100;
+
+/**
+ * Runs everything that a loaded eval asks for: the one place that puts the parts together. Throws McpvalsError of kind
+ * `usage` before anything has started; from then on whatever happens is in the result.
+ */
+export async function run(loaded: RunInput, options: RunOptions): Promise<RunOutcome> {
+  const started = new Date();
+  const startedAt = started.toISOString();
+  const id = runId(startedAt);
+  const plan = createPlan(loaded.eval);
+  const redact = createRedactor(loaded.secrets);
+  const versions = { mcpvals: version, node: process.versions.node, platform: process.platform };
+  const environment = redact(runEnvironment(loaded.eval, versions));
+  const reporters = createMultiplexer(options.reporters ?? []);
+  const evidence = new Map<string, readonly TraceEvent[]>();
+  await using validator = new SchemaValidator();
+  await using folder =
+    options.output === false
+      ? undefined
+      : await createRunFolder(
+          resolve(options.cwd, options.output ?? defaultRunsFolder),
+          { id, startedAt, environment },
+          redact(plan),
+        );
+  using interruption = interruptionOf(options.signal);
+  using _flush = flushOnExit(folder);
+  const place = folder === undefined ? {} : { folder: folder.path };
+  try {
+    await reporters.onRunStart({ id, plan, startedAt, environment, ...place });
+    const trials = await runTrials(plan, {
+      ports: trialPorts(loaded),
+      redact,
+      bail: options.bail ?? false,
+      signal: interruption.signal,
+      grade: (trajectory, emit) =>
+        gradeTrial(trajectory, { loaded, validator, emit, signal: interruption.signal }),
+      onTrialStart: async (trial) => reporters.onTrialStart(trial),
+      onEvent(event) {
+        folder?.append(event);
+        reporters.onEvent(event);
+      },
+      async onTrialEnd(result, events) {
+        folder?.commit();
+        if (isWorthEvidence(result, evidence.size))
+          evidence.set(result.id, collectEvidence(events, result.grades));
+        await reporters.onTrialEnd(result);
+      },
+    });
+    const result: RunResult = {
+      schema: "mcpvals.result/1",
+      id,
+      name: plan.name,
+      verdict: runVerdict(trials, { interrupted: interruption.signal.aborted }),
+      startedAt,
+      durationMs: Date.now() - started.getTime(),
+      summary: summarize(trials),
+      trials,
+      environment,
+    };
+    const failures = await keep(folder, result);
+    await reporters.onRunEnd({ result, evidence });
+    return { result, failures: [...failures, ...reporters.errors], ...place };
+  } finally {
+    await reporters.close();
+  }
+}
+
+/** A disk that fills up during a run costs the stored result, never the reported one. */
+async function keep(folder: RunFolder | undefined, result: RunResult): Promise<readonly ReporterFailure[]> {
+  try {
+    await folder?.finish(result);
+    return [];
+  } catch (error) {
+    return [{ reporter: `run folder ${folder?.path ?? ""}`, error }];
+  }
+}
+
+function isWorthEvidence(result: TrialResult, kept: number): boolean {
+  return kept < evidenceTrials && result.verdict !== "pass" && result.verdict !== "skip";
+}
+
+interface GradeParts {
+  readonly loaded: RunInput;
+  readonly validator: SchemaValidator;
+  readonly emit: Emit;
+  readonly signal: AbortSignal;
+}
+
+function gradeTrial(trajectory: Trajectory, parts: GradeParts): Promise<readonly Grade[]> {
+  const { loaded, validator, emit, signal } = parts;
+  const { judge } = loaded.eval;
+  const graders = gradersOf(
+    trajectory.task,
+    judge && createJudge(judge, { env: loaded.env, emit, signal, modelMs: loaded.eval.limits.modelMs }),
+  );
+  const context: GradeContext = { validateSchema: (schema, value) => validator.validate(schema, value) };
+  return Promise.all(graders.map((grader) => grader.grade(trajectory, context)));
+}
+
+function trialPorts({ eval: spec, env }: RunInput): TrialPorts {
+  return {
+    limits: spec.limits,
+    startServer(name, options) {
+      const server = spec.servers[name];
+      if (server === undefined) throw new Error(`the plan names a server that the eval lacks: ${name}`);
+      return startServer(name, server, { ...options, version });
+    },
+    createAgent(name) {
+      const agent = spec.agents.find((candidate) => candidate.name === name);
+      if (agent === undefined) throw new Error(`the plan names an agent that the eval lacks: ${name}`);
+      return createAgent(agent, { env, modelMs: spec.limits.modelMs });
+    },
+  };
+}
+
+/** A signal that follows the caller's, with an McpvalsError as its reason. */
+function interruptionOf(signal: AbortSignal | undefined): Disposable & { readonly signal: AbortSignal } {
+  const controller = new AbortController();
+  const interrupt = (): void =>
+    controller.abort(
+      new McpvalsError("run/interrupted", "the run was interrupted", { cause: signal?.reason }),
+    );
+  if (signal?.aborted === true) interrupt();
+  signal?.addEventListener("abort", interrupt, { once: true });
+  return {
+    signal: controller.signal,
+    [Symbol.dispose]: () => signal?.removeEventListener("abort", interrupt),
+  };
+}
+
+/** Writes what is still in memory when the process ends before the run does. */
+function flushOnExit(folder: RunFolder | undefined): Disposable {
+  const flush = (): void => folder?.flush();
+  process.once("exit", flush);
+  return { [Symbol.dispose]: () => process.off("exit", flush) };
+}
+
+/** Sorts by time and is safe as a folder name: `20261121-224559-3f9a2c`, in UTC. */
+function runId(startedAt: string): string {
+  const stamp = startedAt.replaceAll(/[-:]/g, "").slice(0, 15).replace("T", "-");
+  return `${stamp}-${randomBytes(3).toString("hex")}`;
+}

@@ -1,0 +1,106 @@
+import type { ServerSpec } from "../core/formats/model.ts";
+import type { Emit } from "../core/trace/events.ts";
+import { abortAfter, untilAborted } from "../process/deadline.ts";
+import { ClientSession } from "./client-session.ts";
+import type { ServerConnection } from "./connection.ts";
+import { type Handshake, type HandshakeStep, shakeHands } from "./handshake.ts";
+import { openHttpConnection } from "./http-connection.ts";
+import { loadSdk, type Sdk } from "./sdk.ts";
+import type { ServerSession } from "./session.ts";
+import { explainStartFailure } from "./start-failure.ts";
+import { openStdioConnection } from "./stdio-connection.ts";
+
+export interface StartOptions {
+  readonly emit: Emit;
+  /** Aborts the start. */
+  readonly signal: AbortSignal;
+  /** Version of mcpvals, as the server is told. */
+  readonly version: string;
+}
+
+/**
+ * Starts or reaches a server and waits until it is healthy: handshake and all of `tools/list` within the startup timeout.
+ * Throws McpvalsError (`server/spawn-failed`, `server/exited`, `server/handshake-timeout`, `server/protocol-error`,
+ * `server/message-too-large`, `server/http-status`, `server/unreachable`) or the signal's reason; by then everything that
+ * was started is gone.
+ */
+export async function startServer(
+  name: string,
+  spec: ServerSpec,
+  options: StartOptions,
+): Promise<ServerSession> {
+  options.signal.throwIfAborted();
+  const started = performance.now();
+  const deadline = abortAfter(spec.startupTimeoutMs, () => timeUp, options.signal);
+  try {
+    const { connection, loading } = await open(name, spec, options.emit);
+    const handshake = await greet(connection, { loading, spec, options, signal: deadline.signal });
+    const { tools, server } = handshake;
+    const durationMs = performance.now() - started;
+    const { name: program, version, protocolVersion } = server;
+    options.emit({
+      type: "server.ready",
+      server: name,
+      name: program,
+      version,
+      protocolVersion,
+      tools: tools.length,
+      durationMs,
+    });
+    return new ClientSession(connection, handshake, await loading);
+  } finally {
+    deadline[Symbol.dispose]();
+  }
+}
+
+/** The reason of the signal when the startup timeout is over. */
+const timeUp = Symbol("startup timeout");
+
+interface Opened {
+  readonly connection: ServerConnection;
+  readonly loading: Promise<Sdk>;
+}
+
+/** Opens the connection first: a process starts up while the SDK is loaded. */
+async function open(name: string, spec: ServerSpec, emit: Emit): Promise<Opened> {
+  if (spec.transport !== "stdio") {
+    const sdk = await loadSdk();
+    return { connection: openHttpConnection(name, spec, { emit, sdk }), loading: Promise.resolve(sdk) };
+  }
+  const opening = openStdioConnection(name, spec, emit);
+  const loading = loadSdk();
+  loading.catch(() => undefined); // thrown where it is awaited, unless the start has failed before
+  return { connection: await opening, loading };
+}
+
+interface GreetOptions {
+  readonly loading: Promise<Sdk>;
+  readonly spec: ServerSpec;
+  readonly options: StartOptions;
+  /** Aborts with the options' signal and when the time is up. */
+  readonly signal: AbortSignal;
+}
+
+async function greet(
+  connection: ServerConnection,
+  { loading, spec, options, signal }: GreetOptions,
+): Promise<Handshake> {
+  let step: HandshakeStep = "initialize";
+  const onStep = (next: HandshakeStep): void => {
+    step = next;
+  };
+  const end = AbortSignal.any([signal, connection.lost]);
+  try {
+    const sdk = await untilAborted(loading, end);
+    return await untilAborted(
+      shakeHands(connection, { sdk, version: options.version, signal: end, onStep }),
+      end,
+    );
+  } catch (error) {
+    await connection.stop();
+    options.signal.throwIfAborted();
+    const timedOut = signal.reason === timeUp;
+    const { startupTimeoutMs: timeoutMs } = spec;
+    throw explainStartFailure(error, { connection, step, sdk: await loading, timedOut, timeoutMs });
+  }
+}

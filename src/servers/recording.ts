@@ -1,0 +1,44 @@
+import type {
+  JSONRPCMessage,
+  MessageExtraInfo,
+  Transport,
+  TransportSendOptions,
+} from "@modelcontextprotocol/client";
+import type { Emit } from "../core/trace/events.ts";
+import { messageJson } from "./json-rpc.ts";
+import { RelayTransport } from "./relay-transport.ts";
+
+export interface RecordingOptions {
+  readonly server: string;
+  readonly emit: Emit;
+  /** The text of a received message, where writing the message again would not give the same text. */
+  readonly rawText?: (message: JSONRPCMessage) => string | undefined;
+}
+
+/**
+ * Records every message of a transport, in both directions, as `mcp.message` before it is passed on untouched. It knows
+ * nothing of methods or versions, so that whatever two sides say to each other passes through.
+ */
+export class RecordingTransport extends RelayTransport {
+  readonly #options: RecordingOptions;
+
+  constructor(inner: Transport, options: RecordingOptions) {
+    super(inner);
+    this.#options = options;
+  }
+
+  override send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+    const { server, emit } = this.#options;
+    emit({ type: "mcp.message", server, direction: "client-to-server", message: messageJson(message) });
+    return super.send(message, options);
+  }
+
+  protected override receive(received: JSONRPCMessage, extra?: MessageExtraInfo): void {
+    const { server, emit, rawText } = this.#options;
+    const message = messageJson(received);
+    const raw = rawText?.(received);
+    const direction = "server-to-client";
+    emit({ type: "mcp.message", server, direction, message, ...(raw === undefined ? {} : { raw }) });
+    super.receive(received, extra);
+  }
+}

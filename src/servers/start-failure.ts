@@ -1,0 +1,91 @@
+import { McpvalsError } from "../core/errors/error.ts";
+import type { ErrorCode } from "../core/errors/catalogue.ts";
+import type { Evidence, ServerConnection } from "./connection.ts";
+import type { HandshakeStep } from "./handshake.ts";
+import type { Sdk } from "./sdk.ts";
+
+export interface StartProblem {
+  readonly connection: ServerConnection;
+  /** What was going on when it failed. */
+  readonly step: HandshakeStep;
+  readonly sdk: Sdk;
+  /** Whether the time for the start was up, and how long that was, in milliseconds. */
+  readonly timedOut: boolean;
+  readonly timeoutMs: number;
+}
+
+/**
+ * Says why a server did not become healthy, in the order of what is known best: it is gone, its time was up, HTTP failed,
+ * or it answered something unusable.
+ */
+export function explainStartFailure(error: unknown, problem: StartProblem): McpvalsError {
+  const { connection, step, timedOut } = problem;
+  const evidence = connection.evidence();
+  const lost: unknown = connection.lost.reason;
+  if (lost instanceof McpvalsError)
+    return typed(lost.code, `${lost.message} before it had answered ${step}`, { ...lost.details, evidence });
+  if (timedOut) return timeoutFailure(problem, evidence);
+  if (evidence.httpFailure !== undefined) return withBody(evidence.httpFailure, error, problem.sdk);
+  return protocolFailure(error, problem, evidence);
+}
+
+function timeoutFailure({ connection, step, timeoutMs }: StartProblem, evidence: Evidence): McpvalsError {
+  const { firstInvalidLine } = evidence;
+  const noise = firstInvalidLine === undefined ? "" : `; ${noiseText(firstInvalidLine)}`;
+  return typed(
+    "server/handshake-timeout",
+    `server "${connection.name}" did not answer ${step} within ${timeoutMs} ms${noise}`,
+    {
+      hint:
+        firstInvalidLine === undefined
+          ? "Raise startupTimeout if it is only slow; stdout must carry nothing but MCP messages."
+          : "Its stdout must carry nothing but MCP messages; logs belong on stderr.",
+      evidence,
+    },
+  );
+}
+
+function protocolFailure(
+  error: unknown,
+  { connection, step, sdk }: StartProblem,
+  evidence: Evidence,
+): McpvalsError {
+  const message = error instanceof Error ? error.message : String(error);
+  const how =
+    error instanceof sdk.ProtocolError
+      ? `answered ${step} with an error: ${message} (code ${error.code})`
+      : `answered ${step} with something unusable: ${message}`;
+  const { firstInvalidLine } = evidence;
+  return typed("server/protocol-error", `server "${connection.name}" ${how}`, {
+    hint:
+      firstInvalidLine === undefined
+        ? "Compare the answer, recorded as mcp.message, with the MCP specification."
+        : `Besides, ${noiseText(firstInvalidLine)}; stdout must carry nothing but MCP messages.`,
+    evidence,
+    cause: error,
+  });
+}
+
+/** An HTTP failure with the text that came with it, which often says more than the status. */
+function withBody(failure: McpvalsError, error: unknown, sdk: Sdk): McpvalsError {
+  const text = error instanceof sdk.SdkHttpError ? error.data["text"] : undefined;
+  if (typeof text !== "string" || text.trim() === "") return failure;
+  return new McpvalsError(failure.code, failure.message, {
+    ...failure.details,
+    detail: text.slice(0, 2000),
+    cause: error,
+  });
+}
+
+function noiseText(line: string): string {
+  return `the first line on its stdout that is not an MCP message: ${JSON.stringify(line.slice(0, 200))}`;
+}
+
+function typed(
+  code: ErrorCode,
+  message: string,
+  { evidence, ...details }: { hint?: string; detail?: string; cause?: unknown; evidence: Evidence },
+): McpvalsError {
+  const detail = evidence.stderrTail ?? details.detail;
+  return new McpvalsError(code, message, { ...details, ...(detail === undefined ? {} : { detail }) });
+}

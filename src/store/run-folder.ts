@@ -1,0 +1,159 @@
+import { access, constants, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { basename, join, resolve } from "node:path";
+import { McpvalsError } from "../core/errors/error.ts";
+import type { Plan } from "../core/plan/plan.ts";
+import type { RunResult } from "../core/report/result.ts";
+import { resultChunks } from "../core/report/result-chunks.ts";
+import type { TraceEvent } from "../core/trace/events.ts";
+import { Journal, readJournal } from "./journal.ts";
+
+/** Where runs are kept unless `--output` says otherwise, relative to the working folder. */
+export const defaultRunsFolder = join(".mcpvals", "runs");
+
+/** What is known of a run before its first trial. */
+export type RunHead = Pick<RunResult, "id" | "startedAt" | "environment">;
+
+/** The folder of one run: `run.json`, `plan.json`, `journal.jsonl`, `attachments/`, and at the end `result.json`. */
+export class RunFolder implements AsyncDisposable {
+  readonly path: string;
+  readonly #journal: Journal;
+  #commitError: unknown;
+
+  constructor(path: string, journal: Journal) {
+    this.path = path;
+    this.#journal = journal;
+  }
+
+  append(event: TraceEvent): void {
+    this.#journal.append(event);
+  }
+
+  flush(): void {
+    this.#journal.flush();
+  }
+
+  /** Hands a finished trial to the operating system at once; the wait for the disk goes on in the background. */
+  commit(): void {
+    this.#journal.commit().catch((error: unknown) => {
+      this.#commitError ??= error;
+    });
+  }
+
+  /** Waits until the journal is on disk and writes the result. Throws what went wrong on the way, now or earlier. */
+  async finish(result: RunResult): Promise<void> {
+    await this.#journal.commit();
+    if (this.#commitError !== undefined) throw this.#commitError;
+    await writeFile(join(this.path, "result.json"), resultChunks(result));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#journal[Symbol.asyncDispose]();
+  }
+}
+
+/**
+ * Creates the folder of a run below `runs` and writes the plan. Throws `store/unwritable` when that is not possible.
+ */
+export async function createRunFolder(runs: string, start: RunHead, plan: Plan): Promise<RunFolder> {
+  const path = join(runs, start.id);
+  try {
+    await mkdir(path, { recursive: true });
+    if (basename(resolve(runs, "..")) === ".mcpvals") await keepOutOfGit(resolve(runs, ".."));
+    await writeFile(join(path, "run.json"), `${JSON.stringify(start, undefined, 2)}\n`);
+    await writeFile(join(path, "plan.json"), `${JSON.stringify(plan, undefined, 2)}\n`);
+    return new RunFolder(path, new Journal(path));
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError("store/unwritable", `the run cannot be written to ${path}: ${reason}`, {
+      hint: "Choose a folder that can be written, with --output DIR.",
+      cause,
+    });
+  }
+}
+
+async function keepOutOfGit(folder: string): Promise<void> {
+  const file = join(folder, ".gitignore");
+  const exists = await access(file, constants.F_OK).then(
+    () => true,
+    () => false,
+  );
+  if (!exists) await writeFile(file, "*\n");
+}
+
+/** A run as read back from its folder. */
+export interface StoredRun extends RunHead {
+  readonly folder: string;
+  readonly plan: Plan;
+  readonly events: readonly TraceEvent[];
+  /** Whether the journal's last line was cut off. */
+  readonly torn: boolean;
+  /** Milliseconds; absent when the run was cut off before it ended. */
+  readonly durationMs?: number;
+}
+
+/**
+ * Finds a run by id, unambiguous start of an id, `latest`, or the path of its folder, and reads it. Throws
+ * `store/not-found`, or `store/corrupt` for a damaged journal.
+ */
+export async function readRun(runs: string, name: string): Promise<StoredRun> {
+  const folder = await findRun(runs, name);
+  const plan = (await readJson(folder, "plan.json")) as Plan;
+  const head = (await readJson(folder, "run.json")) as RunHead;
+  const result = (await readJson(folder, "result.json")) as RunResult | undefined;
+  return {
+    ...head,
+    folder,
+    plan,
+    ...(await readJournal(folder)),
+    ...(result === undefined ? {} : { durationMs: result.durationMs }),
+  };
+}
+
+async function readJson(folder: string, name: string): Promise<unknown> {
+  try {
+    return JSON.parse(await readFile(join(folder, name), "utf8"));
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new McpvalsError("store/corrupt", `${name} in ${folder} cannot be read: ${reason}`, { cause: error });
+  }
+}
+
+async function findRun(runs: string, name: string): Promise<string> {
+  for (const candidate of [resolve(name), join(runs, name)]) {
+    if (name !== "" && (await isRunFolder(candidate))) return candidate;
+  }
+  const ids = await listRuns(runs);
+  const matches = name === "latest" ? ids.slice(-1) : ids.filter((id) => id.startsWith(name));
+  const [only, ...others] = matches;
+  if (only !== undefined && others.length === 0) return join(runs, only);
+  throw notFound(runs, name, matches.length > 1 ? matches : ids);
+}
+
+function notFound(runs: string, name: string, ids: readonly string[]): McpvalsError {
+  const newest = ids.slice(-5).toReversed();
+  return new McpvalsError("store/not-found", `no single run is meant by "${name}" in ${runs}`, {
+    hint:
+      newest.length === 0 ? "There are no runs there yet." : `There are, newest first: ${newest.join(", ")}`,
+  });
+}
+
+async function listRuns(runs: string): Promise<string[]> {
+  try {
+    return (await readdir(runs)).filter((name) => /^\d{8}-\d{6}-/.test(name)).toSorted();
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+}
+
+async function isRunFolder(path: string): Promise<boolean> {
+  return stat(join(path, "plan.json")).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ENOENT";
+}

@@ -1,0 +1,330 @@
+import { createServer } from "node:net";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import type { ModelSpec } from "../../src/core/formats/model.ts";
+import type { EventBody } from "../../src/core/trace/events.ts";
+import type { ModelAnswer } from "../../src/models/language-model.ts";
+import { locateModel } from "../../src/models/locate-model.ts";
+import { resolveModel } from "../../src/models/resolve-model.ts";
+import { createRetryingModel, type RetrySettings } from "../../src/models/retrying-model.ts";
+import { eventsOf } from "../support/agent-context.ts";
+import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
+
+const apiKey = "sk-ant-very-secret-key";
+const prompt = [{ role: "user" as const, content: [{ type: "text" as const, text: "hi" }] }];
+
+interface Asked {
+  readonly events: EventBody[];
+  readonly waits: number[];
+  readonly answer: Promise<ModelAnswer>;
+}
+
+interface AskOptions {
+  readonly spec?: Partial<ModelSpec>;
+  /** Beside noting and skipping the waits. */
+  readonly retry?: RetrySettings;
+  /** Instead of that. */
+  readonly retryForReal?: RetrySettings;
+  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number;
+}
+
+/** Asks a model once; waits between attempts are noted and skipped. */
+function ask(url: string, options: AskOptions = {}): Asked {
+  const events: EventBody[] = [];
+  const waits: number[] = [];
+  const spec: ModelSpec = { model: "anthropic/claude-sonnet-4-5", baseURL: url, apiKey, ...options.spec };
+  const run = async (): Promise<ModelAnswer> => {
+    const access = locateModel(spec, {});
+    const model = await createRetryingModel(await resolveModel(access), {
+      access,
+      purpose: "agent",
+      emit: (event) => events.push(event),
+      requestTimeoutMs: options.timeoutMs ?? 10_000,
+      retry: options.retryForReal ?? {
+        random: () => 1,
+        sleep: async (ms) => {
+          waits.push(ms);
+        },
+        ...options.retry,
+      },
+    });
+    return model.doGenerate({
+      prompt,
+      ...(options.signal === undefined ? {} : { abortSignal: options.signal }),
+    });
+  };
+  return { events, waits, answer: run() };
+}
+
+async function failure(asked: Asked): Promise<Record<string, unknown>> {
+  return asked.answer.then(
+    () => {
+      throw new Error("expected a failure");
+    },
+    (error: unknown) => error as Record<string, unknown>,
+  );
+}
+
+const throttled = (headers: Record<string, string>): FakeReply => ({
+  status: 429,
+  headers,
+  message: "slow down",
+});
+
+describe("retries", () => {
+  test("follow Retry-After and are recorded", async () => {
+    await using provider = await startFakeProvider([
+      throttled({ "retry-after": "2" }),
+      throttled({ "retry-after-ms": "30" }),
+      throttled({}),
+      { status: 529, message: "overloaded" },
+      { text: "finally", usage: { input: 11, output: 3 } },
+    ]);
+    const asked = ask(provider.url);
+    expect((await asked.answer).content).toMatchObject([{ type: "text", text: "finally" }]);
+    expect(asked.waits).toEqual([2000, 30, 2000, 4000]);
+    const model = "anthropic/claude-sonnet-4-5";
+    const retried = { type: "model.retried", purpose: "agent", model };
+    expect(asked.events).toEqual([
+      { ...retried, attempt: 1, reason: "HTTP 429: slow down", status: 429, delayMs: 2000 },
+      { ...retried, attempt: 2, reason: "HTTP 429: slow down", status: 429, delayMs: 30 },
+      { ...retried, attempt: 3, reason: "HTTP 429: slow down", status: 429, delayMs: 2000 },
+      { ...retried, attempt: 4, reason: "HTTP 529: overloaded", status: 529, delayMs: 4000 },
+      {
+        type: "model.called",
+        purpose: "agent",
+        model,
+        durationMs: expect.any(Number) as number,
+        finishReason: "stop",
+        usage: { inputTokens: 11, outputTokens: 3, cacheReadTokens: 0, cacheWriteTokens: 0, requests: 1 },
+      },
+    ]);
+  });
+
+  test("follow Retry-After as a date", async () => {
+    await using provider = await startFakeProvider([
+      throttled({ "retry-after": "Sat, 21 Nov 2026 12:00:05 GMT" }),
+      { text: "ok" },
+    ]);
+    const asked = ask(provider.url, { retry: { now: () => Date.parse("2026-11-21T12:00:00Z") } });
+    await asked.answer;
+    expect(asked.waits).toEqual([5000]);
+  });
+
+  test("really wait", async () => {
+    await using provider = await startFakeProvider([throttled({ "retry-after-ms": "120" }), { text: "ok" }]);
+    const started = performance.now();
+    const asked = ask(provider.url, { retryForReal: {} });
+    await asked.answer;
+    expect(performance.now() - started).toBeGreaterThanOrEqual(115);
+  });
+
+  test("are bounded: a provider that always fails is an error that says how often it was asked", async () => {
+    await using provider = await startFakeProvider(() => ({ status: 500, message: "boom" }));
+    const asked = ask(provider.url);
+    expect(await failure(asked)).toMatchObject({
+      code: "model/unreachable",
+      message: `anthropic/claude-sonnet-4-5 at ${provider.url} did not answer after 5 attempts: HTTP 500: boom`,
+      cause: { statusCode: 500 },
+    });
+    expect(provider.requests).toHaveLength(5);
+    expect(eventsOf(asked.events, "model.retried")).toHaveLength(4);
+    expect(eventsOf(asked.events, "model.called")).toEqual([]);
+  });
+
+  test("give up at once when the wait asked for is over the budget", async () => {
+    await using provider = await startFakeProvider([
+      throttled({ "retry-after": "50" }),
+      throttled({ "retry-after": "20" }),
+    ]);
+    const asked = ask(provider.url);
+    expect(await failure(asked)).toMatchObject({
+      code: "model/unreachable",
+      message:
+        `anthropic/claude-sonnet-4-5 at ${provider.url} did not answer after 2 attempts: HTTP 429: slow down; ` +
+        "the next attempt would have to wait 20 s, and only 10 s are left for waiting",
+    });
+    expect(asked.waits).toEqual([50_000]);
+  });
+
+  test.each<[FakeReply, RegExp]>([
+    [{ drop: true }, /^connection closed before the answer was complete \(UND_ERR_SOCKET\)$/],
+    [{ drop: "body" }, /^connection closed before the answer was complete \(UND_ERR_SOCKET\)$/],
+    [{ status: 408 }, /^HTTP 408/],
+    [{ status: 409 }, /^HTTP 409/],
+    [{ status: 503 }, /^HTTP 503/],
+  ])("mend %j", async (reply, reason) => {
+    await using provider = await startFakeProvider([reply, { text: "ok" }]);
+    const asked = ask(provider.url);
+    await asked.answer;
+    expect(eventsOf(asked.events, "model.retried").map((event) => event.reason)).toEqual([
+      expect.stringMatching(reason),
+    ]);
+  });
+
+  test("mend a request that takes too long", async () => {
+    await using provider = await startFakeProvider([{ hang: true }, { text: "ok" }]);
+    const asked = ask(provider.url, { timeoutMs: 300 });
+    await asked.answer;
+    expect(eventsOf(asked.events, "model.retried")).toMatchObject([
+      { reason: "no answer within 0.3 s", attempt: 1 },
+    ]);
+  });
+
+  test("end in an error when every request takes too long", async () => {
+    await using provider = await startFakeProvider(() => ({ hang: true }));
+    expect(await failure(ask(provider.url, { timeoutMs: 50, retry: { maxRetries: 1 } }))).toMatchObject({
+      code: "model/unreachable",
+      message: expect.stringMatching(/did not answer after 2 attempts: no answer within 0.05 s$/) as string,
+    });
+  });
+
+  test("do not mend a refused connection", async () => {
+    const url = await closedPort();
+    const asked = ask(url);
+    expect(await failure(asked)).toMatchObject({
+      code: "model/unreachable",
+      message: `anthropic/claude-sonnet-4-5 at ${url} did not answer after 5 attempts: connection refused (ECONNREFUSED)`,
+    });
+    expect(asked.waits).toEqual([500, 1000, 2000, 4000]);
+  });
+});
+
+describe("final errors", () => {
+  test.each<[number, string]>([
+    [400, "model/rejected"],
+    [401, "model/rejected"],
+    [403, "model/rejected"],
+    [404, "model/rejected"],
+    [413, "model/rejected"],
+    [422, "model/rejected"],
+  ])("HTTP %i is %s at the first attempt, with the provider's words", async (status, code) => {
+    await using provider = await startFakeProvider([{ status, message: "the provider says why" }]);
+    const asked = ask(provider.url);
+    expect(await failure(asked)).toMatchObject({
+      code,
+      message: `anthropic/claude-sonnet-4-5 at ${provider.url} refused the request: HTTP ${status}: the provider says why`,
+      cause: { statusCode: status },
+    });
+    expect(asked.events).toEqual([]);
+  });
+
+  test.each<[string, FakeReply, RegExp]>([
+    [
+      "HTML",
+      { raw: "<html>\n<body>proxy</body>" },
+      /a body that is not the expected JSON: <html> <body>proxy/,
+    ],
+    ["nothing", { raw: "" }, /an empty body/],
+    ["another shape", { raw: '{"ok":true}' }, /a body that is not the expected JSON: \{"ok":true\}/],
+  ])("a body with %s is model/invalid-response", async (_what, reply, message) => {
+    await using provider = await startFakeProvider([reply]);
+    expect(await failure(ask(provider.url))).toMatchObject({
+      code: "model/invalid-response",
+      message: expect.stringMatching(message) as string,
+    });
+    expect(provider.requests).toHaveLength(1);
+  });
+
+  test("an exhausted account is not asked again", async () => {
+    const body = { error: { message: "You exceeded your current quota", code: "insufficient_quota" } };
+    await using provider = await startFakeProvider([{ status: 429, body }]);
+    expect(await failure(ask(provider.url, { spec: { model: "openai/gpt-5" } }))).toMatchObject({
+      code: "model/rejected",
+      message: expect.stringContaining("You exceeded your current quota") as string,
+    });
+    expect(provider.requests).toHaveLength(1);
+  });
+
+  test("a provider that says not to retry is not asked again", async () => {
+    await using provider = await startFakeProvider([{ status: 500, headers: { "x-should-retry": "false" } }]);
+    expect(await failure(ask(provider.url))).toMatchObject({ code: "model/unreachable" });
+    expect(provider.requests).toHaveLength(1);
+  });
+
+  test("an answer that is no error of the provider's own is shown in part", async () => {
+    await using provider = await startFakeProvider([{ raw: `gateway\n${"x".repeat(1000)}`, status: 418 }]);
+    const { message } = await failure(ask(provider.url));
+    expect(message).toMatch(/HTTP 418: I'm a teapot: gateway x{292}…$/i);
+  });
+
+  test("keys and headers that a provider repeats are taken out of messages and events", async () => {
+    const message = `bad key ${apiKey} and token team-token-1234`;
+    await using provider = await startFakeProvider([
+      { status: 500, message },
+      { status: 401, message },
+    ]);
+    const asked = ask(provider.url, { spec: { headers: { "x-token": "team-token-1234" } } });
+    const error = await failure(asked);
+    expect(error["message"]).toMatch(/bad key \[secret:apiKey\] and token \[secret:x-token\]$/);
+    expect(JSON.stringify(asked.events)).not.toContain(apiKey);
+    expect(JSON.stringify(asked.events)).not.toContain("team-token-1234");
+  });
+});
+
+describe("aborting", () => {
+  test("during a request throws the reason as it is", async () => {
+    await using provider = await startFakeProvider([{ hang: true }]);
+    const controller = new AbortController();
+    const asked = ask(provider.url, { signal: controller.signal });
+    await provider.received(1);
+    const reason = Object.assign(new Error("over"), { code: "ECONNRESET" });
+    controller.abort(reason);
+    expect(await failure(asked)).toBe(reason);
+    expect(asked.events).toEqual([]);
+  });
+
+  test("during a wait throws the reason as it is", async () => {
+    await using provider = await startFakeProvider([throttled({})]);
+    const controller = new AbortController();
+    const reason = new Error("over");
+    const asked = ask(provider.url, {
+      signal: controller.signal,
+      retryForReal: {
+        // Asked right before the wait begins.
+        random: () => {
+          setImmediate(() => controller.abort(reason));
+          return 1;
+        },
+        baseDelayMs: 30_000,
+      },
+    });
+    expect(await failure(asked)).toBe(reason);
+  });
+});
+
+describe("the process's own environment", () => {
+  afterEach(() => {
+    vi.unstubAllEnvs();
+  });
+
+  test.each(["anthropic/claude-sonnet-4-5", "openai/gpt-5", "google/gemini-2.5-flash"])(
+    "is never read for %s",
+    async (model) => {
+      vi.stubEnv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9/");
+      vi.stubEnv("OPENAI_BASE_URL", "http://127.0.0.1:9/");
+      vi.stubEnv("ANTHROPIC_API_KEY", "wrong");
+      vi.stubEnv("OPENAI_API_KEY", "wrong");
+      vi.stubEnv("GOOGLE_GENERATIVE_AI_API_KEY", "wrong");
+      await using provider = await startFakeProvider([{ text: "ok" }], { key: apiKey });
+      await ask(provider.url, { spec: { model } }).answer;
+      expect(provider.requests).toHaveLength(1);
+    },
+  );
+
+  test("sends no key to a local server that was given none", async () => {
+    vi.stubEnv("OPENAI_API_KEY", "wrong");
+    await using provider = await startFakeProvider([{ text: "ok" }]);
+    await ask(provider.url, { spec: { model: "qwen", baseURL: `${provider.url}/v1`, apiKey: "" } }).answer;
+    expect(provider.requests[0]?.headers.authorization).toBeUndefined();
+  });
+});
+
+async function closedPort(): Promise<string> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
+  await new Promise((resolve) => server.close(resolve));
+  return `http://127.0.0.1:${port}`;
+}

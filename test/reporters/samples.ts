@@ -1,0 +1,197 @@
+import { collectEvidence } from "../../src/core/report/collect-evidence.ts";
+import type { SerializedError } from "../../src/core/errors/error.ts";
+import type { Json, McpStep, Task } from "../../src/core/formats/model.ts";
+import type { Grade } from "../../src/core/grade/grade.ts";
+import type { AgentSummary, Plan } from "../../src/core/plan/plan.ts";
+import type { RunEnd, RunStart } from "../../src/core/report/reporter.ts";
+import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
+import { averageScore, runVerdict, summarize, trialVerdict } from "../../src/core/report/summarize.ts";
+import type { EventBody, TraceEvent } from "../../src/core/trace/events.ts";
+
+/** A whole run as reporters hear of it. */
+export interface SampleRun {
+  readonly start: RunStart;
+  readonly trials: readonly TrialResult[];
+  readonly end: RunEnd;
+}
+
+export interface SampleOptions {
+  readonly name?: string;
+  readonly tasks: readonly Task[];
+  readonly trials: readonly SampleTrial[];
+  readonly agents?: readonly AgentSummary[];
+  readonly durationMs?: number;
+  readonly concurrency?: number;
+  readonly interrupted?: boolean;
+  readonly folder?: string;
+}
+
+export interface SampleTrial {
+  readonly result: TrialResult;
+  readonly events: readonly TraceEvent[];
+}
+
+export const scripted: AgentSummary = { name: "scripted", type: "scripted" };
+export const claude: AgentSummary = { name: "claude", type: "model", model: "anthropic/claude-sonnet-4-5" };
+
+const runId = "20261121-101500-4f2a";
+
+export function sampleRun(options: SampleOptions): SampleRun {
+  const { name = "quickstart", tasks, agents = [], durationMs = 3200, concurrency = 1 } = options;
+  const trials = options.trials.map((trial) => trial.result);
+  const plan: Plan = {
+    schema: "mcpvals.plan/1",
+    name,
+    agents,
+    tasks,
+    trials: trials.map(({ id, task, agent, attempt }) => ({ id, task, agent, attempt })),
+    concurrency,
+  };
+  const environment = {
+    mcpvals: "0.1.0",
+    node: "24.21.0",
+    platform: "linux x64",
+    agents,
+    servers: { everything: { transport: "stdio", target: "node everything.js" } },
+  };
+  const startedAt = "2026-11-21T10:15:00.000Z";
+  const result: RunResult = {
+    schema: "mcpvals.result/1",
+    id: runId,
+    name,
+    verdict: runVerdict(trials, { interrupted: options.interrupted ?? false }),
+    startedAt,
+    durationMs,
+    summary: summarize(trials),
+    trials,
+    environment,
+  };
+  const evidence = new Map(
+    options.trials
+      .filter((trial) => trial.result.verdict !== "pass")
+      .map(({ result, events }) => [result.id, collectEvidence(events, result.grades)]),
+  );
+  const folder = options.folder === undefined ? {} : { folder: options.folder };
+  return { start: { id: runId, plan, startedAt, environment, ...folder }, trials, end: { result, evidence } };
+}
+
+/** Plays a run to a reporter. */
+export async function play(run: SampleRun, reporter: import("../../src/core/report/reporter.ts").Reporter) {
+  await reporter.onRunStart?.(run.start);
+  for (const [index, trial] of run.trials.entries()) {
+    const planned = run.start.plan.trials[index];
+    if (planned !== undefined) await reporter.onTrialStart?.(planned);
+    await reporter.onTrialEnd?.(trial);
+  }
+  await reporter.onRunEnd?.(run.end);
+  await reporter.close?.();
+}
+
+export function toolTest(name: string, options: { suite?: string; expect?: McpStep["expect"] } = {}): Task {
+  const { suite = "everything", expect = {} } = options;
+  const step: McpStep = {
+    type: "mcp",
+    id: "call",
+    tool: "echo",
+    args: {},
+    expect,
+    timeoutMs: 1000,
+    retries: 0,
+  };
+  return {
+    name: `${suite}/${name}`,
+    form: "tool-test",
+    suite,
+    servers: ["everything"],
+    turns: [],
+    expectTools: [],
+    verify: [step],
+    parallel: false,
+  };
+}
+
+export function workflow(name: string): Task {
+  return {
+    name,
+    form: "workflow",
+    servers: ["everything"],
+    turns: [{ user: "Add 2 and 3.", expectedState: "5" }],
+    expectTools: ["get-sum"],
+    verify: [],
+    parallel: false,
+  };
+}
+
+let nextTrial = 0;
+
+/** Starts trial ids at t1 again. */
+export function resetIds(): void {
+  nextTrial = 0;
+}
+
+export interface TrialOptions extends Partial<Pick<TrialResult, "agent" | "attempt" | "usage" | "warnings">> {
+  readonly ms?: number;
+  readonly grades?: readonly Grade[];
+  readonly events?: readonly EventBody[];
+}
+
+/** A completed trial; it passes unless its grades say otherwise. */
+export function trialOf(task: Task, options: TrialOptions = {}): SampleTrial {
+  return sample(task, options, { grades: options.grades ?? [grade("tool-call-health", 1)] });
+}
+
+/** A trial that could not be judged or was not run. */
+export function brokenTrial(task: Task, error: SerializedError, options: TrialOptions = {}): SampleTrial {
+  const verdict = error.kind === "timeout" ? "timeout" : error.kind === "interrupted" ? "skip" : "error";
+  return sample(task, options, { grades: [], error, verdict });
+}
+
+function sample(
+  task: Task,
+  { agent, attempt = 1, ms = 41, events = [], usage, warnings }: TrialOptions,
+  outcome: Pick<TrialResult, "grades"> & Partial<Pick<TrialResult, "error" | "verdict">>,
+): SampleTrial {
+  nextTrial += 1;
+  const id = `t${nextTrial}`;
+  const result: TrialResult = {
+    id,
+    task: task.name,
+    form: task.form,
+    ...(task.suite === undefined ? {} : { suite: task.suite }),
+    agent: agent ?? null,
+    attempt,
+    verdict: trialVerdict("completed", outcome.grades),
+    score: averageScore(outcome.grades),
+    durationMs: ms,
+    ...outcome,
+    ...(usage === undefined ? {} : { usage }),
+    ...(warnings === undefined ? {} : { warnings }),
+  };
+  return { result, events: events.map((body, index) => stamped(body, index, id)) };
+}
+
+function stamped(body: EventBody, index: number, trial: string): TraceEvent {
+  return { seq: index + 1, at: 1_000_000 + index * 4, trial, ...body };
+}
+
+export function grade(grader: string, score: number, reason = "", evidence: readonly number[] = []): Grade {
+  return { grader, verdict: score === 1 ? "pass" : "fail", score, reason, evidence };
+}
+
+export function skipGrade(grader: string, reason: string): Grade {
+  return { grader, verdict: "skip", score: null, reason, evidence: [] };
+}
+
+export function request(id: number, tool: string, args: Json): EventBody {
+  const message = { jsonrpc: "2.0", id, method: "tools/call", params: { name: tool, arguments: args } };
+  return { type: "mcp.message", server: "everything", direction: "client-to-server", message };
+}
+
+export function response(id: number, result: Json): EventBody {
+  const message = { jsonrpc: "2.0", id, result };
+  return { type: "mcp.message", server: "everything", direction: "server-to-client", message };
+}
+
+export function textResult(text: string): { content: { type: string; text: string }[] } {
+  return { content: [{ type: "text", text }] };
+}
