@@ -7,4 +7,5 @@ export default defineConfig({
   target: "node22.13",
   dts: true,
   clean: true,
+  fixedExtension: false,
 });

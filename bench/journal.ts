@@ -5,11 +5,11 @@ import type { TraceEvent } from "../src/core/trace/events.ts";
 import { Journal } from "../src/store/journal.ts";
 
 /** A real journal in a folder of its own, which `close` removes. */
-export function openBenchJournal(): { append(event: TraceEvent): void; close(): Promise<void> } {
+export function openBenchJournal(): { append(event: TraceEvent, json: string): void; close(): Promise<void> } {
   const folder = mkdtempSync(join(tmpdir(), "mcpvals-bench-"));
   const journal = new Journal(folder);
   return {
-    append: (event) => journal.append(event),
+    append: (event, json) => journal.append(event, json),
     async close() {
       await journal[Symbol.asyncDispose]();
       rmSync(folder, { recursive: true, force: true });

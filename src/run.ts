@@ -85,8 +85,8 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       grade: (trajectory, emit) =>
         gradeTrial(trajectory, { loaded, validator, emit, signal: interruption.signal }),
       onTrialStart: async (trial) => reporters.onTrialStart(trial),
-      onEvent(event) {
-        folder?.append(event);
+      onEvent(event, json) {
+        folder?.append(event, json);
         reporters.onEvent(event);
       },
       async onTrialEnd(result, events) {

@@ -22,11 +22,19 @@ function finder(text: string, root: JsonPosition): FindOffsets {
     }
     const value = startOf(position);
     const end = typeof position === "number" ? endOfScalar(text, position) : undefined;
-    return { value, found: true, ...(key === undefined ? {} : { key }), ...(end === undefined ? {} : { end }) };
+    return {
+      value,
+      found: true,
+      ...(key === undefined ? {} : { key }),
+      ...(end === undefined ? {} : { end }),
+    };
   };
 }
 
-function step(position: JsonPosition, segment: string | number): { key?: number; value: JsonPosition } | undefined {
+function step(
+  position: JsonPosition,
+  segment: string | number,
+): { key?: number; value: JsonPosition } | undefined {
   if (typeof position === "number") return undefined;
   if ("members" in position) return position.members.get(String(segment));
   const item = typeof segment === "number" ? position.items[segment] : undefined;

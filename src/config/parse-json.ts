@@ -1,6 +1,6 @@
 import { maxDepth } from "../core/formats/interpolate.ts";
 import type { Json } from "../core/formats/model.ts";
-import { type SyntaxProblem, SyntaxProblems } from "./syntax-error.ts";
+import { type SyntaxProblem, SyntaxProblems } from "./syntax-problems.ts";
 
 /** Where a value stands: the offset of a scalar, or of a container with those of its members. */
 export type JsonPosition = number | JsonObjectPosition | JsonArrayPosition;
@@ -31,11 +31,16 @@ export function parseJson(text: string): ParsedJson {
   return parsed;
 }
 
-const blank = /[ \t\n\r]*/y;
-const plainText = /[^"\\\u0000-\u001f]*/y;
+/** What ends the plain part of a string: a backslash, or a control character. */
+const special = /[^ !#-[\]-\uffff]/;
+/** Everything but quotes, backslashes and control characters. */
+const plainText = /[ !#-[\]-\uffff]*/y;
+const escape = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const word = /[^\s,:{}[\]"]+/y;
-const yamlHint = "JSON has no comments. Remove it, or name the file .yaml.";
+/** Repeated keys that are told at once. */
+const mostDuplicates = 100;
+const commentHint = "JSON has no comments. Remove it, or name the file .yaml.";
 
 class JsonParser {
   readonly duplicates: SyntaxProblem[] = [];
@@ -58,11 +63,11 @@ class JsonParser {
 
   #value(): ParsedJson {
     const start = this.#at;
-    switch (this.#text[start]) {
+    switch (this.#text.charAt(start)) {
       case "{":
-        return this.#nested(() => this.#object(start));
+        return this.#object(start);
       case "[":
-        return this.#nested(() => this.#array(start));
+        return this.#array(start);
       case '"':
         return { value: this.#string(), position: start };
       default:
@@ -70,19 +75,22 @@ class JsonParser {
     }
   }
 
-  #nested(parse: () => ParsedJson): ParsedJson {
+  #enter(): void {
     this.#depth += 1;
     if (this.#depth > maxDepth) this.#fail(`nested deeper than ${maxDepth} levels`);
-    const parsed = parse();
+    this.#at += 1;
+    this.#skipBlank();
+  }
+
+  #leave(): void {
     this.#depth -= 1;
-    return parsed;
+    this.#at += 1;
   }
 
   #object(start: number): ParsedJson {
     const value: Record<string, Json> = {};
     const members = new Map<string, { key: number; value: JsonPosition }>();
-    this.#at += 1;
-    this.#skipBlank();
+    this.#enter();
     while (this.#text[this.#at] !== "}") {
       const keyStart = this.#at;
       const key = this.#key();
@@ -93,22 +101,21 @@ class JsonParser {
       setMember(value, key, member.value);
       this.#separator("}", start);
     }
-    this.#at += 1;
+    this.#leave();
     return { value, position: { start, members } };
   }
 
   #array(start: number): ParsedJson {
     const value: Json[] = [];
     const items: JsonPosition[] = [];
-    this.#at += 1;
-    this.#skipBlank();
+    this.#enter();
     while (this.#text[this.#at] !== "]") {
       const item = this.#value();
       value.push(item.value);
       items.push(item.position);
       this.#separator("]", start);
     }
-    this.#at += 1;
+    this.#leave();
     return { value, position: { start, items } };
   }
 
@@ -130,7 +137,8 @@ class JsonParser {
     const next = this.#text[this.#at];
     if (next === close) return;
     const kind = close === "}" ? "object" : "list";
-    if (next === undefined) this.#fail(`the file ends, but this ${kind} is not closed with "${close}"`, start);
+    if (next === undefined)
+      this.#fail(`the file ends, but this ${kind} is not closed with "${close}"`, start);
     if (next !== ",") this.#fail(`expected "," or "${close}"`);
     const comma = this.#at;
     this.#at += 1;
@@ -139,24 +147,29 @@ class JsonParser {
   }
 
   #string(): string {
+    const start = this.#at + 1;
+    const end = this.#text.indexOf('"', start);
+    const text = this.#text.slice(start, Math.max(start, end));
+    if (end === -1 || special.test(text)) return this.#unusualString();
+    this.#at = end + 1;
+    return text;
+  }
+
+  /** A string with escapes in it, or one that is wrong. */
+  #unusualString(): string {
     const start = this.#at;
     this.#at += 1;
     for (;;) {
       this.#match(plainText);
       const next = this.#text[this.#at];
       if (next === '"') break;
-      if (next === "\\") this.#escape();
-      else this.#fail(next === undefined ? "the file ends inside a string" : controlCharacter(next));
+      if (next !== "\\")
+        this.#fail(next === undefined ? "the file ends inside a string" : controlCharacter(next));
+      if (this.#match(escape) === "")
+        this.#fail('after a backslash JSON wants one of " \\ / b f n r t uXXXX');
     }
     this.#at += 1;
-    const raw = this.#text.slice(start, this.#at);
-    return raw.includes("\\") ? (JSON.parse(raw) as string) : raw.slice(1, -1);
-  }
-
-  #escape(): void {
-    const escaped = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
-    const found = this.#match(escaped);
-    if (found === "") this.#fail("a backslash in a string must begin an escape that JSON has, such as \\n or \\\\");
+    return JSON.parse(this.#text.slice(start, this.#at)) as string;
   }
 
   #scalar(): Json {
@@ -185,19 +198,30 @@ class JsonParser {
   }
 
   #skipBlank(): void {
-    this.#match(blank);
-    const isComment = this.#text[this.#at] === "#" || /^\/[/*]/.test(this.#text.slice(this.#at, this.#at + 2));
-    if (isComment) throw new SyntaxProblems([{ offset: this.#at, message: "a comment", hint: yamlHint }]);
+    while (isBlank(this.#text.charCodeAt(this.#at))) this.#at += 1;
+    const next = this.#text.charAt(this.#at);
+    if (next === "#" || (next === "/" && /^\/[/*]/.test(this.#text.slice(this.#at, this.#at + 2)))) {
+      this.#fail("a comment", this.#at, commentHint);
+    }
   }
 
   #duplicate(key: string, offset: number): void {
     const message = `the key ${JSON.stringify(key.slice(0, 80))} is there twice`;
     this.duplicates.push({ offset, message, hint: "Remove one of them." });
+    if (this.duplicates.length === mostDuplicates) throw new SyntaxProblems(this.duplicates);
   }
 
-  #fail(message: string, offset = this.#at): never {
-    throw new SyntaxProblems([...this.duplicates, { offset, message }]);
+  #fail(message: string, offset = this.#at, hint?: string): never {
+    throw new SyntaxProblems([
+      ...this.duplicates,
+      { offset, message, ...(hint === undefined ? {} : { hint }) },
+    ]);
   }
+}
+
+/** Space, tab, line feed, carriage return. */
+function isBlank(code: number): boolean {
+  return code === 32 || code === 10 || code === 13 || code === 9;
 }
 
 function setMember(object: Record<string, Json>, key: string, value: Json): void {

@@ -29,7 +29,7 @@ export class SourceText {
   #line(line: number): string | undefined {
     const starts = this.#starts();
     const start = starts[line - 1];
-    if (start === undefined) return undefined;
+    if (start === undefined || (start === this.text.length && line > 1)) return undefined;
     const next = starts[line];
     const text = this.text.slice(start, next === undefined ? undefined : next - 1);
     return text.endsWith("\r") ? text.slice(0, -1) : text;

@@ -3,7 +3,7 @@ import type { KeyPath } from "../core/formats/key-path.ts";
 import type { ConfigDocument } from "./document.ts";
 import { type FindOffsets, locateIn, type Offsets } from "./locate.ts";
 import type { SourceText } from "./source-text.ts";
-import { type SyntaxProblem, SyntaxProblems } from "./syntax-error.ts";
+import { type SyntaxProblem, SyntaxProblems } from "./syntax-problems.ts";
 
 type Yaml = typeof import("yaml");
 
@@ -38,17 +38,16 @@ function toValue(document: Document, source: SourceText): unknown {
 
 /** One mistake often breaks what follows it too; of what is wrong with a line, the first thing is told. */
 function onePerLine(problems: readonly SyntaxProblem[], source: SourceText): SyntaxProblem[] {
-  const tooDeep = problems.find((problem) => problem.message === nestedTooDeeply);
-  if (tooDeep !== undefined) return [tooDeep];
   const lines = new Set<number | undefined>();
-  return problems
+  const first = problems
     .toSorted((a, b) => a.offset - b.offset)
-    .filter((problem) => {
-      const { line } = source.location(problem.offset);
-      return lines.size < lines.add(line).size;
-    });
+    .filter(({ offset }) => lines.size < lines.add(source.location(offset).line).size);
+  const tooDeep = first.findIndex((problem) => problem.message === nestedTooDeeply);
+  return first.slice(0, tooDeep === -1 ? mostProblems : tooDeep + 1);
 }
 
+/** Problems that are told at once. */
+const mostProblems = 100;
 const nestedTooDeeply = "nested too deeply";
 
 function describe(error: YAMLError, text: string): SyntaxProblem {
@@ -57,7 +56,11 @@ function describe(error: YAMLError, text: string): SyntaxProblem {
     case "RESOURCE_EXHAUSTION":
       return { offset, message: nestedTooDeeply };
     case "DUPLICATE_KEY":
-      return { offset, message: `the key ${keyAt(text, offset)} is there twice`, hint: "Remove one of them." };
+      return {
+        offset,
+        message: `the key ${keyAt(text, offset)} is there twice`,
+        hint: "Remove one of them.",
+      };
     case "MULTIPLE_DOCS":
       return { offset, message: "the file holds more than one document; a config is one" };
     case "TAB_AS_INDENT":
@@ -97,7 +100,7 @@ interface Member {
 
 function step(node: Node | null | undefined, segment: string | number, yaml: Yaml): Member | undefined {
   if (yaml.isMap<Node, Node | null>(node)) {
-    const pair = node.items.find(({ key }) => yaml.isScalar(key) && String(key.source ?? key.value) === String(segment));
+    const pair = node.items.find(({ key }) => yaml.isScalar(key) && key.value === String(segment));
     return pair === undefined ? undefined : { key: pair.key, value: pair.value };
   }
   if (!yaml.isSeq<Node>(node) || typeof segment !== "number") return undefined;
@@ -110,5 +113,9 @@ function offsetsOf(value: Node | ParsedNode | null, key?: Node): Offsets | undef
   const start = value?.range?.[0] ?? keyStart;
   if (start === undefined) return undefined;
   const end = value?.range?.[1];
-  return { value: start, ...(keyStart === undefined ? {} : { key: keyStart }), ...(end === undefined ? {} : { end }) };
+  return {
+    value: start,
+    ...(keyStart === undefined ? {} : { key: keyStart }),
+    ...(end === undefined ? {} : { end }),
+  };
 }

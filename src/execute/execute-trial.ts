@@ -3,7 +3,7 @@ import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import type { Limits, Task } from "../core/formats/model.ts";
 import type { Trial } from "../core/plan/plan.ts";
 import type { Emit, Phase, TrialOutcome } from "../core/trace/events.ts";
-import { abortAfter } from "../process/deadline.ts";
+import { abortAfter, abortWithAny } from "../process/deadline.ts";
 import type { ServerSession } from "../servers/session.ts";
 import { runStep } from "../steps/run-step.ts";
 
@@ -58,7 +58,8 @@ async function executePhases(run: TrialRun, ports: TrialPorts, sessions: ServerS
   using deadline = abortAfter(ports.limits.trialMs, () => trialTimeout(ports.limits.trialMs), run.signal);
   deadline.signal.throwIfAborted();
   await runPhase("servers", emit, () => startServers(run, ports, { sessions, signal: deadline.signal }));
-  const signal = AbortSignal.any([deadline.signal, ...sessions.map((session) => session.lost)]);
+  using working = abortWithAny([deadline.signal, ...sessions.map((session) => session.lost)]);
+  const { signal } = working;
   if (agent !== undefined) {
     await runPhase("agent", emit, () =>
       agent.run({

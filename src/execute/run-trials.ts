@@ -11,6 +11,7 @@ import type { Redact } from "../core/trace/redact.ts";
 import type { Trajectory } from "../core/trace/trajectory.ts";
 import { executeTrial, type TrialPorts } from "./execute-trial.ts";
 import { schedule } from "./schedule.ts";
+import { shareEqual } from "./share-equal.ts";
 
 /** What the trials of a run need, and who hears of them. */
 export interface TrialsContext {
@@ -23,7 +24,8 @@ export interface TrialsContext {
   /** Grades a completed trial; asked only for those. */
   grade(trajectory: Trajectory, emit: Emit): Promise<readonly Grade[]>;
   onTrialStart(trial: Trial): Promise<void>;
-  onEvent(event: TraceEvent): void;
+  /** Hears of every event, together with its JSON. */
+  onEvent(event: TraceEvent, json: string): void;
   onTrialEnd(result: TrialResult, events: readonly TraceEvent[]): Promise<void>;
 }
 
@@ -31,13 +33,14 @@ export interface TrialsContext {
 export async function runTrials(plan: Plan, context: TrialsContext): Promise<readonly TrialResult[]> {
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   const results = new Map<string, TrialResult>();
+  const shared = shareEqual<readonly Grade[]>();
   let bailed = false;
   const rest = await schedule(plan.trials, {
     concurrency: plan.concurrency,
     isStopped: () => bailed || context.signal.aborted,
     run: async (trial) => {
       const result = await runTrial(trial, taskOf(trial, tasks), context);
-      results.set(trial.id, result);
+      results.set(trial.id, { ...result, grades: shared(result.grades) });
       bailed ||= context.bail && result.verdict !== "pass" && result.verdict !== "skip";
     },
   });
@@ -57,9 +60,9 @@ async function runTrial(trial: Trial, task: Task, context: TrialsContext): Promi
   const emit = createRecorder(trial.id, {
     redact: context.redact,
     now: () => performance.timeOrigin + performance.now(),
-    sink: (event) => {
+    sink: (event, json) => {
       events.push(event);
-      context.onEvent(event);
+      context.onEvent(event, json);
     },
   });
   await context.onTrialStart(trial);

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Trial } from "../core/plan/plan.ts";
 
 export interface ScheduleOptions {
@@ -31,6 +32,8 @@ export async function schedule(
       } finally {
         queue.release(trial);
       }
+      // Trials that wait for nothing would otherwise keep timers, signals and the disk waiting until all are done.
+      await nextTurn();
     }
   };
   await Promise.all(Array.from({ length: slots }, work));

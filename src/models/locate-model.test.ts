@@ -141,6 +141,7 @@ test.each<[ModelSpec, string, RegExp]>([
     /no provider is called "claude"; .* Did you mean anthropic\/m\?/,
   ],
   [{ model: "OpenAI/gpt-5" }, "model/unknown-provider", /Did you mean openai\/gpt-5\?/],
+  [{ model: "antropic/m" }, "model/unknown-provider", /Did you mean anthropic\/m\?/],
   [
     { model: "mistral/large" },
     "model/unknown-provider",

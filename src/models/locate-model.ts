@@ -1,4 +1,5 @@
 import { McpvalsError } from "../core/errors/error.ts";
+import { didYouMean } from "../core/formats/did-you-mean.ts";
 import type { ModelSpec } from "../core/formats/model.ts";
 import type { Environment } from "./language-model.ts";
 import { type ModelProvider, modelProviders, type ModelWire } from "./model-provider.ts";
@@ -64,8 +65,7 @@ function providerNamed(name: string): ModelProvider | undefined {
 
 function unknownProvider(id: string, prefix: string): McpvalsError {
   const names = modelProviders.map((provider) => provider.name);
-  const written = prefix.toLowerCase();
-  const near = aliases[written] ?? names.find((name) => name === written);
+  const near = prefix === "" ? undefined : (aliases.get(prefix.toLowerCase()) ?? didYouMean(prefix, names));
   const what =
     prefix === ""
       ? `${JSON.stringify(id)} names no provider`
@@ -81,17 +81,12 @@ function unknownProvider(id: string, prefix: string): McpvalsError {
 }
 
 /** Other names under which people know the providers. */
-const aliases: Readonly<Record<string, string>> = {
-  claude: "anthropic",
-  "open-ai": "openai",
-  gpt: "openai",
-  gemini: "google",
-  googleai: "google",
-  "google-ai": "google",
-  "lm-studio": "lmstudio",
-  openai_compatible: "openai-compatible",
-  custom: "openai-compatible",
-};
+const aliases: ReadonlyMap<string, string> = new Map([
+  ["claude", "anthropic"],
+  ["gpt", "openai"],
+  ["gemini", "google"],
+  ["custom", "openai-compatible"],
+]);
 
 function wireOf(provider: ModelProvider, api: ModelSpec["api"]): ModelWire {
   switch (provider.wire) {

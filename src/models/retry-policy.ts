@@ -44,7 +44,8 @@ export function askedDelay(
   const written = headers?.["retry-after"];
   const seconds = numberIn(written);
   if (seconds !== undefined) return seconds * 1000;
-  const date = written === undefined ? Number.NaN : Date.parse(written);
+  // Every form of an HTTP date begins with the day of the week; Date.parse takes much else for a date.
+  const date = written !== undefined && /^\s*[a-z]{3}/i.test(written) ? Date.parse(written) : Number.NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, date - now());
 }
 

@@ -49,6 +49,9 @@ export async function createRetryingModel(
   });
 }
 
+/** A timer that is set for longer fires at once. */
+const longestTimer = 2 ** 31 - 1;
+
 type CallContext = RetryingModelOptions & { readonly ai: Awaited<ReturnType<typeof loadAiSdk>> };
 
 /** One request with its retries; lives as long as the request. */
@@ -82,7 +85,7 @@ class RetriedCall {
   }
 
   async #ask(): Promise<ModelAnswer> {
-    const { requestTimeoutMs } = this.#context;
+    const requestTimeoutMs = Math.min(this.#context.requestTimeoutMs, longestTimer);
     const deadline = new AbortController();
     const timer = setTimeout(() => deadline.abort(new RequestTimeout(requestTimeoutMs)), requestTimeoutMs);
     const signals = [deadline.signal, this.#params.abortSignal].filter((signal) => signal !== undefined);

@@ -34,6 +34,25 @@ export function abortAfter(ms: number, reason: () => unknown, parent?: AbortSign
 }
 
 /**
+ * Makes a signal that aborts with the first of the given ones, with its reason. Unlike `AbortSignal.any` it leaves
+ * nothing behind for the garbage collector to find once it is disposed of.
+ */
+export function abortWithAny(signals: readonly AbortSignal[]): DeadlineSignal {
+  const controller = new AbortController();
+  const follow = (event: Event): void => {
+    controller.abort(event.target instanceof AbortSignal ? event.target.reason : undefined);
+  };
+  for (const signal of signals) {
+    if (signal.aborted) controller.abort(signal.reason);
+    signal.addEventListener("abort", follow, { once: true });
+  }
+  const dispose = (): void => {
+    for (const signal of signals) signal.removeEventListener("abort", follow);
+  };
+  return { signal: controller.signal, [Symbol.dispose]: dispose };
+}
+
+/**
  * Runs `start` with a signal that aborts on the time limit or with `signal`, and settles at the latest then, even if the
  * work does not heed its signal. Rejects with `onTimeout()` or with the signal's reason.
  */

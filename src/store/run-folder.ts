@@ -3,9 +3,10 @@ import { basename, join, resolve } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { Plan } from "../core/plan/plan.ts";
 import type { RunResult } from "../core/report/result.ts";
-import { resultChunks } from "../core/report/result-chunks.ts";
+import { jsonPieces } from "../core/report/json-pieces.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
-import { Journal, readJournal } from "./journal.ts";
+import { Journal } from "./journal.ts";
+import { readJournal } from "./read-journal.ts";
 
 /** Where runs are kept unless `--output` says otherwise, relative to the working folder. */
 export const defaultRunsFolder = join(".mcpvals", "runs");
@@ -24,8 +25,8 @@ export class RunFolder implements AsyncDisposable {
     this.#journal = journal;
   }
 
-  append(event: TraceEvent): void {
-    this.#journal.append(event);
+  append(event: TraceEvent, json: string): void {
+    this.#journal.append(event, json);
   }
 
   flush(): void {
@@ -43,7 +44,7 @@ export class RunFolder implements AsyncDisposable {
   async finish(result: RunResult): Promise<void> {
     await this.#journal.commit();
     if (this.#commitError !== undefined) throw this.#commitError;
-    await writeFile(join(this.path, "result.json"), resultChunks(result));
+    await writeFile(join(this.path, "result.json"), jsonPieces(result));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -60,7 +61,7 @@ export async function createRunFolder(runs: string, start: RunHead, plan: Plan):
     await mkdir(path, { recursive: true });
     if (basename(resolve(runs, "..")) === ".mcpvals") await keepOutOfGit(resolve(runs, ".."));
     await writeFile(join(path, "run.json"), `${JSON.stringify(start, undefined, 2)}\n`);
-    await writeFile(join(path, "plan.json"), `${JSON.stringify(plan, undefined, 2)}\n`);
+    await writeFile(join(path, "plan.json"), jsonPieces(plan));
     return new RunFolder(path, new Journal(path));
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createModelAgent } from "../../src/agents/model.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { ModelAgentSpec } from "../../src/core/formats/model.ts";
+import type { ModelAgentSpec, Task } from "../../src/core/formats/model.ts";
+import { buildTrajectory } from "../../src/core/trace/build-trajectory.ts";
+import type { Emit, TraceEvent } from "../../src/core/trace/events.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/session.ts";
 import { eventsOf, recordedContext } from "../support/agent-context.ts";
 import { type FakeProvider, startFakeProvider } from "../support/fake-provider.ts";
@@ -168,6 +170,53 @@ describe.each(wires)("over $wire", ({ wire, passesImages, marksErrors, spec: spe
     expect(provider.requests[1]?.newResults[0]?.text).toContain(reason.split('"')[0]);
     expect(eventsOf(context.events, "agent.message").at(-1)?.text).toBe("Sorry, I cannot.");
   });
+});
+
+test("everything that happened can be read back from the events", async () => {
+  await using provider = await startFakeProvider([
+    {
+      tools: [
+        { tool: "get-sum", args: { a: 2, b: 3 } },
+        { tool: "launch_rockets", args: {} },
+        { tool: "echo", args: {} },
+      ],
+    },
+    { text: "It is 5." },
+  ]);
+  const events: TraceEvent[] = [];
+  const emit: Emit = (event) =>
+    events.push({ ...event, seq: events.length + 1, at: events.length, trial: "t1" });
+  await using session = await startEverything(emit);
+  const context = { ...recordedContext({ users: ["Add 2 and 3."], sessions: [session] }), emit };
+
+  await createModelAgent(spec(provider), { env: {}, modelMs: 10_000 }).run(context);
+
+  const trial = { id: "t1", task: "task", agent: "fake", attempt: 1 };
+  const task: Task = {
+    name: "task",
+    form: "workflow",
+    servers: ["everything"],
+    turns: context.turns,
+    expectTools: [],
+    verify: [],
+    parallel: false,
+  };
+  const { turns, usage } = buildTrajectory(trial, task, events);
+  const [turn] = turns;
+  expect(turn?.messages.map((message) => message.text)).toEqual(["It is 5."]);
+  expect(turn?.reason).toBe("done");
+  expect(usage).toMatchObject({ requests: 2, inputTokens: 20, outputTokens: 10 });
+  // In the order in which the model asked for them, although they are made at the same time.
+  expect(turn?.calls).toMatchObject([
+    {
+      server: "everything",
+      tool: "get-sum",
+      args: { a: 2, b: 3 },
+      result: { content: [{ type: "text", text: "The sum of 2 and 3 is 5." }] },
+    },
+    { server: null, tool: "launch_rockets", error: { kind: "rejected" } },
+    { server: "everything", tool: "echo", args: {}, result: { isError: true } },
+  ]);
 });
 
 describe("tools", () => {
@@ -384,7 +433,7 @@ describe("endings", () => {
     const aborted = performance.now();
     controller.abort(reason);
     await expect(running).rejects.toBe(reason);
-    expect(performance.now() - aborted).toBeLessThan(1000);
+    expect(performance.now() - aborted).toBeLessThan(5000);
     expect(provider.requests).toHaveLength(1);
     expect(eventsOf(context.events, "model.retried")).toEqual([]);
   });

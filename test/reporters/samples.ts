@@ -3,7 +3,7 @@ import type { SerializedError } from "../../src/core/errors/error.ts";
 import type { Json, McpStep, Task } from "../../src/core/formats/model.ts";
 import type { Grade } from "../../src/core/grade/grade.ts";
 import type { AgentSummary, Plan } from "../../src/core/plan/plan.ts";
-import type { RunEnd, RunStart } from "../../src/core/report/reporter.ts";
+import type { Reporter, RunEnd, RunStart } from "../../src/core/report/reporter.ts";
 import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
 import { averageScore, runVerdict, summarize, trialVerdict } from "../../src/core/report/summarize.ts";
 import type { EventBody, TraceEvent } from "../../src/core/trace/events.ts";
@@ -38,7 +38,8 @@ const runId = "20261121-101500-4f2a";
 
 export function sampleRun(options: SampleOptions): SampleRun {
   const { name = "quickstart", tasks, agents = [], durationMs = 3200, concurrency = 1 } = options;
-  const trials = options.trials.map((trial) => trial.result);
+  const samples = options.trials.map((trial, index) => numbered(trial, `t${index + 1}`));
+  const trials = samples.map((trial) => trial.result);
   const plan: Plan = {
     schema: "mcpvals.plan/1",
     name,
@@ -67,7 +68,7 @@ export function sampleRun(options: SampleOptions): SampleRun {
     environment,
   };
   const evidence = new Map(
-    options.trials
+    samples
       .filter((trial) => trial.result.verdict !== "pass")
       .map(({ result, events }) => [result.id, collectEvidence(events, result.grades)]),
   );
@@ -76,7 +77,7 @@ export function sampleRun(options: SampleOptions): SampleRun {
 }
 
 /** Plays a run to a reporter. */
-export async function play(run: SampleRun, reporter: import("../../src/core/report/reporter.ts").Reporter) {
+export async function play(run: SampleRun, reporter: Reporter): Promise<void> {
   await reporter.onRunStart?.(run.start);
   for (const [index, trial] of run.trials.entries()) {
     const planned = run.start.plan.trials[index];
@@ -122,13 +123,6 @@ export function workflow(name: string): Task {
   };
 }
 
-let nextTrial = 0;
-
-/** Starts trial ids at t1 again. */
-export function resetIds(): void {
-  nextTrial = 0;
-}
-
 export interface TrialOptions extends Partial<Pick<TrialResult, "agent" | "attempt" | "usage" | "warnings">> {
   readonly ms?: number;
   readonly grades?: readonly Grade[];
@@ -151,10 +145,8 @@ function sample(
   { agent, attempt = 1, ms = 41, events = [], usage, warnings }: TrialOptions,
   outcome: Pick<TrialResult, "grades"> & Partial<Pick<TrialResult, "error" | "verdict">>,
 ): SampleTrial {
-  nextTrial += 1;
-  const id = `t${nextTrial}`;
   const result: TrialResult = {
-    id,
+    id: "",
     task: task.name,
     form: task.form,
     ...(task.suite === undefined ? {} : { suite: task.suite }),
@@ -167,11 +159,15 @@ function sample(
     ...(usage === undefined ? {} : { usage }),
     ...(warnings === undefined ? {} : { warnings }),
   };
-  return { result, events: events.map((body, index) => stamped(body, index, id)) };
+  return { result, events: events.map(stamped) };
 }
 
-function stamped(body: EventBody, index: number, trial: string): TraceEvent {
-  return { seq: index + 1, at: 1_000_000 + index * 4, trial, ...body };
+function numbered({ result, events }: SampleTrial, id: string): SampleTrial {
+  return { result: { ...result, id }, events: events.map((event) => ({ ...event, trial: id })) };
+}
+
+function stamped(body: EventBody, index: number): TraceEvent {
+  return { seq: index + 1, at: 1_000_000 + index * 4, trial: "", ...body };
 }
 
 export function grade(grader: string, score: number, reason = "", evidence: readonly number[] = []): Grade {

@@ -8,6 +8,8 @@ export interface CapturedOutput extends ReporterOutput {
   text(): string;
   /** Moves the clock on, firing the timer as often as it is due. */
   pass(ms: number): void;
+  /** Fires every timer once while the clock stands still. */
+  tick(): void;
   resize(columns: number): void;
   /** Number of timers that were not stopped. */
   timers(): number;
@@ -47,6 +49,9 @@ export function captureOutput(options: CaptureOptions = {}): CapturedOutput {
         next.callback();
       }
       now = until;
+    },
+    tick: () => {
+      for (const timer of timers) timer.callback();
     },
     resize: (wanted) => void (columns = wanted),
     timers: () => timers.size,

@@ -36,14 +36,14 @@ export type FakeReply =
   | { readonly drop: true | "body" };
 
 /** A request that the fake got: its raw parts, and what it says whatever its wire format. */
-export interface FakeRequest extends RequestView {
+interface FakeRequest extends RequestView {
   readonly wire: FakeWire["name"];
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: unknown;
 }
 
-/** Replies in order, or a function of the request; its `index` counts requests from 0. */
+/** Replies in order, or a function of the request; its `index` counts replies from 0. Refused requests use up none. */
 export type FakeScript =
   | readonly FakeReply[]
   | ((request: FakeRequest, index: number) => FakeReply | Promise<FakeReply>);
@@ -119,6 +119,7 @@ class ProviderState {
   readonly requests: FakeRequest[] = [];
   readonly #script: FakeScript;
   readonly #options: FakeProviderOptions;
+  #replies = 0;
   readonly #waiting = new Map<number, PromiseWithResolvers<FakeRequest>>();
 
   constructor(script: FakeScript, options: FakeProviderOptions) {
@@ -150,19 +151,20 @@ class ProviderState {
     };
     const { path: _path, key: _key, ...parts } = raw;
     const request: FakeRequest = { wire: wire.name, path, ...parts, ...wire.read(raw) };
-    const index = this.requests.push(request) - 1;
-    this.#waiting.get(index + 1)?.resolve(request);
-    const reply = await this.#replyTo(request, index);
-    send({ response, wire, raw, number: index + 1 }, reply);
+    const number = this.requests.push(request);
+    this.#waiting.get(number)?.resolve(request);
+    send({ response, wire, raw, number }, await this.#replyTo(request));
   }
 
-  async #replyTo(request: FakeRequest, index: number): Promise<FakeReply> {
+  async #replyTo(request: FakeRequest): Promise<FakeReply> {
     if (request.problems.length > 0) {
       const unauthorized = request.problems.some((problem) =>
         /is missing or wrong|header is wrong/.test(problem),
       );
       return { status: unauthorized ? 401 : 400, message: `fake provider: ${request.problems.join("; ")}` };
     }
+    const index = this.#replies;
+    this.#replies += 1;
     if (typeof this.#script === "function") return this.#script(request, index);
     return (
       this.#script[index] ?? { status: 400, message: `fake provider: the script has no reply ${index + 1}` }

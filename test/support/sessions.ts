@@ -1,28 +1,28 @@
 import { createRequire } from "node:module";
-import { Client } from "@modelcontextprotocol/client";
-import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { fileURLToPath } from "node:url";
 import type { JsonObject } from "../../src/core/formats/model.ts";
+import type { Emit } from "../../src/core/trace/events.ts";
+import { startServer } from "../../src/servers/provision.ts";
 import type { CallOptions, CallOutcome, ServerSession, ToolDefinition } from "../../src/servers/session.ts";
 
-/** Starts the official `everything` server over stdio. */
-export async function startEverything(name = "everything"): Promise<ServerSession> {
+/** Starts the official `everything` server over stdio; what happens on the wire is emitted. */
+export async function startEverything(emit: Emit = () => 0): Promise<ServerSession> {
   const entry = createRequire(import.meta.url).resolve(
     "@modelcontextprotocol/server-everything/dist/index.js",
   );
-  const client = new Client({ name: "mcpvals-test", version: "0.0.0" });
-  await client.connect(
-    new StdioClientTransport({ command: process.execPath, args: [entry, "stdio"], stderr: "ignore" }),
-  );
-  const { tools } = await client.listTools();
-  return stubSession({
-    name,
-    tools: tools as unknown as ToolDefinition[],
-    async call(tool, args, { signal, timeoutMs }) {
-      const result = await client.callTool({ name: tool, arguments: args }, { signal, timeout: timeoutMs });
-      return { kind: "result", result: result as unknown as JsonObject, latencyMs: 0 };
+  return startServer(
+    "everything",
+    {
+      transport: "stdio",
+      command: process.execPath,
+      args: [entry, "stdio"],
+      env: {},
+      cwd: fileURLToPath(new URL(".", import.meta.url)),
+      startupTimeoutMs: 20_000,
+      maxMessageBytes: 10_000_000,
     },
-    stop: () => client.close(),
-  });
+    { emit, signal: new AbortController().signal, version: "0.0.0" },
+  );
 }
 
 export interface StubSessionOptions {

@@ -15,7 +15,8 @@ const mostShown = 100;
 export function renderError(error: McpvalsError, { colors = false }: RenderOptions = {}): string {
   const paint = colors ? ansi : plain;
   const diagnostics = error.details.diagnostics ?? [];
-  if (diagnostics.length === 0) return renderOne({ code: error.code, message: error.message, ...error.details }, paint);
+  if (diagnostics.length === 0)
+    return renderOne({ code: error.code, message: error.message, ...error.details }, paint);
   const shown = diagnostics.slice(0, mostShown).map((diagnostic) => renderOne(diagnostic, paint));
   const more = diagnostics.length - shown.length;
   const total = diagnostics.length === 1 ? [] : [paint.bold(`${diagnostics.length} problems`)];

@@ -22,7 +22,9 @@ export function buildTasks(config: ParsedConfig, context: Pick<Context, "servers
   const full = { ...context, timeoutMs: config.timeout };
   return [
     ...config.workflows.map((workflow, index) => workflowTask(workflow, ["workflows", index], full)),
-    ...config.toolHealthSuites.flatMap((suite, index) => suiteTasks(suite, ["toolHealthSuites", index], full)),
+    ...config.toolHealthSuites.flatMap((suite, index) =>
+      suiteTasks(suite, ["toolHealthSuites", index], full),
+    ),
   ];
 }
 

@@ -13,10 +13,10 @@ const modelFields = {
     description: "Key for the provider. Better left to the environment, or written as `${VAR}`.",
     defaultText: "the provider's usual variable",
   }),
-  api: z
-    .enum(["responses", "chat"])
-    .optional()
-    .meta({ description: "Which of OpenAI's wire formats to speak.", defaultText: "the provider's usual one" }),
+  api: z.enum(["responses", "chat"]).optional().meta({
+    description: "Which of OpenAI's wire formats to speak.",
+    defaultText: "the provider's usual one",
+  }),
   temperature: z
     .number()
     .min(0)

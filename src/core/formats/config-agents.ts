@@ -28,7 +28,9 @@ export interface AgentSources {
 export function chooseAgents(sources: AgentSources): readonly AgentChoice[] {
   const { declared, named, inline, requested } = sources;
   if (requested !== undefined && requested.length > 0) {
-    return [...new Set(requested)].map((name) => (name === inline ? { kind: "inline" } : resolve(name, declared)));
+    return [...new Set(requested)].map((name) =>
+      name === inline ? { kind: "inline" } : resolve(name, declared),
+    );
   }
   if (inline !== undefined) return [{ kind: "inline" }];
   if (named !== undefined) return [resolve(named, declared)];

@@ -20,9 +20,7 @@ function serverNotes(config: ParsedConfig): string[] {
 function judgeNotes(config: ParsedConfig, judged: boolean): string[] {
   const { judge, judgeModel } = config;
   if (!judged) return judge === undefined ? [] : ["judge is not asked: set llmJudge to true, or pass --llm"];
-  return judge === undefined || judgeModel === "gpt-4o"
-    ? []
-    : [`judgeModel has no effect: judge.model wins`];
+  return judge === undefined || judgeModel === "gpt-4o" ? [] : [`judgeModel has no effect: judge.model wins`];
 }
 
 function workflowNotes(config: ParsedConfig): string[] {
@@ -30,6 +28,8 @@ function workflowNotes(config: ParsedConfig): string[] {
     const stepTools = workflow.steps.flatMap((step) => step.expectTools ?? []);
     const tools = expectedTools(workflow);
     if (stepTools.length === 0 || JSON.stringify(stepTools) === JSON.stringify(tools)) return [];
-    return [`workflow "${workflow.name}": expectTools of its steps has no effect; the workflow's own list wins`];
+    return [
+      `workflow "${workflow.name}": expectTools of its steps has no effect; the workflow's own list wins`,
+    ];
   });
 }

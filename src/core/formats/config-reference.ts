@@ -81,7 +81,9 @@ function table(definition: JsonObject, titles: ReadonlyMap<string, string>): str
     ];
   });
   const head = ["key", "type", "default", "meaning"];
-  const lines = [head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.map(escapeCell).join(" | ")} |`);
+  const lines = [head, head.map(() => "---"), ...rows].map(
+    (cells) => `| ${cells.map(escapeCell).join(" | ")} |`,
+  );
   return `${lines.join("\n")}\n`;
 }
 
@@ -133,11 +135,10 @@ function plural(type: string): string {
   return /^(string|object)$/.test(type) ? `${type}s` : type;
 }
 
-function rangeText(schema: JsonObject): string {
-  const { minimum, maximum } = schema;
-  const most = maximum === undefined || maximum === Number.MAX_SAFE_INTEGER ? undefined : maximum;
-  if (minimum !== undefined && most !== undefined) return `, ${String(minimum)} to ${String(most)}`;
-  return minimum === undefined ? "" : `, at least ${String(minimum)}`;
+function rangeText({ minimum, maximum }: JsonObject): string {
+  if (typeof minimum !== "number") return "";
+  const isOpen = typeof maximum !== "number" || maximum === Number.MAX_SAFE_INTEGER;
+  return isOpen ? `, at least ${minimum}` : `, ${minimum} to ${maximum}`;
 }
 
 function referenceText(reference: string, titles: ReadonlyMap<string, string>): string {

@@ -164,7 +164,8 @@ function checkExpectations(view: ConfigView): Problem[] {
     .map((workflow) => {
       const named = workflow.name === undefined ? "" : ` (${view.show(workflow.name)})`;
       const message = `${formatKeyPath(workflow.path)}${named} expects nothing, so it could not fail`;
-      const hint = "Give it expectedState, expectedError or expectTools, or turn on the judge with llmJudge or --llm.";
+      const hint =
+        "Give it expectedState, expectedError or expectTools, or turn on the judge with llmJudge or --llm.";
       return problem("config/checks-nothing", message, { path: workflow.path, at: "value", hint });
     });
 }

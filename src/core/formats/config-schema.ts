@@ -27,7 +27,8 @@ export const configSchema = closedObject({
   }),
   description: z.string().optional().meta({ description: "For readers of the file." }),
   server: serverSchema.optional().meta({
-    description: 'The server under test, when there is one; its name is "default". Not together with `servers`.',
+    description:
+      'The server under test, when there is one; its name is "default". Not together with `servers`.',
   }),
   servers: z.record(nameKey, serverSchema).optional().meta({
     description: "The servers under test, by name. Not together with `server`.",
@@ -37,7 +38,8 @@ export const configSchema = closedObject({
     defaultText: "all in `agents`; without any, `anthropic/claude-sonnet-4-5`, named claude",
   }),
   agents: z.record(nameKey, namedAgentSchema).default({}).meta({
-    description: "Agents by name: an agent, or a model id. Without `agent`, each workflow is played by all of them.",
+    description:
+      "Agents by name: an agent, or a model id. Without `agent`, each workflow is played by all of them.",
   }),
   workflows: z.array(workflowSchema).prefault([]).meta({ description: "What agents should manage to do." }),
   toolHealthSuites: z.array(suiteSchema).prefault([]).meta({ description: "Direct calls of tools." }),

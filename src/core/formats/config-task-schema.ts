@@ -24,7 +24,8 @@ export const workflowSchema = closedObject({
   description: z.string().optional().meta({ description: "Shown in lists and reports." }),
   steps: z.array(workflowStep).min(1).meta({ description: "User turns, in order; at least one." }),
   expectTools: expectTools.optional().meta({
-    description: "Tools that should be called, in order, over the whole workflow. An empty list expects nothing.",
+    description:
+      "Tools that should be called, in order, over the whole workflow. An empty list expects nothing.",
   }),
   servers: z.array(filledText).min(1).optional().meta({
     description: "Names of the servers that the agent gets.",
@@ -56,17 +57,16 @@ const toolTest = closedObject({
     description: "The call must fail with an error that contains this text.",
   }),
   maxLatency: duration.optional().meta({ description: "Longest that the call may take to pass." }),
-  retries: z
-    .int()
-    .min(0)
-    .max(5)
-    .default(0)
-    .meta({ description: "Further attempts after a failed one." }),
+  retries: z.int().min(0).max(5).default(0).meta({ description: "Further attempts after a failed one." }),
   timeout: duration.optional().meta({
     description: "Longest to wait for an answer.",
     defaultText: "the suite's `timeout`",
   }),
-}).meta({ id: "ToolTest", title: "Tool test", description: "One direct call of one tool, without an agent." });
+}).meta({
+  id: "ToolTest",
+  title: "Tool test",
+  description: "One direct call of one tool, without an agent.",
+});
 
 /** Direct calls of tools. */
 export const suiteSchema = closedObject({
@@ -82,4 +82,8 @@ export const suiteSchema = closedObject({
     description: "Server to call, for tests that name none.",
     defaultText: "the one that offers the tool",
   }),
-}).meta({ id: "ToolHealthSuite", title: "Tool health suite", description: "Tool tests that belong together." });
+}).meta({
+  id: "ToolHealthSuite",
+  title: "Tool health suite",
+  description: "Tool tests that belong together.",
+});

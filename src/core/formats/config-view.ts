@@ -95,7 +95,9 @@ export function viewConfig(document: unknown, options: ViewOptions = {}): Config
     requestedAgents: options.agents ?? [],
     plans: viewPlans(root, chosen),
     workflows: asList(root["workflows"]).map((item, index) => viewWorkflow(item, ["workflows", index])),
-    suites: asList(root["toolHealthSuites"]).map((item, index) => viewSuite(item, ["toolHealthSuites", index])),
+    suites: asList(root["toolHealthSuites"]).map((item, index) =>
+      viewSuite(item, ["toolHealthSuites", index]),
+    ),
     judged: options.judge ?? root["llmJudge"] === true,
     show: (place) => quote(options.templates?.get(formatKeyPath(place.path)) ?? place.name),
   };
@@ -115,7 +117,9 @@ function viewWorkflow(item: unknown, path: KeyPath): WorkflowView {
   return withoutUndefined({
     path,
     name: placeOf(workflow, "name", path),
-    servers: asList(workflow["servers"]).flatMap((name, index) => textPlace(name, [...path, "servers", index])),
+    servers: asList(workflow["servers"]).flatMap((name, index) =>
+      textPlace(name, [...path, "servers", index]),
+    ),
     expectsSomething: tools || expects("expectedState") || expects("expectedError"),
   });
 }

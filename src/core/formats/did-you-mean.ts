@@ -14,10 +14,12 @@ export function didYouMean(name: string, candidates: Iterable<string>): string |
   return best?.candidate;
 }
 
-/** The sentence that goes into a hint: the likely name, or all names there are. */
+/** The sentences that go into a hint: the likely name, and all names there are; `what` is their plural. */
 export function suggestion(name: string, candidates: readonly string[], what: string): string {
-  const near = didYouMean(name, candidates);
-  const all = candidates.length === 0 ? `There are no ${what}.` : `There are ${what}: ${listNames(candidates)}.`;
+  if (candidates.length === 0) return `There are no ${what}.`;
+  const names = [...new Set(candidates)];
+  const near = didYouMean(name, names);
+  const all = `Known ${what}: ${listNames(names)}.`;
   return near === undefined ? all : `Did you mean "${near}"? ${all}`;
 }
 

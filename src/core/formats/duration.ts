@@ -16,6 +16,7 @@ export function parseDuration(value: unknown): number | undefined {
 function parseText(text: string): number | undefined {
   const trimmed = text.trim();
   if (trimmed === "" || trimmed.length > 100) return undefined;
-  // The package's type admits only texts that are known to be durations; it gives undefined for others.
-  return ms(trimmed as ms.StringValue) as number | undefined;
+  // Its type admits only texts that are known to be durations; for others it gives undefined.
+  const parse: (text: ms.StringValue) => number | undefined = ms;
+  return parse(trimmed as ms.StringValue);
 }

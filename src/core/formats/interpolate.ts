@@ -17,7 +17,7 @@ export interface Interpolation {
 /** Deepest nesting that a config may have. */
 export const maxDepth = 200;
 /** Most values (of any kind, at any depth) that a config may have. */
-export const maxValues = 1_000_000;
+export const maxValues = 200_000;
 
 /**
  * Copies a document, replacing `${VAR}` and `${VAR:-default}` in every string value; `$${` writes a literal `${`.
@@ -26,7 +26,7 @@ export const maxValues = 1_000_000;
  */
 export function interpolate(document: unknown, lookup: LookupVariable): Interpolation {
   const state: State = { lookup, problems: [], templates: new Map(), variables: new Map(), values: 0 };
-  const value = copy(document, [], state);
+  const value = copyAll(document, state);
   const { problems, templates, variables } = state;
   return { value, problems, templates, variables };
 }
@@ -39,12 +39,21 @@ interface State {
   values: number;
 }
 
+class TooManyValues extends Error {}
+
+function copyAll(document: unknown, state: State): Json {
+  try {
+    return copy(document, [], state);
+  } catch (error) {
+    if (!(error instanceof TooManyValues)) throw error;
+    state.problems.splice(0);
+    return refuse(`more than ${maxValues} values`, [], state);
+  }
+}
+
 function copy(value: unknown, path: KeyPath, state: State): Json {
   state.values += 1;
-  if (state.values > maxValues) {
-    const message = `more than ${maxValues.toLocaleString("en")} values`;
-    return state.values === maxValues + 1 ? refuse(message, path, state) : null;
-  }
+  if (state.values > maxValues) throw new TooManyValues();
   if (typeof value === "string") return expand(value, path, state);
   if (value === null || typeof value === "boolean") return value;
   if (typeof value === "number") {

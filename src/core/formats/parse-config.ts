@@ -6,7 +6,7 @@ import { configSchema } from "./config-schema.ts";
 import { viewConfig } from "./config-view.ts";
 import { formatKeyPath, type KeyPath } from "./key-path.ts";
 import type { Eval } from "./model.ts";
-import { placeProblem, type Problem } from "./problem.ts";
+import { type Locate, placeProblem, type Problem } from "./problem.ts";
 import { problemsOfIssues } from "./zod-problems.ts";
 
 export interface ParseConfigOptions extends BuildOptions {
@@ -20,28 +20,38 @@ export type ParsedEval =
   | { readonly ok: true; readonly eval: Eval; readonly notes: readonly string[] }
   | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };
 
+/** Problems that are told at once; a file with more is wrong in one way many times. */
+const mostProblems = 1000;
+
 /**
  * Checks a config document, with variables already replaced, and turns it into an eval. Gives every problem at once,
  * in the order of the file when `locate` knows lines.
  */
 export function parseConfig(document: unknown, options: ParseConfigOptions): ParsedEval {
   const { earlier = [], templates } = options;
+  const unusable = earlier.filter((problem) => problem.path.length === 0);
+  if (unusable.length > 0) return refusal(unusable, options.locate);
   const parsed = configSchema.safeParse(document);
   const view = viewConfig(document, options);
-  const wrongValues = parsed.success ? [] : problemsOfIssues(parsed.error.issues, document, templates);
+  const issues = parsed.success ? [] : parsed.error.issues.slice(0, mostProblems);
+  const wrongValues = problemsOfIssues(issues, document, templates);
   const found = notCausedBy(earlier, wrongValues);
   const broken = notCausedBy([...earlier, ...found], checkRules(view));
-  const problems = [...earlier, ...found, ...broken];
-  if (problems.length > 0 || !parsed.success) {
-    return { ok: false, diagnostics: inFileOrder(problems.map((each) => placeProblem(each, options.locate))) };
-  }
+  const problems = [...earlier, ...found, ...broken].slice(0, mostProblems);
+  if (problems.length > 0 || !parsed.success) return refusal(problems, options.locate);
   const notes = configNotes(parsed.data, view.judged);
   return { ok: true, eval: buildEval(parsed.data, options), notes };
 }
 
+function refusal(problems: readonly Problem[], locate: Locate): ParsedEval {
+  return { ok: false, diagnostics: inFileOrder(problems.map((problem) => placeProblem(problem, locate))) };
+}
+
 /** Leaves out problems that are only the consequence of others at or around the same place. */
 function notCausedBy(causes: readonly Problem[], problems: readonly Problem[]): Problem[] {
-  const unusable = new Set(causes.filter((cause) => cause.at === "value" && spoilsItsValue(cause)).map(keyOf));
+  const unusable = new Set(
+    causes.filter((cause) => cause.at === "value" && spoilsItsValue(cause)).map(keyOf),
+  );
   const touched = new Set(causes.flatMap((cause) => prefixes(cause.path)));
   return problems.filter((problem) => {
     // What a workflow expects cannot be told while something inside it is wrong.

@@ -67,7 +67,7 @@ function unknownKey(key: string, parent: KeyPath, known: readonly string[]): Pro
     message: `unknown key ${JSON.stringify(key.slice(0, 80))}${inside(parent)}`,
     path: [...parent, key],
     at: "key",
-    hint: suggestion(key, known, "the keys"),
+    hint: suggestion(key, known, "keys"),
   };
 }
 
@@ -88,7 +88,13 @@ function inside(parent: KeyPath): string {
 function invalid(predicate: string, path: KeyPath, hint?: string): Problem {
   const subject = path.length === 0 ? "the config" : formatKeyPath(path);
   const message = `${subject} ${predicate}`;
-  return { code: "config/invalid-value", message, path, at: "value", ...(hint === undefined ? {} : { hint }) };
+  return {
+    code: "config/invalid-value",
+    message,
+    path,
+    at: "value",
+    ...(hint === undefined ? {} : { hint }),
+  };
 }
 
 /** For a refusal whose message is a predicate of our own, such as "must not be blank". */
@@ -149,7 +155,10 @@ function isOtherKind(issue: Issue, context: Context): boolean {
 }
 
 /** The branches that fit best: of the right kind and with the fewest issues. Empty when none is of the right kind. */
-function branchesMeant(branches: readonly (readonly Issue[])[], context: Context): readonly (readonly Issue[])[] {
+function branchesMeant(
+  branches: readonly (readonly Issue[])[],
+  context: Context,
+): readonly (readonly Issue[])[] {
   const right = branches.filter((branch) => !branch.some((issue) => isOtherKind(issue, context)));
   const fewest = Math.min(...right.map(weight));
   return right.filter((branch) => weight(branch) === fewest);
@@ -221,7 +230,9 @@ function kindOf(value: unknown): string {
   if (value === null) return "empty (null)";
   if (Array.isArray(value)) return "a list";
   if (typeof value === "number") return Number.isInteger(value) ? "a number" : "a number with a fraction";
-  return value === true || value === false ? String(value) : `a${typeof value === "object" ? "n" : ""} ${typeof value}`;
+  return value === true || value === false
+    ? String(value)
+    : `a${typeof value === "object" ? "n" : ""} ${typeof value}`;
 }
 
 function tooSmall(issue: IssueOf<"too_small">): string {

@@ -42,7 +42,7 @@ it("tells every reporter, and needs no method of any", async () => {
 
 it.each([
   ["throws", (error: Error) => ({ onTrialEnd: () => raise(error) })],
-  ["rejects", (error: Error) => ({ onTrialEnd: () => Promise.reject(error) })],
+  ["rejects", (error: Error) => ({ onTrialEnd: async () => raise(error) })],
   ["throws on an event", (error: Error) => ({ onEvent: () => raise(error) })],
 ] satisfies [string, (error: Error) => Reporter][])(
   "drops a reporter that %s, closes it, and goes on with the others",

@@ -13,6 +13,7 @@ type ReadonlyDeep<T> = [JsonObject] extends [T]
     : T;
 
 /** `true` only for types that are identical; anything else does not compile where `true` is assigned. */
+// oxlint-disable-next-line no-unnecessary-type-parameters -- how two types are compared for identity
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 
 const result: RunResult = {

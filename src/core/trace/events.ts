@@ -78,7 +78,7 @@ export type EventBody =
       readonly direction: "client-to-server" | "server-to-client";
       /** The JSON-RPC message as parsed. */
       readonly message: Json;
-      /** The text on the wire, when writing the parsed message again would not give the same text. */
+      /** The text on the wire, when writing the parsed message again would not give the same text and it holds no secret. */
       readonly raw?: string;
     }
   | {

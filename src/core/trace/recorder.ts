@@ -5,7 +5,8 @@ export interface RecorderOptions {
   readonly redact: Redact;
   /** Milliseconds since the Unix epoch, with differences that never go backwards. */
   readonly now: () => number;
-  readonly sink: (event: TraceEvent) => void;
+  /** Gets every event, together with its JSON, which is made only once. */
+  readonly sink: (event: TraceEvent, json: string) => void;
 }
 
 /** Makes the function that stamps a trial's events, removes secrets from them and hands them on. */
@@ -13,7 +14,16 @@ export function createRecorder(trial: string, { redact, now, sink }: RecorderOpt
   let seq = 0;
   return (body: EventBody): number => {
     seq += 1;
-    sink({ seq, at: now(), trial, ...redact(body) });
+    const event: TraceEvent = { seq, at: now(), trial, ...withoutSecrets(body, redact) };
+    sink(event, JSON.stringify(event));
     return seq;
   };
+}
+
+/** The text on the wire may write a secret in ways without end, so it goes when its message held one. */
+function withoutSecrets(body: EventBody, redact: Redact): EventBody {
+  const clean = redact(body);
+  if (body.type !== "mcp.message" || clean.type !== "mcp.message" || clean.message === body.message) return clean;
+  const { raw: _raw, ...rest } = clean;
+  return rest;
 }

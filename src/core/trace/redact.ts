@@ -1,3 +1,5 @@
+import { shortestSecret, writtenForms } from "./written-forms.ts";
+
 /** A value that must never be written, and the name to show in its place. */
 export interface Secret {
   readonly name: string;
@@ -7,13 +9,18 @@ export interface Secret {
 /** Replaces secrets in any JSON-like value; gives the same value back when there is nothing to replace. */
 export type Redact = <T>(value: T) => T;
 
-const shortestSecret = 4;
 /** Deeper values would overflow the stack of whoever reads or writes them as JSON. */
 const deepestNesting = 500;
+/** Shorter numbers are ports, counts and ids more often than secrets. */
+const secretNumber = /^[1-9]\d{7,}$/;
 
-/** Shapes of keys that are secrets whoever gave them: provider, forge and cloud keys, bearer tokens, private keys. */
+/**
+ * Shapes of keys that are secrets whoever gave them: provider, forge and cloud keys, bearer tokens, private keys.
+ * None of them may look at a character more than a few times, since servers choose the text.
+ */
 const knownShapes = [
   /\bsk-(?:ant-|proj-|svcacct-|or-)?[A-Za-z0-9_-]{20,}/,
+  /\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}/,
   /\b(?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{30,}/,
   /\bgithub_pat_[A-Za-z0-9_]{30,}/,
   /\bglpat-[A-Za-z0-9_-]{20,}/,
@@ -21,58 +28,95 @@ const knownShapes = [
   /\b(?:AKIA|ASIA)[0-9A-Z]{16}\b/,
   /\bAIza[0-9A-Za-z_-]{30,}/,
   /\bnpm_[A-Za-z0-9]{30,}/,
-  /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----/,
+  /\bhf_[A-Za-z0-9]{30,}/,
+  /(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+/,
+  /(?<=\b[Bb]earer )(?=[\w.~+/-]*\d)[\w.~+/-]{16,}=*/,
+  /-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----)[\s\S])*(?:-----END [A-Z ]*PRIVATE KEY-----)?/,
 ] as const;
 
 /**
- * Makes the one function that removes secrets: the exact values of the given ones, also as JSON and URLs write them,
- * and everything that has the shape of a well-known key. Values under four characters are left alone, since
- * replacing them would garble unrelated text.
+ * Makes the one function that removes secrets from texts, keys of objects and whole numbers of eight or more digits:
+ *
+ * - the given values, and each line of those of several lines, also as JSON writes them (with or without escapes for
+ *   other characters than ASCII and for `/`, also inside a text that is JSON) and as URLs do;
+ * - everything that has the shape of a well-known key.
+ *
+ * Values under four characters are left alone, since replacing them would garble unrelated text. Other than that the
+ * result is like the value: no member is lost, and what was nested over 500 levels deep says so.
  */
 export function createRedactor(secrets: readonly Secret[]): Redact {
   const names = new Map<string, string>();
   for (const { name, value } of secrets) {
-    for (const form of writtenForms(value)) {
-      if (form.length >= shortestSecret) names.set(form, name);
-    }
+    for (const form of writtenForms(value)) names.set(form, name);
   }
-  const values = [...names.keys()].toSorted((a, b) => b.length - a.length).map(escapeRegExp);
-  const pattern = new RegExp([...values, ...knownShapes.map((shape) => shape.source)].join("|"), "g");
-  const redactText = (text: string): string =>
-    text.replace(pattern, (match) => `[secret:${names.get(match) ?? "key"}]`);
-  return <T>(value: T): T => redactValue(value, redactText) as T;
-}
-
-function writtenForms(value: string): string[] {
-  return [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value.toWellFormed())];
+  const forms = [...names.keys()].toSorted((a, b) => b.length - a.length);
+  const shapes = knownShapes.map((shape) => shape.source);
+  const pattern = new RegExp([...forms.map(escapeRegExp), ...shapes].join("|"), "g");
+  const marks = new Map([...new Set(names.values()), "key"].map((name) => [name, markFor(name, forms)]));
+  const markOf = (secret: string): string => marks.get(names.get(secret) ?? "key") ?? lastMark;
+  const redactText = (text: string): string => text.replace(pattern, markOf);
+  const redactNumber = (value: number): unknown => {
+    const text = String(value);
+    return secretNumber.test(text) && names.has(text) ? markOf(text) : value;
+  };
+  return <T>(value: T): T => redactValue(value, { redactText, redactNumber }) as T;
 }
 
 function escapeRegExp(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, String.raw`\$&`);
 }
 
-type RedactText = (text: string) => string;
+const lastMark = "‹***›";
 
-function redactValue(value: unknown, redactText: RedactText, depth = 0): unknown {
-  if (typeof value === "string") return redactText(value);
+/** What stands in the place of a secret: never a text that is, or with its neighbours becomes, a secret again. */
+function markFor(name: string, forms: readonly string[]): string {
+  const marks = [`[secret:${name}]`, "[***]"];
+  return marks.find((mark) => !forms.some((form) => overlap(form, mark))) ?? lastMark;
+}
+
+function overlap(form: string, mark: string): boolean {
+  if (mark.includes(form) || form.includes(mark)) return true;
+  const cuts = Array.from({ length: mark.length - 1 }, (_, index) => index + 1);
+  return cuts.some((cut) => form.endsWith(mark.slice(0, cut)) || form.startsWith(mark.slice(cut)));
+}
+
+interface Replace {
+  readonly redactText: (text: string) => string;
+  readonly redactNumber: (value: number) => unknown;
+}
+
+function redactValue(value: unknown, replace: Replace, depth = 0): unknown {
+  if (typeof value === "string") return replace.redactText(value);
+  if (typeof value === "number") return replace.redactNumber(value);
   if (typeof value !== "object" || value === null) return value;
   if (depth > deepestNesting) return "[nested too deeply to record]";
-  if (Array.isArray(value)) return redactArray(value, redactText, depth);
-  return redactObject(value as Record<string, unknown>, redactText, depth);
+  if (Array.isArray(value)) return redactArray(value, replace, depth);
+  return redactObject(value as Record<string, unknown>, replace, depth);
 }
 
-function redactArray(items: readonly unknown[], redactText: RedactText, depth: number): readonly unknown[] {
-  const changed = items.map((item) => redactValue(item, redactText, depth + 1));
-  return changed.every((item, index) => item === items[index]) ? items : changed;
+function redactArray(items: readonly unknown[], replace: Replace, depth: number): readonly unknown[] {
+  const changed = items.map((item) => redactValue(item, replace, depth + 1));
+  return changed.every((item, index) => Object.is(item, items[index])) ? items : changed;
 }
 
-function redactObject(object: Record<string, unknown>, redactText: RedactText, depth: number): object {
+function redactObject(object: Record<string, unknown>, replace: Replace, depth: number): object {
   let same = true;
   const entries = Object.entries(object).map(([key, item]) => {
-    const newKey = redactText(key);
-    const newItem = redactValue(item, redactText, depth + 1);
-    if (newKey !== key || newItem !== item) same = false;
+    const newKey = replace.redactText(key);
+    const newItem = redactValue(item, replace, depth + 1);
+    if (newKey !== key || !Object.is(newItem, item)) same = false;
     return [newKey, newItem] as const;
   });
-  return same ? object : Object.fromEntries(entries);
+  return same ? object : Object.fromEntries(withDistinctKeys(entries));
+}
+
+/** Two secrets as keys of one object must not become one key. */
+function withDistinctKeys<T>(entries: readonly (readonly [string, T])[]): (readonly [string, T])[] {
+  const seen = new Set<string>();
+  return entries.map(([key, item]) => {
+    let distinct = key;
+    for (let copy = 2; seen.has(distinct); copy += 1) distinct = `${key} ${copy}`;
+    seen.add(distinct);
+    return [distinct, item];
+  });
 }

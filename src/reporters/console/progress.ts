@@ -84,20 +84,23 @@ export class Progress {
     const hidden = this.#running.size - shown.length;
     const more: Piece[][] =
       hidden > 0 ? [[{ text: `    and ${formatInteger(hidden)} more`, tone: "dim" }]] : [];
-    return [[{ text: "" }], ...shown, ...more, this.#statusLine(now)];
+    return [...(this.#done() > 0 ? [[{ text: "" }]] : []), ...shown, ...more, this.#statusLine(now)];
+  }
+
+  #done(): number {
+    return Object.values(this.#counts).reduce((sum, count) => sum + count, 0);
   }
 
   #runningLine({ name, since, activity }: Running, frame: string, now: number): Piece[] {
     const tail = `${activity === "" ? "" : `  ${activity}`}  ${formatElapsed(now - since)}`;
-    const room = Math.max(12, this.#output.columns() - 6 - tail.length);
+    const room = Math.max(12, this.#output.columns() - 5 - tail.length);
     return [{ text: `  ${frame} ` }, { text: cutToWidth(name, room) }, { text: tail, tone: "dim" }];
   }
 
   #statusLine(now: number): Piece[] {
-    const done = Object.values(this.#counts).reduce((sum, count) => sum + count, 0);
     const elapsed = formatElapsed(now - this.#startedAt);
     return [
-      { text: `  ${formatInteger(done)} of ${countOf(this.#total, "trial")}`, tone: "strong" },
+      { text: `  ${formatInteger(this.#done())} of ${countOf(this.#total, "trial")}`, tone: "strong" },
       ...countPieces(this.#counts).flatMap((piece): Piece[] => [{ text: " · ", tone: "dim" }, piece]),
       { text: ` · ${elapsed}`, tone: "dim" },
     ];

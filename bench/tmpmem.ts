@@ -1,0 +1,10 @@
+import { run } from "../src/run.ts";
+const n=Number(process.argv[2]);
+const ev=(trials:number):any=>({name:"no-op",servers:{},agents:[{type:"scripted",name:"nobody",plan:{nothing:[{say:"done"}]}}],tasks:[{name:"nothing",form:"workflow",servers:[],turns:[{user:"Do nothing.",expectedState:"done"}],expectTools:[],verify:[],parallel:false}],trials,limits:{trialMs:60000,callMs:1000,modelMs:1000},reporters:[]});
+await run({eval:ev(1000),secrets:[],env:{}},{cwd:"/tmp/memrun"});
+(globalThis as any).gc(); const m0=process.memoryUsage(); 
+let peak=0; const w=setInterval(()=>{const u=process.memoryUsage(); if(u.rss>peak){peak=u.rss;}},10);
+const r=await run({eval:ev(n),secrets:[],env:{}},{cwd:"/tmp/memrun",output: process.argv[3]==='no'?false:"runs"});
+clearInterval(w);
+const u1=process.memoryUsage();(globalThis as any).gc(); const m=process.memoryUsage(); const mb=(x:number)=>(x/1048576).toFixed(0);
+console.log('start rss',mb(m0.rss),'heap',mb(m0.heapUsed),'peak rss',mb(peak),'end rss',mb(u1.rss),'heapUsed',mb(u1.heapUsed),'after gc heap',mb(m.heapUsed),'rss',mb(m.rss),'ext',mb(m.external),mb(m.arrayBuffers), r.result.summary.total);

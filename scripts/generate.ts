@@ -1,0 +1,57 @@
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { type FormatConfig, format } from "oxfmt";
+import { configJsonSchema } from "../src/core/formats/config-json-schema.ts";
+import { configReference } from "../src/core/formats/config-reference.ts";
+
+/**
+ * Writes every generated file, or with `--check` compares them and sets the exit code to 1 when one is not current.
+ * Adding a generated file is adding one line here.
+ */
+const generated: Readonly<Record<string, () => string>> = {
+  "schemas/config.schema.json": () => json(configJsonSchema()),
+  "docs/reference/config.md": configReference,
+};
+
+const root = resolve(import.meta.dirname, "..");
+const check = process.argv.includes("--check");
+const options = JSON.parse(readFileSync(resolve(root, ".oxfmtrc.json"), "utf8")) as FormatConfig;
+
+for (const [path, make] of Object.entries(generated)) {
+  const file = resolve(root, path);
+  const text = path.endsWith(".md") ? await formatted(path, make()) : make();
+  if (text === current(file)) console.log(`${path} is current`);
+  else if (check) fail(`${path} is not current; run scripts/generate.ts`);
+  else write(file, text);
+}
+
+function json(value: unknown): string {
+  return `${JSON.stringify(value, undefined, 2)}\n`;
+}
+
+/** In the style that the formatter would give it, so that formatting the tree changes nothing. */
+async function formatted(path: string, text: string): Promise<string> {
+  const { code, errors } = await format(path, text, options);
+  if (errors.length > 0) throw new Error(`${path}: ${errors.map((error) => error.message).join("; ")}`);
+  return code;
+}
+
+function current(file: string): string | undefined {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+function write(file: string, text: string): void {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, text);
+  console.log(`${file} written`);
+}
+
+function fail(message: string): void {
+  console.error(message);
+  process.exitCode = 1;
+}

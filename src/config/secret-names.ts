@@ -1,0 +1,22 @@
+const always =
+  /token(?!iz)|secret|passw(?:or)?d|passphrase|passwd|credential|cookie|private|api[-_.]?key|connection[-_.]?string/i;
+/** Words that count only where a word of the name begins or ends, so that MONKEY_TYPE and AUTHOR are left alone. */
+const asWord =
+  /(?:^|[-_.])(?:o?auth(?!or(?:s|ed)?(?:[-_.]|$))|pwd|pat|dsn|pass(?:[-_.]|$))|key(?:$|[-_.]|s$)/i;
+const quantity = /(?:^|[-_.])(?:max|min|num|count|limit|size|length|ttl|expir|timeout|budget|retries|port)/i;
+const wordValue = /^(?:true|false|null|none|undefined|yes|no|on|off|enabled|disabled|default|basic|bearer)$/i;
+
+/** Whether a variable, header, flag or query parameter of this name may hold a secret. */
+export function isSecretName(name: string): boolean {
+  const spread = name.replaceAll(/([a-z\d])([A-Z])/g, "$1_$2");
+  return always.test(spread) || always.test(name) || asWord.test(spread);
+}
+
+/**
+ * Whether a value under a secret's name is worth hiding. Removing `true` or a token limit from every text would garble
+ * it and hide nothing.
+ */
+export function isSecretValue(name: string, value: string): boolean {
+  if (value.length < 4 || wordValue.test(value)) return false;
+  return !(quantity.test(name) && /^\d+$/.test(value));
+}

@@ -1,0 +1,91 @@
+import { getEventListeners } from "node:events";
+import { setImmediate } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { abortAfter, settlesWithin, untilAborted, withDeadline } from "./deadline.ts";
+
+const never = new Promise<never>(() => undefined);
+
+function timers(): number {
+  return process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+}
+
+const onTimeout = (): Error => new Error("too late");
+const start = (): Promise<never> => Promise.reject(new Error("started all the same"));
+
+describe("abortAfter", () => {
+  it("aborts with the given reason when the time is up", async () => {
+    using deadline = abortAfter(5, () => "too late");
+    await expect(untilAborted(never, deadline.signal)).rejects.toBe("too late");
+  });
+
+  it("follows its parent, also one that has aborted before", () => {
+    const parent = new AbortController();
+    using early = abortAfter(60_000, () => "too late", parent.signal);
+    parent.abort("parent");
+    using late = abortAfter(60_000, () => "too late", parent.signal);
+    expect([early.signal.reason, late.signal.reason]).toEqual(["parent", "parent"]);
+  });
+
+  it("leaves neither a timer nor a listener behind", () => {
+    const parent = new AbortController();
+    const before = timers();
+    const disposed = abortAfter(60_000, () => "too late", parent.signal);
+    expect(timers()).toBe(before + 1);
+    disposed[Symbol.dispose]();
+    expect([timers(), getEventListeners(parent.signal, "abort")]).toEqual([before, []]);
+    expect(disposed.signal.aborted).toBe(false);
+
+    const aborted = new AbortController();
+    abortAfter(60_000, () => "too late", aborted.signal);
+    aborted.abort();
+    expect([timers(), getEventListeners(aborted.signal, "abort")]).toEqual([before, []]);
+  });
+
+  it("waits without end when the time is longer than a timer can be", async () => {
+    using deadline = abortAfter(2 ** 40, () => "too late");
+    using endless = abortAfter(Number.POSITIVE_INFINITY, () => "too late");
+    await setImmediate();
+    expect([deadline.signal.aborted, endless.signal.aborted]).toEqual([false, false]);
+  });
+});
+
+describe("withDeadline", () => {
+  it("gives what the work gives, and clears its timer", async () => {
+    const before = timers();
+    await expect(withDeadline(() => Promise.resolve(5), { ms: 60_000, onTimeout })).resolves.toBe(5);
+    await expect(
+      withDeadline(() => Promise.reject(new Error("broken")), { ms: 60_000, onTimeout }),
+    ).rejects.toThrow("broken");
+    expect(timers()).toBe(before);
+  });
+
+  it("ends on time even when the work does not heed its signal", async () => {
+    let seen: AbortSignal | undefined;
+    const work = (signal: AbortSignal): Promise<never> => {
+      seen = signal;
+      return never;
+    };
+    await expect(withDeadline(work, { ms: 5, onTimeout })).rejects.toThrow("too late");
+    expect(seen?.aborted).toBe(true);
+  });
+
+  it("ends when its signal aborts, and does not start when it has aborted", async () => {
+    const controller = new AbortController();
+    const waiting = withDeadline(() => never, { ms: 60_000, signal: controller.signal, onTimeout });
+    controller.abort(new Error("interrupted"));
+    await expect(waiting).rejects.toThrow("interrupted");
+    await expect(withDeadline(start, { ms: 60_000, signal: controller.signal, onTimeout })).rejects.toThrow(
+      "interrupted",
+    );
+  });
+});
+
+describe("settlesWithin", () => {
+  it("tells work that has settled, well or badly, from work that has not", async () => {
+    const before = timers();
+    expect(await settlesWithin(Promise.resolve(), 60_000)).toBe(true);
+    expect(await settlesWithin(Promise.reject(new Error("broken")), 60_000)).toBe(true);
+    expect(await settlesWithin(never, 5)).toBe(false);
+    expect(timers()).toBe(before);
+  });
+});

@@ -1,0 +1,92 @@
+import { createHash } from "node:crypto";
+import { mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { open, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { McpvalsError } from "../core/errors/error.ts";
+import { isJsonObject } from "../core/formats/json.ts";
+import type { Json } from "../core/formats/model.ts";
+import type { EventOf, TraceEvent } from "../core/trace/events.ts";
+
+/** The message of an event whose JSON is longer than this goes to a file of its own. */
+const longestEvent = 256 * 1024;
+const folderName = "attachments";
+
+/** What an attachment's file holds. */
+type Content = Pick<EventOf<"mcp.message">, "message" | "raw">;
+
+/**
+ * Large messages of a journal, each kept once under the SHA-256 of its file in the folder `attachments`; in the journal
+ * `{"$attachment": "<SHA-256>"}` stands in the message's place.
+ */
+export class Attachments {
+  readonly #folder: string;
+  readonly #written = new Set<string>();
+  #unsynced: string[] = [];
+
+  constructor(folder: string) {
+    this.#folder = join(folder, folderName);
+  }
+
+  /**
+   * Gives the JSON of an event as it goes into the journal, after its large message has been written, so that a journal
+   * never refers to a file that is not there. Throws what the file system throws.
+   */
+  detach(event: TraceEvent, json: string): string {
+    if (event.type !== "mcp.message" || !needsFile(event, json)) return json;
+    const { message, raw, ...rest } = event;
+    const content = JSON.stringify(raw === undefined ? { message } : { message, raw });
+    const sha256 = hash(content);
+    if (!this.#written.has(sha256)) this.#write(sha256, content);
+    return JSON.stringify({ ...rest, message: { $attachment: sha256 } });
+  }
+
+  /** Makes the files written so far survive a power loss. */
+  async sync(): Promise<void> {
+    const paths = this.#unsynced;
+    this.#unsynced = [];
+    for (const path of paths) {
+      await using file = await open(path, "r+");
+      await file.datasync();
+    }
+  }
+
+  /** Written under another name first: a killed process must not leave half a file under a whole one's name. */
+  #write(sha256: string, content: string): void {
+    mkdirSync(this.#folder, { recursive: true });
+    const path = join(this.#folder, `${sha256}.json`);
+    writeFileSync(`${path}.part`, content);
+    renameSync(`${path}.part`, path);
+    this.#written.add(sha256);
+    this.#unsynced.push(path);
+  }
+}
+
+/** Gives an event its large message back. Throws `store/corrupt` when the message's file is missing or was changed. */
+export async function attach(folder: string, event: TraceEvent): Promise<TraceEvent> {
+  if (event.type !== "mcp.message") return event;
+  const sha256 = referenceOf(event.message);
+  if (sha256 === undefined) return event;
+  const path = join(folder, folderName, `${sha256}.json`);
+  const content = await readFile(path, "utf8").catch((cause: unknown) => {
+    throw new McpvalsError("store/corrupt", `the journal's attachment ${path} cannot be read`, { cause });
+  });
+  if (hash(content) !== sha256) {
+    throw new McpvalsError("store/corrupt", `the journal's attachment ${path} does not match its name`);
+  }
+  return { ...event, ...(JSON.parse(content) as Content) };
+}
+
+/** A message that looks like a reference goes to a file however small, so that nobody can write a false one. */
+function needsFile(event: EventOf<"mcp.message">, json: string): boolean {
+  return json.length > longestEvent || referenceOf(event.message) !== undefined;
+}
+
+function referenceOf(message: Json): string | undefined {
+  if (!isJsonObject(message)) return undefined;
+  const sha256 = message["$attachment"];
+  return typeof sha256 === "string" && /^[0-9a-f]{64}$/.test(sha256) ? sha256 : undefined;
+}
+
+function hash(content: string): string {
+  return createHash("sha256").update(content).digest("hex");
+}

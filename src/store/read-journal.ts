@@ -1,0 +1,77 @@
+import { createReadStream } from "node:fs";
+import { join } from "node:path";
+import { crc32 } from "node:zlib";
+import { McpvalsError } from "../core/errors/error.ts";
+import type { TraceEvent } from "../core/trace/events.ts";
+import { attach } from "./attachments.ts";
+
+/** A journal as read back. */
+export interface JournalContent {
+  readonly events: readonly TraceEvent[];
+  /** True when the last line was cut off, as a killed process leaves it. */
+  readonly torn: boolean;
+}
+
+const newline = 0x0a;
+const readBytes = 1024 * 1024;
+
+/**
+ * Reads a run folder's journal and checks every line. Throws `store/corrupt` for a journal that is missing or has a line
+ * that does not match its checksum, unless that is the last one and cut off.
+ */
+export async function readJournal(folder: string): Promise<JournalContent> {
+  const file = join(folder, "journal.jsonl");
+  const events: TraceEvent[] = [];
+  let rest: Buffer = Buffer.alloc(0);
+  let line = 0;
+  for await (const chunk of chunksOf(file)) {
+    const lines = linesOf(rest.length === 0 ? chunk : Buffer.concat([rest, chunk]));
+    rest = lines.pop() ?? rest;
+    for (const bytes of lines) {
+      line += 1;
+      events.push(await attach(folder, readLine(bytes, { file, line })));
+    }
+  }
+  return { events, torn: rest.length > 0 };
+}
+
+/** Not readline, which also breaks lines at characters that JSON may hold; not one string, which has a largest size. */
+async function* chunksOf(file: string): AsyncGenerator<Buffer> {
+  try {
+    yield* createReadStream(file, { highWaterMark: readBytes }) as AsyncIterable<Buffer>;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError("store/corrupt", `the journal of the run cannot be read: ${reason}`, { cause });
+  }
+}
+
+/** The lines of a piece of text; the last one is what follows the last line break. */
+function linesOf(bytes: Buffer): Buffer[] {
+  const lines: Buffer[] = [];
+  let start = 0;
+  for (let end = bytes.indexOf(newline); end !== -1; end = bytes.indexOf(newline, start)) {
+    lines.push(bytes.subarray(start, end));
+    start = end + 1;
+  }
+  return [...lines, bytes.subarray(start)];
+}
+
+interface Place {
+  readonly file: string;
+  readonly line: number;
+}
+
+const linePrefix = /^\{"crc":"([0-9a-f]{8})","event":$/;
+const prefixBytes = '{"crc":"00000000","event":'.length;
+
+function readLine(bytes: Buffer, place: Place): TraceEvent {
+  const crc = linePrefix.exec(bytes.toString("latin1", 0, prefixBytes))?.[1];
+  const event = bytes.subarray(prefixBytes, -1);
+  if (crc === undefined || bytes.at(-1) !== 0x7d || crc32(event) !== Number.parseInt(crc, 16)) {
+    throw new McpvalsError("store/corrupt", `line ${place.line} of the journal does not match its checksum`, {
+      location: place,
+      hint: "The file was changed or damaged after it was written; no totals can be taken from it.",
+    });
+  }
+  return JSON.parse(event.toString("utf8")) as TraceEvent;
+}

@@ -1,0 +1,88 @@
+import { describe, expect, it } from "vitest";
+import type { ReporterOutput } from "../../src/core/report/reporter.ts";
+import { reporters } from "../../src/reporters/index.ts";
+import { brokenTrial, grade, play, sampleRun, toolTest, trialOf, type SampleRun } from "./samples.ts";
+
+const many = 100_000;
+const largestPiece = 2 ** 18;
+
+interface Counted {
+  readonly lines: number;
+  readonly characters: number;
+  readonly longest: number;
+}
+
+/** A run in which every tenth trial fails, every tenth breaks and the others pass. */
+function largeRun(size: number): SampleRun {
+  const tasks = Array.from({ length: size }, (_, index) => toolTest(`task number ${index}`));
+  const broken = { code: "server/exited", kind: "environment", message: "the server ended" } as const;
+  return sampleRun({
+    tasks,
+    trials: tasks.map((task, index) => {
+      if (index % 10 === 3) return trialOf(task, { grades: [grade("verify-steps", 0, `wrong: ${index}`)] });
+      if (index % 10 === 7) return brokenTrial(task, broken);
+      return trialOf(task);
+    }),
+  });
+}
+
+async function counted(name: string, run: SampleRun, isTerminal: boolean): Promise<Counted> {
+  let lines = 0;
+  let characters = 0;
+  let longest = 0;
+  const output: ReporterOutput = {
+    write(text) {
+      lines += text.split("\n").length - 1;
+      characters += text.length;
+      longest = Math.max(longest, text.length);
+    },
+    isTerminal,
+    colors: isTerminal,
+    columns: () => 80,
+    now: () => 0,
+    every: () => () => {},
+  };
+  const create = reporters[name];
+  if (create === undefined) throw new Error(`no reporter ${name}`);
+  await play(run, create(output));
+  return { lines, characters, longest };
+}
+
+describe("a run of 100,000 trials", () => {
+  const run = largeRun(many);
+  const small = largeRun(many / 10);
+
+  it.each([
+    ["console", true],
+    ["console", false],
+    ["json", false],
+    ["junit", false],
+  ])(
+    "is written by %s (terminal: %s) in small pieces, growing with the run and no faster",
+    async (name, tty) => {
+      const large = await counted(name, run, tty);
+      const tenth = await counted(name, small, tty);
+      expect(large.longest).toBeLessThan(largestPiece);
+      expect(large.lines).toBeGreaterThanOrEqual(many);
+      expect(large.characters / tenth.characters).toBeGreaterThan(5);
+      expect(large.characters / tenth.characters).toBeLessThan(12);
+    },
+  );
+
+  it("has an end that one can read: the first failures, alike errors once", async () => {
+    const { lines } = await counted("console", run, false);
+    expect(lines - many).toBeLessThan(250);
+  });
+
+  it("takes time in proportion to its size", async () => {
+    await timed(small);
+    const [tenth, whole] = [await timed(small), await timed(run)];
+    expect(whole).toBeLessThan(Math.max(tenth, 30) * 30);
+  });
+});
+
+async function timed(run: SampleRun): Promise<number> {
+  const started = performance.now();
+  await counted("console", run, true);
+  return performance.now() - started;
+}

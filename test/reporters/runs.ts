@@ -1,0 +1,302 @@
+import type { EventBody } from "../../src/core/trace/events.ts";
+import {
+  brokenTrial,
+  claude,
+  grade,
+  request,
+  response,
+  sampleRun,
+  scripted,
+  skipGrade,
+  textResult,
+  toolTest,
+  trialOf,
+  workflow,
+  type SampleRun,
+} from "./samples.ts";
+
+const folder = ".mcpvals/runs/20261121-101500-4f2a";
+
+/** Two tool tests that pass. */
+export function passingRun(): SampleRun {
+  const tasks = [toolTest("echo answers what it was told"), toolTest("adds two numbers")];
+  return sampleRun({
+    tasks,
+    trials: [trialOf(tasks[0]!, { ms: 41 }), trialOf(tasks[1]!, { ms: 1234 })],
+    durationMs: 1290,
+    folder,
+  });
+}
+
+/** A wrong number, wrong structured content, a tool's error with escape sequences, and a workflow off its goal. */
+export function failingRun(): SampleRun {
+  const [echo, sum, weather, cursed, nothing] = [
+    toolTest("echo answers what it was told"),
+    toolTest("adds two numbers"),
+    toolTest("gives the weather"),
+    toolTest("answers isError"),
+    toolTest("checks nothing"),
+  ];
+  const flow = workflow("get the sum");
+  return sampleRun({
+    tasks: [echo, sum, weather, cursed, nothing, flow],
+    agents: [scripted],
+    folder,
+    trials: [
+      trialOf(echo, { warnings: ['server "everything" wrote a line on stdout that is not MCP, first "hi"'] }),
+      trialOf(sum, {
+        ms: 39,
+        events: sumEvents,
+        grades: [
+          grade("tool-call-health", 1, "1 call healthy", [3]),
+          grade("verify-steps", 0, "result: the last number in the text is 5, expected 6", [4]),
+        ],
+      }),
+      trialOf(weather, {
+        ms: 245,
+        events: weatherEvents,
+        grades: [
+          grade("tool-call-health", 1, "1 call healthy", [3]),
+          grade(
+            "verify-steps",
+            0,
+            "result: not true: the result contains what was expected; latency: 240.1 ms, 100 ms allowed",
+            [4],
+          ),
+        ],
+      }),
+      trialOf(cursed, {
+        events: cursedEvents,
+        grades: [
+          grade("tool-call-health", 0, "annotated answered isError: bad \u001b[2J thing", [2]),
+          skipGrade("verify-steps", "no step checks anything"),
+        ],
+      }),
+      trialOf(nothing, {
+        ms: 12,
+        grades: [
+          skipGrade("tool-call-health", "no tool was called"),
+          skipGrade("verify-steps", "no step checks anything"),
+        ],
+      }),
+      trialOf(flow, {
+        agent: "scripted",
+        ms: 131,
+        events: flowEvents,
+        grades: [
+          grade(
+            "end-to-end-success",
+            0,
+            'turn 1: neither the last assistant message nor the last tool result contains "5"',
+            [4, 3],
+          ),
+          grade("tool-invocation-order", 1, "called in order: get-sum", [2]),
+          grade("tool-call-health", 1, "1 call healthy", [3]),
+        ],
+      }),
+    ],
+  });
+}
+
+/** One server that cannot start, one that dies, a trial that takes too long, a judge without a verdict. */
+export function brokenRun(): SampleRun {
+  const tasks = ["first", "second", "third", "fourth", "fifth"].map((name) => toolTest(name));
+  const judged = workflow("is polite");
+  const spawn = {
+    code: "server/spawn-failed",
+    kind: "environment",
+    message: 'server "everything": could not start "nod": no such program',
+  } as const;
+  return sampleRun({
+    tasks: [...tasks, judged],
+    agents: [scripted],
+    folder,
+    trials: [
+      trialOf(tasks[0]!),
+      brokenTrial(tasks[1]!, spawn, { ms: 3 }),
+      brokenTrial(tasks[2]!, spawn, { ms: 4 }),
+      brokenTrial(tasks[3]!, {
+        code: "server/exited",
+        kind: "environment",
+        message: 'the server "everything" ended with code 1 before it answered initialize',
+        hint: "Run the same command in a terminal: node everything.js",
+        detail: "Error: Cannot find module 'zod'\nRequire stack:\n- /srv/\u001b[1meverything.js\n",
+      }),
+      brokenTrial(
+        tasks[4]!,
+        { code: "trial/timeout", kind: "timeout", message: "the trial did not finish within 2 s" },
+        { ms: 2001 },
+      ),
+      trialOf(judged, {
+        agent: "scripted",
+        usage: { inputTokens: 1200, outputTokens: 34, requests: 2 },
+        grades: [
+          grade("tool-call-health", 1, "1 call healthy"),
+          {
+            grader: "judge",
+            verdict: "error",
+            score: null,
+            reason: "the judge answered with something that is no verdict",
+            evidence: [],
+            error: {
+              code: "judge/no-verdict",
+              kind: "environment",
+              message: 'not JSON: "I would say fine"',
+            },
+          },
+        ],
+      }),
+    ],
+  });
+}
+
+/** Two agents, three attempts of each task. */
+export function variedRun(): SampleRun {
+  const tasks = [workflow("books a flight"), workflow("finds the cheapest"), workflow("日本語のタスク 🎉")];
+  const trials = tasks.flatMap((task, index) =>
+    ["claude", "scripted"].flatMap((agent) =>
+      [1, 2, 3].map((attempt) => {
+        const model = agent === "claude";
+        const usage = { inputTokens: 12_000, outputTokens: 340, cacheReadTokens: 9000, requests: 4 };
+        const common = { agent, attempt, ms: model ? 8200 : 12, ...(model ? { usage } : {}) };
+        if (index === 2 && model && attempt === 2)
+          return brokenTrial(task, unreachable, { ...common, ms: 31_200 });
+        const bad = index === 1 && (!model || attempt > 1);
+        return trialOf(task, bad ? { ...common, events: searchEvents, grades: wrongOrder } : common);
+      }),
+    ),
+  );
+  return sampleRun({
+    name: "travel",
+    tasks,
+    trials,
+    agents: [claude, scripted],
+    durationMs: 94_200,
+    concurrency: 4,
+    folder,
+  });
+}
+
+/** Ctrl-C after the first of four. */
+export function interruptedRun(): SampleRun {
+  const tasks = ["a", "b", "c", "d"].map((name) => toolTest(name));
+  const error = {
+    code: "run/interrupted",
+    kind: "interrupted",
+    message: "the run was interrupted before this trial started",
+  } as const;
+  return sampleRun({
+    tasks,
+    interrupted: true,
+    trials: [trialOf(tasks[0]!), ...tasks.slice(1).map((task) => brokenTrial(task, error, { ms: 0 }))],
+  });
+}
+
+/** No tasks at all. */
+export function emptyRun(): SampleRun {
+  return sampleRun({ tasks: [], trials: [], durationMs: 2 });
+}
+
+const unreachable = {
+  code: "model/unreachable",
+  kind: "environment",
+  message: "anthropic/claude-sonnet-4-5 did not answer: 529 overloaded",
+} as const;
+
+const wrongOrder = [
+  grade("tool-invocation-order", 0.5, "not called: compare; expected: search, compare; called: search", [1]),
+  grade("tool-call-health", 1, "1 call healthy", [2]),
+];
+
+const searchEvents: EventBody[] = [
+  request(1, "search", { q: "cheap" }),
+  response(1, textResult("3 flights")),
+];
+
+function stepStarted(): EventBody {
+  return {
+    type: "step.started",
+    phase: "verify",
+    step: "call",
+    stepType: "mcp",
+    attempt: 1,
+    input: { tool: "get-sum", args: {} },
+  };
+}
+
+const sumEvents: EventBody[] = [
+  stepStarted(),
+  request(1, "get-sum", { a: 2, b: 3 }),
+  response(1, textResult("The sum of 2 and 3 is 5.")),
+  {
+    type: "step.finished",
+    phase: "verify",
+    step: "call",
+    attempt: 1,
+    outcome: "failed",
+    durationMs: 4,
+    checks: [
+      {
+        name: "result",
+        passed: false,
+        expected: 6,
+        actual: 5,
+        message: "the last number in the text is 5, expected 6",
+      },
+    ],
+  },
+];
+
+const forecast = {
+  temperature: 33,
+  conditions: "Cloudy",
+  humidity: 82,
+  wind: { speed: 3, direction: "NW" },
+};
+
+const weatherEvents: EventBody[] = [
+  stepStarted(),
+  request(1, "get-structured-content", { location: "New York" }),
+  response(1, { structuredContent: forecast, content: [] }),
+  {
+    type: "step.finished",
+    phase: "verify",
+    step: "call",
+    attempt: 1,
+    outcome: "failed",
+    durationMs: 4,
+    checks: [
+      {
+        name: "result",
+        passed: false,
+        expected: { conditions: "Sunny", temperature: 33, wind: { speed: 3, direction: "SE" } },
+        actual: forecast,
+        message: "not true: the result contains what was expected",
+      },
+      {
+        name: "latency",
+        passed: false,
+        expected: 100,
+        actual: 240.1,
+        message: "240.1 ms, 100 ms allowed",
+      },
+    ],
+  },
+];
+
+const cursedEvents: EventBody[] = [
+  request(1, "annotated", { text: "\u001b[31mred" }),
+  response(1, { isError: true, ...textResult("bad \u001b[2J\u0007 thing\nat line 2") }),
+];
+
+const flowEvents: EventBody[] = [
+  { type: "turn.started", turn: 0, user: "Add 2 and 3." },
+  request(1, "get-sum", { a: 2, b: 2 }),
+  response(1, textResult("The sum of 2 and 2 is 4.")),
+  {
+    type: "agent.message",
+    turn: 0,
+    text: "I have added the two numbers for you, and the answer that I arrived at is 4. Anything else?",
+  },
+  { type: "turn.finished", turn: 0, reason: "done" },
+];

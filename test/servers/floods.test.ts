@@ -1,0 +1,64 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { fixtureScript } from "../process/support.ts";
+import { callOptions, fixtureSpec, startSession } from "./support.ts";
+
+const megabytes = 50_000_000;
+
+/** Peak memory of a process that starts the fixture server and ends as told, in MB. */
+async function peakMemory(...args: string[]): Promise<{ peak: number; stdout: string }> {
+  const { stdout } = await promisify(execFile)(process.execPath, [fixtureScript("use-server.ts"), ...args]);
+  return { peak: Number(/^peak (\d+)$/m.exec(stdout)?.[1]) / 1024, stdout };
+}
+
+describe("a flood on stderr", () => {
+  it("neither blocks the server nor fills the record", async () => {
+    const { session, record } = await startSession(
+      fixtureSpec([`--flood-stderr=${megabytes}`, "--stderr=first"]),
+    );
+    expect((await session.callTool("echo", { message: "hi" }, callOptions())).kind).toBe("result");
+    await session.stop();
+    const texts = record.of("server.stderr").map(({ text }) => text);
+    const recorded = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+    expect(recorded).toBeGreaterThan(255 * 1024);
+    expect(recorded).toBeLessThanOrEqual(256 * 1024);
+    expect(texts[0]).toMatch(/^first\n/);
+    expect(texts.every((text) => text.endsWith("\n"))).toBe(true);
+    const [omitted, ...others] = record.of("server.output_omitted");
+    expect([omitted?.stream, others]).toEqual(["stderr", []]);
+    expect((omitted?.bytes ?? 0) + recorded).toBeGreaterThanOrEqual(megabytes);
+    expect(record.events.at(-1)?.type).toBe("server.stopped");
+  });
+
+  it("costs no memory to speak of", async () => {
+    const { peak: calm } = await peakMemory("peak");
+    const { peak } = await peakMemory("peak", `--flood-stderr=${megabytes}`);
+    expect(peak - calm).toBeLessThan(40);
+  });
+});
+
+describe("a flood of noise on stdout", () => {
+  it("gives fifty events, and then one that counts the rest", async () => {
+    const { session, record } = await startSession(fixtureSpec([`--flood-stdout=${megabytes}`]));
+    await session.stop();
+    expect(record.of("server.invalid_output")).toHaveLength(50);
+    const [omitted, ...others] = record.of("server.output_omitted");
+    expect([omitted?.stream, others]).toEqual(["stdout", []]);
+    expect(omitted?.bytes).toBeGreaterThan(megabytes * 0.99);
+  });
+
+  it("is cut in each event", async () => {
+    const { record } = await startSession(fixtureSpec([`--stdout=${"ä".repeat(5000)}`]));
+    expect(record.of("server.invalid_output").map(({ text }) => text)).toEqual(["ä".repeat(2000)]);
+  });
+});
+
+describe("an answer of 100 MB", () => {
+  it("is refused without being held in memory", async () => {
+    const { peak: calm } = await peakMemory("peak");
+    const { peak, stdout } = await peakMemory("huge");
+    expect(stdout).toContain('server "fixture" sent a message of more than 10000000 bytes');
+    expect(peak - calm).toBeLessThan(60);
+  });
+});

@@ -1,0 +1,328 @@
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { HttpServerSpec } from "../../src/core/formats/model.ts";
+import {
+  answer,
+  type Exchange,
+  type HttpFixture,
+  startEvents,
+  startHttpFixture,
+} from "../fixtures/servers/http-server.ts";
+import { callOptions, failToStart, httpSpec, rejection, type Started, startSession } from "./support.ts";
+
+type Misbehave = (exchange: Exchange) => boolean;
+
+async function fixture(misbehave?: Misbehave): Promise<HttpFixture> {
+  const server = await startHttpFixture(misbehave);
+  onTestFinished(() => server.close());
+  return server;
+}
+
+async function startOver(
+  misbehave: Misbehave,
+  changes: Partial<HttpServerSpec> = {},
+): Promise<Started & { server: HttpFixture }> {
+  const server = await fixture(misbehave);
+  return { server, ...(await startSession(httpSpec(server.url, changes))) };
+}
+
+/** Misbehaves on tools/call only. */
+function onCall(misbehave: (exchange: Exchange) => void): Misbehave {
+  return (exchange) => {
+    if (exchange.message.method !== "tools/call") return false;
+    misbehave(exchange);
+    return true;
+  };
+}
+
+const text = (value: string): object => ({ content: [{ type: "text", text: value }] });
+
+describe("a server over Streamable HTTP", () => {
+  it("leaves a complete record and gets its headers", async () => {
+    const server = await fixture();
+    const spec = httpSpec(server.url, { headers: { authorization: "Bearer abc" } });
+    const { session, record } = await startSession(spec);
+    expect(server.headers()["authorization"]).toBe("Bearer abc");
+    const outcome = await session.callTool("echo", { message: "hi" }, callOptions());
+    expect(outcome).toEqual({ kind: "result", result: text("hi"), latencyMs: expect.any(Number) as unknown });
+    await session.stop();
+    expect(record.events[0]).toEqual({
+      type: "server.started",
+      server: "s",
+      transport: "shttp",
+      target: server.url,
+    });
+    const last = record.of("http.response").slice(-2);
+    expect(last).toEqual([
+      { type: "http.response", server: "s", method: "POST", status: 200, requestIds: [2] },
+      { type: "http.response", server: "s", method: "DELETE", status: 200, requestIds: [] },
+    ]);
+    expect(record.events.at(-1)).toMatchObject({ type: "server.stopped", by: "disconnect" });
+    expect(session.lost.aborted).toBe(false);
+    expect(JSON.stringify(record.events)).not.toContain("abc");
+  });
+
+  it("shows no secret of its url", async () => {
+    const server = await fixture();
+    const { record } = await startSession(httpSpec(`${server.url}?key=secret`));
+    expect(record.of("server.started")[0]?.target).toBe(`${server.url}?…`);
+  });
+
+  it("has the status of a call on record before its answer", async () => {
+    const { session, record } = await startOver(() => false);
+    await session.callTool("echo", { message: "hi" }, callOptions());
+    const types = record.events.slice(-3).map(({ type }) => type);
+    expect(types).toEqual(["mcp.message", "http.response", "mcp.message"]);
+  });
+
+  it("may fail a single call with a status: an outcome, and the session goes on", async () => {
+    let calls = 0;
+    const { session, record } = await startOver((exchange) => {
+      if (exchange.message.method !== "tools/call" || ++calls > 1) return false;
+      exchange.response.writeHead(503).end("try later");
+      return true;
+    });
+    expect(await session.callTool("echo", {}, callOptions())).toMatchObject({
+      kind: "error",
+      message: "HTTP 503 Service Unavailable: try later",
+    });
+    expect(record.of("http.response").at(-1)).toMatchObject({ status: 503, requestIds: [2] });
+    expect(session.lost.aborted).toBe(false);
+    expect(await session.callTool("echo", { message: "again" }, callOptions())).toMatchObject({
+      result: text("again"),
+    });
+  });
+
+  it("may answer with a stream of events, one of them split over many chunks", async () => {
+    const { session } = await startOver(
+      onCall(({ response, message }) => {
+        startEvents(response);
+        const result = JSON.stringify({ jsonrpc: "2.0", id: message.id, result: text("streamed") });
+        response.write(": a comment\n\n");
+        for (const character of `data: ${result}\r\n\r\n`) response.write(character);
+        response.end();
+      }),
+    );
+    expect(await session.callTool("echo", {}, callOptions())).toMatchObject({ result: text("streamed") });
+  });
+
+  it("that ends a stream without the answer gives an error at once", async () => {
+    const { session } = await startOver(
+      onCall(({ response }) => {
+        startEvents(response);
+        response.end(": nothing\n\n");
+      }),
+    );
+    expect(await session.callTool("echo", {}, callOptions())).toMatchObject({
+      kind: "error",
+      message: "the server ended the response without an answer",
+    });
+    expect(session.lost.aborted).toBe(false);
+  });
+
+  it("that cuts a stream before the answer is lost", async () => {
+    const { session } = await startOver(
+      onCall(({ response }) => {
+        startEvents(response);
+        response.write(": working on it\n\n", () => response.destroy());
+      }),
+    );
+    const error = await rejection(session.callTool("echo", {}, callOptions()));
+    expect(error.code).toBe("server/unreachable");
+    expect(error.message).toContain("the connection was closed by the server");
+    expect(session.lost.reason).toBe(error);
+  });
+
+  it("that goes away is lost, with all its pending calls", async () => {
+    const { session, server } = await startOver(onCall(() => undefined));
+    const pending = [
+      rejection(session.callTool("echo", {}, callOptions())),
+      rejection(session.callTool("echo", {}, callOptions())),
+    ];
+    await server.close();
+    for (const error of await Promise.all(pending)) expect(error.code).toBe("server/unreachable");
+    expect(session.lost.aborted).toBe(true);
+    await session.stop();
+  });
+
+  it("that is gone when it is called is unreachable", async () => {
+    const { session, server } = await startOver(() => false);
+    await server.close();
+    const error = await rejection(session.callTool("echo", {}, callOptions()));
+    expect(error.code).toBe("server/unreachable");
+    expect(error.message).toBe(`server "s" at ${server.url}: connection refused`);
+  });
+
+  it.each(["application/json", "text/event-stream"])(
+    "that answers too much (%s) is refused",
+    async (type) => {
+      const { session } = await startOver(
+        onCall(({ response }) => {
+          response.writeHead(200, { "content-type": type });
+          response.write("data: ");
+          for (let sent = 0; sent < 2_000_000; sent += 100_000) response.write("x".repeat(100_000));
+        }),
+        { maxMessageBytes: 1_000_000 },
+      );
+      const error = await rejection(session.callTool("echo", {}, callOptions()));
+      expect([error.code, error.message]).toEqual([
+        "server/message-too-large",
+        'server "s" sent a message of more than 1000000 bytes',
+      ]);
+    },
+  );
+
+  it("may send many events that are too large only together", async () => {
+    const { session } = await startOver(
+      onCall(({ response, message }) => {
+        startEvents(response);
+        const note = {
+          jsonrpc: "2.0",
+          method: "notifications/message",
+          params: { level: "info", data: "x".repeat(50_000) },
+        };
+        for (let sent = 0; sent < 40; sent += 1) response.write(`data: ${JSON.stringify(note)}\n\n`);
+        response.end(`data: ${JSON.stringify({ jsonrpc: "2.0", id: message.id, result: text("done") })}\n\n`);
+      }),
+      { maxMessageBytes: 100_000 },
+    );
+    expect(await session.callTool("echo", {}, callOptions())).toMatchObject({ result: text("done") });
+  });
+
+  it("is told to cancel a call that times out", async () => {
+    const { session, record } = await startOver(onCall(() => undefined));
+    const outcome = await session.callTool("echo", {}, callOptions({ timeoutMs: 100 }));
+    expect(outcome.kind).toBe("timeout");
+    expect(record.of("mcp.message").at(-1)?.message).toMatchObject({ method: "notifications/cancelled" });
+  });
+
+  it("does not hold up the end with a slow goodbye", async () => {
+    const { session } = await startOver(({ request }) => request.method === "DELETE");
+    const started = performance.now();
+    await session.stop();
+    expect(performance.now() - started).toBeLessThan(1500);
+  });
+});
+
+describe("a server over HTTP that does not start", () => {
+  it("because nothing listens", async () => {
+    const server = await fixture();
+    await server.close();
+    const { error, record } = await failToStart(httpSpec(server.url));
+    expect(error.code).toBe("server/unreachable");
+    expect(error.message).toBe(
+      `server "s" at ${server.url}: connection refused before it had answered initialize`,
+    );
+    expect(record.events.map(({ type }) => type)).toEqual([
+      "server.started",
+      "mcp.message",
+      "server.stopped",
+    ]);
+  });
+
+  it("because there is no such host", async () => {
+    const { error } = await failToStart(httpSpec("http://no-such-host.invalid/mcp"));
+    expect(error.code).toBe("server/unreachable");
+    expect(error.message).toMatch(/no such host|could not be looked up/);
+  });
+
+  it.each([
+    [401, "Authorization"],
+    [403, "Authorization"],
+    [404, "path of the url"],
+    [500, "server's own log"],
+  ])("because it answers with %i", async (status, hint) => {
+    const server = await fixture(({ response }) => {
+      response.writeHead(status).end("go away");
+      return true;
+    });
+    const { error } = await failToStart(httpSpec(server.url));
+    expect(error.code).toBe("server/http-status");
+    expect(error.message).toContain(`answered POST ${server.url} with HTTP ${status}`);
+    expect([error.details.hint, error.details.detail]).toEqual([
+      expect.stringContaining(hint) as unknown,
+      "go away",
+    ]);
+  });
+
+  it("because only tools/list answers with a status", async () => {
+    const server = await fixture(({ response, message }) => {
+      if (message.method !== "tools/list") return false;
+      response.writeHead(500).end();
+      return true;
+    });
+    expect((await failToStart(httpSpec(server.url))).error.code).toBe("server/http-status");
+  });
+
+  it("because it is silent", async () => {
+    const server = await fixture(() => true);
+    const { error, durationMs } = await failToStart(httpSpec(server.url, { startupTimeoutMs: 500 }));
+    expect(error.code).toBe("server/handshake-timeout");
+    expect(durationMs).toBeLessThan(1500);
+  });
+
+  it("because it is no MCP server but a web page", async () => {
+    const server = await fixture(({ response }) => {
+      response.writeHead(200, { "content-type": "text/html" }).end("<html>");
+      return true;
+    });
+    const { error } = await failToStart(httpSpec(server.url));
+    expect(error.code).toBe("server/protocol-error");
+    expect(error.message).toContain("text/html");
+  });
+});
+
+describe("a server over HTTP+SSE", () => {
+  /** Speaks the older transport: answers come over one stream of events. */
+  function overSse(misbehave: (exchange: Exchange) => void): Misbehave {
+    let events: Exchange["response"] | undefined;
+    return (exchange) => {
+      const { request, response, message } = exchange;
+      if (request.method === "GET") {
+        startEvents(response);
+        response.write("event: endpoint\ndata: /messages\n\n");
+        events = response;
+      } else if (message.method === "tools/call") misbehave({ ...exchange, response: events ?? response });
+      else {
+        response.writeHead(202).end();
+        if (message.id !== undefined) {
+          const sink = {
+            setHeader: () => undefined,
+            end: (body: string) => events?.write(`data: ${body}\n\n`),
+          };
+          answer(sink as unknown as Exchange["response"], message);
+        }
+      }
+      return true;
+    };
+  }
+
+  it("is lost when its stream of events ends", async () => {
+    const { session, record } = await startOver(
+      overSse(({ response }) => response.end()),
+      { transport: "sse" },
+    );
+    const error = await rejection(session.callTool("echo", {}, callOptions()));
+    expect(error.code).toBe("server/unreachable");
+    expect(error.message).toContain("ended the event stream");
+    expect(record.of("server.ready")).toHaveLength(1);
+  });
+
+  it.each([401, 404])("does not start when the stream is refused with %i", async (status) => {
+    const server = await fixture(({ response }) => {
+      response.writeHead(status).end();
+      return true;
+    });
+    const { error } = await failToStart(httpSpec(server.url, { transport: "sse" }));
+    expect(error.code).toBe("server/http-status");
+    expect(error.message).toContain(`answered GET ${server.url} with HTTP ${status}`);
+  });
+
+  it("does not start when nothing listens", async () => {
+    const server = await fixture();
+    await server.close();
+    const { error } = await failToStart(httpSpec(server.url, { transport: "sse" }));
+    expect(error.code).toBe("server/unreachable");
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(server.requests).toEqual([]);
+  });
+});

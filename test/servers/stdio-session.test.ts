@@ -1,0 +1,202 @@
+import { getEventListeners } from "node:events";
+import { describe, expect, it } from "vitest";
+import { McpvalsError } from "../../src/core/errors/error.ts";
+import { livingProcesses } from "../process/support.ts";
+import { callOptions, fixtureSpec, rejection, startSession } from "./support.ts";
+
+const linux = process.platform === "linux";
+const text = (value: string): object => ({ content: [{ type: "text", text: value }] });
+const latencyMs = expect.any(Number) as unknown;
+
+describe("callTool", () => {
+  it("gives results as they came, failed ones and those that break their outputSchema too", async () => {
+    const { session } = await startSession(fixtureSpec());
+    const call = (tool: string, args = {}): Promise<unknown> => session.callTool(tool, args, callOptions());
+    expect(await call("add", { a: 2, b: 3 })).toEqual({ kind: "result", result: text("5"), latencyMs });
+    expect(await call("fail")).toEqual({
+      kind: "result",
+      result: { ...text("it went wrong"), isError: true },
+      latencyMs,
+    });
+    expect(await call("bad-output")).toEqual({
+      kind: "result",
+      result: { ...text("no sum"), structuredContent: { total: "five" } },
+      latencyMs,
+    });
+  });
+
+  it("gives JSON-RPC errors with code and data", async () => {
+    const { session } = await startSession(fixtureSpec());
+    expect(await session.callTool("refuse", {}, callOptions())).toEqual({
+      kind: "error",
+      message: "not today",
+      code: -32042,
+      data: { retry: "tomorrow" },
+      latencyMs,
+    });
+    expect(await session.callTool("nothing", {}, callOptions())).toMatchObject({
+      kind: "error",
+      message: "no tool nothing",
+      code: -32602,
+    });
+  });
+
+  it.each([
+    ["no-object", 'the result is not an object: "just text"'],
+    ["no-content", "content is not an array"],
+    ["both-keys", "other keys than jsonrpc, id and result: error"],
+  ])("gives an error at once for an answer that is no CallToolResult (%s)", async (tool, message) => {
+    const { session } = await startSession(fixtureSpec());
+    const outcome = await session.callTool(tool, {}, callOptions());
+    expect(outcome).toMatchObject({ kind: "error", message: expect.stringContaining(message) as unknown });
+  });
+
+  it("keeps the text on the wire when it is not what we would write", async () => {
+    const { session, record } = await startSession(fixtureSpec());
+    await session.callTool("echo", { message: "plain" }, callOptions());
+    await session.callTool("spaced", {}, callOptions());
+    const [plain, spaced] = record
+      .of("mcp.message")
+      .filter(({ direction }) => direction === "server-to-client")
+      .slice(-2);
+    expect(plain).not.toHaveProperty("raw");
+    expect(spaced).toMatchObject({
+      message: { jsonrpc: "2.0", id: 3, result: { content: [], big: 1 } },
+      raw: '{ "jsonrpc": "2.0", "id": 3, "result": { "content": [], "big": 1.0 } }',
+    });
+  });
+
+  it("times out, tells the server to cancel, and leaves the session usable", async () => {
+    const { session } = await startSession(fixtureSpec());
+    const started = performance.now();
+    const outcome = await session.callTool("slow", { ms: 60_000 }, callOptions({ timeoutMs: 100 }));
+    expect(performance.now() - started).toBeLessThan(1000);
+    expect(outcome).toEqual({
+      kind: "timeout",
+      message: 'tool "slow" did not answer within 100 ms',
+      latencyMs,
+    });
+    const cancelled = await session.callTool("cancelled", {}, callOptions());
+    expect(cancelled).toMatchObject({ result: text(expect.stringContaining('"requestId":2') as string) });
+  });
+
+  it("throws the signal's reason, tells the server to cancel, and leaves no listener", async () => {
+    const { session, record } = await startSession(fixtureSpec());
+    const controller = new AbortController();
+    const reason = new McpvalsError("trial/timeout", "too long");
+    const calling = session.callTool("slow", { ms: 60_000 }, callOptions({ signal: controller.signal }));
+    controller.abort(reason);
+    await expect(calling).rejects.toBe(reason);
+    expect(record.of("mcp.message").at(-1)?.message).toMatchObject({ method: "notifications/cancelled" });
+    await expect(session.callTool("echo", {}, callOptions({ signal: controller.signal }))).rejects.toBe(
+      reason,
+    );
+    expect(getEventListeners(controller.signal, "abort")).toEqual([]);
+  });
+
+  it("runs calls side by side", async () => {
+    const { session } = await startSession(fixtureSpec());
+    const slow = session.callTool("slow", { ms: 200 }, callOptions());
+    const quick = session.callTool("echo", { message: "first" }, callOptions());
+    expect(await Promise.race([slow, quick])).toMatchObject({ result: text("first") });
+    expect(await slow).toMatchObject({ result: text("at last") });
+  });
+
+  it("takes more than the pipe does while the server is busy", async () => {
+    const { session } = await startSession(fixtureSpec());
+    const busy = session.callTool("unread", { ms: 300 }, callOptions());
+    const message = "ü".repeat(2_000_000);
+    const large = await session.callTool("echo", { message }, callOptions());
+    expect(await busy).toMatchObject({ result: text("reading again") });
+    expect(large.kind === "result" && large.result["content"]).toEqual([{ type: "text", text: message }]);
+  });
+});
+
+describe("a server that is lost", () => {
+  it("ends the pending calls with how it ended, not with a bare connection error", async () => {
+    const { session, record } = await startSession(fixtureSpec());
+    const pending = session.callTool("slow", { ms: 60_000 }, callOptions());
+    const crash = session.callTool("crash", { code: 7, stderr: "out of memory" }, callOptions());
+    const errors = await Promise.all([rejection(pending), rejection(crash)]);
+    for (const error of errors) {
+      expect([error.code, error.message]).toEqual(["server/exited", 'server "s" exited with code 7']);
+      expect(error.details.detail).toBe("out of memory");
+    }
+    expect(session.lost.reason).toBe(errors[0]);
+    expect(await rejection(session.callTool("echo", {}, callOptions()))).toBe(errors[0]);
+    await session.stop();
+    expect(record.events.slice(-2)).toEqual([
+      { type: "server.exited", server: "s", exitCode: 7, signal: null, expected: false },
+      {
+        type: "server.stopped",
+        server: "s",
+        by: "already-exited",
+        durationMs: expect.any(Number) as unknown,
+      },
+    ]);
+  });
+
+  it("is told from its last words: an answer before the end counts", async () => {
+    const { session } = await startSession(fixtureSpec());
+    expect(await session.callTool("answer-and-exit", {}, callOptions())).toMatchObject({
+      result: text("the last word"),
+    });
+    expect(await rejection(session.callTool("slow", { ms: 60_000 }, callOptions()))).toMatchObject({
+      code: "server/exited",
+    });
+  });
+
+  it("names the signal that ended it", async () => {
+    const { session } = await startSession(fixtureSpec());
+    const error = await rejection(session.callTool("crash", { signal: "SIGKILL" }, callOptions()));
+    expect(error.message).toBe('server "s" was ended by SIGKILL');
+  });
+
+  it("is noticed although a descendant holds its pipes", async () => {
+    const { session, record } = await startSession(fixtureSpec(["--grandchild"]));
+    const started = performance.now();
+    const error = await rejection(session.callTool("crash", { code: 1 }, callOptions()));
+    expect(error.message).toBe('server "s" exited with code 1');
+    expect(performance.now() - started).toBeLessThan(2000);
+    await session.stop();
+    expect(record.events.at(-1)).toMatchObject({ type: "server.stopped", by: "already-exited" });
+    if (linux) expect(await livingProcesses()).toEqual([]);
+  });
+
+  it("by a message over the limit", async () => {
+    const { session } = await startSession(fixtureSpec([], { maxMessageBytes: 100_000 }));
+    const fits = await session.callTool("huge", { bytes: 90_000 }, callOptions());
+    expect(fits.kind).toBe("result");
+    const error = await rejection(session.callTool("huge", { bytes: 100_000 }, callOptions()));
+    expect([error.code, error.message]).toEqual([
+      "server/message-too-large",
+      'server "s" sent a message of more than 100000 bytes',
+    ]);
+    expect(session.lost.reason).toBe(error);
+  });
+});
+
+describe("stop", () => {
+  it("ends pending calls, records nothing afterwards, and may be called again", async () => {
+    const { session, record } = await startSession(fixtureSpec(["--stderr=one", "--grandchild"]));
+    const pending = rejection(session.callTool("slow", { ms: 60_000 }, callOptions()));
+    await session.stop();
+    expect((await pending).message).toContain('server "s" was stopped by us');
+    const count = record.events.length;
+    expect(record.events.at(-1)?.type).toBe("server.stopped");
+    await session.stop();
+    await session[Symbol.asyncDispose]();
+    expect(record.events).toHaveLength(count);
+    expect(session.lost.aborted).toBe(false);
+    expect((await rejection(session.callTool("echo", {}, callOptions()))).message).toContain("stopped by us");
+  });
+
+  it("leaves no timer behind", async () => {
+    const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+    const before = timers();
+    const { session } = await startSession(fixtureSpec());
+    await session.callTool("echo", { message: "hi" }, callOptions({ timeoutMs: 60_000 }));
+    await session.stop();
+    expect(timers()).toBeLessThanOrEqual(before);
+  });
+});
