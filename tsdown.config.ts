@@ -7,5 +7,6 @@ export default defineConfig({
   target: "node22.13",
   dts: true,
   clean: true,
+  logLevel: "warn",
   fixedExtension: false,
 });

@@ -11,7 +11,7 @@ import { syntaxFailure, SyntaxProblems } from "./syntax-problems.ts";
 import { yamlDocument } from "./yaml-document.ts";
 
 /** Largest files that are read, in bytes: more would take longer than anyone wants to wait. */
-const largest = { json: 4 * 1024 * 1024, yaml: 1024 * 1024 };
+const largest = { json: 4 * 1024 * 1024, yaml: 512 * 1024 };
 
 export interface ReadDocumentOptions {
   /** The file as messages name it. */
@@ -76,10 +76,9 @@ async function readBytes(file: string, shown: string, limit: number): Promise<Ui
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new McpvalsError("config/unreadable", `${shown} cannot be read: ${reason}`, { location, cause });
   }
-  const megabytes = limit / 1024 / 1024;
-  const message = `${shown} is larger than ${megabytes} MB, the most that such a config may have`;
+  const message = `${shown} is larger than ${limit / 1024} KiB, the most that such a file may have`;
   throw new McpvalsError("config/unreadable", message, {
     location,
-    hint: "Split it into several configs, or make it with a program in a .ts or .js file.",
+    hint: "Split it, or make it with a program in a .ts or .js file; JSON may be larger than YAML.",
   });
 }

@@ -1,4 +1,4 @@
-import { access, constants, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, stat, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { Plan } from "../core/plan/plan.ts";
@@ -10,6 +10,8 @@ import { readJournal } from "./read-journal.ts";
 
 /** Where runs are kept unless `--output` says otherwise, relative to the working folder. */
 export const defaultRunsFolder = join(".mcpvals", "runs");
+
+const blockCharacters = 64 * 1024;
 
 /** What is known of a run before its first trial. */
 export type RunHead = Pick<RunResult, "id" | "startedAt" | "environment">;
@@ -44,7 +46,7 @@ export class RunFolder implements AsyncDisposable {
   async finish(result: RunResult): Promise<void> {
     await this.#journal.commit();
     if (this.#commitError !== undefined) throw this.#commitError;
-    await writeFile(join(this.path, "result.json"), jsonPieces(result));
+    await writeJson(this.path, "result.json", result);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -58,10 +60,11 @@ export class RunFolder implements AsyncDisposable {
 export async function createRunFolder(runs: string, start: RunHead, plan: Plan): Promise<RunFolder> {
   const path = join(runs, start.id);
   try {
-    await mkdir(path, { recursive: true });
+    await mkdir(runs, { recursive: true });
+    await mkdir(path);
     if (basename(resolve(runs, "..")) === ".mcpvals") await keepOutOfGit(resolve(runs, ".."));
-    await writeFile(join(path, "run.json"), `${JSON.stringify(start, undefined, 2)}\n`);
-    await writeFile(join(path, "plan.json"), jsonPieces(plan));
+    await writeJson(path, "run.json", start);
+    await writeJson(path, "plan.json", plan);
     return new RunFolder(path, new Journal(path));
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
@@ -73,12 +76,31 @@ export async function createRunFolder(runs: string, start: RunHead, plan: Plan):
 }
 
 async function keepOutOfGit(folder: string): Promise<void> {
-  const file = join(folder, ".gitignore");
-  const exists = await access(file, constants.F_OK).then(
-    () => true,
-    () => false,
-  );
-  if (!exists) await writeFile(file, "*\n");
+  try {
+    await writeFile(join(folder, ".gitignore"), "*\n", { flag: "wx" });
+  } catch (error) {
+    // The file that is there already is the user's.
+    if (!hasCode(error, "EEXIST")) throw error;
+  }
+}
+
+/** Written under another name first: a killed process must not leave half a document. */
+async function writeJson(folder: string, name: string, document: object): Promise<void> {
+  const path = join(folder, name);
+  await writeFile(`${path}.part`, blocks(jsonPieces(document)));
+  await rename(`${path}.part`, path);
+}
+
+/** Joins many small texts to few larger ones, since each is a write of its own. */
+function* blocks(pieces: Iterable<string>): Generator<string> {
+  let block = "";
+  for (const piece of pieces) {
+    block += piece;
+    if (block.length < blockCharacters) continue;
+    yield block;
+    block = "";
+  }
+  yield block;
 }
 
 /** A run as read back from its folder. */
@@ -90,31 +112,36 @@ export interface StoredRun extends RunHead {
   readonly torn: boolean;
   /** Milliseconds; absent when the run was cut off before it ended. */
   readonly durationMs?: number;
+  /** Whether it was interrupted in order; absent when it was cut off before it ended. */
+  readonly interrupted?: boolean;
 }
 
 /**
  * Finds a run by id, unambiguous start of an id, `latest`, or the path of its folder, and reads it. Throws
- * `store/not-found`, or `store/corrupt` for a damaged journal.
+ * `store/not-found`, or `store/corrupt` when one of the files is damaged or missing. A run that did not come to its end
+ * has no `result.json`.
  */
 export async function readRun(runs: string, name: string): Promise<StoredRun> {
   const folder = await findRun(runs, name);
   const plan = (await readJson(folder, "plan.json")) as Plan;
   const head = (await readJson(folder, "run.json")) as RunHead;
-  const result = (await readJson(folder, "result.json")) as RunResult | undefined;
+  const result = (await readJson(folder, "result.json", { optional: true })) as RunResult | undefined;
   return {
     ...head,
     folder,
     plan,
     ...(await readJournal(folder)),
-    ...(result === undefined ? {} : { durationMs: result.durationMs }),
+    ...(result === undefined
+      ? {}
+      : { durationMs: result.durationMs, interrupted: result.verdict === "interrupted" }),
   };
 }
 
-async function readJson(folder: string, name: string): Promise<unknown> {
+async function readJson(folder: string, name: string, { optional = false } = {}): Promise<unknown> {
   try {
     return JSON.parse(await readFile(join(folder, name), "utf8"));
   } catch (error) {
-    if (isMissing(error)) return undefined;
+    if (optional && hasCode(error, "ENOENT")) return undefined;
     const reason = error instanceof Error ? error.message : String(error);
     throw new McpvalsError("store/corrupt", `${name} in ${folder} cannot be read: ${reason}`, { cause: error });
   }
@@ -139,13 +166,16 @@ function notFound(runs: string, name: string, ids: readonly string[]): McpvalsEr
   });
 }
 
+/** Ids of the runs below a folder, oldest first; a folder without a plan was left before its run began. */
 async function listRuns(runs: string): Promise<string[]> {
-  try {
-    return (await readdir(runs)).filter((name) => /^\d{8}-\d{6}-/.test(name)).toSorted();
-  } catch (error) {
-    if (isMissing(error)) return [];
-    throw error;
-  }
+  const names = await readdir(runs).catch((cause: unknown) => {
+    if (hasCode(cause, "ENOENT")) return [];
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError("store/not-found", `the runs in ${runs} cannot be listed: ${reason}`, { cause });
+  });
+  const ids = names.filter((name) => /^\d{8}-\d{6}-/.test(name)).toSorted();
+  const begun = await Promise.all(ids.map((id) => isRunFolder(join(runs, id))));
+  return ids.filter((_, index) => begun[index]);
 }
 
 async function isRunFolder(path: string): Promise<boolean> {
@@ -155,6 +185,6 @@ async function isRunFolder(path: string): Promise<boolean> {
   );
 }
 
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "ENOENT";
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && "code" in error && error.code === code;
 }

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { fixtureScript } from "../process/support.ts";
 import { callOptions, fixtureSpec, startSession } from "./support.ts";
 
-const megabytes = 50_000_000;
+const flood = 50_000_000;
 
 /** Peak memory of a process that starts the fixture server and ends as told, in MB. */
 async function peakMemory(...args: string[]): Promise<{ peak: number; stdout: string }> {
@@ -15,7 +15,7 @@ async function peakMemory(...args: string[]): Promise<{ peak: number; stdout: st
 describe("a flood on stderr", () => {
   it("neither blocks the server nor fills the record", async () => {
     const { session, record } = await startSession(
-      fixtureSpec([`--flood-stderr=${megabytes}`, "--stderr=first"]),
+      fixtureSpec([`--flood-stderr=${flood}`, "--stderr=first"]),
     );
     expect((await session.callTool("echo", { message: "hi" }, callOptions())).kind).toBe("result");
     await session.stop();
@@ -27,25 +27,25 @@ describe("a flood on stderr", () => {
     expect(texts.every((text) => text.endsWith("\n"))).toBe(true);
     const [omitted, ...others] = record.of("server.output_omitted");
     expect([omitted?.stream, others]).toEqual(["stderr", []]);
-    expect((omitted?.bytes ?? 0) + recorded).toBeGreaterThanOrEqual(megabytes);
+    expect((omitted?.bytes ?? 0) + recorded).toBeGreaterThanOrEqual(flood);
     expect(record.events.at(-1)?.type).toBe("server.stopped");
   });
 
   it("costs no memory to speak of", async () => {
     const { peak: calm } = await peakMemory("peak");
-    const { peak } = await peakMemory("peak", `--flood-stderr=${megabytes}`);
-    expect(peak - calm).toBeLessThan(40);
+    const { peak } = await peakMemory("peak", `--flood-stderr=${4 * flood}`);
+    expect(peak - calm).toBeLessThan(100);
   });
 });
 
 describe("a flood of noise on stdout", () => {
   it("gives fifty events, and then one that counts the rest", async () => {
-    const { session, record } = await startSession(fixtureSpec([`--flood-stdout=${megabytes}`]));
+    const { session, record } = await startSession(fixtureSpec([`--flood-stdout=${flood}`]));
     await session.stop();
     expect(record.of("server.invalid_output")).toHaveLength(50);
     const [omitted, ...others] = record.of("server.output_omitted");
     expect([omitted?.stream, others]).toEqual(["stdout", []]);
-    expect(omitted?.bytes).toBeGreaterThan(megabytes * 0.99);
+    expect(omitted?.bytes).toBeGreaterThan(flood * 0.99);
   });
 
   it("is cut in each event", async () => {
@@ -59,6 +59,6 @@ describe("an answer of 100 MB", () => {
     const { peak: calm } = await peakMemory("peak");
     const { peak, stdout } = await peakMemory("huge");
     expect(stdout).toContain('server "fixture" sent a message of more than 10000000 bytes');
-    expect(peak - calm).toBeLessThan(60);
+    expect(peak - calm).toBeLessThan(100);
   });
 });

@@ -31,7 +31,8 @@ export function parseConfig(document: unknown, options: ParseConfigOptions): Par
   const { earlier = [], templates } = options;
   const unusable = earlier.filter((problem) => problem.path.length === 0);
   if (unusable.length > 0) return refusal(unusable, options.locate);
-  const parsed = configSchema.safeParse(document);
+  // A config is parsed once: compiling the schema first would cost more than it saves.
+  const parsed = configSchema.safeParse(document, { jitless: true });
   const view = viewConfig(document, options);
   const issues = parsed.success ? [] : parsed.error.issues.slice(0, mostProblems);
   const wrongValues = problemsOfIssues(issues, document, templates);

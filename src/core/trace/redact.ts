@@ -1,4 +1,4 @@
-import { shortestSecret, writtenForms } from "./written-forms.ts";
+import { writtenForms } from "./written-forms.ts";
 
 /** A value that must never be written, and the name to show in its place. */
 export interface Secret {

@@ -1,5 +1,5 @@
 /** Shorter values are too common to be told from other text. */
-export const shortestSecret = 4;
+const shortestSecret = 4;
 /** Shorter lines of a value of several lines are braces and the like. */
 const shortestLine = 8;
 

@@ -1,0 +1,251 @@
+import { appendFile, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import * as fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Json } from "../../src/core/formats/model.ts";
+import type { EventBody, TraceEvent } from "../../src/core/trace/events.ts";
+import { Journal } from "../../src/store/journal.ts";
+import { readJournal } from "../../src/store/read-journal.ts";
+import { TrialEvents } from "../support/trial-events.ts";
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "mcpvals-journal-"));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+const path = (): string => join(folder, "journal.jsonl");
+
+function add(journal: Journal, ...events: readonly TraceEvent[]): void {
+  for (const event of events) journal.append(event, JSON.stringify(event));
+}
+
+async function write(...events: readonly TraceEvent[]): Promise<void> {
+  await using journal = new Journal(folder);
+  add(journal, ...events);
+}
+
+function event(seq: number, body: EventBody): TraceEvent {
+  return { seq, at: 1000 + seq, trial: "t1", ...body };
+}
+
+function message(seq: number, content: Json, raw?: string): TraceEvent {
+  const place = { type: "mcp.message", server: "s", direction: "server-to-client", message: content } as const;
+  return event(seq, raw === undefined ? place : { ...place, raw });
+}
+
+const some = [1, 2, 3].map((seq) => event(seq, { type: "agent.message", turn: 0, text: `text ${seq}` }));
+
+describe("a journal read back", () => {
+  it("gives the events of a whole trial", async () => {
+    const trial = new TrialEvents().begin("task").server("calc", [{ name: "add" }]);
+    trial.turn("Add.", () => trial.call("add", { a: 1 }, { content: [] }));
+    trial.end();
+    await write(...trial.events);
+    expect(await readJournal(folder)).toEqual({ events: trial.events, torn: false });
+  });
+
+  it("gives any event back as it was", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.jsonValue(), { maxLength: 5 }), fc.string({ unit: "binary" }), async (values, text) => {
+        await rm(path(), { force: true });
+        const events = [
+          ...values.map((value, index) => message(index + 1, value as Json, text)),
+          event(9, { type: "agent.message", turn: 0, text }),
+        ];
+        await write(...events);
+        expect((await readJournal(folder)).events).toEqual(JSON.parse(JSON.stringify(events)));
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("has one line an event, with a checksum that other tools can check", async () => {
+    await write(event(1, { type: "agent.message", turn: 0, text: "line\u2028break é" }));
+    expect(await readFile(path(), "utf8")).toBe(
+      '{"crc":"c1fb1f9c","event":{"seq":1,"at":1001,"trial":"t1","type":"agent.message","turn":0,"text":"line\u2028break é"}}\n',
+    );
+  });
+
+  it("may be larger than what is read at once", async () => {
+    const events = Array.from({ length: 2000 }, (_, index) =>
+      event(index + 1, { type: "server.stderr", server: "s", text: "é".repeat(700) }),
+    );
+    const large = event(2001, { type: "agent.message", turn: 0, text: "x".repeat(3_000_000) });
+    await write(...events, large);
+    expect(await readJournal(folder)).toEqual({ events: [...events, large], torn: false });
+  });
+
+  it("is empty when nothing was written", async () => {
+    await write();
+    expect(await readJournal(folder)).toEqual({ events: [], torn: false });
+  });
+});
+
+describe("large messages", () => {
+  const large = { jsonrpc: "2.0", id: 1, result: { content: [{ type: "text", text: "x".repeat(300_000) }] } };
+
+  it("come back whole, and are kept once", async () => {
+    const events = [message(1, large), message(2, { small: true }), message(3, large)];
+    await write(...events);
+    expect((await readJournal(folder)).events).toEqual(events);
+    expect((await readdir(join(folder, "attachments"))).length).toBe(1);
+    expect((await readFile(path())).length).toBeLessThan(1000);
+  });
+
+  it("keep their text on the wire", async () => {
+    const event = message(1, large, ` ${JSON.stringify(large)}`);
+    await write(event);
+    expect((await readJournal(folder)).events).toEqual([event]);
+  });
+
+  it("are on disk as soon as the journal speaks of them", async () => {
+    const journal = new Journal(folder);
+    add(journal, message(1, large));
+    journal.flush();
+    expect((await readJournal(folder)).events).toEqual([message(1, large)]);
+    await journal[Symbol.asyncDispose]();
+  });
+
+  it("cannot be claimed by a server that writes a reference itself", async () => {
+    const reference = { $attachment: "0".repeat(64), jsonrpc: "2.0", id: 1, result: {} };
+    await write(message(1, reference), message(2, { $attachment: "../../etc/passwd" }));
+    expect((await readJournal(folder)).events).toEqual([
+      message(1, reference),
+      message(2, { $attachment: "../../etc/passwd" }),
+    ]);
+  });
+
+  it("that were changed or are missing are told", async () => {
+    await write(message(1, large));
+    const [name = ""] = await readdir(join(folder, "attachments"));
+    const file = join(folder, "attachments", name);
+    await appendFile(file, " ");
+    await expect(readJournal(folder)).rejects.toMatchObject({
+      code: "store/corrupt",
+      message: `the journal's attachment ${file} does not match its name`,
+    });
+    await rm(file);
+    await expect(readJournal(folder)).rejects.toMatchObject({
+      code: "store/corrupt",
+      message: `the journal's attachment ${file} cannot be read`,
+      cause: { code: "ENOENT" },
+    });
+  });
+});
+
+describe("damage", () => {
+  it("of any byte but the last line break is detected", async () => {
+    await write(...some);
+    const whole = await readFile(path());
+    for (let index = 0; index < whole.length - 1; index += 1) {
+      for (const bit of [1, 0x20, 0x80]) {
+        const damaged = Buffer.from(whole);
+        damaged[index] = (damaged[index] ?? 0) ^ bit;
+        await writeFile(path(), damaged);
+        await expect(readJournal(folder), `byte ${index} ^ ${bit}`).rejects.toMatchObject({ code: "store/corrupt" });
+      }
+    }
+  });
+
+  it("says where it is", async () => {
+    await write(...some);
+    const lines = (await readFile(path(), "utf8")).split("\n");
+    await writeFile(path(), [lines[0], lines[1]?.replace("text 2", "text 4"), lines[2], ""].join("\n"));
+    await expect(readJournal(folder)).rejects.toMatchObject({
+      message: "line 2 of the journal does not match its checksum",
+      details: { location: { file: path(), line: 2 } },
+    });
+  });
+
+  it("by a line that was taken out of the middle of a line is detected", async () => {
+    await write(...some);
+    const text = await readFile(path(), "utf8");
+    await writeFile(path(), `${text}\n`);
+    await expect(readJournal(folder)).rejects.toMatchObject({ message: /^line 4 / });
+  });
+
+  it("of the last line, when it was cut off, is told and costs only that line", async () => {
+    await write(...some);
+    const whole = await readFile(path());
+    const start = whole.lastIndexOf(0x0a, -2) + 1;
+    for (let length = start; length < whole.length; length += 1) {
+      await writeFile(path(), whole.subarray(0, length));
+      expect(await readJournal(folder)).toEqual({ events: some.slice(0, 2), torn: length > start });
+    }
+  });
+
+  it("that leaves no journal at all is told", async () => {
+    await expect(readJournal(folder)).rejects.toMatchObject({
+      code: "store/corrupt",
+      message: expect.stringContaining("the journal of the run cannot be read: ENOENT"),
+    });
+  });
+});
+
+describe("commits", () => {
+  it("may overlap, and each covers what was appended before it", async () => {
+    await using journal = new Journal(folder);
+    const commits = Array.from({ length: 200 }, async (_, index) => {
+      if (index % 3 === 0) await Promise.resolve();
+      const own = event(index + 1, { type: "agent.message", turn: 0, text: `${index}` });
+      add(journal, own);
+      await journal.commit();
+      return own;
+    });
+    for (const own of await Promise.all(commits)) expect((await readJournal(folder)).events).toContainEqual(own);
+    expect((await readJournal(folder)).events).toHaveLength(200);
+  });
+
+  it("are not needed for events to reach the file in a moment", async () => {
+    await using journal = new Journal(folder);
+    add(journal, ...some);
+    await expect.poll(async () => (await readJournal(folder)).events).toEqual(some);
+  });
+
+  it("write at once what is much", async () => {
+    await using journal = new Journal(folder);
+    const event = message(1, "x".repeat(100_000));
+    add(journal, event);
+    expect((await readJournal(folder)).events).toEqual([event]);
+  });
+
+  it("leave out what comes after the end", async () => {
+    const journal = new Journal(folder);
+    add(journal, ...some);
+    await journal[Symbol.asyncDispose]();
+    add(journal, event(4, { type: "agent.message", turn: 0, text: "late" }));
+    journal.flush();
+    await journal[Symbol.asyncDispose]();
+    expect(await readJournal(folder)).toEqual({ events: some, torn: false });
+  });
+});
+
+describe.runIf(process.platform === "linux")("a full disk", () => {
+  beforeEach(() => symlink("/dev/full", path()));
+
+  it("ends the record without ending the process, and is told once", async () => {
+    const journal = new Journal(folder);
+    add(journal, message(1, "x".repeat(100_000)));
+    add(journal, ...some);
+    await expect(journal.commit()).rejects.toMatchObject({ code: "ENOSPC" });
+    await expect(journal.commit()).rejects.toMatchObject({ code: "ENOSPC" });
+    await journal[Symbol.asyncDispose]();
+  });
+
+  it("is told at the end when nobody committed", async () => {
+    const journal = new Journal(folder);
+    add(journal, ...some);
+    await expect(journal[Symbol.asyncDispose]()).rejects.toMatchObject({ code: "ENOSPC" });
+  });
+});
+
+it("tells a message that could not be kept apart", async () => {
+  await writeFile(join(folder, "attachments"), "in the way");
+  const journal = new Journal(folder);
+  add(journal, ...some, message(4, "x".repeat(300_000)), ...some);
+  await expect(journal.commit()).rejects.toMatchObject({ code: "EEXIST" });
+  await journal[Symbol.asyncDispose]();
+  expect(await readJournal(folder)).toEqual({ events: some, torn: false });
+});
