@@ -42,7 +42,7 @@ const reserved: readonly {
   { pattern: /\bprocess\.platform\b/, owners: ["process", "run.ts"], what: "process.platform" },
   { pattern: /\bprocess\.exit\(/, owners: ["cli"], what: "process.exit" },
   { pattern: /\bprocess\.cwd\(/, owners: ["cli", "evaluate.ts"], what: "process.cwd" },
-  { pattern: /\bconsole\./, owners: [], what: "console" },
+  { pattern: /(?<![/.])\bconsole\./, owners: [], what: "console" },
 ];
 
 const root = resolve(import.meta.dirname, "..", "src");

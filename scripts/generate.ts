@@ -3,6 +3,7 @@ import { dirname, resolve } from "node:path";
 import { type FormatConfig, format } from "oxfmt";
 import { configJsonSchema } from "../src/core/formats/config-json-schema.ts";
 import { configReference } from "../src/core/formats/config-reference.ts";
+import { resultJsonSchema } from "../src/core/report/result-schema.ts";
 
 /**
  * Writes every generated file, or with `--check` compares them and sets the exit code to 1 when one is not current.
@@ -10,6 +11,7 @@ import { configReference } from "../src/core/formats/config-reference.ts";
  */
 const generated: Readonly<Record<string, () => string>> = {
   "schemas/config.schema.json": () => json(configJsonSchema()),
+  "schemas/result.schema.json": () => json(resultJsonSchema()),
   "docs/reference/config.md": configReference,
 };
 

@@ -1,29 +1,27 @@
 import { loadConfig } from "../config/load-config.ts";
-import { McpvalsError } from "../core/errors/error.ts";
 import { exitCode } from "../core/report/summarize.ts";
 import { prepare } from "../prepare.ts";
 import { run } from "../run.ts";
 import type { RunFlags } from "./commands/run.ts";
 import { abortOnInterrupt } from "./interrupt.ts";
 import { openReporters } from "./open-reporters.ts";
+import { namedConfig } from "./options.ts";
 import { writeError } from "./terminal.ts";
+import { writeNotes } from "./write-notes.ts";
 
 /** Carries out `mcpvals run` and gives the exit code. Throws McpvalsError of kind `usage` before anything starts. */
 export async function executeRun(file: string | undefined, flags: RunFlags): Promise<number> {
-  if (file !== undefined && flags.config !== undefined && file !== flags.config) {
-    throw new McpvalsError(
-      "usage/invalid-option",
-      `two configs are named: ${file} and --config ${flags.config}`,
-    );
-  }
+  const source = namedConfig(file, flags.config);
   using interrupt = abortOnInterrupt();
   const loaded = await loadConfig({
-    source: file ?? flags.config,
+    source,
     cwd: process.cwd(),
     env: flags.env ?? {},
     agents: flags.agent ?? [],
+    signal: interrupt.signal,
     ...(flags.llm === true ? { judge: true } : {}),
   });
+  writeNotes(loaded);
   const prepared = prepare(loaded, {
     tasks: flags.task,
     trials: flags.trials,

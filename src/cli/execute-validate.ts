@@ -1,6 +1,8 @@
 import { loadConfig, type LoadedConfig } from "../config/load-config.ts";
 import { McpvalsError } from "../core/errors/error.ts";
+import { createRedactor } from "../core/trace/redact.ts";
 import { writeOut } from "./terminal.ts";
+import { writeNotes } from "./write-notes.ts";
 
 export interface ValidateOptions {
   readonly env: Readonly<Record<string, string>>;
@@ -14,7 +16,10 @@ export async function executeValidate(
 ): Promise<number> {
   try {
     const loaded = await loadConfig({ source, cwd: process.cwd(), env, agents: [] });
-    writeOut(json ? JSON.stringify({ valid: true, ...counts(loaded) }, undefined, 2) : sentence(loaded));
+    const report = { valid: true, ...counts(loaded), notes: loaded.notes };
+    const text = json ? JSON.stringify(report, undefined, 2) : sentence(loaded);
+    writeOut(createRedactor(loaded.secrets)(text));
+    if (!json) writeNotes(loaded);
     return 0;
   } catch (error) {
     if (!json || !(error instanceof McpvalsError) || error.kind !== "usage") throw error;

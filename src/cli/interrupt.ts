@@ -1,3 +1,4 @@
+import { McpvalsError } from "../core/errors/error.ts";
 import { killAllNow } from "../process/live-trees.ts";
 import { writeError } from "./terminal.ts";
 
@@ -13,7 +14,7 @@ export function abortOnInterrupt(): Disposable & { readonly signal: AbortSignal 
       process.exit(130);
     }
     writeError("\nInterrupted: stopping servers and writing results. Once more ends everything at once.");
-    controller.abort(new Error(`received ${name}`));
+    controller.abort(new McpvalsError("run/interrupted", `received ${name}`));
   };
   const signals: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];
   for (const name of signals) process.on(name, onSignal);

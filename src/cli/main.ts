@@ -1,11 +1,11 @@
 #!/usr/bin/env node
-import { enableCompileCache } from "node:module";
+import * as nodeModule from "node:module";
 
 const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
 if (major < 22 || (major === 22 && minor < 13)) {
   process.stderr.write(`mcpvals needs Node >= 22.13; this is ${process.versions.node}\n`);
   process.exit(2);
 }
-enableCompileCache?.();
+nodeModule.enableCompileCache?.();
 const { runProgram } = await import("./program.ts");
 process.exit(await runProgram(process.argv.slice(2)));

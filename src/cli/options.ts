@@ -1,5 +1,15 @@
 import { InvalidArgumentError } from "commander";
+import { McpvalsError } from "../core/errors/error.ts";
 import { parseDuration } from "../core/formats/duration.ts";
+
+/** The config that a command line names, as its argument or with `--config`. Throws `usage/invalid-option` for two. */
+export function namedConfig(argument: string | undefined, option: string | undefined): string | undefined {
+  if (argument !== undefined && option !== undefined && argument !== option) {
+    const message = `two configs are named: ${argument} and --config ${option}`;
+    throw new McpvalsError("usage/invalid-option", message);
+  }
+  return argument ?? option;
+}
 
 /** Collects a repeatable option. */
 export function collect(value: string, previous: readonly string[] | undefined): readonly string[] {

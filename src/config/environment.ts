@@ -9,7 +9,9 @@ export type EnvironmentVariables = Readonly<Record<string, string>>;
  * folder for temporary files on every system.
  */
 export function environment(): EnvironmentVariables {
-  const set = Object.entries(process.env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]));
+  const set = Object.entries(process.env).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, value]],
+  );
   return { TMPDIR: tmpdir(), ...Object.fromEntries(set) };
 }
 

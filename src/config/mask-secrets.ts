@@ -1,8 +1,9 @@
 import { isSecretName } from "./secret-names.ts";
 
-/** A name, and what is assigned to it: a quoted text or a word, either with `${VAR}` in it. */
-const assignment =
-  /((?:"[^"]*"|'[^']*'|[\w.-]+)\s*[:=]\s*)("(?:[^"\\]|\\.)*"?|'[^']*'?|(?:\$\{[^}]*\}|[^\s,}\]])+)/g;
+/** The name that something is assigned to, up to where the value begins. */
+const assigned = /("[^"]*"|'[^']*'|[\w.-]+)\s*[:=][^\S\n]*/g;
+/** A quoted text, or words up to a comma or bracket, with `${VAR}` in them. */
+const assignedValue = /"(?:[^"\\]|\\.)*"?|'[^']*'?|(?:\$\{[^}]*\}|[^\n,}\]])+/y;
 
 /**
  * Overwrites secrets in lines of a file with asterisks, so that the columns stay: the given values, and whatever is
@@ -12,9 +13,20 @@ export function maskSecrets(lines: string, values: readonly string[] = []): stri
   const known = values
     .toSorted((a, b) => b.length - a.length)
     .reduce((text, value) => text.replaceAll(value, "*".repeat(value.length)), lines);
-  return known.replaceAll(assignment, (match, name: string, value: string) =>
-    isSecretName(name.replaceAll(/["':=\s]/g, "")) ? name + maskValue(value) : match,
-  );
+  return maskAssigned(known);
+}
+
+function maskAssigned(text: string): string {
+  let masked = "";
+  let end = 0;
+  for (const { index, 0: start, 1: name = "" } of text.matchAll(assigned)) {
+    if (index < end || !isSecretName(name.replaceAll(/["']/g, ""))) continue;
+    assignedValue.lastIndex = index + start.length;
+    const value = assignedValue.exec(text)?.[0] ?? "";
+    masked += text.slice(end, index + start.length) + maskValue(value);
+    end = index + start.length + value.length;
+  }
+  return masked + text.slice(end);
 }
 
 function maskValue(value: string): string {

@@ -1,6 +1,5 @@
 import { fileURLToPath } from "node:url";
 import { McpvalsError, type SourceLocation } from "../core/errors/error.ts";
-import { formatLocation } from "../core/errors/format-location.ts";
 import { failureOf } from "./failure.ts";
 import { maskSecrets } from "./mask-secrets.ts";
 import type { SourceText } from "./source-text.ts";
@@ -22,8 +21,7 @@ export function moduleFailure(cause: unknown, failed: FailedModule): McpvalsErro
   const missing = missingPackage(cause);
   if (missing !== undefined) return missingFailure(missing, cause, shown);
   const location = thrownAt(cause, failed);
-  const message = `${formatLocation(location)}: the config threw ${describe(cause)}`;
-  return new McpvalsError("config/unreadable", message, { location, cause });
+  return new McpvalsError("config/unreadable", `${shown} threw ${describe(cause)}`, { location, cause });
 }
 
 interface FoundSyntaxError {

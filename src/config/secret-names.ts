@@ -1,8 +1,8 @@
 const always =
   /token(?!iz)|secret|passw(?:or)?d|passphrase|passwd|credential|cookie|private|api[-_.]?key|connection[-_.]?string/i;
-/** Words that count only where a word of the name begins or ends, so that MONKEY_TYPE and AUTHOR are left alone. */
+/** Words that count only as words of the name, so that PATH, PWD, KEYBOARD and AUTHOR are left alone. */
 const asWord =
-  /(?:^|[-_.])(?:o?auth(?!or(?:s|ed)?(?:[-_.]|$))|pwd|pat|dsn|pass(?:[-_.]|$))|key(?:$|[-_.]|s$)/i;
+  /(?:^|[-_.])(?:o?auth(?!or(?:s|ed)?(?:$|[-_.]))|(?:pat|pass|dsn)(?=$|[-_.]))|[-_.]pwd(?=$|[-_.])|keys?(?=$|[-_.])/i;
 const quantity = /(?:^|[-_.])(?:max|min|num|count|limit|size|length|ttl|expir|timeout|budget|retries|port)/i;
 const wordValue = /^(?:true|false|null|none|undefined|yes|no|on|off|enabled|disabled|default|basic|bearer)$/i;
 

@@ -11,7 +11,8 @@ export interface ScheduleOptions {
 
 /**
  * Runs trials in order, as many at once as allowed, never two of one lane. Gives back, once all that started have
- * ended, the trials that never started.
+ * ended, the trials that never started. When `run` throws, no further trial starts, and the error is thrown once all
+ * that started have ended.
  */
 export async function schedule(
   trials: readonly Trial[],
@@ -19,8 +20,9 @@ export async function schedule(
 ): Promise<readonly Trial[]> {
   const queue = new LaneQueue(trials);
   const slots = Math.min(options.concurrency, trials.length);
+  let broken = false;
   const work = async (): Promise<void> => {
-    while (!options.isStopped()) {
+    while (!broken && !options.isStopped()) {
       const trial = queue.take();
       if (trial === undefined) {
         if (queue.isEmpty) return;
@@ -29,6 +31,9 @@ export async function schedule(
       }
       try {
         await options.run(trial);
+      } catch (error) {
+        broken = true;
+        throw error;
       } finally {
         queue.release(trial);
       }
@@ -36,7 +41,9 @@ export async function schedule(
       await nextTurn();
     }
   };
-  await Promise.all(Array.from({ length: slots }, work));
+  const ended = await Promise.allSettled(Array.from({ length: slots }, work));
+  const failure = ended.find((worker) => worker.status === "rejected");
+  if (failure !== undefined) throw failure.reason;
   return queue.rest();
 }
 

@@ -1,76 +1,122 @@
+import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { Json } from "../core/formats/model.ts";
 import type { SchemaCheck } from "../core/grade/grade.ts";
-import type { SchemaRequest } from "./schema-worker.ts";
+import type { SchemaRequest, WorkerMessage } from "./schema-worker.ts";
 
 const defaultTimeoutMs = 5000;
+/** Longest that the thread may take to start, on a machine with much else to do. */
+const startupMs = 30_000;
+const memoryMb = 512;
 
-interface Pending {
+interface Job extends SchemaRequest {
   readonly resolve: (check: SchemaCheck) => void;
-  readonly timer: NodeJS.Timeout;
 }
 
 /**
  * Validates values against JSON Schemas that come from servers. Compiling such a schema generates code and its patterns
  * can run for ever, so both happen in a worker thread that is started on first use and ended when it takes too long.
+ * One validation runs at a time, so that a schema that hangs costs nobody else's verdict.
  */
 export class SchemaValidator implements AsyncDisposable {
   readonly #timeoutMs: number;
-  readonly #pending = new Map<number, Pending>();
+  readonly #waiting: Job[] = [];
+  /** Schemas, as JSON, that once took too long: trying them again for every call would stop the run. */
+  readonly #hanging = new Set<string>();
   #worker: Worker | undefined;
-  #nextId = 1;
+  #isReady = false;
+  #current: Job | undefined;
+  #timer: NodeJS.Timeout | undefined;
 
+  /** @param timeoutMs Longest that one validation may take, in milliseconds. */
   constructor(timeoutMs: number = defaultTimeoutMs) {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Gives the outcome; a schema that cannot be used, or takes longer than the limit, is `unusable`. */
+  /** Gives the outcome; a schema that cannot be used, or takes longer than the limit, is `unusable`. Never rejects. */
   validate(schema: Json, value: Json): Promise<SchemaCheck> {
-    const worker = (this.#worker ??= this.#start());
-    const id = this.#nextId++;
+    if (this.#hanging.size > 0 && this.#hanging.has(JSON.stringify(schema))) {
+      return Promise.resolve(this.#tooLong());
+    }
     return new Promise((resolve) => {
-      const timer = setTimeout(
-        () => this.#giveUp(worker, `validation took over ${this.#timeoutMs} ms`),
-        this.#timeoutMs,
-      );
-      this.#pending.set(id, { resolve, timer });
-      worker.ref();
-      worker.postMessage({ id, schema, value } satisfies SchemaRequest);
+      this.#waiting.push({ schema, value, resolve });
+      this.#next();
     });
   }
 
+  /** Ends the thread; what still waits is `unusable`. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#settleAll("validation was stopped");
-    await this.#worker?.terminate();
+    const stopped: SchemaCheck = { status: "unusable", reason: "the validation was stopped" };
+    for (const job of this.#waiting.splice(0)) job.resolve(stopped);
+    const worker = this.#worker;
     this.#worker = undefined;
+    this.#finish(stopped);
+    await worker?.terminate();
+  }
+
+  #next(): void {
+    if (this.#current !== undefined) return;
+    this.#current = this.#waiting.shift();
+    if (this.#current === undefined) {
+      this.#worker?.unref();
+      return;
+    }
+    const { schema, value } = this.#current;
+    this.#worker ??= this.#start();
+    this.#worker.ref();
+    this.#worker.postMessage({ schema, value } satisfies SchemaRequest);
+    this.#limit(this.#isReady ? this.#timeoutMs : startupMs);
   }
 
   #start(): Worker {
-    const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
-    const worker = new Worker(new URL(`./schema-worker.${extension}`, import.meta.url));
-    worker.on("message", ({ id, check }: { readonly id: number; readonly check: SchemaCheck }) => {
-      const pending = this.#pending.get(id);
-      this.#pending.delete(id);
-      clearTimeout(pending?.timer);
-      pending?.resolve(check);
-      if (this.#pending.size === 0) worker.unref();
+    this.#isReady = false;
+    const url = new URL(`./schema-worker${extname(import.meta.url)}`, import.meta.url);
+    // Without the options of this process, some of which (--eval, --inspect-brk) would stop the thread.
+    const worker = new Worker(url, { execArgv: [], resourceLimits: { maxOldGenerationSizeMb: memoryMb } });
+    worker.on("message", (message: WorkerMessage) => {
+      if (worker !== this.#worker) return;
+      if (message !== "ready") this.#finish(message);
+      else {
+        this.#isReady = true;
+        this.#limit(this.#timeoutMs);
+      }
     });
-    worker.on("error", (error) => this.#giveUp(worker, `the validator failed: ${error.message}`));
+    worker.on("error", (error) => this.#giveUp(worker, unusable(`checking it failed: ${error.message}`)));
+    worker.on("exit", () => this.#giveUp(worker, unusable("the validator ended by itself")));
     return worker;
   }
 
-  /** All that waits goes through one thread, so whatever hangs it holds up the rest too. */
-  #giveUp(worker: Worker, reason: string): void {
-    if (this.#worker === worker) this.#worker = undefined;
-    void worker.terminate();
-    this.#settleAll(reason);
+  #limit(milliseconds: number): void {
+    clearTimeout(this.#timer);
+    const { schema } = this.#current ?? {};
+    const worker = this.#worker;
+    if (schema === undefined || worker === undefined) return;
+    this.#timer = setTimeout(() => {
+      this.#hanging.add(JSON.stringify(schema));
+      this.#giveUp(worker, this.#tooLong());
+    }, milliseconds);
   }
 
-  #settleAll(reason: string): void {
-    for (const { resolve, timer } of this.#pending.values()) {
-      clearTimeout(timer);
-      resolve({ status: "unusable", reason });
-    }
-    this.#pending.clear();
+  #tooLong(): SchemaCheck {
+    return unusable(`checking a value against it takes over ${this.#timeoutMs} ms`);
   }
+
+  #giveUp(worker: Worker, check: SchemaCheck): void {
+    if (worker !== this.#worker) return;
+    this.#worker = undefined;
+    void worker.terminate();
+    this.#finish(check);
+  }
+
+  #finish(check: SchemaCheck): void {
+    clearTimeout(this.#timer);
+    const job = this.#current;
+    this.#current = undefined;
+    job?.resolve(check);
+    this.#next();
+  }
+}
+
+function unusable(reason: string): SchemaCheck {
+  return { status: "unusable", reason };
 }

@@ -1,48 +1,116 @@
 import { parentPort } from "node:worker_threads";
-import { type ErrorObject, Ajv } from "ajv";
+import { type ErrorObject, Ajv, type Options, type ValidateFunction } from "ajv";
+import { Ajv2019 } from "ajv/dist/2019.js";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
 import type { SchemaCheck } from "../core/grade/grade.ts";
 
-/** One value to validate; answered with a {@link SchemaCheck} under the same id. */
+/** One value to validate; answered with a {@link SchemaCheck}, in order. */
 export interface SchemaRequest {
-  readonly id: number;
   readonly schema: unknown;
   readonly value: unknown;
 }
 
-const options = { strict: false, allErrors: true, validateFormats: true } as const;
-const shownErrors = 5;
+/** `ready` comes once, before the first answer. */
+export type WorkerMessage = SchemaCheck | "ready";
 
-parentPort?.on("message", ({ id, schema, value }: SchemaRequest) => {
-  parentPort?.postMessage({ id, check: validate(schema, value) });
+const options: Options = {
+  strict: false,
+  allErrors: true,
+  // Else "constructor" and the like would count as given in every object.
+  ownProperties: true,
+  logger: false,
+};
+const shownErrors = 5;
+const keptSchemas = 100;
+const longestKept = 64 * 1024;
+const longestDetail = 200;
+
+const compiled = new Map<string, ValidateFunction>();
+
+parentPort?.on("message", ({ schema, value }: SchemaRequest) => {
+  parentPort?.postMessage(validate(schema, value) satisfies WorkerMessage);
 });
+parentPort?.postMessage("ready" satisfies WorkerMessage);
 
 function validate(schema: unknown, value: unknown): SchemaCheck {
   try {
-    const ajv = isDraft7(schema) ? new Ajv(options) : new Ajv2020(options);
-    formats.default(ajv);
-    const run = ajv.compile(schema as object);
+    const run = validatorOf(schema);
     if (run(value) === true) return { status: "valid" };
     return { status: "invalid", errors: (run.errors ?? []).slice(0, shownErrors).map(describe) };
   } catch (error) {
-    return { status: "unusable", reason: error instanceof Error ? error.message : String(error) };
+    return { status: "unusable", reason: plainReason(error) };
   }
 }
 
+/** The same few schemas come with every call, and compiling one takes longer than using it a thousand times. */
+function validatorOf(schema: unknown): ValidateFunction {
+  const key = JSON.stringify(schema);
+  const known = compiled.get(key);
+  if (known !== undefined) return known;
+  const run = compile(schema);
+  if (key.length <= longestKept && compiled.size < keptSchemas) compiled.set(key, run);
+  return run;
+}
+
+function compile(schema: unknown): ValidateFunction {
+  if (
+    typeof schema !== "boolean" &&
+    (typeof schema !== "object" || schema === null || Array.isArray(schema))
+  ) {
+    throw new Error(`a schema is an object or a boolean, not ${shorten(JSON.stringify(schema))}`);
+  }
+  const ajv = createAjv(dialectOf(schema));
+  formats.default(ajv);
+  return ajv.compile<unknown>(withoutDialect(schema));
+}
+
 /** MCP schemas are JSON Schema 2020-12 unless `$schema` says otherwise (MCP 2025-11-25, "JSON Schema usage"). */
-function isDraft7(schema: unknown): boolean {
-  return (
-    typeof schema === "object" &&
-    schema !== null &&
-    "$schema" in schema &&
-    typeof schema.$schema === "string" &&
-    /draft-0[467]/.test(schema.$schema)
-  );
+function dialectOf(schema: object | boolean): string {
+  if (typeof schema === "boolean" || !("$schema" in schema)) return "2020-12";
+  const { $schema } = schema;
+  const dialect = /2020-12|2019-09|draft-0[4-7]/.exec(String($schema))?.[0];
+  if (dialect === undefined)
+    throw new Error(`its $schema names no known dialect: ${JSON.stringify($schema)}`);
+  return dialect;
+}
+
+function createAjv(dialect: string): Ajv {
+  if (dialect === "2020-12") return new Ajv2020(options);
+  return dialect === "2019-09" ? new Ajv2019(options) : new Ajv(options);
+}
+
+/** The name is written in many ways and has done its work. */
+function withoutDialect(schema: object | boolean): object | boolean {
+  if (typeof schema === "boolean" || !("$schema" in schema)) return schema;
+  const { $schema: _dialect, ...rest } = schema;
+  return rest;
+}
+
+function plainReason(error: unknown): string {
+  if (error instanceof RangeError && error.message.includes("call stack"))
+    return "it refers to itself without end";
+  return shorten(error instanceof Error ? error.message : String(error));
 }
 
 function describe(error: ErrorObject): string {
-  const detail =
-    error.keyword === "additionalProperties" ? ` (${String(error.params["additionalProperty"])})` : "";
-  return `${error.instancePath === "" ? "the value" : error.instancePath} ${error.message ?? error.keyword}${detail}`;
+  const place = error.instancePath === "" ? "the value" : error.instancePath;
+  return `${place} ${error.message ?? error.keyword}${detailOf(error)}`;
+}
+
+/** Which parameter of an error says what the message leaves out. */
+const details: Readonly<Record<string, string>> = {
+  additionalProperties: "additionalProperty",
+  unevaluatedProperties: "unevaluatedProperty",
+  enum: "allowedValues",
+  const: "allowedValue",
+};
+
+function detailOf({ keyword, params }: ErrorObject): string {
+  const name = details[keyword];
+  return name === undefined ? "" : ` (${shorten(JSON.stringify(params[name]))})`;
+}
+
+function shorten(text: string): string {
+  return text.length > longestDetail ? `${text.slice(0, longestDetail)}…` : text;
 }

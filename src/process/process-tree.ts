@@ -1,6 +1,3 @@
-import { PosixProcessTree } from "./posix-process-tree.ts";
-import { WindowsProcessTree } from "./windows-process-tree.ts";
-
 /** The first process of a tree, as far as the tree needs to know it. */
 export interface TreeRoot {
   readonly pid: number;
@@ -19,8 +16,4 @@ export interface ProcessTree {
   signal(signal: TreeSignal): Promise<void>;
   /** Kills the whole tree before it returns. Never throws. */
   killNow(): void;
-}
-
-export function createProcessTree(root: TreeRoot): ProcessTree {
-  return process.platform === "win32" ? new WindowsProcessTree(root) : new PosixProcessTree(root);
 }

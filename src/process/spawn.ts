@@ -5,9 +5,10 @@ import {
 } from "node:child_process";
 import { once } from "node:events";
 import type { Readable, Writable } from "node:stream";
+import { createProcessTree } from "./create-process-tree.ts";
 import { forgetTree, rememberTree } from "./live-trees.ts";
 import { createProcessMarker, processMarkerName, runMarker, runMarkerName } from "./marker.ts";
-import { createProcessTree, type ProcessTree } from "./process-tree.ts";
+import type { ProcessTree } from "./process-tree.ts";
 import { explainSpawnError } from "./spawn-error.ts";
 import { type StopOptions, type StopResult, stopTree } from "./stop-tree.ts";
 import { guardGroup, releaseEmptyGroup, releaseGroup } from "./watchdog.ts";

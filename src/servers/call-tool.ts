@@ -61,7 +61,9 @@ export class ToolCaller {
 function callResultSchema(sdk: Sdk): StandardSchemaV1<unknown, JsonObject> {
   const schema = sdk.specTypeSchemas.CallToolResult["~standard"];
   return resultSchema((result) => {
-    if (!Array.isArray(result["content"])) return { problem: "content is not an array" };
+    const { content, structuredContent } = result;
+    if (!Array.isArray(content) && (content !== undefined || structuredContent === undefined))
+      return { problem: "content is not an array" };
     const { issues } = schema.validate(result);
     const issue = issues?.[0];
     return issue === undefined ? { value: result } : { problem: `${pathText(issue.path)}${issue.message}` };

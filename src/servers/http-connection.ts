@@ -26,7 +26,11 @@ export function openHttpConnection(
   name: string,
   spec: HttpServerSpec,
   options: HttpConnectionOptions,
-): HttpConnection {
+): ServerConnection {
+  if (!URL.canParse(spec.url))
+    throw new McpvalsError("server/unreachable", `server "${name}": not a URL: ${JSON.stringify(spec.url)}`, {
+      hint: "Give a complete url, such as http://127.0.0.1:3000/mcp.",
+    });
   return new HttpConnection(name, spec, options);
 }
 
@@ -55,7 +59,11 @@ class HttpConnection implements ServerConnection {
       spec.transport === "sse"
         ? new sdk.SSEClientTransport(url, options)
         : new sdk.StreamableHTTPClientTransport(url, options);
-    this.transport = new RecordingTransport(this.#http, { server: name, emit: this.#emit });
+    this.transport = new RecordingTransport(this.#http, {
+      server: name,
+      emit: this.#emit,
+      onBroken: (error) => this.#lose(error),
+    });
     this.#emit({
       type: "server.started",
       server: name,

@@ -25,6 +25,22 @@ export function messageJson(message: JSONRPCMessage): Json {
   return message as unknown as Json;
 }
 
+/**
+ * Levels of arrays and objects that a message may have. JSON itself has no limit, but whoever handles a message, we, the
+ * SDK and an agent, does so with a stack that has one.
+ */
+export const deepestMessage = 400;
+
+/** Whether a message is nested deeper than {@link deepestMessage}. */
+export function isTooDeep(message: JSONRPCMessage): boolean {
+  return hasMoreLevels(message, deepestMessage);
+}
+
+function hasMoreLevels(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((item) => hasMoreLevels(item, levels - 1));
+}
+
 function firstByte(line: Buffer): number | undefined {
   return line.find((byte) => byte !== 0x20 && byte !== 0x09);
 }

@@ -61,16 +61,14 @@ interface Opened {
   readonly loading: Promise<Sdk>;
 }
 
-/** Opens the connection first: a process starts up while the SDK is loaded. */
+/** Starts a process first and loads the SDK then, which takes about as long as the process takes to start up. */
 async function open(name: string, spec: ServerSpec, emit: Emit): Promise<Opened> {
   if (spec.transport !== "stdio") {
     const sdk = await loadSdk();
     return { connection: openHttpConnection(name, spec, { emit, sdk }), loading: Promise.resolve(sdk) };
   }
-  const opening = openStdioConnection(name, spec, emit);
-  const loading = loadSdk();
-  loading.catch(() => undefined); // thrown where it is awaited, unless the start has failed before
-  return { connection: await opening, loading };
+  const connection = await openStdioConnection(name, spec, emit);
+  return { connection, loading: loadSdk() };
 }
 
 interface GreetOptions {

@@ -4,8 +4,9 @@ import type {
   Transport,
   TransportSendOptions,
 } from "@modelcontextprotocol/client";
+import { McpvalsError } from "../core/errors/error.ts";
 import type { Emit } from "../core/trace/events.ts";
-import { messageJson } from "./json-rpc.ts";
+import { deepestMessage, isTooDeep, messageJson } from "./json-rpc.ts";
 import { RelayTransport } from "./relay-transport.ts";
 
 export interface RecordingOptions {
@@ -13,6 +14,8 @@ export interface RecordingOptions {
   readonly emit: Emit;
   /** The text of a received message, where writing the message again would not give the same text. */
   readonly rawText?: (message: JSONRPCMessage) => string | undefined;
+  /** Called for a message that is nested too deeply to be handled; it is neither recorded nor passed on. */
+  readonly onBroken: (error: McpvalsError) => void;
 }
 
 /**
@@ -34,11 +37,23 @@ export class RecordingTransport extends RelayTransport {
   }
 
   protected override receive(received: JSONRPCMessage, extra?: MessageExtraInfo): void {
-    const { server, emit, rawText } = this.#options;
+    const { server, emit, rawText, onBroken } = this.#options;
+    if (isTooDeep(received)) {
+      onBroken(nestedTooDeeply(server));
+      return;
+    }
     const message = messageJson(received);
     const raw = rawText?.(received);
     const direction = "server-to-client";
     emit({ type: "mcp.message", server, direction, message, ...(raw === undefined ? {} : { raw }) });
     super.receive(received, extra);
   }
+}
+
+function nestedTooDeeply(server: string): McpvalsError {
+  return new McpvalsError(
+    "server/protocol-error",
+    `server "${server}" sent a message nested more than ${deepestMessage} levels deep`,
+    { hint: "Answer with flatter data; hardly a client can handle more." },
+  );
 }

@@ -1,7 +1,7 @@
 /** The MCP SDK's client side. */
 export type Sdk = typeof import("@modelcontextprotocol/client");
 
-/** Loads the SDK, which takes longer than starting a process; so it is loaded while a server is starting. */
+/** Loads the SDK. The first time this blocks for a while, so whatever can go on meanwhile has to be started before. */
 export function loadSdk(): Promise<Sdk> {
   return import("@modelcontextprotocol/client");
 }

@@ -60,6 +60,7 @@ class StdioConnection implements ServerConnection {
       server: name,
       emit,
       rawText: (message) => this.#stdio.rawText(message),
+      onBroken: (error) => this.#lose(error),
     });
     const target = [spec.command, ...spec.args].join(" ");
     emit({ type: "server.started", server: name, transport: "stdio", target, pid: process.pid });

@@ -24,7 +24,7 @@ export class StdioTransport implements Transport {
   readonly #stdout: Readable;
   readonly #reader: LineReader;
   readonly #options: StdioTransportOptions;
-  readonly #rawTexts = new WeakMap<JSONRPCMessage, string>();
+  readonly #texts = new WeakMap<JSONRPCMessage, string>();
   readonly #closing = new AbortController();
   /** Settles when stdin takes more again; shared by everyone who waits. */
   #drained: Promise<void> | undefined;
@@ -68,7 +68,8 @@ export class StdioTransport implements Transport {
 
   /** The line that a received message was read from, if writing the message again would not give the same text. */
   rawText(message: JSONRPCMessage): string | undefined {
-    return this.#rawTexts.get(message);
+    const text = this.#texts.get(message);
+    return text === JSON.stringify(message) ? undefined : text;
   }
 
   #drain(): Promise<void> {
@@ -93,7 +94,7 @@ export class StdioTransport implements Transport {
       return;
     }
     const { message, text } = parsed;
-    if (JSON.stringify(message) !== text) this.#rawTexts.set(message, text);
+    this.#texts.set(message, text);
     this.onmessage?.(message);
   }
 

@@ -40,14 +40,12 @@ export class Journal implements AsyncDisposable {
    */
   append(event: TraceEvent, json: string): void {
     if (this.#closed || this.#failure !== undefined) return;
-    this.#try(() => {
-      const text = this.#attachments.detach(event, json);
-      const crc = crc32(text).toString(16).padStart(8, "0");
-      this.#pending.push(`{"crc":"${crc}","event":${text}}\n`);
-      this.#pendingBytes += text.length;
-    });
-    if (this.#pendingBytes >= flushBytes) this.flush();
-    else this.#timer ??= setTimeout(() => this.flush(), flushMs).unref();
+    try {
+      this.#add(this.#attachments.detach(event, json));
+    } catch (error) {
+      this.flush();
+      this.#failure ??= { error };
+    }
   }
 
   /** Hands everything to the operating system: from here on a killed process loses nothing. Never throws. */
@@ -58,9 +56,11 @@ export class Journal implements AsyncDisposable {
     this.#pending = [];
     this.#pendingBytes = 0;
     if (this.#failure !== undefined) return;
-    this.#try(() => {
+    try {
       for (let offset = 0; offset < bytes.length;) offset += writeSync(this.#file, bytes, offset);
-    });
+    } catch (error) {
+      this.#failure = { error };
+    }
   }
 
   /**
@@ -102,11 +102,11 @@ export class Journal implements AsyncDisposable {
     }
   }
 
-  #try(write: () => void): void {
-    try {
-      write();
-    } catch (error) {
-      this.#failure = { error };
-    }
+  #add(text: string): void {
+    const crc = crc32(text).toString(16).padStart(8, "0");
+    this.#pending.push(`{"crc":"${crc}","event":${text}}\n`);
+    this.#pendingBytes += text.length;
+    if (this.#pendingBytes >= flushBytes) this.flush();
+    else this.#timer ??= setTimeout(() => this.flush(), flushMs).unref();
   }
 }

@@ -30,15 +30,24 @@ async function untilNothingIsLeft(run: string): Promise<void> {
   );
 }
 
+/** Takes the safety net away, to see that the rest works without it. */
+async function killWatchdog(run: string): Promise<void> {
+  for (const pid of await livingWatchdogs(run)) process.kill(pid, "SIGKILL");
+}
+
 describe.runIf(process.platform === "linux")("nothing is left of a server", () => {
   it("when the process that started it exits without stopping it", async () => {
     const run = await runUntilReady("exit", "--stubborn", "--daemon");
+    await killWatchdog(run.marker);
+    run.process.stdin.write("\n");
     expect(await once(run.process, "exit")).toEqual([5, null]);
     await untilNothingIsLeft(run.marker);
   });
 
   it("when that process ends with an uncaught error", async () => {
     const run = await runUntilReady("throw", "--stubborn", "--daemon");
+    await killWatchdog(run.marker);
+    run.process.stdin.write("\n");
     expect(await once(run.process, "exit")).toEqual([1, null]);
     await untilNothingIsLeft(run.marker);
   });

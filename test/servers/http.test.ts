@@ -34,6 +34,30 @@ function onCall(misbehave: (exchange: Exchange) => void): Misbehave {
   };
 }
 
+/** Speaks the older transport: answers come over one stream of events. */
+function overSse(misbehave: (exchange: Exchange) => void): Misbehave {
+  let events: Exchange["response"] | undefined;
+  return (exchange) => {
+    const { request, response, message } = exchange;
+    if (request.method === "GET") {
+      startEvents(response);
+      response.write("event: endpoint\ndata: /messages\n\n");
+      events = response;
+    } else if (message.method === "tools/call") misbehave({ ...exchange, response: events ?? response });
+    else {
+      response.writeHead(202).end();
+      if (message.id !== undefined) {
+        const sink = {
+          setHeader: () => undefined,
+          end: (body: string) => events?.write(`data: ${body}\n\n`),
+        };
+        answer(sink as unknown as Exchange["response"], message);
+      }
+    }
+    return true;
+  };
+}
+
 const text = (value: string): object => ({ content: [{ type: "text", text: value }] });
 
 describe("a server over Streamable HTTP", () => {
@@ -219,6 +243,11 @@ describe("a server over HTTP that does not start", () => {
     ]);
   });
 
+  it("because its url is none", async () => {
+    const { error } = await failToStart(httpSpec("localhost"));
+    expect([error.code, error.message]).toEqual(["server/unreachable", 'server "s": not a URL: "localhost"']);
+  });
+
   it("because there is no such host", async () => {
     const { error } = await failToStart(httpSpec("http://no-such-host.invalid/mcp"));
     expect(error.code).toBe("server/unreachable");
@@ -272,30 +301,6 @@ describe("a server over HTTP that does not start", () => {
 });
 
 describe("a server over HTTP+SSE", () => {
-  /** Speaks the older transport: answers come over one stream of events. */
-  function overSse(misbehave: (exchange: Exchange) => void): Misbehave {
-    let events: Exchange["response"] | undefined;
-    return (exchange) => {
-      const { request, response, message } = exchange;
-      if (request.method === "GET") {
-        startEvents(response);
-        response.write("event: endpoint\ndata: /messages\n\n");
-        events = response;
-      } else if (message.method === "tools/call") misbehave({ ...exchange, response: events ?? response });
-      else {
-        response.writeHead(202).end();
-        if (message.id !== undefined) {
-          const sink = {
-            setHeader: () => undefined,
-            end: (body: string) => events?.write(`data: ${body}\n\n`),
-          };
-          answer(sink as unknown as Exchange["response"], message);
-        }
-      }
-      return true;
-    };
-  }
-
   it("is lost when its stream of events ends", async () => {
     const { session, record } = await startOver(
       overSse(({ response }) => response.end()),
@@ -320,9 +325,10 @@ describe("a server over HTTP+SSE", () => {
   it("does not start when nothing listens", async () => {
     const server = await fixture();
     await server.close();
+    const timers = process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
     const { error } = await failToStart(httpSpec(server.url, { transport: "sse" }));
     expect(error.code).toBe("server/unreachable");
-    await new Promise((resolve) => setImmediate(resolve));
-    expect(server.requests).toEqual([]);
+    // The SDK would try again for ever, and keep this process alive with it.
+    expect(process.getActiveResourcesInfo().filter((name) => name === "Timeout")).toHaveLength(timers);
   });
 });

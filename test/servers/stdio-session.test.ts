@@ -6,6 +6,7 @@ import { callOptions, fixtureSpec, rejection, startSession } from "./support.ts"
 
 const linux = process.platform === "linux";
 const text = (value: string): object => ({ content: [{ type: "text", text: value }] });
+const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
 const latencyMs = expect.any(Number) as unknown;
 
 describe("callTool", () => {
@@ -192,7 +193,6 @@ describe("stop", () => {
   });
 
   it("leaves no timer behind", async () => {
-    const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
     const before = timers();
     const { session } = await startSession(fixtureSpec());
     await session.callTool("echo", { message: "hi" }, callOptions({ timeoutMs: 60_000 }));

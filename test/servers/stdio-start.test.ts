@@ -6,6 +6,10 @@ import { startServer } from "../../src/servers/provision.ts";
 
 const linux = process.platform === "linux";
 
+function textOf(outcome: unknown): string {
+  return (outcome as { result: { content: [{ text: string }] } }).result.content[0].text;
+}
+
 async function expectNothingLeft(): Promise<void> {
   if (linux) expect(await livingProcesses()).toEqual([]);
 }
@@ -137,8 +141,6 @@ describe("a server that starts", () => {
     const options = { timeoutMs: 5000, signal: new AbortController().signal };
     const env = await session.callTool("env", {}, options);
     const cwd = await session.callTool("cwd", {}, options);
-    const textOf = (outcome: unknown): string =>
-      (outcome as { result: { content: [{ text: string }] } }).result.content[0].text;
     expect(JSON.parse(textOf(env))).toEqual({
       ONLY: "this",
       MCPVALS_PROCESS: expect.any(String) as unknown,

@@ -1,5 +1,5 @@
 import { Argument, Command, Option } from "commander";
-import { variable } from "../options.ts";
+import { namedConfig, variable } from "../options.ts";
 
 interface ListFlags {
   readonly config?: string;
@@ -20,7 +20,10 @@ export function listCommand(setExitCode: (code: number) => void): Command {
     .action(async (file: string | undefined, flags: ListFlags) => {
       const { executeList } = await import("../execute-list.ts");
       setExitCode(
-        await executeList(file ?? flags.config, { env: flags.env ?? {}, json: flags.json ?? false }),
+        await executeList(namedConfig(file, flags.config), {
+          env: flags.env ?? {},
+          json: flags.json ?? false,
+        }),
       );
     });
 }

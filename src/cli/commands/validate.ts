@@ -1,5 +1,5 @@
 import { Argument, Command, Option } from "commander";
-import { variable } from "../options.ts";
+import { namedConfig, variable } from "../options.ts";
 
 interface ValidateFlags {
   readonly config?: string;
@@ -20,7 +20,10 @@ export function validateCommand(setExitCode: (code: number) => void): Command {
     .action(async (file: string | undefined, flags: ValidateFlags) => {
       const { executeValidate } = await import("../execute-validate.ts");
       setExitCode(
-        await executeValidate(file ?? flags.config, { env: flags.env ?? {}, json: flags.json ?? false }),
+        await executeValidate(namedConfig(file, flags.config), {
+          env: flags.env ?? {},
+          json: flags.json ?? false,
+        }),
       );
     });
 }

@@ -2,25 +2,27 @@ import type { Json, JsonObject } from "../formats/model.ts";
 import { isJsonObject } from "../formats/json.ts";
 import type { Check } from "../trace/events.ts";
 import { containsJson, equalJson } from "./json-match.ts";
-import { resultText } from "./result-text.ts";
+import { numbersInText } from "./numbers-in-text.ts";
+import { resultText, structuredContent } from "./result-text.ts";
 
 const numberTolerance = 1e-4;
 
 /**
- * Compares a `CallToolResult` with the `expectedResult` of a tool test:
+ * Compares a `CallToolResult` with the `expectedResult` of a tool test. The value of a result is its structured content,
+ * or the only member of that, since servers must wrap plain values (`{"result": 8}`); without structured content it is
+ * the text read as JSON. Expected is a
  *
- * - text: the result's text contains it, ignoring case;
- * - number: the structured value, or else the last number in the text, within 0.0001;
- * - boolean or null: the structured value, or else the text read as JSON;
- * - list: the structured value, or else the text read as JSON, is equal to it;
- * - object: the structured value (or the text read as JSON) contains it: every key given is there with a value that
- *   contains the expected one; lists inside must have equal length. An object with `content`, `structuredContent` or
- *   `isError` is compared with the whole result in the same way;
- * - `{$equals: VALUE}`: exactly that value, nothing more; `{$contains: TEXT}`: the text or a list contains it.
+ * - text: the result's text contains it, ignoring case; the empty text: there is none;
+ * - number: the structured value, or else the last number in the text (see `numbersInText`), within 0.0001;
+ * - boolean, null or list: the value equals it;
+ * - object: the value contains it: every key given is there with a value that contains the expected one; lists inside
+ *   must have equal length. An object with a list `content`, `structuredContent` or `isError` may also be contained in
+ *   the whole result;
+ * - `{$equals: VALUE}`: the value, or the text, is exactly that, nothing more; `{$contains: VALUE}`: the text, the list
+ *   or the object contains it.
  */
 export function checkExpectedResult(expected: Json, result: JsonObject): Check {
-  const outcome = compare(expected, result);
-  return { name: "result", expected, ...outcome };
+  return { name: "result", expected, ...compare(expected, result) };
 }
 
 type Outcome = Pick<Check, "passed" | "actual" | "message">;
@@ -28,19 +30,16 @@ type Outcome = Pick<Check, "passed" | "actual" | "message">;
 function compare(expected: Json, result: JsonObject): Outcome {
   if (typeof expected === "string") return compareText(expected, result);
   if (typeof expected === "number") return compareNumber(expected, result);
-  if (!isJsonObject(expected)) return compareValue(expected, result, equalJson, "equal");
+  const values = valuesOf(result);
+  if (!isJsonObject(expected)) return compareValues(values, result, isEqualTo(expected));
   const operator = operatorOf(expected);
-  if (operator?.name === "$equals") return compareValue(operator.value, result, equalJson, "equal");
+  if (operator?.name === "$equals") return compareExactly(operator.value, result);
   if (operator?.name === "$contains") return compareContains(operator.value, result);
-  if (isWholeResult(expected)) {
-    const passed = containsJson(result, expected);
-    return {
-      passed,
-      actual: result,
-      message: describe(passed, "the whole result contains what was expected"),
-    };
-  }
-  return compareValue(expected, result, containsJson, "contain");
+  const candidates = isWholeResult(expected) ? [result, ...values] : values;
+  return compareValues(candidates, result, {
+    claim: containsClaim,
+    holds: (value) => containsJson(value, expected),
+  });
 }
 
 function operatorOf(expected: JsonObject): { name: string; value: Json } | undefined {
@@ -55,92 +54,91 @@ function isWholeResult(expected: JsonObject): boolean {
 }
 
 function compareText(expected: string, result: JsonObject): Outcome {
-  const text = resultText(result);
-  const passed = text.toLowerCase().includes(expected.toLowerCase());
-  return {
-    passed,
-    actual: text,
-    message: describe(passed, `the text contains ${JSON.stringify(expected)}`),
-  };
+  const actual = resultText(result);
+  if (expected === "") return { ...outcome(actual === "", "the text is empty"), actual };
+  const passed = actual.toLowerCase().includes(expected.toLowerCase());
+  return { ...outcome(passed, `the text contains ${JSON.stringify(expected)}`), actual };
 }
 
 function compareNumber(expected: number, result: JsonObject): Outcome {
-  const candidates = numbersOf(result);
-  const found = candidates.at(-1);
+  const numbers = numbersOf(result);
+  const found = numbers.at(-1);
   if (found === undefined) {
-    return {
-      passed: false,
-      actual: resultText(result),
-      message: `expected the number ${expected}, found no number`,
-    };
+    const actual = resultText(result);
+    return { passed: false, actual, message: `expected the number ${expected}, found no number` };
   }
   const passed = Math.abs(found - expected) <= numberTolerance;
-  const where = candidates.length > 1 ? "the last number in the text" : "the number found";
+  const where = numbers.length > 1 ? "the last number in the text" : "the number found";
   return { passed, actual: found, message: `${where} is ${found}, expected ${expected}` };
 }
 
-/** The numbers that a result states: its structured value when that is one, else every number in its text, in order. */
+/** The structured value when that is a number, else every number in the text, in order. */
 function numbersOf(result: JsonObject): number[] {
-  const structured = primitiveOf(result["structuredContent"]);
-  if (typeof structured === "number") return [structured];
-  const matches = resultText(result).match(/(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?/g) ?? [];
-  return matches.map((text) => Number(text.replaceAll(",", "")));
+  const structured = structuredValues(result).find((value) => typeof value === "number");
+  return structured === undefined ? numbersInText(spacedText(result)) : [structured];
 }
 
-/** Servers wrap a plain value as `{result: VALUE}`, since structured content must be an object. */
-function primitiveOf(structured: Json | undefined): Json | undefined {
-  if (!isJsonObject(structured)) return structured;
-  const values = Object.values(structured);
-  return values.length === 1 ? values[0] : undefined;
+/** In a list without spaces, commas would look like those between thousands. */
+function spacedText(result: JsonObject): string {
+  const text = resultText(result);
+  const value = parseJson(text);
+  return typeof value === "object" ? JSON.stringify(value, undefined, 1) : text;
 }
 
-type Matcher = (actual: Json, expected: Json) => boolean;
+interface Condition {
+  readonly claim: string;
+  readonly holds: (value: Json) => boolean;
+}
 
-function compareValue(
-  expected: Json,
-  result: JsonObject,
-  matches: Matcher,
-  verb: "equal" | "contain",
-): Outcome {
-  const candidates = valuesOf(result);
-  if (candidates.length === 0) {
-    const actual = resultText(result);
-    return {
-      passed: false,
-      actual,
-      message: "the result has no structured content and its text is not JSON",
-    };
+const containsClaim = "the result contains what was expected";
+
+function isEqualTo(expected: Json): Condition {
+  return { claim: "the result equals what was expected", holds: (value) => equalJson(value, expected) };
+}
+
+function compareValues(values: readonly Json[], result: JsonObject, { claim, holds }: Condition): Outcome {
+  const [first, ...others] = values;
+  if (first === undefined) {
+    const message = "the result has no structured content and its text is not JSON";
+    return { passed: false, actual: resultText(result), message };
   }
-  const match = candidates.find((candidate) => matches(candidate, expected));
-  const passed = match !== undefined;
-  const actual = passed ? match : (candidates[0] ?? null);
-  const claim =
-    verb === "equal" ? "the result equals what was expected" : "the result contains what was expected";
-  return { passed, actual, message: describe(passed, claim) };
+  const match = [first, ...others].find(holds);
+  return { ...outcome(match !== undefined, claim), actual: match === undefined ? first : match };
 }
 
-/** Values that a result may be compared by: its structured content, the plain value inside that, its text as JSON. */
+function compareExactly(expected: Json, result: JsonObject): Outcome {
+  const values = typeof expected === "string" ? [...valuesOf(result), resultText(result)] : valuesOf(result);
+  return compareValues(values, result, isEqualTo(expected));
+}
+
+function compareContains(expected: Json, result: JsonObject): Outcome {
+  const values = valuesOf(result);
+  if (typeof expected === "string") {
+    const text = compareText(expected, result);
+    if (text.passed || !values.some(Array.isArray)) return text;
+  }
+  const claim = containsClaim;
+  return compareValues(values, result, { claim, holds: (value) => containsItem(value, expected) });
+}
+
+function containsItem(value: Json, expected: Json): boolean {
+  if (Array.isArray(value)) return value.some((item: Json) => containsJson(item, expected));
+  return containsJson(value, expected);
+}
+
+/** Values that a result may be compared by. */
 function valuesOf(result: JsonObject): Json[] {
-  const structured = result["structuredContent"];
-  if (structured !== undefined) {
-    const inner = isJsonObject(structured) && "result" in structured ? primitiveOf(structured) : undefined;
-    return inner === undefined ? [structured] : [structured, inner];
-  }
+  const structured = structuredValues(result);
+  if (structured.length > 0) return structured;
   const parsed = parseJson(resultText(result));
   return parsed === undefined ? [] : [parsed];
 }
 
-function compareContains(expected: Json, result: JsonObject): Outcome {
-  if (typeof expected === "string") {
-    const text = compareText(expected, result);
-    if (text.passed) return text;
-  }
-  return compareValue(expected, result, containsItem, "contain");
-}
-
-function containsItem(actual: Json, expected: Json): boolean {
-  if (Array.isArray(actual)) return actual.some((item: Json) => containsJson(item, expected));
-  return typeof actual !== "string" && containsJson(actual, expected);
+function structuredValues(result: JsonObject): Json[] {
+  const structured = structuredContent(result);
+  if (structured === undefined) return [];
+  const members = isJsonObject(structured) ? Object.values(structured) : [];
+  return members.length === 1 ? [structured, ...members] : [structured];
 }
 
 function parseJson(text: string): Json | undefined {
@@ -152,6 +150,6 @@ function parseJson(text: string): Json | undefined {
   }
 }
 
-function describe(passed: boolean, claim: string): string {
-  return passed ? claim : `not true: ${claim}`;
+function outcome(passed: boolean, claim: string): Pick<Outcome, "passed" | "message"> {
+  return { passed, message: passed ? claim : `not true: ${claim}` };
 }

@@ -8,16 +8,31 @@ import { isJsonObject } from "../formats/json.ts";
 export function resultText(result: JsonObject): string {
   const content = Array.isArray(result["content"]) ? result["content"] : [];
   const texts = content.map(blockText).filter((text) => text !== undefined);
-  if (texts.length > 0) return texts.join("\n");
-  const structured = result["structuredContent"];
-  return structured === undefined ? "" : JSON.stringify(structured);
+  return texts.length > 0 ? texts.join("\n") : structuredText(result);
 }
 
 /** Everything in a result that can be searched for a text: its text and its structured content as JSON. */
 export function searchableText(result: JsonObject): string {
-  const structured = result["structuredContent"];
-  const text = resultText(result);
-  return structured === undefined ? text : `${text}\n${JSON.stringify(structured)}`;
+  return `${resultText(result)}\n${structuredText(result)}`;
+}
+
+/** The structured content; undefined also where a server writes null for none. */
+export function structuredContent(result: JsonObject): Json | undefined {
+  return result["structuredContent"] ?? undefined;
+}
+
+function structuredText(result: JsonObject): string {
+  const structured = structuredContent(result);
+  return structured === undefined ? "" : writeJson(structured);
+}
+
+function writeJson(value: Json): string {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    if (error instanceof RangeError) return "[nested too deeply to write]";
+    throw error;
+  }
 }
 
 function blockText(block: Json): string | undefined {

@@ -41,7 +41,7 @@ function checkServers(view: ConfigView): Problem[] {
 }
 
 function checkSomethingRuns(view: ConfigView): Problem[] {
-  if (view.workflows.length > 0 || view.suites.length > 0) return [];
+  if (view.declaresTasks) return [];
   const message = "there is nothing to run: no workflows and no toolHealthSuites";
   return [problem("config/nothing-to-run", message, { path: [], at: "value" })];
 }
@@ -143,7 +143,7 @@ function checkPlans(view: ConfigView): Problem[] {
   const unnamed = workflows.length < view.workflows.length;
   return view.plans.flatMap((plan) => [
     ...(unnamed ? [] : unknownReferences(plan.workflows, names, { kind: "workflow", view, at: "key" })),
-    ...(plan.runs ? workflows.filter((workflow) => lacksPlan(plan, workflow)) : []).map((workflow) =>
+    ...unplanned(plan, workflows).map((workflow) =>
       problem("agent/no-plan", `${formatKeyPath(plan.path)} has no plan for ${view.show(workflow)}`, {
         path: plan.path,
         at: "key",
@@ -153,8 +153,12 @@ function checkPlans(view: ConfigView): Problem[] {
   ]);
 }
 
-function lacksPlan(plan: PlanView, workflow: Place): boolean {
-  return !plan.workflows.some((place) => place.name === workflow.name);
+/** The workflows, each name once, that an agent that runs has no plan for. */
+function unplanned(plan: PlanView, workflows: readonly Place[]): Place[] {
+  if (!plan.runs) return [];
+  const planned = new Set(plan.workflows.map((place) => place.name));
+  const byName = new Map(workflows.map((workflow) => [workflow.name, workflow]));
+  return [...byName.values()].filter((workflow) => !planned.has(workflow.name));
 }
 
 function checkExpectations(view: ConfigView): Problem[] {

@@ -57,6 +57,8 @@ export interface ConfigView {
   /** Agents that were asked for instead of the config's. */
   readonly requestedAgents: readonly string[];
   readonly plans: readonly PlanView[];
+  /** Whether there is a workflow or a suite, be it a wrong one. */
+  readonly declaresTasks: boolean;
   readonly workflows: readonly WorkflowView[];
   readonly suites: readonly SuiteView[];
   /** Whether a judge is asked to look at every workflow. */
@@ -94,6 +96,7 @@ export function viewConfig(document: unknown, options: ViewOptions = {}): Config
     chosen,
     requestedAgents: options.agents ?? [],
     plans: viewPlans(root, chosen),
+    declaresTasks: !isEmpty(root["workflows"]) || !isEmpty(root["toolHealthSuites"]),
     workflows: asList(root["workflows"]).map((item, index) => viewWorkflow(item, ["workflows", index])),
     suites: asList(root["toolHealthSuites"]).map((item, index) =>
       viewSuite(item, ["toolHealthSuites", index]),
@@ -178,6 +181,10 @@ function placeOf(item: Readonly<Record<string, unknown>>, key: string, path: Key
 function textPlace(value: unknown, path: KeyPath): Place[] {
   const name = asText(value);
   return name === undefined ? [] : [{ name, path }];
+}
+
+function isEmpty(list: unknown): boolean {
+  return list === undefined || list === null || (Array.isArray(list) && list.length === 0);
 }
 
 function quote(text: string): string {

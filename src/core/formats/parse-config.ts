@@ -31,8 +31,7 @@ export function parseConfig(document: unknown, options: ParseConfigOptions): Par
   const { earlier = [], templates } = options;
   const unusable = earlier.filter((problem) => problem.path.length === 0);
   if (unusable.length > 0) return refusal(unusable, options.locate);
-  // A config is parsed once: compiling the schema first would cost more than it saves.
-  const parsed = configSchema.safeParse(document, { jitless: true });
+  const parsed = validate(document);
   const view = viewConfig(document, options);
   const issues = parsed.success ? [] : parsed.error.issues.slice(0, mostProblems);
   const wrongValues = problemsOfIssues(issues, document, templates);
@@ -42,6 +41,30 @@ export function parseConfig(document: unknown, options: ParseConfigOptions): Par
   if (problems.length > 0 || !parsed.success) return refusal(problems, options.locate);
   const notes = configNotes(parsed.data, view.judged);
   return { ok: true, eval: buildEval(parsed.data, options), notes };
+}
+
+type Validated = ReturnType<typeof configSchema.safeParse>;
+
+function validate(document: unknown): Validated {
+  // A config is parsed once: compiling the schema first would cost more than it saves.
+  const options = { jitless: true };
+  try {
+    return configSchema.safeParse(document, options);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    // zod overflows the stack on some 100,000 issues; the first ones say as much.
+    const parsed = configSchema.safeParse(beginningOf(document), options);
+    if (parsed.success) throw error;
+    return parsed;
+  }
+}
+
+/** A copy of a document with only the first items of long lists and tables. */
+function beginningOf(value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.slice(0, mostProblems).map(beginningOf);
+  const members = Object.entries(value).slice(0, mostProblems);
+  return Object.fromEntries(members.map(([key, member]) => [key, beginningOf(member)]));
 }
 
 function refusal(problems: readonly Problem[], locate: Locate): ParsedEval {
@@ -57,7 +80,9 @@ function notCausedBy(causes: readonly Problem[], problems: readonly Problem[]): 
   return problems.filter((problem) => {
     // What a workflow expects cannot be told while something inside it is wrong.
     if (problem.code === "config/checks-nothing") return !touched.has(keyOf(problem));
-    return !prefixes(problem.path).some((prefix) => unusable.has(prefix));
+    // A key can be wrong besides the value behind it.
+    const around = problem.at === "key" ? problem.path.slice(0, -1) : problem.path;
+    return !prefixes(around).some((prefix) => unusable.has(prefix));
   });
 }
 

@@ -149,9 +149,10 @@ function isMissing(issue: Issue, context: Context): boolean {
   return issue.path.length > 0 && valueAt(context.document, pathOf(issue, context)) === undefined;
 }
 
-/** A key with a fixed value that was given another one: the branch was not meant. */
+/** A key with one fixed value that was given another one: the branch was not meant. */
 function isOtherKind(issue: Issue, context: Context): boolean {
-  return issue.code === "invalid_value" && issue.path.length === 1 && !isMissing(issue, context);
+  const isFixed = issue.code === "invalid_value" && issue.values.length === 1 && issue.path.length === 1;
+  return isFixed && !isMissing(issue, context);
 }
 
 /** The branches that fit best: of the right kind and with the fewest issues. Empty when none is of the right kind. */

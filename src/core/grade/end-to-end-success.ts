@@ -1,12 +1,12 @@
 import { searchableText } from "../checks/result-text.ts";
-import type { TurnView, Trajectory } from "../trace/trajectory.ts";
+import type { ToolCall, TurnView, Trajectory } from "../trace/trajectory.ts";
 import type { Grade, Grader } from "./grade.ts";
 
 const name = "end-to-end-success";
 
 /**
  * End-to-End Success of the MCPVals specification, 6.1: the last assistant message or the last tool result of a turn
- * contains the turn's `expectedState`, ignoring case. The score is the share of expected states that were reached;
+ * (the one that arrived last) contains the turn's `expectedState`, ignoring case. The score is the share of expected states that were reached;
  * all must be. Turns without `expectedState` are not looked at.
  */
 export const endToEndSuccess: Grader = { name, grade };
@@ -15,7 +15,7 @@ function grade(trajectory: Trajectory): Grade {
   const expected = trajectory.task.turns.flatMap((turn, index) =>
     turn.expectedState === undefined
       ? []
-      : [{ state: turn.expectedState, turn: trajectory.turns[index], index }],
+      : [{ state: turn.expectedState, turn: trajectory.turns.find((went) => went.turn === index), index }],
   );
   if (expected.length === 0) {
     return {
@@ -56,7 +56,7 @@ function lookFor(state: string, turn: TurnView | undefined, index: number): Outc
   }
   const wanted = state.toLowerCase();
   const message = turn.messages.at(-1);
-  const call = turn.calls.findLast((candidate) => candidate.result !== undefined);
+  const call = lastAnswered(turn);
   if (message?.text.toLowerCase().includes(wanted)) {
     const reason = `${step}: the last assistant message contains ${JSON.stringify(state)}`;
     return { reached: true, reason, evidence: [message.seq] };
@@ -70,6 +70,12 @@ function lookFor(state: string, turn: TurnView | undefined, index: number): Outc
     reason: `${step}: neither the last assistant message nor the last tool result contains ${JSON.stringify(state)}`,
     evidence: [...seqOf(message?.seq), ...seqOf(call?.responseSeq)],
   };
+}
+
+/** Calls of one turn may overlap, so the last one asked for need not be the last one answered. */
+function lastAnswered({ calls }: TurnView): ToolCall | undefined {
+  const answered = calls.filter((call) => call.result !== undefined);
+  return answered.toSorted((a, b) => (a.responseSeq ?? 0) - (b.responseSeq ?? 0)).at(-1);
 }
 
 function seqOf(seq: number | undefined): number[] {

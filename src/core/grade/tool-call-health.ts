@@ -1,4 +1,5 @@
-import type { Json } from "../formats/model.ts";
+import type { Json, JsonObject } from "../formats/model.ts";
+import { contentProblem } from "../checks/content-problem.ts";
 import { resultText } from "../checks/result-text.ts";
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
 import type { Grade, GradeContext, Grader } from "./grade.ts";
@@ -8,9 +9,10 @@ const shownProblems = 5;
 
 /**
  * Tool Call Health of the MCPVals specification, 6.3: of all tool calls, the share that returned successfully: no
- * exception, no `isError`, HTTP status 200 to 299 where the transport is HTTP, structured content valid against the
- * tool's `outputSchema`. A failure with the expected error's text is healthy, and a turn or step that expects an error
- * is unhealthy without one. Attempts of a step that were tried again do not count.
+ * exception, no `isError`, content that clients can use, HTTP status 200 to 299 where the transport is HTTP, structured
+ * content valid against the tool's `outputSchema`. A failure that its turn or step expects is healthy. A turn that
+ * expects an error and saw none counts as one unhealthy call; of a step, `verify-steps` says that. Attempts of a step
+ * that were tried again do not count.
  */
 export const toolCallHealth: Grader = { name, grade };
 
@@ -29,7 +31,7 @@ async function grade(trajectory: Trajectory, context: GradeContext): Promise<Gra
     verdict: sick.length === 0 ? "pass" : "fail",
     score: healthy / total,
     reason: sick.length === 0 ? healthyReason(diagnoses) : sickReason(sick, total),
-    evidence: (sick.length === 0 ? diagnoses : sick).flatMap((diagnosis) => diagnosis.evidence),
+    evidence: [...new Set((sick.length === 0 ? diagnoses : sick).flatMap((diagnosis) => diagnosis.evidence))],
   };
 }
 
@@ -42,30 +44,41 @@ interface Diagnosis {
 async function diagnose(call: ToolCall, trajectory: Trajectory, context: GradeContext): Promise<Diagnosis> {
   const evidence = [call.responseSeq ?? call.seq];
   const failure = failureOf(call);
-  const expected = expectedErrorOf(call, trajectory);
   if (failure !== undefined) {
-    const known = expected !== undefined && failure.text.toLowerCase().includes(expected.toLowerCase());
-    return known
-      ? { status: "expected-error", reason: `${call.tool} failed as expected`, evidence }
-      : { status: "sick", reason: `${call.tool} ${failure.kind}: ${shorten(failure.text)}`, evidence };
+    if (isExpected(failure, call, trajectory)) {
+      return { status: "expected-error", reason: `${call.tool} failed as expected`, evidence };
+    }
+    const said = failure.text === "" ? "" : `: ${shorten(failure.text)}`;
+    return { status: "sick", reason: `${call.tool} ${failure.kind}${said}`, evidence };
   }
   return { ...(await validateOutput(call, trajectory, context)), evidence };
 }
 
-function failureOf(call: ToolCall): { kind: string; text: string } | undefined {
+interface Failure {
+  /** What the call did, as a verb. */
+  readonly kind: string;
+  /** What the server said to it. */
+  readonly text: string;
+  readonly status?: string;
+}
+
+function failureOf(call: ToolCall): Failure | undefined {
   if (call.httpStatus !== undefined && (call.httpStatus < 200 || call.httpStatus > 299)) {
-    return { kind: `answered HTTP ${call.httpStatus}`, text: call.error?.message ?? "" };
+    const status = `HTTP ${call.httpStatus}`;
+    const text = call.error?.kind === "protocol" ? call.error.message : "";
+    return { kind: `answered ${status}`, text, status };
   }
   if (call.error !== undefined) return { kind: failureKinds[call.error.kind], text: call.error.message };
-  if (call.result?.["isError"] === true) return { kind: "answered isError", text: resultText(call.result) };
-  if (
-    call.result !== undefined &&
-    !Array.isArray(call.result["content"]) &&
-    !("structuredContent" in call.result)
-  ) {
-    return { kind: "answered without content", text: JSON.stringify(call.result) };
+  return call.result === undefined ? undefined : resultFailure(call.result);
+}
+
+function resultFailure(result: JsonObject): Failure | undefined {
+  if (result["isError"] === true) return { kind: "answered isError", text: resultText(result) };
+  if (result["content"] === undefined && !("structuredContent" in result)) {
+    return { kind: "answered without content", text: JSON.stringify(result) };
   }
-  return undefined;
+  const problem = contentProblem(result);
+  return problem === undefined ? undefined : { kind: "answered with unusable content", text: problem };
 }
 
 const failureKinds = {
@@ -74,21 +87,25 @@ const failureKinds = {
   "no-response": "gave no result",
 } as const;
 
-function expectedErrorOf(call: ToolCall, { task }: Trajectory): string | undefined {
-  if (call.turn !== undefined) return task.turns[call.turn]?.expectedError;
-  return task.verify.find((step) => step.id === call.step)?.expect.error;
+/** A step has compared the whole answer with what it expects, of which the body of an HTTP error is not on record. */
+function isExpected(failure: Failure, call: ToolCall, { task, steps }: Trajectory): boolean {
+  const step = steps.find((candidate) => candidate.step === call.step)?.last;
+  if (step !== undefined) return step.checks.some((check) => check.name === "error" && check.passed);
+  return call.turn !== undefined && contains(failure, task.turns[call.turn]?.expectedError);
 }
 
-/** A turn that expects an error needs one; a step says the same through its own check, but without evidence here too. */
+function contains(failure: Failure | undefined, expected: string | undefined): boolean {
+  if (failure === undefined || expected === undefined) return false;
+  return `${failure.status ?? ""} ${failure.text}`.toLowerCase().includes(expected.toLowerCase());
+}
+
 function missingErrors(trajectory: Trajectory, calls: readonly ToolCall[]): Diagnosis[] {
-  return trajectory.task.turns.flatMap((turn, index): Diagnosis[] => {
-    const wanted = turn.expectedError?.toLowerCase();
-    if (wanted === undefined) return [];
-    const seen = calls.some(
-      (call) => call.turn === index && (failureOf(call)?.text.toLowerCase().includes(wanted) ?? false),
-    );
-    const reason = `turn ${index + 1} expected a tool error containing ${JSON.stringify(turn.expectedError)}, there was none`;
-    return seen ? [] : [{ status: "sick", reason, evidence: [] }];
+  return trajectory.task.turns.flatMap(({ expectedError }, index): Diagnosis[] => {
+    if (expectedError === undefined) return [];
+    const inTurn = calls.filter((call) => call.turn === index);
+    if (inTurn.some((call) => contains(failureOf(call), expectedError))) return [];
+    const reason = `turn ${index + 1} expected a tool error containing ${JSON.stringify(expectedError)}, there was none`;
+    return [{ status: "sick", reason, evidence: inTurn.map((call) => call.responseSeq ?? call.seq) }];
   });
 }
 

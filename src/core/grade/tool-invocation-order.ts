@@ -2,6 +2,7 @@ import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
 import type { Grade, Grader } from "./grade.ts";
 
 const name = "tool-invocation-order";
+const shownCalls = 20;
 
 /**
  * Tool Invocation Order of the MCPVals specification, 6.2: were the expected tools called, in the expected order?
@@ -86,9 +87,15 @@ function failReason(
   const unmatched = expectTools.filter((_, index) => !matched.has(index));
   const groups = Map.groupBy(unmatched, (tool) => problemOf(tool, trajectory, calls));
   const problems = [...groups].map(([problem, tools]) => `${problem}: ${tools.join(", ")}`);
-  const called =
-    calls.length === 0 ? "no tool was called" : `called: ${calls.map((call) => call.tool).join(", ")}`;
+  const called = calls.length === 0 ? "no tool was called" : `called: ${callNames(trajectory, calls)}`;
   return `${problems.join("; ")}; expected: ${expectTools.join(", ")}; ${called}`;
+}
+
+function callNames({ task }: Trajectory, calls: readonly ToolCall[]): string {
+  const several = task.servers.length > 1;
+  const names = calls.slice(0, shownCalls).map((call) => (several ? `${call.server}.${call.tool}` : call.tool));
+  const more = calls.length > shownCalls ? ` and ${calls.length - shownCalls} more` : "";
+  return `${names.join(", ")}${more}`;
 }
 
 function problemOf(tool: string, trajectory: Trajectory, calls: readonly ToolCall[]): string {

@@ -17,14 +17,16 @@ export function buildTrajectory(trial: Trial, task: Task, events: readonly Trace
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 type OpenCall = Mutable<ToolCall> & { attempt?: number; sentAt: number };
+type OpenTurn = Mutable<TurnView> & { readonly messages: EventOf<"agent.message">[] };
 
 /** Accumulates one pass over the events; lives only while a trajectory is built. */
 class TrajectoryReader {
   readonly #calls: OpenCall[] = [];
-  readonly #pending = new Map<string, OpenCall>();
+  /** The newest call of each request id. */
+  readonly #byId = new Map<string, OpenCall>();
   readonly #listings = new Set<string>();
   readonly #tools: ToolDeclaration[] = [];
-  readonly #turns: Mutable<TurnView>[] = [];
+  readonly #turns: OpenTurn[] = [];
   readonly #attempts = new Map<string, EventOf<"step.finished">[]>();
   #turn: number | undefined;
   #step: { readonly id: string; readonly attempt: number } | undefined;
@@ -43,11 +45,10 @@ class TrajectoryReader {
         this.#turns.push({ turn: event.turn, user: event.user, messages: [], calls: [] });
         break;
       case "agent.message":
-        this.#updateTurn((turn) => ({ messages: [...turn.messages, event] }));
+        this.#turnOf(event)?.messages.push(event);
         break;
       case "turn.finished":
-        this.#updateTurn(() => ({ reason: event.reason }));
-        this.#turn = undefined;
+        this.#finishTurn(event);
         break;
       case "tool.rejected":
         this.#add({
@@ -107,7 +108,7 @@ class TrajectoryReader {
       sentAt: event.at,
       superseded: false,
     });
-    this.#pending.set(callKey(event.server, id), call);
+    this.#byId.set(callKey(event.server, id), call);
   }
 
   #readResponse(event: EventOf<"mcp.message">, message: JsonObject): void {
@@ -115,9 +116,8 @@ class TrajectoryReader {
     if (typeof id !== "string" && typeof id !== "number") return;
     const key = callKey(event.server, id);
     if (this.#listings.delete(key)) this.#tools.push(...declaredTools(event.server, message["result"]));
-    const call = this.#pending.get(key);
-    if (call === undefined) return;
-    this.#pending.delete(key);
+    const call = this.#byId.get(key);
+    if (call === undefined || call.responseSeq !== undefined) return;
     call.responseSeq = event.seq;
     call.latencyMs = event.at - call.sentAt;
     if (isJsonObject(message["result"])) call.result = message["result"];
@@ -125,7 +125,7 @@ class TrajectoryReader {
   }
 
   #noteStatus(server: string, id: string | number, status: number): void {
-    const call = this.#pending.get(callKey(server, id));
+    const call = this.#byId.get(callKey(server, id));
     if (call !== undefined) call.httpStatus = status;
   }
 
@@ -136,9 +136,14 @@ class TrajectoryReader {
     return call;
   }
 
-  #updateTurn(change: (turn: TurnView) => Partial<TurnView>): void {
-    const turn = this.#turns.at(-1);
-    if (turn !== undefined) Object.assign(turn, change(turn));
+  #finishTurn(event: EventOf<"turn.finished">): void {
+    const turn = this.#turnOf(event);
+    if (turn !== undefined) turn.reason = event.reason;
+    this.#turn = undefined;
+  }
+
+  #turnOf({ turn }: { readonly turn: number }): OpenTurn | undefined {
+    return this.#turns.findLast((candidate) => candidate.turn === turn);
   }
 
   #closed({ attempt, sentAt: _sentAt, ...call }: OpenCall): ToolCall {

@@ -1,16 +1,58 @@
-import type { TraceEvent } from "./events.ts";
+import { isJsonObject } from "../formats/json.ts";
+import type { EventOf, TraceEvent } from "./events.ts";
+import { turnWarnings } from "./turn-warnings.ts";
 
-/** What deserves a look but changes no verdict: a server that writes other things than MCP on stdout. */
+/**
+ * What deserves a look but changes no verdict: a server that writes other things than MCP on stdout, or that answers
+ * what it was not asked, be it with a wrong id or twice; a model that did not end a turn as it should.
+ */
 export function warningsOf(events: readonly TraceEvent[]): string[] {
-  const first = new Map<string, { text: string; count: number }>();
+  const noise = new Tally();
+  const unasked = new Tally();
+  const open = new Set<string>();
   for (const event of events) {
-    if (event.type !== "server.invalid_output") continue;
-    const seen = first.get(event.server);
-    if (seen === undefined) first.set(event.server, { text: event.text, count: 1 });
+    if (event.type === "server.invalid_output") noise.add(event.server, event.text.slice(0, shownText));
+    if (event.type === "mcp.message") readMessage(event, open, unasked);
+  }
+  return [
+    ...noise.map(
+      (server, count, first) =>
+        `server "${server}" wrote ${count === 1 ? "a line" : `${count} lines`} on stdout that ${count === 1 ? "is" : "are"} not MCP, first ${JSON.stringify(first)}`,
+    ),
+    ...unasked.map(
+      (server, count, first) =>
+        `server "${server}" gave ${count === 1 ? "an answer" : `${count} answers`} that no request was waiting for, ${count === 1 ? "" : "first "}with ${first}`,
+    ),
+    ...turnWarnings(events),
+  ];
+}
+
+const shownText = 80;
+
+function readMessage(event: EventOf<"mcp.message">, open: Set<string>, unasked: Tally): void {
+  const { server, direction, message } = event;
+  if (!isJsonObject(message) || message["id"] === undefined) return;
+  const id = JSON.stringify(message["id"]);
+  const isRequest = message["method"] !== undefined;
+  const key = `${server}\n${id}`;
+  if (direction === "client-to-server" && isRequest) open.add(key);
+  if (direction === "client-to-server" || isRequest || open.delete(key)) return;
+  const { error } = message;
+  const said = isJsonObject(error) && typeof error["message"] === "string" ? `: ${error["message"]}` : "";
+  unasked.add(server, `id ${id}${said}`.slice(0, shownText));
+}
+
+/** Counts things by server and keeps the first of each. */
+class Tally {
+  readonly #seen = new Map<string, { readonly first: string; count: number }>();
+
+  add(server: string, text: string): void {
+    const seen = this.#seen.get(server);
+    if (seen === undefined) this.#seen.set(server, { first: text, count: 1 });
     else seen.count += 1;
   }
-  return [...first].map(
-    ([server, { text, count }]) =>
-      `server "${server}" wrote ${count === 1 ? "a line" : `${count} lines`} on stdout that ${count === 1 ? "is" : "are"} not MCP, first ${JSON.stringify(text.slice(0, 80))}`,
-  );
+
+  map(write: (server: string, count: number, first: string) => string): string[] {
+    return [...this.#seen].map(([server, { first, count }]) => write(server, count, first));
+  }
 }

@@ -9,7 +9,7 @@ import type { Page } from "../format/rows.ts";
 import type { Tone } from "../format/style.ts";
 
 /** How each verdict is marked. */
-export const verdictMarks: Readonly<Record<Verdict, { readonly mark: string; readonly tone: Tone }>> = {
+const verdictMarks: Readonly<Record<Verdict, { readonly mark: string; readonly tone: Tone }>> = {
   pass: { mark: "✓", tone: "good" },
   fail: { mark: "✗", tone: "bad" },
   error: { mark: "!", tone: "warn" },

@@ -1,0 +1,119 @@
+import { expect, it } from "vitest";
+import { collectSecrets, type SecretSources } from "./secrets.ts";
+
+function secrets(document: unknown, more: Partial<SecretSources> = {}): Record<string, string> {
+  const found = collectSecrets({ document, variables: new Map(), overrides: {}, environment: {}, ...more });
+  return Object.fromEntries(found.map(({ name, value }) => [value, name]));
+}
+
+it("takes keys, headers, secret variables and flags from a config", () => {
+  expect(
+    secrets({
+      openaiKey: "sk-openai",
+      agent: { model: "m", apiKey: "sk-agent", headers: { "x-org": "org-value", Accept: "text/html" } },
+      agents: { one: { model: "m", apiKey: "sk-one" }, two: "a/b" },
+      judge: { model: "m", apiKey: "sk-judge" },
+      server: {
+        transport: "stdio",
+        command: "node",
+        args: [
+          "server.js",
+          "--token=flag-1",
+          "--api-key",
+          "flag-2",
+          "--password",
+          "--verbose",
+          "--port",
+          "8080",
+        ],
+        env: { DB_PASSWORD: "hunter2", LOG_LEVEL: "debug", DATABASE_URL: "postgres://u:p%40ss@db/x" },
+      },
+      servers: {
+        web: {
+          transport: "shttp",
+          url: "https://user:urlpass@host/mcp?access_token=query1&page=12345&sig=query2",
+          headers: {
+            Authorization: "Bearer bearer-x",
+            Cookie: "session=abc",
+            "Content-Type": "application/json",
+          },
+        },
+      },
+    }),
+  ).toEqual({
+    "sk-openai": "openaiKey",
+    "sk-agent": "apiKey",
+    "org-value": "x-org",
+    "sk-one": "apiKey",
+    "sk-judge": "apiKey",
+    "flag-1": "token",
+    "flag-2": "api-key",
+    hunter2: "DB_PASSWORD",
+    "p%40ss": "DATABASE_URL",
+    "p@ss": "DATABASE_URL",
+    urlpass: "url",
+    query1: "url",
+    query2: "url",
+    "Bearer bearer-x": "Authorization",
+    "bearer-x": "Authorization",
+    "session=abc": "Cookie",
+  });
+});
+
+it("takes them from variables, the command line, server environments and provider keys", () => {
+  expect(
+    secrets(undefined, {
+      variables: new Map([
+        ["MY_TOKEN", "from-variable"],
+        ["HOST", "example.com"],
+      ]),
+      overrides: { API_KEY: "from-option", MODE: "test-mode", REDIS: "redis://:redis-pass@h:1" },
+      environment: {
+        ANTHROPIC_API_KEY: "sk-ant",
+        OPENAI_API_KEY: "sk-oai",
+        GEMINI_API_KEY: "gem-key",
+        ANTHROPIC_AUTH_TOKEN: "ant-token",
+        OTHER_TOKEN: "unused-by-us",
+      },
+      serverEnvironments: [{ GITHUB_TOKEN: "inherited", PATH: "/bin:/usr/bin" }],
+    }),
+  ).toEqual({
+    "from-variable": "MY_TOKEN",
+    "from-option": "API_KEY",
+    "redis-pass": "REDIS",
+    inherited: "GITHUB_TOKEN",
+    "sk-ant": "ANTHROPIC_API_KEY",
+    "sk-oai": "OPENAI_API_KEY",
+    "gem-key": "GEMINI_API_KEY",
+    "ant-token": "ANTHROPIC_AUTH_TOKEN",
+  });
+});
+
+it("finds URLs inside arguments", () => {
+  const server = {
+    args: [
+      "--db",
+      "connect to mysql://root:toor@db/x, then https://ghp_0123456789abcdef@github.com/x?q=1#token=frag",
+    ],
+  };
+  expect(secrets({ server })).toEqual({ toor: "args", ghp_0123456789abcdef: "args", frag: "args" });
+});
+
+it("leaves out what is too short or no secret", () => {
+  const env = { TOKEN: "abc", USE_AUTH: "true", MAX_TOKENS: "4096" };
+  expect(
+    secrets({ openaiKey: "abc", server: { env, headers: { A: "x" }, url: "http://me@host/?key=1" } }),
+  ).toEqual({});
+});
+
+it("reads documents of any shape", () => {
+  for (const document of [
+    null,
+    5,
+    "text",
+    [],
+    { server: [], agents: "x", servers: { a: null }, agent: { headers: [1] } },
+  ]) {
+    expect(secrets(document)).toEqual({});
+  }
+});

@@ -1,0 +1,41 @@
+import { isJsonObject } from "../formats/json.ts";
+import type { Json, JsonObject } from "../formats/model.ts";
+
+/** The texts that each type of content must have (MCP 2025-11-25, schema `ContentBlock`). */
+const requiredTexts: Readonly<Record<string, readonly string[]>> = {
+  text: ["text"],
+  image: ["data", "mimeType"],
+  audio: ["data", "mimeType"],
+  resource_link: ["uri", "name"],
+  resource: [],
+};
+
+/** What makes the content of a `CallToolResult` unusable for clients; undefined when nothing does. */
+export function contentProblem({ content, isError }: JsonObject): string | undefined {
+  if (isError !== undefined && typeof isError !== "boolean") return "isError is neither true nor false";
+  if (content === undefined) return undefined;
+  if (!Array.isArray(content)) return "content is not a list";
+  for (const [index, block] of content.entries()) {
+    const problem = blockProblem(block);
+    if (problem !== undefined) return `content[${index}] ${problem}`;
+  }
+  return undefined;
+}
+
+function blockProblem(block: Json): string | undefined {
+  if (!isJsonObject(block)) return "is not an object";
+  const { type, resource } = block;
+  if (typeof type !== "string") return "has no type";
+  const required = Object.hasOwn(requiredTexts, type) ? requiredTexts[type] : undefined;
+  if (required === undefined) return `has a type that MCP does not know: ${JSON.stringify(type)}`;
+  const missing = required.find((key) => typeof block[key] !== "string");
+  if (missing !== undefined) return `is of type ${type} but has no ${missing}`;
+  return type === "resource" ? resourceProblem(resource) : undefined;
+}
+
+function resourceProblem(resource: Json | undefined): string | undefined {
+  if (!isJsonObject(resource)) return "is of type resource but has no resource";
+  if (typeof resource["uri"] !== "string") return "has a resource without uri";
+  const holds = typeof resource["text"] === "string" || typeof resource["blob"] === "string";
+  return holds ? undefined : "has a resource with neither text nor blob";
+}

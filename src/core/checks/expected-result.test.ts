@@ -1,0 +1,251 @@
+import { describe, expect, it } from "vitest";
+import { structuredResult as structured, textResult as text } from "../../../test/support/trial-events.ts";
+import type { Json, JsonObject } from "../formats/model.ts";
+import { checkExpectedResult } from "./expected-result.ts";
+
+/** An image, an error and a picture of a result that states nothing. */
+const wordless: JsonObject = { content: [{ type: "image", data: "aGk=", mimeType: "image/png" }] };
+
+function passes(expected: Json, result: JsonObject): boolean {
+  return checkExpectedResult(expected, result).passed;
+}
+
+describe("an expected text", () => {
+  it("is looked for in the text, ignoring case", () => {
+    expect(checkExpectedResult("HELLO", text("say hello, world"))).toEqual({
+      name: "result",
+      passed: true,
+      expected: "HELLO",
+      actual: "say hello, world",
+      message: 'the text contains "HELLO"',
+    });
+    expect(checkExpectedResult("bye", text("hello"))).toEqual({
+      name: "result",
+      passed: false,
+      expected: "bye",
+      actual: "hello",
+      message: 'not true: the text contains "bye"',
+    });
+  });
+
+  it("that is empty is not in every text", () => {
+    expect(passes("", text(""))).toBe(true);
+    expect(passes("", wordless)).toBe(true);
+    expect(checkExpectedResult("", text("hello"))).toMatchObject({
+      passed: false,
+      message: "not true: the text is empty",
+    });
+  });
+});
+
+describe("an expected number", () => {
+  it.each<[number, string]>([
+    [8, "5 + 3 = 8"],
+    [5, "The sum of 2 and 3 is 5."],
+    [1234.5, "1,234.5"],
+    [1000, "1e3"],
+    [-4, "-4"],
+    [0.3, "0.30004"],
+    [200, "[1,200]"],
+    [2, '{"items":[1,2]}'],
+    [8, "8 is the 3rd, see v1.2.3 of 2024-01-15"],
+  ])("%d is the last one in %j", (expected, said) => {
+    expect(passes(expected, text(said))).toBe(true);
+  });
+
+  it.each<[number, string]>([
+    [5, "5 + 3 = 8"],
+    [8, "18"],
+    [8, "-8"],
+    [0.3, "0.3002"],
+    [2, "v1.2"],
+    [15, "2024-01-15"],
+    [8, "eight"],
+  ])("%d is not the last one in %j", (expected, said) => {
+    expect(passes(expected, text(said))).toBe(false);
+  });
+
+  it("is told what was found", () => {
+    expect(checkExpectedResult(7, text("5 + 3 = 8"))).toEqual({
+      name: "result",
+      passed: false,
+      expected: 7,
+      actual: 8,
+      message: "the last number in the text is 8, expected 7",
+    });
+    expect(checkExpectedResult(7, text("none"))).toEqual({
+      name: "result",
+      passed: false,
+      expected: 7,
+      actual: "none",
+      message: "expected the number 7, found no number",
+    });
+  });
+
+  it("is the structured value, whatever the text says", () => {
+    expect(passes(8, structured({ result: 8 }, "call 4711"))).toBe(true);
+    expect(passes(4711, structured({ result: 8 }, "call 4711"))).toBe(false);
+    expect(passes(8, structured({ sum: 8 }, "call 4711"))).toBe(true);
+    expect(passes(8, structured(8))).toBe(true);
+    expect(checkExpectedResult(8, structured({ result: 8 }, "8"))).toMatchObject({
+      message: "the number found is 8, expected 8",
+    });
+  });
+
+  it("is looked for in the text where the structured content has several values or none", () => {
+    expect(passes(8, structured({ a: 5, sum: 8 }))).toBe(true);
+    expect(passes(8, structured({ result: "8" }))).toBe(true);
+    expect(passes(8, { ...text("8"), structuredContent: null })).toBe(true);
+  });
+});
+
+describe("an expected boolean, null or list", () => {
+  it.each<[Json]>([[true], [false], [null], [[1, "a", { b: null }]], [[]]])(
+    "%j equals the value of a result",
+    (value) => {
+      expect(passes(value, structured({ result: value }))).toBe(true);
+      expect(passes(value, structured({ anything: value }, "told in words"))).toBe(true);
+      expect(passes(value, text(JSON.stringify(value)))).toBe(true);
+      expect(passes(value, text(` ${JSON.stringify(value)}\n`))).toBe(true);
+    },
+  );
+
+  it.each<[Json, JsonObject]>([
+    [true, structured({ result: false }, "true")],
+    [true, structured({ result: "true" })],
+    [true, structured({ a: true, b: true })],
+    [true, text("truely")],
+    [null, structured({})],
+    [null, text("")],
+    [[1, 2], structured({ result: [2, 1] })],
+    [[1, 2], structured({ result: [1, 2, 3] })],
+    [[{ a: 1 }], text('[{"a":1,"b":2}]')],
+  ])("%j does not equal %j", (expected, result) => {
+    expect(passes(expected, result)).toBe(false);
+  });
+
+  it("says what the value was", () => {
+    expect(checkExpectedResult(true, structured({ result: true }))).toEqual({
+      name: "result",
+      passed: true,
+      expected: true,
+      actual: true,
+      message: "the result equals what was expected",
+    });
+    expect(checkExpectedResult([1], structured({ result: [2] }))).toMatchObject({
+      actual: { result: [2] },
+      message: "not true: the result equals what was expected",
+    });
+    expect(checkExpectedResult(null, structured({ result: null }))).toMatchObject({
+      passed: true,
+      actual: null,
+    });
+    expect(checkExpectedResult(true, text("yes"))).toMatchObject({
+      actual: "yes",
+      message: "the result has no structured content and its text is not JSON",
+    });
+  });
+});
+
+describe("an expected object", () => {
+  const weather = { city: "Oslo", now: { temp: -4, wind: 7 }, days: [{ max: 1, min: -5 }] };
+
+  it.each<[Json]>([
+    [{ city: "Oslo" }],
+    [{ now: { wind: 7 } }],
+    [{ days: [{ max: 1 }] }],
+    [{ now: { wind: 7, temp: -4 }, city: "Oslo" }],
+    [{}],
+  ])("%j is contained in the value", (expected) => {
+    expect(passes(expected, structured(weather, "in words"))).toBe(true);
+    expect(passes(expected, structured({ result: weather }))).toBe(true);
+    expect(passes(expected, text(JSON.stringify(weather)))).toBe(true);
+  });
+
+  it.each<[Json]>([[{ city: "Rome" }], [{ days: [] }], [{ now: {}, then: 1 }], [{ city: { name: "Oslo" } }]])(
+    "%j is not",
+    (expected) => {
+      expect(passes(expected, structured(weather))).toBe(false);
+      expect(passes(expected, text(JSON.stringify(weather)))).toBe(false);
+      expect(passes(expected, text("Oslo"))).toBe(false);
+    },
+  );
+
+  it("with content, structuredContent or isError may be the whole result", () => {
+    const result = structured({ sum: 8 }, "8");
+    expect(passes({ content: [{ type: "text", text: "8" }] }, result)).toBe(true);
+    expect(passes({ content: [{ text: "8" }], structuredContent: { sum: 8 } }, result)).toBe(true);
+    expect(passes({ isError: true }, { ...text("no"), isError: true })).toBe(true);
+    expect(passes({ content: [] }, result)).toBe(false);
+    expect(checkExpectedResult({ content: [{ type: "text", text: "9" }] }, result)).toMatchObject({
+      passed: false,
+      actual: result,
+      message: "not true: the result contains what was expected",
+    });
+  });
+
+  it("with a member called content may also be the value", () => {
+    expect(passes({ content: ["a"] }, structured({ content: ["a"], more: 1 }))).toBe(true);
+    expect(passes({ content: "a" }, structured({ content: "a" }))).toBe(true);
+  });
+});
+
+describe("$equals", () => {
+  it.each<[Json, JsonObject]>([
+    [{ a: 1 }, structured({ a: 1 })],
+    [{ a: 1 }, text('{"a":1}')],
+    [8, structured({ result: 8 })],
+    [8, text("8")],
+    ["hello", text("hello")],
+    ["hello", structured({ result: "hello" }, "in words")],
+    ["", wordless],
+    [{ $equals: 1 }, text('{"$equals":1}')],
+  ])("%j is exactly the value of %j", (value, result) => {
+    expect(passes({ $equals: value }, result)).toBe(true);
+  });
+
+  it.each<[Json, JsonObject]>([
+    [{ a: 1 }, structured({ a: 1, b: 2 })],
+    [8, text("5 + 3 = 8")],
+    ["hello", text("Hello")],
+    ["hello", text("hello, world")],
+  ])("%j is not all of %j", (value, result) => {
+    expect(passes({ $equals: value }, result)).toBe(false);
+  });
+
+  it("beside other keys is a key like them", () => {
+    expect(passes({ $equals: 1, a: 2 }, text('{"$equals":1,"a":2}'))).toBe(true);
+    expect(passes({ $equals: 1, a: 2 }, text("1"))).toBe(false);
+  });
+});
+
+describe("$contains", () => {
+  it.each<[Json, JsonObject]>([
+    ["ELL", text("hello")],
+    ["b", structured({ result: ["a", "b"] }, "in words")],
+    [{ id: 2 }, structured({ items: [{ id: 1 }, { id: 2, name: "x" }] })],
+    [2, text("[1,2]")],
+    [null, text("[null]")],
+    [{ a: 1 }, text('{"a":1,"b":2}')],
+  ])("finds %j in %j", (value, result) => {
+    expect(passes({ $contains: value }, result)).toBe(true);
+  });
+
+  it.each<[Json, JsonObject]>([
+    ["x", text("hello")],
+    ["c", structured({ result: ["a", "b"] }, "in words")],
+    [{ id: 3 }, structured({ items: [{ id: 1 }] })],
+    [3, text("[1,2]")],
+    [3, text("3 of them")],
+  ])("does not find %j in %j", (value, result) => {
+    expect(passes({ $contains: value }, result)).toBe(false);
+  });
+
+  it("of a text says what the text was", () => {
+    expect(checkExpectedResult({ $contains: "x" }, text("hello"))).toMatchObject({
+      expected: { $contains: "x" },
+      actual: "hello",
+      message: 'not true: the text contains "x"',
+    });
+  });
+});

@@ -1,0 +1,132 @@
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { describe, expect, it } from "vitest";
+import { configJsonSchema } from "./config-json-schema.ts";
+import { configReference } from "./config-reference.ts";
+import { configSchema } from "./config-schema.ts";
+
+const validate = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false }).compile(
+  configJsonSchema(),
+);
+
+const stdio = { transport: "stdio", command: "node" };
+const suites = [
+  { name: "s", tests: [{ name: "t", expectedResult: { a: [null] }, timeout: "2s", maxLatency: 5 }] },
+];
+const flow = { name: "f", steps: [{ user: "u", expectedState: "s" }] };
+
+it.each([
+  { $schema: "./x.json", server: stdio, toolHealthSuites: suites },
+  { servers: { a: stdio, b: { transport: "sse", url: "${URL}" } }, workflows: [flow] },
+  {
+    server: { ...stdio, inheritEnv: true, startupTimeout: 100 },
+    workflows: [flow],
+    agent: "a/b",
+    agents: { x: "a/b" },
+  },
+  {
+    server: stdio,
+    workflows: [flow],
+    agent: { type: "scripted", plan: { f: [{ call: "t", args: {} }, { say: "" }] } },
+  },
+  {
+    server: stdio,
+    workflows: [flow],
+    agent: { model: "m", api: "chat" },
+    judge: { model: "m" },
+    limits: { trial: "5m" },
+  },
+])("accepts what the parser accepts: %j", (config) => {
+  expect(validate(config), JSON.stringify(validate.errors)).toBe(true);
+});
+
+it.each([
+  {},
+  { server: stdio, servers: { a: stdio } },
+  { server: { ...stdio, arg: [] } },
+  { server: { transport: "http" } },
+  { server: stdio, workflows: [{ name: "f", steps: [] }] },
+  { server: stdio, trials: 0 },
+  { server: stdio, agent: { type: "scripted" } },
+  { server: stdio, timeout: true },
+  { server: stdio, toolHealthSuites: [{ name: "s", tests: [{ name: "t", retries: 6 }] }] },
+])("refuses what the parser refuses: %j", (config) => {
+  expect(validate(config)).toBe(false);
+});
+
+describe("what it says", () => {
+  const schema = configJsonSchema();
+
+  it("is a titled draft 2020-12 schema with an id", () => {
+    expect(schema).toMatchObject({
+      $schema: "https://json-schema.org/draft/2020-12/schema",
+      $id: "urn:mcpvals:config",
+      title: "mcpvals config",
+    });
+    expect(JSON.stringify(schema)).not.toContain("defaultText");
+  });
+
+  it("describes every field", () => {
+    const objects = [schema, ...Object.values(schema["$defs"] as object)] as { properties?: object }[];
+    const fields = objects.flatMap((each) => Object.entries(each.properties ?? {}));
+    expect(fields.length).toBeGreaterThan(80);
+    const silent = fields.filter(([, field]) => !("description" in (field as object))).map(([name]) => name);
+    expect(silent).toEqual([]);
+  });
+
+  it("has the defaults that the parser fills in", () => {
+    const parsed = configSchema.parse({ server: stdio }) as Record<string, unknown>;
+    const defaults = Object.entries(schema["properties"] as Record<string, { default?: unknown }>).filter(
+      ([, field]) => field.default !== undefined,
+    );
+    for (const [name, field] of defaults) {
+      const again = configSchema.parse({ server: stdio, [name]: field.default }) as Record<string, unknown>;
+      expect(again[name]).toEqual(parsed[name]);
+    }
+    expect(defaults.map(([name]) => name)).toEqual([
+      "agents",
+      "workflows",
+      "toolHealthSuites",
+      "llmJudge",
+      "judgeModel",
+      "passThreshold",
+      "timeout",
+      "limits",
+      "trials",
+      "reporters",
+    ]);
+  });
+});
+
+describe("the reference page", () => {
+  const page = configReference();
+
+  it("has a table row for every field", () => {
+    const schema = configJsonSchema();
+    const objects = [schema, ...Object.values(schema["$defs"] as object)] as { properties?: object }[];
+    const fields = objects.flatMap((each) => Object.keys(each.properties ?? {}));
+    const rows = page.split("\n").filter((line) => line.startsWith("| `"));
+    expect(rows.map((row) => /^\| `([^`]+)`/.exec(row)?.[1])).toEqual(fields);
+  });
+
+  it("leaves no type unnamed and no link without its heading", () => {
+    expect(page).not.toMatch(/undefined|\[object|\(#\)/);
+    const headings = [...page.matchAll(/^## (.+)$/gm)].map(([, title = ""]) =>
+      title
+        .toLowerCase()
+        .replaceAll(/[^\w\s-]/g, "")
+        .replaceAll(/\s/g, "-"),
+    );
+    const links = [...page.matchAll(/\(#([^)]+)\)/g)].map(([, target]) => target);
+    expect(links.filter((target) => !headings.includes(target ?? ""))).toEqual([]);
+  });
+
+  it("shows types, requirements and defaults as a reader expects them", () => {
+    expect(page).toContain(
+      "| `trials` | whole number, 1 to 10000 | `1` | Attempts of each task, by each agent. |",
+    );
+    expect(page).toContain("| `timeout` | duration | `30s` | Each tool call, and each server's start. |");
+    expect(page).toContain("| `command` | string | **required** |");
+    expect(page).toContain("| `cwd` | string | the config file's folder |");
+    expect(page).toContain("| `steps` | list of [Workflow step](#workflow-step) | **required** |");
+  });
+});

@@ -1,0 +1,670 @@
+import { describe, expect, it } from "vitest";
+import { formatKeyPath } from "./key-path.ts";
+import { parseConfig } from "./parse-config.ts";
+
+const stdio = { transport: "stdio", command: "node" };
+const tests = [{ name: "add" }];
+const suites = { toolHealthSuites: [{ name: "suite", tests }] };
+const workflow = { name: "flow", steps: [{ user: "hi", expectedState: "hello" }] };
+const flows = { server: stdio, workflows: [workflow] };
+
+interface Found {
+  readonly at: string | undefined;
+  readonly message: string;
+  readonly code: string;
+  readonly hint?: string | undefined;
+}
+
+function problems(config: unknown, templates = new Map<string, string>()): Found[] {
+  const parsed = parseConfig(config, {
+    defaultName: "folder",
+    completeStdio: () => ({ cwd: "/", env: {} }),
+    locate: ({ path, at }) => ({ file: "f", path: `${at} ${formatKeyPath(path)}` }),
+    templates,
+  });
+  if (parsed.ok) return [];
+  return parsed.diagnostics.map(({ code, message, location, hint }) => ({
+    at: location?.path,
+    message,
+    code,
+    hint,
+  }));
+}
+
+/** Code, place, message. */
+type Case = readonly [config: unknown, code: string, at: string, message: string];
+
+function check(cases: readonly Case[]): void {
+  it.each(cases)("%j", (config, code, at, message) => {
+    expect(problems(config).map(({ hint: _, ...rest }) => rest)).toEqual([{ code, at, message }]);
+  });
+}
+
+describe("servers", () => {
+  check([
+    [suites, "config/missing-key", "value ", 'missing key "server" or "servers"'],
+    [
+      { ...suites, server: stdio, servers: { a: stdio } },
+      "config/invalid-value",
+      "key servers",
+      "server and servers cannot both be given",
+    ],
+    [
+      { ...suites, servers: {} },
+      "config/invalid-value",
+      "value servers",
+      "servers must have at least one server",
+    ],
+    [
+      { ...suites, server: {} },
+      "config/missing-key",
+      "value server",
+      'missing key "transport" in server: "stdio", "shttp" or "sse"',
+    ],
+    [
+      { ...suites, server: { transport: "http" } },
+      "config/invalid-value",
+      "value server.transport",
+      'server.transport must be "stdio", "shttp" or "sse"',
+    ],
+    [
+      { ...suites, server: { transport: 5 } },
+      "config/invalid-value",
+      "value server.transport",
+      'server.transport must be "stdio", "shttp" or "sse", not a number',
+    ],
+    [
+      { ...suites, server: "node x" },
+      "config/invalid-value",
+      "value server",
+      "server must be an object, not a string",
+    ],
+    [
+      { ...suites, server: { transport: "stdio" } },
+      "config/missing-key",
+      "value server",
+      'missing key "command" in server: a string',
+    ],
+    [
+      { ...suites, server: { ...stdio, command: null } },
+      "config/invalid-value",
+      "value server.command",
+      "server.command must be a string, not empty (null)",
+    ],
+    [
+      { ...suites, server: { ...stdio, command: " " } },
+      "config/invalid-value",
+      "value server.command",
+      "server.command must not be blank",
+    ],
+    [
+      { ...suites, server: { ...stdio, args: "a b" } },
+      "config/invalid-value",
+      "value server.args",
+      "server.args must be a list, not a string",
+    ],
+    [
+      { ...suites, server: { ...stdio, args: ["a", 5] } },
+      "config/invalid-value",
+      "value server.args[1]",
+      "server.args[1] must be a string, not a number",
+    ],
+    [
+      { ...suites, server: { ...stdio, env: { "A=B": "x" } } },
+      "config/invalid-value",
+      'key server.env["A=B"]',
+      'server.env["A=B"] must be the name of a variable',
+    ],
+    [
+      { ...suites, server: { ...stdio, env: { A: null } } },
+      "config/invalid-value",
+      "value server.env.A",
+      "server.env.A must be a string, not empty (null)",
+    ],
+    [
+      { ...suites, server: { ...stdio, inheritEnv: false } },
+      "config/invalid-value",
+      "value server.inheritEnv",
+      "server.inheritEnv must be a list or true, not false",
+    ],
+    [
+      { ...suites, server: { ...stdio, inheritEnv: [5] } },
+      "config/invalid-value",
+      "value server.inheritEnv[0]",
+      "server.inheritEnv[0] must be a string, not a number",
+    ],
+    [
+      { ...suites, server: { ...stdio, maxMessageBytes: 0 } },
+      "config/invalid-value",
+      "value server.maxMessageBytes",
+      "server.maxMessageBytes must be at least 1",
+    ],
+    [
+      { ...suites, server: { ...stdio, startupTimeout: "soon" } },
+      "config/invalid-value",
+      "value server.startupTimeout",
+      'server.startupTimeout must be a duration above zero: milliseconds, or a text such as "500ms", "2s", "5m", "1h"',
+    ],
+    [
+      { ...suites, server: { transport: "shttp" } },
+      "config/missing-key",
+      "value server",
+      'missing key "url" in server: a string',
+    ],
+    [
+      { ...suites, server: { transport: "shttp", url: "localhost:3000" } },
+      "config/invalid-value",
+      "value server.url",
+      "server.url must be a URL that starts with http:// or https://",
+    ],
+    [
+      { ...suites, server: { transport: "sse", url: "ftp://x/y" } },
+      "config/invalid-value",
+      "value server.url",
+      "server.url must be a URL that starts with http:// or https://",
+    ],
+    [
+      { ...suites, servers: { " ": stdio } },
+      "config/invalid-value",
+      'key servers[" "]',
+      'servers[" "] must not be a blank name',
+    ],
+  ]);
+});
+
+describe("unknown keys", () => {
+  it("are told one by one, with what was likely meant", () => {
+    expect(problems({ ...suites, server: { ...stdio, arg: [], foo: 1 }, Trials: 3 })).toEqual([
+      {
+        code: "config/unknown-key",
+        at: "key server.arg",
+        message: 'unknown key "arg" in server',
+        hint: 'Did you mean "args"? Known keys: transport, command, args, env, cwd, inheritEnv, startupTimeout, maxMessageBytes.',
+      },
+      {
+        code: "config/unknown-key",
+        at: "key server.foo",
+        message: 'unknown key "foo" in server',
+        hint: "Known keys: transport, command, args, env, cwd, inheritEnv, startupTimeout, maxMessageBytes.",
+      },
+      {
+        code: "config/unknown-key",
+        at: "key Trials",
+        message: 'unknown key "Trials"',
+        hint: expect.stringMatching(/^Did you mean "trials"\? Known keys: \$schema, name, /),
+      },
+    ]);
+  });
+
+  it.each([
+    [{ ...flows, workflows: [{ ...workflow, expectTool: [] }] }, "key workflows[0].expectTool"],
+    [
+      { ...flows, workflows: [{ ...workflow, steps: [{ ...workflow.steps[0], expectState: "" }] }] },
+      "key workflows[0].steps[0].expectState",
+    ],
+    [
+      { server: stdio, toolHealthSuites: [{ name: "s", tests, paralel: true }] },
+      "key toolHealthSuites[0].paralel",
+    ],
+    [
+      { server: stdio, toolHealthSuites: [{ name: "s", tests: [{ name: "t", expectResult: 1 }] }] },
+      "key toolHealthSuites[0].tests[0].expectResult",
+    ],
+    [{ ...flows, agent: { model: "m", maxStep: 1 } }, "key agent.maxStep"],
+    [{ ...flows, judge: { model: "m", treshold: 1 } }, "key judge.treshold"],
+    [{ ...flows, limits: { call: 1 } }, "key limits.call"],
+    [
+      { ...flows, agents: { a: { type: "scripted", plan: { flow: [{ call: "x", arg: {} }] } } } },
+      "key agents.a.plan.flow[0].arg",
+    ],
+    [
+      JSON.parse(
+        '{"__proto__": {}, "server": {"transport": "stdio", "command": "x"}, "toolHealthSuites": [{"name": "s", "tests": [{"name": "t"}]}]}',
+      ),
+      "key __proto__",
+    ],
+  ])("are found in %j", (config, at) => {
+    expect(problems(config).map((each) => [each.code, each.at])).toEqual([["config/unknown-key", at]]);
+  });
+});
+
+describe("values", () => {
+  const suite = (fields: object) => ({
+    server: stdio,
+    toolHealthSuites: [{ name: "s", tests: [{ name: "t", ...fields }] }],
+  });
+  const at = "toolHealthSuites[0].tests[0]";
+  check([
+    [
+      { ...suites, server: stdio, trials: 0 },
+      "config/invalid-value",
+      "value trials",
+      "trials must be at least 1",
+    ],
+    [
+      { ...suites, server: stdio, trials: 10_001 },
+      "config/invalid-value",
+      "value trials",
+      "trials must be at most 10000",
+    ],
+    [
+      { ...suites, server: stdio, trials: 1.5 },
+      "config/invalid-value",
+      "value trials",
+      "trials must be a whole number, not a number with a fraction",
+    ],
+    [
+      { ...suites, server: stdio, concurrency: 1025 },
+      "config/invalid-value",
+      "value concurrency",
+      "concurrency must be at most 1024",
+    ],
+    [
+      { ...suites, server: stdio, concurrency: 0 },
+      "config/invalid-value",
+      "value concurrency",
+      "concurrency must be at least 1",
+    ],
+    [
+      { ...suites, server: stdio, passThreshold: 1.1 },
+      "config/invalid-value",
+      "value passThreshold",
+      "passThreshold must be at most 1",
+    ],
+    [
+      { ...suites, server: stdio, passThreshold: -0.1 },
+      "config/invalid-value",
+      "value passThreshold",
+      "passThreshold must be at least 0",
+    ],
+    [
+      { ...suites, server: stdio, llmJudge: "maybe" },
+      "config/invalid-value",
+      "value llmJudge",
+      "llmJudge must be true or false, not a string",
+    ],
+    [
+      { ...suites, server: stdio, timeout: -5 },
+      "config/invalid-value",
+      "value timeout",
+      'timeout must be a duration above zero: milliseconds, or a text such as "500ms", "2s", "5m", "1h"',
+    ],
+    [
+      { ...suites, server: stdio, limits: { trial: 0 } },
+      "config/invalid-value",
+      "value limits.trial",
+      'limits.trial must be a duration above zero: milliseconds, or a text such as "500ms", "2s", "5m", "1h"',
+    ],
+    [
+      { ...suites, server: stdio, reporters: ["html"] },
+      "config/invalid-value",
+      "value reporters[0]",
+      "reporters[0] must be NAME or NAME=FILE, where NAME is one of console, json, junit",
+    ],
+    [
+      { ...suites, server: stdio, reporters: ["json="] },
+      "config/invalid-value",
+      "value reporters[0]",
+      "reporters[0] must be NAME or NAME=FILE, where NAME is one of console, json, junit",
+    ],
+    [{ ...suites, server: stdio, name: "" }, "config/invalid-value", "value name", "name must not be blank"],
+    [suite({ retries: 6 }), "config/invalid-value", `value ${at}.retries`, `${at}.retries must be at most 5`],
+    [suite({ args: [] }), "config/invalid-value", `value ${at}.args`, `${at}.args must be an object`],
+    [
+      suite({ expectedError: "" }),
+      "config/invalid-value",
+      `value ${at}.expectedError`,
+      `${at}.expectedError must not be blank`,
+    ],
+    [
+      { server: stdio, toolHealthSuites: [{ name: "s", tests: [] }] },
+      "config/invalid-value",
+      "value toolHealthSuites[0].tests",
+      "toolHealthSuites[0].tests must have at least 1 item",
+    ],
+    [
+      { server: stdio, toolHealthSuites: [{ tests }] },
+      "config/missing-key",
+      "value toolHealthSuites[0]",
+      'missing key "name" in toolHealthSuites[0]: a string',
+    ],
+    [
+      { server: stdio, toolHealthSuites: {} },
+      "config/invalid-value",
+      "value toolHealthSuites",
+      "toolHealthSuites must be a list, not an object",
+    ],
+    [
+      { ...flows, workflows: [{ ...workflow, steps: [] }] },
+      "config/invalid-value",
+      "value workflows[0].steps",
+      "workflows[0].steps must have at least 1 item",
+    ],
+    [
+      { ...flows, workflows: [{ ...workflow, steps: [{ user: "x", expectedState: "" }] }] },
+      "config/invalid-value",
+      "value workflows[0].steps[0].expectedState",
+      "workflows[0].steps[0].expectedState must not be blank",
+    ],
+    [
+      { ...flows, workflows: [{ ...workflow, servers: [] }] },
+      "config/invalid-value",
+      "value workflows[0].servers",
+      "workflows[0].servers must have at least 1 item",
+    ],
+    [
+      { ...flows, workflows: [null] },
+      "config/invalid-value",
+      "value workflows[0]",
+      "workflows[0] must be an object, not empty (null)",
+    ],
+  ]);
+
+  it.each([
+    [null, "empty (null)"],
+    [[], "a list"],
+    ["text", "a string"],
+    [5, "a number"],
+  ])("refuse %j as a config", (config, kind) => {
+    expect(problems(config)[0]).toMatchObject({
+      code: "config/invalid-value",
+      message: `the config must be an object, not ${kind}`,
+    });
+  });
+
+  it("get a hint about quotes", () => {
+    const hints = (config: object, templates?: Map<string, string>) =>
+      problems({ ...suites, server: stdio, ...config }, templates).map((each) => each.hint);
+    expect(hints({ server: { ...stdio, env: { A: 1, B: true } } })).toEqual([
+      "Write it in quotes.",
+      "Write it in quotes.",
+    ]);
+    expect(hints({ trials: "3", llmJudge: "true" })).toEqual([
+      "Write it without quotes.",
+      "Write it without quotes.",
+    ]);
+    expect(hints({ trials: "3" }, new Map([["trials", "${N}"]]))).toEqual([
+      "A variable always gives a string.",
+    ]);
+  });
+});
+
+describe("agents: the branch that was meant", () => {
+  check([
+    [
+      { ...flows, agent: 5 },
+      "config/invalid-value",
+      "value agent",
+      "agent must be a string or an object, not a number",
+    ],
+    [{ ...flows, agent: {} }, "config/missing-key", "value agent", 'missing key "model" in agent: a string'],
+    [
+      { ...flows, agent: { model: 5 } },
+      "config/invalid-value",
+      "value agent.model",
+      "agent.model must be a string, not a number",
+    ],
+    [
+      { ...flows, agent: { type: "model" } },
+      "config/missing-key",
+      "value agent",
+      'missing key "model" in agent: a string',
+    ],
+    [
+      { ...flows, agent: { type: "robot", model: "m" } },
+      "config/invalid-value",
+      "value agent.type",
+      'agent.type must be "model" or "scripted"',
+    ],
+    [
+      { ...flows, agent: { type: "scripted" } },
+      "config/missing-key",
+      "value agent",
+      'missing key "plan" in agent: an object',
+    ],
+    [
+      { ...flows, agent: { plan: { flow: [] } } },
+      "config/missing-key",
+      "value agent",
+      'missing key "type" in agent: "scripted"',
+    ],
+    [
+      { ...flows, agent: { model: "m", api: "completions" } },
+      "config/invalid-value",
+      "value agent.api",
+      'agent.api must be "responses" or "chat"',
+    ],
+    [
+      { ...flows, agent: { model: "m", temperature: -1 } },
+      "config/invalid-value",
+      "value agent.temperature",
+      "agent.temperature must be at least 0",
+    ],
+    [
+      { ...flows, agent: { type: "scripted", plan: { flow: [{}] } } },
+      "config/missing-key",
+      "value agent.plan.flow[0]",
+      'missing key "call" or "say" in agent.plan.flow[0]',
+    ],
+    [
+      { ...flows, agent: { type: "scripted", plan: { flow: [{ say: 5 }] } } },
+      "config/invalid-value",
+      "value agent.plan.flow[0].say",
+      "agent.plan.flow[0].say must be a string, not a number",
+    ],
+    [
+      { ...flows, agent: { type: "scripted", plan: { flow: ["add"] } } },
+      "config/invalid-value",
+      "value agent.plan.flow[0]",
+      "agent.plan.flow[0] must be an object, not a string",
+    ],
+    [
+      { ...flows, agents: { a: "gpt" } },
+      "config/invalid-value",
+      "value agents.a",
+      'agents.a must be a model id such as "anthropic/claude-sonnet-4-5"',
+    ],
+    [
+      { ...flows, agents: { a: 5 } },
+      "config/invalid-value",
+      "value agents.a",
+      "agents.a must be a string or an object, not a number",
+    ],
+    [
+      { ...flows, agents: [] },
+      "config/invalid-value",
+      "value agents",
+      "agents must be an object, not a list",
+    ],
+    [
+      { ...flows, judge: "gpt-4o" },
+      "config/invalid-value",
+      "value judge",
+      "judge must be an object, not a string",
+    ],
+  ]);
+
+  it("tells a scripted action with a mistyped key", () => {
+    expect(problems({ ...flows, agent: { type: "scripted", plan: { flow: [{ cal: "x" }] } } })).toMatchObject(
+      [
+        { at: "value agent.plan.flow[0]", message: 'missing key "call" or "say" in agent.plan.flow[0]' },
+        {
+          at: "key agent.plan.flow[0].cal",
+          hint: 'Did you mean "call"? Known keys: call, server, args, say.',
+        },
+      ],
+    );
+  });
+});
+
+describe("rules between the parts", () => {
+  const plan = (actions: object) => ({ ...flows, agent: { type: "scripted", plan: actions } });
+  const two = { ...workflow, name: "other" };
+  check([
+    [
+      { server: stdio },
+      "config/nothing-to-run",
+      "value ",
+      "there is nothing to run: no workflows and no toolHealthSuites",
+    ],
+    [
+      { server: stdio, workflows: [], toolHealthSuites: [] },
+      "config/nothing-to-run",
+      "value ",
+      "there is nothing to run: no workflows and no toolHealthSuites",
+    ],
+    [
+      { ...flows, workflows: [workflow, two, workflow] },
+      "config/duplicate-name",
+      "value workflows[2].name",
+      'two workflows are named "flow": workflows[0].name and workflows[2].name',
+    ],
+    [
+      {
+        server: stdio,
+        toolHealthSuites: [
+          { name: "s", tests },
+          { name: "s", tests },
+        ],
+      },
+      "config/duplicate-name",
+      "value toolHealthSuites[1].name",
+      'two suites are named "s": toolHealthSuites[0].name and toolHealthSuites[1].name',
+    ],
+    [
+      { ...flows, ...suites, workflows: [{ ...workflow, name: "suite/add" }] },
+      "config/duplicate-name",
+      "value toolHealthSuites[0].tests[0]",
+      "two tasks have one name: workflows[0].name and toolHealthSuites[0].tests[0]",
+    ],
+    [
+      {
+        server: stdio,
+        toolHealthSuites: [
+          { name: "a", tests: [{ name: "b/c" }] },
+          { name: "a/b", tests: [{ name: "c" }] },
+        ],
+      },
+      "config/duplicate-name",
+      "value toolHealthSuites[1].tests[0]",
+      "two tasks have one name: toolHealthSuites[0].tests[0] and toolHealthSuites[1].tests[0]",
+    ],
+    [
+      { ...flows, workflows: [{ ...workflow, servers: ["main"] }] },
+      "config/unknown-reference",
+      "value workflows[0].servers[0]",
+      'no server is named "main"',
+    ],
+    [
+      { ...flows, workflows: [{ ...workflow, servers: ["default", "default"] }] },
+      "config/duplicate-name",
+      "value workflows[0].servers[1]",
+      'two servers are named "default": workflows[0].servers[0] and workflows[0].servers[1]',
+    ],
+    [
+      { server: stdio, toolHealthSuites: [{ name: "s", server: "x", tests }] },
+      "config/unknown-reference",
+      "value toolHealthSuites[0].server",
+      'no server is named "x"',
+    ],
+    [
+      { server: stdio, toolHealthSuites: [{ name: "s", tests: [{ name: "t", server: "x" }] }] },
+      "config/unknown-reference",
+      "value toolHealthSuites[0].tests[0].server",
+      'no server is named "x"',
+    ],
+    [
+      plan({ flow: [{ call: "t", server: "x" }] }),
+      "config/unknown-reference",
+      "value agent.plan.flow[0].server",
+      'no server is named "x"',
+    ],
+    [
+      plan({ flow: [], flw: [] }),
+      "config/unknown-reference",
+      "key agent.plan.flw",
+      'no workflow is named "flw"',
+    ],
+    [plan({}), "agent/no-plan", "key agent.plan", 'agent.plan has no plan for "flow"'],
+    [
+      { ...flows, workflows: [{ name: "flow", steps: [{ user: "hi" }] }] },
+      "config/checks-nothing",
+      "value workflows[0]",
+      'workflows[0] ("flow") expects nothing, so it could not fail',
+    ],
+    [
+      { ...flows, workflows: [{ name: "flow", expectTools: [], steps: [{ user: "hi", expectTools: [] }] }] },
+      "config/checks-nothing",
+      "value workflows[0]",
+      'workflows[0] ("flow") expects nothing, so it could not fail',
+    ],
+  ]);
+
+  it("lists what there is", () => {
+    const config = {
+      servers: { alpha: stdio, beta: stdio },
+      workflows: [{ ...workflow, servers: ["alhpa"] }],
+    };
+    expect(problems(config)[0]?.hint).toBe('Did you mean "alpha"? Known servers: alpha, beta.');
+    expect(problems({ ...flows, agent: "nobody" })[0]?.hint).toBe(
+      "There are no agents. A model id is written PROVIDER/MODEL.",
+    );
+  });
+
+  it.each([
+    { expectTools: ["t"], steps: [{ user: "hi" }] },
+    { steps: [{ user: "hi" }, { user: "ho", expectedError: "no" }] },
+    { steps: [{ user: "hi", expectTools: ["t"] }] },
+  ])("accepts a workflow that expects something: %j", (fields) => {
+    expect(problems({ server: stdio, workflows: [{ name: "flow", ...fields }] })).toEqual([]);
+  });
+
+  it("accepts a workflow that only a judge looks at", () => {
+    expect(
+      problems({ server: stdio, llmJudge: true, workflows: [{ name: "flow", steps: [{ user: "hi" }] }] }),
+    ).toEqual([]);
+  });
+
+  it("tells everything at once, and nothing twice", () => {
+    const found = problems({
+      server: { transport: "stdio", cwd: 5 },
+      trials: "many",
+      workflows: [
+        { name: "a", steps: [{ user: "hi", expectedStat: "x" }] },
+        { name: "a", steps: "none", servers: ["x"] },
+        "flow",
+      ],
+      agent: { type: "scripted", plan: { b: 5 } },
+    });
+    expect(found.map((each) => each.message)).toEqual([
+      'missing key "command" in server: a string',
+      "server.cwd must be a string, not a number",
+      "agent.plan.b must be a list, not a number",
+      'unknown key "expectedStat" in workflows[0].steps[0]',
+      "workflows[1].steps must be a list, not a string",
+      "workflows[2] must be an object, not a string",
+      "trials must be a number, not a string",
+      'two workflows are named "a": workflows[0].name and workflows[1].name',
+      'no server is named "x"',
+      'agent.plan has no plan for "a"',
+    ]);
+  });
+
+  it("never shows what a variable holds", () => {
+    const templates = new Map([
+      ["agent", "${WHO}"],
+      ["workflows[0].servers[0]", "x-${WHERE}"],
+    ]);
+    const config = { ...flows, agent: "s3cret", workflows: [{ ...workflow, servers: ["x-s3cret"] }] };
+    expect(problems(config, templates).map((each) => each.message)).toEqual([
+      'no server is named "x-${WHERE}"',
+      'no agent is named "${WHO}"',
+    ]);
+    expect(JSON.stringify(problems(config, templates))).not.toContain("s3cret");
+  });
+
+  it("stays quick and brief on a file with one mistake many times", () => {
+    const workflows = Array.from({ length: 20_000 }, (_, index) => ({ nam: `w${index}`, steps: [{}] }));
+    expect(problems({ server: stdio, workflows })).toHaveLength(1000);
+  });
+});

@@ -1,0 +1,32 @@
+import type { TraceEvent } from "./events.ts";
+
+/** What was odd about how a model ended the user's turns: cut off, refused, or without a word. */
+export function turnWarnings(events: readonly TraceEvent[]): string[] {
+  const warnings: string[] = [];
+  let calls = 0;
+  let finish = "";
+  let spoke = false;
+  for (const event of events) {
+    if (event.type === "turn.started") calls = 0;
+    if (event.type === "agent.message") spoke = true;
+    if (event.type === "model.called" && event.purpose === "agent") {
+      calls += 1;
+      finish = event.finishReason;
+      spoke = false;
+    }
+    if (event.type !== "turn.finished" || calls === 0) continue;
+    const oddity = event.reason === "max-steps" ? cutOff(calls) : oddEnd(finish, spoke);
+    if (oddity !== undefined) warnings.push(`turn ${event.turn + 1}: ${oddity}`);
+  }
+  return warnings;
+}
+
+function cutOff(calls: number): string {
+  return `the model still wanted to call tools after ${calls === 1 ? "a model call" : `${calls} model calls`}, the most that maxSteps allows`;
+}
+
+function oddEnd(finish: string, spoke: boolean): string | undefined {
+  if (finish === "length") return "the model's last answer was cut off at its output limit";
+  if (finish === "content-filter") return "the model or its provider refused to answer";
+  return spoke ? undefined : "the model's last answer was empty";
+}

@@ -1,0 +1,58 @@
+import { expect, it } from "vitest";
+import type { Json } from "../formats/model.ts";
+import type { EventBody, TraceEvent } from "./events.ts";
+import { warningsOf } from "./warnings.ts";
+
+function warnings(...bodies: readonly EventBody[]): string[] {
+  return warningsOf(
+    bodies.map((body, index): TraceEvent => ({ seq: index + 1, at: 0, trial: "t1", ...body })),
+  );
+}
+
+function line(text: string, server = "s"): EventBody {
+  return { type: "server.invalid_output", server, text };
+}
+
+function sent(message: { readonly [key: string]: Json }, server = "s"): EventBody {
+  return { type: "mcp.message", server, direction: "client-to-server", message };
+}
+
+function got(message: { readonly [key: string]: Json }, server = "s"): EventBody {
+  return { type: "mcp.message", server, direction: "server-to-client", message };
+}
+
+it("says nothing of requests, answers and notifications in both directions", () => {
+  expect(
+    warnings(
+      sent({ id: 1, method: "tools/call" }),
+      got({ id: 1, method: "sampling/createMessage" }),
+      sent({ id: 1, result: {} }),
+      got({ method: "notifications/progress" }),
+      got({ id: 1, result: {} }),
+      sent({ id: 2, method: "ping" }),
+      got({ id: 2, error: { code: -1, message: "no" } }),
+    ),
+  ).toEqual([]);
+});
+
+it("counts lines that are not MCP, by server, and shows the first", () => {
+  expect(warnings(line("x".repeat(100)), line("two"), line("only", "other"))).toEqual([
+    `server "s" wrote 2 lines on stdout that are not MCP, first "${"x".repeat(80)}"`,
+    'server "other" wrote a line on stdout that is not MCP, first "only"',
+  ]);
+});
+
+it("counts answers to what was not asked, by server, and shows the first", () => {
+  const asked = sent({ id: 1, method: "tools/call" });
+  const answered = got({ id: 1, result: {} });
+  expect(warnings(asked, answered, answered, got({ id: 9, result: {} }))).toEqual([
+    'server "s" gave 2 answers that no request was waiting for, first with id 1',
+  ]);
+  expect(warnings(asked, got({ id: 1, result: {} }, "other"), got({ id: "1", result: {} }))).toEqual([
+    'server "other" gave an answer that no request was waiting for, with id 1',
+    'server "s" gave an answer that no request was waiting for, with id "1"',
+  ]);
+  expect(warnings(got({ id: null, error: { code: -32_700, message: "Parse error" } }))).toEqual([
+    'server "s" gave an answer that no request was waiting for, with id null: Parse error',
+  ]);
+});

@@ -1,0 +1,99 @@
+import { expect, it } from "vitest";
+import { renderError } from "../../src/core/errors/render.ts";
+import { folderOf } from "../support/cli.ts";
+import { failure, load } from "./support/load.ts";
+
+const head = "server: {transport: stdio, command: x}\n";
+const jsonHead = '{"server": {"transport": "stdio", "command": "x"}, ';
+/** A bomb of aliases that would unfold to 9^8 values. */
+const bomb = [..."abcdefgh"]
+  .map((letter, index) => {
+    const before = "abcdefgh"[index - 1];
+    const items = before === undefined ? "x" : `*${before}`;
+    return `${letter}: &${letter} [${Array.from({ length: 9 }, () => items).join(", ")}]`;
+  })
+  .join("\n");
+
+it.each<readonly [name: string, ending: string, text: string, code: string]>([
+  ["10 MB of a list", "json", `[${"1,".repeat(5_000_000)}1]`, "config/unreadable"],
+  ["10 MB of a string", "json", `{"name": "${"x".repeat(10_000_000)}"}`, "config/unreadable"],
+  ["10 MB of YAML", "yaml", `name: ${"x".repeat(10_000_000)}`, "config/unreadable"],
+  ["10 MB of brackets", "json", "[".repeat(10_000_000), "config/unreadable"],
+  ["4 MB of numbers", "json", `${jsonHead}"x": [${"1,".repeat(2_000_000)}1]}`, "config/invalid-value"],
+  [
+    "4 MB of unknown keys",
+    "json",
+    `{${Array.from({ length: 300_000 }, (_, i) => `"k${i}":1`).join()}}`,
+    "config/invalid-value",
+  ],
+  [
+    "many unknown keys",
+    "json",
+    `{${Array.from({ length: 100_000 }, (_, i) => `"k${i}":1`).join()}}`,
+    "config/unknown-key",
+  ],
+  ["one key, many times", "json", `{${'"k":1,'.repeat(400_000)}"k":1}`, "config/syntax"],
+  [
+    "one wrong workflow, many times",
+    "json",
+    `${jsonHead}"workflows": [${'{"nam":1},'.repeat(50_000)}{}]}`,
+    "config/unknown-key",
+  ],
+  ["10,000 lists in one another", "json", "[".repeat(10_000) + "]".repeat(10_000), "config/syntax"],
+  [
+    "10,000 objects in one another",
+    "json",
+    '{"a":'.repeat(10_000) + "1" + "}".repeat(10_000),
+    "config/syntax",
+  ],
+  ["10,000 lists in one another", "yaml", "[".repeat(10_000) + "]".repeat(10_000), "config/syntax"],
+  ["10,000 open lists", "yaml", "[".repeat(10_000), "config/syntax"],
+  ["10,000 block lists in one another", "yaml", `${"- ".repeat(10_000)}x`, "config/syntax"],
+  [
+    "400 lists in one another",
+    "yaml",
+    `${head}x: ${"[".repeat(400)}${"]".repeat(400)}`,
+    "config/nothing-to-run",
+  ],
+  ["a bomb of aliases", "yaml", bomb, "config/syntax"],
+  [
+    "a long list, often",
+    "yaml",
+    `a: &a [${"x,".repeat(20_000)}]\nb: [${"*a,".repeat(900)}]`,
+    "config/invalid-value",
+  ],
+  ["an alias of what is around it", "yaml", "a: &a [*a]", "config/unknown-key"],
+  ["nothing but NUL", "yaml", "\0".repeat(1000), "config/invalid-value"],
+])("%s (%s) is refused soon, in words", async (_, ending, text, code) => {
+  using folder = folderOf({ [`mcp-eval.config.${ending}`]: text });
+  const start = performance.now();
+  const error = await failure(folder.path);
+  const rendered = renderError(error);
+  // A second where nothing else runs; other tests share the machine.
+  expect(performance.now() - start).toBeLessThan(5000);
+  expect([error.kind, error.code]).toEqual(["usage", code]);
+  expect(rendered.length).toBeLessThan(100_000);
+  // oxlint-disable-next-line no-control-regex -- that is what must not be there
+  expect(rendered).not.toMatch(/[\u0000-\u0008\u000e-\u001f]/);
+});
+
+it("loads a large config that is right", async () => {
+  const workflows = Array.from({ length: 5000 }, (_, index) => ({
+    name: `w${index}`,
+    steps: [{ user: "u", expectedState: "s" }],
+  }));
+  const config = { server: { transport: "stdio", command: "x" }, workflows };
+  using folder = folderOf({ "mcp-eval.config.json": config });
+  expect((await load(folder.path)).eval.tasks).toHaveLength(5000);
+});
+
+it("uses an anchor as often as a config needs", async () => {
+  const tests = Array.from({ length: 300 }, (_, index) => `      - {name: t${index}, args: *args}`).join(
+    "\n",
+  );
+  const text = `${head}toolHealthSuites:\n  - name: s\n    tests:\n      - {name: first, args: &args {a: 1}}\n${tests}\n`;
+  using folder = folderOf({ "mcp-eval.config.yaml": text });
+  const { tasks } = (await load(folder.path)).eval;
+  expect(tasks).toHaveLength(301);
+  expect(tasks.every((task) => JSON.stringify(task.verify[0]?.args) === '{"a":1}')).toBe(true);
+});

@@ -1,0 +1,311 @@
+import { describe, expect, it } from "vitest";
+import { renderError } from "../../src/core/errors/render.ts";
+import { folderOf } from "../support/cli.ts";
+import { failure, problems } from "./support/load.ts";
+
+interface Case {
+  readonly code: string;
+  readonly message: string;
+  /** Texts with a `▶` in front of what the message points at. */
+  readonly yaml?: string;
+  readonly json?: string;
+  /** The same as a value, and the key path of the place. */
+  readonly value?: readonly [config: unknown, path: string | undefined];
+}
+
+const server = "server: {transport: stdio, command: x}";
+const jsonServer = '"server": {"transport": "stdio", "command": "x"}';
+const stdio = { transport: "stdio", command: "x" };
+const flow = "steps: [{user: u, expectedState: s}]";
+const jsonFlow = '"steps": [{"user": "u", "expectedState": "s"}]';
+const steps = [{ user: "u", expectedState: "s" }];
+const suite = "toolHealthSuites: [{name: s, tests: [{name: t}]}]";
+const jsonSuite = '"toolHealthSuites": [{"name": "s", "tests": [{"name": "t"}]}]';
+const suites = [{ name: "s", tests: [{ name: "t" }] }];
+
+const cases: readonly Case[] = [
+  {
+    code: "config/unknown-key",
+    message: 'unknown key "expectTool" in workflows[0]',
+    yaml: `${server}\nworkflows:\n  - name: a\n    ${flow}\n    ▶expectTool: [t]\n`,
+    json: `{\n  ${jsonServer},\n  "workflows": [{"name": "a", ${jsonFlow}, ▶"expectTool": ["t"]}]\n}`,
+    value: [
+      { server: stdio, workflows: [{ name: "a", steps, expectTool: ["t"] }] },
+      "workflows[0].expectTool",
+    ],
+  },
+  {
+    code: "config/missing-key",
+    message: 'missing key "command" in server: a string',
+    yaml: `server:\n  ▶transport: stdio\n${suite}\n`,
+    json: `{\n  "server": ▶{"transport": "stdio"},\n  ${jsonSuite}\n}`,
+    value: [{ server: { transport: "stdio" }, toolHealthSuites: suites }, "server"],
+  },
+  {
+    code: "config/missing-key",
+    message: 'missing key "server" or "servers"',
+    yaml: `# first\n▶${suite}\n`,
+    json: `\n  ▶{${jsonSuite}}`,
+    value: [{ toolHealthSuites: suites }, undefined],
+  },
+  {
+    code: "config/invalid-value",
+    message: "workflows[0].steps[1].user must be a string, not a number",
+    yaml: `${server}\nworkflows:\n- name: a\n  steps:\n  - {user: u, expectedState: s}\n  - user: ▶5\n`,
+    json: `{${jsonServer},\n"workflows": [{"name": "a", "steps": [{"user": "u", "expectedState": "s"},\n{"user": ▶5}]}]}`,
+    value: [
+      { server: stdio, workflows: [{ name: "a", steps: [...steps, { user: 5 }] }] },
+      "workflows[0].steps[1].user",
+    ],
+  },
+  {
+    code: "config/invalid-value",
+    message: "trials must be at most 10000",
+    yaml: `${server}\n${suite}\ntrials:   ▶10001`,
+    json: `{${jsonServer},\r\n${jsonSuite},\r\n\t"trials" :\t▶10001}`,
+    value: [{ server: stdio, toolHealthSuites: suites, trials: 10_001 }, "trials"],
+  },
+  {
+    code: "config/invalid-value",
+    message: "server.command must be a string, not empty (null)",
+    yaml: `server:\n  transport: stdio\n  command:▶\n${suite}`,
+    json: `{"server": {"transport": "stdio", "command": ▶null}, ${jsonSuite}}`,
+    value: [{ server: { transport: "stdio", command: null }, toolHealthSuites: suites }, "server.command"],
+  },
+  {
+    code: "config/invalid-value",
+    message: "server and servers cannot both be given",
+    yaml: `${server}\n▶servers: {a: {transport: stdio, command: x}}\n${suite}`,
+    json: `{${jsonServer},\n ▶"servers": {"a": {"transport": "stdio", "command": "x"}}, ${jsonSuite}}`,
+    value: [{ server: stdio, servers: { a: stdio }, toolHealthSuites: suites }, "servers"],
+  },
+  {
+    code: "config/duplicate-name",
+    message: 'two workflows are named "a": workflows[0].name and workflows[1].name',
+    yaml: `${server}\nworkflows:\n  - name: a\n    ${flow}\n  - ${flow}\n    name: ▶"a"\n`,
+    json: `{${jsonServer}, "workflows": [\n{"name": "a", ${jsonFlow}},\n{"name": ▶"a", ${jsonFlow}}]}`,
+    value: [
+      {
+        server: stdio,
+        workflows: [
+          { name: "a", steps },
+          { name: "a", steps },
+        ],
+      },
+      "workflows[1].name",
+    ],
+  },
+  {
+    code: "config/unknown-reference",
+    message: 'no workflow is named "b"',
+    yaml: `${server}\nworkflows: [{name: a, ${flow}}]\nagents:\n  one: x/y\n  two:\n    type: scripted\n    plan:\n      a: []\n      ▶b: []\n`,
+    json: `{${jsonServer}, "workflows": [{"name": "a", ${jsonFlow}}],\n"agents": {"two": {"type": "scripted", "plan": {"a": [], ▶"b": []}}}}`,
+    value: [
+      {
+        server: stdio,
+        workflows: [{ name: "a", steps }],
+        agent: { type: "scripted", plan: { a: [], b: [] } },
+      },
+      "agent.plan.b",
+    ],
+  },
+  {
+    code: "agent/no-plan",
+    message: 'agent.plan has no plan for "a"',
+    yaml: `${server}\nworkflows: [{name: a, ${flow}}]\nagent:\n  type: scripted\n  ▶plan: {}\n`,
+    json: `{${jsonServer}, "workflows": [{"name": "a", ${jsonFlow}}],\n"agent": {"type": "scripted", ▶"plan": {}}}`,
+    value: [
+      { server: stdio, workflows: [{ name: "a", steps }], agent: { type: "scripted", plan: {} } },
+      "agent.plan",
+    ],
+  },
+  {
+    code: "config/checks-nothing",
+    message: 'workflows[0] ("a") expects nothing, so it could not fail',
+    yaml: `${server}\nworkflows:\n  - ▶name: a\n    steps: [{user: u}]\n`,
+    json: `{${jsonServer}, "workflows": [\n  ▶{"name": "a", "steps": [{"user": "u"}]}]}`,
+    value: [{ server: stdio, workflows: [{ name: "a", steps: [{ user: "u" }] }] }, "workflows[0]"],
+  },
+  {
+    code: "config/nothing-to-run",
+    message: "there is nothing to run: no workflows and no toolHealthSuites",
+    yaml: `▶${server}\n`,
+    json: `▶{${jsonServer}}`,
+    value: [{ server: stdio }, undefined],
+  },
+  {
+    code: "config/unset-variable",
+    message: "server.env.URL: the variable HOST is not set",
+    yaml: `server:\n  transport: stdio\n  command: x\n  env:\n    URL: "http://▶\${HOST}:\${PORT:-80}"\n${suite}`,
+    json: `{"server": {"transport": "stdio", "command": "x",\n"env": {"URL": "http://▶\${HOST}:\${PORT:-80}"}}, ${jsonSuite}}`,
+    value: [
+      { server: { ...stdio, env: { URL: "http://${HOST}:${PORT:-80}" } }, toolHealthSuites: suites },
+      "server.env.URL",
+    ],
+  },
+  {
+    code: "config/invalid-value",
+    message: 'server.args[1]: "${" begins no variable',
+    yaml: `server:\n  transport: stdio\n  command: x\n  args:\n    - a\n    - ▶b \${c.d}\n${suite}`,
+    json: `{"server": {"transport": "stdio", "command": "x", "args": ["a",\n▶"b \${c.d}"]}, ${jsonSuite}}`,
+    value: [{ server: { ...stdio, args: ["a", "b ${c.d}"] }, toolHealthSuites: suites }, "server.args[1]"],
+  },
+  {
+    code: "config/syntax",
+    message: 'the key "name" is there twice',
+    yaml: `${server}\nworkflows:\n  - name: a\n    ▶name: b\n`,
+    json: `{"workflows": [{"name": "a",\n  ▶"name": "b"}]}`,
+  },
+  { code: "config/syntax", message: "the file is empty", yaml: "▶", json: "▶" },
+  { code: "config/syntax", message: "the file is empty", yaml: "▶# only a comment\n" },
+  {
+    code: "config/syntax",
+    message: "the file holds more than one document; a config is one",
+    yaml: `${server}\n▶---\n${server}\n`,
+  },
+  {
+    code: "config/syntax",
+    message: "a tab is used as indentation; YAML wants spaces",
+    yaml: "server:\n▶\ttransport: stdio\n",
+  },
+  { code: "config/syntax", message: 'no anchor is named "base"', yaml: `${server}\nagents: {a: ▶*base}\n` },
+  { code: "config/syntax", message: "a comment", json: '{\n  ▶// the server\n  "server": {}\n}' },
+  { code: "config/syntax", message: 'a comma before the closing "}"', json: '{\n  "trials": 1▶,\n}\n' },
+];
+
+/** The text without its marker, and where that was. */
+function unmark(marked: string): { text: string; place: string } {
+  const before = marked.slice(0, marked.indexOf("▶")).split("\n");
+  const text = marked.replace("▶", "");
+  return { text, place: `${before.length}:${(before.at(-1) ?? "").length + 1}` };
+}
+
+const texts = cases.flatMap(({ yaml, json, ...rest }) => [
+  ...(yaml === undefined ? [] : [{ ...rest, ending: "yaml", marked: yaml }]),
+  ...(json === undefined ? [] : [{ ...rest, ending: "json", marked: json }]),
+]);
+
+describe("points at the line and column", () => {
+  it.each(texts)("of $code in $ending: $marked", async ({ code, message, ending, marked }) => {
+    const { text, place } = unmark(marked);
+    const file = `mcp-eval.config.${ending}`;
+    using folder = folderOf({ [file]: text });
+    expect(await problems(folder.path)).toEqual([`${file}:${place} ${code} ${message}`]);
+  });
+
+  it.each(texts.filter(({ marked }) => !marked.includes("\r")))(
+    "of $code in $ending with a BOM and CRLF",
+    async ({ code, message, ending, marked }) => {
+      const { text, place } = unmark(marked);
+      const file = `mcp-eval.config.${ending}`;
+      using folder = folderOf({ [file]: `\uFEFF${text.replaceAll("\n", "\r\n")}` });
+      expect(await problems(folder.path)).toEqual([`${file}:${place} ${code} ${message}`]);
+    },
+  );
+});
+
+it.each(cases.flatMap(({ value, ...rest }) => (value === undefined ? [] : [{ value, ...rest }])))(
+  "gives the key path of $code in a value: $message",
+  async ({ code, message, value: [source, path] }) => {
+    const error = await failure("/", { source: source as object as never });
+    expect(error.details.diagnostics).toMatchObject([{ code, message }]);
+    expect(error.details.diagnostics?.[0]?.location).toEqual(
+      path === undefined ? { file: "(config)" } : { file: "(config)", path },
+    );
+  },
+);
+
+it("names the other place of two equal names", async () => {
+  using folder = folderOf({
+    "mcp-eval.config.yaml": `${server}\nworkflows:\n  - name: a\n    ${flow}\n  - name: a\n    ${flow}\n`,
+  });
+  const error = await failure(folder.path);
+  expect(error.details.diagnostics?.[0]?.hint).toBe(
+    "The other is at mcp-eval.config.yaml:3:11. Rename one of them.",
+  );
+});
+
+it("points into what an alias stands for", async () => {
+  using folder = folderOf({
+    "mcp-eval.config.yaml": `server: &s {transport: stdio, comand: x}\nagents: {a: *s}\n${suite}\n`,
+  });
+  expect(await problems(folder.path)).toContain(
+    'mcp-eval.config.yaml:1:31 config/unknown-key unknown key "comand" in server',
+  );
+});
+
+it("tells everything at once, in the order of the file, ready to print", async () => {
+  using folder = folderOf({
+    "mcp-eval.config.yaml": `server:
+  transport: stdio
+  comand: node
+  env: { PORT: 3000, API_KEY: sk-verysecret, HOST: "\${HOST}" }
+workflows:
+  - name: greet
+    steps:
+      - user: Say hello
+        expectState: hello
+trials: 0
+`,
+  });
+  expect(renderError(await failure(folder.path))).toBe(`\
+mcp-eval.config.yaml:2:3: error missing key "command" in server: a string (config/missing-key)
+    1 | server:
+  > 2 |   transport: stdio
+      |   ^^^^^^^^^
+    3 |   comand: node
+
+mcp-eval.config.yaml:3:3: error unknown key "comand" in server (config/unknown-key)
+    2 |   transport: stdio
+  > 3 |   comand: node
+      |   ^^^^^^
+    4 |   env: { PORT: 3000, API_KEY: *************, HOST: "\${HOST}" }
+  hint: Did you mean "command"? Known keys: transport, command, args, env, cwd, inheritEnv, startupTimeout, maxMessageBytes.
+
+mcp-eval.config.yaml:4:16: error server.env.PORT must be a string, not a number (config/invalid-value)
+    3 |   comand: node
+  > 4 |   env: { PORT: 3000, API_KEY: *************, HOST: "\${HOST}" }
+      |                ^^^^
+    5 | workflows:
+  hint: Write it in quotes.
+
+mcp-eval.config.yaml:4:53: error server.env.HOST: the variable HOST is not set (config/unset-variable)
+    3 |   comand: node
+  > 4 |   env: { PORT: 3000, API_KEY: *************, HOST: "\${HOST}" }
+      |                                                     ^^^^^^^
+    5 | workflows:
+  hint: Set HOST, pass --env HOST=VALUE, or write \${HOST:-default}; $\${ writes a literal \${.
+
+mcp-eval.config.yaml:9:9: error unknown key "expectState" in workflows[0].steps[0] (config/unknown-key)
+     8 |       - user: Say hello
+  >  9 |         expectState: hello
+       |         ^^^^^^^^^^^
+    10 | trials: 0
+  hint: Did you mean "expectedState"? Known keys: user, expectTools, expectedState, expectedError.
+
+mcp-eval.config.yaml:10:9: error trials must be at least 1 (config/invalid-value)
+     9 |         expectState: hello
+  > 10 | trials: 0
+       |         ^
+
+6 problems`);
+});
+
+it("tells every YAML mistake, once a line", async () => {
+  using folder = folderOf({ "mcp-eval.config.yaml": 'a: "x\nb: [1, 2\nc: }\n' });
+  const found = await problems(folder.path);
+  expect(found.length).toBeGreaterThan(0);
+  expect(found.every((each) => /^mcp-eval\.config\.yaml:\d+:\d+ config\/syntax /.test(each))).toBe(true);
+  const lines = found.map((each) => each.split(":")[1]);
+  expect(new Set(lines).size).toBe(lines.length);
+});
+
+it("refuses tags that nobody asked for", async () => {
+  using folder = folderOf({ "a.yaml": "a: !thing 1", "b.yaml": "a: !!binary aGk=" });
+  expect(await problems(folder.path, { source: "a.yaml" })).toEqual([
+    "a.yaml:1:4 config/syntax Unresolved tag: !thing",
+  ]);
+  expect(await problems(folder.path, { source: "b.yaml" })).toContain(
+    "b.yaml:1:13 config/invalid-value a: a Buffer is not JSON",
+  );
+});

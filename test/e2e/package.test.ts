@@ -1,0 +1,176 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, realpathSync, symlinkSync } from "node:fs";
+import { delimiter, join, relative } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { RunResult } from "../../src/core/report/result.ts";
+import { folderOf, root } from "../support/cli.ts";
+import { runShell } from "../support/shell.ts";
+import { gradesOf, toolTest, trialOf } from "./support.ts";
+
+interface Manifest {
+  readonly version: string;
+  readonly dependencies: Readonly<Record<string, string>>;
+}
+const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Manifest;
+
+/** Every package that the dependencies need, as the lockfile has it, as a local folder: npm then asks no registry. */
+function localPackages(): Readonly<Record<string, string>> {
+  const lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")) as {
+    readonly packages: Readonly<Record<string, { readonly dev?: true; readonly optional?: true }>>;
+  };
+  return Object.fromEntries(
+    Object.entries(lock.packages)
+      .filter(([path, { dev, optional }]) => path !== "" && dev === undefined && optional === undefined)
+      .map(([path]) => [path.replace("node_modules/", ""), `file:${join(root, path)}`]),
+  );
+}
+
+const example = `import { defineConfig, evaluate, exitCode, McpvalsError, type Config, type RunResult } from "mcpvals";
+
+const config: Config = defineConfig({
+  server: { transport: "stdio", command: process.execPath, args: process.argv.slice(2) },
+  toolHealthSuites: [{ name: "suite", tests: [{ name: "add", args: { a: 2, b: 3 }, expectedResult: 5 }] }],
+});
+const result: RunResult = await evaluate(config, { output: false, signal: AbortSignal.timeout(60_000) });
+const reasons: readonly string[] = result.trials.flatMap((trial) => trial.grades.map((grade) => grade.reason));
+console.log(exitCode(result.verdict), reasons.join(" | "));
+// @ts-expect-error a typing mistake is found by the compiler
+defineConfig({ server: { transport: "stdio", command: "node" }, workflow: [] });
+try {
+  await evaluate("./none.yaml");
+} catch (error) {
+  if (error instanceof McpvalsError) console.log(error.code satisfies string, error.details.hint);
+}
+`;
+
+describe("the package", () => {
+  const project = folderOf({
+    "package.json": { name: "project", private: true, type: "module", overrides: localPackages() },
+    "tsconfig.json": {
+      compilerOptions: {
+        module: "nodenext",
+        target: "es2024",
+        strict: true,
+        exactOptionalPropertyTypes: true,
+        noEmit: true,
+        types: ["node"],
+      },
+      include: ["*.ts"],
+    },
+    "example.ts": example,
+    "mcp-eval.config.json": toolTest("bad-output"),
+  });
+  const cwd = project.path;
+  const tarball = `mcpvals-${manifest.version}.tgz`;
+  const installed = join(cwd, "node_modules/mcpvals");
+
+  beforeAll(async () => {
+    // Without scripts: the build has been made, and making it again would pull it away under other tests.
+    const pack = await runShell(`npm pack --ignore-scripts --pack-destination "${cwd}"`, { cwd: root });
+    expect(pack.code).toBe(0);
+    const install = await runShell(`npm install --offline ./${tarball}`, { cwd });
+    expect([install.code, install.stderr]).toEqual([0, expect.not.stringContaining("npm error")]);
+  });
+  afterAll(() => project[Symbol.dispose]());
+
+  const files = (): string[] =>
+    readdirSync(installed, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => relative(installed, join(entry.parentPath, entry.name)).replaceAll("\\", "/"))
+      .toSorted();
+
+  it("has the files that are meant for users, and no others", () => {
+    const others = files().filter((file) => !/^dist\/[\w-]+\.(?:js|d\.ts)$/.test(file));
+    expect(others).toEqual([
+      "CHANGELOG.md",
+      "LICENSE",
+      "README.md",
+      "package.json",
+      ...readdirSync(join(root, "schemas")).map((name) => `schemas/${name}`),
+    ]);
+    expect(files()).toEqual(expect.arrayContaining(["dist/main.js", "dist/index.js", "dist/index.d.ts"]));
+  });
+
+  it("names no path of the machine that it was built on", () => {
+    for (const file of files()) {
+      expect([file, readFileSync(join(installed, file), "utf8").includes(root)]).toEqual([file, false]);
+    }
+  });
+
+  it("needs only what it declares", () => {
+    const missing = new Set<string>();
+    for (const file of files().filter((name) => /\.(?:js|d\.ts)$/.test(name))) {
+      const text = readFileSync(join(installed, file), "utf8");
+      for (const [, name = ""] of text.matchAll(/(?:\bfrom|^import|\bimport\()\s*"([^".][^"]*)"/gm)) {
+        const base = name
+          .split("/")
+          .slice(0, name.startsWith("@") ? 2 : 1)
+          .join("/");
+        if (!name.startsWith("node:") && !(base in manifest.dependencies)) missing.add(`${base} in ${file}`);
+      }
+    }
+    expect([...missing]).toEqual([]);
+  });
+
+  it("is well-formed for publint", async () => {
+    const lint = await runShell("publint run --strict --pack false .", { cwd: installed });
+    expect([lint.code, lint.stdout]).toEqual([0, expect.stringContaining("All good!")]);
+  });
+
+  it("works as a command", async () => {
+    expect(await runShell("npx mcpvals --version", { cwd })).toMatchObject({
+      code: 0,
+      stdout: `${manifest.version}\n`,
+    });
+    const run = await runShell("npx mcpvals run --reporter json", { cwd });
+    expect([run.code, run.stderr]).toEqual([1, ""]);
+    // The worker that validates is a file of its own in the package.
+    const trial = trialOf(JSON.parse(run.stdout) as RunResult, "suite/bad-output");
+    expect(gradesOf(trial)).toMatchObject({ "tool-call-health": "fail 0" });
+    expect(trial.grades[0]?.reason).toContain("violates its outputSchema");
+  });
+
+  it("works as a library, with types", async () => {
+    symlinkSync(join(root, "node_modules/@types"), join(cwd, "node_modules/@types"), "junction");
+    const check = await runShell("tsc -p .", { cwd });
+    expect([check.code, check.stdout]).toEqual([0, ""]);
+    const server = join(root, "test/fixtures/servers/fixture-server.mjs");
+    const run = await runShell(`node example.ts "${server}"`, { cwd });
+    expect(run).toMatchObject({ code: 0, stderr: "" });
+    expect(run.stdout).toBe(
+      "0 1 call healthy | result: the number found is 5, expected 5\n" +
+        "config/not-found Name a config file, or a folder that has one.\n",
+    );
+  });
+
+  it("publishes its schemas", async () => {
+    const script = `import config from "mcpvals/schemas/config.schema.json" with { type: "json" }; console.log(config.title)`;
+    const shown = await runShell(`node --input-type=module --eval '${script}'`, { cwd });
+    expect(shown.stdout).toBe("mcpvals config\n");
+  });
+
+  const old = olderNode();
+  it.runIf(old !== undefined)("says which Node it needs, under one that is too old", async () => {
+    const run = await runShell(`"${old}" node_modules/mcpvals/dist/main.js`, { cwd });
+    expect([run.code, run.stdout, run.stderr]).toEqual([
+      2,
+      "",
+      expect.stringMatching(/^mcpvals needs Node >= 22\.13; this is \d+\.\d+\.\d+\n$/),
+    ]);
+  });
+});
+
+/** A Node on the PATH that mcpvals does not support, if there is one. */
+function olderNode(): string | undefined {
+  const found = (process.env["PATH"] ?? "")
+    .split(delimiter)
+    .map((folder) => join(folder, "node"))
+    .filter((file) => existsSync(file));
+  return [...new Set(found.map((file) => realpathSync(file)))].find((file) => {
+    const [major = 0, minor = 0] = execFileSync(file, ["--version"], { encoding: "utf8" })
+      .slice(1)
+      .split(".")
+      .map(Number);
+    return major < 22 || (major === 22 && minor < 13);
+  });
+}

@@ -1,0 +1,263 @@
+import { describe, expect, it } from "vitest";
+import type { Config } from "../../src/core/formats/config-schema.ts";
+import { folderOf, runCli, runInline } from "../support/cli.ts";
+import { startFakeProvider } from "../support/fake-provider.ts";
+import {
+  closedAddress,
+  configFile,
+  fixtureServer,
+  gradesOf,
+  processTag,
+  toolTest,
+  trialOf,
+} from "./support.ts";
+
+/** A scripted agent that calls one tool and then says that it is done. */
+function calls(tool: string): Config {
+  return {
+    server: fixtureServer(),
+    agent: { type: "scripted", plan: { work: [{ call: tool }, { say: "It is done." }] } },
+    workflows: [{ name: "work", steps: [{ user: "Do it.", expectedState: "done" }], expectTools: [tool] }],
+  };
+}
+
+/** The problems, one line each, for which a config is refused before anything starts. */
+async function refuse(config: unknown): Promise<string[]> {
+  using folder = folderOf({ "mcp-eval.config.json": config });
+  const { code, stdout, stderr } = await runCli(["run", "--reporter", "json"], { cwd: folder.path });
+  expect([code, stdout]).toEqual([2, ""]);
+  return stderr.split("\n").filter((line) => line.startsWith("mcp-eval.config.json:"));
+}
+
+describe("a tool that answers isError when nothing is expected", () => {
+  it("makes a tool test red", async () => {
+    const { code, result } = await runInline(configFile(toolTest("fail")));
+    expect([code, result.verdict]).toEqual([1, "fail"]);
+    expect(trialOf(result, "suite/fail").grades).toMatchObject([
+      {
+        grader: "tool-call-health",
+        verdict: "fail",
+        score: 0,
+        reason: "fail answered isError: it went wrong",
+      },
+      { grader: "verify-steps", verdict: "skip", score: null },
+    ]);
+  });
+
+  it("makes a workflow red, although everything else is as expected", async () => {
+    const { code, result } = await runInline(configFile(calls("fail")));
+    expect([code, result.verdict]).toEqual([1, "fail"]);
+    expect(gradesOf(trialOf(result, "work"))).toEqual({
+      "end-to-end-success": "pass 1",
+      "tool-invocation-order": "pass 1",
+      "tool-call-health": "fail 0",
+    });
+  });
+});
+
+describe("a result that violates the tool's outputSchema", () => {
+  it("makes a tool test and a workflow red", async () => {
+    const { toolHealthSuites } = toolTest("bad-output");
+    const config = { ...calls("bad-output"), ...(toolHealthSuites && { toolHealthSuites }) };
+    const { code, result } = await runInline(configFile(config));
+    expect([code, result.verdict]).toEqual([1, "fail"]);
+    for (const task of ["work", "suite/bad-output"]) {
+      const health = trialOf(result, task).grades.find(({ grader }) => grader === "tool-call-health");
+      expect(health).toMatchObject({ verdict: "fail", score: 0 });
+      expect(health?.reason).toMatch(/^bad-output violates its outputSchema: .*sum/);
+    }
+  });
+});
+
+// At once: they spend their time waiting between attempts.
+describe.concurrent("a model that cannot be asked", () => {
+  const workflows: Config["workflows"] = [
+    { name: "expects nothing", steps: [{ user: "Say anything." }] },
+    { name: "expects a failure", steps: [{ user: "Divide by zero.", expectedError: "zero" }] },
+    { name: "expects a state", steps: [{ user: "Add.", expectedState: "5" }], expectTools: ["add"] },
+  ];
+  // The judge would take a workflow without expectations: with one it is no mistake of the file.
+  const config = { server: fixtureServer(), llmJudge: true, concurrency: 3, workflows };
+
+  it("is an error when it is unreachable, whatever is expected", async () => {
+    const address = await closedAddress();
+    const { code, result } = await runInline(configFile(config), [], {
+      ANTHROPIC_BASE_URL: address,
+      ANTHROPIC_API_KEY: "key",
+      OPENAI_BASE_URL: address,
+      OPENAI_API_KEY: "key",
+    });
+    expect([code, result.verdict]).toEqual([3, "incomplete"]);
+    expect(result.summary).toEqual({ total: 3, pass: 0, fail: 0, error: 3, timeout: 0, skip: 0 });
+    for (const trial of result.trials) {
+      expect(trial).toMatchObject({ score: null, grades: [], error: { code: "model/unreachable" } });
+      expect(trial.error?.message).toContain(address);
+    }
+  });
+
+  it("is an error when only the judge is unreachable", async () => {
+    await using provider = await startFakeProvider((request) =>
+      request.newResults.length > 0 ? { text: "5" } : { tool: "add", args: { a: 2, b: 3 } },
+    );
+    const { code, result } = await runInline(
+      configFile({ ...config, workflows: config.workflows?.slice(2) }),
+      [],
+      { ...provider.env, OPENAI_BASE_URL: await closedAddress() },
+    );
+    expect([code, result.verdict]).toEqual([3, "incomplete"]);
+    expect(gradesOf(trialOf(result, "expects a state"))).toEqual({
+      "end-to-end-success": "pass 1",
+      "tool-invocation-order": "pass 1",
+      "tool-call-health": "pass 1",
+      "llm-judge": "error null",
+    });
+  });
+
+  it("is an error when there is no key, and the tool tests of the config still run", async () => {
+    const { llmJudge: _, ...unjudged } = config;
+    const { toolHealthSuites } = toolTest("echo", { args: { message: "hi" }, expectedResult: "hi" });
+    const { code, result, stderr } = await runInline(
+      configFile({
+        ...unjudged,
+        workflows: config.workflows?.slice(1),
+        ...(toolHealthSuites && { toolHealthSuites }),
+      }),
+    );
+    expect([code, result.verdict]).toEqual([3, "incomplete"]);
+    expect(result.summary).toMatchObject({ total: 3, pass: 1, error: 2 });
+    expect(trialOf(result, "suite/echo").verdict).toBe("pass");
+    expect(trialOf(result, "expects a state")).toMatchObject({
+      verdict: "error",
+      score: null,
+      error: { code: "model/no-key" },
+    });
+    expect(trialOf(result, "expects a state").error?.message).toContain("ANTHROPIC_API_KEY");
+    expect(stderr).toBe("");
+  });
+});
+
+describe("a config that could not fail", () => {
+  it("is refused when there is nothing in it", async () => {
+    const server = fixtureServer();
+    expect(await refuse({ server })).toEqual([
+      expect.stringMatching(
+        /^mcp-eval\.config\.json:1:1: error there is nothing to run.*config\/nothing-to-run/,
+      ),
+    ]);
+    expect(await refuse({ server, workflows: [], toolHealthSuites: [] })).toEqual([
+      expect.stringMatching(/there is nothing to run/),
+    ]);
+  });
+
+  it("is refused when a suite is empty, a workflow has no steps, or a workflow expects nothing", async () => {
+    const found = await refuse({
+      server: { transport: "stdio", command: "node" },
+      workflows: [
+        { name: "no steps", steps: [] },
+        { name: "expects nothing", steps: [{ user: "Hello" }, { user: "Bye" }] },
+        { name: "expects no tools", steps: [{ user: "Hello", expectTools: [] }], expectTools: [] },
+      ],
+      toolHealthSuites: [{ name: "empty", tests: [] }],
+    });
+    expect(found).toEqual([
+      expect.stringMatching(/:9:16: error .*steps.*config\/invalid-value/),
+      expect.stringMatching(/:11:5: error .*"expects nothing".*config\/checks-nothing/),
+      expect.stringMatching(/:22:5: error .*"expects no tools".*config\/checks-nothing/),
+      expect.stringMatching(/:36:16: error .*tests.*config\/invalid-value/),
+    ]);
+  });
+});
+
+describe("expected failures", () => {
+  it("are green, and so is the healthy call after eight of them", async () => {
+    const failing = ["fail", "refuse", "fail", "refuse", "fail", "refuse", "fail", "refuse"];
+    const { code, result } = await runInline(
+      configFile({
+        server: fixtureServer(),
+        toolHealthSuites: [
+          {
+            name: "suite",
+            tests: [
+              ...failing.map((name) => ({
+                name,
+                expectedError: name === "fail" ? "WENT WRONG" : "not today",
+              })),
+              { name: "add", args: { a: 2, b: 3 }, expectedResult: 5 },
+            ],
+          },
+        ],
+      }),
+    );
+    expect(result.trials.map((trial) => trial.verdict)).toEqual(Array(9).fill("pass"));
+    expect(code).toBe(0);
+  });
+});
+
+describe("twenty model runs in a row", () => {
+  it("are all green", async () => {
+    await using provider = await startFakeProvider((request) =>
+      request.newResults.length > 0
+        ? { text: `The sum is ${request.newResults[0]?.text}.` }
+        : { tool: "add", args: { a: 2, b: 3 } },
+    );
+    const { code, result } = await runInline(
+      configFile({
+        server: fixtureServer(),
+        workflows: [{ name: "add", steps: [{ user: "2 + 3?", expectedState: "sum is 5" }] }],
+      }),
+      ["--trials", "20"],
+      provider.env,
+    );
+    expect(result.summary).toEqual({ total: 20, pass: 20, fail: 0, error: 0, timeout: 0, skip: 0 });
+    expect(code).toBe(0);
+    expect(provider.requests).toHaveLength(40);
+  });
+});
+
+describe("time", () => {
+  it("is not wasted after a success: a limit of 30 s is no wait", async () => {
+    const { code, durationMs } = await runInline(
+      configFile({ timeout: 30_000, ...toolTest("add", { args: { a: 2, b: 3 }, expectedResult: 5 }) }),
+    );
+    expect(code).toBe(0);
+    expect(durationMs).toBeLessThan(5000);
+  });
+
+  it("is kept with a silent server, which is an error and leaves no process", async () => {
+    const tag = processTag();
+    const { code, result, durationMs } = await runInline(
+      configFile({
+        ...toolTest("echo"),
+        timeout: 2000,
+        server: { ...fixtureServer("--silent", "--grandchild"), env: tag.env },
+      }),
+    );
+    expect(await tag.living()).toEqual([]);
+    expect([code, result.verdict]).toEqual([3, "incomplete"]);
+    expect(trialOf(result, "suite/echo")).toMatchObject({
+      verdict: "error",
+      grades: [],
+      error: { code: "server/handshake-timeout" },
+    });
+    expect(durationMs).toBeGreaterThan(2000);
+    expect(durationMs).toBeLessThan(6000);
+  });
+
+  it("is kept with a tool that never answers, which is a timeout", async () => {
+    const tag = processTag();
+    const { code, result, durationMs } = await runInline(
+      configFile({
+        ...toolTest("echo"),
+        timeout: 1000,
+        server: { ...fixtureServer("--mute=tools/call"), env: tag.env },
+      }),
+    );
+    expect(await tag.living()).toEqual([]);
+    expect([code, result.verdict]).toEqual([3, "incomplete"]);
+    expect(trialOf(result, "suite/echo")).toMatchObject({
+      verdict: "timeout",
+      error: { code: "server/call-timeout" },
+    });
+    expect(durationMs).toBeLessThan(5000);
+  });
+});

@@ -1,0 +1,175 @@
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, it } from "vitest";
+import { stringify } from "yaml";
+import type { Diagnostic } from "../../src/core/errors/error.ts";
+import { folderOf, root, runCli } from "../support/cli.ts";
+
+/** A valid config with an object of every kind that the format has. */
+const valid = {
+  timeout: "20s",
+  servers: {
+    local: { transport: "stdio", command: "node", args: ["server.js"], startupTimeout: "5s" },
+    remote: { transport: "shttp", url: "http://127.0.0.1:9/mcp", headers: { accept: "a" } },
+    older: { transport: "sse", url: "http://127.0.0.1:9/sse", maxMessageBytes: 1000 },
+  },
+  agent: "script",
+  agents: {
+    model: { model: "anthropic/claude-sonnet-4-5", maxSteps: 3 },
+    script: {
+      type: "scripted",
+      plan: { work: [{ call: "add", args: { a: 1 } }, { say: "Done." }] },
+    },
+  },
+  judge: { model: "openai/gpt-4o", temperature: 0 },
+  limits: { trial: "1m" },
+  workflows: [
+    {
+      name: "work",
+      steps: [{ user: "Add.", expectedState: "done" }],
+      expectTools: ["add"],
+      servers: ["local"],
+    },
+  ],
+  toolHealthSuites: [
+    { name: "suite", server: "local", parallel: true, tests: [{ name: "add", args: {}, expectedResult: 5 }] },
+  ],
+};
+
+interface Typo {
+  /** The object that has it. */
+  readonly at: readonly (string | number)[];
+  /** The key that is meant; without it the wrong key is one too many. */
+  readonly key?: string;
+  readonly wrong: string;
+  readonly path: string;
+}
+
+const typos: readonly Typo[] = [
+  { at: [], key: "timeout", wrong: "timeOut", path: "timeOut" },
+  {
+    at: ["servers", "local"],
+    key: "startupTimeout",
+    wrong: "startTimeout",
+    path: "servers.local.startTimeout",
+  },
+  { at: ["servers", "remote"], key: "headers", wrong: "header", path: "servers.remote.header" },
+  { at: ["servers", "older"], key: "maxMessageBytes", wrong: "maxBytes", path: "servers.older.maxBytes" },
+  { at: ["agents", "model"], key: "maxSteps", wrong: "maxStep", path: "agents.model.maxStep" },
+  { at: ["agents", "script"], wrong: "plans", path: "agents.script.plans" },
+  {
+    at: ["agents", "script", "plan", "work", 0],
+    key: "args",
+    wrong: "arguments",
+    path: "agents.script.plan.work[0].arguments",
+  },
+  { at: ["agents", "script", "plan", "work", 1], wrong: "says", path: "agents.script.plan.work[1].says" },
+  { at: ["judge"], key: "temperature", wrong: "temprature", path: "judge.temprature" },
+  { at: ["limits"], key: "trial", wrong: "trail", path: "limits.trail" },
+  { at: ["workflows", 0], key: "expectTools", wrong: "expectedTools", path: "workflows[0].expectedTools" },
+  {
+    at: ["workflows", 0, "steps", 0],
+    key: "expectedState",
+    wrong: "expectState",
+    path: "workflows[0].steps[0].expectState",
+  },
+  { at: ["toolHealthSuites", 0], key: "parallel", wrong: "paralel", path: "toolHealthSuites[0].paralel" },
+  {
+    at: ["toolHealthSuites", 0, "tests", 0],
+    key: "expectedResult",
+    wrong: "expectResult",
+    path: "toolHealthSuites[0].tests[0].expectResult",
+  },
+];
+
+const formats = {
+  json: (config: unknown) => JSON.stringify(config, undefined, 2),
+  yaml: (config: unknown) => stringify(config),
+  ts: (config: unknown) =>
+    `interface Any { readonly [key: string]: unknown }\nexport default ${JSON.stringify(config)} as Any;\n`,
+} as const;
+type Format = keyof typeof formats;
+const formatNames = Object.keys(formats) as Format[];
+
+function withTypos(mistakes: readonly Typo[]): unknown {
+  const config: unknown = structuredClone(valid);
+  for (const { at, key, wrong } of mistakes) {
+    const object = at.reduce((inner, step) => (inner as never)[step], config) as Record<string, unknown>;
+    object[wrong] = key === undefined ? "x" : object[key];
+    if (key !== undefined) delete object[key];
+  }
+  return config;
+}
+
+/** The place of a key: its line, or in a program only its path. */
+function placeIn(text: string, format: Format, { wrong, path }: Typo): object {
+  const line = text.split("\n").findIndex((row) => new RegExp(`\\b${wrong}\\b"?:`).test(row)) + 1;
+  return format === "ts" ? { path } : { path, line };
+}
+
+it.each(formatNames)(
+  "every typing mistake in a config in %s is told at once, with its place",
+  async (format) => {
+    const file = `mcp-eval.config.${format}`;
+    const text = formats[format](withTypos(typos));
+    using folder = folderOf({ [file]: text });
+    const [run, validate] = await Promise.all(
+      [["run"], ["validate", "--json"]].map((args) => runCli(args, { cwd: folder.path })),
+    );
+    expect([run?.code, run?.stdout]).toEqual([2, ""]);
+    expect(run?.stderr.match(/error unknown key/g)).toHaveLength(typos.length);
+    expect(run?.stderr).toMatch(`${typos.length} problems`);
+    expect([validate?.code, validate?.stderr]).toEqual([2, ""]);
+    const { valid: isValid, diagnostics } = JSON.parse(validate?.stdout ?? "") as {
+      valid: boolean;
+      diagnostics: readonly Diagnostic[];
+    };
+    expect(isValid).toBe(false);
+    const found = new Map(diagnostics.map((diagnostic) => [diagnostic.location?.path, diagnostic]));
+    expect(diagnostics).toHaveLength(typos.length);
+    for (const typo of typos) {
+      expect(found.get(typo.path)).toMatchObject({
+        code: "config/unknown-key",
+        message: expect.stringContaining(JSON.stringify(typo.wrong)) as string,
+        location: { file, ...placeIn(text, format, typo) },
+        ...(typo.key === undefined ? {} : { hint: expect.stringContaining(typo.key) as string }),
+      });
+    }
+  },
+);
+
+it("a single typing mistake anywhere is refused, and without it the config is valid", async () => {
+  const cases = formatNames.flatMap((format) => [
+    { name: `valid.${format}`, text: formats[format](valid), expected: "valid" },
+    ...typos.map((typo, index) => {
+      const text = formats[format](withTypos([typo]));
+      const { line } = placeIn(text, format, typo) as { line?: number };
+      const expected = `config/unknown-key ${line ?? "-"} ${typo.path}`;
+      return { name: `${index}.${format}`, text, expected };
+    }),
+  ]);
+  using folder = folderOf({
+    ...Object.fromEntries(cases.map(({ name, text }) => [name, text])),
+    // Every file in one process: a selection that matches nothing ends a valid config before anything starts.
+    "check.mjs": `
+      import { evaluate } from ${JSON.stringify(join(root, "dist/index.js"))};
+      for (const file of process.argv.slice(2)) {
+        const said = await evaluate("./" + file, { tasks: ["none"] }).catch(({ code, details }) =>
+          code === "usage/no-match"
+            ? "valid"
+            : details.diagnostics.map(({ code, location: { line = "-", path } }) => [code, line, path].join(" ")).join("; "),
+        );
+        console.log(said);
+      }`,
+  });
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ["check.mjs", ...cases.map(({ name }) => name)],
+    { cwd: folder.path },
+  );
+  const said = stdout.trimEnd().split("\n");
+  expect(cases.map(({ name }, index) => [name, said[index]])).toEqual(
+    cases.map(({ name, expected }) => [name, expected]),
+  );
+});

@@ -1,0 +1,245 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { afterEach, describe, expect, it } from "vitest";
+import type { Json } from "../../src/core/formats/model.ts";
+import type { SchemaCheck } from "../../src/core/grade/grade.ts";
+import { SchemaValidator } from "../../src/graders/schema-validator.ts";
+
+const limitMs = 400;
+let validator = new SchemaValidator();
+afterEach(async () => {
+  await validator[Symbol.asyncDispose]();
+  validator = new SchemaValidator();
+});
+
+const valid: SchemaCheck = { status: "valid" };
+const sum: Json = {
+  type: "object",
+  properties: { sum: { type: "number" } },
+  required: ["sum"],
+  additionalProperties: false,
+};
+/** Takes time that doubles with every letter. */
+const endless: Json = { type: "string", pattern: "^(a+)+$" };
+const letters = `${"a".repeat(64)}!`;
+
+async function check(schema: Json, value: Json): Promise<SchemaCheck> {
+  return validator.validate(schema, value);
+}
+
+describe("a usable schema", () => {
+  it("tells valid values from others, and what is wrong with these", async () => {
+    expect(await check(sum, { sum: 5 })).toEqual(valid);
+    expect(await check(sum, { sum: "5", more: 1 })).toEqual({
+      status: "invalid",
+      errors: [`the value must NOT have additional properties ("more")`, "/sum must be number"],
+    });
+    expect(
+      await check({ properties: { unit: { enum: ["C", "F"] }, n: { const: 1 } } }, { unit: "K", n: 2 }),
+    ).toEqual({
+      status: "invalid",
+      errors: [
+        `/unit must be equal to one of the allowed values (["C","F"])`,
+        "/n must be equal to constant (1)",
+      ],
+    });
+  });
+
+  it("shows the first five of many faults", async () => {
+    const found = await check({ items: { type: "string" } }, [1, 2, 3, 4, 5, 6]);
+    expect(found).toEqual({
+      status: "invalid",
+      errors: [0, 1, 2, 3, 4].map((index) => `/${index} must be string`),
+    });
+  });
+
+  it.each([
+    ["nothing", undefined],
+    ["2020-12", "https://json-schema.org/draft/2020-12/schema"],
+    ["2019-09", "https://json-schema.org/draft/2019-09/schema"],
+    ["draft 7", "http://json-schema.org/draft-07/schema#"],
+    ["draft 7, written in another way", "https://json-schema.org/draft-07/schema"],
+    ["draft 6", "http://json-schema.org/draft-06/schema#"],
+    ["draft 4", "http://json-schema.org/draft-04/schema#"],
+  ])("may say that its dialect is %s", async (_, $schema) => {
+    const schema = $schema === undefined ? sum : { ...sum, $schema };
+    expect(await check(schema, { sum: 5 })).toEqual(valid);
+    expect(await check(schema, {})).toEqual({
+      status: "invalid",
+      errors: ["the value must have required property 'sum'"],
+    });
+  });
+
+  it("is read in its dialect: draft 7 has items by position, 2020-12 prefixItems", async () => {
+    const items = [{ type: "number" }];
+    expect(await check({ $schema: "http://json-schema.org/draft-07/schema#", items }, ["x"])).toMatchObject({
+      status: "invalid",
+    });
+    expect(await check({ prefixItems: items }, ["x"])).toMatchObject({ status: "invalid" });
+    expect(await check({ items }, ["x"])).toMatchObject({ status: "unusable" });
+  });
+
+  it("may refer to itself and to its definitions", async () => {
+    const tree: Json = {
+      $ref: "#/$defs/node",
+      $defs: { node: { type: "object", properties: { next: { $ref: "#/$defs/node" } } } },
+    };
+    expect(await check(tree, { next: { next: {} } })).toEqual(valid);
+    expect(await check(tree, { next: { next: 1 } })).toEqual({
+      status: "invalid",
+      errors: ["/next/next must be object"],
+    });
+  });
+
+  it("checks known formats and leaves others alone, without a word on the terminal", async () => {
+    expect(await check({ format: "date" }, "2026-02-30")).toEqual({
+      status: "invalid",
+      errors: [`the value must match format "date"`],
+    });
+    const script = `
+      import { SchemaValidator } from ${JSON.stringify(new URL("../../src/graders/schema-validator.ts", import.meta.url).href)};
+      await using validator = new SchemaValidator();
+      process.stdout.write(JSON.stringify(await validator.validate({ format: "path", "x-own": 1 }, "a")));
+    `;
+    const node = promisify(execFile)(process.execPath, ["--input-type=module", "-e", script]);
+    expect(await node).toEqual({ stdout: '{"status":"valid"}', stderr: "" });
+  });
+
+  it("does not take what every object inherits for what the value has", async () => {
+    expect(await check({ type: "object", required: ["constructor"] }, {})).toMatchObject({
+      status: "invalid",
+    });
+    const hostile: unknown = JSON.parse(
+      '{"properties":{"__proto__":{"type":"string"}},"additionalProperties":true}',
+    );
+    expect(await check(hostile as Json, { a: 1 })).toEqual(valid);
+    expect(Object.prototype).not.toHaveProperty("type");
+  });
+
+  it("may be true or false", async () => {
+    expect(await check(true, 1)).toEqual(valid);
+    expect(await check(false, 1)).toEqual({
+      status: "invalid",
+      errors: ["the value boolean schema is false"],
+    });
+  });
+
+  it("may come a thousand times", async () => {
+    const start = performance.now();
+    const checks = await Promise.all(Array.from({ length: 1000 }, (_, index) => check(sum, { sum: index })));
+    expect(checks).toEqual(checks.map(() => valid));
+    expect(performance.now() - start).toBeLessThan(3000);
+  });
+});
+
+describe("a schema that cannot be used", () => {
+  it.each([
+    ["has a wrong keyword", { type: "objekt" }, /^schema is invalid: data\/type must be equal to one of/],
+    ["is a text", "sum", /^a schema is an object or a boolean, not "sum"$/],
+    ["is null", null, /^a schema is an object or a boolean, not null$/],
+    ["is a list", [{}], /^a schema is an object or a boolean, not \[{}\]$/],
+    ["has a pattern that is none", { pattern: "(" }, /Invalid regular expression/],
+    [
+      "needs another file",
+      { $ref: "https://example.com/schema.json" },
+      /can't resolve reference https:\/\/example.com/,
+    ],
+    ["has an unknown dialect", { $schema: "urn:mine" }, /^its \$schema names no known dialect: "urn:mine"$/],
+    ["has a dialect that is no text", { $schema: 7 }, /^its \$schema names no known dialect: 7$/],
+    ["refers to itself and nothing else", { $ref: "#" }, /^it refers to itself without end$/],
+    [
+      "refers to itself in a circle",
+      { $ref: "#/$defs/a", $defs: { a: { allOf: [{ $ref: "#" }] } } },
+      /^it refers to/,
+    ],
+  ])("because it %s says so", async (_, schema, reason) => {
+    expect(await check(schema, { sum: 5 })).toEqual({
+      status: "unusable",
+      reason: expect.stringMatching(reason),
+    });
+    expect(await check(sum, { sum: 5 })).toEqual(valid);
+  });
+
+  it("because it takes too long says so within the limit, and costs no other schema its verdict", async () => {
+    validator = new SchemaValidator(limitMs);
+    await check(sum, { sum: 5 });
+    const start = performance.now();
+    const all = await Promise.all([
+      check(sum, { sum: 1 }),
+      check(endless, letters),
+      check(sum, { sum: 2 }),
+      check(sum, { sum: "2" }),
+    ]);
+    expect(all).toEqual([
+      valid,
+      { status: "unusable", reason: `checking a value against it takes over ${limitMs} ms` },
+      valid,
+      { status: "invalid", errors: ["/sum must be number"] },
+    ]);
+    expect(performance.now() - start).toBeLessThan(limitMs + 2000);
+  });
+
+  it("because it took too long is not tried again", async () => {
+    validator = new SchemaValidator(limitMs);
+    const first = await check(endless, letters);
+    const start = performance.now();
+    for (let call = 0; call < 100; call += 1)
+      expect(await check(structuredClone(endless), letters)).toEqual(first);
+    expect(performance.now() - start).toBeLessThan(limitMs);
+  });
+
+  it("because it eats all memory costs no other schema its verdict", async () => {
+    const bomb: Json = {
+      $ref: "#/$defs/d0",
+      $defs: Object.fromEntries(
+        Array.from({ length: 40 }, (_, level) => [
+          `d${level}`,
+          level === 39
+            ? { type: "string" }
+            : { allOf: [{ $ref: `#/$defs/d${level + 1}` }, { $ref: `#/$defs/d${level + 1}` }] },
+        ]),
+      ),
+    };
+    validator = new SchemaValidator(1500);
+    expect(await check(bomb, 1)).toMatchObject({ status: "unusable" });
+    expect(await check(sum, { sum: 5 })).toEqual(valid);
+  });
+
+  it("or can, when it has five megabytes, gives an outcome in time", async () => {
+    const properties = Object.fromEntries(
+      Array.from({ length: 60_000 }, (_, index) => [
+        `property-${index}`,
+        { type: "string", description: "x".repeat(40) },
+      ]),
+    );
+    const large: Json = { type: "object", properties };
+    expect(JSON.stringify(large).length).toBeGreaterThan(5_000_000);
+    validator = new SchemaValidator(1000);
+    const start = performance.now();
+    expect(["valid", "unusable"]).toContain((await check(large, {})).status);
+    expect(performance.now() - start).toBeLessThan(5000);
+    expect(await check(sum, { sum: 5 })).toEqual(valid);
+  });
+});
+
+describe("the end", () => {
+  it("comes at once, whatever is still being checked", async () => {
+    const waiting = [check(endless, letters), check(sum, { sum: 5 })];
+    await validator[Symbol.asyncDispose]();
+    expect(await Promise.all(waiting)).toEqual([
+      { status: "unusable", reason: "the validation was stopped" },
+      { status: "unusable", reason: "the validation was stopped" },
+    ]);
+  });
+
+  it("is not held up by an idle thread", async () => {
+    const script = `
+      import { SchemaValidator } from ${JSON.stringify(new URL("../../src/graders/schema-validator.ts", import.meta.url).href)};
+      process.stdout.write((await new SchemaValidator().validate(true, 1)).status);
+    `;
+    const node = promisify(execFile)(process.execPath, ["--input-type=module", "-e", script], {
+      timeout: 20_000,
+    });
+    expect(await node).toEqual({ stdout: "valid", stderr: "" });
+  });
+});

@@ -1,0 +1,186 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Plan } from "../../src/core/plan/plan.ts";
+import type { RunResult } from "../../src/core/report/result.ts";
+import { readJournal } from "../../src/store/read-journal.ts";
+import { createRunFolder, readRun, type RunHead } from "../../src/store/run-folder.ts";
+import { TrialEvents, toolTestTask } from "../support/trial-events.ts";
+
+let home: string;
+let runs: string;
+beforeEach(async () => {
+  home = await mkdtemp(join(tmpdir(), "mcpvals-store-"));
+  runs = join(home, ".mcpvals", "runs");
+});
+afterEach(() => rm(home, { recursive: true }));
+
+const task = toolTestTask({ result: 5 });
+const plan: Plan = {
+  schema: "mcpvals.plan/1",
+  name: "sums",
+  agents: [],
+  tasks: [task],
+  trials: [{ id: "t1", task: task.name, agent: null, attempt: 1 }],
+  concurrency: 1,
+};
+const { events } = new TrialEvents().begin(task.name).server("calc");
+
+function head(id: string): RunHead {
+  const environment = { mcpvals: "0.1.0", node: "24.0.0", platform: "any", agents: [], servers: {} };
+  return { id, startedAt: "2026-11-21T22:45:59.000Z", environment };
+}
+
+function result(id: string, verdict: RunResult["verdict"] = "pass"): RunResult {
+  const summary = { total: 0, pass: 0, fail: 0, error: 0, timeout: 0, skip: 0 };
+  return { schema: "mcpvals.result/1", ...head(id), name: "sums", verdict, durationMs: 41, summary, trials: [] };
+}
+
+interface WriteOptions {
+  readonly id?: string;
+  readonly verdict?: RunResult["verdict"];
+  /** Leave the run as a killed process does. */
+  readonly cutOff?: boolean;
+}
+
+async function write(options: WriteOptions = {}): Promise<string> {
+  const { id = "20261121-224559-3f9a2c", verdict, cutOff = false } = options;
+  await using folder = await createRunFolder(runs, head(id), plan);
+  for (const event of events) folder.append(event, JSON.stringify(event));
+  folder.commit();
+  if (!cutOff) await folder.finish(result(id, verdict));
+  return folder.path;
+}
+
+describe("a run's folder", () => {
+  it("gives back what was written", async () => {
+    const folder = await write();
+    expect(await readRun(runs, "latest")).toEqual({
+      ...head("20261121-224559-3f9a2c"),
+      folder,
+      plan,
+      events,
+      torn: false,
+      durationMs: 41,
+      interrupted: false,
+    });
+    expect((await readdir(folder)).toSorted()).toEqual(["journal.jsonl", "plan.json", "result.json", "run.json"]);
+    expect(JSON.parse(await readFile(join(folder, "result.json"), "utf8"))).toEqual(result("20261121-224559-3f9a2c"));
+  });
+
+  it("tells how the run ended, if it did", async () => {
+    await write({ id: "20261121-000001-aaaaaa", verdict: "interrupted" });
+    await write({ id: "20261121-000002-aaaaaa", cutOff: true });
+    expect(await readRun(runs, "20261121-000001")).toMatchObject({ interrupted: true });
+    const cutOff = await readRun(runs, "latest");
+    expect([cutOff.durationMs, cutOff.interrupted]).toEqual([undefined, undefined]);
+  });
+
+  it("is kept out of git, unless the user has decided that", async () => {
+    await write({ id: "20261121-000001-aaaaaa" });
+    const file = join(home, ".mcpvals", ".gitignore");
+    expect(await readFile(file, "utf8")).toBe("*\n");
+    await writeFile(file, "# mine\n");
+    await write({ id: "20261121-000002-aaaaaa" });
+    expect(await readFile(file, "utf8")).toBe("# mine\n");
+    runs = join(home, "elsewhere");
+    await write();
+    expect(await readdir(home)).toEqual([".mcpvals", "elsewhere"]);
+  });
+
+  it("belongs to one run only", async () => {
+    await write();
+    await expect(write()).rejects.toMatchObject({ code: "store/unwritable", cause: { code: "EEXIST" } });
+  });
+
+  it("that cannot be made is the user's to know", async () => {
+    await writeFile(join(home, ".mcpvals"), "in the way");
+    await expect(write()).rejects.toMatchObject({
+      code: "store/unwritable",
+      message: expect.stringContaining(`the run cannot be written to ${join(runs, "20261121-224559-3f9a2c")}: E`),
+      details: { hint: "Choose a folder that can be written, with --output DIR." },
+    });
+  });
+});
+
+describe("finding a run", () => {
+  beforeEach(async () => {
+    await write({ id: "20261121-000001-aaaaaa" });
+    await write({ id: "20261121-000002-bbbbbb" });
+    await mkdir(join(runs, "20261121-000003-cccccc"));
+    await mkdir(join(runs, "zzz"));
+  });
+
+  it.each([
+    ["the latest that has begun", "latest", "20261121-000002-bbbbbb"],
+    ["an id", "20261121-000001-aaaaaa", "20261121-000001-aaaaaa"],
+    ["the start of an id", "20261121-000001", "20261121-000001-aaaaaa"],
+  ])("by %s", async (_, name, id) => {
+    expect((await readRun(runs, name)).id).toBe(id);
+  });
+
+  it("by the path of its folder", async () => {
+    expect((await readRun(home, join(runs, "20261121-000001-aaaaaa"))).id).toBe("20261121-000001-aaaaaa");
+  });
+
+  it.each(["20261121", "", "nonsense", "20261121-000003-cccccc"])("that %j does not name says what there is", async (name) => {
+    await expect(readRun(runs, name)).rejects.toMatchObject({
+      code: "store/not-found",
+      message: `no single run is meant by "${name}" in ${runs}`,
+      details: { hint: "There are, newest first: 20261121-000002-bbbbbb, 20261121-000001-aaaaaa" },
+    });
+  });
+
+  it("where there are none says so", async () => {
+    await expect(readRun(join(home, "nowhere"), "latest")).rejects.toMatchObject({
+      code: "store/not-found",
+      details: { hint: "There are no runs there yet." },
+    });
+    await expect(readRun(join(home, ".mcpvals", ".gitignore"), "latest")).rejects.toMatchObject({
+      code: "store/not-found",
+      message: expect.stringContaining("cannot be listed: ENOTDIR"),
+    });
+  });
+});
+
+describe("a damaged folder", () => {
+  it.each(["run.json", "journal.jsonl"])("without %s is told", async (name) => {
+    const folder = await write();
+    await rm(join(folder, name));
+    await expect(readRun(runs, "latest")).rejects.toMatchObject({
+      code: "store/corrupt",
+      message: expect.stringContaining("cannot be read: ENOENT"),
+    });
+  });
+
+  it.each(["run.json", "plan.json", "result.json", "journal.jsonl"])("with a changed %s is told", async (name) => {
+    const folder = await write();
+    await appendFile(join(folder, name), "}\n");
+    await expect(readRun(runs, "latest")).rejects.toMatchObject({ code: "store/corrupt" });
+  });
+
+  it("with half a last line is read without it", async () => {
+    const folder = await write({ cutOff: true });
+    await appendFile(join(folder, "journal.jsonl"), '{"crc":"00');
+    expect(await readRun(runs, "latest")).toMatchObject({ events, torn: true });
+  });
+});
+
+it("loses no finished trial when the process is killed at any moment", { repeats: 4 }, async () => {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "..", "fixtures", "endless-journal.ts"), home], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  let told = 0;
+  const lines = createInterface(child.stdout).on("line", (line) => {
+    told = Number(line);
+    if (told >= 20) child.kill("SIGKILL");
+  });
+  await Promise.all([once(child, "exit"), once(lines, "close")]);
+  const trials = new Map<string, number>();
+  for (const event of (await readJournal(home)).events) trials.set(event.trial, (trials.get(event.trial) ?? 0) + 1);
+  for (let trial = 1; trial <= told; trial += 1) expect(trials.get(`t${trial}`)).toBe(2);
+});
