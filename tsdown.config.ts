@@ -7,6 +7,7 @@ export default defineConfig({
   target: "node22.13",
   dts: true,
   clean: true,
-  logLevel: "warn",
+  logLevel: "error",
+  tsconfig: "tsconfig.build.json",
   fixedExtension: false,
 });

@@ -19,9 +19,10 @@ const walls: Readonly<Record<string, readonly string[]>> = {
   reporters: ["core"],
   "version.ts": [],
   "prepare.ts": ["core", "config"],
-  "run.ts": ["core", "config", "agents", "graders", "servers", "execute", "store", "version.ts"],
-  "evaluate.ts": ["core", "config", "prepare.ts", "run.ts"],
-  "index.ts": ["core", "config", "evaluate.ts", "version.ts"],
+  "run.ts": ["core", "config", "agents", "graders", "models", "servers", "execute", "store", "version.ts"],
+  "evaluate-options.ts": ["core"],
+  "evaluate.ts": ["core", "config", "evaluate-options.ts", "prepare.ts", "run.ts"],
+  "index.ts": ["core", "config", "evaluate.ts", "evaluate-options.ts", "version.ts"],
   cli: ["core", "config", "process", "store", "reporters", "prepare.ts", "run.ts", "version.ts"],
 };
 

@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { type FormatConfig, format } from "oxfmt";
+import { errorReference } from "../src/core/errors/error-reference.ts";
 import { configJsonSchema } from "../src/core/formats/config-json-schema.ts";
 import { configReference } from "../src/core/formats/config-reference.ts";
 import { resultJsonSchema } from "../src/core/report/result-schema.ts";
@@ -13,6 +14,7 @@ const generated: Readonly<Record<string, () => string>> = {
   "schemas/config.schema.json": () => json(configJsonSchema()),
   "schemas/result.schema.json": () => json(resultJsonSchema()),
   "docs/reference/config.md": configReference,
+  "docs/errors.md": errorReference,
 };
 
 const root = resolve(import.meta.dirname, "..");

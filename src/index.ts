@@ -1,4 +1,5 @@
-export { evaluate, type EvaluateOptions } from "./evaluate.ts";
+export { evaluate } from "./evaluate.ts";
+export type { EvaluateOptions } from "./evaluate-options.ts";
 export { defineConfig } from "./config/define-config.ts";
 export type { Config } from "./core/formats/config-schema.ts";
 export {

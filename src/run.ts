@@ -18,6 +18,7 @@ import type { TrialPorts } from "./execute/execute-trial.ts";
 import { runTrials } from "./execute/run-trials.ts";
 import { createJudge } from "./graders/judge.ts";
 import { SchemaValidator } from "./graders/schema-validator.ts";
+import { checkModel } from "./models/check-model.ts";
 import { startServer } from "./servers/provision.ts";
 import { createRunFolder, defaultRunsFolder, type RunFolder } from "./store/run-folder.ts";
 import { version } from "./version.ts";
@@ -54,6 +55,7 @@ const evidenceTrials = 100;
  * `usage` before anything has started; from then on whatever happens is in the result.
  */
 export async function run(loaded: RunInput, options: RunOptions): Promise<RunOutcome> {
+  checkModels(loaded);
   const started = new Date();
   const startedAt = started.toISOString();
   const id = runId(startedAt);
@@ -113,6 +115,13 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   } finally {
     await reporters.close();
   }
+}
+
+/** A mistyped model is found before anything starts; one that nobody asks is not looked at. */
+function checkModels({ eval: spec, env }: RunInput): void {
+  if (spec.tasks.every((task) => task.turns.length === 0)) return;
+  const agents = spec.agents.filter((agent) => agent.type === "model");
+  for (const model of spec.judge === undefined ? agents : [...agents, spec.judge]) checkModel(model, env);
 }
 
 /** A disk that fills up during a run costs the stored result, never the reported one. */
@@ -185,8 +194,12 @@ function flushOnExit(folder: RunFolder | undefined): Disposable {
   return { [Symbol.dispose]: () => process.off("exit", flush) };
 }
 
-/** Sorts by time and is safe as a folder name: `20261121-224559-3f9a2c`, in UTC. */
+/**
+ * Sorts by time, to the millisecond, and is safe as a folder name: `20261121-224559-3f9a2c1`, in UTC. The last part
+ * begins with the milliseconds, in hexadecimal; the rest of it is random.
+ */
 function runId(startedAt: string): string {
   const stamp = startedAt.replaceAll(/[-:]/g, "").slice(0, 15).replace("T", "-");
-  return `${stamp}-${randomBytes(3).toString("hex")}`;
+  const milliseconds = Number(startedAt.slice(20, 23)).toString(16).padStart(3, "0");
+  return `${stamp}-${milliseconds}${randomBytes(2).toString("hex")}`;
 }

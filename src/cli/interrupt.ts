@@ -2,17 +2,24 @@ import { McpvalsError } from "../core/errors/error.ts";
 import { killAllNow } from "../process/live-trees.ts";
 import { writeError } from "./terminal.ts";
 
+/** Signals that come closer together are one, sent both to this process and to its group, as `timeout` does. */
+const sameMs = 100;
+
 /**
  * A signal that aborts on Ctrl-C, SIGTERM and SIGHUP. The first asks the run to end in order: servers stopped, results
  * written. The second ends everything at once.
  */
 export function abortOnInterrupt(): Disposable & { readonly signal: AbortSignal } {
   const controller = new AbortController();
+  let first = 0;
   const onSignal = (name: NodeJS.Signals): void => {
     if (controller.signal.aborted) {
+      if (performance.now() - first < sameMs) return;
       killAllNow();
+      writeError("\nEnded at once. What had finished is kept: mcpvals show latest");
       process.exit(130);
     }
+    first = performance.now();
     writeError("\nInterrupted: stopping servers and writing results. Once more ends everything at once.");
     controller.abort(new McpvalsError("run/interrupted", `received ${name}`));
   };

@@ -9,6 +9,7 @@ import { finishOutput, writeError } from "./terminal.ts";
 
 /** Runs one command line, without the program's name, and gives the exit code. Never throws. */
 export async function runProgram(args: readonly string[]): Promise<number> {
+  process.once("uncaughtException", endAfterBug);
   let code = 0;
   const program = createProgram((exitCode) => {
     code = exitCode;
@@ -18,8 +19,16 @@ export async function runProgram(args: readonly string[]): Promise<number> {
   } catch (error) {
     code = await reportError(error);
   }
-  await finishOutput();
-  return code;
+  const failure = await finishOutput();
+  if (failure === undefined) return code;
+  writeError(`stdout could not be written: ${failure.message}`);
+  return code === 0 ? 3 : code;
+}
+
+/** What nobody catches must not end with the exit code of a failed evaluation. Servers are killed on the way out. */
+function endAfterBug(error: unknown): void {
+  writeError(bugReport(error));
+  process.exit(3);
 }
 
 /** Every command, one line each. */
@@ -49,7 +58,11 @@ async function reportError(error: unknown): Promise<number> {
     writeError(renderError(error));
     return error.kind === "interrupted" ? 130 : error.kind === "usage" ? 2 : 3;
   }
-  const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  writeError(`This is a bug in mcpvals; please report it.\n${stack}\n`);
+  writeError(bugReport(error));
   return 3;
+}
+
+function bugReport(error: unknown): string {
+  const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return `This is a bug in mcpvals; please report it.\n${stack}\n`;
 }

@@ -1,16 +1,22 @@
-import { closeSync, mkdirSync, openSync, writeSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { WriteStream } from "node:tty";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { ReporterOutput } from "../core/report/reporter.ts";
 import { environment } from "../config/environment.ts";
 
-process.stdout.on("error", ignoreClosedPipe);
-process.stderr.on("error", ignoreClosedPipe);
+/** Why stdout did not take everything, a full disk say. */
+let outFailure: Error | undefined;
 
-/** A reader that stops reading, as `| head` does, must not turn a finished run into a crash. */
-function ignoreClosedPipe(error: NodeJS.ErrnoException): void {
-  if (error.code !== "EPIPE") throw error;
+process.stdout.on("error", (error) => {
+  if (!isGone(error)) outFailure ??= error;
+});
+// There is no other place to tell it.
+process.stderr.on("error", () => undefined);
+
+/** A reader that stops reading, as `| head` does, or a terminal that was closed, must not turn a finished run into a crash. */
+function isGone({ code }: NodeJS.ErrnoException): boolean {
+  return code === "EPIPE" || code === "EIO";
 }
 
 /** Writes a line or more to stdout. */
@@ -18,18 +24,30 @@ export function writeOut(text: string): void {
   process.stdout.write(text.endsWith("\n") ? text : `${text}\n`);
 }
 
+/** Who shows messages on a terminal that is being drawn on. */
+let showNotice: ((text: string) => void) | undefined;
+
 /** Writes a message for the person at the terminal, never mixed into a document on stdout. */
 export function writeError(text: string): void {
-  process.stderr.write(text.endsWith("\n") ? text : `${text}\n`);
+  if (showNotice === undefined) process.stderr.write(text.endsWith("\n") ? text : `${text}\n`);
+  else showNotice(text);
 }
 
-/** Waits until everything written so far has left the process. */
-export async function finishOutput(): Promise<void> {
+function takeNotices(listener: (text: string) => void): () => void {
+  showNotice = listener;
+  return () => {
+    showNotice = undefined;
+  };
+}
+
+/** Waits until everything written so far has left the process; gives the error if stdout could not take it. */
+export async function finishOutput(): Promise<Error | undefined> {
   for (const stream of [process.stdout, process.stderr]) {
     await new Promise<void>((done) => {
       stream.write("", () => done());
     });
   }
+  return outFailure;
 }
 
 /** stdout as reporters see it. */
@@ -46,6 +64,7 @@ function terminalOutput(stream: WriteStream): ReporterOutput {
     columns: () => stream.columns ?? 80,
     now: Date.now,
     every: repeat,
+    ...(isTerminal && process.stderr.isTTY ? { notices: takeNotices } : {}),
   };
 }
 
@@ -70,7 +89,7 @@ export function fileOutput(file: string): ReporterOutput & { close(): void } {
     mkdirSync(dirname(path), { recursive: true });
     const handle = openSync(path, "w");
     return {
-      write: (text) => void writeSync(handle, text),
+      write: (text) => writeFileSync(handle, text),
       isTerminal: false,
       colors: false,
       columns: () => 100,

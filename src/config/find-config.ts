@@ -60,13 +60,17 @@ function kindOf(path: string): "file" | "folder" | undefined {
   return stats.isDirectory() ? "folder" : "file";
 }
 
+/** What holds nothing that could be read: a folder that may not be entered, a path through a file, an endless link. */
+const absent: readonly unknown[] = ["EACCES", "EPERM", "ENOTDIR", "ELOOP", "ENAMETOOLONG"];
+
 function stat(path: string): ReturnType<typeof statSync> {
   try {
     return statSync(path, { throwIfNoEntry: false });
   } catch (cause) {
-    // A folder that may not be entered, or a path through a file, holds nothing that could be read.
-    const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
-    if (code === "EACCES" || code === "EPERM" || code === "ENOTDIR" || code === "ELOOP") return undefined;
-    throw cause;
+    if (cause instanceof Error && "code" in cause && absent.includes(cause.code)) return undefined;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError("config/unreadable", `${JSON.stringify(path)} cannot be read: ${reason}`, {
+      cause,
+    });
   }
 }

@@ -4,7 +4,9 @@ const always =
 const asWord =
   /(?:^|[-_.])(?:o?auth(?!or(?:s|ed)?(?:$|[-_.]))|(?:pat|pass|dsn)(?=$|[-_.]))|[-_.]pwd(?=$|[-_.])|keys?(?=$|[-_.])/i;
 const quantity = /(?:^|[-_.])(?:max|min|num|count|limit|size|length|ttl|expir|timeout|budget|retries|port)/i;
-const wordValue = /^(?:true|false|null|none|undefined|yes|no|on|off|enabled|disabled|default|basic|bearer)$/i;
+/** Values that stand for "no secret": switches, kinds of authentication, placeholders that local models take. */
+const wordValue =
+  /^(?:true|false|null|none|undefined|yes|no|on|off|enabled|disabled|default|basic|bearer|dummy|unused|not-needed|ollama|lm-studio)$/i;
 
 /** Whether a variable, header, flag or query parameter of this name may hold a secret. */
 export function isSecretName(name: string): boolean {

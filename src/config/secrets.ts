@@ -34,7 +34,7 @@ export function collectSecrets(sources: SecretSources): Secret[] {
   ];
   const byValue = new Map<string, string>();
   for (const { name, value } of found) {
-    if (value.length >= 4 && !byValue.has(value)) byValue.set(value, name);
+    if (isSecretValue(name, value) && !byValue.has(value)) byValue.set(value, name);
   }
   return [...byValue].map(([value, name]) => ({ name, value }));
 }

@@ -58,8 +58,9 @@ async function executePhases(run: TrialRun, ports: TrialPorts, sessions: ServerS
   using deadline = abortAfter(ports.limits.trialMs, () => trialTimeout(ports.limits.trialMs), run.signal);
   deadline.signal.throwIfAborted();
   await runPhase("servers", emit, () => startServers(run, ports, { sessions, signal: deadline.signal }));
-  using working = abortWithAny([deadline.signal, ...sessions.map((session) => session.lost)]);
-  const { signal } = working;
+  const lost = sessions.map((session) => session.lost);
+  using working = lost.length === 0 ? undefined : abortWithAny([deadline.signal, ...lost]);
+  const signal = working?.signal ?? deadline.signal;
   if (agent !== undefined) {
     await runPhase("agent", emit, () =>
       agent.run({

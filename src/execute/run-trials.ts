@@ -1,9 +1,8 @@
-import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import type { Task } from "../core/formats/model.ts";
 import type { Grade } from "../core/grade/grade.ts";
 import type { Plan, Trial } from "../core/plan/plan.ts";
 import type { TrialResult } from "../core/report/result.ts";
-import { skippedTrial, trialResult } from "../core/report/trial-result.ts";
+import { notRun, skippedTrial, trialResult } from "../core/report/trial-result.ts";
 import { buildTrajectory } from "../core/trace/build-trajectory.ts";
 import type { Emit, TraceEvent } from "../core/trace/events.ts";
 import { createRecorder } from "../core/trace/recorder.ts";
@@ -33,21 +32,19 @@ export interface TrialsContext {
 export async function runTrials(plan: Plan, context: TrialsContext): Promise<readonly TrialResult[]> {
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   const results = new Map<string, TrialResult>();
-  const shared = shareEqual<readonly Grade[]>();
+  const share = shareEqual<readonly Grade[]>();
   let bailed = false;
   const rest = await schedule(plan.trials, {
     concurrency: plan.concurrency,
     isStopped: () => bailed || context.signal.aborted,
     run: async (trial) => {
-      const result = await runTrial(trial, taskOf(trial, tasks), context);
-      results.set(trial.id, { ...result, grades: shared(result.grades) });
+      const result = await runTrial(trial, taskOf(trial, tasks), { ...context, share });
+      results.set(trial.id, result);
       bailed ||= context.bail && result.verdict !== "pass" && result.verdict !== "skip";
     },
   });
   for (const trial of rest) {
-    const error = context.signal.aborted
-      ? serializeError(context.signal.reason)
-      : serializeError(new McpvalsError("run/bailed", "not run, because an earlier trial did not pass"));
+    const error = notRun({ interrupted: context.signal.aborted });
     const result = skippedTrial(trial, taskOf(trial, tasks), error);
     results.set(trial.id, result);
     await context.onTrialEnd(result, []);
@@ -55,7 +52,11 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
   return plan.trials.flatMap((trial) => results.get(trial.id) ?? []);
 }
 
-async function runTrial(trial: Trial, task: Task, context: TrialsContext): Promise<TrialResult> {
+interface TrialContext extends TrialsContext {
+  readonly share: (grades: readonly Grade[]) => readonly Grade[];
+}
+
+async function runTrial(trial: Trial, task: Task, context: TrialContext): Promise<TrialResult> {
   const events: TraceEvent[] = [];
   const emit = createRecorder(trial.id, {
     redact: context.redact,
@@ -68,11 +69,27 @@ async function runTrial(trial: Trial, task: Task, context: TrialsContext): Promi
   await context.onTrialStart(trial);
   await executeTrial({ trial, task, emit, signal: context.signal }, context.ports);
   const trajectory = buildTrajectory(trial, task, events);
-  const grades = isCompleted(events) ? context.redact(await context.grade(trajectory, emit)) : [];
+  const grades = isCompleted(events) ? await gradeUnlessInterrupted(trajectory, emit, context) : [];
   const result = trialResult(trajectory, grades);
-  emit({ type: "trial.graded", verdict: result.verdict, score: result.score, grades });
+  if (grades !== undefined) {
+    emit({ type: "trial.graded", verdict: result.verdict, score: result.score, grades });
+  }
   await context.onTrialEnd(result, events);
   return result;
+}
+
+/** A judge that is interrupted leaves its trial without any grades. */
+async function gradeUnlessInterrupted(
+  trajectory: Trajectory,
+  emit: Emit,
+  { grade, redact, share, signal }: TrialContext,
+): Promise<readonly Grade[] | undefined> {
+  try {
+    return share(redact(await grade(trajectory, emit)));
+  } catch (error) {
+    if (signal.aborted) return undefined;
+    throw error;
+  }
 }
 
 function isCompleted(events: readonly TraceEvent[]): boolean {

@@ -49,27 +49,23 @@ export async function schedule(
 
 interface Lane {
   readonly exclusive: boolean;
-  readonly entries: { readonly trial: Trial; readonly index: number }[];
+  /** Places in the list of trials, in order. */
+  readonly places: number[];
   next: number;
   busy: boolean;
 }
 
 /** Waiting trials by lane; `take` gives the earliest one whose lane is free, in time that grows with lanes, not trials. */
 class LaneQueue {
+  readonly #trials: readonly Trial[];
   readonly #lanes = new Map<string | undefined, Lane>();
   #waiters: (() => void)[] = [];
   #left: number;
 
   constructor(trials: readonly Trial[]) {
+    this.#trials = trials;
     this.#left = trials.length;
-    for (const [index, trial] of trials.entries()) {
-      const lane = this.#lanes.get(trial.lane);
-      if (lane !== undefined) lane.entries.push({ trial, index });
-      else {
-        const exclusive = trial.lane !== undefined;
-        this.#lanes.set(trial.lane, { exclusive, entries: [{ trial, index }], next: 0, busy: false });
-      }
-    }
+    for (const [place, trial] of trials.entries()) this.#laneOf(trial).places.push(place);
   }
 
   get isEmpty(): boolean {
@@ -78,24 +74,22 @@ class LaneQueue {
 
   take(): Trial | undefined {
     let best: Lane | undefined;
-    let bestIndex = Number.POSITIVE_INFINITY;
+    let bestPlace = this.#trials.length;
     for (const lane of this.#lanes.values()) {
-      const head = lane.entries[lane.next];
-      if (head === undefined || lane.busy || head.index >= bestIndex) continue;
+      const place = lane.places[lane.next];
+      if (place === undefined || lane.busy || place >= bestPlace) continue;
       best = lane;
-      bestIndex = head.index;
+      bestPlace = place;
     }
-    const entry = best?.entries[best.next];
-    if (best === undefined || entry === undefined) return undefined;
+    if (best === undefined) return undefined;
     best.next += 1;
     best.busy = best.exclusive;
     this.#left -= 1;
-    return entry.trial;
+    return this.#trials[bestPlace];
   }
 
   release(trial: Trial): void {
-    const lane = this.#lanes.get(trial.lane);
-    if (lane !== undefined) lane.busy = false;
+    this.#laneOf(trial).busy = false;
     for (const wake of this.#waiters.splice(0)) wake();
   }
 
@@ -107,8 +101,16 @@ class LaneQueue {
 
   rest(): readonly Trial[] {
     return [...this.#lanes.values()]
-      .flatMap((lane) => lane.entries.slice(lane.next))
-      .toSorted((a, b) => a.index - b.index)
-      .map((entry) => entry.trial);
+      .flatMap((lane) => lane.places.slice(lane.next))
+      .toSorted((a, b) => a - b)
+      .flatMap((place) => this.#trials[place] ?? []);
+  }
+
+  #laneOf(trial: Trial): Lane {
+    const known = this.#lanes.get(trial.lane);
+    if (known !== undefined) return known;
+    const lane: Lane = { exclusive: trial.lane !== undefined, places: [], next: 0, busy: false };
+    this.#lanes.set(trial.lane, lane);
+    return lane;
   }
 }

@@ -11,6 +11,7 @@ export const mcpStep: StepRunner = { type: "mcp", run };
 
 async function run(step: McpStep, context: StepContext): Promise<StepAttempt> {
   const session = sessionFor(step, context.sessions);
+  if (session === undefined) return withoutTool(step, context.sessions);
   const outcome = await session.callTool(step.tool, step.args, {
     timeoutMs: step.timeoutMs,
     signal: context.signal,
@@ -20,6 +21,7 @@ async function run(step: McpStep, context: StepContext): Promise<StepAttempt> {
   return {
     kind: "checked",
     checks: [
+      ...callChecks(step, outcome),
       ...errorChecks(step, failure),
       ...resultChecks(step, outcome, failure),
       ...latencyChecks(step, outcome),
@@ -28,25 +30,34 @@ async function run(step: McpStep, context: StepContext): Promise<StepAttempt> {
   };
 }
 
-function sessionFor(step: McpStep, sessions: readonly ServerSession[]): ServerSession {
-  const [only, ...others] = sessions;
-  if (step.server !== undefined) {
-    const named = sessions.find((session) => session.name === step.server);
-    if (named !== undefined) return named;
-  } else {
-    if (only !== undefined && others.length === 0) return only;
-    const offering = sessions.filter((session) => session.tools.some((tool) => tool.name === step.tool));
-    const [first, second] = offering;
-    if (first !== undefined && second === undefined) return first;
-  }
-  const names = sessions.map((session) => session.name).join(", ");
-  throw new McpvalsError(
-    "config/unknown-reference",
-    `no single server is meant by tool "${step.tool}" (servers: ${names})`,
-    {
-      hint: "Name the server with `server:` in the tool test.",
-    },
-  );
+/** The server to call; undefined when none of several offers the tool. Of a single server, its answer decides. */
+function sessionFor(step: McpStep, sessions: readonly ServerSession[]): ServerSession | undefined {
+  const named =
+    step.server === undefined ? sessions : sessions.filter((session) => session.name === step.server);
+  const [only, ...others] = named;
+  if (only !== undefined && others.length === 0) return only;
+  const offering = named.filter((session) => session.tools.some((tool) => tool.name === step.tool));
+  if (named.length > 0 && offering.length < 2) return offering[0];
+  const problem =
+    offering.length > 1
+      ? `several servers offer the tool "${step.tool}": ${namesOf(offering)}`
+      : `the server "${step.server ?? ""}" of tool "${step.tool}" is not among those of the task: ${namesOf(sessions)}`;
+  throw new McpvalsError("config/unknown-reference", problem, {
+    hint: "Name the server with `server:` in the tool test.",
+  });
+}
+
+function withoutTool(step: McpStep, sessions: readonly ServerSession[]): StepAttempt {
+  const message = `no server offers the tool "${step.tool}" (servers: ${namesOf(sessions)})`;
+  return {
+    kind: "checked",
+    checks: [{ name: "tool", passed: false, expected: step.tool, actual: null, message }],
+    healthy: false,
+  };
+}
+
+function namesOf(sessions: readonly ServerSession[]): string {
+  return sessions.map((session) => session.name).join(", ");
 }
 
 type Answer = Exclude<CallOutcome, { kind: "timeout" }>;
@@ -54,6 +65,17 @@ type Answer = Exclude<CallOutcome, { kind: "timeout" }>;
 function failureText(outcome: Answer): string | undefined {
   if (outcome.kind === "error") return outcome.message;
   return outcome.result["isError"] === true ? resultText(outcome.result) : undefined;
+}
+
+/** What came instead of a result, where no other check says so and the events may not show it: an answer that is none. */
+function callChecks(step: McpStep, outcome: Answer): Check[] {
+  const { error, result } = step.expect;
+  if (outcome.kind === "result" || outcome.code !== undefined) return [];
+  if (error !== undefined || result !== undefined) return [];
+  const { message } = outcome;
+  return [
+    { name: "call", passed: false, expected: "a result", actual: message, message: `no result: ${message}` },
+  ];
 }
 
 function errorChecks(step: McpStep, failure: string | undefined): Check[] {
@@ -79,6 +101,6 @@ function latencyChecks(step: McpStep, outcome: Answer): Check[] {
   const limit = step.expect.maxLatencyMs;
   if (limit === undefined) return [];
   const actual = Math.round(outcome.latencyMs * 10) / 10;
-  const passed = outcome.latencyMs <= limit;
-  return [{ name: "latency", passed, expected: limit, actual, message: `${actual} ms, ${limit} ms allowed` }];
+  const message = `${actual} ms, ${limit} ms allowed`;
+  return [{ name: "latency", passed: actual <= limit, expected: limit, actual, message }];
 }

@@ -143,7 +143,9 @@ async function readJson(folder: string, name: string, { optional = false } = {})
   } catch (error) {
     if (optional && hasCode(error, "ENOENT")) return undefined;
     const reason = error instanceof Error ? error.message : String(error);
-    throw new McpvalsError("store/corrupt", `${name} in ${folder} cannot be read: ${reason}`, { cause: error });
+    throw new McpvalsError("store/corrupt", `${name} in ${folder} cannot be read: ${reason}`, {
+      cause: error,
+    });
   }
 }
 

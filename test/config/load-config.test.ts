@@ -15,7 +15,7 @@ const valid = {
 const validConfig = structuredClone(valid) as unknown as Config;
 
 function withServer(server: object): Config {
-  return { ...validConfig, server: { transport: "stdio", command: "node", ...server } } as Config;
+  return { ...validConfig, server: { transport: "stdio", command: "node", ...server } };
 }
 
 describe("finding the file", () => {
@@ -89,6 +89,8 @@ describe("finding the file", () => {
     ["mcp-eval.config.json/x", "config/not-found"],
     ["config.toml", "config/unreadable"],
     ["noending", "config/unreadable"],
+    ["long".repeat(5000), "config/not-found"],
+    ["nul\0byte.json", "config/unreadable"],
   ])("refuses %s", async (source, code) => {
     using folder = folderOf({ "mcp-eval.config.json": valid, "config.toml": "x", noending: "x" });
     expect((await failure(folder.path, { source })).code).toBe(code);
@@ -207,12 +209,13 @@ describe("variables", () => {
   });
 });
 
+async function serverOf(server: object, options: object): Promise<ServerSpec & { transport: "stdio" }> {
+  const spec = (await load("/base", { source: withServer(server), ...options })).eval.servers["default"];
+  if (spec?.transport !== "stdio") throw new Error("no local server");
+  return spec;
+}
+
 describe("a local server", () => {
-  const serverOf = async (server: object, options: object): Promise<ServerSpec & { transport: "stdio" }> => {
-    const spec = (await load("/base", { source: withServer(server), ...options })).eval.servers["default"];
-    if (spec?.transport !== "stdio") throw new Error("no local server");
-    return spec;
-  };
   const surroundings = {
     environment: { HOME: "/home/me", PATH: "/bin", LANG: "C", AWS_SECRET: "s3cret", EXTRA: "e" },
   };

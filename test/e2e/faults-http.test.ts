@@ -1,5 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { answer, type Exchange, type HttpFixture, startEvents, startHttpFixture } from "../fixtures/servers/http-server.ts";
+import {
+  type Exchange,
+  type HttpFixture,
+  startEvents,
+  startHttpFixture,
+} from "../fixtures/servers/http-server.ts";
 import type { Ended } from "../support/faults.ts";
 import { expectExit, expectVerdict, type Fault, type Faults, runAll } from "./faults.ts";
 import { closedAddress } from "./support.ts";
@@ -34,7 +39,12 @@ const faults: Readonly<Record<string, HttpFault>> = {
     misbehave: status(401, "token expired"),
     verdict: "error",
     code: "server/http-status",
-    says: ["answered POST", "with HTTP 401 Unauthorized", "token expired", "Check the headers of this server"],
+    says: [
+      "answered POST",
+      "with HTTP 401 Unauthorized",
+      "token expired",
+      "Check the headers of this server",
+    ],
   },
   "404": {
     misbehave: status(404, "no such page"),
@@ -126,7 +136,9 @@ const faults: Readonly<Record<string, HttpFault>> = {
     misbehave: on("tools/call", ({ response, message }) => {
       const nested = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
       response.writeHead(200, { "content-type": "application/json" });
-      response.end(`{"jsonrpc":"2.0","id":${message.id},"result":{"content":[],"structuredContent":{"a":${nested}}}}`);
+      response.end(
+        `{"jsonrpc":"2.0","id":${message.id},"result":{"content":[],"structuredContent":{"a":${nested}}}}`,
+      );
     }),
     verdict: "error",
     code: "server/protocol-error",

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import type { TrialResult } from "../../src/core/report/result.ts";
-import { type FakeProvider, type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
+import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { type Ended, runFaulty } from "../support/faults.ts";
 import { expectExit, strings } from "./faults.ts";
 import { fixtureServer, trialOf } from "./support.ts";
@@ -20,7 +20,10 @@ const always = (reply: FakeReply) => () => reply;
 const first = (count: number, reply: FakeReply) => (index: number) => (index < count ? reply : done);
 
 const agentFaults: ModelFaults = {
-  "throttling that passes": { reply: first(2, { status: 429, headers: { "retry-after": "1" } }), verdict: "pass" },
+  "throttling that passes": {
+    reply: first(2, { status: 429, headers: { "retry-after": "1" } }),
+    verdict: "pass",
+  },
   "throttling for ever": {
     reply: always({ status: 429, headers: { "retry-after": "0" }, message: "too many requests" }),
     verdict: "error",
@@ -67,7 +70,7 @@ const agentFaults: ModelFaults = {
   "an empty answer": {
     reply: always({ text: "" }),
     verdict: "fail",
-    says: ["contains \"done\"", "turn 1: the model's last answer was empty"],
+    says: ['contains "done"', "turn 1: the model's last answer was empty"],
   },
   "a refusal": {
     reply: always({ text: "I cannot do that.", finish: "refusal" }),
@@ -129,13 +132,17 @@ const judgeFaults: ModelFaults = {
     verdict: "error",
     says: ["model/invalid-response", "<html>gateway</html>"],
   },
-  "an empty answer": { reply: always({ text: "" }), verdict: "error", says: ["judge/no-verdict", "gave an empty answer"] },
+  "an empty answer": {
+    reply: always({ text: "" }),
+    verdict: "error",
+    says: ["judge/no-verdict", "gave an empty answer"],
+  },
   "a refusal": {
     reply: always({ text: "I cannot judge that.", finish: "refusal" }),
     verdict: "error",
     says: ["judge/no-verdict", "refused to judge", "I cannot judge that."],
   },
-  "prose": {
+  prose: {
     reply: always({ text: "Looks good to me!" }),
     verdict: "error",
     says: ["judge/no-verdict", "something that is not a verdict", "Looks good to me!"],

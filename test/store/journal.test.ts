@@ -31,7 +31,12 @@ function event(seq: number, body: EventBody): TraceEvent {
 }
 
 function message(seq: number, content: Json, raw?: string): TraceEvent {
-  const place = { type: "mcp.message", server: "s", direction: "server-to-client", message: content } as const;
+  const place = {
+    type: "mcp.message",
+    server: "s",
+    direction: "server-to-client",
+    message: content,
+  } as const;
   return event(seq, raw === undefined ? place : { ...place, raw });
 }
 
@@ -48,15 +53,19 @@ describe("a journal read back", () => {
 
   it("gives any event back as it was", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.jsonValue(), { maxLength: 5 }), fc.string({ unit: "binary" }), async (values, text) => {
-        await rm(path(), { force: true });
-        const events = [
-          ...values.map((value, index) => message(index + 1, value as Json, text)),
-          event(9, { type: "agent.message", turn: 0, text }),
-        ];
-        await write(...events);
-        expect((await readJournal(folder)).events).toEqual(JSON.parse(JSON.stringify(events)));
-      }),
+      fc.asyncProperty(
+        fc.array(fc.jsonValue(), { maxLength: 5 }),
+        fc.string({ unit: "binary" }),
+        async (values, text) => {
+          await rm(path(), { force: true });
+          const events = [
+            ...values.map((value, index) => message(index + 1, value as Json, text)),
+            event(9, { type: "agent.message", turn: 0, text }),
+          ];
+          await write(...events);
+          expect((await readJournal(folder)).events).toEqual(JSON.parse(JSON.stringify(events)));
+        },
+      ),
       { numRuns: 60 },
     );
   });
@@ -144,7 +153,9 @@ describe("damage", () => {
         const damaged = Buffer.from(whole);
         damaged[index] = (damaged[index] ?? 0) ^ bit;
         await writeFile(path(), damaged);
-        await expect(readJournal(folder), `byte ${index} ^ ${bit}`).rejects.toMatchObject({ code: "store/corrupt" });
+        await expect(readJournal(folder), `byte ${index} ^ ${bit}`).rejects.toMatchObject({
+          code: "store/corrupt",
+        });
       }
     }
   });
@@ -194,7 +205,8 @@ describe("commits", () => {
       await journal.commit();
       return own;
     });
-    for (const own of await Promise.all(commits)) expect((await readJournal(folder)).events).toContainEqual(own);
+    for (const own of await Promise.all(commits))
+      expect((await readJournal(folder)).events).toContainEqual(own);
     expect((await readJournal(folder)).events).toHaveLength(200);
   });
 

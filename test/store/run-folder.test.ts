@@ -37,7 +37,15 @@ function head(id: string): RunHead {
 
 function result(id: string, verdict: RunResult["verdict"] = "pass"): RunResult {
   const summary = { total: 0, pass: 0, fail: 0, error: 0, timeout: 0, skip: 0 };
-  return { schema: "mcpvals.result/1", ...head(id), name: "sums", verdict, durationMs: 41, summary, trials: [] };
+  return {
+    schema: "mcpvals.result/1",
+    ...head(id),
+    name: "sums",
+    verdict,
+    durationMs: 41,
+    summary,
+    trials: [],
+  };
 }
 
 interface WriteOptions {
@@ -68,8 +76,15 @@ describe("a run's folder", () => {
       durationMs: 41,
       interrupted: false,
     });
-    expect((await readdir(folder)).toSorted()).toEqual(["journal.jsonl", "plan.json", "result.json", "run.json"]);
-    expect(JSON.parse(await readFile(join(folder, "result.json"), "utf8"))).toEqual(result("20261121-224559-3f9a2c"));
+    expect((await readdir(folder)).toSorted()).toEqual([
+      "journal.jsonl",
+      "plan.json",
+      "result.json",
+      "run.json",
+    ]);
+    expect(JSON.parse(await readFile(join(folder, "result.json"), "utf8"))).toEqual(
+      result("20261121-224559-3f9a2c"),
+    );
   });
 
   it("tells how the run ended, if it did", async () => {
@@ -101,7 +116,9 @@ describe("a run's folder", () => {
     await writeFile(join(home, ".mcpvals"), "in the way");
     await expect(write()).rejects.toMatchObject({
       code: "store/unwritable",
-      message: expect.stringContaining(`the run cannot be written to ${join(runs, "20261121-224559-3f9a2c")}: E`),
+      message: expect.stringContaining(
+        `the run cannot be written to ${join(runs, "20261121-224559-3f9a2c")}: E`,
+      ),
       details: { hint: "Choose a folder that can be written, with --output DIR." },
     });
   });
@@ -127,13 +144,16 @@ describe("finding a run", () => {
     expect((await readRun(home, join(runs, "20261121-000001-aaaaaa"))).id).toBe("20261121-000001-aaaaaa");
   });
 
-  it.each(["20261121", "", "nonsense", "20261121-000003-cccccc"])("that %j does not name says what there is", async (name) => {
-    await expect(readRun(runs, name)).rejects.toMatchObject({
-      code: "store/not-found",
-      message: `no single run is meant by "${name}" in ${runs}`,
-      details: { hint: "There are, newest first: 20261121-000002-bbbbbb, 20261121-000001-aaaaaa" },
-    });
-  });
+  it.each(["20261121", "", "nonsense", "20261121-000003-cccccc"])(
+    "that %j does not name says what there is",
+    async (name) => {
+      await expect(readRun(runs, name)).rejects.toMatchObject({
+        code: "store/not-found",
+        message: `no single run is meant by "${name}" in ${runs}`,
+        details: { hint: "There are, newest first: 20261121-000002-bbbbbb, 20261121-000001-aaaaaa" },
+      });
+    },
+  );
 
   it("where there are none says so", async () => {
     await expect(readRun(join(home, "nowhere"), "latest")).rejects.toMatchObject({
@@ -157,11 +177,14 @@ describe("a damaged folder", () => {
     });
   });
 
-  it.each(["run.json", "plan.json", "result.json", "journal.jsonl"])("with a changed %s is told", async (name) => {
-    const folder = await write();
-    await appendFile(join(folder, name), "}\n");
-    await expect(readRun(runs, "latest")).rejects.toMatchObject({ code: "store/corrupt" });
-  });
+  it.each(["run.json", "plan.json", "result.json", "journal.jsonl"])(
+    "with a changed %s is told",
+    async (name) => {
+      const folder = await write();
+      await appendFile(join(folder, name), "}\n");
+      await expect(readRun(runs, "latest")).rejects.toMatchObject({ code: "store/corrupt" });
+    },
+  );
 
   it("with half a last line is read without it", async () => {
     const folder = await write({ cutOff: true });
@@ -171,9 +194,13 @@ describe("a damaged folder", () => {
 });
 
 it("loses no finished trial when the process is killed at any moment", { repeats: 4 }, async () => {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "..", "fixtures", "endless-journal.ts"), home], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  const child = spawn(
+    process.execPath,
+    [join(import.meta.dirname, "..", "fixtures", "endless-journal.ts"), home],
+    {
+      stdio: ["ignore", "pipe", "inherit"],
+    },
+  );
   let told = 0;
   const lines = createInterface(child.stdout).on("line", (line) => {
     told = Number(line);
@@ -181,6 +208,7 @@ it("loses no finished trial when the process is killed at any moment", { repeats
   });
   await Promise.all([once(child, "exit"), once(lines, "close")]);
   const trials = new Map<string, number>();
-  for (const event of (await readJournal(home)).events) trials.set(event.trial, (trials.get(event.trial) ?? 0) + 1);
+  for (const event of (await readJournal(home)).events)
+    trials.set(event.trial, (trials.get(event.trial) ?? 0) + 1);
   for (let trial = 1; trial <= told; trial += 1) expect(trials.get(`t${trial}`)).toBe(2);
 });

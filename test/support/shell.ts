@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { mkdirSync, symlinkSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { root } from "./cli.ts";
 
 export interface ShellOutcome {
@@ -44,10 +44,17 @@ export function runShell(line: string, { cwd, env = {} }: ShellOptions): Promise
   });
 }
 
-/** Puts the built checkout into a folder's node_modules as the package `mcpvals`, command included. */
-export function linkPackage(folder: string): void {
+/**
+ * Puts the built checkout into a folder's node_modules as the package `mcpvals`, command included, and with it packages
+ * of the checkout's own node_modules.
+ */
+export function linkPackage(folder: string, others: readonly string[] = []): void {
   const modules = join(folder, "node_modules");
   mkdirSync(join(modules, ".bin"), { recursive: true });
   symlinkSync(root, join(modules, "mcpvals"), "junction");
   symlinkSync(join("..", "mcpvals", "dist", "main.js"), join(modules, ".bin", "mcpvals"));
+  for (const name of others) {
+    mkdirSync(dirname(join(modules, name)), { recursive: true });
+    symlinkSync(join(root, "node_modules", name), join(modules, name), "junction");
+  }
 }

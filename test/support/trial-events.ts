@@ -91,7 +91,13 @@ export class TrialEvents {
   /** A server starts, shakes hands and lists its tools. */
   server(name: string, tools: readonly OfferedTool[] = []): this {
     this.#servers.push(name);
-    this.emit({ type: "server.started", server: name, transport: "stdio", target: `node ${name}.js`, pid: 4711 });
+    this.emit({
+      type: "server.started",
+      server: name,
+      transport: "stdio",
+      target: `node ${name}.js`,
+      pid: 4711,
+    });
     const protocolVersion = "2025-11-25";
     const hello = this.send("initialize", { protocolVersion, capabilities: {} }, { server: name });
     const serverInfo = { name, version: "1.0.0" };
@@ -122,7 +128,11 @@ export class TrialEvents {
     const server = place.server ?? this.#servers[0] ?? "server";
     const id = this.#nextId++;
     const message = { jsonrpc: "2.0", id, method, params };
-    return { server, id, seq: this.emit({ type: "mcp.message", server, direction: "client-to-server", message }) };
+    return {
+      server,
+      id,
+      seq: this.emit({ type: "mcp.message", server, direction: "client-to-server", message }),
+    };
   }
 
   /** The client asks for a tool call; the answer is still to come. */
@@ -247,12 +257,19 @@ export function errorResult(text: string): JsonObject {
 }
 
 /** A tool result with structured content, and the same as text, as servers give it. */
-export function structuredResult(structuredContent: Json, text = JSON.stringify(structuredContent)): JsonObject {
+export function structuredResult(
+  structuredContent: Json,
+  text = JSON.stringify(structuredContent),
+): JsonObject {
   return { ...textResult(text), structuredContent };
 }
 
 /** A check as a step leaves it in its events. */
-export function check(name: string, passed: boolean, message = passed ? "as expected" : "not as expected"): Check {
+export function check(
+  name: string,
+  passed: boolean,
+  message = passed ? "as expected" : "not as expected",
+): Check {
   return { name, passed, expected: null, actual: null, message };
 }
 

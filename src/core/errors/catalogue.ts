@@ -86,8 +86,8 @@ export const errorCatalogue = {
   },
   "store/corrupt": {
     kind: "environment",
-    title: "A journal line does not match its checksum",
-    help: "The file was changed or damaged after it was written; trust no totals from it.",
+    title: "A run's file is missing, or does not match its checksum",
+    help: "It was changed or damaged after it was written; trust no totals from that run.",
   },
   "server/spawn-failed": {
     kind: "environment",

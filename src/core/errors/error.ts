@@ -60,7 +60,10 @@ export class McpvalsError extends Error {
   }
 }
 
-/** Turns anything thrown into the JSON form; what is not ours becomes `internal/unexpected`. */
+/**
+ * Turns anything thrown into the JSON form; what is not ours becomes `internal/unexpected`, with its stack and those of
+ * its causes as the detail.
+ */
 export function serializeError(error: unknown): SerializedError {
   if (error instanceof McpvalsError) {
     const { hint, detail } = error.details;
@@ -72,12 +75,36 @@ export function serializeError(error: unknown): SerializedError {
       ...(detail === undefined ? {} : { detail }),
     };
   }
-  const message = error instanceof Error ? error.message : String(error);
-  const stack = error instanceof Error ? error.stack : undefined;
+  const stacks = causesOf(error).flatMap((cause) => stackOf(cause) ?? []);
   return {
     code: "internal/unexpected",
     kind: "bug",
-    message,
-    ...(stack === undefined ? {} : { detail: stack }),
+    message: messageOf(error),
+    ...(stacks.length === 0 ? {} : { detail: stacks.join("\ncaused by: ") }),
   };
+}
+
+const mostCauses = 5;
+
+/** An error and what caused it, outermost first; causes can go in a circle. */
+function causesOf(error: unknown): unknown[] {
+  const chain: unknown[] = [];
+  for (let cause = error; cause !== undefined && chain.length < mostCauses;) {
+    chain.push(cause);
+    cause = cause instanceof Error ? cause.cause : undefined;
+  }
+  return chain;
+}
+
+function stackOf(error: unknown): string | undefined {
+  return error instanceof Error ? (error.stack ?? messageOf(error)) : undefined;
+}
+
+/** Anything can be thrown, also what cannot be made a text. */
+function messageOf(error: unknown): string {
+  try {
+    return error instanceof Error ? error.message : String(error);
+  } catch {
+    return "something was thrown that cannot be written as text";
+  }
 }

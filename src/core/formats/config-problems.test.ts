@@ -36,7 +36,8 @@ type Case = readonly [config: unknown, code: string, at: string, message: string
 
 function check(cases: readonly Case[]): void {
   it.each(cases)("%j", (config, code, at, message) => {
-    expect(problems(config).map(({ hint: _, ...rest }) => rest)).toEqual([{ code, at, message }]);
+    const found = problems(config).map((each) => ({ code: each.code, at: each.at, message: each.message }));
+    expect(found).toEqual([{ code, at, message }]);
   });
 }
 

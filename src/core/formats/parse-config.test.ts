@@ -188,6 +188,10 @@ function withServer(server: Config["server"]): Config {
   return { ...base, ...(server === undefined ? {} : { server }) };
 }
 
+function inheriting(inheritEnv: string[] | true): unknown {
+  return evalOf(withServer({ ...stdio, inheritEnv })).servers["default"];
+}
+
 function withTest(test: Partial<NonNullable<Config["toolHealthSuites"]>[number]["tests"][number]>): Config {
   return { server: stdio, toolHealthSuites: [{ name: "suite", tests: [{ ...toolTest, ...test }] }] };
 }
@@ -298,10 +302,8 @@ const effects: Readonly<Record<string, () => void>> = {
   "StdioServer.cwd": () =>
     expect(evalOf(withServer({ ...stdio, cwd: "sub" })).servers["default"]).toMatchObject({ cwd: "sub" }),
   "StdioServer.inheritEnv": () => {
-    const inherited = (inheritEnv: string[] | true) =>
-      evalOf(withServer({ ...stdio, inheritEnv })).servers["default"];
-    expect(inherited(["A", "B"])).toMatchObject({ env: { inherited: "A,B" } });
-    expect(inherited(true)).toMatchObject({ env: { inherited: "true" } });
+    expect(inheriting(["A", "B"])).toMatchObject({ env: { inherited: "A,B" } });
+    expect(inheriting(true)).toMatchObject({ env: { inherited: "true" } });
   },
   "StdioServer.startupTimeout": () =>
     expect(evalOf(withServer({ ...stdio, startupTimeout: 9 })).servers["default"]?.startupTimeoutMs).toBe(9),
@@ -478,7 +480,7 @@ const effects: Readonly<Record<string, () => void>> = {
       ...withTest({ server: "b" }),
       server: undefined,
       servers: { a: stdio, b: stdio },
-    } as Config);
+    });
     expect(spec.tasks[0]).toMatchObject({ servers: ["b"], verify: [{ server: "b" }] });
   },
   "ToolTest.args": () => expect(step(withTest({ args: { a: [1] } }))).toMatchObject({ args: { a: [1] } }),
@@ -555,10 +557,12 @@ describe("the judge", () => {
   });
 });
 
+function names(config: Config, requested: readonly string[] = []): string[] {
+  return evalOf(config, { agents: requested }).agents.map((agent) => agent.name);
+}
+
 describe("the choice of agents", () => {
   const agents = { fast: "openai/gpt-5", slow: { model: "google/g", system: "s" } } as const;
-  const names = (config: Config, requested: readonly string[] = []) =>
-    evalOf(config, { agents: requested }).agents.map((agent) => agent.name);
 
   it.each<[string, Config["agent"], readonly string[], readonly string[]]>([
     ["all of agents", undefined, [], ["fast", "slow"]],

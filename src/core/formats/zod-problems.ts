@@ -14,6 +14,9 @@ interface Context {
   readonly base: KeyPath;
 }
 
+/** Unknown keys of one object that are told. */
+const mostKeys = 100;
+
 /**
  * Turns a zod error into problems in the reader's words: one for each unknown key; for a union, those of the branch
  * that was meant. No message repeats a value.
@@ -34,7 +37,7 @@ function describe(issue: Issue, context: Context): Problem[] {
   const path = pathOf(issue, context);
   switch (issue.code) {
     case "unrecognized_keys":
-      return issue.keys.map((key) => unknownKey(key, path, issue.message.split(", ")));
+      return issue.keys.slice(0, mostKeys).map((key) => unknownKey(key, path, issue.message.split(", ")));
     case "invalid_union":
       return describeUnion(issue, path, context);
     case "invalid_type":

@@ -48,6 +48,7 @@ function longestMatch(expected: readonly string[], calls: readonly ToolCall[]): 
   return walkBack(expected, calls, at);
 }
 
+/** Among equally good matches takes the one that has the earliest expected tools in place. */
 function walkBack(
   expected: readonly string[],
   calls: readonly ToolCall[],
@@ -62,7 +63,7 @@ function walkBack(
       pairs.push([row, call]);
       row += 1;
       column += 1;
-    } else if (at(row + 1, column) >= at(row, column + 1)) row += 1;
+    } else if (at(row + 1, column) > at(row, column + 1)) row += 1;
     else column += 1;
   }
   return pairs;

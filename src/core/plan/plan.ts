@@ -1,4 +1,4 @@
-import type { Eval, Task } from "../formats/model.ts";
+import type { AgentSpec, Eval, Task } from "../formats/model.ts";
 
 /** One attempt of one task by one agent: the unit of scheduling. */
 export interface Trial {
@@ -44,16 +44,18 @@ export function createPlan(spec: Eval): Plan {
   return {
     schema: "mcpvals.plan/1",
     name: spec.name,
-    agents: spec.agents.map((agent) => ({
-      name: agent.name,
-      type: agent.type,
-      ...(agent.type === "model" ? { model: agent.model } : {}),
-    })),
+    agents: spec.agents.map(summarizeAgent),
     tasks: spec.tasks,
     trials,
     concurrency:
       spec.concurrency ?? (trials.some((trial) => trial.lane === undefined) ? parallelSuiteSlots : 1),
   };
+}
+
+/** What may be said of an agent in public. */
+export function summarizeAgent(agent: AgentSpec): AgentSummary {
+  const model = agent.type === "model" ? { model: agent.model } : {};
+  return { name: agent.name, type: agent.type, ...model };
 }
 
 function attemptsOf(task: Task, spec: Eval): Omit<Trial, "id">[] {

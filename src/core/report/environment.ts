@@ -1,6 +1,5 @@
-import type { Eval, ServerSpec } from "../formats/model.ts";
-import type { AgentSpec, JsonObject } from "../formats/model.ts";
-import type { AgentSummary } from "../plan/plan.ts";
+import type { Eval, JsonObject, ServerSpec } from "../formats/model.ts";
+import { summarizeAgent } from "../plan/plan.ts";
 import type { RunEnvironment } from "./result.ts";
 
 /** What ran where, for the result; the caller still has to remove secrets from it. */
@@ -11,13 +10,12 @@ export function runEnvironment(
   const servers = Object.entries(spec.servers).map(
     ([name, server]) => [name, describeServer(server)] as const,
   );
-  return { ...versions, agents: spec.agents.map(summarizeAgent), servers: Object.fromEntries(servers) };
-}
-
-/** What may be said of an agent in public. */
-export function summarizeAgent(agent: AgentSpec): AgentSummary {
-  const model = agent.type === "model" ? { model: agent.model } : {};
-  return { name: agent.name, type: agent.type, ...model };
+  return {
+    ...versions,
+    agents: spec.agents.map(summarizeAgent),
+    ...(spec.judge === undefined ? {} : { judge: { model: spec.judge.model } }),
+    servers: Object.fromEntries(servers),
+  };
 }
 
 function describeServer(server: ServerSpec): JsonObject {

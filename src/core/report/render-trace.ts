@@ -1,16 +1,20 @@
 import { isJsonObject } from "../formats/json.ts";
 import type { Json } from "../formats/model.ts";
 import type { EventOf, TraceEvent } from "../trace/events.ts";
+import { visibleText } from "./visible-text.ts";
 
 const shownText = 160;
 
-/** One line an event: its number, the milliseconds since the trial began, and what happened. */
+/**
+ * One line an event: its number, the milliseconds since the trial began, and what happened. Long texts are cut, and what
+ * servers and models wrote cannot drive the reader's terminal.
+ */
 export function renderTrace(events: readonly TraceEvent[]): string[] {
   const start = events[0]?.at ?? 0;
   const width = String(events.at(-1)?.seq ?? 0).length;
   return events.map((event) => {
     const offset = (event.at - start).toFixed(1).padStart(9);
-    return `${String(event.seq).padStart(width)} ${offset} ms  ${visible(describe(event))}`;
+    return `${String(event.seq).padStart(width)} ${offset} ms  ${visibleText(describe(event)).trimEnd()}`;
   });
 }
 
@@ -58,13 +62,7 @@ function roundOff(value: number): string {
 }
 
 function shorten(text: string): string {
-  return text.length > shownText ? `${text.slice(0, shownText)}…` : text;
-}
-
-/** Text of servers and models must not drive the reader's terminal. */
-function visible(text: string): string {
-  // oxlint-disable-next-line no-control-regex
-  return text.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, (char) =>
-    JSON.stringify(char).slice(1, -1),
-  );
+  if (text.length <= shownText) return text;
+  const shown = text.slice(0, shownText);
+  return `${shown.isWellFormed() ? shown : shown.slice(0, -1)}…`;
 }

@@ -5,7 +5,7 @@ import type { TraceEvent } from "../trace/events.ts";
 import { collectEvidence } from "./collect-evidence.ts";
 import type { RunResult, TrialResult } from "./result.ts";
 import { runVerdict, summarize } from "./summarize.ts";
-import { cutOff, gradesOf, skippedTrial, trialResult } from "./trial-result.ts";
+import { gradesOf, notRun, skippedTrial, trialResult } from "./trial-result.ts";
 
 /** A run as its folder tells it. */
 export interface RecordedRun extends Pick<RunResult, "id" | "startedAt" | "environment"> {
@@ -13,6 +13,8 @@ export interface RecordedRun extends Pick<RunResult, "id" | "startedAt" | "envir
   readonly events: readonly TraceEvent[];
   /** How long it took, when it came to its end. */
   readonly durationMs?: number;
+  /** Whether it was interrupted in order; absent when it was cut off before it ended. */
+  readonly interrupted?: boolean;
 }
 
 export interface ReplayedRun {
@@ -30,12 +32,13 @@ export function replayRun(run: RecordedRun): ReplayedRun {
     const events = byTrial.get(trial.id) ?? [];
     const task: Task | undefined = tasks.get(trial.task);
     if (task === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${trial.task}`);
-    if (events.length === 0) return skippedTrial(trial, task, notRun(run));
+    if (events.length === 0) return skippedTrial(trial, task, notRun({ interrupted: wasInterrupted(run) }));
     const result = trialResult(buildTrajectory(trial, task, events), gradesOf(events));
     if (result.verdict !== "pass") evidence.set(trial.id, collectEvidence(events, result.grades));
     return result;
   });
-  const interrupted = trials.some((trial) => trial.error?.code === "run/interrupted");
+  const interrupted =
+    trials.some((trial) => trial.error?.code === "run/interrupted") || run.interrupted === true;
   const result: RunResult = {
     schema: "mcpvals.result/1",
     id: run.id,
@@ -50,15 +53,9 @@ export function replayRun(run: RecordedRun): ReplayedRun {
   return { result, evidence };
 }
 
-function notRun(run: RecordedRun): typeof cutOff {
-  const bailed = run.durationMs !== undefined && !run.events.some(isInterruption);
-  return bailed
-    ? { code: "run/bailed", kind: "interrupted", message: "not run, because an earlier trial did not pass" }
-    : { ...cutOff, message: "the run was interrupted before this trial started" };
-}
-
-function isInterruption(event: TraceEvent): boolean {
-  return event.type === "trial.finished" && event.outcome === "interrupted";
+/** A run that did not come to its end was interrupted in its own way. */
+function wasInterrupted({ durationMs, interrupted }: RecordedRun): boolean {
+  return interrupted === true || durationMs === undefined;
 }
 
 function lastMoment(run: RecordedRun): number {

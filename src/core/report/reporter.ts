@@ -43,4 +43,9 @@ export interface ReporterOutput {
   readonly now: () => number;
   /** Calls back about every `ms` until the returned function is called; used for live progress. */
   every(ms: number, callback: () => void): () => void;
+  /**
+   * Gives a reporter that draws in place the notices that would break its drawing, until the returned function is called.
+   * Absent where notices are not shown in the same place.
+   */
+  notices?(listener: (text: string) => void): () => void;
 }

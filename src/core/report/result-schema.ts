@@ -114,6 +114,10 @@ const environmentSchema = z
     node: z.string().describe("Version of Node.js."),
     platform: z.string().describe("Operating system and architecture."),
     agents: z.array(agentSchema).describe("The agents that were configured."),
+    judge: z
+      .strictObject({ model: z.string().describe("Its model id.") })
+      .describe("The model that judged; absent when none was asked to.")
+      .exactOptional(),
     servers: z.record(z.string(), json).describe("By name: transport and target, without secrets."),
   })
   .meta({ id: "Environment", description: "What the run ran with." });

@@ -46,6 +46,8 @@ export interface RunEnvironment {
   readonly node: string;
   readonly platform: string;
   readonly agents: readonly AgentSummary[];
+  /** The model that judged; absent when none was asked to. */
+  readonly judge?: { readonly model: string };
   /** Name to transport and target, without secrets. */
   readonly servers: JsonObject;
 }

@@ -7,18 +7,23 @@ import type { Trajectory } from "../trace/trajectory.ts";
 import type { TrialResult } from "./result.ts";
 import { averageScore, trialVerdict } from "./summarize.ts";
 
-/** Joins how a trial went and what its graders said into its row of the result. */
-export function trialResult(trajectory: Trajectory, grades: readonly Grade[]): TrialResult {
+/**
+ * Joins how a trial went and what its graders said into its row of the result. A completed trial that was given no
+ * grades is one whose graders were interrupted.
+ */
+export function trialResult(trajectory: Trajectory, given: readonly Grade[] | undefined): TrialResult {
   const { trial, task, events, usage, warnings } = trajectory;
   const finished = events.findLast((event) => event.type === "trial.finished");
-  const outcome: TrialOutcome = finished?.outcome ?? "interrupted";
+  const isUngraded = finished?.outcome === "completed" && given === undefined;
+  const outcome: TrialOutcome = isUngraded ? "interrupted" : (finished?.outcome ?? "interrupted");
+  const grades = given ?? [];
   return {
     ...identity(trial, task),
     verdict: trialVerdict(outcome, grades),
     score: averageScore(grades),
     durationMs: finished?.durationMs ?? 0,
     grades,
-    ...optional("error", finished === undefined ? cutOff : finished.error),
+    ...optional("error", finished === undefined ? cutOff : isUngraded ? ungraded : finished.error),
     ...optional("usage", usage),
     ...(warnings.length === 0 ? {} : { warnings }),
   };
@@ -30,10 +35,10 @@ export function skippedTrial(trial: Trial, task: Task, error: SerializedError): 
   return { ...identity(trial, task), verdict, score: null, durationMs: 0, grades: [], error };
 }
 
-/** The grades that a trial was given, read back from its events. */
-export function gradesOf(events: readonly TraceEvent[]): readonly Grade[] {
+/** The grades that a trial was given, read back from its events; undefined when it was not graded. */
+export function gradesOf(events: readonly TraceEvent[]): readonly Grade[] | undefined {
   const graded = events.findLast((event): event is EventOf<"trial.graded"> => event.type === "trial.graded");
-  return graded?.grades ?? [];
+  return graded?.grades;
 }
 
 /** The error of a trial whose process was killed under it. */
@@ -41,6 +46,19 @@ export const cutOff: SerializedError = {
   code: "run/interrupted",
   kind: "interrupted",
   message: "the trial was cut off before it ended",
+};
+
+/** The error of a trial that never started, because the run was interrupted or else because it was told to stop early. */
+export function notRun({ interrupted }: { readonly interrupted: boolean }): SerializedError {
+  return interrupted
+    ? { ...cutOff, message: "the run was interrupted before this trial started" }
+    : { code: "run/bailed", kind: "interrupted", message: "not run, because an earlier trial did not pass" };
+}
+
+const ungraded: SerializedError = {
+  code: "run/interrupted",
+  kind: "interrupted",
+  message: "the run was interrupted before this trial was graded",
 };
 
 function identity(

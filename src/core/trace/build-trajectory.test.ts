@@ -54,7 +54,13 @@ describe("a trajectory", () => {
       task,
       events: trial.events,
       turns: [
-        { turn: 0, user: "Add 2 and 3.", messages: [event(first), event(last)], calls: [add], reason: "done" },
+        {
+          turn: 0,
+          user: "Add 2 and 3.",
+          messages: [event(first), event(last)],
+          calls: [add],
+          reason: "done",
+        },
         { turn: 1, user: "Again.", messages: [], calls: [], reason: "max-steps" },
       ],
       calls: [add],
@@ -68,7 +74,13 @@ describe("a trajectory", () => {
   });
 
   it("of nothing is empty", () => {
-    expect(new TrialEvents().trajectory(task)).toMatchObject({ turns: [], calls: [], steps: [], tools: [], warnings: [] });
+    expect(new TrialEvents().trajectory(task)).toMatchObject({
+      turns: [],
+      calls: [],
+      steps: [],
+      tools: [],
+      warnings: [],
+    });
   });
 });
 
@@ -88,12 +100,22 @@ describe("calls", () => {
     ]);
   });
 
-  it("with the ids 1 and \"1\" are two", () => {
+  it('with the ids 1 and "1" are two', () => {
     const trial = new TrialEvents();
     const message = (id: Json, rest: object) => ({ jsonrpc: "2.0", id, ...rest }) as Json;
     const call = { method: "tools/call", params: { name: "add", arguments: {} } };
-    trial.emit({ type: "mcp.message", server: "s", direction: "client-to-server", message: message(1, call) });
-    trial.emit({ type: "mcp.message", server: "s", direction: "client-to-server", message: message("1", call) });
+    trial.emit({
+      type: "mcp.message",
+      server: "s",
+      direction: "client-to-server",
+      message: message(1, call),
+    });
+    trial.emit({
+      type: "mcp.message",
+      server: "s",
+      direction: "client-to-server",
+      message: message("1", call),
+    });
     const answer = message("1", { result: textResult("text id") });
     trial.emit({ type: "mcp.message", server: "s", direction: "server-to-client", message: answer });
     expect(fates(trial)).toEqual([
@@ -139,7 +161,12 @@ describe("calls", () => {
     const sampling = { jsonrpc: "2.0", id: 7, method: "tools/call", params: { name: "not-a-call" } };
     trial.emit({ type: "mcp.message", server: "calc", direction: "server-to-client", message: sampling });
     trial.emit({ type: "mcp.message", server: "calc", direction: "client-to-server", message: ["batch"] });
-    trial.emit({ type: "mcp.message", server: "calc", direction: "client-to-server", message: { method: "tools/call" } });
+    trial.emit({
+      type: "mcp.message",
+      server: "calc",
+      direction: "client-to-server",
+      message: { method: "tools/call" },
+    });
     expect(trial.trajectory(task).calls).toEqual([]);
   });
 
@@ -253,11 +280,14 @@ describe("tools", () => {
     ]);
   });
 
-  it.each<[Json]>([[null], ["tools"], [{}], [{ tools: {} }], [{ tools: [null, 1, []] }]])("are none in %j", (result) => {
-    const trial = new TrialEvents();
-    trial.answer(trial.send("tools/list", {}), result);
-    expect(trial.trajectory(task).tools).toEqual([]);
-  });
+  it.each<[Json]>([[null], ["tools"], [{}], [{ tools: {} }], [{ tools: [null, 1, []] }]])(
+    "are none in %j",
+    (result) => {
+      const trial = new TrialEvents();
+      trial.answer(trial.send("tools/list", {}), result);
+      expect(trial.trajectory(task).tools).toEqual([]);
+    },
+  );
 });
 
 describe("usage", () => {

@@ -50,7 +50,9 @@ it("keeps the text on the wire when there is no secret in the message", () => {
 });
 
 it("drops the text on the wire when the message holds a secret, which may be written in any way there", () => {
-  const { events } = record(received({ id: 1, result: "hunter2" }, String.raw`{"id":1,"result":"\u0068unter2"}`));
+  const { events } = record(
+    received({ id: 1, result: "hunter2" }, String.raw`{"id":1,"result":"\u0068unter2"}`),
+  );
   expect(events).toEqual([
     {
       seq: 1,

@@ -1,5 +1,5 @@
 import type { Emit, EventBody, TraceEvent } from "./events.ts";
-import type { Redact } from "./redact.ts";
+import { type Redact, writeJson } from "./redact.ts";
 
 export interface RecorderOptions {
   readonly redact: Redact;
@@ -14,8 +14,13 @@ export function createRecorder(trial: string, { redact, now, sink }: RecorderOpt
   let seq = 0;
   return (body: EventBody): number => {
     seq += 1;
-    const event: TraceEvent = { seq, at: now(), trial, ...withoutSecrets(body, redact) };
-    sink(event, JSON.stringify(event));
+    const event: TraceEvent = { seq, at: now(), trial, ...body };
+    const json = writeJson(event);
+    if (json !== undefined && redact.isClean(json)) sink(event, json);
+    else {
+      const redacted: TraceEvent = { ...withoutSecrets(body, redact), seq, at: event.at, trial };
+      sink(redacted, JSON.stringify(redacted));
+    }
     return seq;
   };
 }
@@ -23,7 +28,8 @@ export function createRecorder(trial: string, { redact, now, sink }: RecorderOpt
 /** The text on the wire may write a secret in ways without end, so it goes when its message held one. */
 function withoutSecrets(body: EventBody, redact: Redact): EventBody {
   const clean = redact(body);
-  if (body.type !== "mcp.message" || clean.type !== "mcp.message" || clean.message === body.message) return clean;
+  if (body.type !== "mcp.message" || clean.type !== "mcp.message" || clean.message === body.message)
+    return clean;
   const { raw: _raw, ...rest } = clean;
   return rest;
 }

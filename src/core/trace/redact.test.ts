@@ -28,7 +28,11 @@ describe("given secrets", () => {
     ["a JSON string", 'p"a\\s\ns', String.raw`{"k":"p\"a\\s\ns"}`],
     ["a JSON string in JSON", 'p"a\\s\ns', JSON.stringify(JSON.stringify({ k: 'p"a\\s\ns' }))],
     ["JSON of other languages", "pässwörd/€", String.raw`{"k": "p\u00e4ssw\u00f6rd\/\u20ac"}`],
-    ["a JSON string with escapes in JSON", "pässwörd", JSON.stringify(String.raw`{"k": "p\u00e4ssw\u00f6rd"}`)],
+    [
+      "a JSON string with escapes in JSON",
+      "pässwörd",
+      JSON.stringify(String.raw`{"k": "p\u00e4ssw\u00f6rd"}`),
+    ],
     ["a query string", "p@ss wörd'!", "https://x/?k=p%40ss%20w%C3%B6rd'!"],
     ["a form", "p@ss wörd'!", `k=${new URLSearchParams({ k: "p@ss wörd'!" }).toString().slice(2)}`],
     ["small hexadecimals", "p@ss wörd'!", "k=p%40ss%20w%c3%b6rd'!"],
@@ -42,9 +46,7 @@ describe("given secrets", () => {
 
   it("of several lines are found line by line", () => {
     const key = "{\n  first-line\n  second-line\r\n}\n";
-    expect(redact("stderr: first-line!\n{ second-line }", key)).toBe(
-      "stderr: [secret:S1]!\n{ [secret:S1] }",
-    );
+    expect(redact("stderr: first-line!\n{ second-line }", key)).toBe("stderr: [secret:S1]!\n{ [secret:S1] }");
   });
 
   it("that contain one another go as a whole, the longest first", () => {
@@ -58,7 +60,9 @@ describe("given secrets", () => {
   });
 
   it("that are whole numbers of eight or more digits are found as numbers", () => {
-    expect(redact({ id: 123456789012, port: 8080, part: 12345.5 }, "123456789012", "8080", "12345.5")).toEqual({
+    expect(
+      redact({ id: 123456789012, port: 8080, part: 12345.5 }, "123456789012", "8080", "12345.5"),
+    ).toEqual({
       id: "[secret:S1]",
       port: 8080,
       part: 12345.5,
@@ -66,12 +70,12 @@ describe("given secrets", () => {
   });
 
   it("as keys of one object do not swallow one another", () => {
-    const value = { "hunter2": 1, "secret three": 2, "x": 3 };
+    const value = { hunter2: 1, "secret three": 2, x: 3 };
     const same = createRedactor([
       { name: "KEY", value: "hunter2" },
       { name: "KEY", value: "secret three" },
     ]);
-    expect(same(value)).toEqual({ "[secret:KEY]": 1, "[secret:KEY] 2": 2, "x": 3 });
+    expect(same(value)).toEqual({ "[secret:KEY]": 1, "[secret:KEY] 2": 2, x: 3 });
   });
 
   it("never come back through the mark that replaces them", () => {
@@ -164,7 +168,9 @@ describe("any value", () => {
   it("keeps 500 levels", () => {
     let value: Json = "hunter2";
     for (let depth = 0; depth < 500; depth += 1) value = [value];
-    expect(JSON.stringify(redact(value, "hunter2"))).toBe(`${"[".repeat(500)}"[secret:S1]"${"]".repeat(500)}`);
+    expect(JSON.stringify(redact(value, "hunter2"))).toBe(
+      `${"[".repeat(500)}"[secret:S1]"${"]".repeat(500)}`,
+    );
   });
 
   it("comes back itself when it holds no secret", () => {
@@ -177,7 +183,11 @@ describe("any value", () => {
 
   it("has no secret left, whatever the secret and wherever it stands", () => {
     const secretText = fc
-      .string({ minLength: 4, maxLength: 12, unit: fc.oneof(fc.constantFrom(..."ab[]*:\"\\/% ~'é\n"), fc.string({ minLength: 1, maxLength: 1 })) })
+      .string({
+        minLength: 4,
+        maxLength: 12,
+        unit: fc.oneof(fc.constantFrom(..."ab[]*:\"\\/% ~'é\n"), fc.string({ minLength: 1, maxLength: 1 })),
+      })
       .filter((text) => !/[‹›*]/.test(text));
     const secrets = fc.array(secretText, { minLength: 1, maxLength: 4 });
     const cases = secrets.chain((values) => {
@@ -191,7 +201,12 @@ describe("any value", () => {
         .array(fc.oneof(fc.constantFrom(...written), fc.string({ maxLength: 3 })), { maxLength: 5 })
         .map((parts) => parts.join(""));
       const { tree } = fc.letrec((tie) => ({
-        tree: fc.oneof({ maxDepth: 3 }, text, fc.array(tie("tree"), { maxLength: 3 }), fc.dictionary(text, tie("tree"), { maxKeys: 3 })),
+        tree: fc.oneof(
+          { maxDepth: 3 },
+          text,
+          fc.array(tie("tree"), { maxLength: 3 }),
+          fc.dictionary(text, tie("tree"), { maxKeys: 3 }),
+        ),
       }));
       return fc.record({ values: fc.constant(values), tree });
     });
@@ -209,12 +224,48 @@ describe("any value", () => {
   it("is the same after a second time", () => {
     const secrets: Secret[] = ["secret", "hunter2", "key]", "[sec"].map((value) => ({ name: "N", value }));
     const redactor = createRedactor(secrets);
-    const text = fc.array(fc.constantFrom("secret", "hunter2", "key]", "[sec", "x", " ")).map((parts) => parts.join(""));
+    const text = fc
+      .array(fc.constantFrom("secret", "hunter2", "key]", "[sec", "x", " "))
+      .map((parts) => parts.join(""));
     fc.assert(
       fc.property(text, (before) => {
         const once = redactor(before);
         expect(redactor(once)).toBe(once);
       }),
     );
+  });
+});
+
+describe("isClean", () => {
+  it("never calls JSON clean whose value has something to replace", () => {
+    fc.assert(
+      fc.property(
+        fc.string({ minLength: 4 }),
+        fc.string(),
+        fc.string(),
+        fc.json(),
+        (value, before, after, other) => {
+          const redact = createRedactor([{ name: "S", value }]);
+          const holder = {
+            text: before + value + after,
+            [value]: [JSON.stringify(value)],
+            other: JSON.parse(other),
+          };
+          const json = JSON.stringify(holder);
+          expect(redact(holder) !== holder && redact.isClean(json)).toBe(false);
+        },
+      ),
+    );
+  });
+
+  it.each(["\n", "\t", '"', "é", " "])("sees a known key after %j", (before) => {
+    const redact = createRedactor([]);
+    const holder = { text: `${before}sk-ant-${"a1".repeat(20)}` };
+    expect(redact(holder)).not.toBe(holder);
+    expect(redact.isClean(JSON.stringify(holder))).toBe(false);
+  });
+
+  it("calls ordinary JSON clean", () => {
+    expect(createRedactor([{ name: "S", value: "hunter2-hunter2" }]).isClean('{"text":"hello"}')).toBe(true);
   });
 });

@@ -7,7 +7,11 @@ export interface Secret {
 }
 
 /** Replaces secrets in any JSON-like value; gives the same value back when there is nothing to replace. */
-export type Redact = <T>(value: T) => T;
+export interface Redact {
+  <T>(value: T): T;
+  /** Whether a value with this JSON surely holds nothing to replace: one look at a text instead of a walk. */
+  isClean(json: string): boolean;
+}
 
 /** Deeper values would overflow the stack of whoever reads or writes them as JSON. */
 const deepestNesting = 500;
@@ -34,6 +38,10 @@ const knownShapes = [
   /-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----)[\s\S])*(?:-----END [A-Z ]*PRIVATE KEY-----)?/,
 ] as const;
 
+/** What every known shape has in it, however JSON escapes what stands around it. */
+const shapeHints =
+  /sk-|[rs]k_(?:live|test)_|gh[pousr]_|github_pat_|glpat-|xox|AKIA|ASIA|AIza|npm_|hf_|eyJ|earer |PRIVATE KEY/;
+
 /**
  * Makes the one function that removes secrets from texts, keys of objects and whole numbers of eight or more digits:
  *
@@ -59,7 +67,29 @@ export function createRedactor(secrets: readonly Secret[]): Redact {
     const text = String(value);
     return secretNumber.test(text) && names.has(text) ? markOf(text) : value;
   };
-  return <T>(value: T): T => redactValue(value, { redactText, redactNumber }) as T;
+  const hints = hintPattern(forms);
+  const isClean = (json: string): boolean => !hints.test(json);
+  const redact = <T>(value: T): T => {
+    const json = writeJson(value);
+    return json !== undefined && isClean(json) ? value : (redactValue(value, { redactText, redactNumber }) as T);
+  };
+  return Object.assign(redact, { isClean });
+}
+
+/** Matches at least all JSON text of which the value holds a secret. */
+function hintPattern(forms: readonly string[]): RegExp {
+  const written = new Set(forms.flatMap((form) => [form, JSON.stringify(form).slice(1, -1)]));
+  return new RegExp([...[...written].map(escapeRegExp), shapeHints.source].join("|"));
+}
+
+/** JSON, or undefined for what has none: a value nested too deeply, or none at all. */
+export function writeJson(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value);
+  } catch {
+    // A walk through the value cuts it off where it gets too deep.
+    return undefined;
+  }
 }
 
 function escapeRegExp(text: string): string {

@@ -42,7 +42,10 @@ function urlForms(text: string): string[] {
   const component = encodeURIComponent(whole);
   const form = component.replaceAll(/[!'()~]/g, percent).replaceAll("%20", "+");
   const forms = [component, encodeURI(whole), component.replaceAll(/[!'()*]/g, percent), form];
-  return [...forms, ...forms.map((written) => written.replaceAll(/%[0-9A-F]{2}/g, (hex) => hex.toLowerCase()))];
+  return [
+    ...forms,
+    ...forms.map((written) => written.replaceAll(/%[0-9A-F]{2}/g, (hex) => hex.toLowerCase())),
+  ];
 }
 
 function percent(character: string): string {

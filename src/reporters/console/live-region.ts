@@ -13,6 +13,7 @@ export class LiveRegion {
   readonly #style: Style;
   readonly #content: () => readonly (readonly Piece[])[];
   readonly #stopTimer: () => void;
+  readonly #stopNotices: (() => void) | undefined;
   #pending: string[] = [];
   /** Widths of the lines on the screen. */
   #drawn: number[] = [];
@@ -25,6 +26,7 @@ export class LiveRegion {
     this.#style = style;
     this.#content = content;
     this.#stopTimer = output.every(redrawMs, () => this.#draw());
+    this.#stopNotices = output.notices?.((text) => this.#notice(text));
   }
 
   /** Prints lines above the region, at the latest with the next redraw. */
@@ -38,9 +40,16 @@ export class LiveRegion {
     if (this.#stopped) return;
     this.#stopped = true;
     this.#stopTimer();
+    this.#stopNotices?.();
     const text = this.#erasure() + this.#takePending();
     this.#drawn = [];
     if (text !== "") this.#output.write(text);
+  }
+
+  /** Shows a notice at once: nobody knows whether there will be a next redraw. */
+  #notice(text: string): void {
+    this.#pending.push(...text.trim().split("\n"));
+    this.#draw();
   }
 
   #draw(): void {

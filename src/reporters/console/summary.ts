@@ -19,7 +19,7 @@ export function summaryLines(result: RunResult, folder: string | undefined, page
   const { style } = page;
   const { verdict, summary, trials, environment } = result;
   const size = `${countOf(summary.total, "trial")} in ${formatDuration(result.durationMs)}`;
-  const models = trials.length === 0 ? [] : describeModels(trials, environment.agents);
+  const models = trials.length === 0 ? [] : describeModels(trials, environment);
   const facts = [size, ...models].map((text): Piece => ({ text, tone: "dim" }));
   const word = style.badge(verdictTones[verdict], verdict.toUpperCase());
   const exit = verdict === "pass" ? "" : `  exit ${exitCode(verdict)}`;

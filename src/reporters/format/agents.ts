@@ -1,5 +1,5 @@
 import type { AgentSummary } from "../../core/plan/plan.ts";
-import type { TrialResult } from "../../core/report/result.ts";
+import type { RunEnvironment, TrialResult } from "../../core/report/result.ts";
 import type { Usage } from "../../core/trace/events.ts";
 import { addUsage } from "../../core/trace/build-trajectory.ts";
 import { countOf, formatInteger } from "./numbers.ts";
@@ -29,9 +29,21 @@ export function agentsIn(
 
 /**
  * What models took part, as short sentences: tokens by agent, `no model took part`, or that a model was to take part
- * and none answered. Empty when it is not known, as with agents that run their own.
+ * and none answered; and who judged. Empty when it is not known, as with agents that run their own.
  */
-export function describeModels(trials: readonly TrialResult[], agents: readonly AgentSummary[]): string[] {
+export function describeModels(
+  trials: readonly TrialResult[],
+  { agents, judge }: Pick<RunEnvironment, "agents" | "judge">,
+): string[] {
+  const judged = judge === undefined ? [] : [`judged by ${visibleText(judge.model)}`];
+  return [...describeActing(trials, agents, judge !== undefined), ...judged];
+}
+
+function describeActing(
+  trials: readonly TrialResult[],
+  agents: readonly AgentSummary[],
+  isJudged: boolean,
+): string[] {
   const used = usageByAgent(trials);
   if (used.size > 0) {
     return [...used].map(([agent, usage]) => {
@@ -41,7 +53,9 @@ export function describeModels(trials: readonly TrialResult[], agents: readonly 
   }
   const acting = agentsIn(trials, agents);
   if (acting.some((agent) => agent.model !== undefined)) return ["no model answered"];
-  return acting.every((agent) => agent.type in withoutModel) ? ["no model took part"] : [];
+  return acting.every((agent) => agent.type in withoutModel)
+    ? [isJudged ? "no model acted" : "no model took part"]
+    : [];
 }
 
 function usageByAgent(trials: readonly TrialResult[]): Map<string | null, Usage> {

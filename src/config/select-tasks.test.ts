@@ -1,0 +1,73 @@
+import { describe, expect, it } from "vitest";
+import type { Task } from "../core/formats/model.ts";
+import { taskSelector } from "./select-tasks.ts";
+
+const task: Omit<Task, "name"> = {
+  form: "workflow",
+  servers: [],
+  turns: [],
+  expectTools: [],
+  verify: [],
+  parallel: false,
+};
+
+const tasks: readonly Task[] = [
+  { ...task, name: "summarize" },
+  { ...task, name: "read/write" },
+  { ...task, name: "add (two numbers)" },
+  { ...task, name: "sums/add", form: "tool-test", suite: "sums" },
+  { ...task, name: "sums/10/2 = 5", form: "tool-test", suite: "sums" },
+  { ...task, name: "words/add", form: "tool-test", suite: "words" },
+  { ...task, name: "words/.hidden", form: "tool-test", suite: "words" },
+];
+
+function select(...patterns: string[]): string[] {
+  return tasks.filter(taskSelector(patterns, tasks)).map(({ name }) => name);
+}
+
+const all = tasks.map(({ name }) => name);
+
+describe("taskSelector", () => {
+  it.each<[string, string[]]>([
+    ["summarize", ["summarize"]],
+    ["add (two numbers)", ["add (two numbers)"]],
+    ["sums/add", ["sums/add"]],
+    ["sums/10/2 = 5", ["sums/10/2 = 5"]],
+    ["10/2 = 5", ["sums/10/2 = 5"]],
+    ["sums", ["sums/add", "sums/10/2 = 5"]],
+    ["add", ["sums/add", "words/add"]],
+    ["sums/*", ["sums/add", "sums/10/2 = 5"]],
+    ["*/add", ["sums/add", "words/add"]],
+    ["words/*", ["words/add", "words/.hidden"]],
+    ["{summarize,words}", ["summarize", "words/add", "words/.hidden"]],
+    ["read*", ["read/write"]],
+    ["read/*", ["read/write"]],
+    ["add*", ["add (two numbers)", "sums/add", "words/add"]],
+    ["su*", ["summarize", "sums/add", "sums/10/2 = 5"]],
+    ["*", all],
+    ["**", all],
+  ])("%s selects %j", (pattern, names) => {
+    expect(select(pattern)).toEqual(names);
+  });
+
+  it("keeps what any pattern selects, in the order of the file", () => {
+    expect(select("words/add", "sum*ize", "sums/add")).toEqual(["summarize", "sums/add", "words/add"]);
+  });
+
+  it.each(["sumarize", "SUMMARIZE", "sums\\add", "!summarize", "", "["])(
+    "%j selects nothing, and says so",
+    (pattern) => {
+      expect(() => select("summarize", pattern)).toThrow(
+        expect.objectContaining({ code: "usage/no-match", message: `no task matches "${pattern}"` }) as Error,
+      );
+    },
+  );
+
+  it("says what was probably meant", () => {
+    expect(() => select("sumarize")).toThrow(
+      expect.objectContaining({
+        details: { hint: expect.stringContaining('Did you mean "summarize"?') as string },
+      }) as Error,
+    );
+  });
+});

@@ -1,0 +1,73 @@
+import { describe, expect, it } from "vitest";
+import { check, gradeContext, toolTestTask, TrialEvents } from "../../../test/support/trial-events.ts";
+import type { Grade } from "./grade.ts";
+import { verifySteps } from "./verify-steps.ts";
+
+async function grade(trial: TrialEvents): Promise<Grade> {
+  return verifySteps.grade(trial.trajectory(toolTestTask()), gradeContext());
+}
+
+describe("verify-steps", () => {
+  it("passes when all checks hold", async () => {
+    const trial = new TrialEvents();
+    const one = trial.step("one", {
+      checks: [check("result", true, "it is 5"), check("latency", true, "3 ms")],
+    });
+    const two = trial.step("two", { checks: [check("error", true, "failed as expected")] });
+    expect(await grade(trial)).toEqual({
+      grader: "verify-steps",
+      verdict: "pass",
+      score: 1,
+      reason: "result: it is 5; latency: 3 ms; error: failed as expected",
+      evidence: [one, two],
+    });
+  });
+
+  it("scores the share that holds and tells the others", async () => {
+    const trial = new TrialEvents();
+    trial.step("one", { checks: [check("result", true)] });
+    const two = trial.step("two", {
+      checks: [check("result", false, "it is 6"), check("latency", false, "9 ms"), check("x", true)],
+    });
+    expect(await grade(trial)).toEqual({
+      grader: "verify-steps",
+      verdict: "fail",
+      score: 0.5,
+      reason: "result: it is 6; latency: 9 ms",
+      evidence: [two],
+    });
+  });
+
+  it("looks at the last attempt only, and says which it was", async () => {
+    const trial = new TrialEvents();
+    trial.step("one", { attempt: 1, checks: [check("result", false, "it is 6")] });
+    const last = trial.step("one", { attempt: 2, checks: [check("result", true, "it is 5")] });
+    expect(await grade(trial)).toEqual({
+      grader: "verify-steps",
+      verdict: "pass",
+      score: 1,
+      reason: "result: it is 5 (attempt 2)",
+      evidence: [last],
+    });
+    trial.step("two", { attempt: 1, checks: [check("result", true)] });
+    const worse = trial.step("two", { attempt: 2, checks: [check("result", false, "it is 7")] });
+    expect(await grade(trial)).toMatchObject({
+      verdict: "fail",
+      score: 0.5,
+      reason: "result: it is 7 (attempt 2)",
+      evidence: [worse],
+    });
+  });
+
+  it("has nothing to say when nothing was checked", async () => {
+    const trial = new TrialEvents();
+    trial.step("one");
+    expect(await grade(trial)).toEqual({
+      grader: "verify-steps",
+      verdict: "skip",
+      score: null,
+      reason: "no step checks anything",
+      evidence: [],
+    });
+  });
+});

@@ -1,0 +1,70 @@
+import { describe, expect, it } from "vitest";
+import { toolTestTask, workflowTask } from "../../../test/support/trial-events.ts";
+import type { Eval, StdioServerSpec } from "../formats/model.ts";
+import { applyOverrides } from "./overrides.ts";
+
+const server: StdioServerSpec = {
+  transport: "stdio",
+  command: "node",
+  args: [],
+  env: {},
+  cwd: "/",
+  startupTimeoutMs: 5000,
+  maxMessageBytes: 1000,
+};
+
+const spec: Eval = {
+  name: "any",
+  servers: { quick: { ...server, startupTimeoutMs: 100 }, slow: server },
+  agents: [],
+  tasks: [
+    workflowTask({ name: "one" }),
+    toolTestTask({}, { timeoutMs: 4000 }),
+    toolTestTask({}, { timeoutMs: 10 }),
+  ],
+  trials: 1,
+  limits: { trialMs: 60_000, callMs: 30_000, modelMs: 500 },
+  reporters: ["console"],
+};
+
+describe("applyOverrides", () => {
+  it("changes nothing without any", () => {
+    expect(applyOverrides(spec, {})).toEqual(spec);
+  });
+
+  it("sets trials and concurrency", () => {
+    expect(applyOverrides(spec, { trials: 3, concurrency: 2 })).toEqual({
+      ...spec,
+      trials: 3,
+      concurrency: 2,
+    });
+    expect(applyOverrides({ ...spec, trials: 5, concurrency: 5 }, { trials: 1 })).toEqual({
+      ...spec,
+      concurrency: 5,
+    });
+  });
+
+  it("keeps the tasks that are selected", () => {
+    expect(applyOverrides(spec, { selects: (task) => task.form === "workflow" })).toEqual({
+      ...spec,
+      tasks: [spec.tasks[0]],
+    });
+  });
+
+  it("lets nothing inside a trial take longer than the trial", () => {
+    expect(applyOverrides(spec, { timeoutMs: 1000, selects: (task) => task.form === "tool-test" })).toEqual({
+      ...spec,
+      servers: { quick: { ...server, startupTimeoutMs: 100 }, slow: { ...server, startupTimeoutMs: 1000 } },
+      tasks: [toolTestTask({}, { timeoutMs: 1000 }), toolTestTask({}, { timeoutMs: 10 })],
+      limits: { trialMs: 1000, callMs: 1000, modelMs: 500 },
+    });
+  });
+
+  it("lets a trial take longer than the file says, but not what is in it", () => {
+    expect(applyOverrides(spec, { timeoutMs: 90_000 }).limits).toEqual({
+      trialMs: 90_000,
+      callMs: 30_000,
+      modelMs: 500,
+    });
+  });
+});

@@ -1,0 +1,90 @@
+import { describe, expect, it } from "vitest";
+import { toolTestTask, workflowTask } from "../../../test/support/trial-events.ts";
+import type { AgentSpec, Eval, Task } from "../formats/model.ts";
+import { createPlan, summarizeAgent, type Trial } from "./plan.ts";
+
+const claude: AgentSpec = {
+  type: "model",
+  name: "claude",
+  model: "anthropic/claude-sonnet-4-5",
+  apiKey: "secret",
+  headers: { authorization: "secret" },
+  maxSteps: 5,
+};
+const script: AgentSpec = { type: "scripted", name: "script", plan: {} };
+
+const flow = workflowTask({ name: "flow" });
+const first = test("sums/first");
+const second = test("sums/second");
+const free = { ...test("words/free", "words"), parallel: true };
+
+function test(name: string, suite = "sums"): Task {
+  return { ...toolTestTask(), name, suite };
+}
+
+function spec(rest: Partial<Eval>): Eval {
+  const limits = { trialMs: 1, callMs: 1, modelMs: 1 };
+  return { name: "any", servers: {}, agents: [script], tasks: [], trials: 1, limits, reporters: [], ...rest };
+}
+
+function lanes(rest: Partial<Eval>): [concurrency: number, ...lanes: (string | undefined)[]] {
+  const { trials, concurrency } = createPlan(spec(rest));
+  return [concurrency, ...trials.map((trial) => trial.lane)];
+}
+
+describe("createPlan", () => {
+  it("lays out task by task, agent by agent, attempt by attempt", () => {
+    const plan = createPlan(spec({ agents: [claude, script], tasks: [flow, first], trials: 2 }));
+    const trial = (id: string, task: string, agent: string | null, attempt: number): Trial => ({
+      id,
+      task,
+      agent,
+      attempt,
+      lane: "main",
+    });
+    expect(plan).toEqual({
+      schema: "mcpvals.plan/1",
+      name: "any",
+      agents: [
+        { name: "claude", type: "model", model: "anthropic/claude-sonnet-4-5" },
+        { name: "script", type: "scripted" },
+      ],
+      tasks: [flow, first],
+      trials: [
+        trial("t1", "flow", "claude", 1),
+        trial("t2", "flow", "claude", 2),
+        trial("t3", "flow", "script", 1),
+        trial("t4", "flow", "script", 2),
+        trial("t5", "sums/first", null, 1),
+        trial("t6", "sums/first", null, 2),
+      ],
+      concurrency: 1,
+    });
+  });
+
+  it("runs one after the other, unless a suite is parallel", () => {
+    expect(lanes({ tasks: [flow, first, second] })).toEqual([1, "main", "main", "main"]);
+    expect(lanes({ tasks: [flow, first, free] })).toEqual([4, "main", "main", undefined]);
+  });
+
+  it("with a given concurrency keeps only the tests of a suite that is not parallel in a row", () => {
+    const tasks = [flow, first, second, test("words/third", "words"), free];
+    expect(lanes({ tasks, concurrency: 8 })).toEqual([
+      8,
+      undefined,
+      "suite:sums",
+      "suite:sums",
+      "suite:words",
+      undefined,
+    ]);
+    expect(lanes({ tasks: [free], concurrency: 1 })).toEqual([1, undefined]);
+  });
+
+  it("has no trials without tasks", () => {
+    expect(createPlan(spec({ trials: 5 }))).toMatchObject({ trials: [], concurrency: 1 });
+  });
+});
+
+it("says nothing secret of an agent", () => {
+  expect(JSON.stringify([claude, script].map(summarizeAgent))).not.toContain("secret");
+});

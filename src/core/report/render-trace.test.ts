@@ -1,0 +1,82 @@
+import { expect, it } from "vitest";
+import { check, textResult, TrialEvents } from "../../../test/support/trial-events.ts";
+import { renderTrace } from "./render-trace.ts";
+
+it("shows a trial, one line an event", () => {
+  const trial = new TrialEvents().begin("sums", "claude").server("calc", [{ name: "add" }]);
+  trial.turn("Add 2 and 3.", () => {
+    trial.call("add", { a: 2, b: 3 }, textResult("5"));
+    trial.refuse(trial.request("sub", {}), -32602, "Unknown tool");
+    trial.say("5.");
+  });
+  trial.step("call", { checks: [check("result", true)] });
+  trial.emit({ type: "server.stderr", server: "calc", text: "warning\n" });
+  trial.emit({ type: "server.invalid_output", server: "calc", text: "hello" });
+  trial.wait(1233.96).end();
+  expect(renderTrace(trial.events)).toEqual([
+    ' 1       0.0 ms  trial.started task="sums" agent="claude" attempt=1',
+    ' 2       1.0 ms  server.started server="calc" transport="stdio" target="node calc.js" pid=4711',
+    ' 3       2.0 ms  → calc #0 initialize {"protocolVersion":"2025-11-25","capabilities":{}}',
+    ' 4       3.0 ms  ← calc #0 result {"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"calc","version":"1.0.0"}}',
+    " 5       4.0 ms  → calc notifications/initialized",
+    " 6       5.0 ms  → calc #1 tools/list {}",
+    ' 7       6.0 ms  ← calc #1 result {"tools":[{"inputSchema":{"type":"object"},"name":"add"}]}',
+    ' 8       7.0 ms  server.ready server="calc" name="calc" version="1.0.0" protocolVersion="2025-11-25" tools=1 durationMs=4',
+    " 9       8.0 ms  user: Add 2 and 3.",
+    '10       9.0 ms  → calc #2 tools/call {"name":"add","arguments":{"a":2,"b":3}}',
+    '11      10.0 ms  ← calc #2 result {"content":[{"type":"text","text":"5"}]}',
+    '12      11.0 ms  → calc #3 tools/call {"name":"sub","arguments":{}}',
+    '13      12.0 ms  ← calc #3 error {"code":-32602,"message":"Unknown tool"}',
+    "14      13.0 ms  assistant: 5.",
+    '15      14.0 ms  turn.finished turn=0 reason="done"',
+    '16      15.0 ms  step.started stepType="mcp" input={} phase="verify" step="call" attempt=1',
+    '17      16.0 ms  step.finished outcome="passed" checks=[{"name":"result","passed":true,"expected":null,"actual":null,"message":"as expected"}] durationMs=3 phase="verify" step="call" attempt=1',
+    String.raw`18      17.0 ms  calc stderr: warning\n`,
+    "19      18.0 ms  calc stdout, not MCP: hello",
+    '20    1253.0 ms  trial.finished outcome="completed" durationMs=1252.0',
+  ]);
+});
+
+it("cuts long texts, never in the middle of a character", () => {
+  const trial = new TrialEvents();
+  trial.say("x".repeat(1000));
+  trial.say(`${"x".repeat(159)}𝕏𝕏`);
+  expect(renderTrace(trial.events)).toEqual([
+    `1       0.0 ms  assistant: ${"x".repeat(160)}…`,
+    `2       1.0 ms  assistant: ${"x".repeat(159)}…`,
+  ]);
+});
+
+it("writes out what would drive the reader's terminal", () => {
+  const trial = new TrialEvents();
+  trial.say("\u001b[2J\u009b2J\u007f\u202e");
+  trial.call("\u001b]0;title\u0007", {}, { content: [], "\u009b": "\u0085" });
+  const lines = renderTrace(trial.events).join("\n");
+  expect(lines).toContain(String.raw`assistant: \x1b[2J\x9b2J\x7f\u202e`);
+  // oxlint-disable-next-line no-control-regex
+  expect(lines).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/u);
+});
+
+it("shows messages of any shape", () => {
+  const trial = new TrialEvents();
+  const server = "s";
+  trial.emit({ type: "mcp.message", server, direction: "client-to-server", message: [1, 2] });
+  trial.emit({ type: "mcp.message", server, direction: "server-to-client", message: null });
+  trial.emit({ type: "mcp.message", server, direction: "server-to-client", message: {} });
+  trial.emit({
+    type: "mcp.message",
+    server,
+    direction: "server-to-client",
+    message: { id: "a", error: null },
+  });
+  expect(renderTrace(trial.events).map((line) => line.slice(16))).toEqual([
+    "→ s [1,2]",
+    "← s null",
+    "← s result",
+    '← s #"a" error null',
+  ]);
+});
+
+it("shows nothing of nothing", () => {
+  expect(renderTrace([])).toEqual([]);
+});

@@ -1,0 +1,76 @@
+import { McpvalsError } from "./core/errors/error.ts";
+import { suggestion } from "./core/formats/did-you-mean.ts";
+import { parseDuration } from "./core/formats/duration.ts";
+
+/** What a caller of `evaluate` may ask for; the same as the flags of `mcpvals run`. */
+export interface EvaluateOptions {
+  /** Folder that relative paths start from. Default: the process's working folder. */
+  readonly cwd?: string;
+  /** Agents of the config, or model ids, instead of the config's own choice. */
+  readonly agents?: readonly string[];
+  /** Names or globs of the tasks to run. */
+  readonly tasks?: readonly string[];
+  /** Attempts of each task. */
+  readonly trials?: number;
+  /** Trials at once. */
+  readonly concurrency?: number;
+  /** Let a language model judge workflows too. */
+  readonly llm?: boolean;
+  /** Variables for the config, over those of the process. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Longest that a trial may take, in milliseconds. */
+  readonly timeoutMs?: number;
+  /** Stop after the first trial that does not pass. */
+  readonly bail?: boolean;
+  /** Folder that keeps the runs, or false to keep nothing. Default: `.mcpvals/runs` below `cwd`. */
+  readonly output?: string | false;
+  /** Aborting ends the run in order; the result then has the verdict `interrupted`. */
+  readonly signal?: AbortSignal;
+}
+
+type Check = readonly [isRight: (value: unknown) => boolean, expected: string];
+
+const isText = (value: unknown): boolean => typeof value === "string";
+const isBoolean = (value: unknown): boolean => typeof value === "boolean";
+const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every(isText);
+const wholeNumber = (most: number): Check => [
+  (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= most,
+  `a whole number from 1 to ${most}`,
+];
+
+const checks: { readonly [K in keyof Required<EvaluateOptions>]: Check } = {
+  cwd: [isText, "the path of a folder"],
+  agents: [isTexts, "a list of names"],
+  tasks: [isTexts, "a list of names or globs"],
+  trials: wholeNumber(10_000),
+  concurrency: wholeNumber(1024),
+  llm: [isBoolean, "true or false"],
+  env: [
+    (value) => typeof value === "object" && value !== null && Object.values(value).every(isText),
+    "an object of texts",
+  ],
+  timeoutMs: [
+    (value) => typeof value === "number" && parseDuration(value) !== undefined,
+    "a number of milliseconds above zero",
+  ],
+  bail: [isBoolean, "true or false"],
+  output: [(value) => value === false || isText(value), "the path of a folder, or false"],
+  signal: [(value) => value instanceof AbortSignal, "an AbortSignal"],
+};
+
+/** Checks options whose writer may have had no compiler. Throws `usage/invalid-option`. */
+export function checkEvaluateOptions(options: EvaluateOptions): void {
+  const known: Readonly<Record<string, Check>> = checks;
+  for (const [name, value] of Object.entries(options)) {
+    const check = Object.hasOwn(known, name) ? known[name] : undefined;
+    if (check === undefined) {
+      throw new McpvalsError("usage/invalid-option", `evaluate has no option "${name}"`, {
+        hint: suggestion(name, Object.keys(known), "options"),
+      });
+    }
+    const [isRight, expected] = check;
+    if (value !== undefined && !isRight(value)) {
+      throw new McpvalsError("usage/invalid-option", `the option ${name} of evaluate must be ${expected}`);
+    }
+  }
+}

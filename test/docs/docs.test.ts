@@ -1,0 +1,211 @@
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  globSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { RunResult } from "../../src/core/report/result.ts";
+import { folderOf, root } from "../support/cli.ts";
+import { docAnchors, type DocBlock, docBlocks, docLinks, withoutBlocks } from "../support/doc-blocks.ts";
+import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
+import { linkPackage, runShell, type ShellOutcome } from "../support/shell.ts";
+
+const pages = ["README.md", "CONTRIBUTING.md", ...globSync("docs/**/*.md", { cwd: root })].toSorted();
+const read = (file: string): string => readFileSync(join(root, file), "utf8");
+const { scripts } = JSON.parse(read("package.json")) as {
+  readonly scripts: Readonly<Record<string, string>>;
+};
+
+/** What the examples import, besides mcpvals. */
+const packages = ["@modelcontextprotocol/server", "zod", "@types/node", "undici-types"];
+
+/** A project like that of a reader who follows a page, with the example server beside the config. */
+function startProject(): ReturnType<typeof folderOf> {
+  const folder = folderOf({
+    "package.json": { name: "docs", private: true, type: "module" },
+    "tsconfig.json": {
+      compilerOptions: { module: "nodenext", target: "es2024", strict: true, noEmit: true, types: ["node"] },
+      include: ["*.ts"],
+    },
+  });
+  copyFileSync(join(root, "examples/server.js"), join(folder.path, "server.js"));
+  linkPackage(folder.path, packages);
+  return folder;
+}
+
+/** A model that adds the numbers of the question with a tool and tells the result; a judge that is content. */
+function actModel({ model, users, newResults, tools }: ModelQuestion): FakeReply {
+  if (model === "gpt-4o") return { text: '{"score": 1, "reason": "As it should be."}' };
+  const [a, b] = (users.at(-1) ?? "").match(/\d+/g)?.map(Number) ?? [];
+  if (newResults.length === 0 && tools.includes("add")) return { tool: "add", args: { a, b } };
+  return { text: `The tool says: ${newResults.map(({ text }) => text).join()}` };
+}
+
+interface ModelQuestion {
+  readonly model: string;
+  readonly users: readonly string[];
+  readonly newResults: readonly { readonly text: string }[];
+  readonly tools: readonly string[];
+}
+
+/** Runs a block; what is wrong with it is thrown, with its place. */
+class PageRunner {
+  readonly #page: string;
+  readonly #cwd: string;
+  /** How each kind of block is run. */
+  readonly #kinds: Readonly<Record<string, (block: DocBlock) => Promise<void>>> = {
+    yaml: (block) => this.#checkConfig(block),
+    ts: (block) => this.#runProgram(block),
+    sh: (block) => this.#runLines(block),
+    text: () => Promise.resolve(),
+  };
+
+  constructor(page: string, cwd: string) {
+    this.#page = page;
+    this.#cwd = cwd;
+  }
+
+  async run(block: DocBlock): Promise<void> {
+    const run = Object.hasOwn(this.#kinds, block.language) ? this.#kinds[block.language] : undefined;
+    if (run === undefined) throw this.#problem(block, `no rule for a block of language "${block.language}"`);
+    await run(block);
+  }
+
+  async #checkConfig(block: DocBlock): Promise<void> {
+    const file = this.#write(block, `block-${block.line}.yaml`);
+    const names = [...block.text.matchAll(/\$\{(\w+)\}/g)].map(([, name]) => `--env ${name}=given`);
+    await this.#mustPass(block, [`npx mcpvals validate ${file}`, ...names].join(" "));
+  }
+
+  /** A module with a default export is a config; any other is a program. */
+  async #runProgram(block: DocBlock): Promise<void> {
+    const file = this.#write(block, `block-${block.line}.ts`);
+    const isConfig = block.text.includes("export default");
+    await this.#mustPass(block, `tsc -p .`);
+    if (isConfig) await this.#mustPass(block, `npx mcpvals validate ${file}`);
+    else await this.#runWithModels(block, `node ${file}`);
+  }
+
+  async #runLines(block: DocBlock): Promise<void> {
+    for (const line of block.text.split("\n").filter((text) => text.trim() !== "" && !text.startsWith("#"))) {
+      if (/^npm (?:ci|test|run)\b/.test(line)) checkNpmLine(line);
+      else await this.#runWithModels(block, line);
+    }
+  }
+
+  /** Runs a line with the keys that its block needs, and a model that answers for them. */
+  async #runWithModels(block: DocBlock, line: string): Promise<void> {
+    const needs = block.attributes["needs"]?.split(",") ?? [];
+    await using provider = await startFakeProvider(actModel);
+    const env = Object.entries(provider.env).filter(([name]) =>
+      needs.includes(name.replace("_BASE_URL", "_API_KEY")),
+    );
+    await this.#mustPass(block, line, Object.fromEntries(env));
+    if (needs.length > 0 && provider.requests.length === 0) {
+      throw this.#problem(block, `${line}\nneeds ${needs.join()}, but asked no model`);
+    }
+  }
+
+  async #mustPass(block: DocBlock, line: string, env: Readonly<Record<string, string>> = {}): Promise<void> {
+    const outcome = await runShell(line, { cwd: this.#cwd, env });
+    if (outcome.code !== 0) throw this.#problem(block, describeOutcome(line, outcome));
+  }
+
+  #write({ attributes, text }: DocBlock, otherwise: string): string {
+    const file = attributes["file"] ?? otherwise;
+    writeFileSync(join(this.#cwd, file), text);
+    return file;
+  }
+
+  #problem({ line }: DocBlock, message: string): Error {
+    return new Error(`${this.#page}:${line}: ${message}`);
+  }
+}
+
+function describeOutcome(line: string, { code, stdout, stderr }: ShellOutcome): string {
+  return `${line}\nexit ${code}\n${stdout}${stderr}`;
+}
+
+/** `npm ci`, `npm test` and the scripts are run by CI and below; here they must only exist. */
+function checkNpmLine(line: string): void {
+  for (const command of line.split("&&").map((part) => part.trim())) {
+    const [, script] = /^npm (?:run )?([\w:-]+)$/.exec(command) ?? [];
+    expect([command, script === "ci" || Object.hasOwn(scripts, script ?? "")]).toEqual([command, true]);
+  }
+}
+
+describe.concurrent("every block of", () => {
+  it.each(pages)("%s", { timeout: 120_000 }, async (page) => {
+    const blocks = docBlocks(read(page));
+    if (blocks.length === 0) return;
+    using project = startProject();
+    const runner = new PageRunner(page, project.path);
+    for (const block of blocks) await runner.run(block);
+  });
+});
+
+describe("what the pages refer to", () => {
+  it.each(pages)("the links of %s lead somewhere", (page) => {
+    for (const link of docLinks(read(page)).filter((target) => !/^https?:/.test(target))) {
+      const [path = "", anchor] = link.split("#");
+      const file = path === "" ? join(root, page) : resolve(root, dirname(page), path);
+      expect([link, existsSync(file)]).toEqual([link, true]);
+      if (anchor === undefined) continue;
+      const anchors = docAnchors(readFileSync(file, "utf8"));
+      expect([link, anchors.has(anchor)]).toEqual([link, true]);
+    }
+  });
+
+  it.each(pages)("the scripts and files that %s names are there", (page) => {
+    const codes = [...withoutBlocks(read(page)).matchAll(/`([^`]+)`/g)].map(([, code = ""]) => code);
+    for (const code of codes.filter((text) => /^npm (?:test|run [\w:-]+)$/.test(text))) checkNpmLine(code);
+    const files = codes.filter((text) =>
+      /^(?:src|scripts|schemas|docs|examples|test|bench)\/[\w./-]+$/.test(text),
+    );
+    for (const file of files) expect([file, existsSync(join(root, file))]).toEqual([file, true]);
+  });
+});
+
+describe("the first commands of the README", () => {
+  const [first, second] = docBlocks(read("README.md"))
+    .filter(({ language }) => language === "sh")
+    .map(({ text }) => text.trim());
+
+  it("are the quickstart, and what CI runs", () => {
+    expect(first).toBe("npm ci && npm run quickstart");
+    const steps = read(".ci/run")
+      .split("\n")
+      .map((line) => line.replace(/^(?:\w+="?[^"\s]*"? )+/, ""))
+      .filter((line) => line.startsWith("npm "));
+    expect(second).toBe(steps.join(" && "));
+  });
+
+  it("end green within a minute, and say that no model took part", { timeout: 120_000 }, async () => {
+    // In a copy, since it builds: other tests use the checkout's build.
+    using copy = folderOf({});
+    const skipped = ["node_modules", "dist", ".git", ".mcpvals", "coverage"];
+    for (const name of readdirSync(root).filter((entry) => !skipped.includes(entry))) {
+      cpSync(join(root, name), join(copy.path, name), { recursive: true });
+    }
+    symlinkSync(join(root, "node_modules"), join(copy.path, "node_modules"), "junction");
+    const lock = await runShell("npm ci --dry-run --ignore-scripts", { cwd: copy.path });
+    expect(lock.code, "npm ci must accept the lockfile").toBe(0);
+    const quickstart = await runShell("npm run quickstart", { cwd: copy.path });
+    expect([quickstart.code, quickstart.stderr]).toEqual([0, ""]);
+    expect(quickstart.stdout).toMatch(/no model took part/);
+    expect(quickstart.durationMs).toBeLessThan(45_000);
+    const [result = ""] = globSync(".mcpvals/runs/*/result.json", { cwd: copy.path });
+    const { verdict, summary, environment } = JSON.parse(
+      readFileSync(join(copy.path, result), "utf8"),
+    ) as RunResult;
+    expect([verdict, summary.pass]).toEqual(["pass", summary.total]);
+    expect(environment.agents).toEqual([{ name: "scripted", type: "scripted" }]);
+    expect(Object.keys(environment.servers)).toHaveLength(3);
+  });
+});

@@ -1,0 +1,114 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { Config } from "../../src/core/formats/config-schema.ts";
+import type { RunResult } from "../../src/core/report/result.ts";
+import { root, runCli } from "../support/cli.ts";
+import { expectSameWhenRead, type FaultyRun, startRun, until } from "../support/faults.ts";
+import { fixtureServer } from "./support.ts";
+
+const quick = Array.from({ length: 3 }, (_one, index) => ({
+  name: "echo",
+  description: `quick ${index + 1}`,
+  args: { message: "hi" },
+  expectedResult: "hi",
+}));
+const slow = Array.from({ length: 4 }, (_one, index) => ({
+  name: "slow",
+  description: `slow ${index + 1}`,
+  args: { ms: 1_000_000 },
+}));
+
+/** Three tests that pass and four that hang, two at once, on a server that nothing but SIGKILL ends, nor what it starts. */
+const config: Config = {
+  server: fixtureServer("--stubborn", "--grandchild", "--daemon"),
+  timeout: 60_000,
+  concurrency: 2,
+  toolHealthSuites: [{ name: "s", parallel: true, tests: [...quick, ...slow] }],
+};
+
+/** Starts it and waits until two calls hang. */
+async function startHanging(env: Readonly<Record<string, string>> = {}): Promise<FaultyRun> {
+  const run = startRun(config, { env });
+  await run.untilJournal(/("name":"slow"[^]*){2}/);
+  expect(run.living()).not.toEqual([]);
+  return run;
+}
+
+/** What `mcpvals show` has to tell of it: the finished trials, and nothing green of the others. */
+async function expectShown(run: FaultyRun): Promise<void> {
+  const shown = await runCli(["show", "latest", "--json"], { cwd: run.folder });
+  expect(shown).toMatchObject({ code: 0, stderr: "" });
+  const result = JSON.parse(shown.stdout) as RunResult;
+  expect(result.verdict).toBe("interrupted");
+  expect(result.summary).toEqual({ total: 7, pass: 3, fail: 0, error: 0, timeout: 0, skip: 4 });
+  expect(result.trials.map((trial) => trial.error?.message ?? trial.verdict)).toEqual([
+    ...quick.map(() => "pass"),
+    "the trial was cut off before it ended",
+    "the trial was cut off before it ended",
+    "the run was interrupted before this trial started",
+    "the run was interrupted before this trial started",
+  ]);
+}
+
+function signal(run: FaultyRun, name: NodeJS.Signals): void {
+  process.kill(run.cli.child.pid ?? 0, name);
+}
+
+describe.concurrent("a run whose servers heed nothing", () => {
+  it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)("ends in order on %s, and complete", async (name) => {
+    using run = await startHanging();
+    const sent = performance.now();
+    signal(run, name);
+    const ended = await run.ended();
+    expect([ended.code, ended.result.verdict]).toEqual([130, "interrupted"]);
+    expect(performance.now() - sent).toBeLessThan(6000);
+    expect(ended.left).toEqual([]);
+    expect(ended.result.summary).toEqual({ total: 7, pass: 3, fail: 0, error: 0, timeout: 0, skip: 4 });
+    await expectSameWhenRead(run.folder, ended.result);
+  });
+
+  it("takes a signal that comes to the process and to its group for one", async () => {
+    using run = await startHanging();
+    const pid = run.cli.child.pid ?? 0;
+    process.kill(pid, "SIGTERM");
+    process.kill(-pid, "SIGHUP");
+    const ended = await run.ended();
+    expect([ended.code, ended.result.verdict, ended.left]).toEqual([130, "interrupted", []]);
+  });
+
+  it("ends at once on the second Ctrl-C", async () => {
+    using run = await startHanging();
+    const first = performance.now();
+    signal(run, "SIGINT");
+    await run.cli.until(/Once more ends everything at once/);
+    await until(() => performance.now() - first > 150, "no longer the same key press");
+    const second = performance.now();
+    signal(run, "SIGINT");
+    const { code, stderr } = await run.cli.finished;
+    expect(performance.now() - second).toBeLessThan(1000);
+    expect(run.living()).toEqual([]);
+    expect(code).toBe(130);
+    expect(stderr).toContain("Ended at once. What had finished is kept: mcpvals show latest");
+    await expectShown(run);
+  });
+
+  it("leaves nothing behind but the journal when it is killed with SIGKILL", async () => {
+    using run = await startHanging();
+    signal(run, "SIGKILL");
+    expect(await run.cli.finished).toMatchObject({ code: null, signal: "SIGKILL" });
+    await until(() => run.living().length === 0, "the end of all servers", 3000);
+    await expectShown(run);
+  });
+
+  it.each(["throw", "reject"])("leaves nothing behind when our own code has a bug (%s)", async (how) => {
+    const preload = join(root, "test/fixtures/throw-when-told.mjs");
+    using run = await startHanging({ NODE_OPTIONS: `--import=${preload}`, THROW_FILE: "now", THROW_HOW: how });
+    writeFileSync(join(run.folder, "now"), "");
+    const { code, stderr } = await run.cli.finished;
+    expect(run.living()).toEqual([]);
+    expect(code).toBe(3);
+    expect(stderr).toMatch(/^This is a bug in mcpvals; please report it\.\nError: nobody catches this\n {4}at /);
+    await expectShown(run);
+  });
+});

@@ -1,0 +1,301 @@
+import { describe, expect, it } from "vitest";
+import { McpvalsError } from "../../src/core/errors/error.ts";
+import type { JsonObject, McpExpectation, McpStep } from "../../src/core/formats/model.ts";
+import type { EventBody } from "../../src/core/trace/events.ts";
+import type { CallOutcome, ServerSession } from "../../src/servers/session.ts";
+import { runStep } from "../../src/steps/run-step.ts";
+import { anyTool, stubSession } from "../support/sessions.ts";
+import { errorResult, mcpStep, structuredResult, textResult } from "../support/trial-events.ts";
+
+interface Played {
+  readonly events: readonly EventBody[];
+  /** Checks of the last attempt: name, whether it holds, message. */
+  readonly checks: readonly unknown[];
+  readonly outcome: string | undefined;
+  readonly thrown: unknown;
+}
+
+type Reply = CallOutcome | (() => CallOutcome | Promise<CallOutcome>);
+
+interface PlayOptions {
+  readonly step?: Partial<McpStep>;
+  readonly sessions?: readonly ServerSession[];
+  readonly signal?: AbortSignal;
+}
+
+/** Runs a step on a server that gives these answers, one after the other. */
+async function play(replies: readonly Reply[], options: PlayOptions = {}): Promise<Played> {
+  const rest = [...replies];
+  const call = (): CallOutcome | Promise<CallOutcome> => {
+    const reply = rest.shift();
+    if (reply === undefined) throw new Error("called too often");
+    return typeof reply === "function" ? reply() : reply;
+  };
+  const sessions = options.sessions ?? [stubSession({ name: "calc", tools: [anyTool("add")], call })];
+  const events: EventBody[] = [];
+  let thrown: unknown;
+  try {
+    await runStep({ ...mcpStep(), ...options.step }, "verify", {
+      sessions,
+      emit: (event) => events.push(event),
+      signal: options.signal ?? new AbortController().signal,
+    });
+  } catch (error) {
+    thrown = error;
+  }
+  const last = events.findLast((event) => event.type === "step.finished");
+  const checks = (last?.checks ?? []).map(({ name, passed, message }) => [name, passed, message]);
+  return { events, checks, outcome: last?.outcome, thrown };
+}
+
+function result(value: JsonObject, latencyMs = 3): CallOutcome {
+  return { kind: "result", result: value, latencyMs };
+}
+
+function failure(message: string, code?: number): CallOutcome {
+  return { kind: "error", message, latencyMs: 3, ...(code === undefined ? {} : { code }) };
+}
+
+const timeout: CallOutcome = {
+  kind: "timeout",
+  message: 'tool "add" did not answer within 1000 ms',
+  latencyMs: 1000,
+};
+
+async function checksOf(
+  expect: McpExpectation,
+  reply: CallOutcome,
+): Promise<Pick<Played, "outcome" | "checks">> {
+  const { outcome, checks } = await play([reply], { step: { expect } });
+  return { outcome, checks };
+}
+
+describe("a step", () => {
+  it("leaves its start and its end, with every check", async () => {
+    const { events, thrown } = await play([result(textResult("5"), 3.14)], {
+      step: { args: { a: 2, b: 3 }, server: "calc", expect: { result: 5, maxLatencyMs: 10 } },
+    });
+    expect(thrown).toBeUndefined();
+    expect(events).toEqual([
+      {
+        type: "step.started",
+        phase: "verify",
+        step: "call",
+        stepType: "mcp",
+        attempt: 1,
+        input: { tool: "add", args: { a: 2, b: 3 }, server: "calc" },
+      },
+      {
+        type: "step.finished",
+        phase: "verify",
+        step: "call",
+        attempt: 1,
+        outcome: "passed",
+        checks: [
+          {
+            name: "result",
+            passed: true,
+            expected: 5,
+            actual: 5,
+            message: "the number found is 5, expected 5",
+          },
+          { name: "latency", passed: true, expected: 10, actual: 3.1, message: "3.1 ms, 10 ms allowed" },
+        ],
+        durationMs: expect.any(Number),
+      },
+    ]);
+  });
+
+  it("that expects nothing passes with any result that is no error", async () => {
+    expect(await checksOf({}, result(textResult("5")))).toEqual({ outcome: "passed", checks: [] });
+    expect(await checksOf({}, result(errorResult("no")))).toEqual({ outcome: "failed", checks: [] });
+    expect(await checksOf({}, failure("Unknown tool", -32602))).toEqual({ outcome: "failed", checks: [] });
+  });
+
+  it("never passes with an answer that is no result, whatever the events show of it", async () => {
+    const reply = failure("content.0.text: Invalid input");
+    const call = ["call", false, "no result: content.0.text: Invalid input"];
+    expect(await checksOf({}, reply)).toEqual({ outcome: "failed", checks: [call] });
+    expect(await checksOf({ maxLatencyMs: 10 }, reply)).toEqual({
+      outcome: "failed",
+      checks: [call, ["latency", true, "3 ms, 10 ms allowed"]],
+    });
+    expect(await checksOf({ result: 5 }, reply)).toEqual({
+      outcome: "failed",
+      checks: [["result", false, "no result: content.0.text: Invalid input"]],
+    });
+  });
+
+  it("does not take the right words in an error for the result", async () => {
+    expect(await checksOf({ result: "5" }, result(errorResult("5")))).toMatchObject({ outcome: "failed" });
+  });
+
+  it("fails when the result is another one, or comes too late", async () => {
+    expect(await checksOf({ result: 5, maxLatencyMs: 2 }, result(textResult("6")))).toEqual({
+      outcome: "failed",
+      checks: [
+        ["result", false, "the number found is 6, expected 5"],
+        ["latency", false, "3 ms, 2 ms allowed"],
+      ],
+    });
+  });
+
+  it("measures latency as exactly as it tells it", async () => {
+    expect(await checksOf({ maxLatencyMs: 100 }, result(textResult(""), 100.04))).toEqual({
+      outcome: "passed",
+      checks: [["latency", true, "100 ms, 100 ms allowed"]],
+    });
+    expect(await checksOf({ maxLatencyMs: 100 }, result(textResult(""), 100.06))).toMatchObject({
+      outcome: "failed",
+    });
+  });
+
+  it("survives a result that is nested without end", async () => {
+    let deep: JsonObject = {};
+    for (let level = 0; level < 100_000; level += 1) deep = { deep };
+    const { outcome, thrown } = await play([result(structuredResult(deep, "5"))], {
+      step: { expect: { result: { deep: { deep: {} } } } },
+    });
+    expect([outcome, thrown]).toEqual(["passed", undefined]);
+    const wordless = await play([result({ content: [], structuredContent: deep })], {
+      step: { expect: { result: "x" } },
+    });
+    expect([wordless.outcome, wordless.thrown]).toEqual(["failed", undefined]);
+  });
+});
+
+describe("an expected error", () => {
+  const expecting = { error: "By Zero" };
+
+  it.each<[string, CallOutcome]>([
+    ["isError", result(errorResult("division by zero"))],
+    ["a JSON-RPC error", failure("Division by zero", -32603)],
+    ["an HTTP error", failure("HTTP 400 Bad Request: division by zero")],
+  ])("is found in %s, ignoring case", async (_, reply) => {
+    expect(await checksOf(expecting, reply)).toEqual({
+      outcome: "passed",
+      checks: [["error", true, "failed as expected"]],
+    });
+  });
+
+  it("that is another one fails", async () => {
+    expect(await checksOf(expecting, result(errorResult("overflow")))).toEqual({
+      outcome: "failed",
+      checks: [["error", false, 'expected an error containing "By Zero", it says "overflow"']],
+    });
+  });
+
+  it("that does not come fails", async () => {
+    expect(await checksOf(expecting, result(textResult("division by zero")))).toEqual({
+      outcome: "failed",
+      checks: [["error", false, 'expected an error containing "By Zero", the call succeeded']],
+    });
+  });
+});
+
+describe("attempts", () => {
+  it("end with the first good one", async () => {
+    const { events, outcome } = await play(
+      [
+        timeout,
+        failure("busy", -1),
+        result(errorResult("busy")),
+        result(textResult("6")),
+        result(textResult("5")),
+      ],
+      { step: { retries: 5, expect: { result: 5 } } },
+    );
+    expect(outcome).toBe("passed");
+    const finished = events.filter((event) => event.type === "step.finished");
+    expect(finished.map(({ attempt, outcome, error }) => [attempt, outcome, error?.code])).toEqual([
+      [1, "timeout", "server/call-timeout"],
+      [2, "failed", undefined],
+      [3, "failed", undefined],
+      [4, "failed", undefined],
+      [5, "passed", undefined],
+    ]);
+  });
+
+  it("end when there are no more", async () => {
+    const { events, thrown } = await play([result(textResult("6")), result(textResult("7"))], {
+      step: { retries: 1, expect: { result: 5 } },
+    });
+    expect([events.length, thrown]).toEqual([4, undefined]);
+  });
+
+  it("that all take too long are a timeout, not a failure", async () => {
+    const { outcome, thrown } = await play([timeout, timeout], { step: { retries: 1 } });
+    expect([outcome, thrown]).toEqual([
+      "timeout",
+      new McpvalsError("server/call-timeout", 'tool "add" did not answer within 1000 ms'),
+    ]);
+  });
+
+  it("are not made once the trial is over", async () => {
+    const controller = new AbortController();
+    const { events, thrown } = await play(
+      [
+        () => {
+          controller.abort(new McpvalsError("trial/timeout", "over"));
+          return result(textResult("6"));
+        },
+      ],
+      { step: { retries: 3, expect: { result: 5 } }, signal: controller.signal },
+    );
+    expect(events).toHaveLength(2);
+    expect(thrown).toMatchObject({ code: "trial/timeout" });
+  });
+
+  it("end at once when the connection is lost, which the events say", async () => {
+    const lost = new McpvalsError("server/exited", "gone", { hint: "why" });
+    const { events, thrown } = await play([() => Promise.reject(lost)], { step: { retries: 3 } });
+    expect(thrown).toBe(lost);
+    expect(events.at(-1)).toMatchObject({
+      outcome: "error",
+      checks: [],
+      error: { code: "server/exited", kind: "environment", message: "gone", hint: "why" },
+    });
+    expect(events).toHaveLength(2);
+  });
+});
+
+describe("among several servers", () => {
+  const server = (name: string, ...tools: string[]): ServerSession =>
+    stubSession({ name, tools: tools.map(anyTool), call: () => result(textResult(name)) });
+
+  async function calls(step: Partial<McpStep>, ...sessions: ServerSession[]): Promise<Played> {
+    return play([], { step: { expect: { result: "two" }, ...step }, sessions });
+  }
+
+  it("the one that offers the tool is called, or the one that is named", async () => {
+    expect(await calls({}, server("one", "sub"), server("two", "add"))).toMatchObject({ outcome: "passed" });
+    expect(await calls({ server: "two" }, server("one", "add"), server("two", "add"))).toMatchObject({
+      outcome: "passed",
+    });
+    expect(await calls({ server: "two" }, server("one", "add"), server("two"))).toMatchObject({
+      outcome: "passed",
+    });
+  });
+
+  it("of which none offers the tool the servers are at fault", async () => {
+    expect(await calls({}, server("one", "sub"), server("two"))).toMatchObject({
+      outcome: "failed",
+      checks: [["tool", false, 'no server offers the tool "add" (servers: one, two)']],
+      thrown: undefined,
+    });
+  });
+
+  it("of which two offer the tool the file is at fault", async () => {
+    const { outcome, thrown } = await calls({}, server("one", "add"), server("two", "add"), server("three"));
+    expect(outcome).toBe("error");
+    expect(thrown).toMatchObject({
+      code: "config/unknown-reference",
+      message: 'several servers offer the tool "add": one, two',
+      details: { hint: "Name the server with `server:` in the tool test." },
+    });
+  });
+
+  it("a single one is called whatever it offers, since its answer is the verdict", async () => {
+    expect(await calls({}, server("two"))).toMatchObject({ outcome: "passed" });
+  });
+});
