@@ -5,7 +5,10 @@ import type { TraceEvent } from "../src/core/trace/events.ts";
 import { Journal } from "../src/store/journal.ts";
 
 /** A real journal in a folder of its own, which `close` removes. */
-export function openBenchJournal(): { append(event: TraceEvent, json: string): void; close(): Promise<void> } {
+export function openBenchJournal(): {
+  append(event: TraceEvent, json: string): void;
+  close(): Promise<void>;
+} {
   const folder = mkdtempSync(join(tmpdir(), "mcpvals-bench-"));
   const journal = new Journal(folder);
   return {

@@ -1,27 +1,17 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { setTimeout as sleep } from "node:timers/promises";
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
 import type { Eval } from "../src/core/formats/model.ts";
 import { type RunInput, run } from "../src/run.ts";
 import type { Row } from "./measure.ts";
 
-const trials = 48;
+const trials = 32;
 const concurrency = 16;
-const latencyMs = 1000;
+const latencyMs = 2000;
 
 /** Trials of a model that takes a fixed time, several at once, against the ideal of perfectly filled slots. */
 export async function modelConcurrency(): Promise<readonly Row[]> {
-  const server = createServer((request, response) => {
-    request.resume();
-    void sleep(latencyMs).then(() => {
-      response.setHeader("content-type", "application/json");
-      response.end(JSON.stringify(answer));
-    });
-  });
-  await new Promise<void>((listening) => {
-    server.listen(0, "127.0.0.1", listening);
-  });
-  const { port } = server.address() as AddressInfo;
+  const worker = new Worker(new URL("./fixed-model.mjs", import.meta.url), { workerData: { latencyMs } });
+  const [port] = (await once(worker, "message")) as [number];
   try {
     const loaded: RunInput = { eval: modelEval(`http://127.0.0.1:${port}/v1`), secrets: [], env: {} };
     await run({ ...loaded, eval: { ...loaded.eval, trials: concurrency } }, { cwd: ".", output: false });
@@ -39,19 +29,9 @@ export async function modelConcurrency(): Promise<readonly Row[]> {
       },
     ];
   } finally {
-    server.closeAllConnections();
-    server.close();
+    await worker.terminate();
   }
 }
-
-const answer = {
-  id: "1",
-  object: "chat.completion",
-  created: 0,
-  model: "fixed",
-  choices: [{ index: 0, message: { role: "assistant", content: "done" }, finish_reason: "stop" }],
-  usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
-};
 
 function modelEval(baseURL: string): Eval {
   return {

@@ -5,17 +5,22 @@ import type { LoadedConfig } from "./config/load-config.ts";
 import { McpvalsError } from "./core/errors/error.ts";
 import type { Grade, GradeContext } from "./core/grade/grade.ts";
 import { gradersOf } from "./core/grade/graders.ts";
-import { createPlan } from "./core/plan/plan.ts";
+import { createPlan, type Plan } from "./core/plan/plan.ts";
 import { collectEvidence } from "./core/report/collect-evidence.ts";
 import { runEnvironment } from "./core/report/environment.ts";
-import { createMultiplexer, type NamedReporter, type ReporterFailure } from "./core/report/multiplexer.ts";
-import type { RunResult, TrialResult } from "./core/report/result.ts";
+import {
+  createMultiplexer,
+  type Multiplexer,
+  type NamedReporter,
+  type ReporterFailure,
+} from "./core/report/multiplexer.ts";
+import type { RunEnvironment, RunResult, TrialResult } from "./core/report/result.ts";
 import { runVerdict, summarize } from "./core/report/summarize.ts";
 import type { Emit, TraceEvent } from "./core/trace/events.ts";
-import { createRedactor } from "./core/trace/redact.ts";
+import { createRedactor, type Redact } from "./core/trace/redact.ts";
 import type { Trajectory } from "./core/trace/trajectory.ts";
 import type { TrialPorts } from "./execute/execute-trial.ts";
-import { runTrials } from "./execute/run-trials.ts";
+import { runTrials, type TrialsContext } from "./execute/run-trials.ts";
 import { createJudge } from "./graders/judge.ts";
 import { SchemaValidator } from "./graders/schema-validator.ts";
 import { checkModel } from "./models/check-model.ts";
@@ -56,65 +61,114 @@ const evidenceTrials = 100;
  */
 export async function run(loaded: RunInput, options: RunOptions): Promise<RunOutcome> {
   checkModels(loaded);
-  const started = new Date();
-  const startedAt = started.toISOString();
-  const id = runId(startedAt);
-  const plan = createPlan(loaded.eval);
-  const redact = createRedactor(loaded.secrets);
-  const versions = { mcpvals: version, node: process.versions.node, platform: process.platform };
-  const environment = redact(runEnvironment(loaded.eval, versions));
+  const started = performance.now();
+  const head = describeRun(loaded);
+  const { id, plan, startedAt, environment } = head;
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new Map<string, readonly TraceEvent[]>();
   await using validator = new SchemaValidator();
-  await using folder =
-    options.output === false
-      ? undefined
-      : await createRunFolder(
-          resolve(options.cwd, options.output ?? defaultRunsFolder),
-          { id, startedAt, environment },
-          redact(plan),
-        );
+  await using folder = await openFolder(head, options);
   using interruption = interruptionOf(options.signal);
-  using _flush = flushOnExit(folder);
+  using exit = flushOnExit(folder);
+  const { signal } = interruption;
+  const context = trialsContext({ loaded, options, head, reporters, evidence, validator, folder, signal });
   const place = folder === undefined ? {} : { folder: folder.path };
   try {
     await reporters.onRunStart({ id, plan, startedAt, environment, ...place });
-    const trials = await runTrials(plan, {
-      ports: trialPorts(loaded),
-      redact,
-      bail: options.bail ?? false,
-      signal: interruption.signal,
-      grade: (trajectory, emit) =>
-        gradeTrial(trajectory, { loaded, validator, emit, signal: interruption.signal }),
-      onTrialStart: async (trial) => reporters.onTrialStart(trial),
-      onEvent(event, json) {
-        folder?.append(event, json);
-        reporters.onEvent(event);
-      },
-      async onTrialEnd(result, events) {
-        folder?.commit();
-        if (isWorthEvidence(result, evidence.size))
-          evidence.set(result.id, collectEvidence(events, result.grades));
-        await reporters.onTrialEnd(result);
-      },
-    });
-    const result: RunResult = {
-      schema: "mcpvals.result/1",
-      id,
-      name: plan.name,
-      verdict: runVerdict(trials, { interrupted: interruption.signal.aborted }),
-      startedAt,
-      durationMs: Date.now() - started.getTime(),
-      summary: summarize(trials),
-      trials,
-      environment,
-    };
+    const trials = await runTrials(plan, context);
+    const verdict = runVerdict(trials, { interrupted: signal.aborted });
+    const durationMs = Math.round(performance.now() - started);
+    const result = resultOf(head, { trials, verdict, durationMs });
     const failures = await keep(folder, result);
     await reporters.onRunEnd({ result, evidence });
     return { result, failures: [...failures, ...reporters.errors], ...place };
   } finally {
+    exit.flush();
     await reporters.close();
   }
+}
+
+/** What is known of a run before its first trial. */
+interface RunHead {
+  readonly id: string;
+  readonly startedAt: string;
+  readonly plan: Plan;
+  readonly environment: RunEnvironment;
+  readonly redact: Redact;
+}
+
+function describeRun(loaded: RunInput): RunHead {
+  const startedAt = new Date().toISOString();
+  const redact = createRedactor(loaded.secrets);
+  const versions = { mcpvals: version, node: process.versions.node, platform: process.platform };
+  return {
+    id: runId(startedAt),
+    startedAt,
+    plan: createPlan(loaded.eval),
+    environment: redact(runEnvironment(loaded.eval, versions)),
+    redact,
+  };
+}
+
+async function openFolder(head: RunHead, { cwd, output }: RunOptions): Promise<RunFolder | undefined> {
+  if (output === false) return undefined;
+  const { id, startedAt, environment, plan, redact } = head;
+  return createRunFolder(
+    resolve(cwd, output ?? defaultRunsFolder),
+    { id, startedAt, environment },
+    redact(plan),
+  );
+}
+
+function resultOf(
+  { id, plan, startedAt, environment }: RunHead,
+  { trials, verdict, durationMs }: Pick<RunResult, "trials" | "verdict" | "durationMs">,
+): RunResult {
+  return {
+    schema: "mcpvals.result/1",
+    id,
+    name: plan.name,
+    verdict,
+    startedAt,
+    durationMs,
+    summary: summarize(trials),
+    trials,
+    environment,
+  };
+}
+
+interface RunParts {
+  readonly loaded: RunInput;
+  readonly options: RunOptions;
+  readonly head: RunHead;
+  readonly reporters: Multiplexer;
+  readonly evidence: Map<string, readonly TraceEvent[]>;
+  readonly validator: SchemaValidator;
+  readonly folder: RunFolder | undefined;
+  readonly signal: AbortSignal;
+}
+
+function trialsContext(parts: RunParts): TrialsContext {
+  const { loaded, options, head, reporters, evidence, folder, signal } = parts;
+  return {
+    ports: trialPorts(loaded),
+    redact: head.redact,
+    bail: options.bail ?? false,
+    signal,
+    grade: (trajectory, emit) => gradeTrial(trajectory, emit, parts),
+    onTrialStart: async (trial) => reporters.onTrialStart(trial),
+    onEvent(event, json) {
+      folder?.append(event, json);
+      reporters.onEvent(event);
+    },
+    async onTrialEnd(result, events) {
+      folder?.commit();
+      if (isWorthEvidence(result, evidence.size)) {
+        evidence.set(result.id, collectEvidence(events, result.grades));
+      }
+      await reporters.onTrialEnd(result);
+    },
+  };
 }
 
 /** A mistyped model is found before anything starts; one that nobody asks is not looked at. */
@@ -138,22 +192,17 @@ function isWorthEvidence(result: TrialResult, kept: number): boolean {
   return kept < evidenceTrials && result.verdict !== "pass" && result.verdict !== "skip";
 }
 
-interface GradeParts {
-  readonly loaded: RunInput;
-  readonly validator: SchemaValidator;
-  readonly emit: Emit;
-  readonly signal: AbortSignal;
-}
-
-function gradeTrial(trajectory: Trajectory, parts: GradeParts): Promise<readonly Grade[]> {
-  const { loaded, validator, emit, signal } = parts;
-  const { judge } = loaded.eval;
-  const graders = gradersOf(
-    trajectory.task,
-    judge && createJudge(judge, { env: loaded.env, emit, signal, modelMs: loaded.eval.limits.modelMs }),
-  );
+async function gradeTrial(
+  trajectory: Trajectory,
+  emit: Emit,
+  { loaded, validator, signal }: RunParts,
+): Promise<readonly Grade[]> {
+  const { eval: spec, env } = loaded;
+  const judge = spec.judge && createJudge(spec.judge, { env, emit, signal, modelMs: spec.limits.modelMs });
   const context: GradeContext = { validateSchema: (schema, value) => validator.validate(schema, value) };
-  return Promise.all(graders.map((grader) => grader.grade(trajectory, context)));
+  return Promise.all(
+    gradersOf(trajectory.task, judge).map(async (grader) => grader.grade(trajectory, context)),
+  );
 }
 
 function trialPorts({ eval: spec, env }: RunInput): TrialPorts {
@@ -188,10 +237,10 @@ function interruptionOf(signal: AbortSignal | undefined): Disposable & { readonl
 }
 
 /** Writes what is still in memory when the process ends before the run does. */
-function flushOnExit(folder: RunFolder | undefined): Disposable {
+function flushOnExit(folder: RunFolder | undefined): Disposable & { readonly flush: () => void } {
   const flush = (): void => folder?.flush();
   process.once("exit", flush);
-  return { [Symbol.dispose]: () => process.off("exit", flush) };
+  return { flush, [Symbol.dispose]: () => process.off("exit", flush) };
 }
 
 /**

@@ -40,5 +40,7 @@ export async function executeRun(file: string | undefined, flags: RunFlags): Pro
     writeError(`${reporter}: ${error instanceof Error ? error.message : String(error)}`);
   }
   const code = exitCode(outcome.result.verdict);
-  return code === 0 && outcome.failures.length > 0 ? 3 : code;
+  if (code !== 0 || outcome.failures.length === 0) return code;
+  writeError("Everything passed, but not all of it could be written: exit 3.");
+  return 3;
 }

@@ -49,7 +49,7 @@ function open({ name, file }: Target): NamedReporter {
   if (create === undefined) throw new Error(`unknown reporter ${name}`);
   if (file === undefined) return { name, reporter: create(stdoutOutput()) };
   const output = fileOutput(file);
-  return { name: `${name}=${file}`, reporter: closingAfter(create(output), output.close) };
+  return { name: `${name}=${file}`, reporter: closingAfter(create(output), () => output.close()) };
 }
 
 function closingAfter(reporter: Reporter, release: () => void): Reporter {

@@ -56,7 +56,7 @@ export function stdoutOutput(): ReporterOutput {
 }
 
 function terminalOutput(stream: WriteStream): ReporterOutput {
-  const isTerminal = stream.isTTY === true && environment()["TERM"] !== "dumb";
+  const isTerminal = stream.isTTY && environment()["TERM"] !== "dumb";
   return {
     write: (text) => void stream.write(text),
     isTerminal,
@@ -69,11 +69,11 @@ function terminalOutput(stream: WriteStream): ReporterOutput {
 }
 
 /** https://no-color.org, and FORCE_COLOR as Node itself reads it. */
-export function wantsColors(stream: WriteStream): boolean {
+function wantsColors(stream: WriteStream): boolean {
   const { NO_COLOR, FORCE_COLOR, TERM } = environment();
   if (NO_COLOR !== undefined && NO_COLOR !== "") return false;
   if (FORCE_COLOR !== undefined) return FORCE_COLOR !== "0";
-  return stream.isTTY === true && TERM !== "dumb";
+  return stream.isTTY && TERM !== "dumb";
 }
 
 function repeat(ms: number, callback: () => void): () => void {

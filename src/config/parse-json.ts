@@ -5,12 +5,12 @@ import { type SyntaxProblem, SyntaxProblems } from "./syntax-problems.ts";
 /** Where a value stands: the offset of a scalar, or of a container with those of its members. */
 export type JsonPosition = number | JsonObjectPosition | JsonArrayPosition;
 
-export interface JsonObjectPosition {
+interface JsonObjectPosition {
   readonly start: number;
   readonly members: ReadonlyMap<string, { readonly key: number; readonly value: JsonPosition }>;
 }
 
-export interface JsonArrayPosition {
+interface JsonArrayPosition {
   readonly start: number;
   readonly items: readonly JsonPosition[];
 }

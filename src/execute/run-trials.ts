@@ -82,12 +82,12 @@ async function runTrial(trial: Trial, task: Task, context: TrialContext): Promis
 async function gradeUnlessInterrupted(
   trajectory: Trajectory,
   emit: Emit,
-  { grade, redact, share, signal }: TrialContext,
+  context: TrialContext,
 ): Promise<readonly Grade[] | undefined> {
   try {
-    return share(redact(await grade(trajectory, emit)));
+    return context.share(context.redact(await context.grade(trajectory, emit)));
   } catch (error) {
-    if (signal.aborted) return undefined;
+    if (context.signal.aborted) return undefined;
     throw error;
   }
 }

@@ -36,7 +36,7 @@ parentPort?.postMessage("ready" satisfies WorkerMessage);
 function validate(schema: unknown, value: unknown): SchemaCheck {
   try {
     const run = validatorOf(schema);
-    if (run(value) === true) return { status: "valid" };
+    if (run(value)) return { status: "valid" };
     return { status: "invalid", errors: (run.errors ?? []).slice(0, shownErrors).map(describe) };
   } catch (error) {
     return { status: "unusable", reason: plainReason(error) };
@@ -62,7 +62,7 @@ function compile(schema: unknown): ValidateFunction {
   }
   const ajv = createAjv(dialectOf(schema));
   formats.default(ajv);
-  return ajv.compile<unknown>(withoutDialect(schema));
+  return ajv.compile(withoutDialect(schema));
 }
 
 /** MCP schemas are JSON Schema 2020-12 unless `$schema` says otherwise (MCP 2025-11-25, "JSON Schema usage"). */

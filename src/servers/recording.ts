@@ -14,7 +14,7 @@ export interface RecordingOptions {
   readonly emit: Emit;
   /** The text of a received message, where writing the message again would not give the same text. */
   readonly rawText?: (message: JSONRPCMessage) => string | undefined;
-  /** Called for a message that is nested too deeply to be handled; it is neither recorded nor passed on. */
+  /** Called for a message that is nested too deeply, or one too many; it is neither recorded nor passed on. */
   readonly onBroken: (error: McpvalsError) => void;
 }
 
@@ -24,6 +24,7 @@ export interface RecordingOptions {
  */
 export class RecordingTransport extends RelayTransport {
   readonly #options: RecordingOptions;
+  #unasked = 0;
 
   constructor(inner: Transport, options: RecordingOptions) {
     super(inner);
@@ -38,8 +39,10 @@ export class RecordingTransport extends RelayTransport {
 
   protected override receive(received: JSONRPCMessage, extra?: MessageExtraInfo): void {
     const { server, emit, rawText, onBroken } = this.#options;
-    if (isTooDeep(received)) {
-      onBroken(nestedTooDeeply(server));
+    if ("method" in received) this.#unasked += 1;
+    const problem = isTooDeep(received) ? nestedTooDeeply(server) : this.#flooding();
+    if (problem !== undefined) {
+      onBroken(problem);
       return;
     }
     const message = messageJson(received);
@@ -48,7 +51,19 @@ export class RecordingTransport extends RelayTransport {
     emit({ type: "mcp.message", server, direction, message, ...(raw === undefined ? {} : { raw }) });
     super.receive(received, extra);
   }
+
+  #flooding(): McpvalsError | undefined {
+    if (this.#unasked <= mostUnasked) return undefined;
+    return new McpvalsError(
+      "server/protocol-error",
+      `server "${this.#options.server}" sent more than ${mostUnasked} notifications and requests in one trial`,
+      { hint: "Is it logging in a loop? Every message is kept in memory and in the journal." },
+    );
+  }
 }
+
+/** Messages that are no answers to ours and that one connection may carry, so that a flood cannot fill the memory. */
+const mostUnasked = 100_000;
 
 function nestedTooDeeply(server: string): McpvalsError {
   return new McpvalsError(

@@ -31,6 +31,10 @@ function status(code: number, body: string): (exchange: Exchange) => boolean {
   };
 }
 
+function at(url: string): Fault["server"] {
+  return { transport: "shttp", url, startupTimeout: 1000 };
+}
+
 const loginPage = "<!doctype html><title>Sign in</title>";
 
 const faults: Readonly<Record<string, HttpFault>> = {
@@ -167,7 +171,6 @@ describe("a server over HTTP that goes wrong", () => {
       return faults[name]?.misbehave?.(exchange) ?? false;
     });
     const test = { name: "echo", args: { message: "hi" }, expectedResult: "hi", timeout: 1000 };
-    const at = (url: string) => ({ transport: "shttp", url, startupTimeout: 1000 }) as const;
     const entries = Object.entries(faults).map(([name, fault]) => {
       const url = new URL(encodeURIComponent(name), fixture.url).href;
       return [name, { ...fault, server: at(url), test }] as const;

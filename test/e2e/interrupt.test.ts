@@ -103,7 +103,7 @@ describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
 
   it.concurrent("while a tool is called", async () => {
     using run = startRun(three(hanging));
-    await run.untilJournal(/"name":"slow"/);
+    await run.untilJournal(/"name":"slow","arguments"/);
     const ended = await interrupt(run, send);
     await expectInterrupted(run, ended, {
       "s/first": "pass",
@@ -149,7 +149,7 @@ describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
       concurrency: 3,
       toolHealthSuites: [{ name: "s", parallel: true, tests: [...quick, ...slow] }],
     });
-    await run.untilJournal(/("name":"slow"[^]*){3}/);
+    await run.untilJournal(/("name":"slow","arguments"[^]*){3}/);
     await expectInterrupted(run, await interrupt(run, send), {
       ...Object.fromEntries(quick.map(({ description }) => [`s/${description}`, "pass"])),
       ...Object.fromEntries(slow.map(({ description }) => [`s/${description}`, notFinished])),

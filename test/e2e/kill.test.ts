@@ -12,16 +12,18 @@ const quick = Array.from({ length: 3 }, (_one, index) => ({
   description: `quick ${index + 1}`,
   args: { message: "hi" },
   expectedResult: "hi",
+  server: "calm",
 }));
 const slow = Array.from({ length: 4 }, (_one, index) => ({
   name: "slow",
   description: `slow ${index + 1}`,
   args: { ms: 1_000_000 },
+  server: "stubborn",
 }));
 
-/** Three tests that pass and four that hang, two at once, on a server that nothing but SIGKILL ends, nor what it starts. */
+/** Three tests that pass and four that hang, two at once, on a server that only SIGKILL ends, as it does what it starts. */
 const config: Config = {
-  server: fixtureServer("--stubborn", "--grandchild", "--daemon"),
+  servers: { calm: fixtureServer(), stubborn: fixtureServer("--stubborn", "--grandchild", "--daemon") },
   timeout: 60_000,
   concurrency: 2,
   toolHealthSuites: [{ name: "s", parallel: true, tests: [...quick, ...slow] }],
@@ -30,7 +32,7 @@ const config: Config = {
 /** Starts it and waits until two calls hang. */
 async function startHanging(env: Readonly<Record<string, string>> = {}): Promise<FaultyRun> {
   const run = startRun(config, { env });
-  await run.untilJournal(/("name":"slow"[^]*){2}/);
+  await run.untilJournal(/("name":"slow","arguments"[^]*){2}/);
   expect(run.living()).not.toEqual([]);
   return run;
 }
@@ -103,12 +105,18 @@ describe.concurrent("a run whose servers heed nothing", () => {
 
   it.each(["throw", "reject"])("leaves nothing behind when our own code has a bug (%s)", async (how) => {
     const preload = join(root, "test/fixtures/throw-when-told.mjs");
-    using run = await startHanging({ NODE_OPTIONS: `--import=${preload}`, THROW_FILE: "now", THROW_HOW: how });
+    using run = await startHanging({
+      NODE_OPTIONS: `--import=${preload}`,
+      THROW_FILE: "now",
+      THROW_HOW: how,
+    });
     writeFileSync(join(run.folder, "now"), "");
     const { code, stderr } = await run.cli.finished;
     expect(run.living()).toEqual([]);
     expect(code).toBe(3);
-    expect(stderr).toMatch(/^This is a bug in mcpvals; please report it\.\nError: nobody catches this\n {4}at /);
+    expect(stderr).toMatch(
+      /^This is a bug in mcpvals; please report it\.\nError: nobody catches this\n {4}at /,
+    );
     await expectShown(run);
   });
 });

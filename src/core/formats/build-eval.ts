@@ -13,7 +13,7 @@ type ParsedAgent = ParsedConfig["agents"][string];
 export type ParsedStdioServer = Extract<ParsedServer, { transport: "stdio" }>;
 
 /** What the world adds to a local server: where it starts, and in which environment. */
-export type CompleteStdio = (server: ParsedStdioServer, name: string) => Pick<StdioServerSpec, "cwd" | "env">;
+type CompleteStdio = (server: ParsedStdioServer, name: string) => Pick<StdioServerSpec, "cwd" | "env">;
 
 export interface BuildOptions {
   /** The eval's name unless the config has one. */

@@ -5,7 +5,7 @@ import { serverSchema } from "./config-server-schema.ts";
 import { suiteSchema, workflowSchema } from "./config-task-schema.ts";
 
 /** Names of the reporters that `reporters` may list. */
-export const reporterNames = ["console", "json", "junit"] as const;
+const reporterNames = ["console", "json", "junit"] as const;
 
 const limits = closedObject({
   trial: duration.prefault("5m").meta({

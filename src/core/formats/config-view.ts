@@ -9,7 +9,7 @@ export interface Place {
   readonly path: KeyPath;
 }
 
-export interface WorkflowView {
+interface WorkflowView {
   readonly path: KeyPath;
   readonly name?: Place;
   readonly servers: readonly Place[];
@@ -17,14 +17,14 @@ export interface WorkflowView {
   readonly expectsSomething: boolean;
 }
 
-export interface SuiteView {
+interface SuiteView {
   readonly path: KeyPath;
   readonly name?: Place;
   readonly servers: readonly Place[];
   readonly tests: readonly TestView[];
 }
 
-export interface TestView {
+interface TestView {
   readonly path: KeyPath;
   /** The tool's name. */
   readonly name?: string;

@@ -1,8 +1,9 @@
+import type * as z from "zod";
 import type { Diagnostic } from "../errors/error.ts";
 import { type BuildOptions, buildEval } from "./build-eval.ts";
 import { configNotes } from "./config-notes.ts";
 import { checkRules } from "./config-rules.ts";
-import { configSchema } from "./config-schema.ts";
+import { configSchema, type ParsedConfig } from "./config-schema.ts";
 import { viewConfig } from "./config-view.ts";
 import { formatKeyPath, type KeyPath } from "./key-path.ts";
 import type { Eval } from "./model.ts";
@@ -31,33 +32,45 @@ export function parseConfig(document: unknown, options: ParseConfigOptions): Par
   const { earlier = [], templates } = options;
   const unusable = earlier.filter((problem) => problem.path.length === 0);
   if (unusable.length > 0) return refusal(unusable, options.locate);
-  const parsed = validate(document);
+  const { data, issues } = validate(document);
   const view = viewConfig(document, options);
-  const issues = parsed.success ? [] : parsed.error.issues.slice(0, mostProblems);
-  const wrongValues = problemsOfIssues(issues, document, templates);
+  const wrongValues = problemsOfIssues(issues.slice(0, mostProblems), document, templates);
   const found = notCausedBy(earlier, wrongValues);
   const broken = notCausedBy([...earlier, ...found], checkRules(view));
   const problems = [...earlier, ...found, ...broken].slice(0, mostProblems);
-  if (problems.length > 0 || !parsed.success) return refusal(problems, options.locate);
-  const notes = configNotes(parsed.data, view.judged);
-  return { ok: true, eval: buildEval(parsed.data, options), notes };
+  if (problems.length > 0 || data === undefined) return refusal(problems, options.locate);
+  return { ok: true, eval: buildEval(data, options), notes: configNotes(data, view.judged) };
 }
 
-type Validated = ReturnType<typeof configSchema.safeParse>;
+interface Validated {
+  /** Absent when there are issues. */
+  readonly data?: ParsedConfig;
+  readonly issues: readonly z.core.$ZodIssue[];
+}
 
 function validate(document: unknown): Validated {
-  // A config is parsed once: compiling the schema first would cost more than it saves.
-  const options = { jitless: true };
   try {
-    return configSchema.safeParse(document, options);
+    return safeParse(document);
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     // zod overflows the stack on some 100,000 issues; the first ones say as much.
-    const parsed = configSchema.safeParse(beginningOf(document), options);
-    if (parsed.success) throw error;
-    return parsed;
+    const { issues } = safeParse(beginningOf(document));
+    return { issues: issues.length === 0 ? [tooMany] : issues };
   }
 }
+
+function safeParse(document: unknown): Validated {
+  // A config is parsed once: compiling the schema first would cost more than it saves.
+  const parsed = configSchema.safeParse(document, { jitless: true });
+  return parsed.success ? { data: parsed.data, issues: [] } : { issues: parsed.error.issues };
+}
+
+const tooMany = {
+  code: "custom",
+  path: [],
+  input: undefined,
+  message: "has more mistakes than can be listed",
+} satisfies z.core.$ZodIssue;
 
 /** A copy of a document with only the first items of long lists and tables. */
 function beginningOf(value: unknown): unknown {

@@ -22,7 +22,10 @@ export interface ReplayedRun {
   readonly evidence: ReadonlyMap<string, readonly TraceEvent[]>;
 }
 
-/** Computes a run's result again from its plan and its events alone; a run that was cut off is `interrupted`. */
+/**
+ * Computes a run's result again from its plan and its events alone. A run that was cut off is `interrupted`, unless all of
+ * its trials had been graded.
+ */
 export function replayRun(run: RecordedRun): ReplayedRun {
   const { plan } = run;
   const byTrial = Map.groupBy(run.events, (event) => event.trial);
@@ -45,7 +48,7 @@ export function replayRun(run: RecordedRun): ReplayedRun {
     name: plan.name,
     verdict: runVerdict(trials, { interrupted }),
     startedAt: run.startedAt,
-    durationMs: run.durationMs ?? lastMoment(run) - Date.parse(run.startedAt),
+    durationMs: run.durationMs ?? timeUntilLastEvent(run),
     summary: summarize(trials),
     trials,
     environment: run.environment,
@@ -58,6 +61,7 @@ function wasInterrupted({ durationMs, interrupted }: RecordedRun): boolean {
   return interrupted === true || durationMs === undefined;
 }
 
-function lastMoment(run: RecordedRun): number {
-  return run.events.at(-1)?.at ?? Date.parse(run.startedAt);
+function timeUntilLastEvent({ events, startedAt }: RecordedRun): number {
+  const start = Date.parse(startedAt);
+  return Math.max(0, (events.at(-1)?.at ?? start) - start);
 }

@@ -42,7 +42,7 @@ export function gradesOf(events: readonly TraceEvent[]): readonly Grade[] | unde
 }
 
 /** The error of a trial whose process was killed under it. */
-export const cutOff: SerializedError = {
+const cutOff: SerializedError = {
   code: "run/interrupted",
   kind: "interrupted",
   message: "the trial was cut off before it ended",

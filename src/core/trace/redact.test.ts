@@ -237,24 +237,16 @@ describe("any value", () => {
 });
 
 describe("isClean", () => {
-  it("never calls JSON clean whose value has something to replace", () => {
+  it("never calls JSON clean whose value holds a secret", () => {
+    const text = fc.string({ unit: "binary", maxLength: 6 });
+    const secret = fc.string({ unit: "binary", minLength: 4 });
     fc.assert(
-      fc.property(
-        fc.string({ minLength: 4 }),
-        fc.string(),
-        fc.string(),
-        fc.json(),
-        (value, before, after, other) => {
-          const redact = createRedactor([{ name: "S", value }]);
-          const holder = {
-            text: before + value + after,
-            [value]: [JSON.stringify(value)],
-            other: JSON.parse(other),
-          };
-          const json = JSON.stringify(holder);
-          expect(redact(holder) !== holder && redact.isClean(json)).toBe(false);
-        },
-      ),
+      fc.property(secret, text, text, (value, before, after) => {
+        const { isClean } = createRedactor([{ name: "S", value }]);
+        expect(isClean(JSON.stringify({ text: before + value + after }))).toBe(false);
+        expect(isClean(JSON.stringify({ [before + value]: 1 }))).toBe(false);
+        expect(isClean(JSON.stringify([JSON.stringify([value])]))).toBe(false);
+      }),
     );
   });
 

@@ -10,7 +10,7 @@ export interface Secret {
 export interface Redact {
   <T>(value: T): T;
   /** Whether a value with this JSON surely holds nothing to replace: one look at a text instead of a walk. */
-  isClean(json: string): boolean;
+  readonly isClean: (json: string) => boolean;
 }
 
 /** Deeper values would overflow the stack of whoever reads or writes them as JSON. */
@@ -50,7 +50,7 @@ const shapeHints =
  * - everything that has the shape of a well-known key.
  *
  * Values under four characters are left alone, since replacing them would garble unrelated text. Other than that the
- * result is like the value: no member is lost, and what was nested over 500 levels deep says so.
+ * result is like the value: no member is lost, and what is nested too deeply to be written says so.
  */
 export function createRedactor(secrets: readonly Secret[]): Redact {
   const names = new Map<string, string>();

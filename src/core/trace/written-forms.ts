@@ -29,7 +29,7 @@ function jsonStrings(text: string): string[] {
 }
 
 function asciiOnly(text: string): string {
-  return text.replaceAll(/[^\u0000-\u007e]/g, escapeUnit);
+  return text.replaceAll(/[^ -~]/g, escapeUnit);
 }
 
 function escapeUnit(unit: string): string {

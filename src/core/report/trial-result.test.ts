@@ -1,0 +1,142 @@
+import { describe, expect, it } from "vitest";
+import { toolTestTask, TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
+import type { Grade } from "../grade/grade.ts";
+import { gradesOf, notRun, skippedTrial, trialResult } from "./trial-result.ts";
+
+const pass: Grade = { grader: "a", verdict: "pass", score: 1, reason: "good", evidence: [1] };
+const fail: Grade = { grader: "b", verdict: "fail", score: 0.5, reason: "bad", evidence: [2] };
+const error = { code: "server/exited", kind: "environment", message: "gone" } as const;
+
+describe("a trial's result", () => {
+  it("joins how it went and what its graders say", () => {
+    const trial = new TrialEvents("t7").begin("workflow", "agent");
+    const usage = { inputTokens: 10, outputTokens: 2, requests: 1 };
+    trial.emit({
+      type: "model.called",
+      purpose: "agent",
+      model: "m",
+      durationMs: 1,
+      finishReason: "stop",
+      usage,
+    });
+    trial.emit({ type: "server.invalid_output", server: "calc", text: "hello" });
+    trial.wait(38).end();
+    expect(trialResult(trial.trajectory(workflowTask()), [pass, fail])).toEqual({
+      id: "t7",
+      task: "workflow",
+      form: "workflow",
+      agent: "agent",
+      attempt: 1,
+      verdict: "fail",
+      score: 0.75,
+      durationMs: 40,
+      grades: [pass, fail],
+      usage,
+      warnings: ['server "calc" wrote a line on stdout that is not MCP, first "hello"'],
+    });
+  });
+
+  it("has no more than it needs", () => {
+    const trial = new TrialEvents().begin("suite/test");
+    trial.end();
+    expect(trialResult(trial.trajectory(toolTestTask()), [pass])).toEqual({
+      id: "t1",
+      task: "suite/test",
+      form: "tool-test",
+      suite: "suite",
+      agent: null,
+      attempt: 1,
+      verdict: "pass",
+      score: 1,
+      durationMs: 0,
+      grades: [pass],
+    });
+  });
+
+  it.each(["error", "timeout"] as const)(
+    "of a trial that ended as %s is not judged, and says why",
+    (outcome) => {
+      const trial = new TrialEvents().begin("suite/test");
+      trial.end(outcome, error);
+      expect(trialResult(trial.trajectory(toolTestTask()), undefined)).toMatchObject({
+        verdict: outcome,
+        score: null,
+        grades: [],
+        error,
+      });
+    },
+  );
+
+  it("of a trial that was interrupted or killed is a skip, and says so", () => {
+    const interrupted = new TrialEvents().begin("suite/test");
+    interrupted.end("interrupted", { code: "run/interrupted", kind: "interrupted", message: "Ctrl-C" });
+    expect(trialResult(interrupted.trajectory(toolTestTask()), undefined)).toMatchObject({
+      verdict: "skip",
+      error: { message: "Ctrl-C" },
+    });
+    const killed = new TrialEvents().begin("suite/test").server("calc");
+    expect(trialResult(killed.trajectory(toolTestTask()), undefined)).toMatchObject({
+      verdict: "skip",
+      durationMs: 0,
+      error: {
+        code: "run/interrupted",
+        kind: "interrupted",
+        message: "the trial was cut off before it ended",
+      },
+    });
+  });
+
+  it("of a trial that was not graded any more is a skip too, never a pass", () => {
+    const trial = new TrialEvents().begin("suite/test");
+    trial.end();
+    expect(trialResult(trial.trajectory(toolTestTask()), undefined)).toMatchObject({
+      verdict: "skip",
+      score: null,
+      error: { code: "run/interrupted", message: "the run was interrupted before this trial was graded" },
+    });
+  });
+
+  it("with nothing to look at is a skip without an error", () => {
+    const trial = new TrialEvents().begin("suite/test");
+    trial.end();
+    const skip: Grade = { grader: "a", verdict: "skip", score: null, reason: "nothing", evidence: [] };
+    const result = trialResult(trial.trajectory(toolTestTask()), [skip]);
+    expect(result).toMatchObject({ verdict: "skip", score: null, grades: [skip] });
+    expect(result).not.toHaveProperty("error");
+  });
+});
+
+describe("the result of a trial that never started", () => {
+  it("says why", () => {
+    const trial = { id: "t1", task: "suite/test", agent: null, attempt: 2, lane: "main" };
+    expect(skippedTrial(trial, toolTestTask(), notRun({ interrupted: false }))).toEqual({
+      id: "t1",
+      task: "suite/test",
+      form: "tool-test",
+      suite: "suite",
+      agent: null,
+      attempt: 2,
+      verdict: "skip",
+      score: null,
+      durationMs: 0,
+      grades: [],
+      error: {
+        code: "run/bailed",
+        kind: "interrupted",
+        message: "not run, because an earlier trial did not pass",
+      },
+    });
+    expect(notRun({ interrupted: true })).toMatchObject({ code: "run/interrupted" });
+  });
+});
+
+describe("grades", () => {
+  it("are read back from the events; none is another thing than an empty list", () => {
+    const trial = new TrialEvents();
+    expect(gradesOf(trial.events)).toBeUndefined();
+    trial.emit({ type: "trial.graded", verdict: "pass", score: 1, grades: [] });
+    expect(gradesOf(trial.events)).toEqual([]);
+    trial.emit({ type: "trial.graded", verdict: "pass", score: 1, grades: [pass] });
+    expect(gradesOf(trial.events)).toEqual([pass]);
+  });
+});
