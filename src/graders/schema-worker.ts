@@ -95,7 +95,7 @@ function plainReason(error: unknown): string {
 
 function describe(error: ErrorObject): string {
   const place = error.instancePath === "" ? "the value" : error.instancePath;
-  return `${place} ${error.message ?? error.keyword}${detailOf(error)}`;
+  return `${shorten(place)} ${shorten(error.message ?? error.keyword)}${detailOf(error)}`;
 }
 
 /** Which parameter of an error says what the message leaves out. */

@@ -313,9 +313,9 @@ toolHealthSuites:
   });
   const { tasks } = (await load(folder.path)).eval;
   expect(tasks.map((task) => task.location)).toEqual([
-    { file: "mcp-eval.config.yaml", line: 3, column: 5, path: "workflows[0]" },
     { file: "mcp-eval.config.yaml", line: 8, column: 9, path: "toolHealthSuites[0].tests[0]" },
     { file: "mcp-eval.config.yaml", line: 9, column: 9, path: "toolHealthSuites[0].tests[1]" },
+    { file: "mcp-eval.config.yaml", line: 3, column: 5, path: "workflows[0]" },
   ]);
 });
 

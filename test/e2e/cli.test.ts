@@ -103,7 +103,7 @@ describe("run", () => {
     expect(outcome).toMatchObject({ code: 0, stderr: "" });
   });
 
-  it.each([
+  it.concurrent.each([
     ["a name", ["arithmetic/add"], ["arithmetic/add"]],
     ["a glob", ["arithmetic/*"], tasks.slice(1, 3)],
     ["a suite", ["arithmetic"], tasks.slice(1, 3)],
@@ -127,7 +127,7 @@ describe("run", () => {
     using slow = folderOf({
       [file]: {
         ...config,
-        agents: { ada: { type: "scripted", plan: { sums: [{ call: "slow", args: { ms: 600 } }] } } },
+        agents: { ada: { type: "scripted", plan: { sums: [{ call: "slow", args: { ms: 500 } }] } } },
         workflows: [{ name: "sums", steps: [{ user: "Wait.", expectedState: "at last" }] }],
       },
     });
@@ -208,7 +208,7 @@ function readRun(id: string): { readonly path: string; readonly journal: string 
   return { path, journal: readFileSync(join(path, "journal.jsonl"), "utf8") };
 }
 
-describe("what is wrong on a command line", () => {
+describe.concurrent("what is wrong on a command line", () => {
   const refusals: readonly (readonly [args: string, message: RegExp])[] = [
     ["rnu", /unknown command 'rnu'\n\(Did you mean run\?\)/],
     ["run --trails 3", /unknown option '--trails'\n\(Did you mean --trials\?\)/],

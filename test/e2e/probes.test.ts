@@ -29,7 +29,8 @@ async function refuse(config: unknown): Promise<string[]> {
   return stderr.split("\n").filter((line) => line.startsWith("mcp-eval.config.json:"));
 }
 
-describe("a tool that answers isError when nothing is expected", () => {
+// At once, since many of them only wait.
+describe.concurrent("a tool that answers isError when nothing is expected", () => {
   it("makes a tool test red", async () => {
     const { code, result } = await runInline(configFile(toolTest("fail")));
     expect([code, result.verdict]).toEqual([1, "fail"]);
@@ -55,7 +56,7 @@ describe("a tool that answers isError when nothing is expected", () => {
   });
 });
 
-describe("a result that violates the tool's outputSchema", () => {
+describe.concurrent("a result that violates the tool's outputSchema", () => {
   it("makes a tool test and a workflow red", async () => {
     const { toolHealthSuites } = toolTest("bad-output");
     const config = { ...calls("bad-output"), ...(toolHealthSuites && { toolHealthSuites }) };
@@ -69,7 +70,6 @@ describe("a result that violates the tool's outputSchema", () => {
   });
 });
 
-// At once: they spend their time waiting between attempts.
 describe.concurrent("a model that cannot be asked", () => {
   const workflows: Config["workflows"] = [
     { name: "expects nothing", steps: [{ user: "Say anything." }] },
@@ -136,7 +136,7 @@ describe.concurrent("a model that cannot be asked", () => {
   });
 });
 
-describe("a config that could not fail", () => {
+describe.concurrent("a config that could not fail", () => {
   it("is refused when there is nothing in it", async () => {
     const server = fixtureServer();
     expect(await refuse({ server })).toEqual([
@@ -168,7 +168,7 @@ describe("a config that could not fail", () => {
   });
 });
 
-describe("expected failures", () => {
+describe.concurrent("expected failures", () => {
   it("are green, and so is the healthy call after eight of them", async () => {
     const failing = ["fail", "refuse", "fail", "refuse", "fail", "refuse", "fail", "refuse"];
     const { code, result } = await runInline(
@@ -193,7 +193,7 @@ describe("expected failures", () => {
   });
 });
 
-describe("twenty model runs in a row", () => {
+describe.concurrent("twenty model runs in a row", () => {
   it("are all green", async () => {
     await using provider = await startFakeProvider((request) =>
       request.newResults.length > 0
@@ -214,7 +214,7 @@ describe("twenty model runs in a row", () => {
   });
 });
 
-describe("time", () => {
+describe.concurrent("time", () => {
   it("is not wasted after a success: a limit of 30 s is no wait", async () => {
     const { code, durationMs } = await runInline(
       configFile({ timeout: 30_000, ...toolTest("add", { args: { a: 2, b: 3 }, expectedResult: 5 }) }),

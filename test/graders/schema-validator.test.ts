@@ -50,6 +50,17 @@ describe("a usable schema", () => {
     });
   });
 
+  it("is told about a fault in few words, whatever the server calls its members", async () => {
+    const name = "k".repeat(1_000_000);
+    const fault = { status: "invalid", errors: [`/${"k".repeat(199)}… must be string`] };
+    expect(await check({ additionalProperties: { type: "string" } }, { [name]: 1 })).toEqual(fault);
+    const extra = {
+      status: "invalid",
+      errors: [`the value must NOT have additional properties ("${"k".repeat(199)}…)`],
+    };
+    expect(await check({ additionalProperties: false }, { [name]: 1 })).toEqual(extra);
+  });
+
   it.each([
     ["nothing", undefined],
     ["2020-12", "https://json-schema.org/draft/2020-12/schema"],

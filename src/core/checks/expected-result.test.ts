@@ -48,6 +48,7 @@ describe("an expected number", () => {
     [0.3, "0.30004"],
     [200, "[1,200]"],
     [2, '{"items":[1,2]}'],
+    [1234, '{"a":[1,200],"b\\",":"1,234"}'],
     [8, "8 is the 3rd, see v1.2.3 of 2024-01-15"],
   ])("%d is the last one in %j", (expected, said) => {
     expect(passes(expected, text(said))).toBe(true);
@@ -63,6 +64,11 @@ describe("an expected number", () => {
     [8, "eight"],
   ])("%d is not the last one in %j", (expected, said) => {
     expect(passes(expected, text(said))).toBe(false);
+  });
+
+  it("is found in JSON that is nested without end", () => {
+    const levels = 100_000;
+    expect(passes(8, text(`${"[".repeat(levels)}8${"]".repeat(levels)}`))).toBe(true);
   });
 
   it("is told what was found", () => {

@@ -78,11 +78,11 @@ function numbersOf(result: JsonObject): number[] {
   return structured === undefined ? numbersInText(spacedText(result)) : [structured];
 }
 
-/** In a list without spaces, commas would look like those between thousands. */
+/** In JSON without spaces, commas would look like those between thousands. */
 function spacedText(result: JsonObject): string {
   const text = resultText(result);
-  const value = parseJson(text);
-  return typeof value === "object" ? JSON.stringify(value, undefined, 1) : text;
+  if (parseJson(text) === undefined) return text;
+  return text.replaceAll(/("(?:[^"\\]|\\.)*")|,/g, (_, quoted: string | undefined) => quoted ?? ", ");
 }
 
 interface Condition {

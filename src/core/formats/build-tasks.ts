@@ -17,14 +17,17 @@ interface Context {
   readonly timeoutMs: number;
 }
 
-/** Makes a task of every workflow and of every tool test, in the file's order. */
+/**
+ * Makes a task of every workflow and of every tool test, tool tests first: whether tools work comes before
+ * whether an agent can work with them.
+ */
 export function buildTasks(config: ParsedConfig, context: Pick<Context, "servers" | "locate">): Task[] {
   const full = { ...context, timeoutMs: config.timeout };
   return [
-    ...config.workflows.map((workflow, index) => workflowTask(workflow, ["workflows", index], full)),
     ...config.toolHealthSuites.flatMap((suite, index) =>
       suiteTasks(suite, ["toolHealthSuites", index], full),
     ),
+    ...config.workflows.map((workflow, index) => workflowTask(workflow, ["workflows", index], full)),
   ];
 }
 

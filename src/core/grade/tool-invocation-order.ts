@@ -94,7 +94,9 @@ function failReason(
 
 function callNames({ task }: Trajectory, calls: readonly ToolCall[]): string {
   const several = task.servers.length > 1;
-  const names = calls.slice(0, shownCalls).map((call) => (several ? `${call.server}.${call.tool}` : call.tool));
+  const names = calls
+    .slice(0, shownCalls)
+    .map((call) => (several ? `${call.server}.${call.tool}` : call.tool));
   const more = calls.length > shownCalls ? ` and ${calls.length - shownCalls} more` : "";
   return `${names.join(", ")}${more}`;
 }

@@ -71,7 +71,9 @@ export function createRedactor(secrets: readonly Secret[]): Redact {
   const isClean = (json: string): boolean => !hints.test(json);
   const redact = <T>(value: T): T => {
     const json = writeJson(value);
-    return json !== undefined && isClean(json) ? value : (redactValue(value, { redactText, redactNumber }) as T);
+    return json !== undefined && isClean(json)
+      ? value
+      : (redactValue(value, { redactText, redactNumber }) as T);
   };
   return Object.assign(redact, { isClean });
 }
