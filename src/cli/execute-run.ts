@@ -12,7 +12,7 @@ import { writeNotes } from "./write-notes.ts";
 /** Carries out `mcpvals run` and gives the exit code. Throws McpvalsError of kind `usage` before anything starts. */
 export async function executeRun(file: string | undefined, flags: RunFlags): Promise<number> {
   const source = namedConfig(file, flags.config);
-  using interrupt = abortOnInterrupt();
+  using interrupt = abortOnInterrupt(flags.output);
   const loaded = await loadConfig({
     source,
     cwd: process.cwd(),

@@ -7,16 +7,17 @@ const sameMs = 100;
 
 /**
  * A signal that aborts on Ctrl-C, SIGTERM and SIGHUP. The first asks the run to end in order: servers stopped, results
- * written. The second ends everything at once.
+ * written. The second ends everything at once. `output` is the folder that keeps the runs, where it is not the usual one.
  */
-export function abortOnInterrupt(): Disposable & { readonly signal: AbortSignal } {
+export function abortOnInterrupt(output?: string): Disposable & { readonly signal: AbortSignal } {
   const controller = new AbortController();
   let first = 0;
   const onSignal = (name: NodeJS.Signals): void => {
     if (controller.signal.aborted) {
       if (performance.now() - first < sameMs) return;
       killAllNow();
-      writeError("\nEnded at once. What had finished is kept: mcpvals show latest");
+      const place = output === undefined ? "" : ` --output ${output}`;
+      writeError(`\nEnded at once. What had finished is kept: mcpvals show latest${place}`);
       process.exit(130);
     }
     first = performance.now();

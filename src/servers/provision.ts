@@ -98,7 +98,8 @@ async function greet(
     await connection.stop();
     options.signal.throwIfAborted();
     const timedOut = signal.reason === timeUp;
-    const { startupTimeoutMs: timeoutMs } = spec;
-    throw explainStartFailure(error, { connection, step, sdk: await loading, timedOut, timeoutMs });
+    const { startupTimeoutMs: timeoutMs, transport } = spec;
+    const sdk = await loading;
+    throw explainStartFailure(error, { connection, transport, step, sdk, timedOut, timeoutMs });
   }
 }

@@ -1,11 +1,13 @@
 import { McpvalsError } from "../core/errors/error.ts";
 import type { ErrorCode } from "../core/errors/catalogue.ts";
+import type { ServerSpec } from "../core/formats/model.ts";
 import type { Evidence, ServerConnection } from "./connection.ts";
 import type { HandshakeStep } from "./handshake.ts";
 import type { Sdk } from "./sdk.ts";
 
 export interface StartProblem {
   readonly connection: ServerConnection;
+  readonly transport: ServerSpec["transport"];
   /** What was going on when it failed. */
   readonly step: HandshakeStep;
   readonly sdk: Sdk;
@@ -29,25 +31,27 @@ export function explainStartFailure(error: unknown, problem: StartProblem): Mcpv
   return protocolFailure(error, problem, evidence);
 }
 
-function timeoutFailure({ connection, step, timeoutMs }: StartProblem, evidence: Evidence): McpvalsError {
+function timeoutFailure(problem: StartProblem, evidence: Evidence): McpvalsError {
+  const { connection, step, timeoutMs } = problem;
   const { firstInvalidLine } = evidence;
   const noise = firstInvalidLine === undefined ? "" : `; ${noiseText(firstInvalidLine)}`;
   return typed(
     "server/handshake-timeout",
     `server "${connection.name}" did not answer ${step} within ${timeoutMs} ms${noise}`,
-    {
-      hint:
-        firstInvalidLine === undefined
-          ? "Raise startupTimeout if it is only slow; stdout must carry nothing but MCP messages."
-          : "Its stdout must carry nothing but MCP messages; logs belong on stderr.",
-      evidence,
-    },
+    { hint: timeoutHint(problem, firstInvalidLine), evidence },
   );
+}
+
+function timeoutHint({ transport }: StartProblem, firstInvalidLine: string | undefined): string {
+  if (transport !== "stdio") return "Raise startupTimeout if it is only slow; else see the server's own log.";
+  return firstInvalidLine === undefined
+    ? "Raise startupTimeout if it is only slow; stdout must carry nothing but MCP messages."
+    : "Its stdout must carry nothing but MCP messages; logs belong on stderr.";
 }
 
 function protocolFailure(
   error: unknown,
-  { connection, step, sdk }: StartProblem,
+  { connection, step, sdk, transport }: StartProblem,
   evidence: Evidence,
 ): McpvalsError {
   const message = error instanceof Error ? error.message : String(error);
@@ -58,9 +62,11 @@ function protocolFailure(
   const { firstInvalidLine } = evidence;
   return typed("server/protocol-error", `server "${connection.name}" ${how}`, {
     hint:
-      firstInvalidLine === undefined
-        ? "Compare the answer, recorded as mcp.message, with the MCP specification."
-        : `Besides, ${noiseText(firstInvalidLine)}; stdout must carry nothing but MCP messages.`,
+      transport !== "stdio" && /content type/i.test(message)
+        ? "Check the url: MCP servers answer with application/json or text/event-stream."
+        : firstInvalidLine === undefined
+          ? "Compare the answer, recorded as mcp.message, with the MCP specification."
+          : `Besides, ${noiseText(firstInvalidLine)}; stdout must carry nothing but MCP messages.`,
     evidence,
     cause: error,
   });

@@ -86,7 +86,7 @@ const faults: Readonly<Record<string, HttpFault>> = {
     misbehave: on("initialize", () => undefined),
     verdict: "error",
     code: "server/handshake-timeout",
-    says: ["did not answer initialize within 1000 ms"],
+    says: ["did not answer initialize within 1000 ms", "else see the server's own log"],
   },
   "no headers in a call": {
     misbehave: on("tools/call", () => undefined),
@@ -109,7 +109,7 @@ const faults: Readonly<Record<string, HttpFault>> = {
     },
     verdict: "error",
     code: "server/protocol-error",
-    says: ["answered initialize with something unusable", "text/html"],
+    says: ["answered initialize with something unusable", "text/html", "Check the url"],
   },
   "a login page in a call": {
     misbehave: on("tools/call", ({ response }) => {

@@ -131,7 +131,7 @@ describe("evaluate", () => {
         ...options, agents: ["two"], tasks: ["work", "suite/env"], trials: 2, concurrency: 2, llm: true,
       }));
       tell(await evaluate("mcp-eval.config.json", { ...options, tasks: ["suite"], timeoutMs: 700 }));
-      tell(await evaluate("mcp-eval.config.json", { ...options, tasks: ["work", "suite/env"], bail: true }));
+      tell(await evaluate("mcp-eval.config.json", { ...options, tasks: ["work"], bail: true }));
       process.chdir(cwd);
     `,
       { config, env: provider.env },
@@ -139,18 +139,17 @@ describe("evaluate", () => {
     const [chosen, limited, bailed] = said as [RunResult, RunResult, RunResult];
     expect(chosen.trials.map(({ task, agent, attempt, verdict }) => [task, agent, attempt, verdict])).toEqual(
       [
-        ["work", "two", 1, "pass"],
-        ["work", "two", 2, "pass"],
         ["suite/env", null, 1, "pass"],
         ["suite/env", null, 2, "pass"],
+        ["work", "two", 1, "pass"],
+        ["work", "two", 2, "pass"],
       ],
     );
-    expect(chosen.trials[0] && gradesOf(chosen.trials[0])).toMatchObject({ "llm-judge": "pass 0.9" });
+    expect(chosen.trials[2] && gradesOf(chosen.trials[2])).toMatchObject({ "llm-judge": "pass 0.9" });
     expect(trialOf(limited, "suite/slow").verdict).toBe("timeout");
     expect(bailed.trials.map(({ agent, verdict }) => [agent, verdict])).toEqual([
       ["one", "fail"],
       ["two", "skip"],
-      [null, "skip"],
     ]);
   });
 

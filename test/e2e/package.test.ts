@@ -66,7 +66,10 @@ describe("the package", () => {
 
   beforeAll(async () => {
     // Without scripts: the build has been made, and making it again would pull it away under other tests.
-    const pack = await runShell(`npm pack --ignore-scripts --pack-destination "${cwd}"`, { cwd: root });
+    const pack = await runShell(`npm pack --ignore-scripts --pack-destination "${cwd}"`, {
+      cwd: root,
+      env: { HOME: cwd },
+    });
     expect(pack.code).toBe(0);
     const install = await runShell(`npm install --offline ./${tarball}`, { cwd });
     expect([install.code, install.stderr]).toEqual([0, expect.not.stringContaining("npm error")]);

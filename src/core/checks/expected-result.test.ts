@@ -66,9 +66,10 @@ describe("an expected number", () => {
     expect(passes(expected, text(said))).toBe(false);
   });
 
-  it("is found in JSON that is nested without end", () => {
+  it("is found in JSON that is nested or quoted without end", () => {
     const levels = 100_000;
     expect(passes(8, text(`${"[".repeat(levels)}8${"]".repeat(levels)}`))).toBe(true);
+    expect(passes(8, text(JSON.stringify(['\\",'.repeat(3_000_000), 8])))).toBe(true);
   });
 
   it("is told what was found", () => {

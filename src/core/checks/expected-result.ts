@@ -82,7 +82,11 @@ function numbersOf(result: JsonObject): number[] {
 function spacedText(result: JsonObject): string {
   const text = resultText(result);
   if (parseJson(text) === undefined) return text;
-  return text.replaceAll(/("(?:[^"\\]|\\.)*")|,/g, (_, quoted: string | undefined) => quoted ?? ", ");
+  let quoted = false;
+  return text.replaceAll(/\\.|"|,/g, (token) => {
+    if (token === '"') quoted = !quoted;
+    return token === "," && !quoted ? ", " : token;
+  });
 }
 
 interface Condition {

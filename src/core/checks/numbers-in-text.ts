@@ -12,8 +12,9 @@ export function numbersInText(text: string): number[] {
 const joint = String.raw`[-\u2212\u2013/:.'\u2019]`;
 /** Not after a letter or digit, nor after one and a joint; a colon or an apostrophe joins digits only: `sum:8`. */
 const free = String.raw`(?<![\w.]|\w[-\u2212\u2013/]|\d[:'\u2019])`;
-const grouped = String.raw`\d{1,3}(?:,\d{3})+(?!\d)`;
-const number = String.raw`([-+\u2212]?(?:(?:${grouped}|(?!${grouped})\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?)`;
+// No loop without bounds: over a text of megabytes it would exhaust the stack.
+const grouped = String.raw`\d{1,3}(?:,\d{3}){1,110}(?!\d)`;
+const number = String.raw`([-+\u2212]?(?:(?:${grouped}|(?!${grouped})\d{1,400})(?:\.\d{1,400})?|\.\d{1,400})(?:[eE][-+]?\d{1,4})?)`;
 const bareNumber = new RegExp(`${free}${number}(?!\\w|${joint}\\d)`, "g");
 const numberWithUnit = new RegExp(`${free}${number}(?=[A-Za-z]{1,5}(?!\\w))`, "g");
 

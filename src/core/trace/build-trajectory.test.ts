@@ -139,6 +139,17 @@ describe("calls", () => {
     ]);
   });
 
+  it("that were given up have no answer, even if one comes later", () => {
+    const trial = new TrialEvents();
+    const call = trial.request("add", {});
+    const params = { requestId: call.id, reason: "timeout" };
+    const message = { jsonrpc: "2.0", method: "notifications/cancelled", params };
+    trial.emit({ type: "mcp.message", server: call.server, direction: "client-to-server", message });
+    trial.answer(call, textResult("too late"));
+    const words = expect.stringMatching(/^not answered within \d+ ms$/) as unknown;
+    expect(fates(trial)).toEqual([["add", { kind: "no-response", message: words }]]);
+  });
+
   it.each<[Json, string]>([
     [{ error: { code: -32602, message: "Unknown tool" } }, "Unknown tool (code -32602)"],
     [{ error: { message: "no code" } }, "no code"],

@@ -16,7 +16,7 @@ export function buildTrajectory(trial: Trial, task: Task, events: readonly Trace
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
-type OpenCall = Mutable<ToolCall> & { attempt?: number; sentAt: number };
+type OpenCall = Mutable<ToolCall> & { attempt?: number; sentAt: number; givenUpAt?: number };
 type OpenTurn = Mutable<TurnView> & { readonly messages: EventOf<"agent.message">[] };
 
 /** Accumulates one pass over the events; lives only while a trajectory is built. */
@@ -96,6 +96,7 @@ class TrajectoryReader {
 
   #readRequest(event: EventOf<"mcp.message">, message: JsonObject): void {
     const { id, method } = message;
+    if (method === "notifications/cancelled") this.#readCancellation(event, message["params"]);
     if (typeof id !== "string" && typeof id !== "number") return;
     if (method === "tools/list") this.#listings.add(callKey(event.server, id));
     if (method !== "tools/call") return;
@@ -111,13 +112,21 @@ class TrajectoryReader {
     this.#byId.set(callKey(event.server, id), call);
   }
 
+  #readCancellation(event: EventOf<"mcp.message">, params: Json | undefined): void {
+    const id = isJsonObject(params) ? params["requestId"] : undefined;
+    if (typeof id !== "string" && typeof id !== "number") return;
+    const call = this.#byId.get(callKey(event.server, id));
+    if (call !== undefined && call.responseSeq === undefined) call.givenUpAt = event.at;
+  }
+
   #readResponse(event: EventOf<"mcp.message">, message: JsonObject): void {
     const { id } = message;
     if (typeof id !== "string" && typeof id !== "number") return;
     const key = callKey(event.server, id);
     if (this.#listings.delete(key)) this.#tools.push(...declaredTools(event.server, message["result"]));
     const call = this.#byId.get(key);
-    if (call === undefined || call.responseSeq !== undefined) return;
+    // Who gave up on a call does not get an answer that comes later.
+    if (call === undefined || call.responseSeq !== undefined || call.givenUpAt !== undefined) return;
     call.responseSeq = event.seq;
     call.latencyMs = event.at - call.sentAt;
     if (isJsonObject(message["result"])) call.result = message["result"];
@@ -146,11 +155,13 @@ class TrajectoryReader {
     return this.#turns.findLast((candidate) => candidate.turn === turn);
   }
 
-  #closed({ attempt, sentAt: _sentAt, ...call }: OpenCall): ToolCall {
+  #closed({ attempt, sentAt, givenUpAt, ...call }: OpenCall): ToolCall {
     const last = call.step === undefined ? undefined : this.#attempts.get(call.step)?.at(-1)?.attempt;
     const superseded = attempt !== undefined && last !== undefined && attempt < last;
     if (call.result !== undefined || call.error !== undefined) return { ...call, superseded };
-    return { ...call, superseded, error: { kind: "no-response", message: "never answered" } };
+    const message =
+      givenUpAt === undefined ? "never answered" : `not answered within ${Math.round(givenUpAt - sentAt)} ms`;
+    return { ...call, superseded, error: { kind: "no-response", message } };
   }
 }
 

@@ -20,22 +20,23 @@ const secretNumber = /^[1-9]\d{7,}$/;
 
 /**
  * Shapes of keys that are secrets whoever gave them: provider, forge and cloud keys, bearer tokens, private keys.
- * None of them may look at a character more than a few times, since servers choose the text.
+ * Servers choose the text, so none of them may look at a character more than a few times, and none may match without
+ * bounds: a match of megabytes exhausts the stack.
  */
 const knownShapes = [
-  /\bsk-(?:ant-|proj-|svcacct-|or-)?[A-Za-z0-9_-]{20,}/,
-  /\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}/,
-  /\b(?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{30,}/,
-  /\bgithub_pat_[A-Za-z0-9_]{30,}/,
-  /\bglpat-[A-Za-z0-9_-]{20,}/,
-  /\bxox[abeoprs]-[A-Za-z0-9-]{10,}/,
+  /\bsk-(?:ant-|proj-|svcacct-|or-)?[A-Za-z0-9_-]{20,400}/,
+  /\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,400}/,
+  /\b(?:ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{30,400}/,
+  /\bgithub_pat_[A-Za-z0-9_]{30,400}/,
+  /\bglpat-[A-Za-z0-9_-]{20,400}/,
+  /\bxox[abeoprs]-[A-Za-z0-9-]{10,400}/,
   /\b(?:AKIA|ASIA)[0-9A-Z]{16}\b/,
-  /\bAIza[0-9A-Za-z_-]{30,}/,
-  /\bnpm_[A-Za-z0-9]{30,}/,
-  /\bhf_[A-Za-z0-9]{30,}/,
-  /(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+/,
-  /(?<=\b[Bb]earer )(?=[\w.~+/-]*\d)[\w.~+/-]{16,}=*/,
-  /-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----)[\s\S])*(?:-----END [A-Z ]*PRIVATE KEY-----)?/,
+  /\bAIza[0-9A-Za-z_-]{30,400}/,
+  /\bnpm_[A-Za-z0-9]{30,400}/,
+  /\bhf_[A-Za-z0-9]{30,400}/,
+  /(?<![\w-])eyJ[\w-]{8,8000}\.eyJ[\w-]{8,8000}\.[\w-]{1,8000}/,
+  /(?<=\b[Bb]earer )(?=[\w.~+/-]{0,400}\d)[\w.~+/-]{16,8000}=*/,
+  /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:(?!-----)[\s\S]){0,20000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?/,
 ] as const;
 
 /** What every known shape has in it, however JSON escapes what stands around it. */

@@ -37,12 +37,18 @@ export function summaryLines(result: RunResult, folder: string | undefined, page
 function traceLines({ id, trials }: RunResult, folder: string, page: Page): string[] {
   const bad = trials.find(({ verdict }) => verdict !== "pass" && verdict !== "skip");
   const trial = bad === undefined ? "" : ` --trial ${visibleText(bad.id)}`;
-  const ways = [`trace ${visibleText(folder)}`, `mcpvals show ${visibleText(id)}${trial}`];
+  const name = isUsualFolder(folder) ? id : folder;
+  const ways = [`trace ${visibleText(folder)}`, `mcpvals show ${visibleText(name)}${trial}`];
   return paintFlow(
     ways.map((text): Piece => ({ text, tone: "dim" })),
     2,
     page,
   );
+}
+
+/** Whether the run is where `mcpvals show` looks for an id without being told. */
+function isUsualFolder(folder: string): boolean {
+  return /(?:^|[\\/])\.mcpvals[\\/]runs[\\/][^\\/]+$/.test(folder);
 }
 
 /** Why a run is neither green nor red; empty for one that is. */

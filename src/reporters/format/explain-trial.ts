@@ -1,4 +1,4 @@
-import { errorCatalogue } from "../../core/errors/catalogue.ts";
+import { type ErrorCode, errorCatalogue } from "../../core/errors/catalogue.ts";
 import type { SerializedError } from "../../core/errors/error.ts";
 import type { Grade } from "../../core/grade/grade.ts";
 import { clipLines, clipText } from "./clip.ts";
@@ -27,7 +27,7 @@ export function explainGrades(
 /** Why a trial could not be judged, as lines: code and message, what to do, and supporting text such as stderr. */
 export function explainError(error: SerializedError, indent: number, page: Page): string[] {
   const [first = "", ...others] = clipLines(error.message, { lines: 12, characters: 2000 });
-  const label = error.code.startsWith("server/") ? "stderr" : "detail";
+  const label = labelOf(error.code);
   const detail = clipLines(error.detail ?? "", { lines: 12, characters: 4000, keep: "tail" });
   const hint = error.hint ?? errorCatalogue[error.code].help;
   return [
@@ -43,6 +43,12 @@ export function explainError(error: SerializedError, indent: number, page: Page)
       ? []
       : paintRows([{ label, pieces: detail.map((text) => ({ text })) }], indent + 2, page)),
   ];
+}
+
+/** What a server's error is supported by: the body of an HTTP answer, or the end of what the process wrote. */
+function labelOf(code: ErrorCode): string {
+  if (code === "server/http-status") return "answer";
+  return code.startsWith("server/") ? "stderr" : "detail";
 }
 
 function explainGrade(grade: Grade, evidence: Evidence, indent: number, page: Page): string[] {
