@@ -2,8 +2,8 @@ import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
 import { createAgent } from "./agents/create-agent.ts";
 import type { LoadedConfig } from "./config/load-config.ts";
-import { McpvalsError } from "./core/errors/error.ts";
-import type { Grade, GradeContext } from "./core/grade/grade.ts";
+import { McpvalsError, serializeError } from "./core/errors/error.ts";
+import type { Grade, GradeContext, Grader } from "./core/grade/grade.ts";
 import { gradersOf } from "./core/grade/graders.ts";
 import { createPlan, type Plan } from "./core/plan/plan.ts";
 import { collectEvidence } from "./core/report/collect-evidence.ts";
@@ -203,6 +203,21 @@ async function gradeTrial(
   return Promise.all(
     gradersOf(trajectory.task, judge).map(async (grader) => grader.grade(trajectory, context)),
   );
+}
+
+/** A grader that breaks leaves its own trial without a verdict, never the run. Throws only the signal's reason. */
+async function gradeSafely(
+  grader: Grader,
+  trajectory: Trajectory,
+  { context, signal }: { readonly context: GradeContext; readonly signal: AbortSignal },
+): Promise<Grade> {
+  try {
+    return await grader.grade(trajectory, context);
+  } catch (cause) {
+    if (signal.aborted) throw cause;
+    const error = serializeError(cause);
+    return { grader: grader.name, verdict: "error", score: null, reason: error.message, evidence: [], error };
+  }
 }
 
 function trialPorts({ eval: spec, env }: RunInput): TrialPorts {

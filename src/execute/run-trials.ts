@@ -31,6 +31,8 @@ export interface TrialsContext {
 /** Runs all trials of a plan and gives their rows in the plan's order, those that never started included. */
 export async function runTrials(plan: Plan, context: TrialsContext): Promise<readonly TrialResult[]> {
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
+  // Events are redacted, so what they are compared with has to be, too.
+  const gradedTasks = new Map(plan.tasks.map((task) => [task.name, context.redact(task)]));
   const results = new Map<string, TrialResult>();
   const share = shareEqual<readonly Grade[]>();
   let bailed = false;
@@ -38,7 +40,11 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
     concurrency: plan.concurrency,
     isStopped: () => bailed || context.signal.aborted,
     run: async (trial) => {
-      const result = await runTrial(trial, taskOf(trial, tasks), { ...context, share });
+      const result = await runTrial(trial, taskOf(trial, tasks), {
+        ...context,
+        share,
+        gradedTask: taskOf(trial, gradedTasks),
+      });
       results.set(trial.id, result);
       bailed ||= context.bail && result.verdict !== "pass" && result.verdict !== "skip";
     },
@@ -54,6 +60,8 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
 
 interface TrialContext extends TrialsContext {
   readonly share: (grades: readonly Grade[]) => readonly Grade[];
+  /** The trial's task without secrets. */
+  readonly gradedTask: Task;
 }
 
 async function runTrial(trial: Trial, task: Task, context: TrialContext): Promise<TrialResult> {
@@ -68,7 +76,7 @@ async function runTrial(trial: Trial, task: Task, context: TrialContext): Promis
   });
   await context.onTrialStart(trial);
   await executeTrial({ trial, task, emit, signal: context.signal }, context.ports);
-  const trajectory = buildTrajectory(trial, task, events);
+  const trajectory = buildTrajectory(trial, context.gradedTask, events);
   const grades = isCompleted(events) ? await gradeUnlessInterrupted(trajectory, emit, context) : [];
   const result = trialResult(trajectory, grades);
   if (grades !== undefined) {

@@ -4,7 +4,7 @@ import { describeModels } from "../format/agents.ts";
 import { countOf, formatDuration } from "../format/numbers.ts";
 import { paintFlow, paintText, type Page, type Piece } from "../format/rows.ts";
 import type { Tone } from "../format/style.ts";
-import { visibleText } from "../format/visible-text.ts";
+import { visibleText } from "../../core/report/visible-text.ts";
 import { countPieces } from "./counts.ts";
 
 const verdictTones: Readonly<Record<RunVerdict, Tone>> = {

@@ -1,5 +1,5 @@
 import { countOf } from "./numbers.ts";
-import { visibleLines, visibleText } from "./visible-text.ts";
+import { visibleLines, visibleText } from "../../core/report/visible-text.ts";
 
 /** How much of a text to show. */
 export interface ClipLimits {
