@@ -2,8 +2,8 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { type FormatConfig, format } from "oxfmt";
 import { errorReference } from "../src/core/errors/error-reference.ts";
-import { configJsonSchema } from "../src/core/formats/config-json-schema.ts";
-import { configReference } from "../src/core/formats/config-reference.ts";
+import { configJsonSchema } from "../src/core/formats/config/config-json-schema.ts";
+import { configReference } from "../src/core/formats/config/config-reference.ts";
 import { resultJsonSchema } from "../src/core/report/result-schema.ts";
 
 /**

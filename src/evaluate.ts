@@ -1,5 +1,5 @@
 import { loadConfig } from "./config/load-config.ts";
-import type { Config } from "./core/formats/config-schema.ts";
+import type { Config } from "./core/formats/config/config-schema.ts";
 import type { RunResult } from "./core/report/result.ts";
 import { checkEvaluateOptions, type EvaluateOptions } from "./evaluate-options.ts";
 import { prepare } from "./prepare.ts";

@@ -1,7 +1,7 @@
 export { evaluate } from "./evaluate.ts";
 export type { EvaluateOptions } from "./evaluate-options.ts";
 export { defineConfig } from "./config/define-config.ts";
-export type { Config } from "./core/formats/config-schema.ts";
+export type { Config } from "./core/formats/config/config-schema.ts";
 export {
   McpvalsError,
   type Diagnostic,

@@ -3,7 +3,8 @@ import { resolve } from "node:path";
 import { createAgent } from "./agents/create-agent.ts";
 import type { LoadedConfig } from "./config/load-config.ts";
 import { McpvalsError, serializeError } from "./core/errors/error.ts";
-import type { Grade, GradeContext, Grader } from "./core/grade/grade.ts";
+import type { Grade } from "./core/grade/grade.ts";
+import type { GradeContext, Grader } from "./core/grade/grader.ts";
 import { gradersOf } from "./core/grade/graders.ts";
 import { createPlan, type Plan } from "./core/plan/plan.ts";
 import { collectEvidence } from "./core/report/collect-evidence.ts";
@@ -200,9 +201,8 @@ async function gradeTrial(
   const { eval: spec, env } = loaded;
   const judge = spec.judge && createJudge(spec.judge, { env, emit, signal, modelMs: spec.limits.modelMs });
   const context: GradeContext = { validateSchema: (schema, value) => validator.validate(schema, value) };
-  return Promise.all(
-    gradersOf(trajectory.task, judge).map(async (grader) => grader.grade(trajectory, context)),
-  );
+  const graders = gradersOf(trajectory.task, judge);
+  return Promise.all(graders.map((grader) => gradeSafely(grader, trajectory, { context, signal })));
 }
 
 /** A grader that breaks leaves its own trial without a verdict, never the run. Throws only the signal's reason. */

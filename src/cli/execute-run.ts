@@ -2,7 +2,7 @@ import { loadConfig } from "../config/load-config.ts";
 import { exitCode } from "../core/report/summarize.ts";
 import { prepare } from "../prepare.ts";
 import { run } from "../run.ts";
-import type { RunFlags } from "./commands/run.ts";
+import type { RunFlags } from "./run-flags.ts";
 import { abortOnInterrupt } from "./interrupt.ts";
 import { openReporters } from "./open-reporters.ts";
 import { namedConfig } from "./options.ts";

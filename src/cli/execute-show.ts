@@ -4,7 +4,7 @@ import { createMultiplexer } from "../core/report/multiplexer.ts";
 import { renderTrace } from "../core/report/render-trace.ts";
 import { replayRun } from "../core/report/replay.ts";
 import { defaultRunsFolder, readRun, type StoredRun } from "../store/run-folder.ts";
-import type { ShowFlags } from "./commands/show.ts";
+import type { ShowFlags } from "./show-flags.ts";
 import { openReporters } from "./open-reporters.ts";
 import { writeError, writeOut } from "./terminal.ts";
 

@@ -1,19 +1,19 @@
 import { basename, dirname, relative, resolve } from "node:path";
 import { type Diagnostic, McpvalsError } from "../core/errors/error.ts";
-import type { ParsedStdioServer } from "../core/formats/build-eval.ts";
-import type { Config } from "../core/formats/config-schema.ts";
+import type { ParsedStdioServer } from "../core/formats/config/build-eval.ts";
+import type { Config } from "../core/formats/config/config-schema.ts";
 import { type Interpolation, interpolate } from "../core/formats/interpolate.ts";
 import { formatKeyPath } from "../core/formats/key-path.ts";
 import type { Eval } from "../core/formats/model.ts";
-import { parseConfig } from "../core/formats/parse-config.ts";
+import { parseConfig } from "../core/formats/config/parse-config.ts";
 import { createRedactor, type Secret } from "../core/trace/redact.ts";
-import type { ConfigDocument } from "./document.ts";
+import type { ConfigDocument } from "./read/document.ts";
 import { environment as readEnvironment, type EnvironmentVariables, variableNamed } from "./environment.ts";
 import { failureOf } from "./failure.ts";
 import { findConfig } from "./find-config.ts";
-import { maskSecrets } from "./mask-secrets.ts";
-import { readDocument } from "./read-document.ts";
-import { collectSecrets } from "./secrets.ts";
+import { maskSecrets } from "./secrets/mask-secrets.ts";
+import { readDocument } from "./read/read-document.ts";
+import { collectSecrets } from "./secrets/secrets.ts";
 import { completeStdio, unsetInherited } from "./server-environment.ts";
 
 export interface LoadConfigOptions {

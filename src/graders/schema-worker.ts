@@ -3,7 +3,7 @@ import { type ErrorObject, Ajv, type Options, type ValidateFunction } from "ajv"
 import { Ajv2019 } from "ajv/dist/2019.js";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
-import type { SchemaCheck } from "../core/grade/grade.ts";
+import type { SchemaCheck } from "../core/grade/grader.ts";
 
 /** One value to validate; answered with a {@link SchemaCheck}, in order. */
 export interface SchemaRequest {

@@ -1,14 +1,14 @@
 import type { ServerSpec } from "../core/formats/model.ts";
 import type { Emit } from "../core/trace/events.ts";
 import { abortAfter, untilAborted } from "../process/deadline.ts";
-import { ClientSession } from "./client-session.ts";
+import { ClientSession } from "./client/client-session.ts";
 import type { ServerConnection } from "./connection.ts";
-import { type Handshake, type HandshakeStep, shakeHands } from "./handshake.ts";
-import { openHttpConnection } from "./http-connection.ts";
-import { loadSdk, type Sdk } from "./sdk.ts";
+import { type Handshake, type HandshakeStep, shakeHands } from "./client/handshake.ts";
+import { openHttpConnection } from "./http/http-connection.ts";
+import { loadSdk, type Sdk } from "./client/sdk.ts";
 import type { ServerSession } from "./session.ts";
 import { explainStartFailure } from "./start-failure.ts";
-import { openStdioConnection } from "./stdio-connection.ts";
+import { openStdioConnection } from "./stdio/stdio-connection.ts";
 
 export interface StartOptions {
   readonly emit: Emit;

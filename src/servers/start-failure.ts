@@ -2,8 +2,8 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { ErrorCode } from "../core/errors/catalogue.ts";
 import type { ServerSpec } from "../core/formats/model.ts";
 import type { Evidence, ServerConnection } from "./connection.ts";
-import type { HandshakeStep } from "./handshake.ts";
-import type { Sdk } from "./sdk.ts";
+import type { HandshakeStep } from "./client/handshake.ts";
+import type { Sdk } from "./client/sdk.ts";
 
 export interface StartProblem {
   readonly connection: ServerConnection;

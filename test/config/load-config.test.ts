@@ -3,7 +3,7 @@ import { basename, delimiter, dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { defineConfig } from "../../src/config/define-config.ts";
 import { environment } from "../../src/config/environment.ts";
-import type { Config } from "../../src/core/formats/config-schema.ts";
+import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { ServerSpec } from "../../src/core/formats/model.ts";
 import { folderOf } from "../support/cli.ts";
 import { failure, load, problems } from "./support/load.ts";

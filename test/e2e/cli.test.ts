@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Config } from "../../src/core/formats/config-schema.ts";
+import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { type CliOutcome, folderOf, root, runCli, startCli } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import type { Config } from "../../src/core/formats/config-schema.ts";
+import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { runCli } from "../support/cli.ts";
 import { type FakeScript, startFakeProvider } from "../support/fake-provider.ts";
 import { type Ended, expectSameWhenRead, type FaultyRun, runsOf, startRun } from "../support/faults.ts";

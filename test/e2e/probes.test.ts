@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Config } from "../../src/core/formats/config-schema.ts";
+import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { folderOf, runCli, runInline } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import {

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Config } from "../../src/core/formats/config-schema.ts";
+import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { answer, type HttpFixture, startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { type CliOutcome, folderOf, runCli } from "../support/cli.ts";

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { JudgeSpec, Task } from "../../src/core/formats/model.ts";
-import type { Grade, GradeContext } from "../../src/core/grade/grade.ts";
+import type { Grade } from "../../src/core/grade/grade.ts";
+import type { GradeContext } from "../../src/core/grade/grader.ts";
 import { buildTrajectory } from "../../src/core/trace/build-trajectory.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import type { Trajectory } from "../../src/core/trace/trajectory.ts";

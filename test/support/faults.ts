@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
-import type { Config } from "../../src/core/formats/config-schema.ts";
+import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { replayRun } from "../../src/core/report/replay.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { procLister } from "../../src/process/list-processes.ts";

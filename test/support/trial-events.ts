@@ -1,6 +1,6 @@
 import type { SerializedError } from "../../src/core/errors/error.ts";
 import type { Json, JsonObject, McpExpectation, McpStep, Task, Turn } from "../../src/core/formats/model.ts";
-import type { GradeContext, SchemaCheck } from "../../src/core/grade/grade.ts";
+import type { GradeContext, SchemaCheck } from "../../src/core/grade/grader.ts";
 import type { Trial } from "../../src/core/plan/plan.ts";
 import { buildTrajectory } from "../../src/core/trace/build-trajectory.ts";
 import type { Check, EventBody, StepOutcome, TraceEvent, TrialOutcome } from "../../src/core/trace/events.ts";

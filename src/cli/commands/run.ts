@@ -1,20 +1,6 @@
 import { Argument, Command, Option } from "commander";
 import { collect, duration, variable, wholeNumber } from "../options.ts";
-
-/** The flags of `run` as commander gives them. */
-export interface RunFlags {
-  readonly config?: string;
-  readonly agent?: readonly string[];
-  readonly task?: readonly string[];
-  readonly trials?: number;
-  readonly concurrency?: number;
-  readonly reporter?: readonly string[];
-  readonly output?: string;
-  readonly llm?: boolean;
-  readonly env?: Readonly<Record<string, string>>;
-  readonly timeout?: number;
-  readonly bail?: boolean;
-}
+import type { RunFlags } from "../run-flags.ts";
 
 /** `mcpvals run`: evaluates and sets the exit code of the verdict. */
 export function runCommand(setExitCode: (code: number) => void): Command {

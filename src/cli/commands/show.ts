@@ -1,13 +1,6 @@
 import { Argument, Command, Option } from "commander";
 import { collect } from "../options.ts";
-
-/** The flags of `show` as commander gives them. */
-export interface ShowFlags {
-  readonly output?: string;
-  readonly trial?: string;
-  readonly reporter?: readonly string[];
-  readonly json?: boolean;
-}
+import type { ShowFlags } from "../show-flags.ts";
 
 /** `mcpvals show`: reports a finished or cut-off run again, from its journal. */
 export function showCommand(setExitCode: (code: number) => void): Command {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { formatKeyPath } from "./key-path.ts";
-import { parseConfig } from "./parse-config.ts";
+import { parseConfig } from "./config/parse-config.ts";
 
 const stdio = { transport: "stdio", command: "node" };
 const tests = [{ name: "add" }];

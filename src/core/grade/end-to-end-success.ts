@@ -1,6 +1,7 @@
 import { searchableText } from "../checks/result-text.ts";
 import type { ToolCall, TurnView, Trajectory } from "../trace/trajectory.ts";
-import type { Grade, Grader } from "./grade.ts";
+import type { Grade } from "./grade.ts";
+import type { Grader } from "./grader.ts";
 
 const name = "end-to-end-success";
 

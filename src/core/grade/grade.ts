@@ -1,6 +1,4 @@
 import type { SerializedError } from "../errors/error.ts";
-import type { Json } from "../formats/model.ts";
-import type { Trajectory } from "../trace/trajectory.ts";
 
 export type Verdict = "pass" | "fail" | "error" | "timeout" | "skip";
 
@@ -15,28 +13,4 @@ export interface Grade {
   readonly evidence: readonly number[];
   /** Why there is no verdict, when `verdict` is `error`. */
   readonly error?: SerializedError;
-}
-
-/** The outcome of validating a value against a JSON Schema. */
-export type SchemaCheck =
-  | { readonly status: "valid" }
-  | { readonly status: "invalid"; readonly errors: readonly string[] }
-  /** The schema itself could not be used, or validation took too long. */
-  | { readonly status: "unusable"; readonly reason: string };
-
-/** The outside world as graders see it. */
-export interface GradeContext {
-  validateSchema(schema: Json, value: Json): Promise<SchemaCheck>;
-  readonly signal?: AbortSignalLike;
-}
-
-/** The part of AbortSignal that pure code may look at. */
-export interface AbortSignalLike {
-  readonly aborted: boolean;
-}
-
-/** Reads a finished trial and gives a verdict; it never touches a server. */
-export interface Grader {
-  readonly name: string;
-  grade(trajectory: Trajectory, context: GradeContext): Grade | Promise<Grade>;
 }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { toolTestTask, workflowTask } from "../../../test/support/trial-events.ts";
 import type { Task } from "../formats/model.ts";
-import type { Grader } from "./grade.ts";
+import type { Grader } from "./grader.ts";
 import { gradersOf } from "./graders.ts";
 
 const judge: Grader = {

@@ -1,6 +1,6 @@
 import type { Task } from "../formats/model.ts";
 import { endToEndSuccess } from "./end-to-end-success.ts";
-import type { Grader } from "./grade.ts";
+import type { Grader } from "./grader.ts";
 import { toolCallHealth } from "./tool-call-health.ts";
 import { toolInvocationOrder } from "./tool-invocation-order.ts";
 import { verifySteps } from "./verify-steps.ts";

@@ -10,7 +10,8 @@ import {
   workflowTask,
 } from "../../../test/support/trial-events.ts";
 import type { Json, JsonObject, Task } from "../formats/model.ts";
-import type { Grade, GradeContext } from "./grade.ts";
+import type { Grade } from "./grade.ts";
+import type { GradeContext } from "./grader.ts";
 import { toolCallHealth } from "./tool-call-health.ts";
 
 async function grade(

@@ -2,7 +2,8 @@ import type { Json, JsonObject } from "../formats/model.ts";
 import { contentProblem } from "../checks/content-problem.ts";
 import { resultText } from "../checks/result-text.ts";
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
-import type { Grade, GradeContext, Grader } from "./grade.ts";
+import type { Grade } from "./grade.ts";
+import type { GradeContext, Grader } from "./grader.ts";
 
 const name = "tool-call-health";
 const shownProblems = 5;

@@ -1,5 +1,6 @@
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
-import type { Grade, Grader } from "./grade.ts";
+import type { Grade } from "./grade.ts";
+import type { Grader } from "./grader.ts";
 
 const name = "tool-invocation-order";
 const shownCalls = 20;

@@ -1,5 +1,6 @@
 import type { StepView, Trajectory } from "../trace/trajectory.ts";
-import type { Grade, Grader } from "./grade.ts";
+import type { Grade } from "./grade.ts";
+import type { Grader } from "./grader.ts";
 
 const name = "verify-steps";
 

@@ -1,0 +1,129 @@
+import { asList, asObject } from "../../core/formats/lenient.ts";
+import type { Secret } from "../../core/trace/redact.ts";
+import type { EnvironmentVariables } from "../environment.ts";
+import { isSecretName, isSecretValue } from "./secret-names.ts";
+import { secretsInUrls } from "./url-secrets.ts";
+
+/** Everything that a run is given and that may hold secrets. */
+export interface SecretSources {
+  /** The config with its variables replaced, valid or not. */
+  readonly document: unknown;
+  /** Variables that were put into the config. */
+  readonly variables: ReadonlyMap<string, string>;
+  /** Variables from the command line. */
+  readonly overrides: EnvironmentVariables;
+  /** The environment of this process. */
+  readonly environment: EnvironmentVariables;
+  /** The complete environments of servers. */
+  readonly serverEnvironments?: readonly EnvironmentVariables[];
+}
+
+/** Headers that say nothing secret. */
+const harmlessHeaders =
+  /^(?:accept(?:-.*)?|content-.*|user-agent|host|origin|referer|connection|cache-control|pragma|date|mcp-protocol-version|anthropic-(?:version|beta)|openai-(?:organization|project|beta)|http-referer|x-title|x-request-id)$/i;
+
+/** Every value that must never be written, with the name to show for it; each value once. */
+export function collectSecrets(sources: SecretSources): Secret[] {
+  const { document, variables, overrides, environment, serverEnvironments = [] } = sources;
+  const found = [
+    ...documentSecrets(document),
+    ...variableSecrets(Object.fromEntries(variables)),
+    ...variableSecrets(overrides),
+    ...serverEnvironments.flatMap(variableSecrets),
+    ...providerKeys(environment),
+  ];
+  const byValue = new Map<string, string>();
+  for (const { name, value } of found) {
+    if (isSecretValue(name, value) && !byValue.has(value)) byValue.set(value, name);
+  }
+  return [...byValue].map(([value, name]) => ({ name, value }));
+}
+
+/** Keys of model providers: no server or report has a reason to repeat them. */
+function providerKeys(environment: EnvironmentVariables): Secret[] {
+  return secretsByName(
+    Object.entries(environment).filter(([name]) =>
+      /_API_KEY$|^(?:ANTHROPIC|CLAUDE|OPENAI)_.*TOKEN$/.test(name),
+    ),
+  );
+}
+
+function variableSecrets(variables: EnvironmentVariables): Secret[] {
+  return Object.entries(variables).flatMap(([name, value]) => [
+    ...secretsByName([[name, value]]),
+    ...secretsInUrls(value, name),
+  ]);
+}
+
+function documentSecrets(document: unknown): Secret[] {
+  const root = asObject(document);
+  const servers = { default: root["server"], ...asObject(root["servers"]) };
+  const models = [root["agent"], root["judge"], ...Object.values(asObject(root["agents"]))];
+  return [
+    ...keySecret("openaiKey", root["openaiKey"]),
+    ...Object.values(servers).flatMap((server) => serverSecrets(asObject(server))),
+    ...models.flatMap((model) => modelSecrets(asObject(model))),
+  ];
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+function modelSecrets(model: Members): Secret[] {
+  return [
+    ...keySecret("apiKey", model["apiKey"]),
+    ...headerSecrets(model["headers"]),
+    ...textsIn([model["baseURL"]]).flatMap((url) => secretsInUrls(url, "baseURL")),
+  ];
+}
+
+function serverSecrets(server: Members): Secret[] {
+  const args = textsIn(asList(server["args"]));
+  const commandLine = [...textsIn([server["command"]]), ...args];
+  return [
+    ...headerSecrets(server["headers"]),
+    ...textEntries(server["env"]).flatMap(([name, value]) => variableSecrets({ [name]: value })),
+    ...flagSecrets(args),
+    ...commandLine.flatMap((text) => secretsInUrls(text, "args")),
+    ...textsIn([server["url"]]).flatMap((url) => secretsInUrls(url, "url")),
+  ];
+}
+
+function keySecret(name: string, value: unknown): Secret[] {
+  return typeof value === "string" ? [{ name, value }] : [];
+}
+
+/** A header's whole value, and for `Bearer X` and the like also X alone. */
+function headerSecrets(headers: unknown): Secret[] {
+  return textEntries(headers).flatMap(([name, value]) => {
+    if (harmlessHeaders.test(name)) return [];
+    const credentials = /^[A-Za-z][\w-]*\s+(\S+)$/.exec(value)?.[1];
+    return [value, credentials].flatMap((secret) => (secret === undefined ? [] : [{ name, value: secret }]));
+  });
+}
+
+/** Values of `--token=VALUE` and of `--token VALUE`. */
+function flagSecrets(args: readonly string[]): Secret[] {
+  return args.flatMap((arg, index) => {
+    const [, name, value] = /^-{1,2}([\w.-]+)(?:=(.*))?$/s.exec(arg) ?? [];
+    if (name === undefined) return [];
+    const next = args[index + 1];
+    const given = value ?? (next?.startsWith("-") === true ? undefined : next);
+    return given === undefined ? [] : secretsByName([[name, given]]);
+  });
+}
+
+function secretsByName(entries: readonly (readonly [name: string, value: string])[]): Secret[] {
+  return entries
+    .filter(([name, value]) => isSecretName(name) && isSecretValue(name, value))
+    .map(([name, value]) => ({ name, value }));
+}
+
+function textEntries(value: unknown): [string, string][] {
+  return Object.entries(asObject(value)).flatMap(([name, member]): [string, string][] =>
+    typeof member === "string" ? [[name, member]] : [],
+  );
+}
+
+function textsIn(values: readonly unknown[]): string[] {
+  return values.filter((value) => typeof value === "string");
+}

@@ -1,0 +1,49 @@
+import * as z from "zod";
+import { parseDuration } from "../duration.ts";
+import type { Json, JsonObject } from "../model.ts";
+
+/** An object that refuses keys it does not know; the message of that issue lists the keys that it has. */
+export function closedObject<S extends z.core.$ZodShape>(shape: S): z.ZodObject<S, z.core.$strict> {
+  const keys = Object.keys(shape).join(", ");
+  return z.strictObject(shape, {
+    error: (issue) => (issue.code === "unrecognized_keys" ? keys : undefined),
+  });
+}
+
+/** Text with at least one character that is not white space. */
+export const filledText = z.string().regex(/\S/, { error: "must not be blank" });
+
+/** Key of a table whose keys are names. */
+export const nameKey = z.string().regex(/\S/, { error: "must not be a blank name" });
+
+/** An address that starts with `http://` or `https://`. */
+export const httpUrl = z.url({
+  protocol: /^https?$/,
+  error: (issue) =>
+    issue.code === "invalid_format" ? "must be a URL that starts with http:// or https://" : undefined,
+});
+
+/** A length of time: milliseconds, or a text with a unit; parses to milliseconds. */
+export const duration = z
+  .custom<number | string>((value) => parseDuration(value) !== undefined, {
+    error: 'must be a duration above zero: milliseconds, or a text such as "500ms", "2s", "5m", "1h"',
+  })
+  .transform((value) => parseDuration(value) ?? 0)
+  .meta({
+    id: "Duration",
+    title: "Duration",
+    description:
+      'A length of time above zero: a number of milliseconds, or a text with a unit such as `"500ms"`, `"2s"`, `"5m"`, `"1h"`. At most 24 days.',
+    type: ["number", "string"],
+    examples: ["500ms", "30s", "5m"],
+  });
+
+/** Any JSON value. */
+export const anyJson = z.custom<Json>();
+
+/** A JSON object whose members are up to the reader. */
+export const anyObject = z
+  .custom<JsonObject>((value) => typeof value === "object" && value !== null && !Array.isArray(value), {
+    error: "must be an object",
+  })
+  .meta({ type: "object" });

@@ -1,0 +1,175 @@
+import type { ErrorCode } from "../../errors/catalogue.ts";
+import type { ConfigView, Place, PlanView } from "./config-view.ts";
+import { suggestion } from "../did-you-mean.ts";
+import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import type { Problem } from "../problem.ts";
+import { uniqueTitles } from "./unique-titles.ts";
+
+/** Everything that must hold between the parts of a config. */
+export function checkRules(view: ConfigView): Problem[] {
+  return [
+    ...checkServers(view),
+    ...checkSomethingRuns(view),
+    ...checkNames(view),
+    ...checkServerReferences(view),
+    ...checkAgents(view),
+    ...checkPlans(view),
+    ...checkExpectations(view),
+  ];
+}
+
+function problem(code: ErrorCode, message: string, place: Omit<Problem, "code" | "message">): Problem {
+  return { code, message, ...place };
+}
+
+function checkServers(view: ConfigView): Problem[] {
+  if (view.hasServer && view.hasServers) {
+    const hint = "Move the server of `server` into `servers`, under a name.";
+    const place = { path: ["servers"], at: "key", hint } as const;
+    return [problem("config/invalid-value", "server and servers cannot both be given", place)];
+  }
+  if (!view.hasServer && !view.hasServers) {
+    const hint = "Add server: {transport, …}, or servers: {NAME: {transport, …}}.";
+    const place = { path: [], at: "value", hint } as const;
+    return [problem("config/missing-key", 'missing key "server" or "servers"', place)];
+  }
+  if (view.hasServers && view.servers.length === 0) {
+    const place = { path: ["servers"], at: "value" } as const;
+    return [problem("config/invalid-value", "servers must have at least one server", place)];
+  }
+  return [];
+}
+
+function checkSomethingRuns(view: ConfigView): Problem[] {
+  if (view.declaresTasks) return [];
+  const message = "there is nothing to run: no workflows and no toolHealthSuites";
+  return [problem("config/nothing-to-run", message, { path: [], at: "value" })];
+}
+
+function checkNames(view: ConfigView): Problem[] {
+  const suites = view.suites.flatMap((suite) => suite.name ?? []);
+  const workflows = view.workflows.flatMap((workflow) => workflow.name ?? []);
+  const sameSuites = duplicates(suites, "suites", view);
+  const sameWorkflows = duplicates(workflows, "workflows", view);
+  // Suites of one name would make every one of their tests look doubled.
+  const sameTasks = sameSuites.length > 0 ? [] : taskClashes(workflows, testPlaces(view));
+  return [...sameWorkflows, ...sameSuites, ...sameTasks];
+}
+
+/** Tests whose task, named `SUITE/TITLE`, has the name of another task. */
+function taskClashes(workflows: readonly Place[], tests: readonly Place[]): Problem[] {
+  const first = new Map(workflows.map((place) => [place.name, place.path]));
+  return tests.flatMap(({ name, path }) => {
+    const earlier = first.get(name);
+    if (earlier === undefined) first.set(name, path);
+    if (earlier === undefined) return [];
+    const message = `two tasks have one name: ${formatKeyPath(earlier)} and ${formatKeyPath(path)}`;
+    const hint = "A test's task is named SUITE/TITLE. Rename one of them.";
+    return [problem("config/duplicate-name", message, { path, at: "value", alsoAt: earlier, hint })];
+  });
+}
+
+/** Tool tests by the names of their tasks. */
+function testPlaces(view: ConfigView): Place[] {
+  return view.suites.flatMap(({ name, tests }) => {
+    if (name === undefined) return [];
+    const titles = uniqueTitles(tests.map((test) => test.description ?? test.name ?? ""));
+    return tests.map((test, index) => ({ name: `${name.name}/${titles[index] ?? ""}`, path: test.path }));
+  });
+}
+
+function duplicates(places: readonly Place[], kind: string, view: ConfigView): Problem[] {
+  const first = new Map<string, KeyPath>();
+  return places.flatMap((place) => {
+    const earlier = first.get(place.name);
+    if (earlier === undefined) first.set(place.name, place.path);
+    return earlier === undefined ? [] : [sameName(place, earlier, { kind, view })];
+  });
+}
+
+function sameName(place: Place, earlier: KeyPath, about: { kind: string; view: ConfigView }): Problem {
+  const both = `${formatKeyPath(earlier)} and ${formatKeyPath(place.path)}`;
+  const message = `two ${about.kind} are named ${about.view.show(place)}: ${both}`;
+  return problem("config/duplicate-name", message, {
+    path: place.path,
+    at: "value",
+    alsoAt: earlier,
+    hint: "Rename one of them.",
+  });
+}
+
+function checkServerReferences(view: ConfigView): Problem[] {
+  const places = [
+    ...view.workflows.flatMap((workflow) => workflow.servers),
+    ...view.suites.flatMap((suite) => [...suite.servers, ...suite.tests.flatMap((test) => test.servers)]),
+    ...view.plans.flatMap((plan) => plan.servers),
+  ];
+  const repeated = view.workflows.flatMap((workflow) => duplicates(workflow.servers, "servers", view));
+  return [...unknownReferences(places, view.servers, { kind: "server", view }), ...repeated];
+}
+
+function unknownReferences(
+  places: readonly Place[],
+  known: readonly string[],
+  about: { readonly kind: string; readonly view: ConfigView; readonly at?: "key" },
+): Problem[] {
+  const { kind, view, at = "value" } = about;
+  return places
+    .filter((place) => !known.includes(place.name))
+    .map((place) =>
+      problem("config/unknown-reference", `no ${kind} is named ${view.show(place)}`, {
+        path: place.path,
+        at,
+        hint: suggestion(place.name, known, `${kind}s`),
+      }),
+    );
+}
+
+function checkAgents(view: ConfigView): Problem[] {
+  return view.chosen.flatMap((choice) => {
+    if (choice.kind !== "unknown") return [];
+    const requested = view.requestedAgents.includes(choice.name);
+    const path = [requested ? "agents" : "agent"];
+    const message = `no agent is named ${view.show({ name: choice.name, path })}`;
+    const hint = `${suggestion(choice.name, view.agents, "agents")} A model id is written PROVIDER/MODEL.`;
+    const at = requested ? "key" : "value";
+    return [problem("config/unknown-reference", message, { path, at, hint })];
+  });
+}
+
+function checkPlans(view: ConfigView): Problem[] {
+  const workflows = view.workflows.flatMap((workflow) => workflow.name ?? []);
+  const names = workflows.map((workflow) => workflow.name);
+  const unnamed = workflows.length < view.workflows.length;
+  return view.plans.flatMap((plan) => [
+    ...(unnamed ? [] : unknownReferences(plan.workflows, names, { kind: "workflow", view, at: "key" })),
+    ...unplanned(plan, workflows).map((workflow) =>
+      problem("agent/no-plan", `${formatKeyPath(plan.path)} has no plan for ${view.show(workflow)}`, {
+        path: plan.path,
+        at: "key",
+        hint: "Add a plan under that workflow's name, or choose another agent.",
+      }),
+    ),
+  ]);
+}
+
+/** The workflows, each name once, that an agent that runs has no plan for. */
+function unplanned(plan: PlanView, workflows: readonly Place[]): Place[] {
+  if (!plan.runs) return [];
+  const planned = new Set(plan.workflows.map((place) => place.name));
+  const byName = new Map(workflows.map((workflow) => [workflow.name, workflow]));
+  return [...byName.values()].filter((workflow) => !planned.has(workflow.name));
+}
+
+function checkExpectations(view: ConfigView): Problem[] {
+  if (view.judged) return [];
+  return view.workflows
+    .filter((workflow) => !workflow.expectsSomething)
+    .map((workflow) => {
+      const named = workflow.name === undefined ? "" : ` (${view.show(workflow.name)})`;
+      const message = `${formatKeyPath(workflow.path)}${named} expects nothing, so it could not fail`;
+      const hint =
+        "Give it expectedState, expectedError or expectTools, or turn on the judge with llmJudge or --llm.";
+      return problem("config/checks-nothing", message, { path: workflow.path, at: "value", hint });
+    });
+}

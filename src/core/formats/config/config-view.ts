@@ -1,0 +1,192 @@
+import { type AgentChoice, chooseAgents } from "./config-agents.ts";
+import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { asList, asObject, asText } from "../lenient.ts";
+import { withoutUndefined } from "../without-undefined.ts";
+
+/** A name and where it stands. */
+export interface Place {
+  readonly name: string;
+  readonly path: KeyPath;
+}
+
+interface WorkflowView {
+  readonly path: KeyPath;
+  readonly name?: Place;
+  readonly servers: readonly Place[];
+  /** Whether it expects a state, an error or tools. */
+  readonly expectsSomething: boolean;
+}
+
+interface SuiteView {
+  readonly path: KeyPath;
+  readonly name?: Place;
+  readonly servers: readonly Place[];
+  readonly tests: readonly TestView[];
+}
+
+interface TestView {
+  readonly path: KeyPath;
+  /** The tool's name. */
+  readonly name?: string;
+  readonly description?: string;
+  readonly servers: readonly Place[];
+}
+
+/** A scripted agent's plans. */
+export interface PlanView {
+  readonly path: KeyPath;
+  /** Workflow names that have a plan. */
+  readonly workflows: readonly Place[];
+  /** Servers that its calls name. */
+  readonly servers: readonly Place[];
+  /** Whether this agent is among those that run. */
+  readonly runs: boolean;
+}
+
+/**
+ * The parts of a config that refer to one another, read from a document that may be wrong in other ways, so that
+ * all problems of a file can be told at once.
+ */
+export interface ConfigView {
+  readonly hasServer: boolean;
+  readonly hasServers: boolean;
+  readonly servers: readonly string[];
+  readonly agents: readonly string[];
+  /** The agents that run. */
+  readonly chosen: readonly AgentChoice[];
+  /** Agents that were asked for instead of the config's. */
+  readonly requestedAgents: readonly string[];
+  readonly plans: readonly PlanView[];
+  /** Whether there is a workflow or a suite, be it a wrong one. */
+  readonly declaresTasks: boolean;
+  readonly workflows: readonly WorkflowView[];
+  readonly suites: readonly SuiteView[];
+  /** Whether a judge is asked to look at every workflow. */
+  readonly judged: boolean;
+  /** A name in quotes for a message, as written in the file: never what a variable holds. */
+  readonly show: (place: Place) => string;
+}
+
+export interface ViewOptions {
+  /** Overrides `llmJudge`. */
+  readonly judge?: boolean;
+  /** Agents asked for instead of the config's. */
+  readonly agents?: readonly string[];
+  /** Texts as written, by formatted path, of strings that variables went into. */
+  readonly templates?: ReadonlyMap<string, string>;
+}
+
+/** Reads the view. Never fails: what has the wrong type is as if it were not there. */
+export function viewConfig(document: unknown, options: ViewOptions = {}): ConfigView {
+  const root = asObject(document);
+  const agents = Object.keys(asObject(root["agents"]));
+  const chosen = chooseAgents(
+    withoutUndefined({
+      declared: agents,
+      named: asText(root["agent"]),
+      inline: inlineAgentName(root["agent"]),
+      requested: options.agents,
+    }),
+  );
+  return {
+    hasServer: root["server"] !== undefined,
+    hasServers: root["servers"] !== undefined,
+    servers: root["server"] === undefined ? Object.keys(asObject(root["servers"])) : ["default"],
+    agents,
+    chosen,
+    requestedAgents: options.agents ?? [],
+    plans: viewPlans(root, chosen),
+    declaresTasks: !isEmpty(root["workflows"]) || !isEmpty(root["toolHealthSuites"]),
+    workflows: asList(root["workflows"]).map((item, index) => viewWorkflow(item, ["workflows", index])),
+    suites: asList(root["toolHealthSuites"]).map((item, index) =>
+      viewSuite(item, ["toolHealthSuites", index]),
+    ),
+    judged: options.judge ?? root["llmJudge"] === true,
+    show: (place) => quote(options.templates?.get(formatKeyPath(place.path)) ?? place.name),
+  };
+}
+
+/** The name that an agent written out in `agent` goes by: its model, or "scripted". */
+export function inlineAgentName(agent: unknown): string | undefined {
+  if (typeof agent !== "object" || agent === null) return undefined;
+  return asText(asObject(agent)["model"]) ?? "scripted";
+}
+
+function viewWorkflow(item: unknown, path: KeyPath): WorkflowView {
+  const workflow = asObject(item);
+  const steps = asList(workflow["steps"]).map(asObject);
+  const expects = (key: string) => steps.some((step) => asText(step[key]) !== undefined);
+  const tools = [workflow, ...steps].some((part) => asList(part["expectTools"]).length > 0);
+  return withoutUndefined({
+    path,
+    name: placeOf(workflow, "name", path),
+    servers: asList(workflow["servers"]).flatMap((name, index) =>
+      textPlace(name, [...path, "servers", index]),
+    ),
+    expectsSomething: tools || expects("expectedState") || expects("expectedError"),
+  });
+}
+
+function viewSuite(item: unknown, path: KeyPath): SuiteView {
+  const suite = asObject(item);
+  return withoutUndefined({
+    path,
+    name: placeOf(suite, "name", path),
+    servers: textPlace(suite["server"], [...path, "server"]),
+    tests: asList(suite["tests"]).map((test, index) => viewTest(test, [...path, "tests", index])),
+  });
+}
+
+function viewTest(item: unknown, path: KeyPath): TestView {
+  const test = asObject(item);
+  return withoutUndefined({
+    path,
+    name: asText(test["name"]),
+    description: asText(test["description"]),
+    servers: textPlace(test["server"], [...path, "server"]),
+  });
+}
+
+function viewPlans(root: Readonly<Record<string, unknown>>, chosen: readonly AgentChoice[]): PlanView[] {
+  const declared = Object.entries(asObject(root["agents"])).flatMap(([name, agent]) => {
+    const runs = chosen.some((choice) => choice.kind === "declared" && choice.name === name);
+    return viewPlan(agent, ["agents", name], runs);
+  });
+  const inline = chosen.some((choice) => choice.kind === "inline");
+  return [...viewPlan(root["agent"], ["agent"], inline), ...declared];
+}
+
+function viewPlan(agent: unknown, agentPath: KeyPath, runs: boolean): PlanView[] {
+  const plan = asObject(agent)["plan"];
+  if (typeof plan !== "object" || plan === null || Array.isArray(plan)) return [];
+  const path = [...agentPath, "plan"];
+  return [
+    {
+      path,
+      runs,
+      workflows: Object.keys(plan).map((name) => ({ name, path: [...path, name] })),
+      servers: Object.entries(plan).flatMap(([name, actions]) =>
+        asList(actions).flatMap((action, index) =>
+          textPlace(asObject(action)["server"], [...path, name, index, "server"]),
+        ),
+      ),
+    },
+  ];
+}
+
+function placeOf(item: Readonly<Record<string, unknown>>, key: string, path: KeyPath): Place | undefined {
+  return textPlace(item[key], [...path, key])[0];
+}
+
+function textPlace(value: unknown, path: KeyPath): Place[] {
+  const name = asText(value);
+  return name === undefined ? [] : [{ name, path }];
+}
+
+function isEmpty(list: unknown): boolean {
+  return list === undefined || list === null || (Array.isArray(list) && list.length === 0);
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
+}

@@ -1,0 +1,21 @@
+import type { Json } from "../formats/model.ts";
+import type { Trajectory } from "../trace/trajectory.ts";
+import type { Grade } from "./grade.ts";
+
+/** The outcome of validating a value against a JSON Schema. */
+export type SchemaCheck =
+  | { readonly status: "valid" }
+  | { readonly status: "invalid"; readonly errors: readonly string[] }
+  /** The schema itself could not be used, or validation took too long. */
+  | { readonly status: "unusable"; readonly reason: string };
+
+/** The outside world as graders see it. */
+export interface GradeContext {
+  validateSchema(schema: Json, value: Json): Promise<SchemaCheck>;
+}
+
+/** Reads a finished trial and gives a verdict; it never touches a server. */
+export interface Grader {
+  readonly name: string;
+  grade(trajectory: Trajectory, context: GradeContext): Grade | Promise<Grade>;
+}

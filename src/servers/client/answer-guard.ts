@@ -1,0 +1,82 @@
+import type {
+  JSONRPCMessage,
+  MessageExtraInfo,
+  RequestId,
+  Transport,
+  TransportSendOptions,
+} from "@modelcontextprotocol/client";
+import { RelayTransport } from "../relay-transport.ts";
+
+/** JSON-RPC's code for an error on the side that answers. */
+const internalError = -32603;
+
+export interface AnswerGuardOptions {
+  /** Called when the stream that was to carry an answer has ended without it; may end the connection. */
+  readonly onUnanswered?: () => void;
+}
+
+/**
+ * Stands between the SDK's client and the recorded transport, and sees to it that every request is settled. The client
+ * drops answers of the wrong shape, and does not notice when an HTTP stream ends without the answer, so that the caller
+ * would wait for the whole timeout. Both become JSON-RPC errors, for the caller only; the record has what really came.
+ */
+export class AnswerGuard extends RelayTransport {
+  readonly #options: AnswerGuardOptions;
+  readonly #pending = new Set<RequestId>();
+
+  constructor(inner: Transport, options: AnswerGuardOptions = {}) {
+    super(inner);
+    this.#options = options;
+  }
+
+  override send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+    if (!("method" in message && "id" in message)) return super.send(message, options);
+    const { id } = message;
+    this.#pending.add(id);
+    return super.send(message, { ...options, onRequestStreamEnd: () => this.#streamEnded(id) });
+  }
+
+  protected override receive(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
+    super.receive(this.#check(message), extra);
+  }
+
+  #check(message: JSONRPCMessage): JSONRPCMessage {
+    if ("method" in message || message.id === undefined) return message;
+    this.#pending.delete(message.id);
+    const problem = problemOf(message);
+    return problem === undefined ? message : failure(message.id, problem);
+  }
+
+  #streamEnded(id: RequestId): void {
+    if (!this.#pending.delete(id)) return;
+    this.#options.onUnanswered?.();
+    super.receive(failure(id, "the server ended the response without an answer"));
+  }
+}
+
+/** What is wrong with an answer in the eyes of the SDK's client, which drops it without a word then. */
+function problemOf(answer: JSONRPCMessage): string | undefined {
+  const kind = "error" in answer && answer.error !== null ? "error" : "result";
+  const value: unknown = kind in answer ? Reflect.get(answer, kind) : undefined;
+  if (!isObject(value)) return `the ${kind} is not an object: ${excerpt(value)}`;
+  const others = Object.keys(answer).filter((key) => !["jsonrpc", "id", kind].includes(key));
+  if (others.length > 0)
+    return `the answer has other keys than jsonrpc, id and ${kind}: ${others.join(", ")}`;
+  if (kind === "result" && value["_meta"] !== undefined && !isObject(value["_meta"]))
+    return `_meta is not an object: ${excerpt(value["_meta"])}`;
+  if (kind === "error" && !(Number.isInteger(value["code"]) && typeof value["message"] === "string"))
+    return `the error has no code and message: ${excerpt(value)}`;
+  return undefined;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function excerpt(value: unknown): string {
+  return (JSON.stringify(value) ?? "nothing").slice(0, 200);
+}
+
+function failure(id: RequestId, message: string): JSONRPCMessage {
+  return { jsonrpc: "2.0", id, error: { code: internalError, message } };
+}

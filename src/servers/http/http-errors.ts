@@ -1,0 +1,82 @@
+import { McpvalsError } from "../../core/errors/error.ts";
+
+/** A URL for messages and records: without user name, password, query and fragment, which may hold secrets. */
+export function shownUrl(url: string | URL): string {
+  if (!URL.canParse(String(url))) return String(url);
+  const { protocol, host, pathname, search } = new URL(url);
+  return `${protocol}//${host}${pathname}${search === "" ? "" : "?…"}`;
+}
+
+/** The error for a response whose status is one. */
+export function explainStatus(
+  server: string,
+  { status, statusText }: { readonly status: number; readonly statusText: string },
+  request: { readonly url: string | URL; readonly method: string },
+): McpvalsError {
+  const text = statusText === "" ? "" : ` ${statusText}`;
+  return new McpvalsError(
+    "server/http-status",
+    `server "${server}" answered ${request.method} ${shownUrl(request.url)} with HTTP ${status}${text}`,
+    { hint: statusHint(status) },
+  );
+}
+
+function statusHint(status: number): string {
+  if (status === 401 || status === 403)
+    return "Check the headers of this server, above all Authorization: are they there, right and not expired?";
+  if (status === 404 || status === 405)
+    return "Check the path of the url and the transport: `shttp` is Streamable HTTP, `sse` the older HTTP+SSE.";
+  if (status >= 300 && status < 400) return "Give the url that it redirects to.";
+  return status >= 500
+    ? "See the server's own log for why."
+    : "Check the url and the headers of this server.";
+}
+
+/** The error for a request that got no response, or not all of it. */
+export function explainUnreachable(server: string, url: string, cause: unknown): McpvalsError {
+  const code = systemCode(cause);
+  const { reason, hint } = reasons[code ?? ""] ?? {
+    reason: `the connection failed${code === undefined ? `: ${messageOf(cause)}` : ` (${code})`}`,
+    hint: "Check that the server runs and that the url is right.",
+  };
+  return new McpvalsError("server/unreachable", `server "${server}" at ${shownUrl(url)}: ${reason}`, {
+    hint,
+    cause,
+  });
+}
+
+const reasons: Readonly<Record<string, { readonly reason: string; readonly hint: string }>> = {
+  ECONNREFUSED: {
+    reason: "connection refused",
+    hint: "Start the server, and check host and port of the url.",
+  },
+  ENOTFOUND: {
+    reason: "no such host",
+    hint: "Check the host of the url.",
+  },
+  EAI_AGAIN: {
+    reason: "the host's name could not be looked up",
+    hint: "Check the network and the host of the url.",
+  },
+  ECONNRESET: {
+    reason: "the connection was reset",
+    hint: "The server may have crashed; see its own log.",
+  },
+  UND_ERR_SOCKET: {
+    reason: "the connection was closed by the server",
+    hint: "The server may have crashed; see its own log.",
+  },
+};
+
+/** The system's code for a failure, which `fetch` hides under one or more causes. */
+function systemCode(error: unknown): string | undefined {
+  for (let cause = error; cause instanceof Error;) {
+    if ("code" in cause && typeof cause.code === "string") return cause.code;
+    cause = cause instanceof AggregateError ? (cause.errors[0] as unknown) : cause.cause;
+  }
+  return undefined;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

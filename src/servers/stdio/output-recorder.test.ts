@@ -1,0 +1,75 @@
+import { describe, expect, it } from "vitest";
+import type { EventBody } from "../../core/trace/events.ts";
+import { OutputRecorder } from "./output-recorder.ts";
+
+function record(use: (recorder: OutputRecorder) => void): { events: EventBody[]; recorder: OutputRecorder } {
+  const events: EventBody[] = [];
+  const recorder = new OutputRecorder({ server: "s", emit: (event) => events.push(event) });
+  use(recorder);
+  return { events, recorder };
+}
+
+const stderr = (text: string): EventBody => ({ type: "server.stderr", server: "s", text });
+
+describe("OutputRecorder", () => {
+  it("records whole lines, however they arrive, and the rest at the end", () => {
+    const { events } = record((recorder) => {
+      for (const text of ["token=ab", "cd\nnext ", "line\nand", " more"]) recorder.stderr(Buffer.from(text));
+      recorder.finish();
+      recorder.finish();
+    });
+    expect(events).toEqual([stderr("token=abcd\n"), stderr("next line\n"), stderr("and more")]);
+  });
+
+  it("does not wait for ever for the end of a line", () => {
+    const { events } = record((recorder) => recorder.stderr(Buffer.alloc(9000, "x")));
+    expect(events).toEqual([stderr("x".repeat(9000))]);
+  });
+
+  it("stops at 256 KiB, before the line that would be cut, and counts the rest", () => {
+    const line = `${"y".repeat(99)}\n`;
+    const { events } = record((recorder) => {
+      for (let lines = 0; lines < 5000; lines += 1) recorder.stderr(Buffer.from(line));
+      recorder.finish();
+    });
+    const kept = Math.floor((256 * 1024) / 100);
+    expect(events.slice(0, -1)).toEqual(Array.from({ length: kept }, () => stderr(line)));
+    expect(events.at(-1)).toEqual({
+      type: "server.output_omitted",
+      server: "s",
+      stream: "stderr",
+      bytes: (5000 - kept) * 100,
+    });
+  });
+
+  it("keeps the last 4 KiB for error messages, also of a flood", () => {
+    const { recorder } = record((recorder) => {
+      expect(recorder.stderrTail).toBeUndefined();
+      for (let block = 0; block < 100; block += 1) recorder.stderr(Buffer.alloc(60_000, String(block % 10)));
+      recorder.stderr(Buffer.from("the last words\n"));
+    });
+    expect(recorder.stderrTail).toHaveLength(4095);
+    expect(recorder.stderrTail).toMatch(/^9+the last words$/);
+  });
+
+  it("records fifty invalid lines, cut, and counts the rest", () => {
+    const { events, recorder } = record((recorder) => {
+      for (let line = 0; line < 60; line += 1)
+        recorder.invalidLine(Buffer.from(`${line} ${"é".repeat(3000)}`));
+      recorder.finish();
+    });
+    expect(events).toHaveLength(51);
+    expect(events[0]).toEqual({
+      type: "server.invalid_output",
+      server: "s",
+      text: `0 ${"é".repeat(1998)}`,
+    });
+    expect(recorder.firstInvalidLine).toBe(`0 ${"é".repeat(1998)}`);
+    expect(events.at(-1)).toEqual({
+      type: "server.output_omitted",
+      server: "s",
+      stream: "stdout",
+      bytes: 10 * 6004,
+    });
+  });
+});
