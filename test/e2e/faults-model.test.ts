@@ -53,7 +53,7 @@ const agentFaults: ModelFaults = {
     reply: always({ hang: true }),
     verdict: "error",
     code: "model/unreachable",
-    says: ["did not answer after 5 attempts: no answer within 0.5 s"],
+    says: ["did not answer after 5 attempts: no answer within 1 s"],
   },
   "a wrong key": {
     reply: always({ status: 401, message: "no such key" }),
@@ -125,7 +125,7 @@ const judgeFaults: ModelFaults = {
   "no answer": {
     reply: always({ hang: true }),
     verdict: "error",
-    says: ["model/unreachable", "no answer within 0.5 s"],
+    says: ["model/unreachable", "no answer within 1 s"],
   },
   "a body that is no JSON": {
     reply: always({ raw: "<html>gateway</html>" }),
@@ -167,10 +167,10 @@ async function runAll(faults: ModelFaults, who: "agent" | "judge"): Promise<Ende
   });
   return await runFaulty(
     {
-      server: fixtureServer(),
+      server: { ...fixtureServer(), startupTimeout: "30s" },
       timeout: 1000,
       concurrency: 16,
-      limits: { modelCall: 500 },
+      limits: { modelCall: 1000 },
       agent: { model: "openai/agent", maxSteps: 4 },
       ...(who === "judge" ? { llmJudge: true, judge: { model: "openai/judge" } } : {}),
       workflows: Object.keys(faults).map((name) => ({

@@ -130,7 +130,7 @@ describe("evaluate", () => {
       tell(await evaluate("mcp-eval.config.json", {
         ...options, agents: ["two"], tasks: ["work", "suite/env"], trials: 2, concurrency: 2, llm: true,
       }));
-      tell(await evaluate("mcp-eval.config.json", { ...options, tasks: ["suite"], timeoutMs: 700 }));
+      tell(await evaluate("mcp-eval.config.json", { ...options, tasks: ["suite"], timeoutMs: 3000 }));
       tell(await evaluate("mcp-eval.config.json", { ...options, tasks: ["work"], bail: true }));
       process.chdir(cwd);
     `,

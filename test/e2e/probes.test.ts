@@ -249,7 +249,7 @@ describe.concurrent("time", () => {
       configFile({
         ...toolTest("echo"),
         timeout: 1000,
-        server: { ...fixtureServer("--mute=tools/call"), env: tag.env },
+        server: { ...fixtureServer("--mute=tools/call"), env: tag.env, startupTimeout: "20s" },
       }),
     );
     expect(await tag.living()).toEqual([]);

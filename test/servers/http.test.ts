@@ -139,6 +139,7 @@ describe("a server over Streamable HTTP", () => {
     expect(await session.callTool("echo", {}, callOptions())).toMatchObject({
       kind: "error",
       message: "the server ended the response without an answer",
+      unusable: true,
     });
     expect(session.lost.aborted).toBe(false);
   });

@@ -49,7 +49,12 @@ describe("callTool", () => {
   ])("gives an error at once for an answer that is no CallToolResult (%s)", async (tool, message) => {
     const { session } = await startSession(fixtureSpec());
     const outcome = await session.callTool(tool, {}, callOptions());
-    expect(outcome).toMatchObject({ kind: "error", message: expect.stringContaining(message) as unknown });
+    expect(outcome).toEqual({
+      kind: "error",
+      message: expect.stringContaining(message) as unknown,
+      unusable: true,
+      latencyMs,
+    });
   });
 
   it("keeps the text on the wire when it is not what we would write", async () => {

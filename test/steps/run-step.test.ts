@@ -185,6 +185,17 @@ describe("an expected error", () => {
     });
   });
 
+  it("is not found in what we say of an answer that is none", async () => {
+    const message = "Invalid result for tools/call: content is not an array";
+    const reply: CallOutcome = { kind: "error", message, unusable: true, latencyMs: 3 };
+    expect(await checksOf({ error: "invalid" }, reply)).toEqual({
+      outcome: "failed",
+      checks: [
+        ["error", false, `expected an error containing "invalid", the answer is unusable: ${message}`],
+      ],
+    });
+  });
+
   it("that does not come fails", async () => {
     expect(await checksOf(expecting, result(textResult("division by zero")))).toEqual({
       outcome: "failed",
