@@ -1,5 +1,7 @@
 import { loadConfig } from "./config/load-config.ts";
+import { McpvalsError } from "./core/errors/error.ts";
 import type { Config } from "./core/formats/config/config-schema.ts";
+import { workingFolder } from "./config/working-folder.ts";
 import type { RunResult } from "./core/report/result.ts";
 import { checkEvaluateOptions, type EvaluateOptions } from "./evaluate-options.ts";
 import { prepare } from "./prepare.ts";
@@ -13,8 +15,9 @@ import { run } from "./run.ts";
  * @throws McpvalsError of kind `usage` for a config or option that is wrong; its `details.diagnostics` has every problem.
  */
 export async function evaluate(config: string | Config, options: EvaluateOptions = {}): Promise<RunResult> {
+  checkSource(config);
   checkEvaluateOptions(options);
-  const cwd = options.cwd ?? process.cwd();
+  const cwd = options.cwd ?? workingFolder();
   const loaded = await loadConfig({
     source: config,
     cwd,
@@ -32,4 +35,13 @@ export async function evaluate(config: string | Config, options: EvaluateOptions
   const [failure] = failures;
   if (failure !== undefined) throw failure.error;
   return result;
+}
+
+/** Without this, a config that is undefined by mistake would be the nearest file. */
+function checkSource(config: unknown): void {
+  if (typeof config === "string" || typeof config === "object") return;
+  throw new McpvalsError(
+    "usage/invalid-option",
+    `evaluate takes a config or the path of one, not a value of type ${typeof config}`,
+  );
 }

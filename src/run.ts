@@ -251,11 +251,25 @@ function interruptionOf(signal: AbortSignal | undefined): Disposable & { readonl
   };
 }
 
+/** What is to be written at the process's end; one listener for all, so that many runs at once give no warning. */
+const unflushed = new Set<() => void>();
+
+function flushAll(): void {
+  for (const flush of unflushed) flush();
+}
+
 /** Writes what is still in memory when the process ends before the run does. */
 function flushOnExit(folder: RunFolder | undefined): Disposable & { readonly flush: () => void } {
   const flush = (): void => folder?.flush();
-  process.once("exit", flush);
-  return { flush, [Symbol.dispose]: () => process.off("exit", flush) };
+  if (unflushed.size === 0) process.once("exit", flushAll);
+  unflushed.add(flush);
+  return {
+    flush,
+    [Symbol.dispose]() {
+      unflushed.delete(flush);
+      if (unflushed.size === 0) process.off("exit", flushAll);
+    },
+  };
 }
 
 /**

@@ -15,6 +15,7 @@ export function createScriptedAgent(spec: ScriptedAgentSpec): AgentDriver {
   return {
     prepare: () => Promise.resolve(),
     run: async (context) => {
+      context.signal.throwIfAborted();
       const turns = splitPlan(planOf(spec, context.task), context.turns.length);
       context.emit({ type: "agent.started", agent: spec.name, kind: "scripted" });
       for (const [turn, { user }] of context.turns.entries()) {

@@ -1,4 +1,5 @@
 import { loadConfig, type LoadedConfig } from "../config/load-config.ts";
+import { workingFolder } from "../config/working-folder.ts";
 import type { Eval, ServerSpec, Task } from "../core/formats/model.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { writeOut } from "./terminal.ts";
@@ -10,7 +11,7 @@ export interface ListOptions {
 
 /** Carries out `mcpvals list` and gives the exit code. */
 export async function executeList(source: string | undefined, { env, json }: ListOptions): Promise<number> {
-  const loaded = await loadConfig({ source, cwd: process.cwd(), env, agents: [] });
+  const loaded = await loadConfig({ source, cwd: workingFolder(), env, agents: [] });
   const redact = createRedactor(loaded.secrets);
   writeOut(redact(json ? JSON.stringify(listing(loaded), undefined, 2) : render(loaded.eval)));
   return 0;

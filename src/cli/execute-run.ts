@@ -1,4 +1,5 @@
 import { loadConfig } from "../config/load-config.ts";
+import { workingFolder } from "../config/working-folder.ts";
 import { exitCode } from "../core/report/summarize.ts";
 import { prepare } from "../prepare.ts";
 import { run } from "../run.ts";
@@ -15,7 +16,7 @@ export async function executeRun(file: string | undefined, flags: RunFlags): Pro
   using interrupt = abortOnInterrupt(flags.output);
   const loaded = await loadConfig({
     source,
-    cwd: process.cwd(),
+    cwd: workingFolder(),
     env: flags.env ?? {},
     agents: flags.agent ?? [],
     signal: interrupt.signal,
@@ -30,7 +31,7 @@ export async function executeRun(file: string | undefined, flags: RunFlags): Pro
   });
   const names = flags.reporter ?? prepared.eval.reporters;
   const outcome = await run(prepared, {
-    cwd: process.cwd(),
+    cwd: workingFolder(),
     reporters: openReporters(names.length === 0 ? ["console"] : names),
     signal: interrupt.signal,
     bail: flags.bail ?? false,

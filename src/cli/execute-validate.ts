@@ -1,4 +1,5 @@
 import { loadConfig, type LoadedConfig } from "../config/load-config.ts";
+import { workingFolder } from "../config/working-folder.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { writeOut } from "./terminal.ts";
@@ -15,7 +16,7 @@ export async function executeValidate(
   { env, json }: ValidateOptions,
 ): Promise<number> {
   try {
-    const loaded = await loadConfig({ source, cwd: process.cwd(), env, agents: [] });
+    const loaded = await loadConfig({ source, cwd: workingFolder(), env, agents: [] });
     const report = { valid: true, ...counts(loaded), notes: loaded.notes };
     const text = json ? JSON.stringify(report, undefined, 2) : sentence(loaded);
     writeOut(createRedactor(loaded.secrets)(text));

@@ -56,7 +56,10 @@ export interface LoadedConfig {
 export async function loadConfig(options: LoadConfigOptions): Promise<LoadedConfig> {
   const environment = options.environment ?? readEnvironment();
   const overrides = options.env ?? {};
-  const { document, file, dir } = await open(options);
+  const { source } = options;
+  // A config given as a value is copied before anything is waited for: its owner may change it from then on.
+  const { document, file, dir } =
+    typeof source === "object" ? given(source, options) : await open(source, options);
   const found = interpolate(
     document.value,
     (name) => variableNamed(name, overrides) ?? variableNamed(name, environment),
@@ -100,14 +103,16 @@ interface Opened {
 
 const defaultTimeoutMs = 30_000;
 
-async function open({
-  source,
-  cwd,
-  timeoutMs = defaultTimeoutMs,
-  signal,
-}: LoadConfigOptions): Promise<Opened> {
+function given(config: Config, { cwd, signal }: LoadConfigOptions): Opened {
   signal?.throwIfAborted();
-  if (typeof source === "object") return { document: valueDocument(source), dir: resolve(cwd) };
+  return { document: valueDocument(config), dir: resolve(cwd) };
+}
+
+async function open(
+  source: string | undefined,
+  { cwd, timeoutMs = defaultTimeoutMs, signal }: LoadConfigOptions,
+): Promise<Opened> {
+  signal?.throwIfAborted();
   const file = findConfig(source, cwd);
   const shown = relative(cwd, file) || file;
   const document = await readDocument(file, {

@@ -17,6 +17,8 @@ export type CallOutcome =
       readonly message: string;
       readonly code?: number;
       readonly data?: Json;
+      /** The server's answer could not be used, or never came: the words are ours and prove nothing about the server's. */
+      readonly unusable?: true;
       readonly latencyMs: number;
     }
   /** Not answered in time; the server was told to cancel. */

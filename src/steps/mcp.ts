@@ -22,7 +22,7 @@ async function run(step: McpStep, context: StepContext): Promise<StepAttempt> {
     kind: "checked",
     checks: [
       ...callChecks(step, outcome),
-      ...errorChecks(step, failure),
+      ...errorChecks(step, outcome, failure),
       ...resultChecks(step, outcome, failure),
       ...latencyChecks(step, outcome),
     ],
@@ -78,12 +78,15 @@ function callChecks(step: McpStep, outcome: Answer): Check[] {
   ];
 }
 
-function errorChecks(step: McpStep, failure: string | undefined): Check[] {
+/** Only the server's own words count: what we say of an answer that is none must not pass for the expected error. */
+function errorChecks(step: McpStep, outcome: Answer, failure: string | undefined): Check[] {
   const expected = step.expect.error;
   if (expected === undefined) return [];
-  const passed = failure !== undefined && failure.toLowerCase().includes(expected.toLowerCase());
-  const found =
+  const unusable = outcome.kind === "error" && outcome.unusable === true;
+  const passed = !unusable && failure?.toLowerCase().includes(expected.toLowerCase()) === true;
+  const said =
     failure === undefined ? "the call succeeded" : `it says ${JSON.stringify(failure.slice(0, 300))}`;
+  const found = unusable ? `the answer is unusable: ${failure ?? ""}` : said;
   const message = passed
     ? "failed as expected"
     : `expected an error containing ${JSON.stringify(expected)}, ${found}`;

@@ -1,3 +1,6 @@
+import { execFile } from "node:child_process";
+import { join, sep } from "node:path";
+import { promisify } from "node:util";
 import { expect, it } from "vitest";
 import { renderError } from "../../src/core/errors/render.ts";
 import { folderOf } from "../support/cli.ts";
@@ -76,6 +79,14 @@ it.each<readonly [name: string, ending: string, text: string, code: string]>([
   expect(rendered.length).toBeLessThan(100_000);
   // oxlint-disable-next-line no-control-regex -- that is what must not be there
   expect(rendered).not.toMatch(/[\u0000-\u0008\u000e-\u001f]/);
+});
+
+it.runIf(sep === "/")("a pipe that nobody writes to is refused at once", async () => {
+  using folder = folderOf({});
+  const pipe = join(folder.path, "pipe.json");
+  await promisify(execFile)("mkfifo", [pipe]);
+  const error = await failure(folder.path, { source: pipe });
+  expect(error.message).toBe("pipe.json cannot be read: it is not a regular file");
 });
 
 it("loads a large config that is right", async () => {

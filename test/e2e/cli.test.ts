@@ -59,6 +59,16 @@ function parse({ stdout, stderr }: CliOutcome): RunResult {
 const tasksOf = (result: RunResult): string[] => result.trials.map((trial) => trial.task);
 
 describe("run", () => {
+  it("in a folder that is gone says so", async () => {
+    using parent = folderOf({ "gone/a": "" });
+    const script = `cd gone && rm -r ../gone && exec "${process.execPath}" "${join(root, "dist/main.js")}" run`;
+    expect(await runShell(script, { cwd: parent.path })).toMatchObject({
+      code: 2,
+      stderr:
+        "error the working folder is gone (config/not-found)\n  hint: Change to a folder that exists.\n",
+    });
+  });
+
   it("finds the config in a folder above, takes it by name or folder, and is also called eval", async () => {
     const below = { cwd: join(folder.path, "below/deeper") };
     const outcomes = await Promise.all([

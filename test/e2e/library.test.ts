@@ -153,6 +153,31 @@ describe("evaluate", () => {
     ]);
   });
 
+  it("runs a config as it was given, though its owner changes it at once, and many of them without a warning", async () => {
+    const { said } = await program(`
+      const runs = [];
+      for (let b = 0; b < 12; b += 1) {
+        const [test] = config.toolHealthSuites[0].tests;
+        test.args.b = b;
+        test.expectedResult = { $equals: 2 + b };
+        runs.push(evaluate(config, { output: false }));
+      }
+      config.toolHealthSuites[0].tests[0].expectedResult = "nothing like it";
+      for (const { trials } of await Promise.all(runs)) tell(trials[0].grades[1].verdict);
+    `);
+    expect(said).toEqual(Array.from({ length: 12 }, () => "pass"));
+  });
+
+  it("takes nothing for the nearest config that is none at all", async () => {
+    const { said } = await program(`${rejects}
+      for (const none of [undefined, null, 5]) tell(await rejects(evaluate(none)));`);
+    expect(said).toMatchObject([
+      { ours: true, code: "usage/invalid-option" },
+      { ours: true, code: "config/invalid-value" },
+      { ours: true, code: "usage/invalid-option" },
+    ]);
+  });
+
   it("rejects for a wrong config with everything that is wrong, and for wrong options", async () => {
     const { said, left } = await program(
       `${rejects}

@@ -70,8 +70,10 @@ async function readSource(file: string, shown: string, limit: number): Promise<S
 async function readBytes(file: string, shown: string, limit: number): Promise<Uint8Array> {
   const location = { file: shown };
   try {
-    const { size } = await stat(file);
-    if (size <= limit) return await readFile(file);
+    const stats = await stat(file);
+    // Reading a pipe could wait without end, and no signal would stop it.
+    if (!stats.isFile()) throw new Error("it is not a regular file");
+    if (stats.size <= limit) return await readFile(file);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new McpvalsError("config/unreadable", `${shown} cannot be read: ${reason}`, { location, cause });

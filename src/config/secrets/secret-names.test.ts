@@ -77,6 +77,9 @@ describe("values", () => {
 
   it.each([
     ["API_KEY", "abc"],
+    ["TOKEN", "message"],
+    ["TOKEN", "tools/call"],
+    ["TOKEN", "Error"],
     ["USE_AUTH", "true"],
     ["AUTH_TYPE", "Basic"],
     ["MAX_TOKENS", "4096"],

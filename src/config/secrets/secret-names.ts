@@ -1,3 +1,5 @@
+import { isTraceWord } from "./trace-words.ts";
+
 const always =
   /token(?!iz)|secret|passw(?:or)?d|passphrase|passwd|credential|cookie|private|api[-_.]?key|connection[-_.]?string/i;
 /** Words that count only as words of the name, so that PATH, PWD, KEYBOARD and AUTHOR are left alone. */
@@ -16,9 +18,9 @@ export function isSecretName(name: string): boolean {
 
 /**
  * Whether a value under a secret's name is worth hiding. Removing `true` or a token limit from every text would garble
- * it and hide nothing.
+ * it and hide nothing; removing a word that traces, MCP or JSON Schema are written in would change what they say.
  */
 export function isSecretValue(name: string, value: string): boolean {
-  if (value.length < 4 || wordValue.test(value)) return false;
+  if (value.length < 4 || wordValue.test(value) || isTraceWord(value.trim())) return false;
   return !(quantity.test(name) && /^\d+$/.test(value));
 }

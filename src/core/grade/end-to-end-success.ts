@@ -1,3 +1,4 @@
+import { containsText } from "../checks/contains-text.ts";
 import { searchableText } from "../checks/result-text.ts";
 import type { ToolCall, TurnView, Trajectory } from "../trace/trajectory.ts";
 import type { Grade } from "./grade.ts";
@@ -55,14 +56,13 @@ function lookFor(state: string, turn: TurnView | undefined, index: number): Outc
       evidence: [],
     };
   }
-  const wanted = state.toLowerCase();
   const message = turn.messages.at(-1);
   const call = lastAnswered(turn);
-  if (message?.text.toLowerCase().includes(wanted)) {
+  if (message !== undefined && containsText(message.text, state)) {
     const reason = `${step}: the last assistant message contains ${JSON.stringify(state)}`;
     return { reached: true, reason, evidence: [message.seq] };
   }
-  if (call?.result !== undefined && searchableText(call.result).toLowerCase().includes(wanted)) {
+  if (call?.result !== undefined && containsText(searchableText(call.result), state)) {
     const reason = `${step}: the last tool result (${call.tool}) contains ${JSON.stringify(state)}`;
     return { reached: true, reason, evidence: seqOf(call.responseSeq) };
   }

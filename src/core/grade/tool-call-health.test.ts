@@ -89,7 +89,7 @@ describe("an unhealthy call", () => {
     [
       "no result object",
       5,
-      "add answered with an error: the response has neither a result object nor an error",
+      "add gave no result: the response has neither a result object nor an error",
     ],
     ["a long error", errorResult("x".repeat(400)), `add answered isError: ${"x".repeat(300)}…`],
   ])("answers with %s", async (_, result, reason) => {
@@ -254,7 +254,6 @@ describe("a turn that expects an error", () => {
   it.each<[string, (trial: TrialEvents) => void]>([
     ["isError", (trial) => trial.call("get", {}, errorResult("Page NOT FOUND."))],
     ["a JSON-RPC error", (trial) => trial.refuse(trial.request("get", {}), 404, "Not found")],
-    ["a call that cannot be made", (trial) => trial.reject("get", "tool not found")],
   ])("is healthy with %s of that text", async (_, play) => {
     const trial = new TrialEvents();
     trial.turn("Do.", () => play(trial));
@@ -287,6 +286,18 @@ describe("a turn that expects an error", () => {
         '2 of 2 calls unhealthy: get answered isError: disk full; turn 1 expected a tool error containing "not found", there was none',
       evidence: [response],
     });
+  });
+
+  it.each<[string, string, (trial: TrialEvents) => void]>([
+    ["unusable content", "no type", (trial) => void trial.call("get", {}, { content: [{ text: "x" }] })],
+    ["no content", "{}", (trial) => void trial.call("get", {}, {})],
+    ["no answer", "never answered", (trial) => void trial.request("get", {})],
+    ["a rejected call", "no server", (trial) => void trial.reject("get", "no server offers it")],
+  ])("is not found in what we say of %s", async (_, expectedError, act) => {
+    const trial = new TrialEvents();
+    trial.turn("Do.", () => act(trial));
+    const task = workflowTask({ turns: [{ user: "Do.", expectedError }] });
+    expect(await grade(trial, task)).toMatchObject({ verdict: "fail", score: 0 });
   });
 
   it("is unhealthy when all calls succeed", async () => {

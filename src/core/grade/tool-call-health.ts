@@ -1,4 +1,5 @@
 import type { Json, JsonObject } from "../formats/model.ts";
+import { containsText } from "../checks/contains-text.ts";
 import { contentProblem } from "../checks/content-problem.ts";
 import { resultText } from "../checks/result-text.ts";
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
@@ -58,8 +59,10 @@ async function diagnose(call: ToolCall, trajectory: Trajectory, context: GradeCo
 interface Failure {
   /** What the call did, as a verb. */
   readonly kind: string;
-  /** What the server said to it. */
+  /** What the server said to it, or else what we say of it. */
   readonly text: string;
+  /** Whether the text is ours, so that it cannot be the error that the server was expected to give. */
+  readonly ours?: true;
   readonly status?: string;
 }
 
@@ -69,17 +72,22 @@ function failureOf(call: ToolCall): Failure | undefined {
     const text = call.error?.kind === "protocol" ? call.error.message : "";
     return { kind: `answered ${status}`, text, status };
   }
-  if (call.error !== undefined) return { kind: failureKinds[call.error.kind], text: call.error.message };
+  if (call.error !== undefined) {
+    const { kind, message } = call.error;
+    return { kind: failureKinds[kind], text: message, ...(kind === "protocol" ? {} : { ours: true }) };
+  }
   return call.result === undefined ? undefined : resultFailure(call.result);
 }
 
 function resultFailure(result: JsonObject): Failure | undefined {
   if (result["isError"] === true) return { kind: "answered isError", text: resultText(result) };
   if (result["content"] === undefined && !("structuredContent" in result)) {
-    return { kind: "answered without content", text: JSON.stringify(result) };
+    return { kind: "answered without content", text: JSON.stringify(result), ours: true };
   }
   const problem = contentProblem(result);
-  return problem === undefined ? undefined : { kind: "answered with unusable content", text: problem };
+  return problem === undefined
+    ? undefined
+    : { kind: "answered with unusable content", text: problem, ours: true };
 }
 
 const failureKinds = {
@@ -96,8 +104,8 @@ function isExpected(failure: Failure, call: ToolCall, { task, steps }: Trajector
 }
 
 function contains(failure: Failure | undefined, expected: string | undefined): boolean {
-  if (failure === undefined || expected === undefined) return false;
-  return `${failure.status ?? ""} ${failure.text}`.toLowerCase().includes(expected.toLowerCase());
+  if (failure === undefined || failure.ours === true || expected === undefined) return false;
+  return containsText(`${failure.status ?? ""} ${failure.text}`, expected);
 }
 
 function missingErrors(trajectory: Trajectory, calls: readonly ToolCall[]): Diagnosis[] {

@@ -10,7 +10,7 @@ import {
 } from "../../../test/support/trial-events.ts";
 import type { Json } from "../formats/model.ts";
 import type { Usage } from "./events.ts";
-import type { ToolCall } from "./trajectory.ts";
+import type { CallError, ToolCall } from "./trajectory.ts";
 import { addUsage } from "./build-trajectory.ts";
 
 const task = workflowTask();
@@ -150,20 +150,25 @@ describe("calls", () => {
     expect(fates(trial)).toEqual([["add", { kind: "no-response", message: words }]]);
   });
 
-  it.each<[Json, string]>([
-    [{ error: { code: -32602, message: "Unknown tool" } }, "Unknown tool (code -32602)"],
-    [{ error: { message: "no code" } }, "no code"],
-    [{ error: { code: 1 } }, '{"code":1} (code 1)'],
-    [{ error: "words" }, "the response has neither a result object nor an error"],
-    [{ result: "words" }, "the response has neither a result object nor an error"],
-    [{ result: [1] }, "the response has neither a result object nor an error"],
-    [{}, "the response has neither a result object nor an error"],
-  ])("that get %j have an error", (rest, message) => {
+  const neither = "the response has neither a result object nor an error";
+
+  it.each<[Json, CallError]>([
+    [
+      { error: { code: -32602, message: "Unknown tool" } },
+      { kind: "protocol", message: "Unknown tool (code -32602)" },
+    ],
+    [{ error: { message: "no code" } }, { kind: "protocol", message: "no code" }],
+    [{ error: { code: 1 } }, { kind: "protocol", message: '{"code":1} (code 1)' }],
+    [{ error: "words" }, { kind: "no-response", message: neither }],
+    [{ result: "words" }, { kind: "no-response", message: neither }],
+    [{ result: [1] }, { kind: "no-response", message: neither }],
+    [{}, { kind: "no-response", message: neither }],
+  ])("that get %j have an error", (rest, error) => {
     const trial = new TrialEvents();
     const { id, server } = trial.request("add", {});
     const answer = { jsonrpc: "2.0", id, ...(rest as object) } as Json;
     trial.emit({ type: "mcp.message", server, direction: "server-to-client", message: answer });
-    expect(fates(trial)).toEqual([["add", { kind: "protocol", message }]]);
+    expect(fates(trial)).toEqual([["add", error]]);
   });
 
   it("are only what a client sends: requests of the server and its answers to other things are none", () => {

@@ -3,7 +3,7 @@ import { isJsonObject } from "../formats/json.ts";
 import type { Trial } from "../plan/plan.ts";
 import type { EventOf, TraceEvent, Usage } from "./events.ts";
 import { warningsOf } from "./warnings.ts";
-import type { StepView, ToolCall, ToolDeclaration, Trajectory, TurnView } from "./trajectory.ts";
+import type { CallError, StepView, ToolCall, ToolDeclaration, Trajectory, TurnView } from "./trajectory.ts";
 
 /**
  * Reads a trial's events into a trajectory. Tool calls are joined from the raw JSON-RPC requests and responses, so
@@ -130,7 +130,7 @@ class TrajectoryReader {
     call.responseSeq = event.seq;
     call.latencyMs = event.at - call.sentAt;
     if (isJsonObject(message["result"])) call.result = message["result"];
-    else call.error = { kind: "protocol", message: protocolError(message["error"]) };
+    else call.error = answeredError(message["error"]);
   }
 
   #noteStatus(server: string, id: string | number, status: number): void {
@@ -169,10 +169,13 @@ function callKey(server: string, id: string | number): string {
   return `${server}\n${typeof id}\n${id}`;
 }
 
-function protocolError(error: Json | undefined): string {
-  if (!isJsonObject(error)) return "the response has neither a result object nor an error";
+function answeredError(error: Json | undefined): CallError {
+  if (!isJsonObject(error)) {
+    return { kind: "no-response", message: "the response has neither a result object nor an error" };
+  }
   const code = typeof error["code"] === "number" ? ` (code ${error["code"]})` : "";
-  return `${typeof error["message"] === "string" ? error["message"] : JSON.stringify(error)}${code}`;
+  const said = typeof error["message"] === "string" ? error["message"] : JSON.stringify(error);
+  return { kind: "protocol", message: `${said}${code}` };
 }
 
 function declaredTools(server: string, result: Json | undefined): ToolDeclaration[] {

@@ -44,6 +44,17 @@ describe("given secrets", () => {
     for (const form of writtenForms(secret)) expect(redact(text, secret)).not.toContain(form);
   });
 
+  it("of one name, and keys of a well-known shape, are told apart", () => {
+    const redactor = createRedactor([
+      { name: "KEY", value: "hunter2" },
+      { name: "KEY", value: "correct horse" },
+    ]);
+    const [one, two] = [`sk-${"a".repeat(30)}`, `sk-${"b".repeat(30)}`];
+    expect(redactor(`hunter2, correct horse, hunter2`)).toBe("[secret:KEY], [secret:KEY 2], [secret:KEY]");
+    expect(redactor(`${one} ${two}`)).toBe("[secret:key] [secret:key 2]");
+    expect(redactor(two)).toBe("[secret:key 2]");
+  });
+
   it("of several lines are found line by line", () => {
     const key = "{\n  first-line\n  second-line\r\n}\n";
     expect(redact("stderr: first-line!\n{ second-line }", key)).toBe("stderr: [secret:S1]!\n{ [secret:S1] }");
@@ -75,7 +86,7 @@ describe("given secrets", () => {
       { name: "KEY", value: "hunter2" },
       { name: "KEY", value: "secret three" },
     ]);
-    expect(same(value)).toEqual({ "[secret:KEY]": 1, "[secret:KEY] 2": 2, x: 3 });
+    expect(same(value)).toEqual({ "[secret:KEY]": 1, "[secret:KEY 2]": 2, x: 3 });
   });
 
   it("never come back through the mark that replaces them", () => {
@@ -113,7 +124,7 @@ describe("known shapes", () => {
 
   it("finds what follows the word Bearer", () => {
     expect(redact(`Authorization: Bearer ${letters}==; bearer ${letters}`)).toBe(
-      "Authorization: Bearer [secret:key]; bearer [secret:key]",
+      "Authorization: Bearer [secret:key]; bearer [secret:key 2]",
     );
   });
 

@@ -55,14 +55,19 @@ const shapeHints =
  */
 export function createRedactor(secrets: readonly Secret[]): Redact {
   const names = new Map<string, string>();
+  const labels = new Labels();
   for (const { name, value } of secrets) {
-    for (const form of writtenForms(value)) names.set(form, name);
+    const label = labels.of(name, value);
+    for (const form of writtenForms(value)) names.set(form, label);
   }
   const forms = [...names.keys()].toSorted((a, b) => b.length - a.length);
   const shapes = knownShapes.map((shape) => shape.source);
   const pattern = new RegExp([...forms.map(escapeRegExp), ...shapes].join("|"), "g");
-  const marks = new Map([...new Set(names.values()), "key"].map((name) => [name, markFor(name, forms)]));
-  const markOf = (secret: string): string => marks.get(names.get(secret) ?? "key") ?? lastMark;
+  const marks = new Map([...new Set(names.values())].map((name) => [name, markFor(name, forms)]));
+  const markOf = (secret: string): string => {
+    const name = names.get(secret);
+    return name === undefined ? markFor(labels.of("key", secret), forms) : (marks.get(name) ?? lastMark);
+  };
   const redactText = (text: string): string => text.replace(pattern, markOf);
   const redactNumber = (value: number): unknown => {
     const text = String(value);
@@ -77,6 +82,27 @@ export function createRedactor(secrets: readonly Secret[]): Redact {
       : (redactValue(value, { redactText, redactNumber }) as T);
   };
   return Object.assign(redact, { isClean });
+}
+
+/** Different values that are told apart; a server can make up keys without end. */
+const mostLabels = 1000;
+
+/** Gives each secret value a name of its own, `NAME`, `NAME 2` and so on: two secrets must not look like one. */
+class Labels {
+  readonly #known = new Map<string, string>();
+  readonly #counts = new Map<string, number>();
+
+  of(name: string, value: string): string {
+    const key = `${name}\n${value}`;
+    const known = this.#known.get(key);
+    if (known !== undefined) return known;
+    const count = (this.#counts.get(name) ?? 0) + 1;
+    const label = count === 1 ? name : `${name} ${count}`;
+    if (this.#known.size >= mostLabels) return label;
+    this.#counts.set(name, count);
+    this.#known.set(key, label);
+    return label;
+  }
 }
 
 /** Matches at least all JSON text of which the value holds a secret. */

@@ -11,7 +11,7 @@ export interface ToolDeclaration {
 
 /** Why a tool call gave no result. */
 export interface CallError {
-  /** `protocol`: a JSON-RPC error. `rejected`: no server has such a tool. `no-response`: never answered. */
+  /** `protocol`: a JSON-RPC error. `rejected`: no server has such a tool. `no-response`: never answered, or with neither result nor error. */
   readonly kind: "protocol" | "rejected" | "no-response";
   readonly message: string;
 }

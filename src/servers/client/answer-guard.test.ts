@@ -1,6 +1,6 @@
 import type { JSONRPCMessage, Transport, TransportSendOptions } from "@modelcontextprotocol/client";
 import { describe, expect, it } from "vitest";
-import { AnswerGuard } from "./answer-guard.ts";
+import { AnswerGuard, unusableAnswer } from "./answer-guard.ts";
 
 interface Bench {
   readonly guard: AnswerGuard;
@@ -36,7 +36,11 @@ function setUp(): Bench {
 }
 
 const request: JSONRPCMessage = { jsonrpc: "2.0", id: 1, method: "tools/call" };
-const refusal = (message: string): object => ({ jsonrpc: "2.0", id: 1, error: { code: -32603, message } });
+const refusal = (message: string): object => ({
+  jsonrpc: "2.0",
+  id: 1,
+  error: { code: -32603, message, data: unusableAnswer },
+});
 
 describe("AnswerGuard", () => {
   it.each([

@@ -10,6 +10,9 @@ import { RelayTransport } from "../relay-transport.ts";
 /** JSON-RPC's code for an error on the side that answers. */
 const internalError = -32603;
 
+/** The `data`, known by identity, of the errors that stand for an answer that could not be used or never came. */
+export const unusableAnswer: Readonly<Record<string, never>> = Object.freeze({});
+
 export interface AnswerGuardOptions {
   /** Called when the stream that was to carry an answer has ended without it; may end the connection. */
   readonly onUnanswered?: () => void;
@@ -78,5 +81,5 @@ function excerpt(value: unknown): string {
 }
 
 function failure(id: RequestId, message: string): JSONRPCMessage {
-  return { jsonrpc: "2.0", id, error: { code: internalError, message } };
+  return { jsonrpc: "2.0", id, error: { code: internalError, message, data: unusableAnswer } };
 }

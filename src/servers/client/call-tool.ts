@@ -1,5 +1,6 @@
 import type { Client, StandardSchemaV1 } from "@modelcontextprotocol/client";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
+import { unusableAnswer } from "./answer-guard.ts";
 import { resultSchema } from "./result-schema.ts";
 import type { Sdk } from "./sdk.ts";
 import type { CallOptions, CallOutcome } from "../session.ts";
@@ -44,9 +45,10 @@ export class ToolCaller {
     }
   }
 
-  #describe(error: unknown): { message: string; code?: number; data?: Json } {
+  #describe(error: unknown): { message: string; code?: number; data?: Json; unusable?: true } {
     if (error instanceof this.#sdk.ProtocolError) {
       const { message, code, data } = error;
+      if (data === unusableAnswer) return { message, unusable: true };
       return { message, code, ...(data === undefined ? {} : { data: data as Json }) };
     }
     if (error instanceof this.#sdk.SdkHttpError) {
@@ -54,7 +56,7 @@ export class ToolCaller {
       const body = typeof data["text"] === "string" ? data["text"].trim().slice(0, bodyLength) : "";
       return { message: `HTTP ${status} ${statusText}`.trim() + (body === "" ? "" : `: ${body}`) };
     }
-    return { message: error instanceof Error ? error.message : String(error) };
+    return { message: error instanceof Error ? error.message : String(error), unusable: true };
   }
 }
 

@@ -1,0 +1,216 @@
+import { getEventListeners } from "node:events";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { McpvalsError } from "../../src/core/errors/error.ts";
+import { isJsonObject } from "../../src/core/formats/json.ts";
+import type { JsonObject, ServerSpec } from "../../src/core/formats/model.ts";
+import { startHttpBridge } from "../fixtures/servers/http-bridge.ts";
+import { livingProcesses } from "../process/support.ts";
+import { callOptions, fixtureSpec, httpSpec, type Record, rejection, startSession } from "../servers/support.ts";
+import { watchLeftovers } from "../support/leftovers.ts";
+
+interface Reached {
+  readonly spec: ServerSpec;
+  /** Waits until the server has nothing of us any more. */
+  readonly untilLeft: () => Promise<void>;
+  /** Ends what stands around the server. */
+  readonly close: () => Promise<void>;
+}
+
+/** The fixture server, over every transport; one that is missing does not compile. */
+const transports: { readonly [T in ServerSpec["transport"]]: (flags: string[]) => Promise<Reached> } = {
+  stdio: (flags) =>
+    Promise.resolve({
+      spec: fixtureSpec(flags),
+      async untilLeft() {
+        if (process.platform === "linux") expect(await livingProcesses()).toEqual([]);
+      },
+      close: () => Promise.resolve(),
+    }),
+  shttp: (flags) => overHttp("shttp", flags),
+  sse: (flags) => overHttp("sse", flags),
+};
+
+async function overHttp(transport: "shttp" | "sse", flags: string[]): Promise<Reached> {
+  const bridge = await startHttpBridge(flags);
+  onTestFinished(() => bridge.close());
+  return {
+    spec: httpSpec(bridge[transport], { transport }),
+    untilLeft: () => vi.waitFor(() => expect(bridge.open()).toBe(0), { timeout: 5000, interval: 5 }),
+    close: () => bridge.close(),
+  };
+}
+
+const text = (value: string): object => ({ content: [{ type: "text", text: value }] });
+const latencyMs = expect.any(Number) as unknown;
+
+/** What is on record of the messages: direction, id, and what they are about. */
+function messagesIn(record: Record): string[] {
+  return record.of("mcp.message").map(({ direction, message }) => {
+    const { id, method, params } = message as { id?: number; method?: string; params?: { name?: string } };
+    const about = [id, method, params?.name].filter((part) => part !== undefined).join(" ");
+    return `${direction === "client-to-server" ? ">" : "<"} ${about}`;
+  });
+}
+
+describe.each(Object.entries(transports))("a server over %s", (transport, reach) => {
+  const start = async (...flags: string[]): Promise<Awaited<ReturnType<typeof startSession>> & Reached> => {
+    const reached = await reach(flags);
+    return { ...reached, ...(await startSession(reached.spec)) };
+  };
+
+  it("is ready after the handshake and all pages of its tools, which are kept as they came", async () => {
+    const { session, record } = await start("--pages=4");
+    const names = session.tools.map(({ name }) => name);
+    expect([names[0], names.at(-1), new Set(names).size]).toEqual(["echo", "unread", names.length]);
+    const [started, ready] = [record.events[0], record.events.at(-1)];
+    expect(started).toMatchObject({ type: "server.started", server: "s", transport });
+    expect(ready).toEqual({
+      type: "server.ready",
+      server: "s",
+      name: "fixture",
+      version: "1.2.3",
+      protocolVersion: expect.any(String) as unknown,
+      tools: names.length,
+      durationMs: expect.any(Number) as unknown,
+    });
+    const listed = record
+      .of("mcp.message")
+      .flatMap(({ message }) => (isJsonObject(message) ? [message["result"]] : []))
+      .flatMap((result) => (isJsonObject(result ?? null) ? [(result as JsonObject)["tools"]] : []))
+      .flatMap((tools) => (tools === undefined ? [] : (tools as readonly JsonObject[])));
+    expect(listed.map(({ name }) => name)).toEqual(names);
+    expect(listed.every((tool) => (tool["extension"] as JsonObject)["kept"] === true)).toBe(true);
+  });
+
+  it("gives results and failures as they came", async () => {
+    const { session } = await start();
+    const call = (tool: string, args = {}): Promise<unknown> => session.callTool(tool, args, callOptions());
+    expect(await call("add", { a: 2, b: 3 })).toEqual({ kind: "result", result: text("5"), latencyMs });
+    expect(await call("fail")).toEqual({
+      kind: "result",
+      result: { ...text("it went wrong"), isError: true },
+      latencyMs,
+    });
+    expect(await call("refuse")).toEqual({
+      kind: "error",
+      message: "not today",
+      code: -32042,
+      data: { retry: "tomorrow" },
+      latencyMs,
+    });
+  });
+
+  it("has every message on record as it was, in both directions, in order", async () => {
+    const { session, record } = await start("--pages=2");
+    const args = { message: "ü \u0000 \ud800 😀", extra: { deep: [1, null, { a: true }] } };
+    await session.callTool("echo", args, callOptions());
+    await session.callTool("no-content", {}, callOptions());
+    await session.stop();
+    expect(messagesIn(record)).toEqual([
+      "> 0 initialize",
+      "< 0",
+      "> notifications/initialized",
+      "> 1 tools/list",
+      "< 1",
+      "> 2 tools/list",
+      "< 2",
+      "> 3 tools/call echo",
+      "< 3",
+      "> 4 tools/call no-content",
+      "< 4",
+    ]);
+    const calls = record.of("mcp.message").slice(-4);
+    expect(calls.map(({ message }) => message)).toEqual([
+      { jsonrpc: "2.0", id: 3, method: "tools/call", params: expect.objectContaining({ arguments: args }) as unknown },
+      { jsonrpc: "2.0", id: 3, result: text(args.message) },
+      { jsonrpc: "2.0", id: 4, method: "tools/call", params: expect.objectContaining({ arguments: {} }) as unknown },
+      { jsonrpc: "2.0", id: 4, result: {} },
+    ]);
+  });
+
+  it("is told to cancel a call that takes too long, and goes on", async () => {
+    const { session } = await start();
+    const started = performance.now();
+    const outcome = await session.callTool("slow", { ms: 60_000 }, callOptions({ timeoutMs: 100 }));
+    expect(performance.now() - started).toBeLessThan(2000);
+    expect(outcome).toEqual({
+      kind: "timeout",
+      message: 'tool "slow" did not answer within 100 ms',
+      latencyMs,
+    });
+    await vi.waitFor(async () => {
+      const cancelled = await session.callTool("cancelled", {}, callOptions());
+      expect(cancelled).toMatchObject({ result: text(expect.stringContaining('"requestId":2') as string) });
+    });
+    expect(session.lost.aborted).toBe(false);
+  });
+
+  it("is told to cancel a call whose signal aborts; that rejects with the reason and leaves no listener", async () => {
+    const { session, record } = await start();
+    const controller = new AbortController();
+    const reason = new McpvalsError("trial/timeout", "too long");
+    const calling = session.callTool("slow", { ms: 60_000 }, callOptions({ signal: controller.signal }));
+    controller.abort(reason);
+    await expect(calling).rejects.toBe(reason);
+    expect(record.of("mcp.message").at(-1)?.message).toMatchObject({
+      method: "notifications/cancelled",
+      params: { requestId: 2 },
+    });
+    const again = session.callTool("echo", {}, callOptions({ signal: controller.signal }));
+    await expect(again).rejects.toBe(reason);
+    expect(getEventListeners(controller.signal, "abort")).toEqual([]);
+    expect(await session.callTool("echo", { message: "on" }, callOptions())).toMatchObject({
+      result: text("on"),
+    });
+  });
+
+  it("may answer calls out of order; each gets its own answer", async () => {
+    const { session, record } = await start();
+    const slow = session.callTool("slow", { ms: 200 }, callOptions());
+    const quick = session.callTool("echo", { message: "first" }, callOptions());
+    expect(await Promise.race([slow, quick])).toMatchObject({ result: text("first") });
+    expect(await slow).toMatchObject({ result: text("at last") });
+    expect(messagesIn(record).slice(-4)).toEqual([
+      "> 2 tools/call slow",
+      "> 3 tools/call echo",
+      "< 3",
+      "< 2",
+    ]);
+  });
+
+  it("that is lost in a call ends all of them with the same error, and every later one", async () => {
+    const { session, record, untilLeft } = await start();
+    const pending = rejection(session.callTool("slow", { ms: 60_000 }, callOptions()));
+    const crash = rejection(session.callTool("crash", { code: 7 }, callOptions()));
+    const [first, second] = await Promise.all([pending, crash]);
+    expect(first.kind).toBe("environment");
+    expect(session.lost.reason).toBe(first);
+    expect(second).toBe(first);
+    expect(await rejection(session.callTool("echo", {}, callOptions()))).toBe(first);
+    await session.stop();
+    expect(record.events.at(-1)).toMatchObject({ type: "server.stopped", server: "s" });
+    await untilLeft();
+  });
+
+  it("leaves nothing when it is stopped, not even on record", async () => {
+    const warm = await start();
+    await warm.session.stop();
+    await warm.close();
+    const nothingIsLeft = watchLeftovers();
+    const { session, record, untilLeft, close } = await start();
+    await session.callTool("echo", { message: "hi" }, callOptions({ timeoutMs: 60_000 }));
+    const pending = rejection(session.callTool("slow", { ms: 60_000 }, callOptions()));
+    await session.stop();
+    expect((await pending).message).toContain('server "s" was stopped by us');
+    expect(record.events.at(-1)).toMatchObject({ type: "server.stopped", server: "s" });
+    const count = record.events.length;
+    await session.stop();
+    await session[Symbol.asyncDispose]();
+    expect((await rejection(session.callTool("echo", {}, callOptions()))).message).toContain("stopped by us");
+    await untilLeft();
+    await close();
+    await nothingIsLeft();
+    expect(record.events).toHaveLength(count);
+    expect(session.lost.aborted).toBe(false);
+  });
+});
