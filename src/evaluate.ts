@@ -1,7 +1,6 @@
 import { loadConfig } from "./config/load-config.ts";
 import { McpvalsError } from "./core/errors/error.ts";
 import type { Config } from "./core/formats/config/config-schema.ts";
-import { workingFolder } from "./config/working-folder.ts";
 import type { RunResult } from "./core/report/result.ts";
 import { checkEvaluateOptions, type EvaluateOptions } from "./evaluate-options.ts";
 import { prepare } from "./prepare.ts";
@@ -17,7 +16,7 @@ import { run } from "./run.ts";
 export async function evaluate(config: string | Config, options: EvaluateOptions = {}): Promise<RunResult> {
   checkSource(config);
   checkEvaluateOptions(options);
-  const cwd = options.cwd ?? workingFolder();
+  const cwd = options.cwd ?? process.cwd();
   const loaded = await loadConfig({
     source: config,
     cwd,

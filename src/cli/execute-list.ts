@@ -1,8 +1,8 @@
 import { loadConfig, type LoadedConfig } from "../config/load-config.ts";
-import { workingFolder } from "../config/working-folder.ts";
 import type { Eval, ServerSpec, Task } from "../core/formats/model.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { writeOut } from "./terminal.ts";
+import { workingFolder } from "./working-folder.ts";
 
 export interface ListOptions {
   readonly env: Readonly<Record<string, string>>;

@@ -1,5 +1,4 @@
 import { loadConfig } from "../config/load-config.ts";
-import { workingFolder } from "../config/working-folder.ts";
 import { exitCode } from "../core/report/summarize.ts";
 import { prepare } from "../prepare.ts";
 import { run } from "../run.ts";
@@ -9,6 +8,7 @@ import { openReporters } from "./open-reporters.ts";
 import { namedConfig } from "./options.ts";
 import { writeError } from "./terminal.ts";
 import { writeNotes } from "./write-notes.ts";
+import { workingFolder } from "./working-folder.ts";
 
 /** Carries out `mcpvals run` and gives the exit code. Throws McpvalsError of kind `usage` before anything starts. */
 export async function executeRun(file: string | undefined, flags: RunFlags): Promise<number> {

@@ -1,8 +1,10 @@
 import { resolve } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import { createMultiplexer } from "../core/report/multiplexer.ts";
+import type { TrialResult } from "../core/report/result.ts";
 import { renderTrace } from "../core/report/render-trace.ts";
 import { replayRun } from "../core/report/replay.ts";
+import { visibleText } from "../core/report/visible-text.ts";
 import { defaultRunsFolder, readRun, type StoredRun } from "../store/run-folder.ts";
 import type { ShowFlags } from "./show-flags.ts";
 import { openReporters } from "./open-reporters.ts";
@@ -26,8 +28,18 @@ function showTrial(stored: StoredRun, id: string, json: boolean): void {
     });
   }
   const events = stored.events.filter((event) => event.trial === trial.id);
+  const result = replayRun(stored).result.trials.find((candidate) => candidate.id === trial.id);
+  const head = json || result === undefined ? [] : [...renderVerdict(result), ""];
   const lines = json ? events.map((event) => JSON.stringify(event)) : renderTrace(events);
-  writeOut(lines.length === 0 ? "(the trial left no events)" : lines.join("\n"));
+  writeOut([...head, ...(lines.length === 0 ? ["(the trial left no events)"] : lines)].join("\n"));
+}
+
+/** What came of the trial, before the events that led to it. */
+function renderVerdict({ id, task, agent, attempt, verdict, grades, error }: TrialResult): string[] {
+  const who = agent === null ? "" : `, agent ${agent}`;
+  const reasons = grades.map((grade) => `  ${grade.verdict} ${grade.grader}: ${grade.reason}`);
+  const broken = error === undefined ? [] : [`  ${error.code}: ${error.message}`];
+  return [`${id} ${task}${who}, attempt ${attempt}: ${verdict}`, ...reasons, ...broken].map(visibleText);
 }
 
 async function showRun(stored: StoredRun, specs: readonly string[]): Promise<void> {

@@ -1,9 +1,9 @@
 import { loadConfig, type LoadedConfig } from "../config/load-config.ts";
-import { workingFolder } from "../config/working-folder.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { writeOut } from "./terminal.ts";
 import { writeNotes } from "./write-notes.ts";
+import { workingFolder } from "./working-folder.ts";
 
 export interface ValidateOptions {
   readonly env: Readonly<Record<string, string>>;

@@ -3,6 +3,7 @@ import { type ErrorObject, Ajv, type Options, type ValidateFunction } from "ajv"
 import { Ajv2019 } from "ajv/dist/2019.js";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
+import { previewJson } from "../core/formats/preview-json.ts";
 import type { SchemaCheck } from "../core/grade/grader.ts";
 
 /** One value to validate; answered with a {@link SchemaCheck}, in order. */
@@ -17,6 +18,8 @@ export type WorkerMessage = SchemaCheck | "ready";
 const options: Options = {
   strict: false,
   allErrors: true,
+  // Errors carry the offending value.
+  verbose: true,
   // Else "constructor" and the like would count as given in every object.
   ownProperties: true,
   logger: false,
@@ -95,7 +98,7 @@ function plainReason(error: unknown): string {
 
 function describe(error: ErrorObject): string {
   const place = error.instancePath === "" ? "the value" : error.instancePath;
-  return `${shorten(place)} ${shorten(error.message ?? error.keyword)}${detailOf(error)}`;
+  return `${shorten(place)} ${shorten(error.message ?? error.keyword)}${detailOf(error)}${valueOf(error)}`;
 }
 
 /** Which parameter of an error says what the message leaves out. */
@@ -109,6 +112,21 @@ const details: Readonly<Record<string, string>> = {
 function detailOf({ keyword, params }: ErrorObject): string {
   const name = details[keyword];
   return name === undefined ? "" : ` (${shorten(JSON.stringify(params[name]))})`;
+}
+
+/** Keywords whose errors are about a member, or have a message that no value fits. */
+const valueless: ReadonlySet<string> = new Set([
+  "required",
+  "dependentRequired",
+  "dependencies",
+  "additionalProperties",
+  "unevaluatedProperties",
+  "propertyNames",
+  "false schema",
+]);
+
+function valueOf({ keyword, data }: ErrorObject): string {
+  return valueless.has(keyword) ? "" : `, is ${previewJson(data)}`;
 }
 
 function shorten(text: string): string {

@@ -52,12 +52,17 @@ async function explainCommand(error: unknown, { command, cwd }: Attempt): Promis
 
 async function explainMissing(command: string, cwd: string): Promise<Explanation> {
   const message = `command not found: ${command}`;
-  if (!/[/\\]/.test(command))
-    return { message, hint: "Install it, or give its full path; PATH has no such program." };
+  const hasArguments = /\S\s+\S/.test(command);
+  const split = "command is one program without arguments: put what follows its name into args.";
+  if (!/[/\\]/.test(command)) {
+    const hint = "Install it, or give its full path; PATH has no such program.";
+    return { message, hint: hasArguments ? split : hint };
+  }
   try {
     await access(resolve(cwd, command));
   } catch {
-    return { message, hint: `Check the path; it was looked for from ${cwd}.` };
+    const hint = `Check the path; it was looked for from ${cwd}.`;
+    return { message, hint: hasArguments ? `${split} Else: ${hint}` : hint };
   }
   return {
     message: `the interpreter of ${command} was not found`,

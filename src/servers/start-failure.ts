@@ -24,11 +24,22 @@ export function explainStartFailure(error: unknown, problem: StartProblem): Mcpv
   const { connection, step, timedOut } = problem;
   const evidence = connection.evidence();
   const lost: unknown = connection.lost.reason;
-  if (lost instanceof McpvalsError)
-    return typed(lost.code, `${lost.message} before it had answered ${step}`, { ...lost.details, evidence });
+  if (lost instanceof McpvalsError) {
+    const message = `${lost.message} before it had answered ${step}`;
+    const hint = exitHint(lost);
+    return typed(lost.code, message, { ...lost.details, ...(hint === undefined ? {} : { hint }), evidence });
+  }
   if (timedOut) return timeoutFailure(problem, evidence);
   if (evidence.httpFailure !== undefined) return withBody(evidence.httpFailure, error, problem.sdk);
   return protocolFailure(error, problem, evidence);
+}
+
+/** A variable that is missing is a usual reason to exit at the start. */
+function exitHint({ code, details }: McpvalsError): string | undefined {
+  if (code !== "server/exited") return details.hint;
+  const environment =
+    "It gets only a small safe environment: pass more variables with `env` or `inheritEnv`.";
+  return details.hint === undefined ? environment : `${details.hint} ${environment}`;
 }
 
 function timeoutFailure(problem: StartProblem, evidence: Evidence): McpvalsError {

@@ -16,7 +16,7 @@ async function run(step: McpStep, context: StepContext): Promise<StepAttempt> {
     timeoutMs: step.timeoutMs,
     signal: context.signal,
   });
-  if (outcome.kind === "timeout") return { kind: "timeout", message: outcome.message };
+  if (outcome.kind === "timeout") return unanswered(step, outcome.message);
   const failure = failureText(outcome);
   return {
     kind: "checked",
@@ -45,6 +45,21 @@ function sessionFor(step: McpStep, sessions: readonly ServerSession[]): ServerSe
   throw new McpvalsError("config/unknown-reference", problem, {
     hint: "Name the server with `server:` in the tool test.",
   });
+}
+
+/** No answer proves nothing, but for a call that had to be answered within that time. */
+function unanswered(step: McpStep, message: string): StepAttempt {
+  const { timeoutMs, expect } = step;
+  const limit = expect.maxLatencyMs;
+  if (limit === undefined || limit > timeoutMs) return { kind: "timeout", message };
+  const actual = `no answer within ${timeoutMs} ms`;
+  return {
+    kind: "checked",
+    checks: [
+      { name: "latency", passed: false, expected: limit, actual, message: `${actual}, ${limit} ms allowed` },
+    ],
+    healthy: false,
+  };
 }
 
 function withoutTool(step: McpStep, sessions: readonly ServerSession[]): StepAttempt {

@@ -123,9 +123,11 @@ export interface StoredRun extends RunHead {
  */
 export async function readRun(runs: string, name: string): Promise<StoredRun> {
   const folder = await findRun(runs, name);
-  const plan = (await readJson(folder, "plan.json")) as Plan;
-  const head = (await readJson(folder, "run.json")) as RunHead;
-  const result = (await readJson(folder, "result.json", { optional: true })) as RunResult | undefined;
+  const plan = await readDocument<Plan>(folder, "plan.json", ["agents", "tasks", "trials"]);
+  const head = await readDocument<RunHead>(folder, "run.json", ["id", "startedAt", "environment"]);
+  const result = (await hasFile(folder, "result.json"))
+    ? await readDocument<RunResult>(folder, "result.json", ["verdict", "durationMs"])
+    : undefined;
   return {
     ...head,
     folder,
@@ -137,16 +139,36 @@ export async function readRun(runs: string, name: string): Promise<StoredRun> {
   };
 }
 
-async function readJson(folder: string, name: string, { optional = false } = {}): Promise<unknown> {
+/** Reads one of our documents; that it has the given members tells it from anything else that is JSON. */
+async function readDocument<T extends object>(
+  folder: string,
+  name: string,
+  members: readonly (string & keyof T)[],
+): Promise<T> {
   try {
-    return JSON.parse(await readFile(join(folder, name), "utf8"));
-  } catch (error) {
-    if (optional && hasCode(error, "ENOENT")) return undefined;
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new McpvalsError("store/corrupt", `${name} in ${folder} cannot be read: ${reason}`, {
-      cause: error,
-    });
+    const document: unknown = JSON.parse(await readFile(join(folder, name), "utf8"));
+    if (hasMembers<T>(document, members)) return document;
+    throw new Error("it is not what was written there");
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError("store/corrupt", `${name} in ${folder} cannot be read: ${reason}`, { cause });
   }
+}
+
+function hasMembers<T extends object>(
+  document: unknown,
+  members: readonly (string & keyof T)[],
+): document is T {
+  return (
+    typeof document === "object" && document !== null && members.every((key) => Object.hasOwn(document, key))
+  );
+}
+
+async function hasFile(folder: string, name: string): Promise<boolean> {
+  return stat(join(folder, name)).then(
+    () => true,
+    (error: unknown) => !hasCode(error, "ENOENT"),
+  );
 }
 
 async function findRun(runs: string, name: string): Promise<string> {

@@ -42,7 +42,10 @@ const kinds: Readonly<Record<AgentSpec["type"], readonly Way[]>> = {
 
 const noop = (): Promise<void> => Promise.resolve();
 
-function modelOver(way: string, access: (url: string) => Pick<ModelAgentSpec, "model" | "baseURL" | "api">): Way {
+function modelOver(
+  way: string,
+  access: (url: string) => Pick<ModelAgentSpec, "model" | "baseURL" | "api">,
+): Way {
   return {
     way,
     async prepare(turns) {
@@ -90,10 +93,13 @@ interface Played {
 }
 
 interface Bench {
-  readonly log: string[];
   /** A session whose calls are in the log. */
-  session(name: string, tools: readonly string[], call?: Call): ServerSession;
-  play(turns: readonly ScriptedTurn[], sessions: readonly ServerSession[], signal?: AbortSignal): Promise<Played>;
+  readonly session: (name: string, tools: readonly string[], call?: Call) => ServerSession;
+  readonly play: (
+    turns: readonly ScriptedTurn[],
+    sessions: readonly ServerSession[],
+    signal?: AbortSignal,
+  ) => Promise<Played>;
 }
 
 function bench({ prepare }: Way): Bench {
@@ -104,7 +110,6 @@ function bench({ prepare }: Way): Bench {
     return events.push(event);
   };
   return {
-    log,
     session: (name, tools, call = () => textResult("ok")) =>
       stubSession({
         name,
@@ -169,7 +174,13 @@ describe.each(ways)("an agent of kind $kind, over $way", ({ kind, ...way }) => {
       [
         { calls: [{ tool: "a", args: { n: 1 } }], say: "first" },
         { say: "second" },
-        { calls: [{ tool: "a", args: { n: 2 } }, { tool: "a", args: { n: 3 } }], say: "third" },
+        {
+          calls: [
+            { tool: "a", args: { n: 2 } },
+            { tool: "a", args: { n: 3 } },
+          ],
+          say: "third",
+        },
       ],
       [session("x", ["a"])],
     );

@@ -5,7 +5,14 @@ import { isJsonObject } from "../../src/core/formats/json.ts";
 import type { JsonObject, ServerSpec } from "../../src/core/formats/model.ts";
 import { startHttpBridge } from "../fixtures/servers/http-bridge.ts";
 import { livingProcesses } from "../process/support.ts";
-import { callOptions, fixtureSpec, httpSpec, type Record, rejection, startSession } from "../servers/support.ts";
+import {
+  callOptions,
+  fixtureSpec,
+  httpSpec,
+  type Record,
+  rejection,
+  startSession,
+} from "../servers/support.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 
 interface Reached {
@@ -98,6 +105,14 @@ describe.each(Object.entries(transports))("a server over %s", (transport, reach)
       data: { retry: "tomorrow" },
       latencyMs,
     });
+    expect(await call("nothing")).toMatchObject({ kind: "error", code: -32602 });
+  });
+
+  // The SDK drops a message of the wrong shape from its one stream of events without saying whose answer it was.
+  it("gives an error at once for an answer that is no result", { fails: transport === "sse" }, async () => {
+    const { session } = await start();
+    const outcome = await session.callTool("no-object", {}, callOptions({ timeoutMs: 1000 }));
+    expect(outcome).toMatchObject({ kind: "error", unusable: true });
   });
 
   it("has every message on record as it was, in both directions, in order", async () => {
@@ -121,9 +136,19 @@ describe.each(Object.entries(transports))("a server over %s", (transport, reach)
     ]);
     const calls = record.of("mcp.message").slice(-4);
     expect(calls.map(({ message }) => message)).toEqual([
-      { jsonrpc: "2.0", id: 3, method: "tools/call", params: expect.objectContaining({ arguments: args }) as unknown },
+      {
+        jsonrpc: "2.0",
+        id: 3,
+        method: "tools/call",
+        params: expect.objectContaining({ arguments: args }) as unknown,
+      },
       { jsonrpc: "2.0", id: 3, result: text(args.message) },
-      { jsonrpc: "2.0", id: 4, method: "tools/call", params: expect.objectContaining({ arguments: {} }) as unknown },
+      {
+        jsonrpc: "2.0",
+        id: 4,
+        method: "tools/call",
+        params: expect.objectContaining({ arguments: {} }) as unknown,
+      },
       { jsonrpc: "2.0", id: 4, result: {} },
     ]);
   });

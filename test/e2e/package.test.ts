@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync, realpathSync, symlinkSync } from "node:fs";
-import { delimiter, join, relative } from "node:path";
+import { existsSync, globSync, readdirSync, readFileSync, realpathSync, symlinkSync } from "node:fs";
+import { delimiter, join, relative, sep } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { folderOf, root } from "../support/cli.ts";
@@ -84,13 +84,19 @@ describe("the package", () => {
 
   it("has the files that are meant for users, and no others", () => {
     const others = files().filter((file) => !/^dist\/[\w-]+\.(?:js|d\.ts)$/.test(file));
-    expect(others).toEqual([
-      "CHANGELOG.md",
-      "LICENSE",
-      "README.md",
-      "package.json",
-      ...readdirSync(join(root, "schemas")).map((name) => `schemas/${name}`),
-    ]);
+    const below = (folder: string): string[] =>
+      globSync(`${folder}/**/*.*`, { cwd: root }).map((name) => name.replaceAll(sep, "/"));
+    expect(others.toSorted()).toEqual(
+      [
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "LICENSE",
+        "README.md",
+        "package.json",
+        ...below("docs"),
+        ...below("schemas"),
+      ].toSorted(),
+    );
     expect(files()).toEqual(expect.arrayContaining(["dist/main.js", "dist/index.js", "dist/index.d.ts"]));
   });
 
@@ -158,7 +164,7 @@ describe("the package", () => {
     expect([run.code, run.stdout, run.stderr]).toEqual([
       2,
       "",
-      expect.stringMatching(/^mcpvals needs Node >= 22\.13; this is \d+\.\d+\.\d+\n$/),
+      expect.stringMatching(/^mcpvals needs Node >= 22\.13; this is \d+\.\d+\.\d+\. .*node@24\n$/),
     ]);
   });
 });

@@ -89,6 +89,15 @@ describe("what spawnProcess says when it fails", () => {
     expect(error.details.hint).toContain(folder);
   });
 
+  it.each(["node server.mjs", "no-such-program x", "/no/such/program server.mjs"])(
+    "arguments in the command: %s",
+    async (command) => {
+      const error = await failure({ command });
+      expect(error.message).toBe(`command not found: ${command}`);
+      expect(error.details.hint).toMatch(/^command is one program without arguments: .* into args\./);
+    },
+  );
+
   it("a script whose interpreter is missing", async () => {
     const script = join(folder, "script");
     writeFileSync(script, "#!/no/such/interpreter\n", { mode: 0o755 });

@@ -1,6 +1,4 @@
-import { getEventListeners } from "node:events";
 import { describe, expect, it } from "vitest";
-import { McpvalsError } from "../../src/core/errors/error.ts";
 import { livingProcesses } from "../process/support.ts";
 import { callOptions, fixtureSpec, rejection, startSession } from "./support.ts";
 
@@ -23,22 +21,6 @@ describe("callTool", () => {
       kind: "result",
       result: { ...text("no sum"), structuredContent: { total: "five" } },
       latencyMs,
-    });
-  });
-
-  it("gives JSON-RPC errors with code and data", async () => {
-    const { session } = await startSession(fixtureSpec());
-    expect(await session.callTool("refuse", {}, callOptions())).toEqual({
-      kind: "error",
-      message: "not today",
-      code: -32042,
-      data: { retry: "tomorrow" },
-      latencyMs,
-    });
-    expect(await session.callTool("nothing", {}, callOptions())).toMatchObject({
-      kind: "error",
-      message: "no tool nothing",
-      code: -32602,
     });
   });
 
@@ -70,42 +52,6 @@ describe("callTool", () => {
       message: { jsonrpc: "2.0", id: 3, result: { content: [], big: 1 } },
       raw: '{ "jsonrpc": "2.0", "id": 3, "result": { "content": [], "big": 1.0 } }',
     });
-  });
-
-  it("times out, tells the server to cancel, and leaves the session usable", async () => {
-    const { session } = await startSession(fixtureSpec());
-    const started = performance.now();
-    const outcome = await session.callTool("slow", { ms: 60_000 }, callOptions({ timeoutMs: 100 }));
-    expect(performance.now() - started).toBeLessThan(1000);
-    expect(outcome).toEqual({
-      kind: "timeout",
-      message: 'tool "slow" did not answer within 100 ms',
-      latencyMs,
-    });
-    const cancelled = await session.callTool("cancelled", {}, callOptions());
-    expect(cancelled).toMatchObject({ result: text(expect.stringContaining('"requestId":2') as string) });
-  });
-
-  it("throws the signal's reason, tells the server to cancel, and leaves no listener", async () => {
-    const { session, record } = await startSession(fixtureSpec());
-    const controller = new AbortController();
-    const reason = new McpvalsError("trial/timeout", "too long");
-    const calling = session.callTool("slow", { ms: 60_000 }, callOptions({ signal: controller.signal }));
-    controller.abort(reason);
-    await expect(calling).rejects.toBe(reason);
-    expect(record.of("mcp.message").at(-1)?.message).toMatchObject({ method: "notifications/cancelled" });
-    await expect(session.callTool("echo", {}, callOptions({ signal: controller.signal }))).rejects.toBe(
-      reason,
-    );
-    expect(getEventListeners(controller.signal, "abort")).toEqual([]);
-  });
-
-  it("runs calls side by side", async () => {
-    const { session } = await startSession(fixtureSpec());
-    const slow = session.callTool("slow", { ms: 200 }, callOptions());
-    const quick = session.callTool("echo", { message: "first" }, callOptions());
-    expect(await Promise.race([slow, quick])).toMatchObject({ result: text("first") });
-    expect(await slow).toMatchObject({ result: text("at last") });
   });
 
   it("takes more than the pipe does while the server is busy", async () => {

@@ -165,6 +165,9 @@ describe("a server that does not start", () => {
     expect(error.code).toBe("server/exited");
     expect(error.message).toBe('server "s" exited with code 3 before it had answered initialize');
     expect(error.details.detail).toBe("no database");
+    expect(error.details.hint).toBe(
+      "Its stderr usually says why; run the same command in a terminal. It gets only a small safe environment: pass more variables with `env` or `inheritEnv`.",
+    );
     expect(durationMs).toBeLessThan(5000);
     expect(record.events.slice(-2)).toEqual([
       { type: "server.exited", server: "s", exitCode: 3, signal: null, expected: false },

@@ -186,6 +186,17 @@ describe("a damaged folder", () => {
     },
   );
 
+  it.each(["run.json", "plan.json", "result.json"])("with other JSON in %s is told", async (name) => {
+    const folder = await write();
+    for (const other of ["null", "[]", "{}", '"text"', '{"trials":[]}']) {
+      await writeFile(join(folder, name), other);
+      await expect(readRun(runs, "latest")).rejects.toMatchObject({
+        code: "store/corrupt",
+        message: `${name} in ${folder} cannot be read: it is not what was written there`,
+      });
+    }
+  });
+
   it("with half a last line is read without it", async () => {
     const folder = await write({ cutOff: true });
     await appendFile(join(folder, "journal.jsonl"), '{"crc":"00');

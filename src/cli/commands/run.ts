@@ -23,10 +23,16 @@ export function runCommand(setExitCode: (code: number) => void): Command {
     .addOption(new Option("-o, --output <dir>", "folder that keeps the runs (default: .mcpvals/runs)"))
     .addOption(new Option("--llm", "let a language model judge workflows too"))
     .addOption(
-      new Option("-e, --env <name=value>", "variable for the config; repeatable").argParser(variable),
+      new Option(
+        "-e, --env <name=value>",
+        "variable for the config and its local servers; repeatable",
+      ).argParser(variable),
     )
     .addOption(
-      new Option("--timeout <duration>", "longest a trial may take, such as 30s").argParser(duration),
+      new Option(
+        "--timeout <duration>",
+        "longest a whole trial may take, such as 30s; what is inside it too",
+      ).argParser(duration),
     )
     .addOption(new Option("--bail", "stop after the first trial that does not pass"))
     .action(async (file: string | undefined, flags: RunFlags) => {

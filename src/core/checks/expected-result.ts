@@ -1,7 +1,9 @@
 import type { Json, JsonObject } from "../formats/model.ts";
 import { isJsonObject } from "../formats/json.ts";
+import { previewJson } from "../formats/preview-json.ts";
 import type { Check } from "../trace/events.ts";
-import { containsJson, equalJson } from "./json-match.ts";
+import { jsonDifference, pointerTo, type JsonDifference } from "./json-difference.ts";
+import { containsJson } from "./json-match.ts";
 import { numbersInText } from "./numbers-in-text.ts";
 import { resultText, structuredContent } from "./result-text.ts";
 
@@ -30,15 +32,15 @@ type Outcome = Pick<Check, "passed" | "actual" | "message">;
 function compare(expected: Json, result: JsonObject): Outcome {
   if (typeof expected === "string") return compareText(expected, result);
   if (typeof expected === "number") return compareNumber(expected, result);
-  const values = valuesOf(result);
+  const values = candidatesOf(result);
   if (!isJsonObject(expected)) return compareValues(values, result, isEqualTo(expected));
   const operator = operatorOf(expected);
   if (operator?.name === "$equals") return compareExactly(operator.value, result);
   if (operator?.name === "$contains") return compareContains(operator.value, result);
-  const candidates = isWholeResult(expected) ? [result, ...values] : values;
+  const candidates = isWholeResult(expected) ? [...values, candidate(result)] : values;
   return compareValues(candidates, result, {
-    claim: containsClaim,
-    holds: (value) => containsJson(value, expected),
+    ...containing,
+    differenceOf: (value) => jsonDifference(value, expected, "contain"),
   });
 }
 
@@ -55,9 +57,13 @@ function isWholeResult(expected: JsonObject): boolean {
 
 function compareText(expected: string, result: JsonObject): Outcome {
   const actual = resultText(result);
-  if (expected === "") return { ...outcome(actual === "", "the text is empty"), actual };
+  if (expected === "") {
+    const passed = actual === "";
+    return { passed, actual, message: passed ? "the text is empty" : "the text is not empty" };
+  }
   const passed = actual.toLowerCase().includes(expected.toLowerCase());
-  return { ...outcome(passed, `the text contains ${JSON.stringify(expected)}`), actual };
+  const does = passed ? "contains" : "does not contain";
+  return { passed, actual, message: `the text ${does} ${JSON.stringify(expected)}` };
 }
 
 function compareNumber(expected: number, result: JsonObject): Outcome {
@@ -74,7 +80,12 @@ function compareNumber(expected: number, result: JsonObject): Outcome {
 
 /** The structured value when that is a number, else every number in the text, in order. */
 function numbersOf(result: JsonObject): number[] {
-  const structured = structuredValues(result).find((value) => typeof value === "number");
+  const structured =
+    structuredContent(result) === undefined
+      ? undefined
+      : candidatesOf(result)
+          .map(({ value }) => value)
+          .find((value) => typeof value === "number");
   return structured === undefined ? numbersInText(spacedText(result)) : [structured];
 }
 
@@ -89,60 +100,99 @@ function spacedText(result: JsonObject): string {
   });
 }
 
+/** A value that a result may be compared by. */
+interface Candidate {
+  readonly value: Json;
+  /** What the value is, or is a member of. */
+  readonly whole: Json;
+  /** JSON pointer of the value in the whole. */
+  readonly pointer: string;
+  /** The words for the whole. */
+  readonly label: string;
+}
+
+function candidate(value: Json, label = "the value"): Candidate {
+  return { value, whole: value, pointer: "", label };
+}
+
 interface Condition {
   readonly claim: string;
-  readonly holds: (value: Json) => boolean;
+  readonly denial: string;
+  readonly differenceOf: (value: Json) => JsonDifference | undefined;
 }
 
-const containsClaim = "the result contains what was expected";
+const containing = {
+  claim: "the result contains what was expected",
+  denial: "the result does not contain what was expected",
+};
 
 function isEqualTo(expected: Json): Condition {
-  return { claim: "the result equals what was expected", holds: (value) => equalJson(value, expected) };
+  return {
+    claim: "the result equals what was expected",
+    denial: "the result does not equal what was expected",
+    differenceOf: (value) => jsonDifference(value, expected, "equal"),
+  };
 }
 
-function compareValues(values: readonly Json[], result: JsonObject, { claim, holds }: Condition): Outcome {
-  const [first, ...others] = values;
-  if (first === undefined) {
+function compareValues(candidates: readonly Candidate[], result: JsonObject, condition: Condition): Outcome {
+  let nearest: { readonly tried: Candidate; readonly difference: JsonDifference } | undefined;
+  for (const tried of candidates) {
+    const difference = condition.differenceOf(tried.value);
+    if (difference === undefined) return { passed: true, actual: tried.value, message: condition.claim };
+    if (nearest === undefined || difference.depth >= nearest.difference.depth)
+      nearest = { tried, difference };
+  }
+  if (nearest === undefined) {
     const message = "the result has no structured content and its text is not JSON";
     return { passed: false, actual: resultText(result), message };
   }
-  const match = [first, ...others].find(holds);
-  return { ...outcome(match !== undefined, claim), actual: match === undefined ? first : match };
+  const { tried, difference } = nearest;
+  const place = `${tried.pointer}${difference.pointer}`;
+  const message = `${condition.denial}: ${difference.tell(place === "" ? tried.label : place)}`;
+  return { passed: false, actual: tried.whole, message };
 }
 
 function compareExactly(expected: Json, result: JsonObject): Outcome {
-  const values = typeof expected === "string" ? [...valuesOf(result), resultText(result)] : valuesOf(result);
-  return compareValues(values, result, isEqualTo(expected));
+  const values = candidatesOf(result);
+  const text = typeof expected === "string" ? [candidate(resultText(result), "the text")] : [];
+  return compareValues([...text, ...values], result, isEqualTo(expected));
 }
 
 function compareContains(expected: Json, result: JsonObject): Outcome {
-  const values = valuesOf(result);
+  const values = candidatesOf(result);
   if (typeof expected === "string") {
     const text = compareText(expected, result);
-    if (text.passed || !values.some(Array.isArray)) return text;
+    if (text.passed || !values.some(({ value }) => Array.isArray(value))) return text;
   }
-  const claim = containsClaim;
-  return compareValues(values, result, { claim, holds: (value) => containsItem(value, expected) });
+  return compareValues(values, result, {
+    ...containing,
+    differenceOf: (value) => itemDifference(value, expected),
+  });
 }
 
-function containsItem(value: Json, expected: Json): boolean {
-  if (Array.isArray(value)) return value.some((item: Json) => containsJson(item, expected));
-  return containsJson(value, expected);
+function itemDifference(value: Json, expected: Json): JsonDifference | undefined {
+  if (!Array.isArray(value)) return jsonDifference(value, expected, "contain");
+  if (value.some((item: Json) => containsJson(item, expected))) return undefined;
+  const tell = (place: string): string =>
+    value.length === 0
+      ? `${place} has no entries`
+      : `no entry of ${place} (${value.length} in all) contains ${previewJson(expected)}`;
+  return { pointer: "", depth: 1, tell };
 }
 
-/** Values that a result may be compared by. */
-function valuesOf(result: JsonObject): Json[] {
-  const structured = structuredValues(result);
-  if (structured.length > 0) return structured;
-  const parsed = parseJson(resultText(result));
-  return parsed === undefined ? [] : [parsed];
-}
-
-function structuredValues(result: JsonObject): Json[] {
+/** Values that a result may be compared by, the likeliest last. */
+function candidatesOf(result: JsonObject): Candidate[] {
   const structured = structuredContent(result);
-  if (structured === undefined) return [];
-  const members = isJsonObject(structured) ? Object.values(structured) : [];
-  return members.length === 1 ? [structured, ...members] : [structured];
+  if (structured !== undefined) return [candidate(structured), ...onlyMember(structured)];
+  const parsed = parseJson(resultText(result));
+  return parsed === undefined ? [] : [candidate(parsed)];
+}
+
+function onlyMember(whole: Json): Candidate[] {
+  const [entry, ...others] = isJsonObject(whole) ? Object.entries(whole) : [];
+  if (entry === undefined || others.length > 0) return [];
+  const [key, value] = entry;
+  return value === undefined ? [] : [{ value, whole, pointer: pointerTo(key), label: "the value" }];
 }
 
 function parseJson(text: string): Json | undefined {
@@ -152,8 +202,4 @@ function parseJson(text: string): Json | undefined {
     // Text that is not JSON is an ordinary answer, not an error: there is just no value to compare.
     return undefined;
   }
-}
-
-function outcome(passed: boolean, claim: string): Pick<Outcome, "passed" | "message"> {
-  return { passed, message: passed ? claim : `not true: ${claim}` };
 }

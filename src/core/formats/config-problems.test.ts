@@ -499,6 +499,7 @@ describe("agents: the branch that was meant", () => {
 });
 
 describe("rules between the parts", () => {
+  const twoSteps = { ...workflow, steps: [...workflow.steps, { user: "and" }] };
   const plan = (actions: object) => ({ ...flows, agent: { type: "scripted", plan: actions } });
   const two = { ...workflow, name: "other" };
   check([
@@ -588,6 +589,18 @@ describe("rules between the parts", () => {
     ],
     [plan({}), "agent/no-plan", "key agent.plan", 'agent.plan has no plan for "flow"'],
     [
+      { ...plan({ flow: [{ call: "t" }, { say: "x" }] }), workflows: [twoSteps] },
+      "config/invalid-value",
+      "key agent.plan.flow",
+      'the plan for "flow" has 1 turn, the workflow has 2 steps: each `say` ends a turn',
+    ],
+    [
+      plan({ flow: [{ say: "x" }, { call: "t" }] }),
+      "config/invalid-value",
+      "key agent.plan.flow",
+      'the plan for "flow" has 2 turns, the workflow has 1 step: each `say` ends a turn',
+    ],
+    [
       { ...flows, workflows: [{ name: "flow", steps: [{ user: "hi" }] }] },
       "config/checks-nothing",
       "value workflows[0]",
@@ -668,4 +681,68 @@ describe("rules between the parts", () => {
     const workflows = Array.from({ length: 20_000 }, (_, index) => ({ nam: `w${index}`, steps: [{}] }));
     expect(problems({ server: stdio, workflows })).toHaveLength(1000);
   });
+});
+
+describe("words that are used elsewhere", () => {
+  it.each(["http", "streamable-http", "streamableHttp", "Streamable_HTTP"])("transport: %s", (transport) => {
+    expect(problems({ ...suites, server: { transport } })).toEqual([
+      {
+        code: "config/invalid-value",
+        at: "value server.transport",
+        message: 'server.transport must be "stdio", "shttp" or "sse"',
+        hint: 'Did you mean "shttp"?',
+      },
+    ]);
+  });
+
+  it("tool, in a tool test", () => {
+    const config = { server: stdio, toolHealthSuites: [{ name: "s", tests: [{ tool: "add" }] }] };
+    expect(problems(config)).toContainEqual({
+      code: "config/unknown-key",
+      at: "key toolHealthSuites[0].tests[0].tool",
+      message: 'unknown key "tool" in toolHealthSuites[0].tests[0]',
+      hint: expect.stringMatching(/^The tool is named by "name"\. Known keys: name, /) as unknown,
+    });
+  });
+});
+
+describe("operators of expectedResult", () => {
+  const expecting = (expectedResult: unknown) => ({
+    server: stdio,
+    toolHealthSuites: [{ name: "s", tests: [{ name: "add", expectedResult }] }],
+  });
+
+  it("are refused when there is no such one", () => {
+    expect(problems(expecting({ $contain: "x" }))).toEqual([
+      {
+        code: "config/unknown-key",
+        at: "key toolHealthSuites[0].tests[0].expectedResult.$contain",
+        message: 'unknown operator "$contain" in toolHealthSuites[0].tests[0].expectedResult',
+        hint: 'Did you mean "$contains"? Known operators: $equals, $contains. A result with that very key is expected with {$contains: {…}}.',
+      },
+    ]);
+  });
+
+  it.each([
+    { $equals: 1 },
+    { $contains: { $ref: "x" } },
+    { $ref: "x", other: 1 },
+    { cost: { $usd: 1 } },
+    ["$contain"],
+    "$contain",
+  ])("are taken, and what is none: %j", (expected) => {
+    expect(problems(expecting(expected))).toEqual([]);
+  });
+});
+
+it("counts the turns of plans only for agents that run, and where steps can be counted", () => {
+  const script = { type: "scripted", plan: { flow: [{ say: "a" }, { say: "b" }] } };
+  expect(problems({ ...flows, agent: "x", agents: { x: "openai/gpt-5", script } })).toEqual([]);
+  expect(problems({ ...flows, agents: { script } })).toHaveLength(1);
+  const silent = { type: "scripted", plan: { flow: [] } };
+  expect(problems({ ...flows, agent: silent })).toEqual([]);
+  const stepless = { ...flows, agent: script, workflows: [{ name: "flow", steps: 5, expectTools: ["t"] }] };
+  expect(problems(stepless).map((each) => each.message)).toEqual([
+    "workflows[0].steps must be a list, not a number",
+  ]);
 });

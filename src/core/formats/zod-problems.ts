@@ -2,6 +2,7 @@ import type * as z from "zod";
 import { suggestion } from "./did-you-mean.ts";
 import { formatKeyPath, type KeyPath, valueAt } from "./key-path.ts";
 import type { Problem } from "./problem.ts";
+import { keyHint, transportHint } from "./usual-words.ts";
 
 type Issue = z.core.$ZodIssue;
 type IssueOf<C extends Issue["code"]> = Extract<Issue, { readonly code: C }>;
@@ -70,7 +71,7 @@ function unknownKey(key: string, parent: KeyPath, known: readonly string[]): Pro
     message: `unknown key ${JSON.stringify(key.slice(0, 80))}${inside(parent)}`,
     path: [...parent, key],
     at: "key",
-    hint: suggestion(key, known, "keys"),
+    hint: [keyHint(key, parent), suggestion(key, known, "keys")].filter(Boolean).join(" "),
   };
 }
 
@@ -131,7 +132,10 @@ function quotingHint(
 function describeUnion(issue: IssueOf<"invalid_union">, path: KeyPath, context: Context): Problem[] {
   if (issue.discriminator !== undefined) {
     const options = "options" in issue && Array.isArray(issue.options) ? issue.options : [];
-    return [wrongValue(oneOf(options), path, context)];
+    const wrong = wrongValue(oneOf(options), path, context);
+    const hint =
+      issue.discriminator === "transport" ? transportHint(valueAt(context.document, path)) : undefined;
+    return [hint === undefined ? wrong : { ...wrong, hint }];
   }
   const branches = issue.errors.filter((branch) => !branch.some(isRootMismatch));
   if (branches.length === 0) return [wrongValue(rootAlternatives(issue.errors), path, context)];

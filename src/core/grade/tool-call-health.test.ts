@@ -86,11 +86,7 @@ describe("an unhealthy call", () => {
       { content: "5" },
       "add answered with unusable content: content is not a list",
     ],
-    [
-      "no result object",
-      5,
-      "add gave no result: the response has neither a result object nor an error",
-    ],
+    ["no result object", 5, "add gave no result: the response has neither a result object nor an error"],
     ["a long error", errorResult("x".repeat(400)), `add answered isError: ${"x".repeat(300)}…`],
   ])("answers with %s", async (_, result, reason) => {
     const { trial, response } = answered(result);

@@ -5,6 +5,7 @@ import { resultText } from "../checks/result-text.ts";
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
 import type { Grade } from "./grade.ts";
 import type { GradeContext, Grader } from "./grader.ts";
+import { nearestTool, offeredTools } from "./offered-tools.ts";
 
 const name = "tool-call-health";
 const shownProblems = 5;
@@ -51,9 +52,18 @@ async function diagnose(call: ToolCall, trajectory: Trajectory, context: GradeCo
       return { status: "expected-error", reason: `${call.tool} failed as expected`, evidence };
     }
     const said = failure.text === "" ? "" : `: ${shorten(failure.text)}`;
-    return { status: "sick", reason: `${call.tool} ${failure.kind}${said}`, evidence };
+    const reason = `${call.tool} ${failure.kind}${said}${unofferedNote(call, trajectory)}`;
+    return { status: "sick", reason, evidence };
   }
   return { ...(await validateOutput(call, trajectory, context)), evidence };
+}
+
+/** Says so when the called tool is none of those that its server listed; nothing when the list is not known. */
+function unofferedNote({ server, tool }: ToolCall, trajectory: Trajectory): string {
+  const tools = trajectory.tools.filter((offer) => server === null || offer.server === server);
+  if (tools.length === 0 || tools.some((offer) => offer.name === tool)) return "";
+  const help = nearestTool(tool, tools) ?? offeredTools(tools);
+  return server === null ? ` (${help})` : ` (the server offers no such tool; ${help})`;
 }
 
 interface Failure {

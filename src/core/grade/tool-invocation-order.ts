@@ -1,9 +1,11 @@
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
 import type { Grade } from "./grade.ts";
 import type { Grader } from "./grader.ts";
+import { nearestTool, offeredTools } from "./offered-tools.ts";
 
 const name = "tool-invocation-order";
 const shownCalls = 20;
+const unoffered = "offered by no server";
 
 /**
  * Tool Invocation Order of the MCPVals specification, 6.2: were the expected tools called, in the expected order?
@@ -88,7 +90,10 @@ function failReason(
   const { expectTools } = trajectory.task;
   const unmatched = expectTools.filter((_, index) => !matched.has(index));
   const groups = Map.groupBy(unmatched, (tool) => problemOf(tool, trajectory, calls));
-  const problems = [...groups].map(([problem, tools]) => `${problem}: ${tools.join(", ")}`);
+  const problems = [...groups].map(
+    ([problem, tools]) =>
+      `${problem}: ${problem === unoffered ? tellUnoffered(tools, trajectory) : tools.join(", ")}`,
+  );
   const called = calls.length === 0 ? "no tool was called" : `called: ${callNames(trajectory, calls)}`;
   return `${problems.join("; ")}; expected: ${expectTools.join(", ")}; ${called}`;
 }
@@ -107,5 +112,16 @@ function problemOf(tool: string, trajectory: Trajectory, calls: readonly ToolCal
   const offered = trajectory.tools.some(
     (offer) => offer.name === tool || `${offer.server}.${offer.name}` === tool,
   );
-  return offered ? "not called" : "offered by no server";
+  return offered ? "not called" : unoffered;
+}
+
+/** Each with the tool that is probably meant; where none is near, all that there are, once. */
+function tellUnoffered(names: readonly string[], { tools }: Trajectory): string {
+  const questions = names.map((tool) => nearestTool(tool, tools));
+  const told = names.map((tool, index) => {
+    const question = questions[index];
+    return question === undefined ? tool : `${tool} (${question})`;
+  });
+  const all = tools.length > 0 && questions.includes(undefined) ? ` (${offeredTools(tools)})` : "";
+  return `${told.join(", ")}${all}`;
 }

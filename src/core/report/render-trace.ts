@@ -3,7 +3,7 @@ import type { Json } from "../formats/model.ts";
 import type { EventOf, TraceEvent } from "../trace/events.ts";
 import { visibleText } from "./visible-text.ts";
 
-const shownText = 160;
+const shownText = 400;
 
 /**
  * One line an event: its number, the milliseconds since the trial began, and what happened. Long texts are cut, and what

@@ -35,10 +35,12 @@ it("says nothing of requests, answers and notifications in both directions", () 
   ).toEqual([]);
 });
 
+const advice = "logs belong on stderr, other clients may break on them";
+
 it("counts lines that are not MCP, by server, and shows the first", () => {
   expect(warnings(line("x".repeat(100)), line("two"), line("only", "other"))).toEqual([
-    `server "s" wrote 2 lines on stdout that are not MCP, first "${"x".repeat(80)}"`,
-    'server "other" wrote a line on stdout that is not MCP, first "only"',
+    `server "s" wrote 2 lines on stdout that are not MCP, first "${"x".repeat(80)}"; ${advice}`,
+    `server "other" wrote a line on stdout that is not MCP, first "only"; ${advice}`,
   ]);
 });
 
@@ -55,4 +57,21 @@ it("counts answers to what was not asked, by server, and shows the first", () =>
   expect(warnings(got({ id: null, error: { code: -32_700, message: "Parse error" } }))).toEqual([
     'server "s" gave an answer that no request was waiting for, with id null: Parse error',
   ]);
+});
+
+it("tells of a step that passed only when it was tried again", () => {
+  const attempt = (number: number, outcome: "passed" | "failed"): EventBody => ({
+    type: "step.finished",
+    phase: "verify",
+    step: "call",
+    attempt: number,
+    outcome,
+    checks: [],
+    durationMs: 1,
+  });
+  expect(warnings(attempt(1, "failed"), attempt(2, "passed"))).toEqual([
+    "passed only at attempt 2; the attempts before are in the trace",
+  ]);
+  expect(warnings(attempt(1, "passed"))).toEqual([]);
+  expect(warnings(attempt(1, "failed"), attempt(2, "failed"))).toEqual([]);
 });

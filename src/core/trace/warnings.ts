@@ -4,7 +4,8 @@ import { turnWarnings } from "./turn-warnings.ts";
 
 /**
  * What deserves a look but changes no verdict: a server that writes other things than MCP on stdout, or that answers
- * what it was not asked, be it with a wrong id or twice; a model that did not end a turn as it should.
+ * what it was not asked, be it with a wrong id or twice; a model that did not end a turn as it should; a step that
+ * passed only when it was tried again.
  */
 export function warningsOf(events: readonly TraceEvent[]): string[] {
   const noise = new Tally();
@@ -17,17 +18,19 @@ export function warningsOf(events: readonly TraceEvent[]): string[] {
   return [
     ...noise.map(
       (server, count, first) =>
-        `server "${server}" wrote ${count === 1 ? "a line" : `${count} lines`} on stdout that ${count === 1 ? "is" : "are"} not MCP, first ${JSON.stringify(first)}`,
+        `server "${server}" wrote ${count === 1 ? "a line" : `${count} lines`} on stdout that ${count === 1 ? "is" : "are"} not MCP, first ${JSON.stringify(first)}${logsOnStderr}`,
     ),
     ...unasked.map(
       (server, count, first) =>
         `server "${server}" gave ${count === 1 ? "an answer" : `${count} answers`} that no request was waiting for, ${count === 1 ? "" : "first "}with ${first}`,
     ),
     ...turnWarnings(events),
+    ...retriedSteps(events),
   ];
 }
 
 const shownText = 80;
+const logsOnStderr = "; logs belong on stderr, other clients may break on them";
 
 function readMessage(event: EventOf<"mcp.message">, open: Set<string>, unasked: Tally): void {
   const { server, direction, message } = event;
@@ -40,6 +43,15 @@ function readMessage(event: EventOf<"mcp.message">, open: Set<string>, unasked: 
   const { error } = message;
   const said = isJsonObject(error) && typeof error["message"] === "string" ? `: ${error["message"]}` : "";
   unasked.add(server, `id ${id}${said}`.slice(0, shownText));
+}
+
+/** A step that passed only when it was tried again. */
+function retriedSteps(events: readonly TraceEvent[]): string[] {
+  return events.flatMap((event) =>
+    event.type === "step.finished" && event.outcome === "passed" && event.attempt > 1
+      ? [`passed only at attempt ${event.attempt}; the attempts before are in the trace`]
+      : [],
+  );
 }
 
 /** Counts things by server and keeps the first of each. */

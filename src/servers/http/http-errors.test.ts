@@ -25,6 +25,13 @@ describe("explainUnreachable", () => {
     expect(explainUnreachable("s", "http://h", refused).cause).toBe(refused);
   });
 
+  it("tells what lies under a failure without a code, or with one that it does not know", () => {
+    const badPort = new TypeError("fetch failed", { cause: new Error("bad port") });
+    expect(message(badPort)).toBe('server "s" at http://h/mcp?…: the connection failed: bad port');
+    const unknown = new TypeError("fetch failed", { cause: coded("ENEW") });
+    expect(message(unknown)).toBe('server "s" at http://h/mcp?…: the connection failed (ENEW): low');
+  });
+
   it("gives what there is when the reason is not known", () => {
     expect(message(new TypeError("fetch failed", { cause: coded("ENEW") }))).toContain(
       "the connection failed (ENEW)",

@@ -36,7 +36,7 @@ function statusHint(status: number): string {
 export function explainUnreachable(server: string, url: string, cause: unknown): McpvalsError {
   const code = systemCode(cause);
   const { reason, hint } = reasons[code ?? ""] ?? {
-    reason: `the connection failed${code === undefined ? `: ${messageOf(cause)}` : ` (${code})`}`,
+    reason: `the connection failed${code === undefined ? "" : ` (${code})`}: ${rootMessage(cause)}`,
     hint: "Check that the server runs and that the url is right.",
   };
   return new McpvalsError("server/unreachable", `server "${server}" at ${shownUrl(url)}: ${reason}`, {
@@ -70,11 +70,21 @@ const reasons: Readonly<Record<string, { readonly reason: string; readonly hint:
 
 /** The system's code for a failure, which `fetch` hides under one or more causes. */
 function systemCode(error: unknown): string | undefined {
-  for (let cause = error; cause instanceof Error;) {
+  for (let cause = error; cause instanceof Error; cause = causeOf(cause)) {
     if ("code" in cause && typeof cause.code === "string") return cause.code;
-    cause = cause instanceof AggregateError ? (cause.errors[0] as unknown) : cause.cause;
   }
   return undefined;
+}
+
+/** The message at the bottom: that of `fetch` itself is always "fetch failed". */
+function rootMessage(error: unknown): string {
+  let message = messageOf(error);
+  for (let cause = error; cause instanceof Error; cause = causeOf(cause)) message = cause.message || message;
+  return message;
+}
+
+function causeOf(error: Error): unknown {
+  return error instanceof AggregateError ? error.errors[0] : error.cause;
 }
 
 function messageOf(error: unknown): string {

@@ -14,6 +14,7 @@ export function checkRules(view: ConfigView): Problem[] {
     ...checkServerReferences(view),
     ...checkAgents(view),
     ...checkPlans(view),
+    ...checkOperators(view),
     ...checkExpectations(view),
   ];
 }
@@ -150,6 +151,7 @@ function checkPlans(view: ConfigView): Problem[] {
         hint: "Add a plan under that workflow's name, or choose another agent.",
       }),
     ),
+    ...miscounted(plan, view),
   ]);
 }
 
@@ -159,6 +161,39 @@ function unplanned(plan: PlanView, workflows: readonly Place[]): Place[] {
   const planned = new Set(plan.workflows.map((place) => place.name));
   const byName = new Map(workflows.map((workflow) => [workflow.name, workflow]));
   return [...byName.values()].filter((workflow) => !planned.has(workflow.name));
+}
+
+/** Plans of an agent that runs whose turns are not as many as their workflow's steps. */
+function miscounted(plan: PlanView, view: ConfigView): Problem[] {
+  if (!plan.runs) return [];
+  return plan.workflows.flatMap((planned) => {
+    const steps = view.workflows.find((workflow) => workflow.name?.name === planned.name)?.steps;
+    const { turns, path } = planned;
+    if (steps === undefined || turns === undefined || turns === steps) return [];
+    const counts = `has ${countOf(turns, "turn")}, the workflow has ${countOf(steps, "step")}`;
+    const message = `the plan for ${view.show(planned)} ${counts}: each \`say\` ends a turn`;
+    const hint = 'End every turn but the last with a `say`; a turn without words ends with `say: ""`.';
+    return [problem("config/invalid-value", message, { path, at: "key", hint })];
+  });
+}
+
+function countOf(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}
+
+const operators = ["$equals", "$contains"];
+
+/** A misspelt operator would be taken for a key of the result. */
+function checkOperators(view: ConfigView): Problem[] {
+  const used = view.suites.flatMap((suite) => suite.tests.flatMap((test) => test.operator ?? []));
+  return used
+    .filter(({ name }) => !operators.includes(name))
+    .map((place) => {
+      const message = `unknown operator ${view.show(place)} in ${formatKeyPath(place.path.slice(0, -1))}`;
+      const escape = "A result with that very key is expected with {$contains: {…}}.";
+      const hint = `${suggestion(place.name, operators, "operators")} ${escape}`;
+      return problem("config/unknown-key", message, { path: place.path, at: "key", hint });
+    });
 }
 
 function checkExpectations(view: ConfigView): Problem[] {

@@ -13,6 +13,8 @@ interface WorkflowView {
   readonly path: KeyPath;
   readonly name?: Place;
   readonly servers: readonly Place[];
+  /** How many steps it has; absent when that cannot be told. */
+  readonly steps?: number;
   /** Whether it expects a state, an error or tools. */
   readonly expectsSomething: boolean;
 }
@@ -30,13 +32,21 @@ interface TestView {
   readonly name?: string;
   readonly description?: string;
   readonly servers: readonly Place[];
+  /** The key of `expectedResult: {$…: …}`. */
+  readonly operator?: Place;
+}
+
+/** A plan's workflow. */
+export interface PlannedWorkflow extends Place {
+  /** How many turns the plan has; absent when that cannot be told. */
+  readonly turns?: number;
 }
 
 /** A scripted agent's plans. */
 export interface PlanView {
   readonly path: KeyPath;
   /** Workflow names that have a plan. */
-  readonly workflows: readonly Place[];
+  readonly workflows: readonly PlannedWorkflow[];
   /** Servers that its calls name. */
   readonly servers: readonly Place[];
   /** Whether this agent is among those that run. */
@@ -123,6 +133,7 @@ function viewWorkflow(item: unknown, path: KeyPath): WorkflowView {
     servers: asList(workflow["servers"]).flatMap((name, index) =>
       textPlace(name, [...path, "servers", index]),
     ),
+    steps: steps.length === 0 ? undefined : steps.length,
     expectsSomething: tools || expects("expectedState") || expects("expectedError"),
   });
 }
@@ -144,7 +155,14 @@ function viewTest(item: unknown, path: KeyPath): TestView {
     name: asText(test["name"]),
     description: asText(test["description"]),
     servers: textPlace(test["server"], [...path, "server"]),
+    operator: operatorOf(test["expectedResult"], [...path, "expectedResult"]),
   });
+}
+
+function operatorOf(expected: unknown, path: KeyPath): Place | undefined {
+  const [name, ...others] = Object.keys(asObject(expected));
+  if (name === undefined || others.length > 0 || !name.startsWith("$")) return undefined;
+  return { name, path: [...path, name] };
 }
 
 function viewPlans(root: Readonly<Record<string, unknown>>, chosen: readonly AgentChoice[]): PlanView[] {
@@ -164,7 +182,9 @@ function viewPlan(agent: unknown, agentPath: KeyPath, runs: boolean): PlanView[]
     {
       path,
       runs,
-      workflows: Object.keys(plan).map((name) => ({ name, path: [...path, name] })),
+      workflows: Object.entries(plan).map(([name, actions]) =>
+        withoutUndefined({ name, path: [...path, name], turns: turnsOf(actions) }),
+      ),
       servers: Object.entries(plan).flatMap(([name, actions]) =>
         asList(actions).flatMap((action, index) =>
           textPlace(asObject(action)["server"], [...path, name, index, "server"]),
@@ -172,6 +192,14 @@ function viewPlan(agent: unknown, agentPath: KeyPath, runs: boolean): PlanView[]
       ),
     },
   ];
+}
+
+/** Each `say` ends a turn; what follows the last one is a turn without words, and so is a plan without actions. */
+function turnsOf(actions: unknown): number | undefined {
+  if (!Array.isArray(actions)) return undefined;
+  const says = actions.map((action) => "say" in asObject(action));
+  const ended = says.filter(Boolean).length;
+  return says.at(-1) === true ? ended : ended + 1;
 }
 
 function placeOf(item: Readonly<Record<string, unknown>>, key: string, path: KeyPath): Place | undefined {
