@@ -40,10 +40,10 @@ it("shows a trial, one line an event", () => {
 it("cuts long texts, never in the middle of a character", () => {
   const trial = new TrialEvents();
   trial.say("x".repeat(1000));
-  trial.say(`${"x".repeat(159)}𝕏𝕏`);
+  trial.say(`${"x".repeat(399)}𝕏𝕏`);
   expect(renderTrace(trial.events)).toEqual([
-    `1       0.0 ms  assistant: ${"x".repeat(160)}…`,
-    `2       1.0 ms  assistant: ${"x".repeat(159)}…`,
+    `1       0.0 ms  assistant: ${"x".repeat(400)}…`,
+    `2       1.0 ms  assistant: ${"x".repeat(399)}…`,
   ]);
 });
 

@@ -32,7 +32,9 @@ describe("a trial's result", () => {
       durationMs: 40,
       grades: [pass, fail],
       usage,
-      warnings: ['server "calc" wrote a line on stdout that is not MCP, first "hello"'],
+      warnings: [
+        'server "calc" wrote a line on stdout that is not MCP, first "hello"; logs belong on stderr, other clients may break on them',
+      ],
     });
   });
 
