@@ -28,7 +28,8 @@ interface CourseList {
 /** Every type of step; one that is missing does not compile. */
 const types: { readonly [T in Step["type"]]: StepWay<Extract<Step, { type: T }>> } = {
   mcp: {
-    step: (retries) => ({ ...mcpStep({ result: 5, maxLatencyMs: 1000 }), retries }),
+    // A latency limit above the timeout: one below it would make a missing answer a failure.
+    step: (retries) => ({ ...mcpStep({ result: 5, maxLatencyMs: 2000 }), retries }),
     sessions: (courses) => [toolServer(courses)],
   },
 };

@@ -29,15 +29,15 @@ describe("a usable schema", () => {
     expect(await check(sum, { sum: 5 })).toEqual(valid);
     expect(await check(sum, { sum: "5", more: 1 })).toEqual({
       status: "invalid",
-      errors: [`the value must NOT have additional properties ("more")`, "/sum must be number"],
+      errors: [`the value must NOT have additional properties ("more")`, `/sum must be number, is "5"`],
     });
     expect(
       await check({ properties: { unit: { enum: ["C", "F"] }, n: { const: 1 } } }, { unit: "K", n: 2 }),
     ).toEqual({
       status: "invalid",
       errors: [
-        `/unit must be equal to one of the allowed values (["C","F"])`,
-        "/n must be equal to constant (1)",
+        `/unit must be equal to one of the allowed values (["C","F"]), is "K"`,
+        "/n must be equal to constant (1), is 2",
       ],
     });
   });
@@ -46,19 +46,26 @@ describe("a usable schema", () => {
     const found = await check({ items: { type: "string" } }, [1, 2, 3, 4, 5, 6]);
     expect(found).toEqual({
       status: "invalid",
-      errors: [0, 1, 2, 3, 4].map((index) => `/${index} must be string`),
+      errors: [0, 1, 2, 3, 4].map((index) => `/${index} must be string, is ${index + 1}`),
     });
   });
 
   it("is told about a fault in few words, whatever the server calls its members", async () => {
     const name = "k".repeat(1_000_000);
-    const fault = { status: "invalid", errors: [`/${"k".repeat(199)}… must be string`] };
+    const fault = { status: "invalid", errors: [`/${"k".repeat(199)}… must be string, is 1`] };
     expect(await check({ additionalProperties: { type: "string" } }, { [name]: 1 })).toEqual(fault);
     const extra = {
       status: "invalid",
       errors: [`the value must NOT have additional properties ("${"k".repeat(199)}…)`],
     };
     expect(await check({ additionalProperties: false }, { [name]: 1 })).toEqual(extra);
+  });
+
+  it("says of a long value how it begins", async () => {
+    expect(await check({ properties: { a: { type: "number" } } }, { a: "x".repeat(1_000_000) })).toEqual({
+      status: "invalid",
+      errors: [`/a must be number, is "${"x".repeat(79)}…`],
+    });
   });
 
   it.each([
@@ -95,14 +102,14 @@ describe("a usable schema", () => {
     expect(await check(tree, { next: { next: {} } })).toEqual(valid);
     expect(await check(tree, { next: { next: 1 } })).toEqual({
       status: "invalid",
-      errors: ["/next/next must be object"],
+      errors: ["/next/next must be object, is 1"],
     });
   });
 
   it("checks known formats and leaves others alone, without a word on the terminal", async () => {
     expect(await check({ format: "date" }, "2026-02-30")).toEqual({
       status: "invalid",
-      errors: [`the value must match format "date"`],
+      errors: [`the value must match format "date", is "2026-02-30"`],
     });
     const script = `
       import { SchemaValidator } from ${JSON.stringify(new URL("../../src/graders/schema-validator.ts", import.meta.url).href)};
@@ -182,7 +189,7 @@ describe("a schema that cannot be used", () => {
       valid,
       { status: "unusable", reason: `checking a value against it takes over ${limitMs} ms` },
       valid,
-      { status: "invalid", errors: ["/sum must be number"] },
+      { status: "invalid", errors: [`/sum must be number, is "2"`] },
     ]);
     expect(performance.now() - start).toBeLessThan(limitMs + 2000);
   });

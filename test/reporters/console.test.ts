@@ -58,7 +58,7 @@ Failed
     passed: tool-call-health
 
   ✗ everything › gives the weather  t3
-    verify-steps 0.00  result: not true: the result contains what was expected; latency: 240.1 ms, 100 ms allowed
+    verify-steps 0.00  result: the result does not contain what was expected: /city is missing; latency: 240.1 ms, 100 ms allowed
       diff      - expected  + actual
                   {
                 -   "conditions": "Sunny",

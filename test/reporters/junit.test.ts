@@ -57,7 +57,7 @@ it("writes failures with reasons and evidence", async () => {
 passed: tool-call-health</failure>
     </testcase>
     <testcase name="gives the weather" classname="quickstart.everything" time="0.245">
-      <failure type="verify-steps" message="verify-steps: result: not true: the result contains what was expected; latency: 240.1 ms, 100 ms allowed">verify-steps 0.00  result: not true: the result contains what was expected; latency: 240.1 ms, 100 ms allowed
+      <failure type="verify-steps" message="verify-steps: result: the result does not contain what was expected: /city is missing; latency: 240.1 ms, 100 ms allowed">verify-steps 0.00  result: the result does not contain what was expected: /city is missing; latency: 240.1 ms, 100 ms allowed
   diff      - expected  + actual
               {
             -   "conditions": "Sunny",

@@ -60,7 +60,7 @@ export function failingRun(): SampleRun {
           grade(
             "verify-steps",
             0,
-            "result: not true: the result contains what was expected; latency: 240.1 ms, 100 ms allowed",
+            "result: the result does not contain what was expected: /city is missing; latency: 240.1 ms, 100 ms allowed",
             [4],
           ),
         ],
@@ -271,7 +271,7 @@ const weatherEvents: EventBody[] = [
         passed: false,
         expected: { conditions: "Sunny", temperature: 33, wind: { speed: 3, direction: "SE" } },
         actual: forecast,
-        message: "not true: the result contains what was expected",
+        message: "the result does not contain what was expected: /city is missing",
       },
       {
         name: "latency",

@@ -54,6 +54,18 @@ function failure(message: string, code?: number): CallOutcome {
   return { kind: "error", message, latencyMs: 3, ...(code === undefined ? {} : { code }) };
 }
 
+const timeout: CallOutcome = {
+  kind: "timeout",
+  message: 'tool "add" did not answer within 1000 ms',
+  latencyMs: 1000,
+};
+
+const timeout: CallOutcome = {
+  kind: "timeout",
+  message: 'tool "add" did not answer within 1000 ms',
+  latencyMs: 1000,
+};
+
 async function checksOf(
   expect: McpExpectation,
   reply: CallOutcome,
@@ -141,6 +153,36 @@ describe("a step", () => {
       outcome: "failed",
     });
   });
+
+  it.each<[McpExpectation]>([[{ maxLatencyMs: 1000 }], [{ result: 5, error: "x", maxLatencyMs: 10 }]])(
+    "fails when the answer, which must come within the timeout, does not: %j",
+    async (expectation) => {
+      const limit = expectation.maxLatencyMs;
+      const { events, thrown } = await play([timeout], { step: { expect: expectation } });
+      expect(thrown).toBeUndefined();
+      expect(events.at(-1)).toMatchObject({
+        outcome: "failed",
+        checks: [
+          {
+            name: "latency",
+            passed: false,
+            expected: limit,
+            actual: "no answer within 1000 ms",
+            message: `no answer within 1000 ms, ${limit} ms allowed`,
+          },
+        ],
+      });
+    },
+  );
+
+  it.each<[McpExpectation]>([[{}], [{ maxLatencyMs: 1001 }]])(
+    "runs out of time where no answer proves nothing: %j",
+    async (expectation) => {
+      const { outcome, checks, thrown } = await play([timeout], { step: { expect: expectation } });
+      expect([outcome, checks]).toEqual(["timeout", []]);
+      expect(thrown).toMatchObject({ code: "server/call-timeout" });
+    },
+  );
 
   it("survives a result that is nested without end", async () => {
     let deep: JsonObject = {};

@@ -24,7 +24,7 @@ describe("an expected text", () => {
       passed: false,
       expected: "bye",
       actual: "hello",
-      message: 'not true: the text contains "bye"',
+      message: 'the text does not contain "bye"',
     });
   });
 
@@ -33,7 +33,7 @@ describe("an expected text", () => {
     expect(passes("", wordless)).toBe(true);
     expect(checkExpectedResult("", text("hello"))).toMatchObject({
       passed: false,
-      message: "not true: the text is empty",
+      message: "the text is not empty",
     });
   });
 });
@@ -141,7 +141,7 @@ describe("an expected boolean, null or list", () => {
     });
     expect(checkExpectedResult([1], structured({ result: [2] }))).toMatchObject({
       actual: { result: [2] },
-      message: "not true: the result equals what was expected",
+      message: "the result does not equal what was expected: /result/0 is 2, expected 1",
     });
     expect(checkExpectedResult(null, structured({ result: null }))).toMatchObject({
       passed: true,
@@ -187,7 +187,7 @@ describe("an expected object", () => {
     expect(checkExpectedResult({ content: [{ type: "text", text: "9" }] }, result)).toMatchObject({
       passed: false,
       actual: result,
-      message: "not true: the result contains what was expected",
+      message: 'the result does not contain what was expected: /content/0/text is "8", expected "9"',
     });
   });
 
@@ -252,7 +252,37 @@ describe("$contains", () => {
     expect(checkExpectedResult({ $contains: "x" }, text("hello"))).toMatchObject({
       expected: { $contains: "x" },
       actual: "hello",
-      message: 'not true: the text contains "x"',
+      message: 'the text does not contain "x"',
     });
+  });
+});
+
+describe("a structure that is not as expected", () => {
+  const entries = Array.from({ length: 50 }, (_, id) => ({ id }));
+
+  it.each<[Json, JsonObject, string]>([
+    [{ items: [{ id: 0 }] }, structured({ items: entries }), "/items has 50 entries, expected 1"],
+    [[], structured({ items: [1] }), "/items has 1 entry, expected 0"],
+    [{ city: "Oslo" }, structured({ city: "Rome", temp: 5 }), '/city is "Rome", expected "Oslo"'],
+    [{ city: "Oslo" }, structured({ place: { city: "Rome" } }), '/place/city is "Rome", expected "Oslo"'],
+    [{ price: 1 }, structured({ city: "Rome" }), "/price is missing"],
+    [{ price: 1 }, text('{"city":"Rome"}'), "/price is missing"],
+    [true, structured({ result: false }), "/result is false, expected true"],
+    [true, text("1"), "the value is 1, expected true"],
+    [{ content: [] }, structured({ sum: 8 }), "/content has 1 entry, expected 0"],
+    [{ $equals: { a: 1 } }, structured({ a: 1, b: 2 }), "/b is not expected"],
+    [{ $equals: "hello" }, text("Hello"), 'the text is "Hello", expected "hello"'],
+    [{ $equals: "a" }, structured({ result: "b" }, "in words"), '/result is "b", expected "a"'],
+    [
+      { $contains: { id: 3 } },
+      structured({ items: [{ id: 1 }] }),
+      'no entry of /items (1 in all) contains {"id":3}',
+    ],
+    [{ $contains: 3 }, text("[]"), "the value has no entries"],
+  ])("is told by its first difference: %j", (expected, result, difference) => {
+    const { passed, message } = checkExpectedResult(expected, result);
+    expect(passed).toBe(false);
+    expect(message).toMatch(/^the result does not (contain|equal) what was expected: /);
+    expect(message.slice(message.indexOf(": ") + 2)).toBe(difference);
   });
 });

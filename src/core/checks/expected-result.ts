@@ -80,13 +80,8 @@ function compareNumber(expected: number, result: JsonObject): Outcome {
 
 /** The structured value when that is a number, else every number in the text, in order. */
 function numbersOf(result: JsonObject): number[] {
-  const structured =
-    structuredContent(result) === undefined
-      ? undefined
-      : candidatesOf(result)
-          .map(({ value }) => value)
-          .find((value) => typeof value === "number");
-  return structured === undefined ? numbersInText(spacedText(result)) : [structured];
+  const structured = structuredCandidates(result).find(({ value }) => typeof value === "number")?.value;
+  return typeof structured === "number" ? [structured] : numbersInText(spacedText(result));
 }
 
 /** In JSON without spaces, commas would look like those between thousands. */
@@ -182,10 +177,15 @@ function itemDifference(value: Json, expected: Json): JsonDifference | undefined
 
 /** Values that a result may be compared by, the likeliest last. */
 function candidatesOf(result: JsonObject): Candidate[] {
-  const structured = structuredContent(result);
-  if (structured !== undefined) return [candidate(structured), ...onlyMember(structured)];
+  const structured = structuredCandidates(result);
+  if (structured.length > 0) return structured;
   const parsed = parseJson(resultText(result));
   return parsed === undefined ? [] : [candidate(parsed)];
+}
+
+function structuredCandidates(result: JsonObject): Candidate[] {
+  const structured = structuredContent(result);
+  return structured === undefined ? [] : [candidate(structured), ...onlyMember(structured)];
 }
 
 function onlyMember(whole: Json): Candidate[] {

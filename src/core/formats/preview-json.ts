@@ -1,5 +1,3 @@
-import { isJsonObject } from "./json.ts";
-
 /** The first `limit` characters of a value's JSON; costs no more than that, however large or deep the value is. */
 export function previewJson(value: unknown, limit = 80): string {
   const text = write(value, limit);
@@ -10,8 +8,8 @@ export function previewJson(value: unknown, limit = 80): string {
 function write(value: unknown, room: number): string {
   if (typeof value === "string") return JSON.stringify(value.slice(0, room + 1));
   if (Array.isArray(value)) return `${writeItems(value, room)}]`;
-  if (isJsonObject(value)) return `${writeMembers(value, room)}}`;
-  return String(JSON.stringify(value));
+  if (typeof value === "object" && value !== null) return `${writeMembers(value, room)}}`;
+  return value === undefined ? "undefined" : JSON.stringify(value);
 }
 
 function writeItems(items: readonly unknown[], room: number): string {
@@ -24,12 +22,12 @@ function writeItems(items: readonly unknown[], room: number): string {
   return text;
 }
 
-function writeMembers(members: Readonly<Record<string, unknown>>, room: number): string {
+function writeMembers(value: object, room: number): string {
   let text = "{";
-  for (const key of Object.keys(members)) {
+  for (const [key, member] of Object.entries(value) as [string, unknown][]) {
     text += `${text.length > 1 ? "," : ""}${JSON.stringify(key.slice(0, room + 1))}:`;
     if (text.length > room) break;
-    text += write(members[key], room - text.length);
+    text += write(member, room - text.length);
   }
   return text;
 }

@@ -129,6 +129,23 @@ describe("an unhealthy call", () => {
     });
   });
 
+  it("is of a tool that its server does not offer", async () => {
+    const trial = new TrialEvents().server("shop", [{ name: "total" }]).server(
+      "many",
+      [..."abcdefghijkl"].map((letter) => ({ name: `tool-${letter.repeat(9)}` })),
+    );
+    trial.call("totall", {}, errorResult("Tool totall not found"));
+    trial.refuse(trial.request("total", {}, { server: "many" }), -32602, "Unknown tool");
+    trial.reject("totla");
+    const offered = [..."abcdefghij"].map((letter) => `tool-${letter.repeat(9)}`).join(", ");
+    const reasons = [
+      'totall answered isError: Tool totall not found (the server offers no such tool; did you mean "total"?)',
+      `total answered with an error: Unknown tool (code -32602) (the server offers no such tool; offered: ${offered} and 2 more)`,
+      'totla cannot be called: no server offers it (did you mean "total"?)',
+    ];
+    expect((await grade(trial)).reason).toBe(`3 of 3 calls unhealthy: ${reasons.join("; ")}`);
+  });
+
   it.each([199, 300, 404, 500])("gets HTTP status %d", async (status) => {
     const trial = new TrialEvents();
     const call = trial.request("add", {});

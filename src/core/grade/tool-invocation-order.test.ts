@@ -58,8 +58,13 @@ describe("tool-invocation-order", () => {
     [["a", "b"], ["b", "a"], 0.5, "out of order or too few times: b; expected: a, b; called: b, a"],
     [["a", "a"], ["a"], 0.5, "out of order or too few times: a; expected: a, a; called: a"],
     [["a", "b", "c"], ["a"], 1 / 3, "not called: b, c; expected: a, b, c; called: a"],
-    [["a", "x"], ["a"], 0.5, "offered by no server: x; expected: a, x; called: a"],
-    [["x", "b", "a"], ["a"], 1 / 3, "offered by no server: x; not called: b; expected: x, b, a; called: a"],
+    [["a", "x"], ["a"], 0.5, 'offered by no server: x (did you mean "a"?); expected: a, x; called: a'],
+    [
+      ["x", "b", "a"],
+      ["a"],
+      1 / 3,
+      'offered by no server: x (did you mean "a"?); not called: b; expected: x, b, a; called: a',
+    ],
     [["a"], [], 0, "not called: a; expected: a; no tool was called"],
   ])("gives partial credit: %j expected, %j called", async (expected, called, score, reason) => {
     const { trial, requests } = calling(...called);
@@ -106,7 +111,20 @@ describe("tool-invocation-order", () => {
       reason: "not called: two.echo; expected: two.echo; called: one.echo",
     });
     expect(await grade(trial, ["three.echo"], servers)).toMatchObject({
-      reason: "offered by no server: three.echo; expected: three.echo; called: one.echo",
+      reason:
+        "offered by no server: three.echo (offered: one.echo, two.echo); expected: three.echo; called: one.echo",
+    });
+  });
+
+  it.each<[string[], string]>([
+    [["totla"], 'totla (did you mean "total"?)'],
+    [["shop.totla"], 'shop.totla (did you mean "shop.total"?)'],
+    [["totla", "forecast", "pay"], 'totla (did you mean "total"?), forecast, pay (offered: total, refund)'],
+  ])("says which tools there are instead of %j", async (expected, told) => {
+    const trial = new TrialEvents().server("shop", [{ name: "total" }, { name: "refund" }]);
+    trial.turn("Do.");
+    expect(await grade(trial, expected)).toMatchObject({
+      reason: `offered by no server: ${told}; expected: ${expected.join(", ")}; no tool was called`,
     });
   });
 
