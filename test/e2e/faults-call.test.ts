@@ -109,7 +109,7 @@ const faults: Faults = {
     server,
     test: { name: "no-object" },
     verdict: "fail",
-    says: ["no-object answered with an error: the response has neither a result object nor an error"],
+    says: ["no-object gave no result: the response has neither a result object nor an error"],
   },
   "a result without content": {
     server,

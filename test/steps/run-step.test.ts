@@ -60,12 +60,6 @@ const timeout: CallOutcome = {
   latencyMs: 1000,
 };
 
-const timeout: CallOutcome = {
-  kind: "timeout",
-  message: 'tool "add" did not answer within 1000 ms',
-  latencyMs: 1000,
-};
-
 async function checksOf(
   expect: McpExpectation,
   reply: CallOutcome,
