@@ -372,7 +372,9 @@ describe("show", () => {
     expect(new Set(events.map(({ trial }) => trial))).toEqual(new Set(["t4"]));
     expect(events.map(({ seq }) => seq)).toEqual(events.map((_, index) => index + 1));
     expect([events[0]?.type, events.at(-1)?.type]).toEqual(["trial.started", "trial.graded"]);
-    expect(text.stdout.trimEnd().split("\n")).toHaveLength(events.length);
+    const [verdict, trace] = text.stdout.trimEnd().split("\n\n");
+    expect(verdict).toMatch(/^t4 sums, agent \w+, attempt 1: fail\n {2}fail end-to-end-success: /);
+    expect(trace?.split("\n")).toHaveLength(events.length);
     expect(text.stdout).toContain("assistant: I would not know.");
     expect([text.code, json.code]).toEqual([0, 0]);
   });
