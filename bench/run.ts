@@ -3,6 +3,7 @@ import { helpTime } from "./help-time.ts";
 import type { Row } from "./measure.ts";
 import { modelConcurrency } from "./model-concurrency.ts";
 import { toolTestTime } from "./tool-test-time.ts";
+import { trialMemory } from "./trial-memory.ts";
 import { trialOverhead } from "./trial-overhead.ts";
 
 /** Every budget, one line each; `npm run bench -- NAME` measures the named ones only. */
@@ -10,6 +11,7 @@ const benches: Readonly<Record<string, () => Promise<readonly Row[]>>> = {
   "tool-test": toolTestTime,
   calls: callThroughput,
   trials: trialOverhead,
+  memory: trialMemory,
   model: modelConcurrency,
   help: helpTime,
 };

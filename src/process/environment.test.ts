@@ -36,8 +36,8 @@ describe("mergeEnvironments", () => {
 
 describe("localBinPath", () => {
   it("puts every node_modules/.bin upwards in front, nearest first", () => {
-    expect(localBinPath("/work/app", "/usr/bin:/bin", posix)).toBe(
-      "/work/app/node_modules/.bin:/work/node_modules/.bin:/node_modules/.bin:/usr/bin:/bin",
+    expect(localBinPath("/home/me/app", "/usr/bin:/bin", posix)).toBe(
+      "/home/me/app/node_modules/.bin:/home/me/node_modules/.bin:/home/node_modules/.bin:/node_modules/.bin:/usr/bin:/bin",
     );
     expect(localBinPath("C:\\app", "C:\\bin", win32)).toBe(
       "C:\\app\\node_modules\\.bin;C:\\node_modules\\.bin;C:\\bin",

@@ -607,6 +607,12 @@ describe("rules between the parts", () => {
       'workflows[0] ("flow") expects nothing, so it could not fail',
     ],
     [
+      { ...flows, llmJudge: true, passThreshold: 0, workflows: [{ name: "flow", steps: [{ user: "hi" }] }] },
+      "config/checks-nothing",
+      "value workflows[0]",
+      'workflows[0] ("flow") expects nothing, so it could not fail',
+    ],
+    [
       { ...flows, workflows: [{ name: "flow", expectTools: [], steps: [{ user: "hi", expectTools: [] }] }] },
       "config/checks-nothing",
       "value workflows[0]",

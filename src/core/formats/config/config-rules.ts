@@ -197,14 +197,14 @@ function checkOperators(view: ConfigView): Problem[] {
 }
 
 function checkExpectations(view: ConfigView): Problem[] {
-  if (view.judged) return [];
+  if (view.judged && view.judgeCanFail) return [];
   return view.workflows
     .filter((workflow) => !workflow.expectsSomething)
     .map((workflow) => {
       const named = workflow.name === undefined ? "" : ` (${view.show(workflow.name)})`;
       const message = `${formatKeyPath(workflow.path)}${named} expects nothing, so it could not fail`;
       const hint =
-        "Give it expectedState, expectedError or expectTools, or turn on the judge with llmJudge or --llm.";
+        "Give it expectedState, expectedError or expectTools, or turn on the judge with llmJudge or --llm (and a passThreshold over 0).";
       return problem("config/checks-nothing", message, { path: workflow.path, at: "value", hint });
     });
 }

@@ -73,6 +73,8 @@ export interface ConfigView {
   readonly suites: readonly SuiteView[];
   /** Whether a judge is asked to look at every workflow. */
   readonly judged: boolean;
+  /** Whether there is a score that the judge would not let pass. */
+  readonly judgeCanFail: boolean;
   /** A name in quotes for a message, as written in the file: never what a variable holds. */
   readonly show: (place: Place) => string;
 }
@@ -112,6 +114,7 @@ export function viewConfig(document: unknown, options: ViewOptions = {}): Config
       viewSuite(item, ["toolHealthSuites", index]),
     ),
     judged: options.judge ?? root["llmJudge"] === true,
+    judgeCanFail: (asObject(root["judge"])["passThreshold"] ?? root["passThreshold"]) !== 0,
     show: (place) => quote(options.templates?.get(formatKeyPath(place.path)) ?? place.name),
   };
 }
