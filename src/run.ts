@@ -6,6 +6,7 @@ import { McpvalsError, serializeError } from "./core/errors/error.ts";
 import type { Grade } from "./core/grade/grade.ts";
 import type { GradeContext, Grader } from "./core/grade/grader.ts";
 import { gradersOf } from "./core/grade/graders.ts";
+import type { Eval, ServerSpec, Task } from "./core/formats/model.ts";
 import { createPlan, type Plan } from "./core/plan/plan.ts";
 import { collectEvidence } from "./core/report/collect-evidence.ts";
 import { runEnvironment } from "./core/report/environment.ts";
@@ -20,17 +21,20 @@ import { runVerdict, summarize } from "./core/report/summarize.ts";
 import type { Emit, TraceEvent } from "./core/trace/events.ts";
 import { createRedactor, type Redact } from "./core/trace/redact.ts";
 import type { Trajectory } from "./core/trace/trajectory.ts";
-import type { TrialPorts } from "./execute/execute-trial.ts";
+import type { TrialPorts } from "./execute/trial-ports.ts";
 import { runTrials, type TrialsContext } from "./execute/run-trials.ts";
+import { missingRequirements } from "./execute/missing-requirements.ts";
 import { createJudge } from "./graders/judge.ts";
 import { SchemaValidator } from "./graders/schema-validator.ts";
+import { createStepJudge } from "./graders/step-judge.ts";
 import { checkModel } from "./models/check-model.ts";
+import { expandServer, textsOf } from "./servers/expand-server.ts";
 import { startServer } from "./servers/provision.ts";
 import { createRunFolder, defaultRunsFolder, type RunFolder } from "./store/run-folder.ts";
 import { version } from "./version.ts";
 
 /** The parts of a loaded config that a run needs. */
-export type RunInput = Pick<LoadedConfig, "eval" | "secrets" | "env">;
+export type RunInput = Pick<LoadedConfig, "eval" | "secrets" | "env" | "overrides">;
 
 /** How to run an eval, beyond what the eval itself says. */
 export interface RunOptions {
@@ -41,6 +45,12 @@ export interface RunOptions {
   readonly reporters?: readonly NamedReporter[];
   /** Stop after the first trial that does not pass. */
   readonly bail?: boolean;
+  /** Whether a task that lacks what it requires is an error instead of being skipped. */
+  readonly strict?: boolean;
+  /** Whether paths of tasks may leave their folders. */
+  readonly allowOutside?: boolean;
+  /** Whether each trial compares the state after cleanup with that before setup. */
+  readonly compareState?: boolean;
   /** Aborting ends the trials at work, stops their servers and gives a result with the verdict `interrupted`. */
   readonly signal?: AbortSignal;
 }
@@ -72,7 +82,9 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   using interruption = interruptionOf(options.signal);
   using exit = flushOnExit(folder);
   const { signal } = interruption;
-  const context = trialsContext({ loaded, options, head, reporters, evidence, validator, folder, signal });
+  const missing = await missingRequirements(loaded, plan.tasks);
+  const parts = { loaded, options, head, reporters, evidence, validator, folder, signal, missing };
+  const context = trialsContext(parts);
   const place = folder === undefined ? {} : { folder: folder.path };
   try {
     await reporters.onRunStart({ id, plan, startedAt, environment, ...place });
@@ -147,12 +159,14 @@ interface RunParts {
   readonly validator: SchemaValidator;
   readonly folder: RunFolder | undefined;
   readonly signal: AbortSignal;
+  /** What tasks require and is not there, by task. */
+  readonly missing: ReadonlyMap<string, readonly string[]>;
 }
 
 function trialsContext(parts: RunParts): TrialsContext {
-  const { loaded, options, head, reporters, evidence, folder, signal } = parts;
+  const { options, head, reporters, evidence, folder, signal } = parts;
   return {
-    ports: trialPorts(loaded),
+    ports: trialPorts(parts),
     redact: head.redact,
     bail: options.bail ?? false,
     signal,
@@ -220,20 +234,39 @@ async function gradeSafely(
   }
 }
 
-function trialPorts({ eval: spec, env }: RunInput): TrialPorts {
+function trialPorts({ loaded, options, missing }: RunParts): TrialPorts {
+  const { eval: spec, env, overrides } = loaded;
   return {
     limits: spec.limits,
-    startServer(name, options) {
-      const server = spec.servers[name];
-      if (server === undefined) throw new Error(`the plan names a server that the eval lacks: ${name}`);
-      return startServer(name, server, { ...options, version });
+    variables: { shell: env, overrides },
+    allowOutside: options.allowOutside ?? false,
+    strict: options.strict ?? false,
+    compareState: options.compareState ?? false,
+    missing: (task) => missing.get(task.name) ?? [],
+    startServer: async (task, name, { expander, releasePorts, ...start }) => {
+      const server = serverOf(spec, task, name);
+      const expanded = expander === undefined ? server : expandServer(server, expander, env);
+      await releasePorts(textsOf(expanded));
+      return startServer(name, expanded, { ...start, version });
     },
+    urlOf(task, name) {
+      const server = serverOf(spec, task, name);
+      return server.transport === "stdio" ? undefined : server.url;
+    },
+    createJudge: (emit) =>
+      spec.judge && createStepJudge(spec.judge, { env, emit, modelMs: spec.limits.modelMs }),
     createAgent(name) {
       const agent = spec.agents.find((candidate) => candidate.name === name);
       if (agent === undefined) throw new Error(`the plan names an agent that the eval lacks: ${name}`);
       return createAgent(agent, { env, modelMs: spec.limits.modelMs });
     },
   };
+}
+
+function serverOf(spec: Eval, task: Task, name: string): ServerSpec {
+  const server = spec.taskServers?.[task.name]?.[name] ?? spec.servers[name];
+  if (server === undefined) throw new Error(`the plan names a server that the eval lacks: ${name}`);
+  return server;
 }
 
 /** A signal that follows the caller's, with an McpvalsError as its reason. */

@@ -1,6 +1,8 @@
 import type { AgentSpec } from "../core/formats/model.ts";
 import type { AgentDriver } from "./driver.ts";
 import { createModelAgent } from "./model.ts";
+import { createNullAgent } from "./null.ts";
+import { createOracle } from "./oracle.ts";
 import { createScriptedAgent } from "./scripted.ts";
 
 export interface AgentOptions {
@@ -17,5 +19,9 @@ export function createAgent(spec: AgentSpec, options: AgentOptions): AgentDriver
       return createModelAgent(spec, options);
     case "scripted":
       return createScriptedAgent(spec);
+    case "oracle":
+      return createOracle(spec);
+    case "null":
+      return createNullAgent(spec);
   }
 }

@@ -1,4 +1,5 @@
-import type { Turn } from "../core/formats/model.ts";
+import type { JsonObject, SolutionAction, Turn } from "../core/formats/model.ts";
+import type { Scope } from "../core/templates/scope.ts";
 import type { Emit } from "../core/trace/events.ts";
 import type { ServerSession } from "../servers/session.ts";
 
@@ -11,6 +12,16 @@ export interface AgentContext {
   /** Aborts on the trial's deadline, on interruption and when a server is lost. */
   readonly signal: AbortSignal;
   readonly callTimeoutMs: number;
+  /** The task's own solution, for who is to play it; absent when it has none. */
+  readonly solution?: TaskSolution;
+}
+
+/** How a task can be solved, and what its templates refer to. */
+export interface TaskSolution {
+  readonly actions: readonly SolutionAction[];
+  readonly scope: Scope;
+  /** Outputs by step id; those of actions are added. */
+  readonly outputs: Map<string, JsonObject>;
 }
 
 /**

@@ -72,7 +72,8 @@ function workflowLines(task: Task): string[] {
 function testLine(task: Task): string {
   const [step] = task.verify;
   const title = task.suite === undefined ? task.name : task.name.slice(task.suite.length + 1);
-  return step === undefined || step.tool === title ? title : `${title}  (${step.tool})`;
+  const tool = step?.type === "mcp" && step.request.kind === "tool" ? step.request.tool : title;
+  return tool === title ? title : `${title}  (${tool})`;
 }
 
 function targetOf(server: ServerSpec): string {

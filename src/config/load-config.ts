@@ -43,6 +43,8 @@ export interface LoadedConfig {
   readonly dir: string;
   /** The environment with `env` on top. */
   readonly env: EnvironmentVariables;
+  /** What was given as `env`. */
+  readonly overrides: EnvironmentVariables;
   /** Values that must never be written. */
   readonly secrets: readonly Secret[];
   /** What is valid but does not do what its author may think. */
@@ -84,6 +86,7 @@ export async function loadConfig(options: LoadConfigOptions): Promise<LoadedConf
     dir,
     ...(file === undefined ? {} : { file }),
     env: { ...environment, ...overrides },
+    overrides,
     secrets: collectSecrets({
       document: found.value,
       variables: found.variables,

@@ -8,9 +8,10 @@ import type { Emit, TraceEvent } from "../core/trace/events.ts";
 import { createRecorder } from "../core/trace/recorder.ts";
 import type { Redact } from "../core/trace/redact.ts";
 import type { Trajectory } from "../core/trace/trajectory.ts";
-import { executeTrial, type TrialPorts } from "./execute-trial.ts";
+import { executeTrial } from "./execute-trial.ts";
 import { schedule } from "./schedule.ts";
 import { shareEqual } from "./share-equal.ts";
+import type { TrialPorts } from "./trial-ports.ts";
 
 /** What the trials of a run need, and who hears of them. */
 export interface TrialsContext {
@@ -75,7 +76,7 @@ async function runTrial(trial: Trial, task: Task, context: TrialContext): Promis
     },
   });
   await context.onTrialStart(trial);
-  await executeTrial({ trial, task, emit, signal: context.signal }, context.ports);
+  await executeTrial({ trial, task, emit, events, signal: context.signal }, context.ports);
   const trajectory = buildTrajectory(trial, context.gradedTask, events);
   const grades = isCompleted(events) ? await gradeUnlessInterrupted(trajectory, emit, context) : [];
   const result = trialResult(trajectory, grades);

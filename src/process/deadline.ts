@@ -79,6 +79,18 @@ export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
   });
 }
 
+/** Waits for so many milliseconds. Rejects with the signal's reason when it aborts first. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  using end = abortAfter(ms, () => timeIsOver, signal);
+  if (end.signal.aborted) signal.throwIfAborted();
+  await new Promise<void>((resolve) => {
+    end.signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+  signal.throwIfAborted();
+}
+
+const timeIsOver = Symbol("the time is over");
+
 /** Tells whether a promise settles within `ms` milliseconds; its outcome is left to whoever owns it. */
 export async function settlesWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;

@@ -1,15 +1,30 @@
 import { checkExpectedResult } from "../core/checks/expected-result.ts";
 import { resultText } from "../core/checks/result-text.ts";
 import { McpvalsError } from "../core/errors/error.ts";
-import type { McpStep } from "../core/formats/model.ts";
+import type { JsonObject } from "../core/formats/model.ts";
+import type { McpStep } from "../core/formats/step.ts";
 import type { Check } from "../core/trace/events.ts";
 import type { CallOutcome, ServerSession } from "../servers/session.ts";
 import type { StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
 
 /** Calls one tool directly and checks its result, its error and its latency. */
-export const mcpStep: StepRunner = { type: "mcp", run };
+export const mcpStep: StepRunner<McpStep> = {
+  type: "mcp",
+  keepsTime: true,
+  expand: (step) => step,
+  input: ({ request, server }) => ({
+    ...(request.kind === "tool" ? { tool: request.tool, args: request.args } : {}),
+    ...(server === undefined ? {} : { server }),
+  }),
+  run: (step, context) => {
+    if (step.request.kind !== "tool") throw new Error("to be written");
+    return run({ ...step, tool: step.request.tool, args: step.request.args }, context);
+  },
+};
 
-async function run(step: McpStep, context: StepContext): Promise<StepAttempt> {
+type ToolStep = McpStep & { readonly tool: string; readonly args: JsonObject };
+
+async function run(step: ToolStep, context: StepContext): Promise<StepAttempt> {
   const session = sessionFor(step, context.sessions);
   if (session === undefined) return withoutTool(step, context.sessions);
   const outcome = await session.callTool(step.tool, step.args, {
@@ -31,7 +46,7 @@ async function run(step: McpStep, context: StepContext): Promise<StepAttempt> {
 }
 
 /** The server to call; undefined when none of several offers the tool. Of a single server, its answer decides. */
-function sessionFor(step: McpStep, sessions: readonly ServerSession[]): ServerSession | undefined {
+function sessionFor(step: ToolStep, sessions: readonly ServerSession[]): ServerSession | undefined {
   const named =
     step.server === undefined ? sessions : sessions.filter((session) => session.name === step.server);
   const [only, ...others] = named;
@@ -62,7 +77,7 @@ function unanswered(step: McpStep, message: string): StepAttempt {
   };
 }
 
-function withoutTool(step: McpStep, sessions: readonly ServerSession[]): StepAttempt {
+function withoutTool(step: ToolStep, sessions: readonly ServerSession[]): StepAttempt {
   const message = `no server offers the tool "${step.tool}" (servers: ${namesOf(sessions)})`;
   return {
     kind: "checked",

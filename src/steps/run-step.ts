@@ -1,69 +1,156 @@
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
-import type { JsonObject, Step } from "../core/formats/model.ts";
-import type { EventOf, Phase } from "../core/trace/events.ts";
-import { mcpStep } from "./mcp.ts";
-import type { StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
-
-/** Every type of step, one line each. */
-const runners: { readonly [T in Step["type"]]: StepRunner<Extract<Step, { type: T }>> } = {
-  mcp: mcpStep,
-};
+import type { JsonObject } from "../core/formats/model.ts";
+import type { Step } from "../core/formats/step.ts";
+import { expandText, expanderOf } from "../core/templates/expand.ts";
+import { withLocals } from "../core/templates/scope.ts";
+import type { Check } from "../core/trace/events.ts";
+import { abortAfter, pause } from "../process/deadline.ts";
+import { conditionHolds } from "./condition.ts";
+import { Polling } from "./polling.ts";
+import { runnerOf } from "./runners.ts";
+import type { StepAttempt, StepContext, StepReport } from "./step-runner.ts";
+import { traceName } from "./trace-name.ts";
 
 /**
- * Runs a step, trying again as often as it allows; each attempt leaves its own pair of events. A step whose last
- * attempt ran out of time throws `server/call-timeout`; one that cannot act throws what stopped it.
+ * Runs a step to its end: attempts until it passes, its time to try is over, or it has stayed true long enough. Each
+ * attempt leaves a pair of events. Throws only the context's signal's reason.
  */
-export async function runStep(step: Step, phase: Phase, context: StepContext): Promise<void> {
+export async function runStep(step: Step, context: StepContext): Promise<StepReport> {
+  context.signal.throwIfAborted();
+  const polling = new Polling(step, performance.now());
   for (let attempt = 1; ; attempt++) {
+    const { report, waitMs } = await runAttempt(step, { attempt, polling }, context);
+    if (waitMs === undefined) return report;
+    if (waitMs > 0) await pause(waitMs, context.signal);
     context.signal.throwIfAborted();
-    const last = attempt > step.retries;
-    const finished = await runAttempt(step, { phase, attempt }, context);
-    const good =
-      finished.kind === "checked" && finished.healthy && finished.checks.every((check) => check.passed);
-    if (good || (last && finished.kind === "checked")) return;
-    if (last && finished.kind === "timeout") throw new McpvalsError("server/call-timeout", finished.message);
   }
 }
 
-interface AttemptPlace {
-  readonly phase: Phase;
+interface Place {
   readonly attempt: number;
+  readonly polling: Polling;
 }
 
-async function runAttempt(step: Step, place: AttemptPlace, context: StepContext): Promise<StepAttempt> {
+interface Attempted {
+  readonly report: StepReport;
+  /** How long to wait for the next attempt; undefined when this was the last one. */
+  readonly waitMs: number | undefined;
+}
+
+async function runAttempt(step: Step, { attempt, polling }: Place, context: StepContext): Promise<Attempted> {
   const started = performance.now();
-  context.emit({ type: "step.started", step: step.id, stepType: step.type, input: inputOf(step), ...place });
-  const finish = (rest: Pick<EventOf<"step.finished">, "outcome" | "checks" | "error">): void => {
-    context.emit({
-      type: "step.finished",
-      step: step.id,
-      ...place,
-      durationMs: performance.now() - started,
-      ...rest,
-    });
+  const { phase, parent, emit } = context;
+  const place = {
+    phase,
+    step: traceName(step, context),
+    ...(parent === undefined ? {} : { parent }),
+    attempt,
   };
+  const name = step.name === undefined ? {} : { name: step.name };
+  const begin = (input: JsonObject): void => {
+    emit({ type: "step.started", stepType: step.type, ...place, ...name, input });
+  };
+  const tried = await attemptOf(step, context, begin);
+  const { next, check } = polling.after(tried.outcome === "passed", performance.now());
+  const report = withStability({ ...tried, ignored: isIgnored(step, context) }, check, next === undefined);
+  const { outcome, checks, outputs, error } = report;
+  emit({
+    type: "step.finished",
+    ...place,
+    outcome,
+    checks,
+    ...(outputs === undefined ? {} : { outputs }),
+    durationMs: performance.now() - started,
+    ...(error === undefined ? {} : { error: serializeError(error) }),
+    ...(report.ignored && outcome !== "passed" && outcome !== "skipped" ? { ignored: true as const } : {}),
+  });
+  context.signal.throwIfAborted();
+  if (outputs !== undefined && outcome === "passed") context.world.outputs.set(step.id, outputs);
+  return { report, waitMs: outcome === "skipped" ? undefined : next };
+}
+
+function isIgnored(step: Step, { phase, ignored }: StepContext): boolean {
+  return ignored === true || step.continueOnError === true || phase === "cleanup" || phase === "probe";
+}
+
+type Tried = Omit<StepReport, "ignored">;
+
+/** Adds the check of `stableFor`; a step that did not stay true has failed, whatever the last attempt said. */
+function withStability(report: StepReport, check: Check | undefined, isLast: boolean): StepReport {
+  if (check === undefined || !isLast) return report;
+  const checks = [...report.checks, check];
+  return check.passed || report.outcome !== "passed"
+    ? { ...report, checks }
+    : { ...report, checks, outcome: "failed" };
+}
+
+/** One attempt, without its events but for the first; whatever goes wrong is in the outcome. */
+async function attemptOf(
+  written: Step,
+  context: StepContext,
+  begin: (input: JsonObject) => void,
+): Promise<Tried> {
+  let begun = false;
   try {
-    const result = await runners[step.type].run(step, context);
-    finish(attemptEvent(result));
-    return result;
+    if (written.if !== undefined && !conditionHolds(written.if, context.scope)) {
+      begin({ if: written.if });
+      return { outcome: "skipped", checks: [] };
+    }
+    const { expand, input } = runnerOf(written);
+    const step = expand(written, expanderOf(context.scope));
+    begin(input(step));
+    begun = true;
+    return outcomeOf(await withinTime(step, context), step, context);
   } catch (error) {
-    finish({ outcome: "error", checks: [], error: serializeError(error) });
-    throw error;
+    // What never began has no input to show, but the events come in pairs.
+    if (!begun) begin({});
+    const outcome = error instanceof McpvalsError && error.kind === "timeout" ? "timeout" : "error";
+    return { outcome, checks: [], error };
   }
 }
 
-function attemptEvent(result: StepAttempt): Pick<EventOf<"step.finished">, "outcome" | "checks" | "error"> {
-  if (result.kind === "timeout") {
-    return {
-      outcome: "timeout",
-      checks: [],
-      error: { code: "server/call-timeout", kind: "timeout", message: result.message },
-    };
-  }
-  const passed = result.healthy && result.checks.every((check) => check.passed);
-  return { outcome: passed ? "passed" : "failed", checks: result.checks };
+async function withinTime(step: Step, context: StepContext): Promise<StepAttempt> {
+  const runner = runnerOf(step);
+  if (runner.keepsTime === true) return runner.run(step, context, runStep);
+  const { timeoutMs } = step;
+  const message = `it took longer than ${timeoutMs} ms`;
+  const timeUp = new McpvalsError("step/timeout", `step ${step.id}: ${message}`);
+  using limit = abortAfter(timeoutMs, () => timeUp, context.signal);
+  return await runner.run(step, { ...context, signal: limit.signal }, runStep);
 }
 
-function inputOf(step: Step): JsonObject {
-  return { tool: step.tool, args: step.args, ...(step.server === undefined ? {} : { server: step.server }) };
+function outcomeOf(attempt: StepAttempt, step: Step, context: StepContext): Tried {
+  switch (attempt.kind) {
+    case "timeout":
+      return {
+        outcome: "timeout",
+        checks: [],
+        error: new McpvalsError("server/call-timeout", attempt.message),
+      };
+    case "error": {
+      const { error, checks } = attempt;
+      const timedOut = error instanceof McpvalsError && error.kind === "timeout";
+      return { outcome: timedOut ? "timeout" : "error", checks, error };
+    }
+    case "checked": {
+      const { checks, healthy = true } = attempt;
+      const outputs = outputsOf(attempt, step, context);
+      const passed = healthy && checks.every((check) => check.passed);
+      return { outcome: passed ? "passed" : "failed", checks, ...(outputs === undefined ? {} : { outputs }) };
+    }
+  }
+}
+
+function outputsOf(
+  { values = {}, outputs = {} }: Extract<StepAttempt, { kind: "checked" }>,
+  step: Step,
+  { scope }: StepContext,
+): JsonObject | undefined {
+  if (scope === undefined) return undefined;
+  const local = withLocals(scope, { ...values, outputs });
+  const named = Object.entries(step.outputs ?? {}).map(
+    ([name, template]) => [name, expandText(template, local)] as const,
+  );
+  const all = { ...outputs, ...Object.fromEntries(named) };
+  return Object.keys(all).length === 0 ? undefined : all;
 }

@@ -1,22 +1,113 @@
-import type { Step } from "../core/formats/model.ts";
-import type { Check, Emit } from "../core/trace/events.ts";
+import type { JudgeAnswer, JudgeQuestion } from "../core/checks/judge-question.ts";
+import type { Json, JsonObject } from "../core/formats/model.ts";
+import type { Step } from "../core/formats/step.ts";
+import type { Expander } from "../core/templates/expand.ts";
+import type { Scope } from "../core/templates/scope.ts";
+import type { CallHistory } from "../core/trace/call-history.ts";
+import type { Check, Emit, Phase, StepOutcome } from "../core/trace/events.ts";
 import type { ServerSession } from "../servers/session.ts";
 
 /** What a step may use. */
 export interface StepContext {
+  readonly phase: Phase;
+  /** Name in the trace of the step that this one belongs to. */
+  readonly parent?: string;
   readonly sessions: readonly ServerSession[];
   readonly emit: Emit;
-  /** Aborts on the trial's deadline, on interruption and when a server is lost. */
+  /** Aborts on the trial's deadline, on interruption, when a server is lost, and on the step's own time limit. */
   readonly signal: AbortSignal;
+  /** What templates refer to; undefined where texts have none. */
+  readonly scope: Scope | undefined;
+  readonly world: StepWorld;
+  /** Failures change no verdict, whatever the steps say. */
+  readonly ignored?: true;
 }
 
-/** How one attempt of a step went: the checks it made, or the time that ran out. */
-export type StepAttempt =
-  | { readonly kind: "checked"; readonly checks: readonly Check[]; readonly healthy: boolean }
-  | { readonly kind: "timeout"; readonly message: string };
+/** What a trial has for its steps, the same for all of them. */
+export interface StepWorld {
+  readonly task: string;
+  /** What the agent was told; the turns joined by empty lines. */
+  readonly prompt: string;
+  /** Absolute path of the folder that relative paths start from. */
+  readonly dir: string;
+  /** Absolute path of the trial's own folder. */
+  readonly workspace: string;
+  /** Whether paths may leave both folders. */
+  readonly allowOutside: boolean;
+  /** The complete environment of the processes that steps start. */
+  readonly env: Readonly<Record<string, string>>;
+  /** What the agent said last, and 0 when it came to its end; undefined before. */
+  readonly agent: { readonly output: string; readonly exitCode: number } | undefined;
+  readonly judge: StepJudge | undefined;
+  /** Outputs by step id, as far as steps have run. */
+  readonly outputs: Map<string, JsonObject>;
+  /** What the agent called so far. */
+  history(): CallHistory;
+  /** To be called with everything that a process is started with: random ports among it are the process's from now on. */
+  releasePorts(texts: Iterable<string>): Promise<void>;
+  /** Takes charge of a process that a step leaves running on purpose; it ends with the trial. */
+  adopt(process: { stop(): Promise<unknown> }): void;
+}
 
-/** One type of step. A step that cannot act at all throws McpvalsError. */
+/** Throws McpvalsError `judge/no-verdict`, and what the model throws. */
+export type StepJudge = (question: JudgeQuestion, signal: AbortSignal) => Promise<JudgeAnswer>;
+
+/** How one attempt of a step went. */
+export type StepAttempt =
+  | {
+      readonly kind: "checked";
+      readonly checks: readonly Check[];
+      /** False: it failed for a reason that no check names. */
+      readonly healthy?: boolean;
+      /** What the step's `outputs` may use. */
+      readonly values?: JsonObject;
+      /** Outputs that the step gives by itself. */
+      readonly outputs?: JsonObject;
+    }
+  | { readonly kind: "timeout"; readonly message: string }
+  /** For steps that have steps: one of them could not act. */
+  | { readonly kind: "error"; readonly error: unknown; readonly checks: readonly Check[] };
+
+/** One type of step. */
 export interface StepRunner<S extends Step = Step> {
   readonly type: S["type"];
-  run(step: S, context: StepContext): Promise<StepAttempt>;
+  /** True when it heeds `timeoutMs` itself; else its signal aborts then. */
+  readonly keepsTime?: true;
+  /** Replaces the templates in its own texts, but not in `id`, `name`, `if`, `outputs` and the steps inside it. */
+  expand(step: S, expander: Expander): S;
+  /** What the trace shows of the expanded step. */
+  input(step: S): JsonObject;
+  /**
+   * Makes one attempt with the expanded step. Throws McpvalsError when it cannot act at all, and the signal's reason when
+   * that aborts.
+   */
+  run(step: S, context: StepContext, runChild: RunChild): Promise<StepAttempt>;
+}
+
+/** Runs a step inside another one. Throws only the signal's reason. */
+export type RunChild = (step: Step, context: StepContext) => Promise<StepReport>;
+
+/** How a step went in the end. */
+export interface StepReport {
+  readonly outcome: StepOutcome;
+  /** Those of the last attempt. */
+  readonly checks: readonly Check[];
+  readonly outputs?: JsonObject;
+  /** Why the outcome is `error` or `timeout`. */
+  readonly error?: unknown;
+  /** The step, or what it belongs to, says that its failure changes nothing. */
+  readonly ignored: boolean;
+}
+
+/** A record of templates with its values replaced. */
+export function expandRecord(
+  record: Readonly<Record<string, string>>,
+  { text }: Expander,
+): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, text(value)]));
+}
+
+/** A JSON object of templates; what stood for a text may become any JSON value. */
+export function expandObject(object: JsonObject, { json }: Expander): JsonObject {
+  return Object.fromEntries(Object.entries(object).map(([key, value]): [string, Json] => [key, json(value)]));
 }

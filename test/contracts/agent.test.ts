@@ -29,7 +29,7 @@ interface Way {
 }
 
 /** Every kind of agent; one that is missing does not compile. */
-const kinds: Readonly<Record<AgentSpec["type"], readonly Way[]>> = {
+const kinds: Readonly<Record<Exclude<AgentSpec["type"], "null" | "oracle">, readonly Way[]>> = {
   model: [
     modelOver("anthropic", (baseURL) => ({ model: "anthropic/claude-sonnet-4-5", baseURL })),
     modelOver("openai-responses", (baseURL) => ({ model: "openai/gpt-5", baseURL })),

@@ -1,54 +1,51 @@
 import { getEventListeners } from "node:events";
 import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { Step } from "../../src/core/formats/model.ts";
+import type { ActionStep, McpStep, Step } from "../../src/core/formats/step.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
-import type { ServerSession } from "../../src/servers/session.ts";
 import { runStep } from "../../src/steps/run-step.ts";
+import type { StepContext, StepReport } from "../../src/steps/step-runner.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 import { anyTool, stubSession, textResult } from "../support/sessions.ts";
+import { stepContext } from "../support/step-context.ts";
 import { mcpStep } from "../support/trial-events.ts";
 
-/** How one attempt goes: what was expected, something else, too slowly, not at all. */
-type Course = "good" | "bad" | "timeout" | "lost" | "hangs";
+/** How one attempt goes: as expected, otherwise, too slowly, it cannot act, not before it is told to stop. */
+type Course = "good" | "bad" | "slow" | "broken" | "hangs";
 
-/** How to make a step of one type take a course; its attempts take the courses one after the other. */
-interface StepWay<S extends Step> {
-  /** A step that checks something and that allows this many retries. */
-  readonly step: (retries: number) => S;
-  readonly sessions: (courses: CourseList) => readonly ServerSession[];
+/** A step whose attempts take some courses, one after the other, and what it needs for that. */
+interface Prepared<S extends Step> {
+  /** It checks something; `slow` takes longer than its time limit, which is short. */
+  readonly step: S;
+  readonly context: Partial<StepContext>;
+  close(): void | Promise<void>;
 }
 
-interface CourseList {
-  readonly lost: McpvalsError;
-  /** The course of the attempt that begins now. */
-  next(): Course;
-}
+type Prepare<S extends Step> = (courses: readonly Course[]) => Prepared<S> | Promise<Prepared<S>>;
 
-/** Every type of step; one that is missing does not compile. */
-const types: { readonly [T in Step["type"]]: StepWay<Extract<Step, { type: T }>> } = {
-  mcp: {
-    // A latency limit above the timeout: one below it would make a missing answer a failure.
-    step: (retries) => ({ ...mcpStep({ result: 5, maxLatencyMs: 2000 }), retries }),
-    sessions: (courses) => [toolServer(courses)],
-  },
+type Tried = Exclude<ActionStep["type"], "extension">;
+
+/** Every type of step that acts itself; one that is missing does not compile. */
+const types: { readonly [T in Tried]?: Prepare<Extract<ActionStep, { type: T }>> } = {
+  mcp: prepareMcp,
 };
 
 /** A server whose tool `add` is called once in every attempt. */
-function toolServer(courses: CourseList): ServerSession {
-  return stubSession({
+function prepareMcp(courses: readonly Course[]): Prepared<McpStep> {
+  const rest = [...courses];
+  const session = stubSession({
     name: "calc",
     tools: [anyTool("add")],
     call(_tool, _args, { signal, timeoutMs }) {
-      switch (courses.next()) {
+      switch (nextOf(rest)) {
         case "good":
           return textResult("5");
         case "bad":
           return textResult("6");
-        case "timeout":
+        case "slow":
           return { kind: "timeout", message: "too slow", latencyMs: timeoutMs };
-        case "lost":
-          throw courses.lost;
+        case "broken":
+          throw new McpvalsError("server/exited", "gone", { hint: "why" });
         case "hangs":
           return new Promise((_, reject) => {
             signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
@@ -56,76 +53,86 @@ function toolServer(courses: CourseList): ServerSession {
       }
     },
   });
+  // A latency limit above the timeout: one below it would make a missing answer a failure.
+  const step = mcpStep({ result: 5, maxLatencyMs: 2000 });
+  return { step, context: { sessions: [session] }, close: () => undefined };
+}
+
+function nextOf(courses: Course[]): Course {
+  const course = courses.shift();
+  if (course === undefined) throw new Error("tried too often");
+  return course;
 }
 
 interface Played {
   readonly events: readonly EventBody[];
-  /** Number, outcome and error code of every attempt that ended, in order. */
-  readonly attempts: readonly (readonly [number, string, string | undefined])[];
+  /** Number and outcome of every attempt that ended, in order. */
+  readonly attempts: readonly (readonly [number, string])[];
+  readonly report: StepReport | undefined;
   readonly thrown: unknown;
 }
 
 interface PlayOptions {
   readonly retries?: number;
-  readonly lost?: McpvalsError;
   readonly signal?: AbortSignal;
   readonly onEvent?: (event: EventBody) => void;
 }
 
 async function play(
-  way: StepWay<Step>,
+  prepare: Prepare<Step>,
   courses: readonly Course[],
-  options: PlayOptions = {},
+  { retries = 0, signal, onEvent }: PlayOptions = {},
 ): Promise<Played> {
-  const { retries = 0, lost = new McpvalsError("server/exited", "gone"), onEvent } = options;
+  const prepared = await prepare(courses);
   const events: EventBody[] = [];
-  const rest = [...courses];
-  const next = (): Course => {
-    const course = rest.shift();
-    if (course === undefined) throw new Error("tried too often");
-    return course;
-  };
-  const thrown = await runStep(way.step(retries), "verify", {
-    sessions: way.sessions({ lost, next }),
+  const context = stepContext({
+    ...prepared.context,
     emit(event) {
       events.push(event);
       onEvent?.(event);
       return events.length;
     },
-    signal: options.signal ?? new AbortController().signal,
-  }).then(
-    () => undefined,
-    (error: unknown) => error ?? new Error("nothing was thrown"),
-  );
+    ...(signal === undefined ? {} : { signal }),
+  });
+  let report: StepReport | undefined;
+  let thrown: unknown;
+  try {
+    report = await runStep({ ...prepared.step, retries }, context);
+  } catch (error) {
+    thrown = error;
+  } finally {
+    await prepared.close();
+  }
   const finished = events.filter((event) => event.type === "step.finished");
-  const attempts = finished.map(({ attempt, outcome, error }) => [attempt, outcome, error?.code] as const);
-  return { events, attempts, thrown };
+  const attempts = finished.map(({ attempt, outcome }) => [attempt, outcome] as const);
+  return { events, attempts, report, thrown };
 }
 
-describe.each(Object.entries(types))("a step of type %s", (type, way) => {
+const all = Object.entries(types) as unknown as readonly (readonly [Step["type"], Prepare<Step>])[];
+
+describe.each(all)("a step of type %s", (type, prepare) => {
   it("leaves one pair of events for each attempt, the last of them the first good one", async () => {
-    const { events, attempts, thrown } = await play(way, ["timeout", "bad", "good"], { retries: 4 });
-    expect(thrown).toBeUndefined();
-    const { id } = way.step(0);
-    const place = (attempt: number): object => ({ phase: "verify", step: id, attempt });
-    expect(events).toMatchObject(
+    const { events, attempts, report } = await play(prepare, ["slow", "bad", "good"], { retries: 4 });
+    expect(report).toMatchObject({ outcome: "passed", ignored: false });
+    expect(attempts).toEqual([
+      [1, "timeout"],
+      [2, "failed"],
+      [3, "passed"],
+    ]);
+    const place = (attempt: number): object => ({ phase: "verify", attempt });
+    expect(events.filter((event) => event.type.startsWith("step."))).toMatchObject(
       [1, 2, 3].flatMap((attempt) => [
         { type: "step.started", stepType: type, ...place(attempt) },
         { type: "step.finished", ...place(attempt) },
       ]),
     );
-    expect(events).toHaveLength(6);
-    expect(attempts).toEqual([
-      [1, "timeout", "server/call-timeout"],
-      [2, "failed", undefined],
-      [3, "passed", undefined],
-    ]);
   });
 
   it.each<Course>(["good", "bad"])("tells what it was given and how each check went (%s)", async (course) => {
-    const { events } = await play(way, [course]);
-    const [started, finished] = events;
-    if (started?.type !== "step.started" || finished?.type !== "step.finished") throw new Error("no pair");
+    const { events } = await play(prepare, [course]);
+    const started = events.find((event) => event.type === "step.started");
+    const finished = events.find((event) => event.type === "step.finished");
+    if (started === undefined || finished === undefined) throw new Error("no pair");
     expect(Object.keys(started.input)).not.toEqual([]);
     expect(JSON.parse(JSON.stringify(events))).toEqual(events);
     expect(finished.durationMs).toBeGreaterThanOrEqual(0);
@@ -138,10 +145,11 @@ describe.each(Object.entries(types))("a step of type %s", (type, way) => {
     expect(finished.checks.every((check) => check.passed)).toBe(course === "good");
   });
 
-  it("that never does what was expected fails, which is a finding and not thrown", async () => {
-    const { attempts, thrown } = await play(way, ["bad", "bad", "bad"], { retries: 2 });
-    expect(thrown).toBeUndefined();
-    expect(attempts.map(([attempt, outcome]) => [attempt, outcome])).toEqual([
+  it("that never does what was expected fails, which is a finding and no error", async () => {
+    const { attempts, report } = await play(prepare, ["bad", "bad", "bad"], { retries: 2 });
+    expect(report).toMatchObject({ outcome: "failed" });
+    expect(report?.error).toBeUndefined();
+    expect(attempts).toEqual([
       [1, "failed"],
       [2, "failed"],
       [3, "failed"],
@@ -149,57 +157,51 @@ describe.each(Object.entries(types))("a step of type %s", (type, way) => {
   });
 
   it("whose last attempt takes too long is a timeout, not a failure", async () => {
-    const { attempts, thrown } = await play(way, ["bad", "timeout"], { retries: 1 });
-    expect(attempts.map(([, outcome]) => outcome)).toEqual(["failed", "timeout"]);
-    expect(thrown).toBeInstanceOf(McpvalsError);
-    expect((thrown as McpvalsError).kind).toBe("timeout");
+    const { report } = await play(prepare, ["bad", "slow"], { retries: 1 });
+    expect(report).toMatchObject({ outcome: "timeout", error: { kind: "timeout" } });
   });
 
-  it("ends at once with the very error of a server that is lost, which its events say", async () => {
-    const lost = new McpvalsError("server/exited", "gone", { hint: "why" });
-    const { events, attempts, thrown } = await play(way, ["lost"], { retries: 3, lost });
-    expect(thrown).toBe(lost);
-    expect(attempts).toEqual([[1, "error", "server/exited"]]);
-    expect(events).toHaveLength(2);
-    expect(events[1]).toMatchObject({
-      checks: [],
-      error: { kind: "environment", message: "gone", hint: "why" },
-    });
+  it("that cannot act is an error, with the reason in its events", async () => {
+    const { events, report } = await play(prepare, ["broken"]);
+    expect(report).toMatchObject({ outcome: "error", error: { kind: "environment" } });
+    const finished = events.find((event) => event.type === "step.finished");
+    expect(finished).toMatchObject({ outcome: "error", checks: [], error: { kind: "environment" } });
   });
 
   it("does nothing when the trial is over", async () => {
     const reason = new McpvalsError("trial/timeout", "over");
-    const { events, thrown } = await play(way, [], { signal: AbortSignal.abort(reason) });
+    const { events, thrown } = await play(prepare, [], { signal: AbortSignal.abort(reason) });
     expect([events, thrown]).toEqual([[], reason]);
   });
 
   it("ends with the signal's reason when the trial ends during an attempt, and leaves its end", async () => {
     const controller = new AbortController();
     const reason = new McpvalsError("run/interrupted", "stop");
-    const playing = play(way, ["hangs"], { retries: 3, signal: controller.signal });
-    controller.abort(reason);
-    const { events, attempts, thrown } = await playing;
+    const { attempts, thrown } = await play(prepare, ["hangs"], {
+      retries: 3,
+      signal: controller.signal,
+      onEvent: ({ type: event }) => event === "step.started" && setImmediate(() => controller.abort(reason)),
+    });
     expect(thrown).toBe(reason);
-    expect(attempts).toEqual([[1, "error", "run/interrupted"]]);
-    expect(events).toHaveLength(2);
+    expect(attempts).toEqual([[1, "error"]]);
   });
 
   it("makes no further attempt when the trial ends between two", async () => {
     const controller = new AbortController();
     const reason = new McpvalsError("trial/timeout", "over");
-    const { events, thrown } = await play(way, ["bad"], {
+    const { attempts, thrown } = await play(prepare, ["bad"], {
       retries: 3,
       signal: controller.signal,
-      onEvent: ({ type }) => type === "step.finished" && controller.abort(reason),
+      onEvent: ({ type: event }) => event === "step.finished" && controller.abort(reason),
     });
-    expect([events.length, thrown]).toEqual([2, reason]);
+    expect([attempts, thrown]).toEqual([[[1, "failed"]], reason]);
   });
 
   it("leaves nothing behind, however it ends", async () => {
     const nothingIsLeft = watchLeftovers();
-    for (const course of ["good", "bad", "timeout", "lost"] as const) {
+    for (const course of ["good", "bad", "slow", "broken"] as const) {
       const { signal } = new AbortController();
-      await play(way, [course], { signal });
+      await play(prepare, [course], { signal });
       expect(getEventListeners(signal, "abort"), course).toEqual([]);
     }
     await nothingIsLeft();

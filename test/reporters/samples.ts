@@ -1,6 +1,7 @@
 import { collectEvidence } from "../../src/core/report/collect-evidence.ts";
 import type { SerializedError } from "../../src/core/errors/error.ts";
-import type { Json, McpStep, Task } from "../../src/core/formats/model.ts";
+import type { Json, Task } from "../../src/core/formats/model.ts";
+import type { McpStep } from "../../src/core/formats/step.ts";
 import type { Grade } from "../../src/core/grade/grade.ts";
 import type { AgentSummary, Plan } from "../../src/core/plan/plan.ts";
 import type { Reporter, RunEnd, RunStart } from "../../src/core/report/reporter.ts";
@@ -93,8 +94,7 @@ export function toolTest(name: string, options: { suite?: string; expect?: McpSt
   const step: McpStep = {
     type: "mcp",
     id: "call",
-    tool: "echo",
-    args: {},
+    request: { kind: "tool", tool: "echo", args: {} },
     expect,
     timeoutMs: 1000,
     retries: 0,

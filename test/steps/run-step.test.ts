@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
-import type { JsonObject, McpExpectation, McpStep } from "../../src/core/formats/model.ts";
+import type { JsonObject } from "../../src/core/formats/model.ts";
+import type { McpExpectation, McpStep } from "../../src/core/formats/step.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/session.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import { anyTool, stubSession } from "../support/sessions.ts";
+import { stepContext } from "../support/step-context.ts";
 import { errorResult, mcpStep, structuredResult, textResult } from "../support/trial-events.ts";
 
 interface Played {
@@ -33,11 +35,10 @@ async function play(replies: readonly Reply[], options: PlayOptions = {}): Promi
   const events: EventBody[] = [];
   let thrown: unknown;
   try {
-    await runStep({ ...mcpStep(), ...options.step }, "verify", {
-      sessions,
-      emit: (event) => events.push(event),
-      signal: new AbortController().signal,
-    });
+    const emit = (event: EventBody): number => events.push(event);
+    const context = stepContext({ sessions, emit });
+    const { error } = await runStep({ ...mcpStep(), ...options.step }, context);
+    thrown = error;
   } catch (error) {
     thrown = error;
   }
@@ -71,7 +72,11 @@ async function checksOf(
 describe("a step", () => {
   it("leaves its start and its end, with every check", async () => {
     const { events, thrown } = await play([result(textResult("5"), 3.14)], {
-      step: { args: { a: 2, b: 3 }, server: "calc", expect: { result: 5, maxLatencyMs: 10 } },
+      step: {
+        request: { kind: "tool", tool: "add", args: { a: 2, b: 3 } },
+        server: "calc",
+        expect: { result: 5, maxLatencyMs: 10 },
+      },
     });
     expect(thrown).toBeUndefined();
     expect(events).toEqual([

@@ -1,5 +1,6 @@
 import type { SerializedError } from "../../src/core/errors/error.ts";
-import type { Json, JsonObject, McpExpectation, McpStep, Task, Turn } from "../../src/core/formats/model.ts";
+import type { Json, JsonObject, Task, Turn } from "../../src/core/formats/model.ts";
+import type { McpExpectation, McpStep } from "../../src/core/formats/step.ts";
 import type { GradeContext, SchemaCheck } from "../../src/core/grade/grader.ts";
 import type { Trial } from "../../src/core/plan/plan.ts";
 import { buildTrajectory } from "../../src/core/trace/build-trajectory.ts";
@@ -243,7 +244,8 @@ export function toolTestTask(expect: McpExpectation = {}, step: Partial<McpStep>
 
 /** A step that calls `add` on the only server. */
 export function mcpStep(expect: McpExpectation = {}): McpStep {
-  return { type: "mcp", id: "call", tool: "add", args: {}, expect, timeoutMs: 1000, retries: 0 };
+  const request = { kind: "tool", tool: "add", args: {} } as const;
+  return { type: "mcp", id: "call", request, expect, timeoutMs: 1000, retries: 0 };
 }
 
 /** A tool result with one text. */

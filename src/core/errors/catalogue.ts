@@ -164,6 +164,71 @@ export const errorCatalogue = {
     title: "The scripted agent has no plan for a workflow",
     help: "Add a plan under that workflow's name, or choose another agent.",
   },
+  "task/template": {
+    kind: "environment",
+    title: "A template that cannot be replaced",
+    help: "Check the name after the root, and that an earlier step gave such an output.",
+  },
+  "task/json-path": {
+    kind: "usage",
+    title: "Not a JSON path",
+    help: "Write the path as RFC 9535 has it, such as $.items[0].name.",
+  },
+  "task/pattern": {
+    kind: "usage",
+    title: "Not a regular expression",
+    help: "Patterns have RE2 syntax: no look-around, no back-references.",
+  },
+  "task/outside": {
+    kind: "usage",
+    title: "A path that leaves the task's folder",
+    help: "Keep a task's files beside it, or allow the path with --allow-outside.",
+  },
+  "task/extension": {
+    kind: "usage",
+    title: "A step of an extension",
+    help: "This version runs no extensions; leave the task out with --task or --tag.",
+  },
+  "task/missing-requirement": {
+    kind: "environment",
+    title: "Something that the task requires is missing",
+    help: "Provide what the message lists; without --strict the task is skipped.",
+  },
+  "task/no-judge": {
+    kind: "environment",
+    title: "A step that asks a judge, and no judge is configured",
+    help: "Configure one (llmJudge in an Eval, judge in a config, or --judge MODEL).",
+  },
+  "task/no-solution": {
+    kind: "usage",
+    title: "The oracle has nothing to play",
+    help: "Give the task a spec.solution, or choose another agent.",
+  },
+  "task/setup-failed": {
+    kind: "environment",
+    title: "A setup step did not do what it should",
+    help: "The step's checks, shown with the error, say what was expected and what was there.",
+  },
+  "task/workspace": {
+    kind: "environment",
+    title: "The trial's workspace could not be made",
+    help: "Check the fixtures and the folder for temporary files.",
+  },
+  "step/cannot-run": {
+    kind: "environment",
+    title: "A step could not act",
+    help: "The message says what it lacked: a program, a connection, a readable file.",
+  },
+  "step/timeout": {
+    kind: "timeout",
+    title: "A step reached its time limit",
+    help: "Raise the step's timeout if the work is only slow.",
+  },
+  "step/broken-script": {
+    kind: "environment",
+    title: "A script that does not keep its protocol",
+    help: "With protocol: json a script exits with 0 and writes one JSON object with `passed` on stdout.",
+  },
   "trial/timeout": {
     kind: "timeout",
     title: "The trial reached its time limit",

@@ -1,4 +1,5 @@
 import type { SourceLocation } from "../errors/error.ts";
+import type { Step } from "./step.ts";
 
 /** Any JSON value. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
@@ -21,6 +22,8 @@ export interface Eval {
   readonly limits: Limits;
   /** Reporters as written on the command line: `NAME` or `NAME=FILE`. */
   readonly reporters: readonly string[];
+  /** Servers that a task declares itself, by task and name; they win over `servers`. */
+  readonly taskServers?: Readonly<Record<string, Readonly<Record<string, ServerSpec>>>>;
 }
 
 export interface Limits {
@@ -91,7 +94,19 @@ export interface ScriptedAgentSpec {
   readonly plan: Readonly<Record<string, readonly ScriptedAction[]>>;
 }
 
-export type AgentSpec = ModelAgentSpec | ScriptedAgentSpec;
+/** Plays each task's own `solution`. */
+export interface OracleAgentSpec {
+  readonly type: "oracle";
+  readonly name: string;
+}
+
+/** Does nothing at all. */
+export interface NullAgentSpec {
+  readonly type: "null";
+  readonly name: string;
+}
+
+export type AgentSpec = ModelAgentSpec | ScriptedAgentSpec | OracleAgentSpec | NullAgentSpec;
 
 export interface JudgeSpec extends ModelSpec {
   /** Lowest score that passes, 0 to 1. */
@@ -111,7 +126,7 @@ export interface Turn {
 export interface Task {
   /** Unique in a run. */
   readonly name: string;
-  readonly form: "workflow" | "tool-test";
+  readonly form: "workflow" | "tool-test" | "task";
   readonly description?: string;
   /** The suite of a tool test. */
   readonly suite?: string;
@@ -125,29 +140,112 @@ export interface Task {
   /** Whether trials of this task may overlap with others of the same suite. */
   readonly parallel: boolean;
   readonly location?: SourceLocation;
+  /** What only a task from a file of its own has; always there when `form` is `task`, absent otherwise. */
+  readonly portable?: PortableTask;
 }
 
-/** One typed action of a task. */
-export type Step = McpStep;
-
-/** A direct call of one tool. */
-export interface McpStep {
-  readonly type: "mcp";
-  readonly id: string;
-  /** Absent: the one server that offers the tool. */
-  readonly server?: string;
-  readonly tool: string;
-  readonly args: JsonObject;
-  readonly expect: McpExpectation;
-  readonly timeoutMs: number;
-  /** Further attempts after a failed one; each is kept in the trace. */
-  readonly retries: number;
+/** The parts of a task that come from its own file. In their strings templates are still to be replaced. */
+export interface PortableTask {
+  /** `script-form` and `step-form` are the older forms. */
+  readonly format: "mcp-eval/v1" | "script-form" | "step-form";
+  /** Absolute path of the task's file. */
+  readonly file: string;
+  /** Absolute path of the folder that relative paths start from, and that they may not leave. */
+  readonly dir: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly setup: readonly Step[];
+  /** In the order of the file; they are run in the reverse order. */
+  readonly cleanup: readonly Step[];
+  /** Absent when the task does not say how it can be solved. */
+  readonly solution?: readonly SolutionAction[];
+  /** Paths relative to `dir`; each is copied into the workspace under its last name. */
+  readonly fixtures: readonly string[];
+  readonly requires: readonly Requirement[];
+  readonly difficulty?: string;
+  readonly tags: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+  /** Longest that setup, agent and verify may take together; absent: the eval's limit. */
+  readonly timeoutMs?: number;
+  readonly cleanupTimeoutMs: number;
+  /** Attempts, when the task asks for a number of its own. */
+  readonly runs?: number;
+  /** `STEP` or `STEP.OUTPUT`: outputs that must be the same before setup and after cleanup. */
+  readonly stateProbe: readonly string[];
+  /** Names that `{random.port}` is used with; the plain form has the name "". */
+  readonly randomPorts: readonly string[];
+  /** Assertions on the calls of the agent, one set for every task set that reached the task. */
+  readonly assertions: readonly AssertionSet[];
+  /** Variables of the shell that the task's processes get besides a small safe set; true: all. */
+  readonly inheritEnv: readonly string[] | true;
 }
 
-export interface McpExpectation {
-  /** Absent: any result is accepted. */
-  readonly result?: Json;
-  /** The call must fail with an error that contains this text, ignoring case. */
-  readonly error?: string;
-  readonly maxLatencyMs?: number;
+/** Something that must be there before a task can run. */
+export type Requirement =
+  | { readonly kind: "command"; readonly name: string }
+  | { readonly kind: "env"; readonly name: string }
+  | { readonly kind: "server"; readonly name: string }
+  | { readonly kind: "platform"; readonly name: string }
+  | { readonly kind: "extension"; readonly name: string }
+  | { readonly kind: "judge" };
+
+/** What the oracle does to solve a task. Strings may have templates. */
+export type SolutionAction =
+  | {
+      readonly kind: "tool";
+      readonly id?: string;
+      readonly server?: string;
+      readonly tool: string;
+      readonly args: JsonObject;
+      readonly outputs?: Readonly<Record<string, string>>;
+    }
+  | {
+      readonly kind: "resource";
+      readonly id?: string;
+      readonly server?: string;
+      readonly uri: string;
+      readonly outputs?: Readonly<Record<string, string>>;
+    }
+  | {
+      readonly kind: "prompt";
+      readonly id?: string;
+      readonly server?: string;
+      readonly prompt: string;
+      readonly args: JsonObject;
+      readonly outputs?: Readonly<Record<string, string>>;
+    }
+  /** Ends the turn. */
+  | { readonly kind: "say"; readonly text: string }
+  | {
+      readonly kind: "foreach";
+      readonly variable: string;
+      readonly in: string | readonly Json[];
+      readonly actions: readonly SolutionAction[];
+    };
+
+/** A call, by server and by name or pattern; both: one of the two has to fit. None: any call on that server. */
+export interface CallPattern {
+  readonly server: string;
+  /** Name of the tool or prompt, or URI of the resource. */
+  readonly name?: string;
+  /** A regular expression (RE2) found anywhere in the name. */
+  readonly pattern?: string;
+}
+
+/** What a task set asserts of the agent's calls. Absent: not looked at. */
+export interface AssertionSet {
+  readonly toolsUsed?: readonly CallPattern[];
+  readonly requireAny?: readonly CallPattern[];
+  readonly toolsNotUsed?: readonly CallPattern[];
+  readonly minToolCalls?: number;
+  readonly maxToolCalls?: number;
+  readonly resourcesRead?: readonly CallPattern[];
+  readonly resourcesNotRead?: readonly CallPattern[];
+  readonly promptsUsed?: readonly CallPattern[];
+  readonly promptsNotUsed?: readonly CallPattern[];
+  readonly callOrder?: readonly {
+    readonly type: "tool" | "resource" | "prompt";
+    readonly server: string;
+    readonly name: string;
+  }[];
+  readonly noDuplicateCalls?: boolean;
 }

@@ -9,10 +9,13 @@ import { verifySteps } from "./verify-steps.ts";
 const pureGraders: Readonly<Record<Task["form"], readonly Grader[]>> = {
   workflow: [endToEndSuccess, toolInvocationOrder, toolCallHealth],
   "tool-test": [toolCallHealth, verifySteps],
+  task: [verifySteps],
 };
 
 /** The graders of a task; the judge grades what an agent did, so only tasks with user turns. */
 export function gradersOf(task: Task, judge: Grader | undefined): readonly Grader[] {
   const graders = pureGraders[task.form];
-  return judge === undefined || task.turns.length === 0 ? graders : [...graders, judge];
+  return judge === undefined || task.turns.length === 0 || task.form === "task"
+    ? graders
+    : [...graders, judge];
 }

@@ -8,7 +8,7 @@ const name = "verify-steps";
 export const verifySteps: Grader = { name, grade };
 
 function grade(trajectory: Trajectory): Grade {
-  const checks = trajectory.steps.flatMap((step) => checksOf(step));
+  const checks = trajectory.steps.filter(isVerified).flatMap((step) => checksOf(step));
   if (checks.length === 0) {
     return { grader: name, verdict: "skip", score: null, reason: "no step checks anything", evidence: [] };
   }
@@ -21,6 +21,11 @@ function grade(trajectory: Trajectory): Grade {
     reason: told.map((check) => check.reason).join("; "),
     evidence: [...new Set(told.map((check) => check.seq))],
   };
+}
+
+/** A phase's own step: what it holds has told it how it went. */
+function isVerified({ phase, parent, last }: StepView): boolean {
+  return phase === "verify" && parent === undefined && last?.ignored !== true;
 }
 
 function checksOf(step: StepView): { passed: boolean; reason: string; seq: number }[] {

@@ -62,7 +62,7 @@ function attemptsOf(task: Task, spec: Eval): Omit<Trial, "id">[] {
   const agents = task.turns.length === 0 ? [null] : spec.agents.map((agent) => agent.name);
   const lane = laneOf(task, spec);
   return agents.flatMap((agent) =>
-    Array.from({ length: spec.trials }, (_, index) => ({
+    Array.from({ length: task.portable?.runs ?? spec.trials }, (_, index) => ({
       task: task.name,
       agent,
       attempt: index + 1,

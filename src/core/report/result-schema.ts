@@ -69,7 +69,7 @@ const trialSchema = z
     id: z.string().describe("Id of the trial, unique in the run."),
     task: z.string().describe("Name of the task, unique in the run."),
     form: z
-      .enum(["workflow", "tool-test"])
+      .enum(["workflow", "tool-test", "task"])
       .describe("What the task is: a workflow, or one direct tool call."),
     suite: z.string().describe("The suite of a tool test.").exactOptional(),
     agent: z.string().nullable().describe("Name of the agent; null when no agent takes part."),

@@ -13,7 +13,7 @@ export type RunVerdict = "pass" | "fail" | "incomplete" | "interrupted";
 export interface TrialResult {
   readonly id: string;
   readonly task: string;
-  readonly form: "workflow" | "tool-test";
+  readonly form: "workflow" | "tool-test" | "task";
   /** The suite of a tool test. */
   readonly suite?: string;
   /** null when no agent takes part. */

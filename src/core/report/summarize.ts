@@ -62,6 +62,7 @@ export function trialVerdict(outcome: TrialOutcome, grades: readonly Grade[]): V
       return outcome;
     case "interrupted":
     case "not-started":
+    case "skipped":
       return "skip";
   }
 }

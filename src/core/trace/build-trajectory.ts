@@ -29,7 +29,8 @@ class TrajectoryReader {
   readonly #turns: OpenTurn[] = [];
   readonly #attempts = new Map<string, EventOf<"step.finished">[]>();
   #turn: number | undefined;
-  #step: { readonly id: string; readonly attempt: number } | undefined;
+  /** The steps that have begun and not ended, the innermost last. */
+  readonly #open: { readonly id: string; readonly attempt: number }[] = [];
   #usage: Usage | undefined;
 
   read(event: TraceEvent): void {
@@ -62,11 +63,11 @@ class TrajectoryReader {
         });
         break;
       case "step.started":
-        this.#step = { id: event.step, attempt: event.attempt };
+        this.#open.push({ id: event.step, attempt: event.attempt });
         break;
       case "step.finished":
         this.#attempts.set(event.step, [...(this.#attempts.get(event.step) ?? []), event]);
-        this.#step = undefined;
+        this.#open.pop();
         break;
       case "model.called":
         if (event.purpose === "agent") this.#usage = addUsage(this.#usage, event.usage);
@@ -139,7 +140,8 @@ class TrajectoryReader {
   }
 
   #add(call: OpenCall): OpenCall {
-    if (this.#step !== undefined) Object.assign(call, { step: this.#step.id, attempt: this.#step.attempt });
+    const step = this.#open.at(-1);
+    if (step !== undefined) Object.assign(call, { step: step.id, attempt: step.attempt });
     else if (this.#turn !== undefined) call.turn = this.#turn;
     this.#calls.push(call);
     return call;
@@ -189,7 +191,14 @@ function declaredTools(server: string, result: Json | undefined): ToolDeclaratio
 
 function stepView(step: string, attempts: readonly EventOf<"step.finished">[]): StepView {
   const last = attempts.at(-1);
-  return { step, attempts, ...(last === undefined ? {} : { last }) };
+  const { phase = "verify", parent } = last ?? {};
+  return {
+    step,
+    phase,
+    ...(parent === undefined ? {} : { parent }),
+    attempts,
+    ...(last === undefined ? {} : { last }),
+  };
 }
 
 /** Adds two counts; the optional ones stay absent while neither side has them. */

@@ -2,7 +2,7 @@ import type { SerializedError } from "../errors/error.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
 import type { Grade, Verdict } from "../grade/grade.ts";
 
-export type Phase = "servers" | "agent" | "verify" | "stop";
+export type Phase = "workspace" | "servers" | "probe" | "setup" | "agent" | "verify" | "cleanup" | "stop";
 
 /** Tokens, as the provider reports them. */
 export interface Usage {
@@ -23,7 +23,8 @@ export interface Check {
   readonly message: string;
 }
 
-export type StepOutcome = "passed" | "failed" | "error" | "timeout";
+/** `skipped`: its `if` did not hold. */
+export type StepOutcome = "passed" | "failed" | "error" | "timeout" | "skipped";
 
 /** What happened, without its stamp. `mcp.message` is the raw truth; tool calls are a view of it (see trajectory.ts). */
 export type EventBody =
@@ -116,18 +117,32 @@ export type EventBody =
       readonly phase: Phase;
       readonly step: string;
       readonly stepType: string;
+      readonly name?: string;
+      /** The step that it belongs to; absent for a phase's own steps. */
+      readonly parent?: string;
       readonly attempt: number;
+      /** What the step works with, templates replaced. */
       readonly input: JsonObject;
     }
   | {
       readonly type: "step.finished";
       readonly phase: Phase;
       readonly step: string;
+      readonly parent?: string;
       readonly attempt: number;
       readonly outcome: StepOutcome;
       readonly checks: readonly Check[];
+      readonly outputs?: JsonObject;
       readonly durationMs: number;
       readonly error?: SerializedError;
+      /** Recorded, but it changes no verdict: the step says `continueOnError`, or it belongs to a cleanup. */
+      readonly ignored?: true;
+    }
+  | { readonly type: "workspace.created"; readonly path: string; readonly fixtures: readonly string[] }
+  | {
+      readonly type: "state.compared";
+      /** What differs between before setup and after cleanup; none: everything was restored. */
+      readonly differences: readonly string[];
     }
   | {
       readonly type: "trial.finished";
@@ -143,7 +158,7 @@ export type EventBody =
     };
 
 /** How a trial's execution ended; only a completed trial is graded. */
-export type TrialOutcome = "completed" | "error" | "timeout" | "interrupted" | "not-started";
+export type TrialOutcome = "completed" | "error" | "timeout" | "interrupted" | "not-started" | "skipped";
 
 export interface EventStamp {
   /** Position in the trial, counting from 1: what grades cite as evidence. */

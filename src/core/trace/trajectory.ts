@@ -1,6 +1,6 @@
 import type { Json, JsonObject, Task } from "../formats/model.ts";
 import type { Trial } from "../plan/plan.ts";
-import type { EventOf, TraceEvent, Usage } from "./events.ts";
+import type { EventOf, Phase, TraceEvent, Usage } from "./events.ts";
 
 /** A tool as its server declared it in `tools/list`. */
 export interface ToolDeclaration {
@@ -47,9 +47,12 @@ export interface TurnView {
   readonly reason?: "done" | "max-steps";
 }
 
-/** A verify step with its last attempt. */
+/** A step with its last attempt. */
 export interface StepView {
   readonly step: string;
+  readonly phase: Phase;
+  /** The step that it belongs to; absent for a phase's own steps. */
+  readonly parent?: string;
   readonly attempts: readonly EventOf<"step.finished">[];
   readonly last?: EventOf<"step.finished">;
 }

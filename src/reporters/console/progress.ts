@@ -15,9 +15,13 @@ const shownTrials = 4;
 const spinner = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"] as const;
 const spinnerMs = 100;
 const doing: Readonly<Record<Phase, string>> = {
+  workspace: "making the workspace",
   servers: "starting servers",
+  probe: "looking at the state",
+  setup: "setting up",
   agent: "agent",
   verify: "checking",
+  cleanup: "cleaning up",
   stop: "stopping",
 };
 

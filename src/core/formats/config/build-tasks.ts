@@ -1,6 +1,7 @@
 import type { ParsedConfig } from "./config-schema.ts";
 import type { KeyPath } from "../key-path.ts";
-import type { McpExpectation, McpStep, Task } from "../model.ts";
+import type { Task } from "../model.ts";
+import type { McpExpectation, McpStep } from "../step.ts";
 import type { Locate } from "../problem.ts";
 import { uniqueTitles } from "./unique-titles.ts";
 import { withoutUndefined } from "../without-undefined.ts";
@@ -92,8 +93,7 @@ function testStep(test: ToolTest, given: { server: string | undefined; timeoutMs
     type: "mcp" as const,
     id: "call",
     server: given.server,
-    tool: test.name,
-    args: test.args,
+    request: { kind: "tool" as const, tool: test.name, args: test.args },
     expect,
     timeoutMs: given.timeoutMs,
     retries: test.retries,

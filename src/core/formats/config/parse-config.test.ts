@@ -1,3 +1,4 @@
+import type { Step } from "../step.ts";
 import { describe, expect, it } from "vitest";
 import type { Config } from "./config-schema.ts";
 import type { Eval } from "../model.ts";
@@ -69,8 +70,7 @@ describe("defaults", () => {
               type: "mcp",
               id: "call",
               server: "default",
-              tool: "add",
-              args: {},
+              request: { kind: "tool", tool: "add", args: {} },
               expect: {},
               timeoutMs: 30_000,
               retries: 0,
@@ -464,7 +464,7 @@ const effects: Readonly<Record<string, () => void>> = {
       servers: { a: stdio, b: stdio },
       toolHealthSuites: [{ ...suite, tests, server: "b" }],
     });
-    expect(spec.tasks.map((task) => [task.servers, task.verify[0]?.server])).toEqual([
+    expect(spec.tasks.map((task) => [task.servers, serverOf(task.verify[0])])).toEqual([
       [["b"], "b"],
       [["a"], "a"],
     ]);
@@ -627,3 +627,7 @@ it("leaves no undefined members in the model", () => {
     hasUndefined(evalOf({ ...withWorkflow, ...judgeWith({}), agent: scripted, toolHealthSuites: [suite] })),
   ).toBe(false);
 });
+
+function serverOf(step: Step | undefined): string | undefined {
+  return step?.type === "mcp" ? step.server : undefined;
+}

@@ -1,0 +1,108 @@
+import { McpvalsError } from "../errors/error.ts";
+import type { Json } from "../formats/model.ts";
+import { type Expression, type Filter, parseTemplate } from "./parse-template.ts";
+import type { Scope } from "./scope.ts";
+import { selectJson } from "./select-json.ts";
+
+/**
+ * Replaces the expressions of a template. A value that is no text is written as JSON. Throws `task/template` for a name
+ * that a root does not have, and for a filter that cannot be applied.
+ */
+export function expandText(template: string, scope: Scope): string {
+  return parseTemplate(template, (root) => scope.has(root))
+    .map((part) => (typeof part === "string" ? part : written(valueOf(part, scope))))
+    .join("");
+}
+
+/**
+ * Replaces the expressions in every text of a JSON value; keys stay as they are. A text that is one single expression
+ * with the filter `json` becomes the JSON value itself, any other stays a text.
+ */
+export function expandJson(value: Json, scope: Scope): Json {
+  if (typeof value === "string") return expandString(value, scope);
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map((item: Json) => expandJson(item, scope));
+  const members = Object.entries(value).map(([key, member]) => [key, expandJson(member, scope)] as const);
+  return Object.fromEntries(members);
+}
+
+function expandString(text: string, scope: Scope): Json {
+  const parts = parseTemplate(text, (root) => scope.has(root));
+  const [only] = parts;
+  if (parts.length === 1 && typeof only === "object" && only.filter?.kind === "json")
+    return valueOf(only, scope);
+  return expandText(text, scope);
+}
+
+/** Replaces the expressions in texts and JSON of one step. */
+export interface Expander {
+  text(template: string): string;
+  json(value: Json): Json;
+}
+
+/** An expander for a scope; without one, texts stay as they are. */
+export function expanderOf(scope: Scope | undefined): Expander {
+  if (scope === undefined) return { text: (template) => template, json: (value) => value };
+  return { text: (template) => expandText(template, scope), json: (value) => expandJson(value, scope) };
+}
+
+function valueOf(expression: Expression, scope: Scope): Json {
+  const value = scope.get(expression.root)?.(expression.names, expression.variant);
+  if (value === undefined) return unresolved(expression);
+  return expression.filter === undefined ? value : applyFilter(value, expression.filter, expression);
+}
+
+/** A root without a value of its own, alone in braces, is text: `{env}`. */
+function unresolved(expression: Expression): string {
+  if (expression.names.length === 0 && expression.variant === undefined) return expression.text;
+  throw new McpvalsError("task/template", `${expression.text} refers to nothing`, {
+    hint: "Check the name, and that the step before it gave such an output; {{ writes a literal brace.",
+  });
+}
+
+function applyFilter(value: Json, filter: Filter, { text }: Expression): Json {
+  switch (filter.kind) {
+    case "sh":
+      return quoteForShell(written(value));
+    case "json": {
+      const { values, singular } = selectJson(
+        typeof value === "string" ? parseJson(value, text) : value,
+        filter.path,
+      );
+      if (!singular) return values;
+      const [only] = values;
+      if (only !== undefined) return only;
+      throw new McpvalsError(
+        "task/template",
+        `${text}: the path leads to nothing in ${preview(written(value))}`,
+      );
+    }
+    case "unknown":
+      throw new McpvalsError("task/template", `${text}: there is no filter "${filter.text}"`, {
+        hint: "Filters are sh and json, json with a path: {… | json $.items[0].name}.",
+      });
+  }
+}
+
+function parseJson(text: string, expression: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch (cause) {
+    throw new McpvalsError("task/template", `${expression}: the value is not JSON: ${preview(text)}`, {
+      cause,
+    });
+  }
+}
+
+function preview(text: string): string {
+  return JSON.stringify(text.length <= 120 ? text : `${text.slice(0, 120)}…`);
+}
+
+function written(value: Json): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** One word for a POSIX shell, whatever the text holds. */
+function quoteForShell(text: string): string {
+  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}

@@ -1,0 +1,19 @@
+import type { StepWorld } from "../steps/step-runner.ts";
+
+/** The world of a task without a file of its own: its steps call tools and nothing else. */
+export function plainWorld(task: string): StepWorld {
+  return {
+    task,
+    prompt: "",
+    dir: "",
+    workspace: "",
+    allowOutside: false,
+    env: {},
+    agent: undefined,
+    judge: undefined,
+    outputs: new Map(),
+    history: () => ({ toolCalls: [], resourceReads: [], promptGets: [] }),
+    releasePorts: () => Promise.resolve(),
+    adopt: () => undefined,
+  };
+}

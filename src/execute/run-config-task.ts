@@ -1,0 +1,39 @@
+import { abortAfter } from "../process/deadline.ts";
+import { runSequence } from "../steps/run-sequence.ts";
+import { runStep } from "../steps/run-step.ts";
+import { runPhase, trialTimeout } from "./run-phase.ts";
+import { plainWorld } from "./plain-world.ts";
+import type { TrialPorts, TrialRun } from "./trial-ports.ts";
+import type { TrialServers } from "./trial-servers.ts";
+
+/** Runs a workflow or a tool test of a config. Throws what ended it early. */
+export async function runConfigTask(run: TrialRun, ports: TrialPorts, servers: TrialServers): Promise<void> {
+  const { trial, task, emit } = run;
+  const agent = trial.agent === null ? undefined : ports.createAgent(trial.agent);
+  await agent?.prepare();
+  const { trialMs, callMs: callTimeoutMs } = ports.limits;
+  using deadline = abortAfter(trialMs, () => trialTimeout(trialMs), run.signal);
+  deadline.signal.throwIfAborted();
+  await runPhase("servers", emit, () =>
+    servers.start({ signal: deadline.signal, releasePorts: () => Promise.resolve() }),
+  );
+  using alive = servers.whileAlive(deadline.signal);
+  const { signal } = alive;
+  const { sessions } = servers;
+  if (agent !== undefined) {
+    const { name, turns } = task;
+    await runPhase("agent", emit, () =>
+      agent.run({ task: name, turns, sessions, emit, signal, callTimeoutMs }),
+    );
+    signal.throwIfAborted();
+  }
+  if (task.verify.length > 0) {
+    await runPhase("verify", emit, async () => {
+      const world = plainWorld(task.name);
+      const context = { phase: "verify" as const, sessions, emit, signal, scope: undefined, world };
+      const { error } = await runSequence(task.verify, context, { kind: "verify", run: runStep });
+      if (error !== undefined) throw error;
+    });
+    signal.throwIfAborted();
+  }
+}

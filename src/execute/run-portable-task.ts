@@ -1,0 +1,197 @@
+import type { AgentDriver } from "../agents/driver.ts";
+import { McpvalsError } from "../core/errors/error.ts";
+import type { PortableTask } from "../core/formats/model.ts";
+import { expanderOf } from "../core/templates/expand.ts";
+import type { Emit, Phase } from "../core/trace/events.ts";
+import { abortAfter } from "../process/deadline.ts";
+import { setupFailed } from "../steps/group.ts";
+import { runCleanup, runSequence } from "../steps/run-sequence.ts";
+import { runStep } from "../steps/run-step.ts";
+import type { StepContext, StepJudge } from "../steps/step-runner.ts";
+import { runPhase, trialTimeout } from "./run-phase.ts";
+import { SkippedTrial } from "./skipped-trial.ts";
+import { StateComparison } from "./state-comparison.ts";
+import type { TrialPorts, TrialRun } from "./trial-ports.ts";
+import type { TrialServers } from "./trial-servers.ts";
+import { TrialWorld } from "./trial-world.ts";
+import { usesJudge } from "./uses-judge.ts";
+import { createWorkspace, type Workspace } from "./workspace.ts";
+
+interface Parts {
+  readonly servers: TrialServers;
+  readonly portable: PortableTask;
+}
+
+/**
+ * Runs a task from a file of its own: workspace, servers, setup, agent, verify, then always cleanup. Throws what ended it
+ * early, and SkippedTrial when something is missing that it requires.
+ */
+export async function runPortableTask(run: TrialRun, ports: TrialPorts, parts: Parts): Promise<void> {
+  const judge = ports.createJudge(run.emit);
+  checkPreconditions(run, ports, judge);
+  const agent = run.trial.agent === null ? undefined : ports.createAgent(run.trial.agent);
+  await agent?.prepare();
+  run.signal.throwIfAborted();
+  const trial = new PortableTrial(run, ports, { ...parts, judge, agent });
+  await trial.run();
+}
+
+function checkPreconditions({ task }: TrialRun, ports: TrialPorts, judge: StepJudge | undefined): void {
+  const missing = ports.missing(task);
+  if (missing.length > 0) {
+    const message = `the task requires what is not there: ${missing.join("; ")}`;
+    const Failure = ports.strict ? McpvalsError : SkippedTrial;
+    throw new Failure("task/missing-requirement", message);
+  }
+  if (judge === undefined && usesJudge(task.verify)) {
+    throw new McpvalsError("task/no-judge", "a verify step asks a judge, and none is configured", {
+      hint: "Configure one: llmJudge in an Eval, judge in a config, --judge MODEL on the command line.",
+    });
+  }
+}
+
+interface PortableParts extends Parts {
+  readonly judge: StepJudge | undefined;
+  readonly agent: AgentDriver | undefined;
+}
+
+/** One trial of a portable task, from its workspace to the end of its cleanup. */
+class PortableTrial {
+  readonly #run: TrialRun;
+  readonly #ports: TrialPorts;
+  readonly #parts: PortableParts;
+  readonly #limitMs: number;
+  /** What the agent said last, as it said it. */
+  #said = "";
+
+  constructor(run: TrialRun, ports: TrialPorts, parts: PortableParts) {
+    this.#run = run;
+    this.#ports = ports;
+    this.#parts = parts;
+    this.#limitMs = parts.portable.timeoutMs ?? ports.limits.trialMs;
+  }
+
+  async run(): Promise<void> {
+    const { emit } = this.#run;
+    const { servers, portable } = this.#parts;
+    const workspace = await runPhase("workspace", emit, async () => {
+      const created = await createWorkspace(portable);
+      servers.defer(() => created.remove());
+      emit({ type: "workspace.created", path: created.path, fixtures: created.fixtures });
+      return created;
+    });
+    const world = this.#createWorld(workspace);
+    servers.defer(() => world[Symbol.asyncDispose]());
+    await world.prepare();
+    using deadline = abortAfter(this.#limitMs, () => trialTimeout(this.#limitMs), this.#run.signal);
+    const state = new StateComparison(workspace, this.#run, this.#ports);
+    try {
+      await this.#untilVerified(world, state, deadline.signal);
+    } finally {
+      await this.#cleanup(world);
+      await state.compare(this.#context("probe", world, new AbortController().signal));
+    }
+  }
+
+  #createWorld(workspace: Workspace): TrialWorld {
+    const { task, events } = this.#run;
+    const { variables, allowOutside, urlOf } = this.#ports;
+    const world: TrialWorld = new TrialWorld(task, workspace.path, {
+      variables,
+      allowOutside,
+      judge: this.#parts.judge,
+      events,
+      urls: () => {
+        const { text } = expanderOf(world.scope);
+        const urls = task.servers.map((name) => [name, urlOf(task, name)] as const);
+        return Object.fromEntries(
+          urls.flatMap(([name, url]) => (url === undefined ? [] : [[name, text(url)]])),
+        );
+      },
+    });
+    return world;
+  }
+
+  async #untilVerified(world: TrialWorld, state: StateComparison, signal: AbortSignal): Promise<void> {
+    const { servers, portable, agent } = this.#parts;
+    const expander = portable.format === "mcp-eval/v1" ? { expander: expanderOf(world.scope) } : {};
+    await this.#phase("servers", () =>
+      servers.start({ signal, ...expander, releasePorts: (texts) => world.releasePorts(texts) }),
+    );
+    using alive = servers.whileAlive(signal);
+    await state.remember(this.#context("probe", world, alive.signal));
+    await this.#setup(world, alive.signal);
+    if (agent !== undefined) await this.#agent(agent, world, alive.signal);
+    await this.#verify(world, alive.signal);
+  }
+
+  async #setup(world: TrialWorld, signal: AbortSignal): Promise<void> {
+    const { setup } = this.#parts.portable;
+    if (setup.length === 0) return;
+    await this.#phase("setup", async () => {
+      const context = this.#context("setup", world, signal);
+      const { passed, ran, error } = await runSequence(setup, context, { kind: "setup", run: runStep });
+      if (error !== undefined) throw error;
+      if (!passed) throw setupFailed(ran);
+    });
+    signal.throwIfAborted();
+  }
+
+  async #agent(agent: AgentDriver, world: TrialWorld, signal: AbortSignal): Promise<void> {
+    const { task } = this.#run;
+    const { text } = expanderOf(world.scope);
+    const turns = task.turns.map((turn) => ({ ...turn, user: text(turn.user) }));
+    world.prompt = turns.map((turn) => turn.user).join("\n\n");
+    const actions = this.#parts.portable.solution;
+    const { scope, outputs } = world;
+    await this.#phase("agent", () =>
+      agent.run({
+        task: task.name,
+        turns,
+        sessions: this.#parts.servers.sessions,
+        emit: this.#listening(),
+        signal,
+        callTimeoutMs: this.#ports.limits.callMs,
+        ...(actions === undefined ? {} : { solution: { actions, scope, outputs } }),
+      }),
+    );
+    signal.throwIfAborted();
+    world.agent = { output: this.#said, exitCode: 0 };
+  }
+
+  /** Events lose their secrets when they are recorded; what the agent said is needed as it was. */
+  #listening(): Emit {
+    return (event) => {
+      if (event.type === "agent.message") this.#said = event.text;
+      return this.#run.emit(event);
+    };
+  }
+
+  async #verify(world: TrialWorld, signal: AbortSignal): Promise<void> {
+    const { verify } = this.#run.task;
+    await this.#phase("verify", async () => {
+      const context = this.#context("verify", world, signal);
+      const { error } = await runSequence(verify, context, { kind: "verify", run: runStep });
+      if (error !== undefined) throw error;
+    });
+    signal.throwIfAborted();
+  }
+
+  async #cleanup(world: TrialWorld): Promise<void> {
+    const { cleanup, cleanupTimeoutMs: timeoutMs } = this.#parts.portable;
+    if (cleanup.length === 0) return;
+    // An agent that was cut off has still said what it said.
+    world.agent ??= { output: this.#said, exitCode: 1 };
+    const context = this.#context("cleanup", world, new AbortController().signal);
+    await this.#phase("cleanup", () => runCleanup(cleanup, context, { timeoutMs, run: runStep }));
+  }
+
+  #context(phase: Phase, world: TrialWorld, signal: AbortSignal): StepContext {
+    const { emit } = this.#run;
+    return { phase, sessions: this.#parts.servers.sessions, emit, signal, scope: world.scope, world };
+  }
+
+  async #phase(phase: Phase, work: () => Promise<unknown>): Promise<void> {
+    await runPhase(phase, this.#run.emit, work);
+  }
+}

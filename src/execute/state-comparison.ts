@@ -1,0 +1,104 @@
+import { createHash } from "node:crypto";
+import { readFile, readdir, readlink, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { Json } from "../core/formats/model.ts";
+import type { Step } from "../core/formats/step.ts";
+import { walkSteps } from "../core/formats/walk-steps.ts";
+import { runStep } from "../steps/run-step.ts";
+import type { StepContext } from "../steps/step-runner.ts";
+import { runPhase } from "./run-phase.ts";
+import type { TrialPorts, TrialRun } from "./trial-ports.ts";
+import type { Workspace } from "./workspace.ts";
+
+type State = ReadonlyMap<string, string>;
+
+/**
+ * Tells whether a task leaves everything as it was: its workspace, its own folder, and what the steps say that its
+ * `stateProbe` names. Does nothing unless the run asks for it.
+ */
+export class StateComparison {
+  readonly #workspace: Workspace;
+  readonly #run: TrialRun;
+  readonly #wanted: boolean;
+  #before: State | undefined;
+
+  constructor(workspace: Workspace, run: TrialRun, { compareState }: TrialPorts) {
+    this.#workspace = workspace;
+    this.#run = run;
+    this.#wanted = compareState;
+  }
+
+  /** To be called before setup. */
+  async remember(context: StepContext): Promise<void> {
+    if (this.#wanted) this.#before = await this.#look(context);
+  }
+
+  /** To be called after cleanup; leaves the event `state.compared`. */
+  async compare(context: StepContext): Promise<void> {
+    if (this.#before === undefined) return;
+    const differences = differencesOf(this.#before, await this.#look(context));
+    this.#run.emit({ type: "state.compared", differences });
+  }
+
+  async #look(context: StepContext): Promise<State> {
+    const state = new Map<string, string>();
+    await readFolder(this.#workspace.path, "workspace", state);
+    const dir = this.#run.task.portable?.dir;
+    if (dir !== undefined) await readFolder(dir, "task folder", state);
+    await runPhase("probe", this.#run.emit, () => this.#probe(context, state));
+    return state;
+  }
+
+  async #probe(context: StepContext, state: Map<string, string>): Promise<void> {
+    const { task } = this.#run;
+    const { stateProbe = [], setup = [], cleanup = [] } = task.portable ?? {};
+    const steps = new Map(
+      [...walkSteps([...setup, ...task.verify, ...cleanup])].map((step) => [step.id, step]),
+    );
+    for (const name of stateProbe) {
+      const [id = "", output] = name.split(".");
+      const step: Step | undefined = steps.get(id);
+      if (step === undefined) continue;
+      const { outputs = {}, error } = await runStep(step, context);
+      if (error !== undefined) throw error;
+      for (const [key, value] of Object.entries(outputs)) {
+        if (output === undefined || output === key) state.set(`${id}.${key}`, written(value));
+      }
+    }
+  }
+}
+
+function written(value: Json): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+async function readFolder(folder: string, name: string, state: Map<string, string>): Promise<void> {
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    const shown = `${name}/${entry.name}`;
+    if (entry.isDirectory()) {
+      state.set(shown, "a folder");
+      await readFolder(path, shown, state);
+    } else if (entry.isSymbolicLink()) state.set(shown, `a link to ${await readlink(path)}`);
+    else if (entry.isFile()) state.set(shown, await digest(path));
+    else state.set(shown, "neither file nor folder");
+  }
+}
+
+async function digest(path: string): Promise<string> {
+  const { mode } = await stat(path);
+  const hash = createHash("sha256")
+    .update(await readFile(path))
+    .digest("hex");
+  return `a file, mode ${(mode & 0o777).toString(8)}, sha256 ${hash.slice(0, 12)}`;
+}
+
+function differencesOf(before: State, after: State): string[] {
+  const names = [...new Set([...before.keys(), ...after.keys()])];
+  return names.flatMap((name) => {
+    const [was, is] = [before.get(name), after.get(name)];
+    if (was === is) return [];
+    if (was === undefined) return [`${name} was not there before: ${is}`];
+    return is === undefined ? [`${name} is gone: it was ${was}`] : [`${name} was ${was} and is ${is}`];
+  });
+}

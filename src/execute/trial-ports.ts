@@ -1,0 +1,48 @@
+import type { AgentDriver } from "../agents/driver.ts";
+import type { Limits, Task } from "../core/formats/model.ts";
+import type { Trial } from "../core/plan/plan.ts";
+import type { Expander } from "../core/templates/expand.ts";
+import type { Emit, TraceEvent } from "../core/trace/events.ts";
+import type { ServerSession } from "../servers/session.ts";
+import type { TaskVariables } from "./trial-world.ts";
+import type { StepJudge } from "../steps/step-runner.ts";
+
+export interface ServerStart {
+  readonly emit: Emit;
+  readonly signal: AbortSignal;
+  /** Replaces templates in how the server is started. */
+  readonly expander?: Expander;
+  /** To be called with everything that the server's process is started with. */
+  releasePorts(texts: Iterable<string>): Promise<void>;
+}
+
+/** What a trial needs of the outside world. */
+export interface TrialPorts {
+  readonly limits: Limits;
+  /** Variables that tasks from files of their own may see. */
+  readonly variables: TaskVariables;
+  /** Whether paths of a task may leave its folder. */
+  readonly allowOutside: boolean;
+  /** Whether a task that lacks what it requires is an error; else it is skipped. */
+  readonly strict: boolean;
+  /** Whether the state after cleanup is compared with that before setup. */
+  readonly compareState: boolean;
+  /** What the task requires and is not there; told before the run. */
+  missing(task: Task): readonly string[];
+  startServer(task: Task, name: string, start: ServerStart): Promise<ServerSession>;
+  /** The address of a task's server, before templates are replaced; undefined when it has none. */
+  urlOf(task: Task, name: string): string | undefined;
+  createAgent(name: string): AgentDriver;
+  /** The judge for steps; undefined when none is configured. */
+  createJudge(emit: Emit): StepJudge | undefined;
+}
+
+export interface TrialRun {
+  readonly trial: Trial;
+  readonly task: Task;
+  readonly emit: Emit;
+  /** The trial's events so far, in order, without secrets. */
+  readonly events: readonly TraceEvent[];
+  /** Aborts when the run is interrupted, with an McpvalsError as its reason. */
+  readonly signal: AbortSignal;
+}

@@ -1,0 +1,147 @@
+import { randomInt } from "node:crypto";
+import type { JsonObject, PortableTask, Task } from "../core/formats/model.ts";
+import { envRoot } from "../core/templates/resolve-env.ts";
+import { resolveIn, type Resolve, type Scope } from "../core/templates/scope.ts";
+import { callHistory } from "../core/trace/read-call-history.ts";
+import type { TraceEvent } from "../core/trace/events.ts";
+import { baseEnvironment, mergeEnvironments } from "../process/environment.ts";
+import type { StepJudge, StepWorld } from "../steps/step-runner.ts";
+import { RandomPorts } from "./random-ports.ts";
+
+type Variables = Readonly<Record<string, string>>;
+
+/** Variables that the tasks of a run may see. */
+export interface TaskVariables {
+  /** From the command line. */
+  readonly overrides: Variables;
+  /** Of the shell that mcpvals was started from. */
+  readonly shell: Variables;
+}
+
+export interface WorldOptions {
+  readonly variables: TaskVariables;
+  readonly allowOutside: boolean;
+  readonly judge: StepJudge | undefined;
+  /** The trial's events so far. */
+  readonly events: readonly TraceEvent[];
+  /** Addresses of the task's servers that have one, by name. */
+  readonly urls: () => Variables;
+}
+
+/** What one trial of a task has of its own: folder, variables, random values, outputs of its steps. */
+export class TrialWorld implements StepWorld, AsyncDisposable {
+  readonly task: string;
+  readonly dir: string;
+  readonly workspace: string;
+  readonly allowOutside: boolean;
+  readonly judge: StepJudge | undefined;
+  readonly outputs = new Map<string, JsonObject>();
+  readonly scope: Scope;
+  prompt = "";
+  agent: StepWorld["agent"];
+  readonly #portable: PortableTask;
+  readonly #options: WorldOptions;
+  readonly #ids = new Map<string, string>();
+  readonly #ports = new RandomPorts();
+  readonly #processes: { stop(): Promise<unknown> }[] = [];
+  #env: Variables | undefined;
+
+  constructor(task: Task, workspace: string, options: WorldOptions) {
+    if (task.portable === undefined) throw new Error(`${task.name} is not a task from a file of its own`);
+    this.task = task.name;
+    this.dir = task.portable.dir;
+    this.workspace = workspace;
+    this.allowOutside = options.allowOutside;
+    this.judge = options.judge;
+    this.#portable = task.portable;
+    this.#options = options;
+    this.scope = this.#createScope();
+  }
+
+  /** Reserves the ports that the task's templates name. */
+  async prepare(): Promise<void> {
+    await this.#ports.reserve(this.#portable.randomPorts);
+  }
+
+  /** Made when it is first asked for, since its templates may fail. Throws `task/template`. */
+  get env(): Variables {
+    this.#env ??= this.#createEnv();
+    return this.#env;
+  }
+
+  history(): ReturnType<typeof callHistory> {
+    return callHistory(this.#options.events);
+  }
+
+  releasePorts(texts: Iterable<string>): Promise<void> {
+    return this.#ports.releaseIn(texts);
+  }
+
+  adopt(process: { stop(): Promise<unknown> }): void {
+    this.#processes.push(process);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#processes.map((process) => process.stop()));
+    await this.#ports[Symbol.asyncDispose]();
+  }
+
+  #createScope(): Scope {
+    const roots: readonly (readonly [string, Resolve])[] = [
+      ["random", (names, variant) => this.#random(names, variant)],
+      ["task", resolveIn({ name: this.task })],
+      ["workspace", resolveIn(this.workspace)],
+      ["steps", (names, variant) => this.#output(names, variant)],
+      ["agent", (names, variant) => this.#agent(names, variant)],
+      ["servers", (names, variant) => this.#server(names, variant)],
+    ];
+    const { overrides, shell } = this.#options.variables;
+    const env = envRoot({ overrides, declared: this.#portable.env, shell }, new Map(roots));
+    return new Map([...roots, ["env", env]]);
+  }
+
+  #createEnv(): Variables {
+    const { overrides, shell } = this.#options.variables;
+    const { env: declared, inheritEnv } = this.#portable;
+    const read = this.scope.get("env");
+    const own = Object.keys(declared).map((name) => [name, String(read?.([name], undefined) ?? "")] as const);
+    const inherited =
+      inheritEnv === true
+        ? shell
+        : Object.fromEntries(Object.entries(shell).filter(([name]) => inheritEnv.includes(name)));
+    return mergeEnvironments([baseEnvironment(shell), inherited, Object.fromEntries(own), overrides]);
+  }
+
+  #random([kind, ...rest]: readonly string[], name = ""): string | undefined {
+    if (rest.length > 0) return undefined;
+    if (kind === "port") return this.#ports.portOf(name)?.toString();
+    if (kind !== "id") return undefined;
+    const id = this.#ids.get(name) ?? randomId();
+    this.#ids.set(name, id);
+    return id;
+  }
+
+  #output([id, outputs, ...names]: readonly string[], variant: string | undefined): ReturnType<Resolve> {
+    const given = id === undefined ? undefined : this.outputs.get(id);
+    return given === undefined || outputs !== "outputs" ? undefined : resolveIn(given)(names, variant);
+  }
+
+  #agent(names: readonly string[], variant: string | undefined): ReturnType<Resolve> {
+    if (this.agent === undefined) return names[0] === "prompt" ? this.prompt : undefined;
+    return resolveIn({ output: this.agent.output, prompt: this.prompt })(names, variant);
+  }
+
+  #server([name, url, ...rest]: readonly string[], variant: string | undefined): string | undefined {
+    if (name === undefined || url !== "url" || rest.length > 0 || variant !== undefined) return undefined;
+    const urls = this.#options.urls();
+    return Object.hasOwn(urls, name) ? urls[name] : undefined;
+  }
+}
+
+const letters = "abcdefghijklmnopqrstuvwxyz0123456789";
+
+/** Eight letters and digits, the first a letter, so that it can be a name nearly everywhere. */
+function randomId(): string {
+  const rest = Array.from({ length: 7 }, () => letters.charAt(randomInt(letters.length)));
+  return letters.charAt(randomInt(26)) + rest.join("");
+}

@@ -1,0 +1,7 @@
+import type { Step } from "../core/formats/step.ts";
+import { walkSteps } from "../core/formats/walk-steps.ts";
+
+/** Whether one of the steps, or of those inside them, asks a judge. */
+export function usesJudge(steps: readonly Step[]): boolean {
+  return [...walkSteps(steps)].some((step) => step.type === "llm");
+}

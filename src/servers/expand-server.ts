@@ -1,0 +1,32 @@
+import type { ServerSpec } from "../core/formats/model.ts";
+import type { Expander } from "../core/templates/expand.ts";
+
+type Variables = Readonly<Record<string, string>>;
+
+/**
+ * Replaces the templates in how a server is started or reached. A variable that is the shell's own is left as it is.
+ * Throws `task/template`.
+ */
+export function expandServer(server: ServerSpec, { text }: Expander, shell: Variables): ServerSpec {
+  if (server.transport !== "stdio") {
+    return { ...server, url: text(server.url), headers: mapValues(server.headers, text) };
+  }
+  const { command, args, env, cwd } = server;
+  return {
+    ...server,
+    command: text(command),
+    args: args.map(text),
+    cwd: text(cwd),
+    env: mapValues(env, (value, name) => (shell[name] === value ? value : text(value))),
+  };
+}
+
+/** Everything that a server's process is started with. */
+export function textsOf(server: ServerSpec): readonly string[] {
+  if (server.transport !== "stdio") return [];
+  return [server.command, ...server.args, ...Object.values(server.env)];
+}
+
+function mapValues(record: Variables, change: (value: string, name: string) => string): Variables {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value, name)]));
+}

@@ -1,0 +1,47 @@
+import type { AnyOfStep } from "../core/formats/step.ts";
+import type { Check } from "../core/trace/events.ts";
+import { innerContext } from "./run-inner.ts";
+import { joinedChecks, type Ran } from "./run-sequence.ts";
+import type { StepRunner } from "./step-runner.ts";
+
+/**
+ * Passes with the first of its steps that passes. When none does it has failed, unless one of them could not act: that one
+ * might have passed.
+ */
+export const anyOfStep: StepRunner<AnyOfStep> = {
+  type: "anyOf",
+  expand: (step) => step,
+  input: (step) => ({ steps: step.steps.length }),
+  async run(step, context, run) {
+    const inner = innerContext(step, context);
+    const tried: Ran[] = [];
+    for (const alternative of step.steps) {
+      const report = await run(alternative, inner);
+      tried.push({ step: alternative, report });
+      if (report.outcome === "passed") return { kind: "checked", checks: [anyCheck(step, tried, true)] };
+    }
+    const checks = [anyCheck(step, tried, false)];
+    const broken = tried.find(({ report }) => report.outcome === "error" || report.outcome === "timeout");
+    return broken === undefined
+      ? { kind: "checked", checks }
+      : { kind: "error", error: broken.report.error, checks };
+  },
+};
+
+function anyCheck({ steps }: AnyOfStep, tried: readonly Ran[], passed: boolean): Check {
+  const last = tried.at(-1);
+  const expected = `one of ${steps.length} alternatives`;
+  const name = last?.step.name ?? last?.step.id ?? "";
+  if (passed) return { name: "anyOf", passed, expected, actual: name, message: `${name} holds` };
+  const reasons = tried.map((each) => reasonOf(each));
+  const message = `none of ${steps.length} alternatives holds: ${reasons.join("; ")}`;
+  return { name: "anyOf", passed, expected, actual: reasons, message };
+}
+
+function reasonOf(each: Ran): string {
+  const { step, report } = each;
+  const failed = joinedChecks([each]).filter((check) => !check.passed);
+  if (failed.length > 0) return failed.map((check) => `${check.name}: ${check.message}`).join(", ");
+  const { error, outcome } = report;
+  return `${step.name ?? step.id}: ${error instanceof Error ? error.message : outcome}`;
+}

@@ -1,0 +1,48 @@
+import { McpvalsError } from "../core/errors/error.ts";
+import type { GroupStep } from "../core/formats/step.ts";
+import { innerContext } from "./run-inner.ts";
+import { joinedChecks, type Ran, runCleanup, runSequence } from "./run-sequence.ts";
+import type { RunChild, StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
+
+/** Longest that a group's cleanup may take. */
+const cleanupMs = 60_000;
+
+/**
+ * Runs its setup, then its steps, then its cleanup in reverse, also when one of the others failed, timed out or was
+ * interrupted. Its setup must succeed; what its steps check is what it checks.
+ */
+export const groupStep: StepRunner<GroupStep> = {
+  type: "group",
+  expand: (step) => step,
+  input: ({ setup, steps, cleanup }) => ({
+    setup: setup.length,
+    steps: steps.length,
+    cleanup: cleanup.length,
+  }),
+  async run(step, context, run) {
+    const inner = innerContext(step, context);
+    try {
+      return await runParts(step, inner, run);
+    } finally {
+      await runCleanup(step.cleanup, inner, { timeoutMs: cleanupMs, run });
+    }
+  },
+};
+
+async function runParts(step: GroupStep, context: StepContext, run: RunChild): Promise<StepAttempt> {
+  const setup = await runSequence(step.setup, context, { kind: "setup", run });
+  if (!setup.passed) return { kind: "error", error: setup.error ?? setupFailed(setup.ran), checks: [] };
+  const kind = context.phase === "setup" ? "setup" : "verify";
+  const { ran, passed, error } = await runSequence(step.steps, context, { kind, run });
+  const checks = joinedChecks(ran);
+  return error === undefined
+    ? { kind: "checked", checks, healthy: passed }
+    : { kind: "error", error, checks };
+}
+
+/** The error for setup steps that ran but did not do what they should. */
+export function setupFailed(ran: readonly Ran[]): McpvalsError {
+  const failed = joinedChecks(ran).filter((check) => !check.passed);
+  const told = failed.map((check) => `${check.name}: ${check.message}`).join("; ");
+  return new McpvalsError("task/setup-failed", `setup failed: ${told || "a step was not healthy"}`);
+}

@@ -1,0 +1,59 @@
+import { mkdtempSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Json } from "../../src/core/formats/model.ts";
+import { resolveIn, withLocals, type Scope } from "../../src/core/templates/scope.ts";
+import type { EventBody } from "../../src/core/trace/events.ts";
+import { plainWorld } from "../../src/execute/plain-world.ts";
+import type { StepContext, StepWorld } from "../../src/steps/step-runner.ts";
+
+/** A context for steps in a test, with what they emitted. */
+export interface TestContext extends StepContext {
+  readonly events: EventBody[];
+}
+
+/** A context whose parts are the test's; without a scope, texts have no templates. */
+export function stepContext(parts: Partial<StepContext> = {}): TestContext {
+  const events: EventBody[] = [];
+  return {
+    phase: "verify",
+    sessions: [],
+    emit: (event) => events.push(event),
+    signal: new AbortController().signal,
+    scope: undefined,
+    world: plainWorld("a task"),
+    ...parts,
+    events,
+  };
+}
+
+/** A scope with these roots, each standing for one JSON value; `steps` reads the world's outputs. */
+export function scopeOf(roots: Readonly<Record<string, Json>>, world?: StepWorld): Scope {
+  const scope = withLocals(new Map(), roots);
+  if (world === undefined) return scope;
+  return new Map([
+    ...scope,
+    [
+      "steps",
+      ([id = "", , ...names], variant) => {
+        const given = world.outputs.get(id);
+        return given === undefined ? undefined : resolveIn(given)(names, variant);
+      },
+    ],
+  ]);
+}
+
+/** A world with a folder for the task and one for the workspace; both go when it is disposed of. */
+export function worldOf(parts: Partial<StepWorld> = {}): StepWorld & Disposable {
+  const root = realpathSync(mkdtempSync(join(tmpdir(), "mcpvals-world-")));
+  const dir = mkdtempSync(join(root, "task-"));
+  const workspace = mkdtempSync(join(root, "workspace-"));
+  return {
+    ...plainWorld("a task"),
+    dir,
+    workspace,
+    env: { PATH: process.env["PATH"] ?? "" },
+    ...parts,
+    [Symbol.dispose]: () => rmSync(root, { recursive: true, force: true }),
+  };
+}
