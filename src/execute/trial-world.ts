@@ -1,7 +1,7 @@
 import { randomInt } from "node:crypto";
 import type { JsonObject, PortableTask, Task } from "../core/formats/model.ts";
 import { envRoot } from "../core/templates/resolve-env.ts";
-import { resolveIn, type Resolve, type Scope } from "../core/templates/scope.ts";
+import { resolveIn, type Resolve, resolveNames, type Scope } from "../core/templates/scope.ts";
 import { callHistory } from "../core/trace/read-call-history.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import { baseEnvironment, mergeEnvironments } from "../process/environment.ts";
@@ -89,7 +89,7 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
   #createScope(): Scope {
     const roots: readonly (readonly [string, Resolve])[] = [
       ["random", (names, variant) => this.#random(names, variant)],
-      ["task", resolveIn({ name: this.task })],
+      ["task", resolveNames({ name: this.task })],
       ["workspace", resolveIn(this.workspace)],
       ["steps", (names, variant) => this.#output(names, variant)],
       ["agent", (names, variant) => this.#agent(names, variant)],
@@ -128,7 +128,7 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
 
   #agent(names: readonly string[], variant: string | undefined): ReturnType<Resolve> {
     if (this.agent === undefined) return names[0] === "prompt" ? this.prompt : undefined;
-    return resolveIn({ output: this.agent.output, prompt: this.prompt })(names, variant);
+    return resolveNames({ output: this.agent.output, prompt: this.prompt })(names, variant);
   }
 
   #server([name, url, ...rest]: readonly string[], variant: string | undefined): string | undefined {

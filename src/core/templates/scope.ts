@@ -28,6 +28,12 @@ export function resolveIn(value: Json): Resolve {
   };
 }
 
+/** A root that stands for no value itself, only for what it has names for. */
+export function resolveNames(values: Readonly<Record<string, Json>>): Resolve {
+  const resolve = resolveIn(values);
+  return (names, variant) => (names.length === 0 ? undefined : resolve(names, variant));
+}
+
 function member(value: Json | undefined, name: string): Json | undefined {
   if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
   return (value as Readonly<Record<string, Json>>)[name];

@@ -1,0 +1,335 @@
+import fc from "fast-check";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { once } from "node:events";
+import { describe, expect, it } from "vitest";
+import type { AgentContext } from "../../src/agents/driver.ts";
+import { McpvalsError } from "../../src/core/errors/error.ts";
+import type { Task } from "../../src/core/formats/model.ts";
+import type { TraceEvent } from "../../src/core/trace/events.ts";
+import { leaf, type LeafEnd } from "../support/leaf-steps.ts";
+import { playTrial, portableTask, taskFolder } from "../support/portable.ts";
+
+function phasesOf(events: readonly TraceEvent[]): readonly string[] {
+  return events.flatMap((event) => (event.type === "phase.started" ? event.phase : []));
+}
+
+function workspaceOf(events: readonly TraceEvent[]): string {
+  const created = events.find((event) => event.type === "workspace.created");
+  if (created?.type !== "workspace.created") throw new Error("no workspace was made");
+  return created.path;
+}
+
+const says =
+  (text: string) =>
+  ({ emit, turns }: AgentContext): Promise<void> => {
+    for (const [turn, { user }] of turns.entries()) {
+      emit({ type: "turn.started", turn, user });
+      emit({ type: "agent.message", turn, text });
+      emit({ type: "turn.finished", turn, reason: "done" });
+    }
+    return Promise.resolve();
+  };
+
+describe("the phases of a trial", () => {
+  it("follow each other; what runs in them is in order, cleanup in reverse", async () => {
+    const task = portableTask(
+      { setup: [leaf("s1", "pass"), leaf("s2", "pass")], cleanup: [leaf("c1", "pass"), leaf("c2", "pass")] },
+      { verify: [leaf("v", "pass")], turns: [{ user: "do it" }] },
+    );
+    const { events, calls, finished } = await playTrial(task, { agent: says("done") });
+    expect(phasesOf(events)).toEqual(["workspace", "servers", "setup", "agent", "verify", "cleanup", "stop"]);
+    expect(calls).toEqual(["s1", "s2", "v", "c2", "c1"]);
+    expect(finished.outcome).toBe("completed");
+    expect(existsSync(workspaceOf(events))).toBe(false);
+  });
+
+  it.each<[LeafEnd, object]>([
+    ["fail", { code: "task/setup-failed" }],
+    ["error", { code: "server/unreachable" }],
+  ])("a setup step that ends as %s makes the trial an error, which still cleans up", async (end, error) => {
+    const task = portableTask(
+      { setup: [leaf("s1", end), leaf("s2", "pass")], cleanup: [leaf("c", "pass")] },
+      { verify: [leaf("v", "pass")], turns: [{ user: "do it" }] },
+    );
+    const { calls, finished } = await playTrial(task, { agent: says("done") });
+    expect(calls).toEqual(["s1", "c"]);
+    expect(finished).toMatchObject({ outcome: "error", error });
+  });
+
+  it("the older forms: a soft failure in setup goes on, a hard one in verify ends the phase", async () => {
+    const task = portableTask(
+      { setup: [leaf("s1", "fail", { failure: "soft" }), leaf("s2", "pass")] },
+      {
+        verify: [
+          leaf("v1", "fail", { failure: "soft" }),
+          leaf("v2", "fail", { failure: "hard" }),
+          leaf("v3", "pass"),
+        ],
+      },
+    );
+    const { calls, finished } = await playTrial(task);
+    expect(calls).toEqual(["s1", "s2", "v1", "v2"]);
+    expect(finished.outcome).toBe("completed");
+    const broken = await playTrial(portableTask({ setup: [leaf("s1", "error", { failure: "soft" })] }));
+    expect(broken.finished.outcome).toBe("error");
+  });
+
+  it("an unmet check in verify is no error, and the next step still runs; a step that cannot act is one", async () => {
+    const failed = await playTrial(portableTask({}, { verify: [leaf("a", "fail"), leaf("b", "pass")] }));
+    expect([failed.calls, failed.finished.outcome]).toEqual([["a", "b"], "completed"]);
+    const broken = await playTrial(portableTask({}, { verify: [leaf("a", "error"), leaf("b", "pass")] }));
+    expect(broken.finished).toMatchObject({ outcome: "error", error: { code: "server/unreachable" } });
+  });
+
+  it("cleanup that fails changes nothing", async () => {
+    const task = portableTask(
+      { cleanup: [leaf("c1", "error"), leaf("c2", "fail")] },
+      { verify: [leaf("v", "pass")] },
+    );
+    const { calls, finished } = await playTrial(task);
+    expect([calls, finished.outcome]).toEqual([["v", "c2", "c1"], "completed"]);
+  });
+
+  it("a server that does not start makes an error, which still cleans up", async () => {
+    const task = portableTask({ cleanup: [leaf("c", "pass")] }, { verify: [leaf("v", "pass")] });
+    const startServer = (): Promise<never> =>
+      Promise.reject(new McpvalsError("server/spawn-failed", "no such program"));
+    const { outcomes, finished } = await playTrial(task, { ports: { startServer } });
+    expect(finished).toMatchObject({ outcome: "error", error: { code: "server/spawn-failed" } });
+    expect(Object.keys(outcomes)).toEqual(["c"]);
+  });
+});
+
+describe("time", () => {
+  it("metadata.timeout holds setup, agent and verify together, over the eval's limit", async () => {
+    const task = portableTask(
+      { setup: [leaf("s", "hang")], timeoutMs: 50, cleanup: [leaf("c", "pass")] },
+      { verify: [leaf("v", "pass")] },
+    );
+    const { calls, finished } = await playTrial(task);
+    expect([calls, finished.outcome, finished.error?.code]).toEqual([["s", "c"], "timeout", "trial/timeout"]);
+  });
+
+  it("without it the eval's limit holds", async () => {
+    const limits = { trialMs: 50, callMs: 60_000, modelMs: 60_000 };
+    const { finished } = await playTrial(portableTask({}, { verify: [leaf("v", "hang")] }), {
+      ports: { limits },
+    });
+    expect([finished.outcome, finished.error?.message]).toEqual([
+      "timeout",
+      "the trial took longer than 0.05 s",
+    ]);
+  });
+
+  it("cleanup has its own; a step that hangs leaves the others time", async () => {
+    const task = portableTask(
+      { cleanup: [leaf("c1", "pass"), leaf("c2", "pass"), leaf("c3", "hang")], cleanupTimeoutMs: 90 },
+      { verify: [leaf("v", "pass")] },
+    );
+    const { calls, outcomes, finished } = await playTrial(task);
+    expect([calls, finished.outcome]).toEqual([["v", "c3", "c2", "c1"], "completed"]);
+    expect(outcomes).toMatchObject({ c1: "passed", c2: "passed", c3: "timeout" });
+  });
+});
+
+/** A random list of leaves with unique names. */
+function leaves(prefix: string): fc.Arbitrary<ReturnType<typeof leaf>[]> {
+  const ends = fc.array(fc.constantFrom<LeafEnd>("pass", "fail", "error", "hang"), { maxLength: 4 });
+  return ends.map((list) => list.map((end, index) => leaf(`${prefix}${index}`, end)));
+}
+
+it("cleanup runs each step exactly once, in reverse, wherever failures, timeouts and interrupts fall", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.record({ setup: leaves("s"), verify: leaves("v"), cleanup: leaves("c") }),
+      fc.option(fc.nat({ max: 11 }), { nil: undefined }),
+      async ({ setup, verify, cleanup }, interruptAt) => {
+        const controller = new AbortController();
+        const task = portableTask({ setup, cleanup, timeoutMs: 20, cleanupTimeoutMs: 20 }, { verify });
+        let count = 0;
+        const { calls, events } = await playTrial(task, {
+          signal: controller.signal,
+          onCall() {
+            if (count++ === interruptAt) controller.abort(new McpvalsError("run/interrupted", "stop"));
+          },
+        });
+        const cleaned = calls.filter((id) => id.startsWith("c"));
+        expect(cleaned).toEqual(cleanup.map((step) => step.id).toReversed());
+        expect(existsSync(workspaceOf(events))).toBe(false);
+        const pairs = events.filter((event) => event.type === "step.started").length;
+        expect(events.filter((event) => event.type === "step.finished")).toHaveLength(pairs);
+      },
+    ),
+    { numRuns: 150 },
+  );
+}, 60_000);
+
+describe("what a task needs", () => {
+  const missing = (): readonly string[] => ["the command kubectl", "the variable KUBECONFIG"];
+
+  it("and lacks leaves it out, before anything starts, with all of it told", async () => {
+    const { events, finished } = await playTrial(portableTask(), { ports: { missing } });
+    expect(phasesOf(events)).toEqual(["stop"]);
+    expect(finished).toMatchObject({
+      outcome: "skipped",
+      error: {
+        code: "task/missing-requirement",
+        message: expect.stringContaining("kubectl; the variable KUBECONFIG") as string,
+      },
+    });
+  });
+
+  it("is an error when the run is strict", async () => {
+    const { finished } = await playTrial(portableTask(), { ports: { missing, strict: true } });
+    expect(finished).toMatchObject({ outcome: "error", error: { code: "task/missing-requirement" } });
+  });
+
+  it("a judge for an llm step, wherever it stands, else it is an error before anything starts", async () => {
+    const llm = { type: "llm", id: "ask", contains: "x", timeoutMs: 1000 } as const;
+    const nested = { type: "allOf", id: "all", steps: [llm], timeoutMs: 1000 } as const;
+    for (const step of [llm, nested]) {
+      const { events, finished } = await playTrial(portableTask({}, { verify: [step] }));
+      expect([phasesOf(events), finished.outcome, finished.error?.code]).toEqual([
+        ["stop"],
+        "error",
+        "task/no-judge",
+      ]);
+    }
+  });
+});
+
+describe("what templates refer to", () => {
+  const prompt = async (
+    text: string,
+    task: Task,
+    options: Parameters<typeof playTrial>[1] = {},
+  ): Promise<string> => {
+    let told = "";
+    const agent = ({ turns }: AgentContext): Promise<void> => {
+      told = turns.map((turn) => turn.user).join("|");
+      return Promise.resolve();
+    };
+    const { finished } = await playTrial(
+      { ...task, turns: [{ user: text }, { user: text }] },
+      { agent, ...options },
+    );
+    if (finished.error !== undefined) throw new Error(finished.error.message);
+    return told;
+  };
+
+  it("random.id is one value a trial, eight letters and digits; a name makes a further one", async () => {
+    const told = await prompt("{random.id} {random.id:b}", portableTask());
+    const [first, second] = told.split("|");
+    expect(first).toMatch(/^[a-z][a-z0-9]{7} [a-z][a-z0-9]{7}$/);
+    expect(second).toBe(first);
+    const [plain, named] = (first ?? "").split(" ");
+    expect(plain).not.toBe(named);
+    expect(await prompt("{random.id}", portableTask())).not.toContain(plain);
+  });
+
+  it("random.port is free, one value a trial, and held until a process is started with it", async () => {
+    let taken: unknown;
+    const agent = async ({ turns }: AgentContext): Promise<void> => {
+      const server = createServer().listen(Number(turns[0]?.user), "127.0.0.1");
+      taken = await once(server, "error").then(([error]) => (error as NodeJS.ErrnoException).code);
+    };
+    const task = portableTask({ randomPorts: [""] }, { turns: [{ user: "{random.port}" }] });
+    await playTrial(task, { agent });
+    expect(taken).toBe("EADDRINUSE");
+    const two = await prompt("{random.port} {random.port:b}", portableTask({ randomPorts: ["", "b"] }));
+    expect(new Set(two.split("|")[0]?.split(" ")).size).toBe(2);
+  });
+
+  it("env, task and workspace", async () => {
+    const task = portableTask({ env: { A: "{env.B}-{task.name}", B: "b" } });
+    expect(await prompt("{env.A}", task)).toBe("b-a task|b-a task");
+    const variables = { overrides: { B: "line" }, shell: { C: "shell" } };
+    expect(await prompt("{env.A} {env.C}", task, { ports: { variables } })).toBe(
+      "line-a task shell|line-a task shell",
+    );
+    expect(await prompt("{workspace}", portableTask())).toMatch(/mcpvals-\w+\|/);
+  });
+
+  it("servers.NAME.url, itself a template", async () => {
+    const task = portableTask({ env: { PORT: "8080" } });
+    const urlOf = (): string => "http://127.0.0.1:{env.PORT}/mcp";
+    expect(await prompt("{servers.leaves.url}", task, { ports: { urlOf } })).toContain(
+      "http://127.0.0.1:8080/mcp|",
+    );
+  });
+
+  it("fixtures are in the workspace, under their last names, before setup", async () => {
+    using folder = taskFolder();
+    writeFileSync(join(folder.path, "notes.txt"), "hello");
+    let content = "";
+    const agent = ({ turns }: AgentContext): Promise<void> => {
+      content = readFileSync(join(turns[0]?.user ?? "", "notes.txt"), "utf8");
+      return Promise.resolve();
+    };
+    const task = portableTask(
+      { dir: folder.path, fixtures: ["notes.txt"] },
+      { turns: [{ user: "{workspace}" }] },
+    );
+    const { events } = await playTrial(task, { agent });
+    expect(content).toBe("hello");
+    expect(events.find((event) => event.type === "workspace.created")).toMatchObject({
+      fixtures: ["notes.txt"],
+    });
+    const broken = await playTrial(portableTask({ dir: folder.path, fixtures: ["other.txt"] }));
+    expect(broken.finished).toMatchObject({ outcome: "error", error: { code: "task/workspace" } });
+  });
+});
+
+describe("the state before setup and after cleanup", () => {
+  const compared = (events: readonly TraceEvent[]): readonly string[] | undefined => {
+    const event = events.find((each) => each.type === "state.compared");
+    return event?.type === "state.compared" ? event.differences : undefined;
+  };
+
+  it("is compared only when the run asks for it", async () => {
+    using folder = taskFolder();
+    const task = portableTask({ dir: folder.path });
+    expect(compared((await playTrial(task)).events)).toBeUndefined();
+    expect(compared((await playTrial(task, { ports: { compareState: true } })).events)).toEqual([]);
+  });
+
+  it("tells files that came, went and changed, in the workspace and in the task's folder", async () => {
+    using folder = taskFolder();
+    writeFileSync(join(folder.path, "notes.txt"), "hello");
+    const task = portableTask(
+      { dir: folder.path, fixtures: ["notes.txt"] },
+      { turns: [{ user: "{workspace}" }] },
+    );
+    const agent = ({ turns }: AgentContext): Promise<void> => {
+      writeFileSync(join(turns[0]?.user ?? "", "notes.txt"), "changed");
+      writeFileSync(join(turns[0]?.user ?? "", "new.txt"), "new");
+      writeFileSync(join(folder.path, "left.txt"), "left");
+      return Promise.resolve();
+    };
+    const { events } = await playTrial(task, { agent, ports: { compareState: true } });
+    expect(compared(events)).toEqual([
+      expect.stringMatching(/^workspace\/notes\.txt was a file, .* and is a file, /) as string,
+      expect.stringMatching(/^workspace\/new\.txt was not there before: a file, /) as string,
+      expect.stringMatching(/^task folder\/left\.txt was not there before: a file, /) as string,
+    ]);
+  });
+
+  it("includes the outputs that stateProbe names", async () => {
+    using folder = taskFolder();
+    let count = 0;
+    const probe = leaf("probe", "pass", { outputs: { a: "{env.A}", b: "b" } });
+    const env = { A: "{random.id}" };
+    const task = portableTask(
+      { dir: folder.path, env, stateProbe: ["probe.b", "other"] },
+      { verify: [probe] },
+    );
+    const { events, calls } = await playTrial(task, {
+      ports: { compareState: true },
+      onCall: () => (count += 1),
+    });
+    expect([compared(events), calls, count]).toEqual([[], ["probe", "probe", "probe"], 3]);
+    expect(phasesOf(events).filter((phase) => phase === "probe")).toHaveLength(2);
+  });
+});

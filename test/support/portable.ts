@@ -1,0 +1,115 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { AgentContext } from "../../src/agents/driver.ts";
+import type { PortableTask, Task } from "../../src/core/formats/model.ts";
+import type { Trial } from "../../src/core/plan/plan.ts";
+import type { EventOf, TraceEvent } from "../../src/core/trace/events.ts";
+import { executeTrial } from "../../src/execute/execute-trial.ts";
+import type { TrialPorts } from "../../src/execute/trial-ports.ts";
+import { leafServer } from "./leaf-steps.ts";
+
+/** A task from a file of its own; its folder is the folder for temporary files unless given. */
+export function portableTask(parts: Partial<PortableTask> = {}, task: Partial<Task> = {}): Task {
+  return {
+    name: "a task",
+    form: "task",
+    servers: ["leaves"],
+    turns: [],
+    expectTools: [],
+    verify: [],
+    parallel: false,
+    ...task,
+    portable: {
+      format: "mcp-eval/v1",
+      file: join(tmpdir(), "task.yaml"),
+      dir: tmpdir(),
+      env: {},
+      setup: [],
+      cleanup: [],
+      fixtures: [],
+      requires: [],
+      tags: [],
+      labels: {},
+      cleanupTimeoutMs: 60_000,
+      stateProbe: [],
+      randomPorts: [],
+      assertions: [],
+      inheritEnv: [],
+      ...parts,
+    },
+  };
+}
+
+export interface TrialOptions {
+  readonly ports?: Partial<TrialPorts>;
+  readonly agent?: (context: AgentContext) => Promise<void>;
+  /** Hears of every call of a leaf before it is answered. */
+  readonly onCall?: (id: string) => void;
+  readonly onEvent?: (event: TraceEvent) => void;
+  readonly signal?: AbortSignal;
+}
+
+export interface PlayedTrial {
+  readonly events: readonly TraceEvent[];
+  readonly calls: readonly string[];
+  readonly finished: EventOf<"trial.finished">;
+  /** Outcomes of the phase's own steps, by name, of their last attempts. */
+  readonly outcomes: Readonly<Record<string, string>>;
+}
+
+/** Executes one trial of a task on the server of {@link leafServer}. */
+export async function playTrial(task: Task, options: TrialOptions = {}): Promise<PlayedTrial> {
+  const events: TraceEvent[] = [];
+  const calls: string[] = [];
+  const { agent, onCall, onEvent } = options;
+  const trial: Trial = { id: "t1", task: task.name, agent: agent === undefined ? null : "agent", attempt: 1 };
+  const session = leafServer((id) => {
+    calls.push(id);
+    onCall?.(id);
+  });
+  const ports: TrialPorts = {
+    limits: { trialMs: 60_000, callMs: 60_000, modelMs: 60_000 },
+    variables: { overrides: {}, shell: { PATH: process.env["PATH"] ?? "" } },
+    allowOutside: false,
+    strict: false,
+    compareState: false,
+    missing: () => [],
+    startServer: () => Promise.resolve(session),
+    urlOf: () => undefined,
+    createAgent: () => ({
+      prepare: () => Promise.resolve(),
+      run: (context) => (agent === undefined ? Promise.resolve() : agent(context)),
+    }),
+    createJudge: () => undefined,
+    ...options.ports,
+  };
+  await executeTrial(
+    {
+      trial,
+      task,
+      events,
+      signal: options.signal ?? new AbortController().signal,
+      emit(body) {
+        const event: TraceEvent = { seq: events.length + 1, at: performance.now(), trial: trial.id, ...body };
+        events.push(event);
+        onEvent?.(event);
+        return event.seq;
+      },
+    },
+    ports,
+  );
+  const finished = events.at(-1);
+  if (finished?.type !== "trial.finished") throw new Error("the trial's last event is not its end");
+  const steps = events.filter((event) => event.type === "step.finished" && event.parent === undefined);
+  const outcomes = Object.fromEntries(
+    steps.flatMap((event) => (event.type === "step.finished" ? [[event.step, event.outcome]] : [])),
+  );
+  return { events, calls, finished, outcomes };
+}
+
+/** A folder for a task's files. */
+export function taskFolder(): Disposable & { readonly path: string } {
+  const path = mkdtempSync(join(tmpdir(), "mcpvals-task-"));
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
+}
