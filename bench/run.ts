@@ -2,6 +2,7 @@ import { callThroughput } from "./call-throughput.ts";
 import { helpTime } from "./help-time.ts";
 import type { Row } from "./measure.ts";
 import { modelConcurrency } from "./model-concurrency.ts";
+import { taskLoad } from "./task-load.ts";
 import { toolTestTime } from "./tool-test-time.ts";
 import { trialMemory } from "./trial-memory.ts";
 import { trialOverhead } from "./trial-overhead.ts";
@@ -12,6 +13,7 @@ const benches: Readonly<Record<string, () => Promise<readonly Row[]>>> = {
   calls: callThroughput,
   trials: trialOverhead,
   memory: trialMemory,
+  tasks: taskLoad,
   model: modelConcurrency,
   help: helpTime,
 };

@@ -4,6 +4,9 @@ import { type FormatConfig, format } from "oxfmt";
 import { errorReference } from "../src/core/errors/error-reference.ts";
 import { configJsonSchema } from "../src/core/formats/config/config-json-schema.ts";
 import { configReference } from "../src/core/formats/config/config-reference.ts";
+import { taskJsonSchema } from "../src/core/formats/task/task-json-schema.ts";
+import { taskReference } from "../src/core/formats/task/task-reference.ts";
+import { evalJsonSchema } from "../src/core/formats/eval-file/eval-json-schema.ts";
 import { resultJsonSchema } from "../src/core/report/result-schema.ts";
 
 /**
@@ -12,8 +15,11 @@ import { resultJsonSchema } from "../src/core/report/result-schema.ts";
  */
 const generated: Readonly<Record<string, () => string>> = {
   "schemas/config.schema.json": () => json(configJsonSchema()),
+  "schemas/task.schema.json": () => json(taskJsonSchema()),
+  "schemas/eval.schema.json": () => json(evalJsonSchema()),
   "schemas/result.schema.json": () => json(resultJsonSchema()),
   "docs/reference/config.md": configReference,
+  "docs/reference/task.md": taskReference,
   "docs/errors.md": errorReference,
 };
 

@@ -6,16 +6,30 @@ import { parseDuration } from "./core/formats/duration.ts";
 export interface EvaluateOptions {
   /** Folder that relative paths start from. Default: the process's working folder. */
   readonly cwd?: string;
-  /** Agents of the config, or model ids, instead of the config's own choice. */
+  /** Agents of the config, model ids, `oracle` or `null`, instead of the config's own choice. */
   readonly agents?: readonly string[];
   /** Names or globs of the tasks to run. */
   readonly tasks?: readonly string[];
+  /** Tags, of which a task must have one. */
+  readonly tags?: readonly string[];
+  /** Labels as `KEY=VALUE`; of each key a task must have one of the values. */
+  readonly labels?: readonly string[];
+  /** Difficulties, of which a task must have one. */
+  readonly difficulties?: readonly string[];
   /** Attempts of each task. */
   readonly trials?: number;
   /** Trials at once. */
   readonly concurrency?: number;
   /** Let a language model judge workflows too. */
   readonly llm?: boolean;
+  /** Model that judges, whatever the files say. */
+  readonly judge?: string;
+  /** File with `mcpServers`, for tasks and Evals. */
+  readonly mcpConfig?: string;
+  /** Let paths of tasks leave their folders. */
+  readonly allowOutside?: boolean;
+  /** Make a task that lacks what it requires an error, instead of skipping it. */
+  readonly strict?: boolean;
   /** Variables for the config, over those of the process. */
   readonly env?: Readonly<Record<string, string>>;
   /** Longest that a trial may take, in milliseconds. */
@@ -33,6 +47,8 @@ type Check = readonly [isRight: (value: unknown) => boolean, expected: string];
 const isText = (value: unknown): boolean => typeof value === "string";
 const isBoolean = (value: unknown): boolean => typeof value === "boolean";
 const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every(isText);
+const isLabels = (value: unknown): boolean =>
+  Array.isArray(value) && value.every((each) => typeof each === "string" && each.indexOf("=") > 0);
 const wholeNumber = (most: number): Check => [
   (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= most,
   `a whole number from 1 to ${most}`,
@@ -42,9 +58,16 @@ const checks: { readonly [K in keyof Required<EvaluateOptions>]: Check } = {
   cwd: [isText, "the path of a folder"],
   agents: [isTexts, "a list of names"],
   tasks: [isTexts, "a list of names or globs"],
+  tags: [isTexts, "a list of tags"],
+  labels: [isLabels, "a list of texts KEY=VALUE"],
+  difficulties: [isTexts, "a list of difficulties"],
   trials: wholeNumber(10_000),
   concurrency: wholeNumber(1024),
   llm: [isBoolean, "true or false"],
+  judge: [isText, "the id of a model"],
+  mcpConfig: [isText, "the path of a file"],
+  allowOutside: [isBoolean, "true or false"],
+  strict: [isBoolean, "true or false"],
   env: [
     (value) => typeof value === "object" && value !== null && Object.values(value).every(isText),
     "an object of texts",

@@ -1,32 +1,39 @@
-import { loadConfig } from "./config/load-config.ts";
+import { load } from "./config/load.ts";
 import { McpvalsError } from "./core/errors/error.ts";
 import type { Config } from "./core/formats/config/config-schema.ts";
 import type { RunResult } from "./core/report/result.ts";
 import { checkEvaluateOptions, type EvaluateOptions } from "./evaluate-options.ts";
-import { prepare } from "./prepare.ts";
+import { prepare, type Selection } from "./prepare.ts";
 import { run } from "./run.ts";
 
 /**
  * Evaluates MCP servers as a config says, and prints nothing.
  *
- * @param config Path of a config file or of its folder, or the config itself.
+ * @param sources A config; or the path of a file, folder or glob, or a list of paths: one config, one Eval, or tasks.
  * @returns The result document. Failures, errors and interruption are in it, not thrown.
  * @throws McpvalsError of kind `usage` for a config or option that is wrong; its `details.diagnostics` has every problem.
  */
-export async function evaluate(config: string | Config, options: EvaluateOptions = {}): Promise<RunResult> {
-  checkSource(config);
+export async function evaluate(
+  sources: string | readonly string[] | Config,
+  options: EvaluateOptions = {},
+): Promise<RunResult> {
+  checkSources(sources);
   checkEvaluateOptions(options);
   const cwd = options.cwd ?? process.cwd();
-  const loaded = await loadConfig({
-    source: config,
+  const loaded = await load({
+    sources: typeof sources === "string" ? [sources] : sources,
     cwd,
     env: options.env ?? {},
     agents: options.agents ?? [],
     ...(options.llm === true ? { judge: true } : {}),
+    judgeModel: options.judge,
+    mcpConfig: options.mcpConfig,
+    allowOutside: options.allowOutside ?? false,
   });
-  const { tasks, trials, concurrency, timeoutMs } = options;
-  const { result, failures } = await run(prepare(loaded, { tasks, trials, concurrency, timeoutMs }), {
+  const { result, failures } = await run(prepare(loaded, selectionOf(options)), {
     cwd,
+    strict: options.strict ?? false,
+    allowOutside: options.allowOutside ?? false,
     bail: options.bail ?? false,
     ...(options.output === undefined ? {} : { output: options.output }),
     ...(options.signal === undefined ? {} : { signal: options.signal }),
@@ -36,11 +43,19 @@ export async function evaluate(config: string | Config, options: EvaluateOptions
   return result;
 }
 
+function selectionOf(options: EvaluateOptions): Selection {
+  const { tasks, tags, labels, difficulties, trials, concurrency, timeoutMs } = options;
+  return { tasks, tags, labels, difficulties, trials, concurrency, timeoutMs };
+}
+
 /** Without this, a config that is undefined by mistake would be the nearest file. */
-function checkSource(config: unknown): void {
-  if (typeof config === "string" || typeof config === "object") return;
+function checkSources(sources: unknown): void {
+  if (Array.isArray(sources) && (sources.length === 0 || !sources.every((each) => typeof each === "string"))) {
+    throw new McpvalsError("usage/invalid-option", "evaluate takes a list of one or more paths");
+  }
+  if (typeof sources === "string" || typeof sources === "object") return;
   throw new McpvalsError(
     "usage/invalid-option",
-    `evaluate takes a config or the path of one, not a value of type ${typeof config}`,
+    `evaluate takes a config or the path of one, not a value of type ${typeof sources}`,
   );
 }

@@ -1,22 +1,45 @@
 import type { LoadedConfig } from "./config/load-config.ts";
-import { taskSelector } from "./config/select-tasks.ts";
+import { taskFilter, type TaskFilters } from "./config/select-tasks.ts";
+import { type Diagnostic, McpvalsError } from "./core/errors/error.ts";
+import { extensionUses } from "./core/formats/task/extension-uses.ts";
+import type { Task } from "./core/formats/model.ts";
 import { applyOverrides, type Overrides } from "./core/plan/overrides.ts";
 
 /** What a caller may change about a loaded config; undefined leaves it as it is. */
-export interface Selection {
-  /** Names or globs of tasks to keep. */
-  readonly tasks?: readonly string[] | undefined;
+export interface Selection extends TaskFilters {
   readonly trials?: number | undefined;
   readonly concurrency?: number | undefined;
   readonly timeoutMs?: number | undefined;
 }
 
-/** Applies a selection to a loaded config. Throws `usage/no-match` when a pattern matches nothing. */
+/**
+ * Applies a selection to a loaded config. Throws `usage/no-match` when a filter matches nothing, and `task/extension` for
+ * tasks that are left and use extensions.
+ */
 export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfig {
-  const { tasks, ...rest } = selection;
-  const overrides: Overrides = {
-    ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)),
-    ...(tasks === undefined || tasks.length === 0 ? {} : { selects: taskSelector(tasks, loaded.eval.tasks) }),
-  };
-  return { ...loaded, eval: applyOverrides(loaded.eval, overrides) };
+  const { trials, concurrency, timeoutMs } = selection;
+  const given = { trials, concurrency, timeoutMs, selects: taskFilter(selection, loaded.eval.tasks) };
+  const overrides: Overrides = Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== undefined),
+  );
+  const spec = applyOverrides(loaded.eval, overrides);
+  refuseExtensions(spec.tasks);
+  return { ...loaded, eval: spec };
+}
+
+function refuseExtensions(tasks: readonly Task[]): void {
+  const diagnostics = tasks.flatMap(extensionProblems);
+  const [first] = diagnostics;
+  if (first === undefined) return;
+  const more = diagnostics.length === 1 ? "" : ` (and ${diagnostics.length - 1} more)`;
+  throw new McpvalsError("task/extension", `${first.message}${more}`, { diagnostics });
+}
+
+function extensionProblems(task: Task): Diagnostic[] {
+  return extensionUses(task).map(({ step, text }) => ({
+    code: "task/extension",
+    message: `step ${step} of the task ${JSON.stringify(task.name)} is ${text}, an operation of an extension`,
+    hint: "This version runs no extensions; leave the task out with --task or --tag.",
+    ...(task.location === undefined ? {} : { location: task.location }),
+  }));
 }

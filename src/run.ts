@@ -23,6 +23,7 @@ import { createRedactor, type Redact } from "./core/trace/redact.ts";
 import type { Trajectory } from "./core/trace/trajectory.ts";
 import type { TrialPorts } from "./execute/trial-ports.ts";
 import { runTrials, type TrialsContext } from "./execute/run-trials.ts";
+import { usesJudge } from "./execute/uses-judge.ts";
 import { missingRequirements } from "./execute/missing-requirements.ts";
 import { createJudge } from "./graders/judge.ts";
 import { SchemaValidator } from "./graders/schema-validator.ts";
@@ -188,9 +189,10 @@ function trialsContext(parts: RunParts): TrialsContext {
 
 /** A mistyped model is found before anything starts; one that nobody asks is not looked at. */
 function checkModels({ eval: spec, env }: RunInput): void {
-  if (spec.tasks.every((task) => task.turns.length === 0)) return;
-  const agents = spec.agents.filter((agent) => agent.type === "model");
-  for (const model of spec.judge === undefined ? agents : [...agents, spec.judge]) checkModel(model, env);
+  const acts = spec.tasks.some((task) => task.turns.length > 0);
+  const judges = acts || spec.tasks.some((task) => usesJudge(task.verify));
+  for (const agent of spec.agents) if (acts && agent.type === "model") checkModel(agent, env);
+  if (judges && spec.judge !== undefined) checkModel(spec.judge, env);
 }
 
 /** A disk that fills up during a run costs the stored result, never the reported one. */
@@ -213,7 +215,8 @@ async function gradeTrial(
   { loaded, validator, signal }: RunParts,
 ): Promise<readonly Grade[]> {
   const { eval: spec, env } = loaded;
-  const judge = spec.judge && createJudge(spec.judge, { env, emit, signal, modelMs: spec.limits.modelMs });
+  const asked = spec.judgesStepsOnly === true ? undefined : spec.judge;
+  const judge = asked && createJudge(asked, { env, emit, signal, modelMs: spec.limits.modelMs });
   const context: GradeContext = { validateSchema: (schema, value) => validator.validate(schema, value) };
   const graders = gradersOf(trajectory.task, judge);
   return Promise.all(graders.map((grader) => gradeSafely(grader, trajectory, { context, signal })));
@@ -234,7 +237,7 @@ async function gradeSafely(
   }
 }
 
-function trialPorts({ loaded, options, missing }: RunParts): TrialPorts {
+function trialPorts({ loaded, options, missing, validator }: RunParts): TrialPorts {
   const { eval: spec, env, overrides } = loaded;
   return {
     limits: spec.limits,
@@ -253,6 +256,7 @@ function trialPorts({ loaded, options, missing }: RunParts): TrialPorts {
       const server = serverOf(spec, task, name);
       return server.transport === "stdio" ? undefined : server.url;
     },
+    validateSchema: (schema, value) => validator.validate(schema, value),
     createJudge: (emit) =>
       spec.judge && createStepJudge(spec.judge, { env, emit, modelMs: spec.limits.modelMs }),
     createAgent(name) {

@@ -5,14 +5,13 @@ import type { AgentDriver } from "./driver.ts";
 export function createNullAgent(spec: NullAgentSpec): AgentDriver {
   return {
     prepare: () => Promise.resolve(),
-    run: ({ turns, emit, signal }) => {
+    run: async ({ turns, emit, signal }) => {
       signal.throwIfAborted();
       emit({ type: "agent.started", agent: spec.name, kind: "null" });
       for (const [turn, { user }] of turns.entries()) {
         emit({ type: "turn.started", turn, user });
         emit({ type: "turn.finished", turn, reason: "done" });
       }
-      return Promise.resolve();
     },
   };
 }

@@ -1,7 +1,8 @@
 import { McpvalsError } from "../core/errors/error.ts";
 import type { ScriptedAction, ScriptedAgentSpec } from "../core/formats/model.ts";
-import type { ServerSession } from "../servers/session.ts";
+import { callServer } from "./call-server.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
+import { playTurns } from "./play-turns.ts";
 
 /**
  * Makes an agent that plays a written plan: each user turn plays the actions up to and including the next `say`, the
@@ -16,13 +17,14 @@ export function createScriptedAgent(spec: ScriptedAgentSpec): AgentDriver {
     prepare: () => Promise.resolve(),
     run: async (context) => {
       context.signal.throwIfAborted();
-      const turns = splitPlan(planOf(spec, context.task), context.turns.length);
-      context.emit({ type: "agent.started", agent: spec.name, kind: "scripted" });
-      for (const [turn, { user }] of context.turns.entries()) {
-        context.emit({ type: "turn.started", turn, user });
-        for (const action of turns[turn] ?? []) await play(action, turn, context);
-        context.emit({ type: "turn.finished", turn, reason: "done" });
-      }
+      const play = {
+        agent: spec.name,
+        kind: "scripted",
+        actions: planOf(spec, context.task),
+        isSay: (action: ScriptedAction) => "say" in action,
+        perform: (action: ScriptedAction, turn: number) => perform(action, turn, context),
+      };
+      await playTurns(play, context);
     },
   };
 }
@@ -38,51 +40,11 @@ function planOf(spec: ScriptedAgentSpec, task: string): readonly ScriptedAction[
   );
 }
 
-function splitPlan(plan: readonly ScriptedAction[], turns: number): readonly (readonly ScriptedAction[])[] {
-  const parts: ScriptedAction[][] = [[]];
-  for (const action of plan) {
-    parts.at(-1)?.push(action);
-    if ("say" in action && parts.length < turns) parts.push([]);
-  }
-  return parts;
-}
-
-async function play(action: ScriptedAction, turn: number, context: AgentContext): Promise<void> {
-  context.signal.throwIfAborted();
+async function perform(action: ScriptedAction, turn: number, context: AgentContext): Promise<void> {
   if ("say" in action) {
     context.emit({ type: "agent.message", turn, text: action.say });
     return;
   }
-  const offering = sessionsOffering(action.call, action.server, context.sessions);
-  const [session] = offering;
-  if (session === undefined || offering.length > 1) {
-    const reason = rejection(action.call, action.server, { offering, sessions: context.sessions });
-    context.emit({ type: "tool.rejected", tool: action.call, args: action.args, reason });
-    return;
-  }
-  const { callTimeoutMs: timeoutMs, signal } = context;
-  await session.callTool(action.call, action.args, { timeoutMs, signal });
-}
-
-function sessionsOffering(
-  tool: string,
-  server: string | undefined,
-  sessions: readonly ServerSession[],
-): readonly ServerSession[] {
-  if (server !== undefined) return sessions.filter((session) => session.name === server);
-  return sessions.filter((session) => session.tools.some((offered) => offered.name === tool));
-}
-
-function rejection(
-  tool: string,
-  server: string | undefined,
-  found: { readonly offering: readonly ServerSession[]; readonly sessions: readonly ServerSession[] },
-): string {
-  if (server !== undefined) {
-    const names = found.sessions.map((session) => session.name).join(", ");
-    return `no server is called ${JSON.stringify(server)}; there are: ${names || "none"}`;
-  }
-  if (found.offering.length === 0) return `no server offers a tool called ${JSON.stringify(tool)}`;
-  const names = found.offering.map((session) => session.name).join(" and ");
-  return `${names} both offer ${JSON.stringify(tool)}; the action must name its server`;
+  const { call: tool, server, args } = action;
+  await callServer({ kind: "tool", tool, args }, server, context);
 }

@@ -1,33 +1,27 @@
-import { Argument, Command, Option } from "commander";
-import { namedConfig, variable } from "./options.ts";
+import { Command, Option } from "commander";
+import type { LoadOptions } from "../config/load.ts";
+import type { TaskFilters } from "../config/select-tasks.ts";
+import { addSourceFlags, loadOptions, type SourceFlags, taskFilters } from "./source-flags.ts";
 
-interface ConfigFlags {
-  readonly config?: string;
-  readonly env?: Readonly<Record<string, string>>;
+interface ConfigFlags extends SourceFlags {
   readonly json?: boolean;
 }
 
-/** What a command that only reads a config is asked for. */
+/** What a command that only reads files is asked for. */
 export interface ConfigQuestion {
-  /** The config as named; undefined: the nearest one. */
-  readonly source: string | undefined;
-  readonly env: Readonly<Record<string, string>>;
+  readonly load: Omit<LoadOptions, "cwd">;
+  readonly filters: TaskFilters;
   readonly json: boolean;
 }
 
-/** Makes a command that reads a config and starts nothing; `answer` carries it out. */
+/** Makes a command that reads what is to be evaluated and starts nothing; `answer` carries it out. */
 export function configCommand(name: string, answer: (question: ConfigQuestion) => Promise<void>): Command {
-  return new Command(name)
-    .addArgument(new Argument("[config]", "config file or its folder; found upwards from here unless given"))
-    .addOption(new Option("-c, --config <file>", "the same, as an option"))
-    .addOption(
-      new Option("-e, --env <name=value>", "variable for the config; repeatable").argParser(variable),
-    )
+  return addSourceFlags(new Command(name))
     .addOption(new Option("--json", "print the answer as JSON"))
-    .action((file: string | undefined, flags: ConfigFlags) =>
+    .action((sources: readonly string[], flags: ConfigFlags) =>
       answer({
-        source: namedConfig(file, flags.config),
-        env: flags.env ?? {},
+        load: loadOptions(sources, flags),
+        filters: taskFilters(flags),
         json: flags.json ?? false,
       }),
     );

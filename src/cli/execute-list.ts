@@ -1,17 +1,15 @@
-import { loadConfig, type LoadedConfig } from "../config/load-config.ts";
-import type { Eval, ServerSpec, Task } from "../core/formats/model.ts";
+import type { LoadedConfig } from "../config/load-config.ts";
+import { load } from "../config/load.ts";
+import type { AgentSpec, Eval, ServerSpec, Task } from "../core/formats/model.ts";
 import { createRedactor } from "../core/trace/redact.ts";
+import { prepare } from "../prepare.ts";
+import type { ConfigQuestion } from "./config-command.ts";
 import { writeOut } from "./terminal.ts";
 import { workingFolder } from "./working-folder.ts";
 
-export interface ListOptions {
-  readonly env: Readonly<Record<string, string>>;
-  readonly json: boolean;
-}
-
 /** Carries out `mcpvals list` and gives the exit code. */
-export async function executeList(source: string | undefined, { env, json }: ListOptions): Promise<number> {
-  const loaded = await loadConfig({ source, cwd: workingFolder(), env, agents: [] });
+export async function executeList({ load: options, filters, json }: ConfigQuestion): Promise<number> {
+  const loaded = prepare(await load({ ...options, cwd: workingFolder() }), filters);
   const redact = createRedactor(loaded.secrets);
   writeOut(redact(json ? JSON.stringify(listing(loaded), undefined, 2) : render(loaded.eval)));
   return 0;
@@ -31,8 +29,16 @@ function listing({ eval: spec, file }: LoadedConfig): unknown {
       turns: task.turns.map((turn) => turn.user),
       expectTools: task.expectTools,
       servers: task.servers,
+      ...portableListing(task, spec),
     })),
   };
+}
+
+function portableListing({ name, portable }: Task, { taskServers }: Eval): object {
+  if (portable === undefined) return {};
+  const { format, file, difficulty, tags, labels, requires, timeoutMs, runs } = portable;
+  const ownServers = Object.keys(taskServers?.[name] ?? {});
+  return { format, file, difficulty, tags, labels, requires, timeoutMs, runs, ownServers };
 }
 
 function render(spec: Eval): string {
@@ -41,15 +47,15 @@ function render(spec: Eval): string {
     spec.tasks.filter((task) => task.form === "tool-test"),
     (task) => task.suite ?? "",
   );
+  const portable = spec.tasks.filter((task) => task.form === "task");
   return [
     spec.name,
+    ...section("Tasks", portable.flatMap(taskLines)),
     ...section("Workflows", workflows.flatMap(workflowLines)),
     ...[...suites].flatMap(([suite, tests]) => section(`Tool tests: ${suite}`, tests.map(testLine))),
     ...section(
       "Agents",
-      spec.agents.map((agent) =>
-        agent.type === "model" ? `${agent.name}  ${agent.model}` : `${agent.name}  a written plan, no model`,
-      ),
+      spec.agents.map((agent) => `${agent.name}  ${kindOf(agent)}`),
     ),
     ...section(
       "Servers",
@@ -67,6 +73,35 @@ function workflowLines(task: Task): string[] {
   const tools = task.expectTools.length === 0 ? "" : `, expects ${task.expectTools.join(", ")}`;
   const description = task.description === undefined ? [] : [`  ${task.description}`];
   return [`${task.name}  (${turns}${tools})`, ...description];
+}
+
+/** Longest part of a prompt that is shown. */
+const promptWidth = 90;
+
+function taskLines({ name, turns, servers, portable }: Task): string[] {
+  const labels = Object.entries(portable?.labels ?? {}).map(([key, value]) => `${key}=${value}`);
+  const facts = [
+    portable?.difficulty,
+    ...(portable?.tags ?? []).map((tag) => `#${tag}`),
+    ...labels,
+    ...(servers.length === 0 ? [] : [`servers ${servers.join(", ")}`]),
+  ].filter((fact) => fact !== undefined);
+  const prompt = turns[0]?.user.trim().split("\n")[0] ?? "no prompt";
+  const shown = prompt.length > promptWidth ? `${prompt.slice(0, promptWidth)}…` : prompt;
+  return [facts.length === 0 ? name : `${name}  (${facts.join(", ")})`, `  ${shown}`];
+}
+
+function kindOf(agent: AgentSpec): string {
+  switch (agent.type) {
+    case "model":
+      return agent.model;
+    case "scripted":
+      return "a written plan, no model";
+    case "oracle":
+      return "plays the tasks' own solutions";
+    case "null":
+      return "does nothing";
+  }
 }
 
 function testLine(task: Task): string {

@@ -1,30 +1,29 @@
-import { loadConfig } from "../config/load-config.ts";
+import { load } from "../config/load.ts";
 import { exitCode } from "../core/report/summarize.ts";
 import { prepare } from "../prepare.ts";
 import { run } from "../run.ts";
 import type { RunFlags } from "./run-flags.ts";
 import { abortOnInterrupt } from "./interrupt.ts";
 import { openReporters } from "./open-reporters.ts";
-import { namedConfig } from "./options.ts";
+import { loadOptions, taskFilters } from "./source-flags.ts";
 import { writeError } from "./terminal.ts";
 import { writeNotes } from "./write-notes.ts";
 import { workingFolder } from "./working-folder.ts";
 
 /** Carries out `mcpvals run` and gives the exit code. Throws McpvalsError of kind `usage` before anything starts. */
-export async function executeRun(file: string | undefined, flags: RunFlags): Promise<number> {
-  const source = namedConfig(file, flags.config);
+export async function executeRun(sources: readonly string[], flags: RunFlags): Promise<number> {
+  const options = loadOptions(sources, flags);
   using interrupt = abortOnInterrupt(flags.output);
-  const loaded = await loadConfig({
-    source,
+  const loaded = await load({
+    ...options,
     cwd: workingFolder(),
-    env: flags.env ?? {},
     agents: flags.agent ?? [],
     signal: interrupt.signal,
     ...(flags.llm === true ? { judge: true } : {}),
   });
   writeNotes(loaded);
   const prepared = prepare(loaded, {
-    tasks: flags.task,
+    ...taskFilters(flags),
     trials: flags.trials,
     concurrency: flags.concurrency,
     timeoutMs: flags.timeout,
@@ -35,6 +34,8 @@ export async function executeRun(file: string | undefined, flags: RunFlags): Pro
     reporters: openReporters(names.length === 0 ? ["console"] : names),
     signal: interrupt.signal,
     bail: flags.bail ?? false,
+    strict: flags.strict ?? false,
+    allowOutside: flags.allowOutside ?? false,
     ...(flags.output === undefined ? {} : { output: flags.output }),
   });
   for (const { reporter, error } of outcome.failures) {

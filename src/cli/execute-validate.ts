@@ -1,22 +1,18 @@
-import { loadConfig, type LoadedConfig } from "../config/load-config.ts";
+import type { LoadedConfig } from "../config/load-config.ts";
+import { load } from "../config/load.ts";
 import { McpvalsError } from "../core/errors/error.ts";
+import type { Task } from "../core/formats/model.ts";
 import { createRedactor } from "../core/trace/redact.ts";
+import { prepare } from "../prepare.ts";
+import type { ConfigQuestion } from "./config-command.ts";
 import { writeOut } from "./terminal.ts";
 import { writeNotes } from "./write-notes.ts";
 import { workingFolder } from "./working-folder.ts";
 
-export interface ValidateOptions {
-  readonly env: Readonly<Record<string, string>>;
-  readonly json: boolean;
-}
-
-/** Carries out `mcpvals validate` and gives the exit code: 0 for a valid config, 2 for one that is not. */
-export async function executeValidate(
-  source: string | undefined,
-  { env, json }: ValidateOptions,
-): Promise<number> {
+/** Carries out `mcpvals validate` and gives the exit code: 0 for files that are valid, 2 for others. */
+export async function executeValidate({ load: options, filters, json }: ConfigQuestion): Promise<number> {
   try {
-    const loaded = await loadConfig({ source, cwd: workingFolder(), env, agents: [] });
+    const loaded = prepare(await load({ ...options, cwd: workingFolder() }), filters);
     const report = { valid: true, ...counts(loaded), notes: loaded.notes };
     const text = json ? JSON.stringify(report, undefined, 2) : sentence(loaded);
     writeOut(createRedactor(loaded.secrets)(text));
@@ -31,19 +27,35 @@ export async function executeValidate(
   }
 }
 
-function counts({ eval: spec, file }: LoadedConfig): Record<string, unknown> {
-  const workflows = spec.tasks.filter((task) => task.form === "workflow").length;
+interface Counts {
+  readonly file?: string | undefined;
+  readonly name: string;
+  readonly servers: readonly string[];
+  readonly agents: readonly string[];
+  readonly workflows: number;
+  readonly toolTests: number;
+  readonly tasks: number;
+}
+
+function counts({ eval: spec, file }: LoadedConfig): Counts {
+  const count = (form: Task["form"]): number => spec.tasks.filter((task) => task.form === form).length;
+  const own = Object.values(spec.taskServers ?? {}).flatMap((servers) => Object.keys(servers));
   return {
     file,
     name: spec.name,
-    servers: Object.keys(spec.servers),
+    servers: [...new Set([...Object.keys(spec.servers), ...own])],
     agents: spec.agents.map((agent) => agent.name),
-    workflows,
-    toolTests: spec.tasks.length - workflows,
+    workflows: count("workflow"),
+    toolTests: count("tool-test"),
+    tasks: count("task"),
   };
 }
 
 function sentence(loaded: LoadedConfig): string {
-  const { workflows, toolTests, servers } = counts(loaded);
-  return `${loaded.file} is valid: ${String(workflows)} workflows, ${String(toolTests)} tool tests, servers ${(servers as string[]).join(", ")}`;
+  const { workflows, toolTests, tasks, servers } = counts(loaded);
+  const ofConfig = [`${workflows} workflows`, `${toolTests} tool tests`];
+  const ofTasks = [`${tasks} ${tasks === 1 ? "task" : "tasks"}`];
+  const what = tasks === 0 ? ofConfig : workflows + toolTests === 0 ? ofTasks : [...ofConfig, ...ofTasks];
+  const started = servers.length === 0 ? "no servers" : `servers ${servers.join(", ")}`;
+  return `${loaded.file ?? loaded.dir} is valid: ${[...what, started].join(", ")}`;
 }

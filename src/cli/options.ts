@@ -2,13 +2,13 @@ import { InvalidArgumentError } from "commander";
 import { McpvalsError } from "../core/errors/error.ts";
 import { parseDuration } from "../core/formats/duration.ts";
 
-/** The config that a command line names, as its argument or with `--config`. Throws `usage/invalid-option` for two. */
-export function namedConfig(argument: string | undefined, option: string | undefined): string | undefined {
-  if (argument !== undefined && option !== undefined && argument !== option) {
-    const message = `two configs are named: ${argument} and --config ${option}`;
-    throw new McpvalsError("usage/invalid-option", message);
-  }
-  return argument ?? option;
+/** What a command line names, as arguments or with `--config`. Throws `usage/invalid-option` for both. */
+export function namedSources(sources: readonly string[], option: string | undefined): readonly string[] {
+  if (option === undefined) return sources;
+  const [other] = sources.filter((source) => source !== option);
+  if (other === undefined) return [option];
+  const message = `two configs are named: ${other} and --config ${option}`;
+  throw new McpvalsError("usage/invalid-option", message);
 }
 
 /** Collects a repeatable option. */
@@ -30,6 +30,12 @@ export function duration(value: string): number {
   const ms = parseDuration(/^\d+$/.test(value) ? Number(value) : value);
   if (ms !== undefined && ms > 0) return ms;
   throw new InvalidArgumentError("Give a duration such as 500ms, 2s or 5m.");
+}
+
+/** Collects `KEY=VALUE` texts as they are. */
+export function label(value: string, previous: readonly string[] | undefined): readonly string[] {
+  if (value.indexOf("=") < 1) throw new InvalidArgumentError("Write it as KEY=VALUE.");
+  return collect(value, previous);
 }
 
 /** Collects `NAME=VALUE` pairs. */

@@ -2,6 +2,7 @@ import { Command, CommanderError } from "commander";
 import { McpvalsError } from "../core/errors/error.ts";
 import { version } from "../version.ts";
 import { listCommand } from "./commands/list.ts";
+import { migrateCommand } from "./commands/migrate.ts";
 import { runCommand } from "./commands/run.ts";
 import { showCommand } from "./commands/show.ts";
 import { validateCommand } from "./commands/validate.ts";
@@ -32,7 +33,7 @@ function endAfterBug(error: unknown): void {
 }
 
 /** Every command, one line each. */
-const commands = [runCommand, listCommand, validateCommand, showCommand];
+const commands = [runCommand, listCommand, validateCommand, showCommand, migrateCommand];
 
 function createProgram(setExitCode: (code: number) => void): Command {
   const program = new Command("mcpvals")

@@ -1,43 +1,25 @@
-import { basename, dirname, relative, resolve } from "node:path";
-import { type Diagnostic, McpvalsError } from "../core/errors/error.ts";
-import type { ParsedStdioServer } from "../core/formats/config/build-eval.ts";
-import type { Config } from "../core/formats/config/config-schema.ts";
+import { basename, dirname, resolve } from "node:path";
+import type { Diagnostic } from "../core/errors/error.ts";
+import { configAgentProblems } from "../core/formats/config/config-task-plans.ts";
+import type { ParsedStdioServer } from "../core/formats/config/build-server.ts";
+import { parseConfig, type ParsedEval } from "../core/formats/config/parse-config.ts";
 import { type Interpolation, interpolate } from "../core/formats/interpolate.ts";
-import { formatKeyPath } from "../core/formats/key-path.ts";
+import { asList, asObject, asText } from "../core/formats/lenient.ts";
 import type { Eval } from "../core/formats/model.ts";
-import { parseConfig } from "../core/formats/config/parse-config.ts";
-import { createRedactor, type Secret } from "../core/trace/redact.ts";
+import type { Secret } from "../core/trace/redact.ts";
+import { type EnvironmentVariables, variableNamed } from "./environment.ts";
+import { FileProblems } from "./file-problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
-import { environment as readEnvironment, type EnvironmentVariables, variableNamed } from "./environment.ts";
-import { failureOf } from "./failure.ts";
-import { findConfig } from "./find-config.ts";
-import { maskSecrets } from "./secrets/mask-secrets.ts";
-import { readDocument } from "./read/read-document.ts";
 import { collectSecrets } from "./secrets/secrets.ts";
 import { completeStdio, unsetInherited } from "./server-environment.ts";
-
-export interface LoadConfigOptions {
-  /** A config file, a folder that has one, or the config itself; undefined: the nearest file from `cwd` upwards. */
-  readonly source?: string | Config | undefined;
-  /** Absolute path of the folder that everything starts from. */
-  readonly cwd: string;
-  /** Variables over those of the environment. */
-  readonly env?: EnvironmentVariables;
-  /** Agents of the config, or model ids, instead of the config's choice; empty leaves it as it is. */
-  readonly agents?: readonly string[];
-  /** Whether a model judges, whatever the config says. */
-  readonly judge?: boolean;
-  /** The environment. Default: this process's. */
-  readonly environment?: EnvironmentVariables;
-  /** Longest that a config that is a program may take, in milliseconds. Default: 30 s. */
-  readonly timeoutMs?: number;
-  readonly signal?: AbortSignal;
-}
+import type { Surroundings } from "./surroundings.ts";
+import { collectTasks, parseTasks, sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
+import { tasksOfPatterns } from "./tasks/tasks-of-patterns.ts";
 
 /** An eval that is ready to run. */
 export interface LoadedConfig {
   readonly eval: Eval;
-  /** Absolute path of the file; absent when the config was given as a value. */
+  /** Absolute path of the file; absent when there is no single one. */
   readonly file?: string;
   /** The folder that relative paths of the config start from. */
   readonly dir: string;
@@ -51,125 +33,112 @@ export interface LoadedConfig {
   readonly notes: readonly string[];
 }
 
+/** A config that was read. */
+export interface OpenedConfig {
+  readonly document: ConfigDocument;
+  /** Absolute path; absent when the config was given as a value. */
+  readonly file?: string;
+}
+
 /**
- * Finds, reads, checks and completes a config. Throws one McpvalsError of kind `usage`, whose `details.diagnostics` has
- * everything that is wrong with the file, and the signal's reason.
+ * Checks and completes a config, and loads the tasks that it names. Throws one McpvalsError of kind `usage`, whose
+ * `details.diagnostics` has everything that is wrong with any of the files.
  */
-export async function loadConfig(options: LoadConfigOptions): Promise<LoadedConfig> {
-  const environment = options.environment ?? readEnvironment();
-  const overrides = options.env ?? {};
-  const { source } = options;
-  // A config given as a value is copied before anything is waited for: its owner may change it from then on.
-  const { document, file, dir } =
-    typeof source === "object" ? given(source, options) : await open(source, options);
+export async function loadConfig(
+  { document, file }: OpenedConfig,
+  surroundings: Surroundings,
+): Promise<LoadedConfig> {
+  const { environment, overrides, cwd } = surroundings;
+  const dir = file === undefined ? resolve(cwd) : dirname(file);
   const found = interpolate(
     document.value,
     (name) => variableNamed(name, overrides) ?? variableNamed(name, environment),
   );
-  const surroundings = { dir, environment, overrides };
+  const { parsed, unset } = parse(document, found, { dir, surroundings });
+  const problems = new FileProblems();
+  if (!parsed.ok) problems.add(parsed.diagnostics, document.source);
+  const tasks = await loadTasks(parsed, found, { dir, surroundings, problems });
+  const spec = parsed.ok ? withTasks(parsed.eval, tasks) : undefined;
+  if (spec !== undefined) problems.add(rulesWithTasks(spec, document), document.source);
+  const secrets = collectSecrets({
+    document: found.value,
+    variables: new Map([...found.variables, ...Object.entries(tasks.variables)]),
+    overrides,
+    environment,
+    servers: [...Object.values(spec?.servers ?? {}), ...tasks.servers],
+  });
+  problems.throwIfAny(secrets);
+  if (spec === undefined || !parsed.ok) throw new Error("a config was refused without a problem");
+  return {
+    eval: spec,
+    dir,
+    ...(file === undefined ? {} : { file }),
+    env: { ...environment, ...overrides },
+    overrides,
+    secrets,
+    notes: [...parsed.notes, ...unset, ...tasks.notes],
+  };
+}
+
+interface Place {
+  readonly dir: string;
+  readonly surroundings: Surroundings;
+}
+
+function parse(
+  document: ConfigDocument,
+  found: Interpolation,
+  { dir, surroundings }: Place,
+): { readonly parsed: ParsedEval; readonly unset: readonly string[] } {
+  const { environment, overrides, agents, judge, judgeModel } = surroundings;
   const unset: string[] = [];
   const parsed = parseConfig(found.value, {
     defaultName: basename(dir) || "config",
     locate: document.locate,
     earlier: found.problems,
     templates: found.templates,
-    agents: options.agents ?? [],
-    ...(options.judge === undefined ? {} : { judge: options.judge }),
+    agents,
+    ...(judge === undefined ? {} : { judge }),
+    ...(judgeModel === undefined ? {} : { judgeModel }),
     completeStdio: (server, name) => {
       unset.push(...unsetNotes(name, server, environment));
-      return completeStdio(server, surroundings);
+      return completeStdio(server, { dir, environment, overrides });
     },
   });
-  if (!parsed.ok) throw failure(parsed.diagnostics, { document, found, environment, overrides });
-  return {
-    eval: parsed.eval,
-    dir,
-    ...(file === undefined ? {} : { file }),
-    env: { ...environment, ...overrides },
-    overrides,
-    secrets: collectSecrets({
-      document: found.value,
-      variables: found.variables,
-      overrides,
-      environment,
-      serverEnvironments: serverEnvironments(parsed.eval),
-    }),
-    notes: [...parsed.notes, ...unset],
-  };
+  return { parsed, unset };
 }
 
-interface Opened {
-  readonly document: ConfigDocument;
-  readonly file?: string;
-  readonly dir: string;
-}
-
-const defaultTimeoutMs = 30_000;
-
-function given(config: Config, { cwd, signal }: LoadConfigOptions): Opened {
-  signal?.throwIfAborted();
-  return { document: valueDocument(config), dir: resolve(cwd) };
-}
-
-async function open(
-  source: string | undefined,
-  { cwd, timeoutMs = defaultTimeoutMs, signal }: LoadConfigOptions,
-): Promise<Opened> {
-  signal?.throwIfAborted();
-  const file = findConfig(source, cwd);
-  const shown = relative(cwd, file) || file;
-  const document = await readDocument(file, {
-    shown,
-    timeoutMs,
-    ...(signal === undefined ? {} : { signal }),
+/** Tasks are looked at even when the config is wrong, so that everything is told at once. */
+async function loadTasks(
+  parsed: ParsedEval,
+  found: Interpolation,
+  { dir, surroundings, problems }: Place & { readonly problems: FileProblems },
+): Promise<TasksOfEval> {
+  const root = asObject(found.value);
+  const patterns = asList(root["tasks"]).flatMap((pattern) => asText(pattern) ?? []);
+  const files = await tasksOfPatterns(patterns, { dir, cwd: surroundings.cwd, problems });
+  const named = root["server"] === undefined ? Object.keys(asObject(root["servers"])) : ["default"];
+  const tasks = parseTasks(files, {
+    surroundings,
+    servers: named,
+    inheritEnv: parsed.ok ? parsed.taskFiles.inheritEnv : [],
+    extensions: [],
+    problems,
   });
-  return { document, file, dir: dirname(file) };
+  return collectTasks(tasks, { surroundings, problems });
 }
 
-function valueDocument(value: unknown): ConfigDocument {
-  return {
-    value,
-    locate: ({ path }) => ({ file: "(config)", ...(path.length === 0 ? {} : { path: formatKeyPath(path) }) }),
-  };
+function withTasks(spec: Eval, { tasks, taskServers }: TasksOfEval): Eval {
+  if (tasks.length === 0) return spec;
+  return { ...spec, tasks: [...spec.tasks, ...tasks], taskServers };
+}
+
+function rulesWithTasks(spec: Eval, document: ConfigDocument): readonly Diagnostic[] {
+  return [...sameNames(spec.tasks), ...configAgentProblems(spec, document.locate)];
 }
 
 function unsetNotes(name: string, server: ParsedStdioServer, environment: EnvironmentVariables): string[] {
   return unsetInherited(server, environment).map(
     (variable) => `server "${name}": inheritEnv names ${variable}, which is not set`,
   );
-}
-
-function serverEnvironments(spec: Eval): EnvironmentVariables[] {
-  return Object.values(spec.servers).flatMap((server) => (server.transport === "stdio" ? [server.env] : []));
-}
-
-interface FailureParts {
-  readonly document: ConfigDocument;
-  readonly found: Interpolation;
-  readonly environment: EnvironmentVariables;
-  readonly overrides: EnvironmentVariables;
-}
-
-/** Problems that get the lines around them; a file with more is not mended by reading on. */
-const mostFrames = 100;
-
-function failure(diagnostics: readonly Diagnostic[], parts: FailureParts): McpvalsError {
-  const { document, found, environment, overrides } = parts;
-  const secrets = collectSecrets({
-    document: found.value,
-    variables: found.variables,
-    overrides,
-    environment,
-  });
-  const values = secrets.map((secret) => secret.value);
-  const redact = createRedactor(secrets);
-  const framed = diagnostics.map((diagnostic, index) => {
-    const frame = index < mostFrames ? frameOf(diagnostic, document) : undefined;
-    return { ...redact(diagnostic), ...(frame === undefined ? {} : { frame: maskSecrets(frame, values) }) };
-  });
-  return failureOf(framed);
-}
-
-function frameOf({ location }: Diagnostic, document: ConfigDocument): string | undefined {
-  return location === undefined ? undefined : document.source?.frame(location);
 }

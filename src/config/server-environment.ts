@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import type { ParsedStdioServer } from "../core/formats/config/build-eval.ts";
+import type { ParsedStdioServer } from "../core/formats/config/build-server.ts";
 import type { StdioServerSpec } from "../core/formats/model.ts";
 import { baseEnvironment, localBinPath, mergeEnvironments } from "../process/environment.ts";
 import { type EnvironmentVariables, variableNamed } from "./environment.ts";

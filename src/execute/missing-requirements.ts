@@ -1,4 +1,6 @@
-import type { Eval, Task } from "../core/formats/model.ts";
+import type { Eval, Requirement, Task } from "../core/formats/model.ts";
+import { findProgram } from "../process/find-program.ts";
+import { runningPlatform } from "../process/platform.ts";
 
 /** What a run has, as far as tasks may require it. */
 export interface Provided {
@@ -6,10 +8,91 @@ export interface Provided {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Looks for everything that tasks require; gives what is missing, as texts for the reader, by the name of the task. */
+/**
+ * Looks for everything that tasks require; gives what is missing, as texts for the reader, by the name of the task. Tasks
+ * that lack nothing are left out.
+ */
 export async function missingRequirements(
-  _provided: Provided,
-  _tasks: readonly Task[],
+  provided: Provided,
+  tasks: readonly Task[],
 ): Promise<ReadonlyMap<string, readonly string[]>> {
-  return Promise.resolve(new Map());
+  const missing = new Map<string, readonly string[]>();
+  for (const task of tasks) {
+    const problems = await problemsOf(provided, task);
+    if (problems.length > 0) missing.set(task.name, problems);
+  }
+  return missing;
+}
+
+async function problemsOf(provided: Provided, task: Task): Promise<string[]> {
+  if (task.portable === undefined) return [];
+  const { requires, dir } = task.portable;
+  const place = { ...provided, task: task.name, dir };
+  const problems = await Promise.all(requires.map((requirement) => problemOf(requirement, place)));
+  return [...new Set(problems.filter((problem) => problem !== undefined))];
+}
+
+interface Place extends Provided {
+  readonly task: string;
+  /** Absolute path of the task's folder. */
+  readonly dir: string;
+}
+
+/** What is wrong with one requirement; undefined when it is there. */
+async function problemOf(requirement: Requirement, place: Place): Promise<string | undefined> {
+  switch (requirement.kind) {
+    case "command":
+      return commandProblem(requirement.name, place);
+    case "env":
+      return envProblem(requirement.name, place);
+    case "server":
+      return serverProblem(requirement.name, place);
+    case "platform":
+      return platformProblem(requirement.name);
+    case "judge":
+      return place.eval.judge === undefined ? "a judge, and none is configured" : undefined;
+    case "extension":
+      return `the extension ${quote(requirement.name)}: extensions cannot be run yet`;
+  }
+}
+
+async function commandProblem(name: string, { env, dir }: Place): Promise<string | undefined> {
+  if ((await findProgram(name, { env, cwd: dir })) !== undefined) return undefined;
+  const where = /[/\\]/.test(name) ? "is no program there" : "is not on PATH";
+  return `the command ${quote(name)}, which ${where}`;
+}
+
+function envProblem(name: string, { env }: Place): string | undefined {
+  const value = Object.hasOwn(env, name) ? env[name] : undefined;
+  if (value === undefined) return `the variable ${name}, which is not set`;
+  return value === "" ? `the variable ${name}, which is empty` : undefined;
+}
+
+function serverProblem(name: string, { eval: spec, task }: Place): string | undefined {
+  const known = { ...spec.servers, ...spec.taskServers?.[task] };
+  if (Object.hasOwn(known, name)) return undefined;
+  const names = Object.keys(known);
+  const others = names.length === 0 ? "no servers are configured" : `there are ${names.join(", ")}`;
+  return `the server ${quote(name)}, which is not configured (${others})`;
+}
+
+/** Names that people use for platforms, with Node's name for each. */
+const platforms: Readonly<Record<string, string>> = {
+  linux: "linux",
+  macos: "darwin",
+  darwin: "darwin",
+  windows: "win32",
+  win32: "win32",
+};
+
+function platformProblem(name: string): string | undefined {
+  const running = runningPlatform();
+  const asked = name.toLowerCase();
+  if ((Object.hasOwn(platforms, asked) ? platforms[asked] : asked) === running) return undefined;
+  const here = Object.entries(platforms).find(([, platform]) => platform === running)?.[0] ?? running;
+  return `the platform ${quote(name)}, and this is ${here}`;
+}
+
+function quote(name: string): string {
+  return JSON.stringify(name);
 }

@@ -11,6 +11,7 @@ export function plainWorld(task: string): StepWorld {
     env: {},
     agent: undefined,
     judge: undefined,
+    validateSchema: () => Promise.resolve({ status: "unusable", reason: "nothing validates here" }),
     outputs: new Map(),
     history: () => ({ toolCalls: [], resourceReads: [], promptGets: [] }),
     releasePorts: () => Promise.resolve(),

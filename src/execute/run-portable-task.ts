@@ -95,11 +95,12 @@ class PortableTrial {
 
   #createWorld(workspace: Workspace): TrialWorld {
     const { task, events } = this.#run;
-    const { variables, allowOutside, urlOf } = this.#ports;
+    const { variables, allowOutside, urlOf, validateSchema } = this.#ports;
     const world: TrialWorld = new TrialWorld(task, workspace.path, {
       variables,
       allowOutside,
       judge: this.#parts.judge,
+      validateSchema,
       events,
       urls: () => {
         const { text } = expanderOf(world.scope);

@@ -5,7 +5,7 @@ import type { Expander } from "../core/templates/expand.ts";
 import type { Emit, TraceEvent } from "../core/trace/events.ts";
 import type { ServerSession } from "../servers/session.ts";
 import type { TaskVariables } from "./trial-world.ts";
-import type { StepJudge } from "../steps/step-runner.ts";
+import type { StepJudge, ValidateSchema } from "../steps/step-runner.ts";
 
 export interface ServerStart {
   readonly emit: Emit;
@@ -13,7 +13,7 @@ export interface ServerStart {
   /** Replaces templates in how the server is started. */
   readonly expander?: Expander;
   /** To be called with everything that the server's process is started with. */
-  releasePorts(texts: Iterable<string>): Promise<void>;
+  readonly releasePorts: (texts: Iterable<string>) => Promise<void>;
 }
 
 /** What a trial needs of the outside world. */
@@ -31,10 +31,11 @@ export interface TrialPorts {
   missing(task: Task): readonly string[];
   startServer(task: Task, name: string, start: ServerStart): Promise<ServerSession>;
   /** The address of a task's server, before templates are replaced; undefined when it has none. */
-  urlOf(task: Task, name: string): string | undefined;
+  readonly urlOf: (task: Task, name: string) => string | undefined;
   createAgent(name: string): AgentDriver;
   /** The judge for steps; undefined when none is configured. */
   createJudge(emit: Emit): StepJudge | undefined;
+  readonly validateSchema: ValidateSchema;
 }
 
 export interface TrialRun {

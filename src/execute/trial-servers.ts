@@ -6,7 +6,7 @@ import type { TrialPorts, TrialRun } from "./trial-ports.ts";
 interface StartOptions {
   readonly signal: AbortSignal;
   readonly expander?: Expander;
-  releasePorts(texts: Iterable<string>): Promise<void>;
+  readonly releasePorts: (texts: Iterable<string>) => Promise<void>;
 }
 
 /** The servers of one trial. */

@@ -5,7 +5,7 @@ import { resolveIn, type Resolve, resolveNames, type Scope } from "../core/templ
 import { callHistory } from "../core/trace/read-call-history.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import { baseEnvironment, mergeEnvironments } from "../process/environment.ts";
-import type { StepJudge, StepWorld } from "../steps/step-runner.ts";
+import type { StepJudge, StepWorld, ValidateSchema } from "../steps/step-runner.ts";
 import { RandomPorts } from "./random-ports.ts";
 
 type Variables = Readonly<Record<string, string>>;
@@ -22,6 +22,7 @@ export interface WorldOptions {
   readonly variables: TaskVariables;
   readonly allowOutside: boolean;
   readonly judge: StepJudge | undefined;
+  readonly validateSchema: ValidateSchema;
   /** The trial's events so far. */
   readonly events: readonly TraceEvent[];
   /** Addresses of the task's servers that have one, by name. */
@@ -35,6 +36,7 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
   readonly workspace: string;
   readonly allowOutside: boolean;
   readonly judge: StepJudge | undefined;
+  readonly validateSchema: ValidateSchema;
   readonly outputs = new Map<string, JsonObject>();
   readonly scope: Scope;
   prompt = "";
@@ -53,6 +55,7 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
     this.workspace = workspace;
     this.allowOutside = options.allowOutside;
     this.judge = options.judge;
+    this.validateSchema = options.validateSchema;
     this.#portable = task.portable;
     this.#options = options;
     this.scope = this.#createScope();
@@ -104,7 +107,10 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
     const { overrides, shell } = this.#options.variables;
     const { env: declared, inheritEnv } = this.#portable;
     const read = this.scope.get("env");
-    const own = Object.keys(declared).map((name) => [name, String(read?.([name], undefined) ?? "")] as const);
+    const own = Object.keys(declared).flatMap((name) => {
+      const value = read?.([name], undefined);
+      return typeof value === "string" ? [[name, value] as const] : [];
+    });
     const inherited =
       inheritEnv === true
         ? shell

@@ -15,10 +15,13 @@ export interface ProcessInfo {
 export interface ProcessLister {
   list(): Promise<readonly ProcessInfo[]>;
   listNow(): readonly ProcessInfo[];
-  /** Start time of one process, where it can be had cheaply. */
+  /** Start time of one process, where it can be had cheaply; also when it has ended and nobody has taken note yet. */
   startOf(pid: number): number | undefined;
-  /** Whether a process was started with `NAME=value` in its environment; false where that cannot be seen. */
-  carries(pid: number, variable: string): boolean;
+  /**
+   * Whether a process was started with `NAME=value` in its environment; false where that cannot be seen. Undefined when it
+   * shows no environment at all, as in the moment in which it becomes another program.
+   */
+  carries(pid: number, variable: string): boolean | undefined;
 }
 
 /** Chooses how processes are listed here: from /proc on Linux, with `ps` on other POSIX systems. */
@@ -30,10 +33,11 @@ export function processLister(platform: NodeJS.Platform = process.platform): Pro
 export const procLister: ProcessLister = {
   list: () => Promise.resolve(listProc()),
   listNow: listProc,
-  startOf: (pid) => readStat(String(pid))?.started,
+  startOf: (pid) => readStat(String(pid), { ended: true })?.started,
   carries(pid, variable) {
     try {
-      return `\0${readFileSync(`/proc/${pid}/environ`, "latin1")}`.includes(`\0${variable}\0`);
+      const environment = readFileSync(`/proc/${pid}/environ`, "latin1");
+      return environment === "" ? undefined : `\0${environment}`.includes(`\0${variable}\0`);
     } catch {
       return false; // ended meanwhile, or another user's
     }
@@ -54,7 +58,7 @@ function listProc(): ProcessInfo[] {
 /** One `stat` line fits easily; the buffer is shared because reading is synchronous. */
 const statBuffer = Buffer.allocUnsafe(4096);
 
-function readStat(pid: string): ProcessInfo | undefined {
+function readStat(pid: string, { ended } = { ended: false }): ProcessInfo | undefined {
   let text: string;
   try {
     const file = openSync(`/proc/${pid}/stat`, "r");
@@ -68,7 +72,7 @@ function readStat(pid: string): ProcessInfo | undefined {
   }
   // The second field is the program's name in brackets, and the name may hold brackets and blanks itself.
   const [state, parent, group, ...rest] = text.slice(text.lastIndexOf(")") + 2).split(" ");
-  if (state === "Z" || state === "X") return undefined;
+  if (!ended && (state === "Z" || state === "X")) return undefined;
   return { pid: Number(pid), parent: Number(parent), group: Number(group), started: Number(rest[16]) };
 }
 

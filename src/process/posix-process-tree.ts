@@ -1,8 +1,11 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { type ProcessInfo, type ProcessLister, processLister } from "./list-processes.ts";
 import type { ProcessTree, TreeRoot, TreeSignal } from "./process-tree.ts";
 
 /** How often a kill is repeated for processes that were started while it was going on. */
 const killRounds = 5;
+/** Pauses, in milliseconds, in which processes without an environment may turn out to be members. */
+const doubtPauses = [1, 2, 4, 8, 16, 32];
 
 /**
  * A tree is the root's process group, every descendant by parent number, and every process with the root's marker in its
@@ -14,6 +17,8 @@ export class PosixProcessTree implements ProcessTree {
   readonly #lister: ProcessLister;
   #rootStarted: number | undefined;
   #known = new Map<number, ProcessInfo>();
+  /** Whether the last look left out a process that may be a member. */
+  #doubtful = false;
 
   constructor(root: TreeRoot, lister: ProcessLister = processLister()) {
     this.#root = root;
@@ -22,7 +27,13 @@ export class PosixProcessTree implements ProcessTree {
   }
 
   async survey(): Promise<number> {
-    return this.#members(await this.#list()).length;
+    let count = this.#members(await this.#list()).length;
+    for (const pause of doubtPauses) {
+      if (count > 0 || !this.#doubtful) break;
+      await delay(pause);
+      count = this.#members(await this.#list()).length;
+    }
+    return count;
   }
 
   async signal(signal: TreeSignal): Promise<void> {
@@ -73,6 +84,7 @@ export class PosixProcessTree implements ProcessTree {
     const reused = root !== undefined && root.started !== this.#rootStarted;
     const members = new Map<number, ProcessInfo>();
     const strangers: ProcessInfo[] = [];
+    this.#doubtful = false;
     for (const info of all) {
       const seen = this.#known.get(info.pid)?.started === info.started;
       const grouped = !reused && (info.pid === rootPid || info.group === rootPid);
@@ -86,9 +98,12 @@ export class PosixProcessTree implements ProcessTree {
   }
 
   /** Reading an environment is the dear part, and no older process can be a descendant. */
-  #carriesMarker({ pid, started }: ProcessInfo): boolean {
+  #carriesMarker({ pid, group, started }: ProcessInfo): boolean {
     if (this.#rootStarted === undefined || started < this.#rootStarted) return false;
-    return this.#lister.carries(pid, this.#root.marker);
+    const carries = this.#lister.carries(pid, this.#root.marker);
+    // The kernel's own threads, which are in no group, never have an environment.
+    if (carries === undefined && group !== 0) this.#doubtful = true;
+    return carries === true;
   }
 }
 

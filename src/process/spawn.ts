@@ -11,7 +11,7 @@ import { createProcessMarker, processMarkerName, runMarker, runMarkerName } from
 import type { ProcessTree } from "./process-tree.ts";
 import { explainSpawnError } from "./spawn-error.ts";
 import { type StopOptions, type StopResult, stopTree } from "./stop-tree.ts";
-import { guardGroup, releaseEmptyGroup, releaseGroup } from "./watchdog.ts";
+import { guardGroup, guardStrays, releaseEmptyGroup, releaseGroup } from "./watchdog.ts";
 
 export interface ProcessSpec {
   readonly command: string;
@@ -39,6 +39,11 @@ export interface ManagedProcess {
   readonly exit: ProcessExit | undefined;
   /** Stops the process and its whole tree; see `stopTree`. Never throws; calling it again gives the same promise. */
   stop(options?: StopOptions): Promise<StopResult>;
+  /**
+   * Lets go of a process that has ended together with its whole tree, without the waits of `stop`; its pipes are closed.
+   * False, and nothing is done, as long as something of the tree lives.
+   */
+  release(): Promise<boolean>;
 }
 
 /**
@@ -110,13 +115,29 @@ class SpawnedProcess implements ManagedProcess {
     return this.#stopping;
   }
 
+  async release(): Promise<boolean> {
+    if (this.#exit === undefined || this.#stopping !== undefined) return false;
+    if ((await this.#tree.survey()) > 0) {
+      guardStrays();
+      return false;
+    }
+    for (const stream of [this.stdin, this.stdout, this.stderr]) stream.destroy();
+    this.#forget();
+    this.#stopping ??= Promise.resolve({ by: "already-exited", durationMs: 0, survivors: 0 });
+    return true;
+  }
+
   async #stop(options?: StopOptions): Promise<StopResult> {
     const { stdin, stdout, stderr, exited } = this;
     const hasExited = (): boolean => this.#exit !== undefined;
     const result = await stopTree({ tree: this.#tree, stdin, stdout, stderr, exited, hasExited }, options);
+    this.#forget();
+    return result;
+  }
+
+  #forget(): void {
     forgetTree(this.#tree);
     releaseGroup(this.pid);
-    return result;
   }
 
   #watch(child: Child): Promise<ProcessExit> {

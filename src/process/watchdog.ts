@@ -8,7 +8,7 @@ import { runMarker, runMarkerName } from "./marker.ts";
  */
 const script = `
 trap '' INT TERM HUP QUIT
-groups=
+groups= search=
 while read -r order group; do
   case $order in
     add) groups="$groups $group" ;;
@@ -16,9 +16,10 @@ while read -r order group; do
       left=
       for one in $groups; do [ "$one" = "$group" ] || left="$left $one"; done
       groups=$left ;;
+    search) search=yes ;;
   esac
 done
-[ -n "$groups" ] || exit 0
+[ -n "$groups$search" ] || exit 0
 for one in $groups; do kill -9 "-$one"; done
 for round in 1 2 3; do
   for file in $(grep -lsF "$1" /proc/[0-9]*/environ); do
@@ -35,6 +36,11 @@ export function guardGroup(group: number, path: string | undefined): void {
   if (process.platform === "win32") return;
   pipe ??= startWatchdog(path);
   pipe?.write(`add ${group}\n`);
+}
+
+/** Has what carries the run's marker searched for and killed in that case, even if no group is left by then. */
+export function guardStrays(): void {
+  pipe?.write("search\n");
 }
 
 /** Takes back {@link guardGroup}: the whole tree has ended. */

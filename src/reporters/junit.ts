@@ -5,7 +5,7 @@ import { summarize } from "../core/report/summarize.ts";
 import { agentsIn, describeAgent } from "./format/agents.ts";
 import { clipText } from "./format/clip.ts";
 import { readEvidence } from "./format/evidence-rows.ts";
-import { explainError, explainGrades } from "./format/explain-trial.ts";
+import { explainBroken, explainGrades } from "./format/explain-trial.ts";
 import { groupName, taskTitle, variantName, varietyOf, type Variety } from "./format/names.ts";
 import { createPieceWriter } from "./format/piece-writer.ts";
 import type { Page } from "./format/rows.ts";
@@ -16,8 +16,8 @@ const messageCharacters = 1000;
 const page: Page = { style: createStyle(false), width: Infinity };
 
 /**
- * Writes JUnit XML at the end, as Jenkins and others read it: a suite for each tool health suite and one for the
- * workflows. A failed trial is a `failure`, one that could not be judged an `error`, with reasons and evidence as text.
+ * Writes JUnit XML at the end, as Jenkins and others read it: a suite for each tool health suite one for the
+ * workflows and one for the tasks. A failed trial is a `failure`, one that could not be judged an `error`, with reasons and evidence as text.
  */
 export function junitReporter(output: ReporterOutput): Reporter {
   let tasks: ReadonlyMap<string, Task> = new Map();
@@ -95,6 +95,7 @@ function testCase(trial: TrialResult, context: CaseContext): string {
   const attributes = {
     name: variant === "" ? title : `${title} · ${variant}`,
     classname: `${context.end.result.name}.${groupName(trial)}`,
+    file: context.tasks.get(trial.task)?.portable?.file,
     time: seconds(trial.durationMs),
   };
   const children = outcome(trial, context) + warnings(trial);
@@ -119,7 +120,7 @@ function outcome(trial: TrialResult, context: CaseContext): string {
 function problem(element: "failure" | "error", trial: TrialResult, { end, tasks }: CaseContext): string {
   const evidence = readEvidence(end.evidence.get(trial.id) ?? [], trial, tasks.get(trial.task));
   const lines = [
-    ...(trial.error === undefined ? [] : explainError(trial.error, 0, page)),
+    ...(trial.error === undefined ? [] : explainBroken(trial.error, evidence, 0, page)),
     ...explainGrades(trial.grades, evidence, 0, page),
   ];
   const attributes = { type: trial.error?.code ?? graderOf(trial), message: messageOf(trial) };

@@ -8,10 +8,10 @@ export interface ToolDefinition {
   readonly outputSchema?: JsonObject;
 }
 
-/** How a tool call ended, as long as the connection held. */
+/** How a tool call, or another request, ended, as long as the connection held. */
 export type CallOutcome =
   | { readonly kind: "result"; readonly result: JsonObject; readonly latencyMs: number }
-  /** A JSON-RPC error, or a result that is not a CallToolResult. */
+  /** A JSON-RPC error, or a result that is not of the request's kind. */
   | {
       readonly kind: "error";
       readonly message: string;
@@ -38,6 +38,10 @@ export interface ServerSession extends AsyncDisposable {
    * `server/message-too-large`, …), and the signal's reason when it aborts.
    */
   callTool(tool: string, args: JsonObject, options: CallOptions): Promise<CallOutcome>;
+  /** Reads a resource; the result has `contents`. Throws as `callTool` does. */
+  readResource(uri: string, options: CallOptions): Promise<CallOutcome>;
+  /** Gets a prompt; the result has `messages`. Arguments that are no texts are sent as JSON. Throws as `callTool` does. */
+  getPrompt(name: string, args: JsonObject, options: CallOptions): Promise<CallOutcome>;
   /** Aborts with an McpvalsError when the connection is lost without our asking. */
   readonly lost: AbortSignal;
   /** Ends the connection and the whole process tree; never throws. */

@@ -1,9 +1,115 @@
-import type { CommandStep } from "../core/formats/step.ts";
-import type { StepRunner } from "./step-runner.ts";
+import { checkText } from "../core/checks/text-expectation.ts";
+import { expandTextExpectation } from "../core/checks/expand-expectation.ts";
+import { McpvalsError } from "../core/errors/error.ts";
+import type { CommandExpectation, CommandStep, TextExpectation } from "../core/formats/step.ts";
+import type { Expander } from "../core/templates/expand.ts";
+import type { Check } from "../core/trace/events.ts";
+import { mergeEnvironments } from "../process/environment.ts";
+import type { KeptText } from "../process/program-output.ts";
+import { defaultShell } from "../process/shell.ts";
+import { exitCheck } from "./exit-check.ts";
+import { type ProgramRun, runProgram } from "./run-program.ts";
+import { tailOf, withoutLineEnd } from "./shown-output.ts";
+import { expandRecord, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
+import { resolveTaskPath } from "./task-path.ts";
 
+/** Runs a line with the shell (see `defaultShell`) and looks at its exit code and what it wrote. */
 export const commandStep: StepRunner<CommandStep> = {
   type: "command",
-  expand: (step) => step,
-  input: () => ({}),
-  run: () => Promise.reject(new Error("to be written")),
+  keepsTime: true,
+  expand: (step, expander) => {
+    const text = (template: string): string => expander.text(template);
+    const { shell, workdir, stdin } = step;
+    return {
+      ...step,
+      run: text(step.run),
+      ...(shell === undefined ? {} : { shell: text(shell) }),
+      ...(workdir === undefined ? {} : { workdir: text(workdir) }),
+      env: expandRecord(step.env, expander),
+      ...(stdin === undefined ? {} : { stdin: text(stdin) }),
+      expect: expandExpect(step.expect, expander),
+    };
+  },
+  input: ({ run, shell, workdir, env, stdin }) => ({
+    run,
+    ...(shell === undefined ? {} : { shell }),
+    ...(workdir === undefined ? {} : { workdir }),
+    ...(Object.keys(env).length === 0 ? {} : { env }),
+    ...(stdin === undefined ? {} : { stdin }),
+  }),
+  run,
 };
+
+function expandExpect(expect: CommandExpectation, expander: Expander): CommandExpectation {
+  const { stdout, stderr } = expect;
+  return {
+    ...expect,
+    ...(stdout === undefined ? {} : { stdout: expandTextExpectation(stdout, expander) }),
+    ...(stderr === undefined ? {} : { stderr: expandTextExpectation(stderr, expander) }),
+  };
+}
+
+async function run(step: CommandStep, context: StepContext): Promise<StepAttempt> {
+  const { world } = context;
+  const env = mergeEnvironments([world.env, step.env]);
+  const program = {
+    role: "the shell",
+    hint: "Name a shell that is installed and takes -c, with `shell` or the variable SHELL; on Windows sh has to be on PATH.",
+    command: step.shell ?? defaultShell(env),
+    args: ["-c", step.run],
+    cwd: step.workdir === undefined ? world.dir : await folderOf(step.workdir, context),
+    env,
+    ...(step.stdin === undefined ? {} : { stdin: step.stdin }),
+  };
+  const done = await runProgram(program, step, context);
+  const { stdout, stderr, exitCode } = done;
+  return {
+    kind: "checked",
+    checks: [
+      exitCodeCheck(done, step.expect.exitCode),
+      ...outputChecks("stdout", step.expect.stdout, stdout),
+      ...outputChecks("stderr", step.expect.stderr, stderr),
+    ],
+    values: { stdout: withoutLineEnd(stdout.text), stderr: withoutLineEnd(stderr.text), exitCode },
+  };
+}
+
+async function folderOf(workdir: string, { world }: StepContext): Promise<string> {
+  return resolveTaskPath(workdir, world, { forWriting: false });
+}
+
+function exitCodeCheck(done: ProgramRun, expected: number): Check {
+  const passed = done.exitCode === expected;
+  return exitCheck(done, expected, {
+    stderr: passed ? "" : tailOf(done.stderr.text),
+    stdout: passed ? "" : tailOf(done.stdout.text),
+  });
+}
+
+/** What was dropped cannot be looked at, so that nothing can be said of a text that is expected to be something. */
+function outputChecks(
+  name: "stdout" | "stderr",
+  expectation: TextExpectation | undefined,
+  { text, omitted }: KeptText,
+): Check[] {
+  if (expectation === undefined) return omitted === 0 ? [] : [omission(name, text, omitted)];
+  if (omitted === 0) return checkText(name, expectation, text);
+  throw new McpvalsError("step/cannot-run", `${name} is too long to be checked: ${omissionText(omitted)}`, {
+    hint: "Have the command write less, with grep, head or jq for instance.",
+    detail: tailOf(text),
+  });
+}
+
+function omission(name: string, text: string, omitted: number): Check {
+  return {
+    name: `${name} kept`,
+    passed: true,
+    expected: null,
+    actual: { characters: text.length, omittedBytes: omitted },
+    message: omissionText(omitted),
+  };
+}
+
+function omissionText(omitted: number): string {
+  return `its last ${omitted} bytes were dropped`;
+}

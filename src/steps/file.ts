@@ -1,9 +1,104 @@
+import { lstat, rm } from "node:fs/promises";
+import { excerpt } from "../core/checks/excerpt.ts";
+import { expandTextExpectation } from "../core/checks/expand-expectation.ts";
+import { McpvalsError } from "../core/errors/error.ts";
+import type { JsonObject } from "../core/formats/model.ts";
 import type { FileStep } from "../core/formats/step.ts";
-import type { StepRunner } from "./step-runner.ts";
+import type { Expander } from "../core/templates/expand.ts";
+import { checkFile, modeText } from "./check-file.ts";
+import { orAbsent } from "./or-absent.ts";
+import type { StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
+import { resolveTaskPath } from "./task-path.ts";
+import { writeFileWhole } from "./write-file-whole.ts";
 
+/** Makes, removes or looks at a file. */
 export const fileStep: StepRunner<FileStep> = {
   type: "file",
-  expand: (step) => step,
-  input: () => ({}),
-  run: () => Promise.reject(new Error("to be written")),
+  expand: (step, expander) => ({
+    ...step,
+    path: expander.text(step.path),
+    action: expandAction(step.action, expander),
+  }),
+  input: ({ path, action }) => ({ path, action: action.kind, ...inputOf(action) }),
+  async run(step, context) {
+    try {
+      return await act(step, context);
+    } catch (cause) {
+      context.signal.throwIfAborted();
+      if (cause instanceof McpvalsError) throw cause;
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      const doing = `${verbs[step.action.kind]} ${step.path}`;
+      throw new McpvalsError("step/cannot-run", `cannot ${doing}: ${reason}`, { cause });
+    }
+  },
 };
+
+const verbs = { create: "write", remove: "remove", check: "look at" } as const;
+
+function expandAction(action: FileStep["action"], expander: Expander): FileStep["action"] {
+  switch (action.kind) {
+    case "create":
+      return { ...action, content: expander.text(action.content) };
+    case "remove":
+      return action;
+    case "check":
+      return action.content === undefined
+        ? action
+        : { ...action, content: expandTextExpectation(action.content, expander) };
+  }
+}
+
+function inputOf(action: FileStep["action"]): JsonObject {
+  if (action.kind !== "create") return {};
+  return { mode: modeText(action.mode), content: excerpt(action.content) };
+}
+
+function act(step: FileStep, context: StepContext): Promise<StepAttempt> {
+  switch (step.action.kind) {
+    case "create":
+      return create(step.path, step.action, context);
+    case "remove":
+      return remove(step.path, context);
+    case "check":
+      return check(step, step.action, context);
+  }
+}
+
+async function create(
+  path: string,
+  { content, mode }: Extract<FileStep["action"], { kind: "create" }>,
+  { world, signal }: StepContext,
+): Promise<StepAttempt> {
+  const target = await resolveTaskPath(path, world, { forWriting: true });
+  const bytes = await writeFileWhole(target, content, { mode, signal });
+  const message = `${bytes === 1 ? "1 byte" : `${bytes} bytes`} written to ${path}`;
+  return {
+    kind: "checked",
+    checks: [{ name: "written", passed: true, expected: modeText(mode), actual: modeText(mode), message }],
+    values: { content },
+  };
+}
+
+async function remove(path: string, { world }: StepContext): Promise<StepAttempt> {
+  const target = await resolveTaskPath(path, world, { forWriting: true });
+  const was = (await orAbsent(lstat(target))) !== undefined;
+  if (was) await rm(target, { recursive: true, force: true });
+  const message = was ? `${path} is removed` : `${path} was not there`;
+  return {
+    kind: "checked",
+    checks: [{ name: "removed", passed: true, expected: "nothing", actual: "nothing", message }],
+  };
+}
+
+async function check(
+  step: FileStep,
+  expectation: Extract<FileStep["action"], { kind: "check" }>,
+  { world, signal }: StepContext,
+): Promise<StepAttempt> {
+  const target = await resolveTaskPath(step.path, world, { forWriting: false });
+  const { checks, content } = await checkFile(target, expectation, {
+    readsContent: Object.values(step.outputs ?? {}).some((template) => /\{\s*content\b/.test(template)),
+    signal,
+  });
+  return { kind: "checked", checks, ...(content === undefined ? {} : { values: { content } }) };
+}

@@ -1,6 +1,6 @@
-import { McpvalsError } from "../core/errors/error.ts";
 import type { Json } from "../core/formats/model.ts";
 import type { ForeachStep } from "../core/formats/step.ts";
+import { loopItems } from "../core/templates/loop-items.ts";
 import { withLocals } from "../core/templates/scope.ts";
 import type { Check } from "../core/trace/events.ts";
 import { innerContext } from "./run-inner.ts";
@@ -12,11 +12,11 @@ export const foreachStep: StepRunner<ForeachStep> = {
   type: "foreach",
   expand: (step, { json }) => ({
     ...step,
-    in: typeof step.in === "string" ? itemsOf(json(step.in), step) : step.in.map((item) => json(item)),
+    in: typeof step.in === "string" ? loopItems(json(step.in), step.in) : step.in.map((item) => json(item)),
   }),
   input: (step) => ({ var: step.variable, in: step.in }),
   async run(step, context, run) {
-    const items = typeof step.in === "string" ? itemsOf(step.in, step) : step.in;
+    const items = typeof step.in === "string" ? loopItems(step.in, step.in) : step.in;
     if (items.length === 0) return { kind: "checked", checks: [emptyCheck] };
     const kind = context.phase === "setup" ? "setup" : "verify";
     const { parent = "" } = innerContext(step, context);
@@ -46,25 +46,6 @@ const emptyCheck: Check = {
   actual: 0,
   message: "there is nothing to go through: the list is empty",
 };
-
-function itemsOf(value: Json, { in: written }: ForeachStep): readonly Json[] {
-  const list = typeof value === "string" ? parsed(value) : value;
-  if (Array.isArray(list)) return list;
-  const shown = typeof value === "string" ? value : JSON.stringify(value);
-  throw new McpvalsError(
-    "task/template",
-    `foreach goes through a JSON list, and ${JSON.stringify(written)} gives ${JSON.stringify(shown.slice(0, 200))}`,
-    { hint: 'Give a list, or a template that yields one, such as "{steps.ID.outputs.NAME | json $.items}".' },
-  );
-}
-
-function parsed(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined; // said by the caller, who knows where the text is from
-  }
-}
 
 function label(item: Json): string {
   const text = typeof item === "string" ? item : JSON.stringify(item);

@@ -1,9 +1,116 @@
-import type { HttpStep } from "../core/formats/step.ts";
-import type { StepRunner } from "./step-runner.ts";
+import { excerpt } from "../core/checks/excerpt.ts";
+import { expandTextExpectation } from "../core/checks/expand-expectation.ts";
+import { checkText } from "../core/checks/text-expectation.ts";
+import type { JsonObject } from "../core/formats/model.ts";
+import type { HttpExpectation, HttpStep } from "../core/formats/step.ts";
+import type { Expander } from "../core/templates/expand.ts";
+import type { Check } from "../core/trace/events.ts";
+import { type HttpAnswer, sendHttp } from "./send-http.ts";
+import { expandRecord, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
 
+/** Sends one HTTP request and looks at the response. */
 export const httpStep: StepRunner<HttpStep> = {
   type: "http",
-  expand: (step) => step,
-  input: () => ({}),
-  run: () => Promise.reject(new Error("to be written")),
+  expand: (step, expander) => ({
+    ...step,
+    url: expander.text(step.url),
+    method: expander.text(step.method),
+    headers: expandRecord(step.headers, expander),
+    ...(step.body === undefined ? {} : { body: expandBody(step.body, expander) }),
+    expect: expandExpect(step.expect, expander),
+  }),
+  input: ({ method, url, headers, body }) => ({
+    method,
+    url,
+    ...(Object.keys(headers).length === 0 ? {} : { headers }),
+    ...(body === undefined ? {} : { body: "json" in body ? body.json : excerpt(body.text) }),
+  }),
+  run,
 };
+
+type Body = NonNullable<HttpStep["body"]>;
+
+function expandBody(body: Body, expander: Expander): Body {
+  return "json" in body ? { json: expander.json(body.json) } : { text: expander.text(body.text) };
+}
+
+function expandExpect(expect: HttpExpectation, expander: Expander): HttpExpectation {
+  const { headers, body } = expect;
+  const expanded = Object.entries(headers ?? {}).map(
+    ([name, expectation]) => [name, expandTextExpectation(expectation, expander)] as const,
+  );
+  return {
+    ...expect,
+    ...(headers === undefined ? {} : { headers: Object.fromEntries(expanded) }),
+    ...(body === undefined ? {} : { body: expandTextExpectation(body, expander) }),
+  };
+}
+
+async function run(step: HttpStep, { signal }: StepContext): Promise<StepAttempt> {
+  const answer = await sendHttp(step, signal);
+  const { status, headers, body } = step.expect;
+  return {
+    kind: "checked",
+    checks: [
+      statusCheck(status, answer),
+      ...Object.entries(headers ?? {}).flatMap(([name, expectation]) => {
+        const value = answer.headers.get(name);
+        return value === null ? [missingHeader(name, answer)] : headerChecks(name, expectation, value);
+      }),
+      ...(body === undefined ? [] : checkText("body", body, answer.body)),
+    ],
+    values: { response: { status: answer.status, body: answer.body, headers: namedHeaders(step, answer) } },
+  };
+}
+
+function statusCheck(expected: HttpExpectation["status"], { status, body }: HttpAnswer): Check {
+  const shown = expected.length === 0 ? "any" : expected.join(" or ");
+  const passed = expected.length === 0 || expected.some((each) => fits(status, String(each)));
+  const message = `the status is ${status}${expected.length === 0 ? "" : `, expected ${shown}`}`;
+  if (passed) return { name: "status", passed, expected: shown, actual: status, message };
+  const evidence = body === "" ? "; the body is empty" : `: ${excerpt(body.trim()).slice(0, shortBody)}`;
+  const actual = body === "" ? status : { status, body: excerpt(body) };
+  return { name: "status", passed, expected: shown, actual, message: `${message}${evidence}` };
+}
+
+/** Shown of the body in a message, in characters. */
+const shortBody = 300;
+
+/** Whether a status is a number, or in a class such as `2xx`, in which `x` is any digit. */
+function fits(status: number, expected: string): boolean {
+  const digits = Array.from(String(status));
+  const wanted = expected.toLowerCase();
+  return (
+    wanted.length === digits.length &&
+    digits.every((digit, index) => wanted[index] === "x" || wanted[index] === digit)
+  );
+}
+
+function headerChecks(
+  name: string,
+  expectation: NonNullable<HttpExpectation["headers"]>[string],
+  value: string,
+): Check[] {
+  const checks = checkText(`header ${name}`, expectation, value);
+  if (checks.length > 0) return checks;
+  const message = "it is there";
+  return [{ name: `header ${name}`, passed: true, expected: "a header", actual: excerpt(value), message }];
+}
+
+function missingHeader(name: string, { headers }: HttpAnswer): Check {
+  const there = [...new Set(headers.keys())].join(", ");
+  const message = `the response has no header ${name}; it has ${there === "" ? "none" : there}`;
+  return { name: `header ${name}`, passed: false, expected: "a header", actual: null, message };
+}
+
+/** Headers by their names in lower case, and by those that the step's outputs call them. */
+function namedHeaders({ outputs = {} }: HttpStep, { headers }: HttpAnswer): JsonObject {
+  const names = Object.values(outputs).flatMap((template) =>
+    [...template.matchAll(/\bresponse\.headers\.([\w-]+)/g)].map(([, name = ""]) => name),
+  );
+  const named = [...headers.keys(), ...names].flatMap((name): [string, string][] => {
+    const value = headers.get(name);
+    return value === null ? [] : [[name, value]];
+  });
+  return Object.fromEntries(named);
+}

@@ -1,139 +1,77 @@
-import { checkExpectedResult } from "../core/checks/expected-result.ts";
-import { resultText } from "../core/checks/result-text.ts";
-import { McpvalsError } from "../core/errors/error.ts";
+import { expandJsonExpectations, expandTextExpectation } from "../core/checks/expand-expectation.ts";
+import type { McpExpectation, McpRequest, McpStep } from "../core/formats/step.ts";
+import type { Expander } from "../core/templates/expand.ts";
 import type { JsonObject } from "../core/formats/model.ts";
-import type { McpStep } from "../core/formats/step.ts";
-import type { Check } from "../core/trace/events.ts";
-import type { CallOutcome, ServerSession } from "../servers/session.ts";
-import type { StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
+import { sendRequest } from "../servers/send-request.ts";
+import { checkAnswer, checkMissingAnswer } from "./mcp/check-answer.ts";
+import { mustFail, readAnswer } from "./mcp/answer.ts";
+import { sessionFor, toolNotOffered } from "./mcp/session-for.ts";
+import { expandObject, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
 
-/** Calls one tool directly and checks its result, its error and its latency. */
+/** Calls one tool, or reads one resource or prompt, and checks what comes back and how soon. */
 export const mcpStep: StepRunner<McpStep> = {
   type: "mcp",
   keepsTime: true,
-  expand: (step) => step,
+  expand: (step, expander) => ({
+    ...step,
+    ...(step.server === undefined ? {} : { server: expander.text(step.server) }),
+    request: expandRequest(step.request, expander),
+    expect: expandExpect(step.expect, expander),
+  }),
   input: ({ request, server }) => ({
-    ...(request.kind === "tool" ? { tool: request.tool, args: request.args } : {}),
+    ...requestInput(request),
     ...(server === undefined ? {} : { server }),
   }),
-  run: (step, context) => {
-    if (step.request.kind !== "tool") throw new Error("to be written");
-    return run({ ...step, tool: step.request.tool, args: step.request.args }, context);
-  },
+  run,
 };
 
-type ToolStep = McpStep & { readonly tool: string; readonly args: JsonObject };
-
-async function run(step: ToolStep, context: StepContext): Promise<StepAttempt> {
-  const session = sessionFor(step, context.sessions);
-  if (session === undefined) return withoutTool(step, context.sessions);
-  const outcome = await session.callTool(step.tool, step.args, {
-    timeoutMs: step.timeoutMs,
-    signal: context.signal,
-  });
-  if (outcome.kind === "timeout") return unanswered(step, outcome.message);
-  const failure = failureText(outcome);
+async function run(step: McpStep, context: StepContext): Promise<StepAttempt> {
+  const session = sessionFor(step, context);
+  if (session === undefined) return toolNotOffered(step, context.sessions);
+  const { timeoutMs, request } = step;
+  const outcome = await sendRequest(session, request, { timeoutMs, signal: context.signal });
+  if (outcome.kind === "timeout") return checkMissingAnswer(step, outcome.message);
+  const answer = readAnswer(request.kind, outcome);
   return {
     kind: "checked",
-    checks: [
-      ...callChecks(step, outcome),
-      ...errorChecks(step, outcome, failure),
-      ...resultChecks(step, outcome, failure),
-      ...latencyChecks(step, outcome),
-    ],
-    healthy: failure === undefined || step.expect.error !== undefined,
+    checks: await checkAnswer(step, answer, context),
+    healthy: answer.failure === undefined || mustFail(step.expect),
+    values: { result: answer.result, text: answer.text },
   };
 }
 
-/** The server to call; undefined when none of several offers the tool. Of a single server, its answer decides. */
-function sessionFor(step: ToolStep, sessions: readonly ServerSession[]): ServerSession | undefined {
-  const named =
-    step.server === undefined ? sessions : sessions.filter((session) => session.name === step.server);
-  const [only, ...others] = named;
-  if (only !== undefined && others.length === 0) return only;
-  const offering = named.filter((session) => session.tools.some((tool) => tool.name === step.tool));
-  if (named.length > 0 && offering.length < 2) return offering[0];
-  const problem =
-    offering.length > 1
-      ? `several servers offer the tool "${step.tool}": ${namesOf(offering)}`
-      : `the server "${step.server ?? ""}" of tool "${step.tool}" is not among those of the task: ${namesOf(sessions)}`;
-  throw new McpvalsError("config/unknown-reference", problem, {
-    hint: "Name the server with `server:` in the tool test.",
-  });
+function requestInput(request: McpRequest): JsonObject {
+  switch (request.kind) {
+    case "tool":
+      return { tool: request.tool, args: request.args };
+    case "resource":
+      return { resource: request.uri };
+    case "prompt":
+      return { prompt: request.prompt, args: request.args };
+  }
 }
 
-/** No answer proves nothing, but for a call that had to be answered within that time. */
-function unanswered(step: McpStep, message: string): StepAttempt {
-  const { timeoutMs, expect } = step;
-  const limit = expect.maxLatencyMs;
-  if (limit === undefined || limit > timeoutMs) return { kind: "timeout", message };
-  const actual = `no answer within ${timeoutMs} ms`;
+function expandRequest(request: McpRequest, expander: Expander): McpRequest {
+  const { text } = expander;
+  switch (request.kind) {
+    case "tool":
+      return { ...request, tool: text(request.tool), args: expandObject(request.args, expander) };
+    case "resource":
+      return { ...request, uri: text(request.uri) };
+    case "prompt":
+      return { ...request, prompt: text(request.prompt), args: expandObject(request.args, expander) };
+  }
+}
+
+function expandExpect(expect: McpExpectation, expander: Expander): McpExpectation {
+  const { result, error, text, json, schema, content } = expect;
   return {
-    kind: "checked",
-    checks: [
-      { name: "latency", passed: false, expected: limit, actual, message: `${actual}, ${limit} ms allowed` },
-    ],
-    healthy: false,
+    ...expect,
+    ...(result === undefined ? {} : { result: expander.json(result) }),
+    ...(error === undefined ? {} : { error: expander.text(error) }),
+    ...(text === undefined ? {} : { text: expandTextExpectation(text, expander) }),
+    ...(json === undefined ? {} : { json: expandJsonExpectations(json, expander) }),
+    ...(schema === undefined ? {} : { schema: expandObject(schema, expander) }),
+    ...(content === undefined ? {} : { content: expandTextExpectation(content, expander) }),
   };
-}
-
-function withoutTool(step: ToolStep, sessions: readonly ServerSession[]): StepAttempt {
-  const message = `no server offers the tool "${step.tool}" (servers: ${namesOf(sessions)})`;
-  return {
-    kind: "checked",
-    checks: [{ name: "tool", passed: false, expected: step.tool, actual: null, message }],
-    healthy: false,
-  };
-}
-
-function namesOf(sessions: readonly ServerSession[]): string {
-  return sessions.map((session) => session.name).join(", ");
-}
-
-type Answer = Exclude<CallOutcome, { kind: "timeout" }>;
-
-function failureText(outcome: Answer): string | undefined {
-  if (outcome.kind === "error") return outcome.message;
-  return outcome.result["isError"] === true ? resultText(outcome.result) : undefined;
-}
-
-/** What came instead of a result, where no other check says so and the events may not show it: an answer that is none. */
-function callChecks(step: McpStep, outcome: Answer): Check[] {
-  const { error, result } = step.expect;
-  if (outcome.kind === "result" || outcome.code !== undefined) return [];
-  if (error !== undefined || result !== undefined) return [];
-  const { message } = outcome;
-  return [
-    { name: "call", passed: false, expected: "a result", actual: message, message: `no result: ${message}` },
-  ];
-}
-
-/** Only the server's own words count: what we say of an answer that is none must not pass for the expected error. */
-function errorChecks(step: McpStep, outcome: Answer, failure: string | undefined): Check[] {
-  const expected = step.expect.error;
-  if (expected === undefined) return [];
-  const unusable = outcome.kind === "error" && outcome.unusable === true;
-  const passed = !unusable && failure?.toLowerCase().includes(expected.toLowerCase()) === true;
-  const said =
-    failure === undefined ? "the call succeeded" : `it says ${JSON.stringify(failure.slice(0, 300))}`;
-  const found = unusable ? `the answer is unusable: ${failure ?? ""}` : said;
-  const message = passed
-    ? "failed as expected"
-    : `expected an error containing ${JSON.stringify(expected)}, ${found}`;
-  return [{ name: "error", passed, expected, actual: failure ?? null, message }];
-}
-
-function resultChecks(step: McpStep, outcome: Answer, failure: string | undefined): Check[] {
-  const expected = step.expect.result;
-  if (expected === undefined) return [];
-  if (outcome.kind === "result") return [checkExpectedResult(expected, outcome.result)];
-  return [{ name: "result", passed: false, expected, actual: null, message: `no result: ${failure ?? ""}` }];
-}
-
-function latencyChecks(step: McpStep, outcome: Answer): Check[] {
-  const limit = step.expect.maxLatencyMs;
-  if (limit === undefined) return [];
-  const actual = Math.round(outcome.latencyMs * 10) / 10;
-  const message = `${actual} ms, ${limit} ms allowed`;
-  return [{ name: "latency", passed: actual <= limit, expected: limit, actual, message }];
 }

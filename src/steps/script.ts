@@ -1,9 +1,80 @@
+import type { Json, JsonObject } from "../core/formats/model.ts";
 import type { ScriptStep } from "../core/formats/step.ts";
-import type { StepRunner } from "./step-runner.ts";
+import type { Check } from "../core/trace/events.ts";
+import { mergeEnvironments } from "../process/environment.ts";
+import { exitCheck } from "./exit-check.ts";
+import { type ProgramRun, runProgram } from "./run-program.ts";
+import { readScriptAnswer } from "./script-answer.ts";
+import { prepareScript } from "./script-launch.ts";
+import { tailOf, withoutLineEnd } from "./shown-output.ts";
+import { expandRecord, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
 
+/** Runs a program of the task's own, which says by its exit code or by JSON on stdout how it went. */
 export const scriptStep: StepRunner<ScriptStep> = {
   type: "script",
-  expand: (step) => step,
-  input: () => ({}),
-  run: () => Promise.reject(new Error("to be written")),
+  keepsTime: true,
+  expand: (step, expander) => {
+    const text = (template: string): string => expander.text(template);
+    const { source } = step;
+    return {
+      ...step,
+      source: "file" in source ? { file: text(source.file) } : { inline: text(source.inline) },
+      args: step.args.map(text),
+      env: expandRecord(step.env, expander),
+    };
+  },
+  input: ({ source, args, env, protocol }) => ({
+    ...source,
+    ...(args.length === 0 ? {} : { args }),
+    ...(Object.keys(env).length === 0 ? {} : { env }),
+    protocol,
+  }),
+  run,
 };
+
+async function run(step: ScriptStep, context: StepContext): Promise<StepAttempt> {
+  const { world } = context;
+  const env = mergeEnvironments([world.env, step.env]);
+  await using launch = await prepareScript(step, world, env);
+  const done = await runProgram(
+    {
+      role: "the script",
+      hint: "Check the script's first line: it names the interpreter, which has to be installed.",
+      command: launch.command,
+      args: [...launch.args, ...step.args],
+      cwd: launch.cwd,
+      env,
+      ...(step.protocol === "json" ? { stdin: JSON.stringify(scriptInput(context, env)) } : {}),
+      ...("inline" in step.source ? { texts: [step.source.inline] } : {}),
+    },
+    step,
+    context,
+  );
+  const { exitCode } = done;
+  const [stdout, stderr] = [withoutLineEnd(done.stdout.text), withoutLineEnd(done.stderr.text)];
+  const values = { stdout, stderr, exitCode };
+  if (step.protocol === "json") return { kind: "checked", values, ...readScriptAnswer(done) };
+  return { kind: "checked", values, checks: exitChecks(done) };
+}
+
+/** What a script with `protocol: json` reads from its stdin. */
+function scriptInput({ world }: StepContext, env: Readonly<Record<string, string>>): JsonObject {
+  const { toolCalls, resourceReads, promptGets } = world.history();
+  const steps: Readonly<Record<string, Json>> = Object.fromEntries(
+    [...world.outputs].map(([id, outputs]) => [id, { outputs }]),
+  );
+  return {
+    task: { name: world.task, prompt: world.prompt },
+    agent: world.agent ?? null,
+    mcp: { callHistory: { toolCalls, resourceReads, promptGets } },
+    env,
+    steps,
+  };
+}
+
+function exitChecks(done: ProgramRun): Check[] {
+  const omitted = done.stdout.omitted + done.stderr.omitted;
+  const check = exitCheck(done, 0, { output: tailOf(done.together) });
+  if (omitted === 0) return [check];
+  return [{ ...check, message: `${check.message} (${omitted} bytes of its output were dropped)` }];
+}

@@ -2,6 +2,7 @@ import type { JudgeAnswer, JudgeQuestion } from "../core/checks/judge-question.t
 import type { Json, JsonObject } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
 import type { Expander } from "../core/templates/expand.ts";
+import type { SchemaCheck } from "../core/grade/grader.ts";
 import type { Scope } from "../core/templates/scope.ts";
 import type { CallHistory } from "../core/trace/call-history.ts";
 import type { Check, Emit, Phase, StepOutcome } from "../core/trace/events.ts";
@@ -39,6 +40,8 @@ export interface StepWorld {
   /** What the agent said last, and 0 when it came to its end; undefined before. */
   readonly agent: { readonly output: string; readonly exitCode: number } | undefined;
   readonly judge: StepJudge | undefined;
+  /** Validates a value against a JSON Schema, 2020-12 unless that names another dialect. Never rejects. */
+  readonly validateSchema: ValidateSchema;
   /** Outputs by step id, as far as steps have run. */
   readonly outputs: Map<string, JsonObject>;
   /** What the agent called so far. */
@@ -48,6 +51,8 @@ export interface StepWorld {
   /** Takes charge of a process that a step leaves running on purpose; it ends with the trial. */
   adopt(process: { stop(): Promise<unknown> }): void;
 }
+
+export type ValidateSchema = (schema: Json, value: Json) => Promise<SchemaCheck>;
 
 /** Throws McpvalsError `judge/no-verdict`, and what the model throws. */
 export type StepJudge = (question: JudgeQuestion, signal: AbortSignal) => Promise<JudgeAnswer>;
@@ -74,14 +79,14 @@ export interface StepRunner<S extends Step = Step> {
   /** True when it heeds `timeoutMs` itself; else its signal aborts then. */
   readonly keepsTime?: true;
   /** Replaces the templates in its own texts, but not in `id`, `name`, `if`, `outputs` and the steps inside it. */
-  expand(step: S, expander: Expander): S;
+  readonly expand: (step: S, expander: Expander) => S;
   /** What the trace shows of the expanded step. */
-  input(step: S): JsonObject;
+  readonly input: (step: S) => JsonObject;
   /**
    * Makes one attempt with the expanded step. Throws McpvalsError when it cannot act at all, and the signal's reason when
    * that aborts.
    */
-  run(step: S, context: StepContext, runChild: RunChild): Promise<StepAttempt>;
+  readonly run: (step: S, context: StepContext, runChild: RunChild) => Promise<StepAttempt>;
 }
 
 /** Runs a step inside another one. Throws only the signal's reason. */

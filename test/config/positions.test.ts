@@ -128,7 +128,7 @@ const cases: readonly Case[] = [
   },
   {
     code: "config/nothing-to-run",
-    message: "there is nothing to run: no workflows and no toolHealthSuites",
+    message: "there is nothing to run: no workflows, no toolHealthSuites, no tasks",
     yaml: `▶${server}\n`,
     json: `▶{${jsonServer}}`,
     value: [{ server: stdio }, undefined],

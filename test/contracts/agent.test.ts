@@ -1,9 +1,9 @@
 import { getEventListeners } from "node:events";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createAgent } from "../../src/agents/create-agent.ts";
-import type { AgentContext } from "../../src/agents/driver.ts";
+import type { AgentContext, TaskSolution } from "../../src/agents/driver.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { AgentSpec, JsonObject, ModelAgentSpec } from "../../src/core/formats/model.ts";
+import type { AgentSpec, JsonObject, ModelAgentSpec, SolutionAction } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import type { CallOptions, CallOutcome, ServerSession } from "../../src/servers/session.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
@@ -18,6 +18,8 @@ interface ScriptedTurn {
 
 interface Prepared {
   readonly spec: AgentSpec;
+  /** Of the task, for the kind that plays it. */
+  readonly solution?: TaskSolution;
   /** Ends what the agent was told by. */
   readonly close: () => Promise<void>;
 }
@@ -28,8 +30,8 @@ interface Way {
   readonly prepare: (turns: readonly ScriptedTurn[]) => Promise<Prepared>;
 }
 
-/** Every kind of agent; one that is missing does not compile. */
-const kinds: Readonly<Record<Exclude<AgentSpec["type"], "null" | "oracle">, readonly Way[]>> = {
+/** Every kind of agent that can be made to do something; one that is missing does not compile. */
+const kinds: Readonly<Record<Exclude<AgentSpec["type"], "null">, readonly Way[]>> = {
   model: [
     modelOver("anthropic", (baseURL) => ({ model: "anthropic/claude-sonnet-4-5", baseURL })),
     modelOver("openai-responses", (baseURL) => ({ model: "openai/gpt-5", baseURL })),
@@ -38,6 +40,7 @@ const kinds: Readonly<Record<Exclude<AgentSpec["type"], "null" | "oracle">, read
     modelOver("google", (baseURL) => ({ model: "google/gemini-2.5-flash", baseURL })),
   ],
   scripted: [{ way: "a plan", prepare: (turns) => Promise.resolve({ spec: planOf(turns), close: noop }) }],
+  oracle: [{ way: "a solution", prepare: (turns) => Promise.resolve(solutionOf(turns)) }],
 };
 
 const noop = (): Promise<void> => Promise.resolve();
@@ -83,6 +86,20 @@ function planOf(turns: readonly ScriptedTurn[]): AgentSpec {
   return { type: "scripted", name: "it", plan: { task: plan } };
 }
 
+function solutionOf(turns: readonly ScriptedTurn[]): Prepared {
+  const actions = turns.flatMap(({ calls = [], say }): SolutionAction[] => [
+    ...calls.map(({ tool, server, args = {} }) => ({
+      kind: "tool" as const,
+      tool,
+      args,
+      ...(server === undefined ? {} : { server }),
+    })),
+    { kind: "say", text: say },
+  ]);
+  const solution = { actions, scope: new Map(), outputs: new Map() };
+  return { spec: { type: "oracle", name: "it" }, solution, close: noop };
+}
+
 type Call = (tool: string, args: JsonObject, options: CallOptions) => CallOutcome | Promise<CallOutcome>;
 
 interface Played {
@@ -120,7 +137,7 @@ function bench({ prepare }: Way): Bench {
         },
       }),
     async play(turns, sessions, signal = new AbortController().signal) {
-      const { spec, close } = await prepare(turns);
+      const { spec, solution, close } = await prepare(turns);
       const agent = createAgent(spec, { env: {}, modelMs: 10_000 });
       await agent.prepare();
       const context: AgentContext = {
@@ -130,6 +147,7 @@ function bench({ prepare }: Way): Bench {
         emit,
         signal,
         callTimeoutMs: 10_000,
+        ...(solution === undefined ? {} : { solution }),
       };
       const thrown = await agent.run(context).then(
         () => undefined,

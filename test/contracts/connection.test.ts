@@ -116,6 +116,80 @@ describe.each(Object.entries(transports))("a server over %s", (transport, reach)
     expect(outcome).toMatchObject(expected);
   });
 
+  it("gives resources and prompts as they came, whatever no schema knows included", async () => {
+    const { session } = await start();
+    const read = (uri: string): Promise<unknown> => session.readResource(uri, callOptions());
+    expect(await read("fixture:odd")).toEqual({
+      kind: "result",
+      result: { contents: [{ uri: "fixture:odd", text: "odd", extension: { kept: true } }, 5] },
+      latencyMs,
+    });
+    expect(await read("fixture:none")).toEqual({
+      kind: "error",
+      message: "no resource fixture:none",
+      code: -32002,
+      data: { uri: "fixture:none", known: 4 },
+      latencyMs,
+    });
+    expect(await session.getPrompt("odd", { city: "Rome", n: 5, list: [1] }, callOptions())).toEqual({
+      kind: "result",
+      result: {
+        messages: [{ role: "narrator", content: { city: "Rome", n: "5", list: "[1]" }, extension: [1] }],
+        more: 1,
+      },
+      latencyMs,
+    });
+    expect(await session.getPrompt("none", {}, callOptions())).toMatchObject({
+      kind: "error",
+      message: "no prompt none",
+      code: -32602,
+    });
+  });
+
+  it("never takes for a resource or a prompt what is none", async () => {
+    const { session } = await start();
+    expect(await session.readResource("fixture:no-contents", callOptions())).toMatchObject({
+      kind: "error",
+      message: expect.stringContaining("contents is not an array") as unknown,
+      unusable: true,
+    });
+    expect(await session.getPrompt("no-messages", {}, callOptions())).toMatchObject({
+      kind: "error",
+      message: expect.stringContaining("messages is not an array") as unknown,
+      unusable: true,
+    });
+  });
+
+  it("has limited time for resources and prompts too", async () => {
+    const { session } = await start();
+    const options = callOptions({ timeoutMs: 50 });
+    expect(await session.readResource("fixture:slow", options)).toEqual({
+      kind: "timeout",
+      message: 'resource "fixture:slow" did not answer within 50 ms',
+      latencyMs,
+    });
+    expect(await session.getPrompt("slow", {}, options)).toEqual({
+      kind: "timeout",
+      message: 'prompt "slow" did not answer within 50 ms',
+      latencyMs,
+    });
+    const reason = new McpvalsError("trial/timeout", "too long");
+    const controller = new AbortController();
+    const reading = session.readResource("fixture:slow", callOptions({ signal: controller.signal }));
+    controller.abort(reason);
+    await expect(reading).rejects.toBe(reason);
+    const aborted = session.getPrompt("odd", {}, callOptions({ signal: controller.signal }));
+    await expect(aborted).rejects.toBe(reason);
+  });
+
+  it("that is lost while it reads a resource ends that with the reason of the loss", async () => {
+    const { session } = await start();
+    const error = await rejection(session.readResource("fixture:crash", callOptions()));
+    expect(error.kind).toBe("environment");
+    expect(session.lost.reason).toBe(error);
+    expect(await rejection(session.getPrompt("odd", {}, callOptions()))).toBe(error);
+  });
+
   it("has every message on record as it was, in both directions, in order", async () => {
     const { session, record } = await start("--pages=2");
     const args = { message: "ü \u0000 \ud800 😀", extra: { deep: [1, null, { a: true }] } };

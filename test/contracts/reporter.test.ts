@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { loadConfig } from "../../src/config/load-config.ts";
+import { load } from "../../src/config/load.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { replayRun } from "../../src/core/report/replay.ts";
 import type { Reporter, RunEnd, RunStart } from "../../src/core/report/reporter.ts";
@@ -259,7 +259,7 @@ async function runReally(spec: Config, { bail = false, interruptAfter }: RealOpt
       },
       onRunEnd: (end: RunEnd) => void told.push((reporter) => reporter.onRunEnd?.(end)),
     };
-    const loaded = await loadConfig({ source: spec, cwd, env: {}, agents: [] });
+    const loaded = await load({ sources: spec, cwd, env: {}, agents: [] });
     const { result, folder = "" } = await run(loaded, {
       cwd,
       bail,

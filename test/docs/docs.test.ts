@@ -74,9 +74,18 @@ class PageRunner {
   }
 
   async #checkConfig(block: DocBlock): Promise<void> {
+    if (block.attributes["in"] !== undefined) return this.#checkSteps(block, block.attributes["in"]);
     const file = this.#write(block, `block-${block.line}.yaml`);
     const names = [...block.text.matchAll(/\$\{(\w+)\}/g)].map(([, name]) => `--env ${name}=given`);
     await this.#mustPass(block, [`npx mcpvals validate ${file}`, ...names].join(" "));
+  }
+
+  /** A block that is a part of a task is completed to a task. */
+  async #checkSteps(block: DocBlock, part: string): Promise<void> {
+    const file = `steps-${block.line}.yaml`;
+    const indented = block.text.replaceAll(/^(?=.)/gm, "    ");
+    writeFileSync(join(this.#cwd, file), `${taskHead(file)}  ${part}:\n${indented}`);
+    await this.#mustPass(block, `npx mcpvals validate ${file}`);
   }
 
   /** A module with a default export is a config; any other is a program. */
@@ -121,6 +130,17 @@ class PageRunner {
   #problem({ line }: DocBlock, message: string): Error {
     return new Error(`${this.#page}:${line}: ${message}`);
   }
+}
+
+function taskHead(name: string): string {
+  return `kind: Task
+apiVersion: mcp-eval/v1
+metadata:
+  name: ${name}
+spec:
+  env: { SERVICE: "http://127.0.0.1:8080", KIND: pod }
+  prompt: Do it.
+`;
 }
 
 function describeOutcome(line: string, { code, stdout, stderr }: ShellOutcome): string {

@@ -40,6 +40,19 @@ describe("the reference server", () => {
     const { session, record } = await startSession(stdioSpec(command, []));
     expect(session.tools.length).toBeGreaterThanOrEqual(13);
     expect(await session.callTool("echo", { message: "hello" }, callOptions())).toMatchObject(echoed);
+    const uri = "demo://resource/static/document/features.md";
+    expect(await session.readResource(uri, callOptions())).toMatchObject({
+      kind: "result",
+      result: { contents: [{ uri, text: expect.stringContaining("Tools") as string }] },
+    });
+    const args = { city: "Rome", state: "Lazio" };
+    expect(await session.getPrompt("args-prompt", args, callOptions())).toEqual({
+      kind: "result",
+      result: {
+        messages: [{ role: "user", content: { type: "text", text: "What's weather in Rome, Lazio?" } }],
+      },
+      latencyMs: expect.any(Number) as number,
+    });
     await session.stop();
     expect(record.of("server.invalid_output")).toEqual([]);
     expect(record.of("server.stopped")).toMatchObject([{ by: "stdin" }]);

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Json } from "../../src/core/formats/model.ts";
 import type { ControlStep, ForeachStep, GroupStep, Step } from "../../src/core/formats/step.ts";

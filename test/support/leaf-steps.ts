@@ -23,10 +23,11 @@ export function leafServer(onCall: (id: string) => void): ServerSession {
   return stubSession({
     name: "leaves",
     tools: ["pass", "fail", "error", "hang"].map(anyTool),
-    call(tool, { id }, { signal }) {
-      onCall(String(id));
+    call(tool, args, { signal }) {
+      const id = typeof args["id"] === "string" ? args["id"] : "";
+      onCall(id);
       if (signal.aborted) throw signal.reason;
-      if (tool === "error") throw new McpvalsError("server/unreachable", `${String(id)} cannot act`);
+      if (tool === "error") throw new McpvalsError("server/unreachable", `${id} cannot act`);
       if (tool !== "hang") return textResult(tool === "pass" ? "ok" : "no");
       return new Promise((_, reject) => {
         signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });

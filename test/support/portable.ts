@@ -82,6 +82,7 @@ export async function playTrial(task: Task, options: TrialOptions = {}): Promise
       run: (context) => (agent === undefined ? Promise.resolve() : agent(context)),
     }),
     createJudge: () => undefined,
+    validateSchema: () => Promise.resolve({ status: "unusable", reason: "nothing validates here" }),
     ...options.ports,
   };
   await executeTrial(

@@ -29,20 +29,31 @@ export interface StubSessionOptions {
   readonly name: string;
   readonly tools: readonly ToolDefinition[];
   readonly call: (tool: string, args: JsonObject, options: CallOptions) => CallOutcome | Promise<CallOutcome>;
+  /** What a resource gives; without it there are no resources. */
+  readonly read?: (uri: string, options: CallOptions) => CallOutcome | Promise<CallOutcome>;
+  /** What a prompt gives; without it there are no prompts. */
+  readonly prompt?: StubSessionOptions["call"];
   readonly stop?: () => Promise<void>;
 }
 
-/** A session whose tools are functions of the test. */
+/** A session whose tools, resources and prompts are functions of the test. */
 export function stubSession(options: StubSessionOptions): ServerSession {
   const stop = options.stop ?? (() => Promise.resolve());
   return {
     name: options.name,
     tools: options.tools,
     callTool: async (tool, args, callOptions) => options.call(tool, args, callOptions),
+    readResource: async (uri, callOptions) => options.read?.(uri, callOptions) ?? noMethod("resources/read"),
+    getPrompt: async (name, args, callOptions) =>
+      options.prompt?.(name, args, callOptions) ?? noMethod("prompts/get"),
     lost: new AbortController().signal,
     stop,
     [Symbol.asyncDispose]: stop,
   };
+}
+
+function noMethod(method: string): CallOutcome {
+  return { kind: "error", code: -32601, message: `no method ${method}`, latencyMs: 1 };
 }
 
 /** A tool that takes any object. */

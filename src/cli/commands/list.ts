@@ -1,10 +1,10 @@
 import type { Command } from "commander";
 import { configCommand } from "../config-command.ts";
 
-/** `mcpvals list`: shows the workflows and tool tests of a config without starting anything. */
+/** `mcpvals list`: shows what there is to evaluate without starting anything. */
 export function listCommand(setExitCode: (code: number) => void): Command {
-  return configCommand("list", async ({ source, ...options }) => {
+  return configCommand("list", async (question) => {
     const { executeList } = await import("../execute-list.ts");
-    setExitCode(await executeList(source, options));
-  }).description("show the workflows and tool tests of a config, starting nothing");
+    setExitCode(await executeList(question));
+  }).description("show the tasks, workflows and tool tests, starting nothing");
 }

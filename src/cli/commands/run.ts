@@ -1,19 +1,19 @@
-import { Argument, Command, Option } from "commander";
-import { collect, duration, variable, wholeNumber } from "../options.ts";
+import { Command, Option } from "commander";
+import { collect, duration, wholeNumber } from "../options.ts";
 import type { RunFlags } from "../run-flags.ts";
+import { addSourceFlags } from "../source-flags.ts";
 
 /** `mcpvals run`: evaluates and sets the exit code of the verdict. */
 export function runCommand(setExitCode: (code: number) => void): Command {
-  return new Command("run")
+  const command = new Command("run")
     .alias("eval")
-    .description("run the workflows and tool tests of a config")
-    .addArgument(new Argument("[config]", "config file or its folder; found upwards from here unless given"))
-    .addOption(new Option("-c, --config <file>", "the same, as an option"))
+    .description("run the tasks, workflows and tool tests of a config, an Eval or task files");
+  return addSourceFlags(command)
     .addOption(
-      new Option("-a, --agent <name>", "agent of the config, or a model id; repeatable").argParser(collect),
-    )
-    .addOption(
-      new Option("-t, --task <glob>", "only tasks whose name matches; repeatable").argParser(collect),
+      new Option(
+        "-a, --agent <name>",
+        "agent of the config, a model id, oracle or null; repeatable",
+      ).argParser(collect),
     )
     .addOption(new Option("-n, --trials <n>", "attempts of each task").argParser(wholeNumber(10_000)))
     .addOption(new Option("-j, --concurrency <n>", "trials at once").argParser(wholeNumber(1024)))
@@ -24,19 +24,14 @@ export function runCommand(setExitCode: (code: number) => void): Command {
     .addOption(new Option("--llm", "let a language model judge workflows too"))
     .addOption(
       new Option(
-        "-e, --env <name=value>",
-        "variable for the config and its local servers; repeatable",
-      ).argParser(variable),
-    )
-    .addOption(
-      new Option(
         "--timeout <duration>",
         "longest a whole trial may take, such as 30s; what is inside it too",
       ).argParser(duration),
     )
+    .addOption(new Option("--strict", "a task that lacks what it requires is an error, not skipped"))
     .addOption(new Option("--bail", "stop after the first trial that does not pass"))
-    .action(async (file: string | undefined, flags: RunFlags) => {
+    .action(async (sources: readonly string[], flags: RunFlags) => {
       const { executeRun } = await import("../execute-run.ts");
-      setExitCode(await executeRun(file, flags));
+      setExitCode(await executeRun(sources, flags));
     });
 }

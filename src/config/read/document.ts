@@ -8,4 +8,6 @@ export interface ConfigDocument {
   readonly locate: Locate;
   /** Absent when a program made the value, so that no text stands for its parts. */
   readonly source?: SourceText;
+  /** What a lenient reading changed: one sentence each, with the place. */
+  readonly notes?: readonly string[];
 }

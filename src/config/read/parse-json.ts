@@ -1,4 +1,4 @@
-import { maxDepth } from "../../core/formats/interpolate.ts";
+import { maxDepth } from "../../core/formats/read-json.ts";
 import type { Json } from "../../core/formats/model.ts";
 import { type SyntaxProblem, SyntaxProblems } from "./syntax-problems.ts";
 

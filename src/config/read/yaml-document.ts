@@ -1,39 +1,132 @@
 import type { Document, Node, ParsedNode, YAMLError } from "yaml";
 import type { KeyPath } from "../../core/formats/key-path.ts";
 import type { ConfigDocument } from "./document.ts";
+import { isOlderForm } from "./document-kind.ts";
 import { type FindOffsets, locateIn, type Offsets } from "./locate.ts";
 import type { SourceText } from "./source-text.ts";
 import { type SyntaxProblem, SyntaxProblems } from "./syntax-problems.ts";
+import { findTwins, type Twin } from "./yaml-twins.ts";
 
 type Yaml = typeof import("yaml");
+type Parsed = Document.Parsed<ParsedNode>;
+
+export interface YamlOptions {
+  /**
+   * Reads as the older forms are read, whatever the file says it is: YAML 1.1, of keys that are there twice the last one
+   * counts, of several documents the first.
+   */
+  readonly lenient?: boolean;
+}
 
 /** Aliases that a file may use; together with the limit on values this refuses files that unfold without end. */
 const maxAliases = 1000;
 
-/** Reads a YAML file's text. Throws SyntaxProblems. */
-export async function yamlDocument(source: SourceText): Promise<ConfigDocument> {
+/**
+ * Reads a YAML file's text. Tasks, Evals and Agents of the older forms are read leniently, with notes on what that
+ * changed. Throws SyntaxProblems.
+ */
+export async function yamlDocument(source: SourceText, options: YamlOptions = {}): Promise<ConfigDocument> {
   const yaml = await import("yaml");
-  const document = yaml.parseDocument(source.text, { prettyErrors: false, stringKeys: true });
-  const problems = [...document.errors, ...document.warnings].map((error) => describe(error, source.text));
-  if (problems.length > 0) throw new SyntaxProblems(onePerLine(problems, source));
-  const value = toValue(document, source);
+  refuseTabs(source.text);
+  const strict = options.lenient === true ? undefined : parseStrictly(source.text, yaml);
+  if (strict === undefined || isOlderForm(rootText(strict, yaml))) return readLeniently(source, yaml);
+  const { twins, aliases } = findTwins(strict.contents, yaml);
+  refuse([...problemsOf(strict, source.text), ...twins.map(twinProblem)], source);
+  return { ...finished(strict, { source, yaml, aliases }), source };
+}
+
+function parseStrictly(text: string, yaml: Yaml): Parsed {
+  // The parser's own search for equal keys takes time by the square of their number.
+  return yaml.parseDocument(text, { prettyErrors: false, stringKeys: true, uniqueKeys: false });
+}
+
+/** Sexagesimal numbers and timestamps are left out: the parser that the older forms are made for has none of them. */
+function parseLeniently(text: string, yaml: Yaml): Parsed {
+  return yaml.parseDocument(text, {
+    prettyErrors: false,
+    stringKeys: true,
+    uniqueKeys: false,
+    version: "1.1",
+    customTags: (tags) => tags.filter((tag) => typeof tag === "string" || !isTime(tag)),
+  });
+}
+
+function isTime(tag: { readonly tag?: string | undefined; readonly format?: string | undefined }): boolean {
+  return tag.format === "TIME" || tag.tag === "tag:yaml.org,2002:timestamp";
+}
+
+function readLeniently(source: SourceText, yaml: Yaml): ConfigDocument {
+  const document = parseLeniently(source.text, yaml);
+  const several = document.errors.some((error) => error.code === "MULTIPLE_DOCS");
+  const problems = problemsOf(document, source.text).filter(({ message }) => message !== moreDocuments);
+  refuse(problems, source);
+  const { twins, aliases } = findTwins(document.contents, yaml);
+  const notes = [
+    ...twins.slice(0, mostNotes).map((twin) => twinNote(twin, source)),
+    ...(several ? [`${source.file} holds more than one document; only the first is read`] : []),
+  ];
+  return { ...finished(document, { source, yaml, aliases }), source, notes };
+}
+
+interface Reading {
+  readonly source: SourceText;
+  readonly yaml: Yaml;
+  readonly aliases: number;
+}
+
+function finished(document: Parsed, reading: Reading): Pick<ConfigDocument, "value" | "locate"> {
+  const { source, yaml } = reading;
+  const value = toValue(document, reading);
   if (value === null && document.contents === null) throw new SyntaxProblems([emptyFile]);
-  return { value, source, locate: locateIn(source, finder(document, yaml)) };
+  return { value, locate: locateIn(source, finder(document, yaml)) };
 }
 
 const emptyFile: SyntaxProblem = { offset: 0, message: "the file is empty" };
+const unfoldsTooFar = "aliases that unfold to too much";
 
-function toValue(document: Document, source: SourceText): unknown {
+function toValue(document: Document, { source, aliases }: Reading): unknown {
+  const first = Math.max(0, source.text.indexOf("*"));
+  // Each alias makes the parser look through all anchors.
+  if (aliases > maxAliases) throw new SyntaxProblems([{ offset: first, message: unfoldsTooFar }]);
   try {
     return document.toJS({ maxAliasCount: maxAliases });
   } catch (error) {
     if (!(error instanceof ReferenceError)) throw error;
     const unresolved = /^Unresolved alias .*: (\S+)$/.exec(error.message)?.[1];
-    const message =
-      unresolved === undefined ? "aliases that unfold to too much" : `no anchor is named "${unresolved}"`;
+    const message = unresolved === undefined ? unfoldsTooFar : `no anchor is named "${unresolved}"`;
     const offset = Math.max(0, source.text.indexOf(`*${unresolved ?? ""}`));
     throw new SyntaxProblems([{ offset, message }]);
   }
+}
+
+/** What the root says of a few keys, read without unfolding anything. */
+function rootText(document: Parsed, yaml: Yaml): ReadonlyMap<string, unknown> {
+  const { contents } = document;
+  if (!yaml.isMap(contents)) return new Map();
+  return new Map(
+    contents.items.flatMap(({ key, value }) =>
+      yaml.isScalar(key) && yaml.isScalar(value) ? [[String(key.value), value.value] as const] : [],
+    ),
+  );
+}
+
+const mostTabs = 10_000;
+
+/** Each of them would be an error of its own, and many would take long. */
+function refuseTabs(text: string): void {
+  let count = text.startsWith("\t") ? 1 : 0;
+  for (let at = text.indexOf("\n\t"); at !== -1; at = text.indexOf("\n\t", at + 1)) count += 1;
+  if (count <= mostTabs) return;
+  const offset = text.startsWith("\t") ? 0 : text.indexOf("\n\t") + 1;
+  throw new SyntaxProblems([{ offset, message: tabs }]);
+}
+
+function refuse(problems: readonly SyntaxProblem[], source: SourceText): void {
+  if (problems.length > 0) throw new SyntaxProblems(onePerLine(problems, source));
+}
+
+function problemsOf(document: Parsed, text: string): SyntaxProblem[] {
+  return [...document.errors, ...document.warnings].map((error) => describe(error, text));
 }
 
 /** One mistake often breaks what follows it too; of what is wrong with a line, the first thing is told. */
@@ -48,34 +141,39 @@ function onePerLine(problems: readonly SyntaxProblem[], source: SourceText): Syn
 
 /** Problems that are told at once. */
 const mostProblems = 100;
+const mostNotes = 20;
 const nestedTooDeeply = "nested too deeply";
+const moreDocuments = "the file holds more than one document; a config is one";
+const tabs = "a tab is used as indentation; YAML wants spaces";
 
 function describe(error: YAMLError, text: string): SyntaxProblem {
   const [offset] = error.pos;
   switch (error.code) {
     case "RESOURCE_EXHAUSTION":
       return { offset, message: nestedTooDeeply };
-    case "DUPLICATE_KEY":
-      return {
-        offset,
-        message: `the key ${keyAt(text, offset)} is there twice`,
-        hint: "Remove one of them.",
-      };
     case "MULTIPLE_DOCS":
-      return { offset, message: "the file holds more than one document; a config is one" };
+      return { offset, message: moreDocuments };
     case "TAB_AS_INDENT":
-      return { offset, message: "a tab is used as indentation; YAML wants spaces" };
+      return { offset, message: tabs };
     default:
-      return { offset, message: error.message.replace(/[\s:]+$/, "") };
+      return { offset: Math.min(offset, text.length), message: error.message.replace(/[\s:]+$/, "") };
   }
 }
 
-function keyAt(text: string, offset: number): string {
-  const key = /^(?:"[^"]*"|'[^']*'|[^:\n]*)/.exec(text.slice(offset, offset + 80))?.[0] ?? "";
-  return /^["']/.test(key) ? key : `"${key.trim()}"`;
+function twinProblem({ offset, key }: Twin): SyntaxProblem {
+  return { offset, message: `the key ${shortKey(key)} is there twice`, hint: "Remove one of them." };
 }
 
-function finder(document: Document.Parsed, yaml: Yaml): FindOffsets {
+function twinNote({ offset, key }: Twin, source: SourceText): string {
+  const { line } = source.location(offset);
+  return `${source.file}:${line}: the key ${shortKey(key)} is there twice; the last one counts`;
+}
+
+function shortKey(key: string): string {
+  return JSON.stringify(key.slice(0, 80));
+}
+
+function finder(document: Parsed, yaml: Yaml): FindOffsets {
   return (path: KeyPath) => {
     let here: Offsets = offsetsOf(document.contents) ?? { value: 0 };
     let node: Node | null | undefined = document.contents;
@@ -100,7 +198,10 @@ interface Member {
 
 function step(node: Node | null | undefined, segment: string | number, yaml: Yaml): Member | undefined {
   if (yaml.isMap<Node, Node | null>(node)) {
-    const pair = node.items.find(({ key }) => yaml.isScalar(key) && key.value === String(segment));
+    // Of equal keys the last one counts.
+    const pair = node.items.findLast(
+      ({ key }) => yaml.isScalar(key) && String(key.value) === String(segment),
+    );
     return pair === undefined ? undefined : { key: pair.key, value: pair.value };
   }
   if (!yaml.isSeq<Node>(node) || typeof segment !== "number") return undefined;

@@ -1,4 +1,5 @@
 import { asList, asObject } from "../../core/formats/lenient.ts";
+import type { AgentSpec, JudgeSpec, ServerSpec } from "../../core/formats/model.ts";
 import type { Secret } from "../../core/trace/redact.ts";
 import type { EnvironmentVariables } from "../environment.ts";
 import { isSecretName, isSecretValue } from "./secret-names.ts";
@@ -16,6 +17,10 @@ export interface SecretSources {
   readonly environment: EnvironmentVariables;
   /** The complete environments of servers. */
   readonly serverEnvironments?: readonly EnvironmentVariables[];
+  /** Servers, complete. */
+  readonly servers?: readonly ServerSpec[];
+  readonly judge?: JudgeSpec | undefined;
+  readonly agents?: readonly AgentSpec[];
 }
 
 /** Headers that say nothing secret. */
@@ -25,11 +30,14 @@ const harmlessHeaders =
 /** Every value that must never be written, with the name to show for it; each value once. */
 export function collectSecrets(sources: SecretSources): Secret[] {
   const { document, variables, overrides, environment, serverEnvironments = [] } = sources;
+  const { servers = [], judge, agents = [] } = sources;
   const found = [
     ...documentSecrets(document),
     ...variableSecrets(Object.fromEntries(variables)),
     ...variableSecrets(overrides),
     ...serverEnvironments.flatMap(variableSecrets),
+    ...servers.flatMap((server) => serverSecrets(asObject(server))),
+    ...[judge, ...agents].flatMap((model) => modelSecrets(asObject(model))),
     ...providerKeys(environment),
   ];
   const byValue = new Map<string, string>();

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Json, JsonObject } from "../formats/model.ts";
-import { resultText, searchableText } from "./result-text.ts";
+import { answerText, resultText, searchableText } from "./result-text.ts";
 
 const text = { type: "text", text: "plain" };
 const image = { type: "image", data: "aGk=", mimeType: "image/png" };
@@ -38,4 +38,35 @@ describe("resultText", () => {
 it("searches text and structured content", () => {
   expect(searchableText({ content: [text], structuredContent: { b: "c" } })).toBe('plain\n{"b":"c"}');
   expect(searchableText({ content: [text] })).toBe("plain\n");
+});
+
+describe("answerText", () => {
+  it.each<[Parameters<typeof answerText>[0], JsonObject, string]>([
+    ["tool", { content: [text], contents: [{ text: "no" }] }, "plain"],
+    [
+      "resource",
+      {
+        contents: [{ uri: "a:1", text: "one" }, { uri: "a:2", blob: "aGk=" }, 5, { uri: "a:3", text: "two" }],
+      },
+      "one\ntwo",
+    ],
+    ["resource", { contents: "one", content: [text] }, ""],
+    [
+      "prompt",
+      {
+        messages: [
+          { role: "user", content: text },
+          { role: "user", content: image },
+          { role: "assistant", content: embedded },
+          { role: "assistant", content: [text, 5] },
+          { role: "user" },
+          "no",
+        ],
+      },
+      "plain\nembedded\nplain",
+    ],
+    ["prompt", {}, ""],
+  ])("of a %s: %j", (kind, result, expected) => {
+    expect(answerText(kind, result)).toBe(expected);
+  });
 });

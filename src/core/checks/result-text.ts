@@ -1,14 +1,29 @@
 import type { Json, JsonObject } from "../formats/model.ts";
 import { isJsonObject } from "../formats/json.ts";
+import type { McpRequest } from "../formats/step.ts";
 
 /**
  * The text of a `CallToolResult` (MCP 2025-11-25, tools): its text blocks and the text of embedded resources, joined
  * by newlines; the structured content as JSON when there is no text at all.
  */
 export function resultText(result: JsonObject): string {
-  const content = Array.isArray(result["content"]) ? result["content"] : [];
-  const texts = content.map(blockText).filter((text) => text !== undefined);
+  const texts = listIn(result, "content").flatMap(blockTexts);
   return texts.length > 0 ? texts.join("\n") : structuredText(result);
+}
+
+/**
+ * The text of what a request gave: of a tool see {@link resultText}, of a resource the texts of its contents, of a prompt
+ * those of its messages, joined by newlines.
+ */
+export function answerText(kind: McpRequest["kind"], result: JsonObject): string {
+  switch (kind) {
+    case "tool":
+      return resultText(result);
+    case "resource":
+      return joinedTexts(listIn(result, "contents"));
+    case "prompt":
+      return joinedTexts(listIn(result, "messages").flatMap(messageBlocks));
+  }
 }
 
 /** Everything in a result that can be searched for a text: its text and its structured content as JSON. */
@@ -35,9 +50,25 @@ function writeJson(value: Json): string {
   }
 }
 
-function blockText(block: Json): string | undefined {
-  if (!isJsonObject(block)) return undefined;
-  if (typeof block["text"] === "string") return block["text"];
+function listIn(result: JsonObject, key: string): readonly Json[] {
+  const list = result[key];
+  return Array.isArray(list) ? list : [];
+}
+
+/** A message of a prompt has one block; some servers give a list of them. */
+function messageBlocks(message: Json): readonly Json[] {
+  if (!isJsonObject(message)) return [];
+  const content = message["content"] ?? [];
+  return Array.isArray(content) ? content : [content];
+}
+
+function joinedTexts(blocks: readonly Json[]): string {
+  return blocks.flatMap(blockTexts).join("\n");
+}
+
+function blockTexts(block: Json): readonly string[] {
+  if (!isJsonObject(block)) return [];
+  if (typeof block["text"] === "string") return [block["text"]];
   const resource = block["resource"];
-  return isJsonObject(resource) && typeof resource["text"] === "string" ? resource["text"] : undefined;
+  return isJsonObject(resource) && typeof resource["text"] === "string" ? [resource["text"]] : [];
 }

@@ -507,13 +507,13 @@ describe("rules between the parts", () => {
       { server: stdio },
       "config/nothing-to-run",
       "value ",
-      "there is nothing to run: no workflows and no toolHealthSuites",
+      "there is nothing to run: no workflows, no toolHealthSuites, no tasks",
     ],
     [
       { server: stdio, workflows: [], toolHealthSuites: [] },
       "config/nothing-to-run",
       "value ",
-      "there is nothing to run: no workflows and no toolHealthSuites",
+      "there is nothing to run: no workflows, no toolHealthSuites, no tasks",
     ],
     [
       { ...flows, workflows: [workflow, two, workflow] },

@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { interpolate, maxDepth, maxValues } from "./interpolate.ts";
+import { interpolate } from "./interpolate.ts";
+import { maxDepth, maxValues } from "./read-json.ts";
 
 const variables: Readonly<Record<string, string>> = { NAME: "Ada", EMPTY: "", TRICKY: "${NAME} $& $1 $$" };
 const lookup = (name: string): string | undefined => variables[name];

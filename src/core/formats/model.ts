@@ -15,6 +15,8 @@ export interface Eval {
   readonly tasks: readonly Task[];
   /** Absent when no judge was asked for. */
   readonly judge?: JudgeSpec;
+  /** The judge is there for steps of tasks and is not asked about workflows. */
+  readonly judgesStepsOnly?: true;
   /** Attempts of each task by each agent. */
   readonly trials: number;
   /** Trials at once. Absent: one at a time, except suites that ask to be parallel. */

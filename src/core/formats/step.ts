@@ -51,14 +51,20 @@ export interface TextExpectation {
   readonly json?: readonly JsonExpectation[];
 }
 
-/** What a place in a JSON document must be; every part that is given must hold. None: the place must exist. */
+/**
+ * What a place in a JSON document must be; every part that is given must hold. None: the place must exist. Of a path that
+ * can lead to several places, `equals` and `contains` look at the list of the values, `matches` and `type` at each value.
+ */
 export interface JsonExpectation {
   /** RFC 9535, as the author wrote it or completed to begin with `$`. */
   readonly path: string;
   readonly exists?: boolean;
   /** Compared as JSON: key order does not count, numbers by value. */
   readonly equals?: Json;
-  /** A text that contains this text, a list that has this member, an object that has these members. */
+  /**
+   * A text that contains this text, a list that has this member or, given a list, all of its members, an object that has
+   * these members.
+   */
   readonly contains?: Json;
   /** A regular expression (RE2) found anywhere in a text. */
   readonly matches?: string;
@@ -176,6 +182,8 @@ export interface McpExpectation {
   readonly json?: readonly JsonExpectation[];
   /** JSON Schema of the same. */
   readonly schema?: JsonObject;
+  /** Only in the older forms: of the result's list of content, written as JSON. */
+  readonly content?: TextExpectation;
 }
 
 /** An operation of an outside program. Values: those that it gives. */

@@ -1,5 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { check, gradeContext, toolTestTask, TrialEvents } from "../../../test/support/trial-events.ts";
+import {
+  check,
+  gradeContext,
+  mcpStep,
+  toolTestTask,
+  TrialEvents,
+} from "../../../test/support/trial-events.ts";
+import type { Task } from "../formats/model.ts";
 import type { Grade } from "./grade.ts";
 import { verifySteps } from "./verify-steps.ts";
 
@@ -54,7 +61,7 @@ describe("verify-steps", () => {
     expect(await grade(trial)).toMatchObject({
       verdict: "fail",
       score: 0.5,
-      reason: "result: it is 7 (attempt 2)",
+      reason: "result: it is 7 (2 attempts)",
       evidence: [worse],
     });
   });
@@ -68,6 +75,61 @@ describe("verify-steps", () => {
       score: null,
       reason: "no step checks anything",
       evidence: [],
+    });
+  });
+
+  const taskOf = (...steps: readonly { readonly id: string; readonly name?: string }[]): Task => ({
+    ...toolTestTask(),
+    form: "task",
+    verify: steps.map((step) => ({ ...mcpStep(), ...step })),
+  });
+
+  it("names the steps where a task has several, and says what was not looked at", async () => {
+    const trial = new TrialEvents();
+    trial.step("one", { checks: [check("status", true, "it is 200")] });
+    trial.step("two", { attempt: 1, checks: [check("body", false)] });
+    const two = trial.step("two", { attempt: 2, checks: [check("body", false, "it is empty")] });
+    trial.step("three", { outcome: "skipped" });
+    const task = taskOf({ id: "one" }, { id: "two", name: "the page" }, { id: "three" });
+    expect(await verifySteps.grade(trial.trajectory(task), gradeContext())).toEqual({
+      grader: "verify-steps",
+      verdict: "fail",
+      score: 0.5,
+      reason: "the page: body: it is empty (2 attempts); skipped, as its condition does not hold: three",
+      evidence: [two],
+    });
+  });
+
+  it("counts many checks that hold", async () => {
+    const trial = new TrialEvents();
+    const checks = [1, 2, 3, 4, 5].map((number) => check(`c${number}`, true));
+    trial.step("one", { checks });
+    trial.step("two", { checks });
+    const task = taskOf({ id: "one" }, { id: "two" });
+    expect(await verifySteps.grade(trial.trajectory(task), gradeContext())).toMatchObject({
+      verdict: "pass",
+      reason: "all 10 checks of 2 steps hold",
+    });
+  });
+
+  it("fails a step that failed though all of its checks hold", async () => {
+    const trial = new TrialEvents();
+    const end = trial.step("one", { checks: [check("text", true)], outcome: "failed" });
+    expect(await verifySteps.grade(trial.trajectory(taskOf({ id: "one" })), gradeContext())).toEqual({
+      grader: "verify-steps",
+      verdict: "fail",
+      score: 0.5,
+      reason: "one: failed",
+      evidence: [end],
+    });
+  });
+
+  it("has nothing to say when every step was skipped", async () => {
+    const trial = new TrialEvents();
+    trial.step("one", { outcome: "skipped" });
+    expect(await verifySteps.grade(trial.trajectory(taskOf({ id: "one" })), gradeContext())).toMatchObject({
+      verdict: "skip",
+      reason: "no step checks anything; skipped, as its condition does not hold: one",
     });
   });
 });

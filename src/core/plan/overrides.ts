@@ -13,7 +13,8 @@ export interface Overrides {
 /** The eval with the overrides applied. */
 export function applyOverrides(spec: Eval, overrides: Overrides): Eval {
   const { trials, concurrency, timeoutMs, selects } = overrides;
-  const selected = selects === undefined ? spec.tasks : spec.tasks.filter(selects);
+  const chosen = selects === undefined ? spec.tasks : spec.tasks.filter(selects);
+  const selected = trials === undefined ? chosen : chosen.map(withoutRuns);
   return {
     ...spec,
     ...(trials === undefined ? {} : { trials }),
@@ -26,18 +27,37 @@ function limitTimes(
   spec: Eval,
   tasks: readonly Task[],
   most: number,
-): Pick<Eval, "tasks" | "servers" | "limits"> {
+): Pick<Eval, "tasks" | "servers" | "limits" | "taskServers"> {
   const { callMs, modelMs } = spec.limits;
+  const { taskServers } = spec;
   return {
     tasks: tasks.map((task) => limitSteps(task, most)),
-    servers: Object.fromEntries(
-      Object.entries(spec.servers).map(([name, server]): [string, ServerSpec] => [
-        name,
-        { ...server, startupTimeoutMs: Math.min(server.startupTimeoutMs, most) },
-      ]),
-    ),
+    servers: limitStarts(spec.servers, most),
+    ...(taskServers === undefined
+      ? {}
+      : { taskServers: mapValues(taskServers, (servers) => limitStarts(servers, most)) }),
     limits: { trialMs: most, callMs: Math.min(callMs, most), modelMs: Math.min(modelMs, most) },
   };
+}
+
+type Servers = Readonly<Record<string, ServerSpec>>;
+
+function limitStarts(servers: Servers, most: number): Servers {
+  return mapValues(servers, (server) => ({
+    ...server,
+    startupTimeoutMs: Math.min(server.startupTimeoutMs, most),
+  }));
+}
+
+function mapValues<T>(record: Readonly<Record<string, T>>, change: (value: T) => T): Record<string, T> {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
+}
+
+/** A number of attempts that was asked for wins over those of tasks. */
+function withoutRuns(task: Task): Task {
+  if (task.portable?.runs === undefined) return task;
+  const { runs: _, ...portable } = task.portable;
+  return { ...task, portable };
 }
 
 function limitSteps(task: Task, most: number): Task {

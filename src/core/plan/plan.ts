@@ -72,6 +72,9 @@ function attemptsOf(task: Task, spec: Eval): Omit<Trial, "id">[] {
 }
 
 function laneOf(task: Task, spec: Eval): string | undefined {
+  // Tasks of the older forms may count on being alone unless they say otherwise.
+  const isOlder = task.portable !== undefined && task.portable.format !== "mcp-eval/v1";
+  if (isOlder && !task.parallel) return spec.concurrency === undefined ? "main" : "not parallel";
   if (task.suite !== undefined) {
     if (task.parallel) return undefined;
     return spec.concurrency === undefined ? "main" : `suite:${task.suite}`;

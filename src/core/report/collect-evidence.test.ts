@@ -43,6 +43,49 @@ it.each([
   expect(collectEvidence(events, grades).map((event) => event.seq)).toEqual(expected);
 });
 
+const nested = stamp([
+  ...attempt("poll", 1, []),
+  ...attempt("poll", 2, []),
+  ...attempt("poll", 3, [
+    ...attempt("poll/one", 1, [], { parent: "poll" }),
+    ...attempt("poll/one", 2, [message("client-to-server", { id: 7, method: "ping" })], { parent: "poll" }),
+    ...attempt("poll/two", 1, [], { parent: "poll" }),
+  ]),
+  ...attempt("other", 1, [], { outcome: "passed" }),
+  ...attempt("drop", 1, [], { phase: "cleanup" }),
+]);
+
+it("gives of a step that was tried again the first attempt and the last, with the steps inside", () => {
+  const grades = [{ grader: "g", verdict: "fail", score: 0, reason: "", evidence: [13] }] as const;
+  const kept = collectEvidence(nested, grades).map((event) => event.seq);
+  expect(nested[12]).toMatchObject({ step: "poll", attempt: 3, type: "step.finished" });
+  expect(kept).toEqual([1, 2, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
+});
+
+it("gives of a trial without grades the steps of setup and verify that did not pass", () => {
+  const kept = collectEvidence(nested, []).map((event) => event.seq);
+  expect(kept).toEqual([1, 2, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
+});
+
+function attempt(
+  step: string,
+  number: number,
+  inside: readonly EventBody[],
+  options: {
+    readonly parent?: string;
+    readonly outcome?: "passed" | "failed";
+    readonly phase?: "verify" | "cleanup";
+  } = {},
+): EventBody[] {
+  const { parent, outcome = "failed", phase = "verify" } = options;
+  const place = { phase, step, attempt: number, ...(parent === undefined ? {} : { parent }) };
+  return [
+    { type: "step.started", stepType: "group", input: {}, ...place },
+    ...inside,
+    { type: "step.finished", outcome, checks: [], durationMs: 1, ...place },
+  ];
+}
+
 function message(
   direction: "client-to-server" | "server-to-client",
   fields: { readonly [key: string]: Json },

@@ -1,15 +1,17 @@
 import { isJsonObject } from "../formats/json.ts";
 import type { Grade } from "../grade/grade.ts";
 import type { TraceEvent } from "../trace/events.ts";
+import { stepRuns, type StepAttempt, type StepRun } from "../trace/step-runs.ts";
 
 /**
  * The events of a trial that a report needs to show why its grades are what they are, in order: those that grades
  * cite; the other half of every cited JSON-RPC request or response, with its HTTP status; and for a cited step its
- * start and the messages that it exchanged.
+ * start, the messages that it exchanged, the same of the steps inside it, and when it was tried first. A trial without
+ * grades broke: of such a one, the same for the steps that did not pass.
  */
 export function collectEvidence(events: readonly TraceEvent[], grades: readonly Grade[]): TraceEvent[] {
-  const cited = new Set(grades.flatMap((grade) => grade.evidence));
-  const wanted = withSteps(events, cited);
+  const wanted = new Set(grades.flatMap((grade) => grade.evidence));
+  for (const { run, attempt } of citedSteps(events, grades)) addAttempt(run, attempt, wanted);
   const exchanges = new Set<string>();
   for (const event of events) {
     if (wanted.has(event.seq)) for (const key of exchangesOf(event)) exchanges.add(key);
@@ -19,18 +21,49 @@ export function collectEvidence(events: readonly TraceEvent[], grades: readonly 
   );
 }
 
-/** Adds to the cited events, for every cited step, its start and the messages that it exchanged. */
-function withSteps(events: readonly TraceEvent[], cited: ReadonlySet<number>): ReadonlySet<number> {
-  const wanted = new Set(cited);
-  let sinceStart: number[] = [];
-  for (const event of events) {
-    if (event.type === "step.started") sinceStart = [event.seq];
-    if (event.type === "mcp.message" && sinceStart.length > 0) sinceStart.push(event.seq);
-    if (event.type !== "step.finished") continue;
-    if (cited.has(event.seq)) for (const seq of sinceStart) wanted.add(seq);
-    sinceStart = [];
+interface Cited {
+  readonly run: StepRun;
+  readonly attempt: StepAttempt;
+}
+
+function citedSteps(events: readonly TraceEvent[], grades: readonly Grade[]): readonly Cited[] {
+  const runs = stepRuns(events);
+  if (grades.length === 0) {
+    return runs.flatMap((run) => {
+      const attempt = run.attempts.at(-1);
+      return attempt !== undefined && isBroken(attempt) ? [{ run, attempt }] : [];
+    });
   }
-  return wanted;
+  const cited = new Set(grades.flatMap((grade) => grade.evidence));
+  return [...attemptsIn(runs)].filter(({ attempt: { finished } }) => cited.has(finished?.seq ?? 0));
+}
+
+function isBroken({ started, finished }: StepAttempt): boolean {
+  if (started.phase !== "setup" && started.phase !== "verify") return false;
+  const outcome = finished?.outcome;
+  return outcome !== "passed" && outcome !== "skipped" && finished?.ignored !== true;
+}
+
+function* attemptsIn(runs: readonly StepRun[]): Generator<Cited> {
+  for (const run of runs) {
+    for (const attempt of run.attempts) {
+      yield { run, attempt };
+      yield* attemptsIn(attempt.children);
+    }
+  }
+}
+
+function addAttempt(run: StepRun, attempt: StepAttempt, wanted: Set<number>): void {
+  const [first = attempt] = run.attempts;
+  const own = [first, attempt].flatMap(({ started, finished }) => [
+    started.seq,
+    finished?.seq ?? started.seq,
+  ]);
+  for (const seq of [...own, ...attempt.messages]) wanted.add(seq);
+  for (const child of attempt.children) {
+    const last = child.attempts.at(-1);
+    if (last !== undefined) addAttempt(child, last, wanted);
+  }
 }
 
 /** Names the JSON-RPC exchanges that an event belongs to; requests of client and server are numbered apart. */

@@ -1,6 +1,8 @@
 import { isJsonObject } from "../formats/json.ts";
 import type { Json } from "../formats/model.ts";
 import type { EventOf, TraceEvent } from "../trace/events.ts";
+import { stepPaths } from "../trace/step-path.ts";
+import { describeInput } from "./step-input.ts";
 import { visibleText } from "./visible-text.ts";
 
 const shownText = 400;
@@ -12,13 +14,16 @@ const shownText = 400;
 export function renderTrace(events: readonly TraceEvent[]): string[] {
   const start = events[0]?.at ?? 0;
   const width = String(events.at(-1)?.seq ?? 0).length;
+  const pathOf = stepPaths(events);
   return events.map((event) => {
     const offset = (event.at - start).toFixed(1).padStart(9);
-    return `${String(event.seq).padStart(width)} ${offset} ms  ${visibleText(describe(event)).trimEnd()}`;
+    return `${String(event.seq).padStart(width)} ${offset} ms  ${visibleText(describe(event, pathOf)).trimEnd()}`;
   });
 }
 
-function describe(event: TraceEvent): string {
+type PathOf = ReturnType<typeof stepPaths>;
+
+function describe(event: TraceEvent, pathOf: PathOf): string {
   switch (event.type) {
     case "mcp.message":
       return describeMessage(event);
@@ -29,6 +34,10 @@ function describe(event: TraceEvent): string {
       return `assistant: ${shorten(event.text)}`;
     case "turn.started":
       return `user: ${shorten(event.user)}`;
+    case "step.started":
+      return describeStart(event, pathOf);
+    case "step.finished":
+      return describeEnd(event, pathOf);
     default:
       return describeRest(event);
   }
@@ -44,6 +53,31 @@ function describeMessage(event: EventOf<"mcp.message">): string {
   return message["error"] === undefined
     ? `${arrow}${id} result ${preview(message["result"])}`
     : `${arrow}${id} error ${preview(message["error"])}`;
+}
+
+function describeStart(
+  { phase, step, stepType, attempt, input }: EventOf<"step.started">,
+  pathOf: PathOf,
+): string {
+  const again = attempt > 1 ? `, attempt ${attempt}` : "";
+  const line = describeInput(stepType, input);
+  return `${phase}: ${pathOf(step)} begins (${stepType}${again})${line === "" ? "" : `: ${shorten(line)}`}`;
+}
+
+function describeEnd(event: EventOf<"step.finished">, pathOf: PathOf): string {
+  const { phase, step, attempt, outcome, checks, outputs, durationMs, error, ignored } = event;
+  const notes = [
+    `${roundOff(durationMs)} ms`,
+    ...(attempt > 1 ? [`attempt ${attempt}`] : []),
+    ...(ignored === true ? ["changes no verdict"] : []),
+  ];
+  const said = [
+    ...checks.map((check) => `${check.passed ? "✓" : "✗"} ${check.name}: ${check.message}`),
+    ...(error === undefined ? [] : [`${error.code}: ${error.message}`]),
+    ...Object.entries(outputs ?? {}).map(([name, value]) => `${name} = ${preview(value)}`),
+  ];
+  const told = said.length === 0 ? "" : `: ${shorten(said.join("; "))}`;
+  return `${phase}: ${pathOf(step)} ${outcome} (${notes.join(", ")})${told}`;
 }
 
 function describeRest({ seq: _seq, at: _at, trial: _trial, type, ...rest }: TraceEvent): string {

@@ -70,8 +70,11 @@ const trialSchema = z
     task: z.string().describe("Name of the task, unique in the run."),
     form: z
       .enum(["workflow", "tool-test", "task"])
-      .describe("What the task is: a workflow, or one direct tool call."),
+      .describe("What the task is: a workflow, one direct tool call, or a task from a file of its own."),
     suite: z.string().describe("The suite of a tool test.").exactOptional(),
+    difficulty: z.string().describe("How hard the task is, where it says so.").exactOptional(),
+    tags: z.array(z.string()).describe("The task's tags, where it has any.").exactOptional(),
+    labels: z.record(z.string(), z.string()).describe("The task's labels, where it has any.").exactOptional(),
     agent: z.string().nullable().describe("Name of the agent; null when no agent takes part."),
     attempt: z.int().min(1).describe("Which attempt of the task by the agent this is, counting from 1."),
     verdict: z

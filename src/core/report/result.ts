@@ -16,6 +16,10 @@ export interface TrialResult {
   readonly form: "workflow" | "tool-test" | "task";
   /** The suite of a tool test. */
   readonly suite?: string;
+  /** Of a task from a file of its own, where it says. */
+  readonly difficulty?: string;
+  readonly tags?: readonly string[];
+  readonly labels?: Readonly<Record<string, string>>;
   /** null when no agent takes part. */
   readonly agent: string | null;
   readonly attempt: number;

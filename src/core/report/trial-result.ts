@@ -64,12 +64,19 @@ const ungraded: SerializedError = {
 function identity(
   trial: Trial,
   task: Task,
-): Pick<TrialResult, "id" | "task" | "form" | "suite" | "agent" | "attempt"> {
+): Pick<
+  TrialResult,
+  "id" | "task" | "form" | "suite" | "difficulty" | "tags" | "labels" | "agent" | "attempt"
+> {
+  const { difficulty, tags = [], labels = {} } = task.portable ?? {};
   return {
     id: trial.id,
     task: trial.task,
     form: task.form,
     ...optional("suite", task.suite),
+    ...optional("difficulty", difficulty),
+    ...(tags.length === 0 ? {} : { tags }),
+    ...(Object.keys(labels).length === 0 ? {} : { labels }),
     agent: trial.agent,
     attempt: trial.attempt,
   };

@@ -36,8 +36,8 @@ function expandString(text: string, scope: Scope): Json {
 
 /** Replaces the expressions in texts and JSON of one step. */
 export interface Expander {
-  text(template: string): string;
-  json(value: Json): Json;
+  readonly text: (template: string) => string;
+  readonly json: (value: Json) => Json;
 }
 
 /** An expander for a scope; without one, texts stay as they are. */

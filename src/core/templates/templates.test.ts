@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../errors/error.ts";
 import type { Json } from "../formats/model.ts";
@@ -6,6 +6,7 @@ import { expandJson, expandText } from "./expand.ts";
 import { escapeTemplate, parseTemplate } from "./parse-template.ts";
 import { envRoot } from "./resolve-env.ts";
 import { resolveIn, resolveNames, type Scope, taskRoots, withLocals } from "./scope.ts";
+import { selectJson } from "./select-json.ts";
 
 const body = JSON.stringify({ items: [{ name: "a b" }, { name: "c" }], count: 2 });
 const env = resolveNames({ NAME: "value", QUOTE: "it's $HOME; rm -rf /" });
@@ -131,7 +132,7 @@ describe("in any text", () => {
       fc.property(noise, (text) => {
         const parts = parseTemplate(text, () => false);
         expect(parts.every((part) => typeof part === "string")).toBe(true);
-        if (!text.includes("{{")) expect(parts.join("")).toBe(text);
+        if (!text.includes("{{")) expect(parts).toEqual(text === "" ? [] : [text]);
       }),
       { numRuns: 2000 },
     );
@@ -177,6 +178,31 @@ describe("in any text", () => {
       parseTemplate(unit.repeat(40_000), (root) => scope.has(root));
     }
     expect(performance.now() - started).toBeLessThan(2000);
+  });
+});
+
+describe("JSON paths", () => {
+  it("match and search take time linear in the text, whatever the pattern", () => {
+    const started = performance.now();
+    const text = `${"a".repeat(50_000)}!`;
+    expect(selectJson([text], "$[?match(@, '(a+)+')]").values).toEqual([]);
+    expect(selectJson([text], "$[?search(@, '(a|aa)+$')]").values).toEqual([]);
+    expect(selectJson(["ab", "b"], "$[?match(@, 'a.')]").places).toEqual([[0]]);
+    expect(performance.now() - started).toBeLessThan(1000);
+  });
+
+  it.each([
+    ["$.a", true],
+    ["$['a'][0]", true],
+    ["a.b", true],
+    ["$", true],
+    ["$.*", false],
+    ["$..a", false],
+    ["$[0:1]", false],
+    ["$[0,1]", false],
+    ["$[?@.a]", false],
+  ])("%s is singular: %s", (path, singular) => {
+    expect(selectJson({}, path).singular).toBe(singular);
   });
 });
 

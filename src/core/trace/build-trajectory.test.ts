@@ -64,7 +64,7 @@ describe("a trajectory", () => {
         { turn: 1, user: "Again.", messages: [], calls: [], reason: "max-steps" },
       ],
       calls: [add],
-      steps: [{ step: "call", attempts: [event(step)], last: event(step) }],
+      steps: [{ step: "call", phase: "verify", attempts: [event(step)], last: event(step) }],
       tools: [
         { server: "calc", name: "add", outputSchema: { type: "object" } },
         { server: "calc", name: "echo" },

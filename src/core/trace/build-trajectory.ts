@@ -167,11 +167,13 @@ class TrajectoryReader {
   }
 }
 
-function callKey(server: string, id: string | number): string {
+/** What a request and its answer have in common. */
+export function callKey(server: string, id: string | number): string {
   return `${server}\n${typeof id}\n${id}`;
 }
 
-function answeredError(error: Json | undefined): CallError {
+/** Why an answer without a result gave none. */
+export function answeredError(error: Json | undefined): CallError {
   if (!isJsonObject(error)) {
     return { kind: "no-response", message: "the response has neither a result object nor an error" };
   }

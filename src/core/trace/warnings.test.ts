@@ -75,3 +75,44 @@ it("tells of a step that passed only when it was tried again", () => {
   expect(warnings(attempt(1, "passed"))).toEqual([]);
   expect(warnings(attempt(1, "failed"), attempt(2, "failed"))).toEqual([]);
 });
+
+it("tells of failures that change no verdict, of the innermost steps only, and of no polling", () => {
+  const step = (name: string, rest: Partial<Finished>, inside: readonly EventBody[] = []): EventBody[] => {
+    const { phase = "verify", parent, attempt = 1 } = rest;
+    const place = { phase, step: name, attempt, ...(parent === undefined ? {} : { parent }) };
+    const end = {
+      type: "step.finished",
+      outcome: "passed",
+      checks: [],
+      durationMs: 1,
+      ...rest,
+      ...place,
+    } as const;
+    return [{ type: "step.started", stepType: "command", input: {}, ...place }, ...inside, end];
+  };
+  const ignored = { outcome: "failed", ignored: true } as const;
+  const check = { name: "exit code", passed: false, expected: 0, actual: 1, message: "it exited with 1" };
+  const error = { code: "step/cannot-run", kind: "environment", message: "no such program" } as const;
+  expect(
+    warnings(
+      { type: "workspace.created", path: "/w", fixtures: [] },
+      ...step("poll", { outcome: "failed", attempt: 1 }),
+      ...step("poll", { attempt: 2 }),
+      ...step("hint", { ...ignored, checks: [check] }),
+      ...step("late", { ...ignored, attempt: 1 }),
+      ...step("late", { attempt: 2 }),
+      ...step(
+        "all",
+        { ...ignored, phase: "cleanup", checks: [check] },
+        step("all/drop", { ...ignored, phase: "cleanup", parent: "all", outcome: "error", error }),
+      ),
+      ...step("last", { ...ignored, phase: "cleanup", outcome: "timeout" }),
+    ),
+  ).toEqual([
+    'verify step "hint" failed, which changes no verdict: exit code: it exited with 1',
+    'cleanup step "all › drop" could not act: no such program',
+    'cleanup step "last" took too long',
+  ]);
+});
+
+type Finished = Extract<EventBody, { type: "step.finished" }>;

@@ -1,11 +1,12 @@
 import { isJsonObject } from "../formats/json.ts";
 import type { EventOf, TraceEvent } from "./events.ts";
+import { stepWarnings } from "./step-warnings.ts";
 import { turnWarnings } from "./turn-warnings.ts";
 
 /**
  * What deserves a look but changes no verdict: a server that writes other things than MCP on stdout, or that answers
- * what it was not asked, be it with a wrong id or twice; a model that did not end a turn as it should; a step that
- * passed only when it was tried again.
+ * what it was not asked, be it with a wrong id or twice; a model that did not end a turn as it should; a step that failed
+ * and was allowed to, in a cleanup say; a step of a tool test that passed only when it was tried again.
  */
 export function warningsOf(events: readonly TraceEvent[]): string[] {
   const noise = new Tally();
@@ -25,7 +26,7 @@ export function warningsOf(events: readonly TraceEvent[]): string[] {
         `server "${server}" gave ${count === 1 ? "an answer" : `${count} answers`} that no request was waiting for, ${count === 1 ? "" : "first "}with ${first}`,
     ),
     ...turnWarnings(events),
-    ...retriedSteps(events),
+    ...stepWarnings(events),
   ];
 }
 
@@ -43,15 +44,6 @@ function readMessage(event: EventOf<"mcp.message">, open: Set<string>, unasked: 
   const { error } = message;
   const said = isJsonObject(error) && typeof error["message"] === "string" ? `: ${error["message"]}` : "";
   unasked.add(server, `id ${id}${said}`.slice(0, shownText));
-}
-
-/** A step that passed only when it was tried again. */
-function retriedSteps(events: readonly TraceEvent[]): string[] {
-  return events.flatMap((event) =>
-    event.type === "step.finished" && event.outcome === "passed" && event.attempt > 1
-      ? [`passed only at attempt ${event.attempt}; the attempts before are in the trace`]
-      : [],
-  );
 }
 
 /** Counts things by server and keeps the first of each. */

@@ -2,7 +2,7 @@ import type { Task } from "../../core/formats/model.ts";
 import type { RunEnd } from "../../core/report/reporter.ts";
 import type { TrialResult } from "../../core/report/result.ts";
 import { readEvidence } from "../format/evidence-rows.ts";
-import { explainError, explainGrades } from "../format/explain-trial.ts";
+import { explainBroken, explainGrades } from "../format/explain-trial.ts";
 import { fullTitle, varietyOf, variantName, type Variety } from "../format/names.ts";
 import { countOf, formatInteger } from "../format/numbers.ts";
 import { paintText, type Page } from "../format/rows.ts";
@@ -99,8 +99,8 @@ function reasonKey({ grades, error }: TrialResult): string {
 function explainFirst(trials: readonly TrialResult[], { end, tasks, page }: Ending): string[] {
   const [trial] = trials;
   if (trial === undefined) return [];
-  if (trial.error !== undefined) return explainError(trial.error, 4, page);
   const evidence = readEvidence(end.evidence.get(trial.id) ?? [], trial, tasks.get(trial.task));
+  if (trial.error !== undefined) return explainBroken(trial.error, evidence, 4, page);
   return explainGrades(trial.grades, evidence, 4, page);
 }
 

@@ -16,9 +16,10 @@ function sizeOf({ tasks, trials }: RunStart["plan"]): string {
   return trials.length === tasks.length ? size : `${size}, ${countOf(trials.length, "trial")}`;
 }
 
-function actorsOf({ trials, agents }: RunStart["plan"]): string[] {
+function actorsOf({ tasks, trials, agents }: RunStart["plan"]): string[] {
   if (trials.length === 0) return [];
   const acting = agentsIn(trials, agents);
-  if (acting.length === 0) return ["tools called directly, no agent"];
+  const isTested = tasks.some((task) => task.form === "tool-test");
+  if (acting.length === 0) return [isTested ? "tools called directly, no agent" : "no agent takes part"];
   return acting.map((agent) => `agent ${describeAgent(agent)}`);
 }

@@ -36,7 +36,8 @@ export function createTrialLines(plan: Plan, { style, width }: Page): TrialLines
   const variety = varietyOf(plan.trials);
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   const groups = new Set(plan.tasks.map(groupName));
-  const headed = plan.concurrency === 1 && !(groups.size === 1 && groups.has("workflows"));
+  const unsaid = groups.size === 1 && (groups.has("workflows") || groups.has("tasks"));
+  const headed = plan.concurrency === 1 && !unsaid;
   const named = (trial: Trial): Nameable => ({ form: "workflow", ...tasks.get(trial.task), ...trial });
   const title = headed || groups.size === 1 ? taskTitle : fullTitle;
   const nameWidth = Math.min(

@@ -9,6 +9,7 @@ import type { Piece, Row } from "./rows.ts";
 const valueCharacters = 600;
 const diffedCharacters = 50_000;
 const shownDiffLines = 24;
+const shownLines = { lines: 12, characters: 1200 } as const;
 
 /** Shows what a check expected and what there was: as a diff where both have lines; not what `said` already states. */
 export function checkRows(check: Check, said: string): Row[] {
@@ -21,6 +22,9 @@ export function checkRows(check: Check, said: string): Row[] {
 }
 
 function valueRow(label: string, value: Json, said: string): Row[] {
+  if (typeof value === "string" && value.trimEnd().includes("\n")) {
+    return [{ label, pieces: clipLines(value, shownLines).map((text) => ({ text })) }];
+  }
   const json = JSON.stringify(value);
   return states(said, json) ? [] : [{ label, pieces: [{ text: clipText(json, valueCharacters) }] }];
 }

@@ -1,14 +1,18 @@
+import type { SerializedError } from "../../core/errors/error.ts";
 import type { Task } from "../../core/formats/model.ts";
 import type { Grade } from "../../core/grade/grade.ts";
 import type { TrialResult } from "../../core/report/result.ts";
 import { buildTrajectory } from "../../core/trace/build-trajectory.ts";
 import { resultText } from "../../core/checks/result-text.ts";
 import type { EventOf, TraceEvent } from "../../core/trace/events.ts";
+import { stepPaths } from "../../core/trace/step-path.ts";
+import { stepRuns, type StepRun } from "../../core/trace/step-runs.ts";
 import type { ToolCall } from "../../core/trace/trajectory.ts";
 import { checkRows } from "./check-rows.ts";
 import { clipLines, clipText } from "./clip.ts";
 import { countOf, formatDuration } from "./numbers.ts";
 import type { Row } from "./rows.ts";
+import { countFailures, stepRows } from "./step-rows.ts";
 
 const shownEvents = 8;
 const argumentCharacters = 300;
@@ -20,6 +24,10 @@ export interface Evidence {
   /** Tool calls by the numbers of their request and response. */
   readonly calls: ReadonlyMap<number, ToolCall>;
   readonly allCalls: readonly ToolCall[];
+  /** The phases' own steps, of a task from a file of its own; the only step of a tool test needs no telling. */
+  readonly steps: readonly StepRun[];
+  /** What a reader calls a step, by its name in the trace. */
+  readonly pathOf: (step: string) => string;
   /** What was shown already, so that no two grades of a trial show the same. */
   readonly shown: Set<string>;
 }
@@ -38,7 +46,28 @@ export function readEvidence(
     calls.set(call.seq, call);
     if (call.responseSeq !== undefined) calls.set(call.responseSeq, call);
   }
-  return { events: new Map(events.map((event) => [event.seq, event])), calls, allCalls, shown: new Set() };
+  return {
+    events: new Map(events.map((event) => [event.seq, event])),
+    calls,
+    allCalls,
+    steps: trial.form === "task" ? stepRuns(events) : [],
+    pathOf: stepPaths(events),
+    shown: new Set(),
+  };
+}
+
+/** What a grade is told with: its reason; or, where several checks of steps did not hold, how many, as the rows say which. */
+export function headlineOf(grade: Grade, { steps }: Evidence): string {
+  const cited = new Set(grade.evidence);
+  const failures = steps
+    .filter(({ attempts }) => cited.has(attempts.at(-1)?.finished?.seq ?? 0))
+    .reduce((sum, run) => sum + countFailures(run), 0);
+  return failures > 1 ? `${failures} checks do not hold` : grade.reason;
+}
+
+/** The steps for whose sake a trial could not be judged, as rows. */
+export function brokenStepRows({ message }: SerializedError, evidence: Evidence): Row[] {
+  return evidence.steps.flatMap((run) => toldSteps(run, message, evidence));
 }
 
 /** The events that a grade cites, as rows: checks that did not hold, calls with their answers, words. */
@@ -53,7 +82,7 @@ export function evidenceRows(grade: Grade, evidence: Evidence): Row[] {
 function rowsOf(event: TraceEvent, grade: Grade, evidence: Evidence): Row[] {
   switch (event.type) {
     case "step.finished":
-      return [...stepRows(event, grade, evidence), ...callsOfStep(event, evidence)];
+      return stepEvidence(event, grade, evidence);
     case "mcp.message":
     case "tool.rejected": {
       const call = evidence.calls.get(event.seq);
@@ -86,7 +115,23 @@ function plainRows(event: TraceEvent): Row[] {
   }
 }
 
-function stepRows(step: EventOf<"step.finished">, grade: Grade, evidence: Evidence): Row[] {
+function stepEvidence(event: EventOf<"step.finished">, grade: Grade, evidence: Evidence): Row[] {
+  const run = evidence.steps.find(({ attempts }) => attempts.at(-1)?.finished === event);
+  return run === undefined
+    ? [...onlyStepRows(event, grade, evidence), ...callsOfStep(event.step, evidence)]
+    : once(`event ${event.seq}`, evidence, toldSteps(run, headlineOf(grade, evidence), evidence));
+}
+
+/** A step with the steps inside it, each followed by the calls that it made. */
+function toldSteps(run: StepRun, said: string, evidence: Evidence): Row[] {
+  const { pathOf } = evidence;
+  return stepRows(run, { said, pathOf }).flatMap(({ step, rows, texts }) => {
+    for (const shown of texts) evidence.shown.add(`text ${shown}`);
+    return [...rows, ...callsOfStep(step, evidence)];
+  });
+}
+
+function onlyStepRows(step: EventOf<"step.finished">, grade: Grade, evidence: Evidence): Row[] {
   const failed = step.checks.filter((check) => !check.passed);
   for (const { actual } of failed) if (typeof actual === "string") evidence.shown.add(`text ${actual}`);
   const error: Row[] =
@@ -97,9 +142,9 @@ function stepRows(step: EventOf<"step.finished">, grade: Grade, evidence: Eviden
   ]);
 }
 
-function callsOfStep(step: EventOf<"step.finished">, evidence: Evidence): Row[] {
+function callsOfStep(step: string, evidence: Evidence): Row[] {
   return evidence.allCalls
-    .filter((call) => call.step === step.step && !call.superseded)
+    .filter((call) => call.step === step && !call.superseded)
     .slice(0, shownEvents)
     .flatMap((call) => callRows(call, true, evidence));
 }

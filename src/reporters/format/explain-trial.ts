@@ -2,7 +2,7 @@ import { type ErrorCode, errorCatalogue } from "../../core/errors/catalogue.ts";
 import type { SerializedError } from "../../core/errors/error.ts";
 import type { Grade } from "../../core/grade/grade.ts";
 import { clipLines, clipText } from "./clip.ts";
-import { evidenceRows, type Evidence } from "./evidence-rows.ts";
+import { brokenStepRows, evidenceRows, headlineOf, type Evidence } from "./evidence-rows.ts";
 import { formatScore } from "./numbers.ts";
 import { paintRows, paintText, type Page } from "./rows.ts";
 
@@ -24,7 +24,20 @@ export function explainGrades(
   ];
 }
 
-/** Why a trial could not be judged, as lines: code and message, what to do, and supporting text such as stderr. */
+/** Why a trial could not be judged, as lines: its error, and the steps that did not do what they should. */
+export function explainBroken(
+  error: SerializedError,
+  evidence: Evidence,
+  indent: number,
+  page: Page,
+): string[] {
+  return [
+    ...explainError(error, indent, page),
+    ...paintRows(brokenStepRows(error, evidence), indent + 2, page),
+  ];
+}
+
+/** An error as lines: code and message, what to do, and supporting text such as stderr. */
 export function explainError(error: SerializedError, indent: number, page: Page): string[] {
   const [first = "", ...others] = clipLines(error.message, { lines: 12, characters: 2000 });
   const label = labelOf(error.code);
@@ -55,7 +68,7 @@ function explainGrade(grade: Grade, evidence: Evidence, indent: number, page: Pa
   const leadTone = grade.verdict === "error" ? "warn" : "bad";
   const score = grade.score === null ? "" : ` ${formatScore(grade.score)}`;
   const verdict = grade.verdict === "error" ? " gave no verdict" : score;
-  const reason = clipText(grade.reason, reasonCharacters);
+  const reason = clipText(headlineOf(grade, evidence), reasonCharacters);
   const head = `${clipText(grade.grader, 80)}${verdict}`;
   return [
     ...paintText({ text: `${head}  ${reason}`, lead: head.length, leadTone }, indent, page, 2),

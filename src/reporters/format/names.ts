@@ -22,10 +22,15 @@ export function varietyOf(trials: readonly Pick<Trial, "agent" | "attempt">[]): 
   return { agents: agents.size > 1, attempts };
 }
 
-/** The name of the group that a trial is shown under: its suite, or `workflows`. */
+const groups: Readonly<Record<Nameable["form"], string>> = {
+  workflow: "workflows",
+  "tool-test": "tool tests",
+  task: "tasks",
+};
+
+/** The name of the group that a trial is shown under: its suite, or what it is. */
 export function groupName(trial: Pick<Nameable, "suite" | "form">): string {
-  if (trial.suite !== undefined) return visibleText(trial.suite);
-  return trial.form === "workflow" ? "workflows" : "tool tests";
+  return trial.suite === undefined ? groups[trial.form] : visibleText(trial.suite);
 }
 
 /** A task's name within its group: without the suite's name where the task repeats it. */

@@ -1,6 +1,6 @@
 import type { JSONRPCMessage, Transport, TransportSendOptions } from "@modelcontextprotocol/client";
 import { describe, expect, it } from "vitest";
-import { AnswerGuard, unusableAnswer } from "./answer-guard.ts";
+import { AnswerGuard, OriginalError, unusableAnswer } from "./answer-guard.ts";
 
 interface Bench {
   readonly guard: AnswerGuard;
@@ -76,6 +76,28 @@ describe("AnswerGuard", () => {
     const { received, say } = setUp();
     say({ jsonrpc: "2.0", id: 1, ...answer });
     expect(received).toEqual([refusal(message)]);
+  });
+
+  it("keeps the error that answers a request, since the SDK would make another one of it", async () => {
+    const { guard, received, say } = setUp();
+    const error = { code: -32002, message: "no", data: { uri: "a:b", more: 1 } };
+    await guard.send({ jsonrpc: "2.0", id: 1, method: "resources/read" });
+    say({ jsonrpc: "2.0", id: 1, error });
+    expect(received).toEqual([
+      { jsonrpc: "2.0", id: 1, error: { ...error, data: new OriginalError(error) } },
+    ]);
+  });
+
+  it("leaves errors of the handshake to the client, which reads their data", async () => {
+    const { guard, received, say } = setUp();
+    const message = {
+      jsonrpc: "2.0",
+      id: 0,
+      error: { code: -32022, message: "no", data: { supported: [] } },
+    };
+    await guard.send({ jsonrpc: "2.0", id: 0, method: "initialize" });
+    say(message);
+    expect(received[0]).toBe(message);
   });
 
   it("settles a request whose stream ends without the answer", async () => {

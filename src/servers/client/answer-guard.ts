@@ -13,6 +13,18 @@ const internalError = -32603;
 /** The `data`, known by identity, of the errors that stand for an answer that could not be used or never came. */
 export const unusableAnswer: Readonly<Record<string, never>> = Object.freeze({});
 
+/**
+ * Stands in the place of an error's `data` and holds the error as it came. The SDK makes errors of its own of some codes
+ * and data, with another code and less data.
+ */
+export class OriginalError {
+  readonly error: { readonly code: number; readonly message: string; readonly data?: unknown };
+
+  constructor(error: OriginalError["error"]) {
+    this.error = error;
+  }
+}
+
 export interface AnswerGuardOptions {
   /** Called when the stream that was to carry an answer has ended without it; may end the connection. */
   readonly onUnanswered?: () => void;
@@ -21,11 +33,13 @@ export interface AnswerGuardOptions {
 /**
  * Stands between the SDK's client and the recorded transport, and sees to it that every request is settled. The client
  * drops answers of the wrong shape, and does not notice when an HTTP stream ends without the answer, so that the caller
- * would wait for the whole timeout. Both become JSON-RPC errors, for the caller only; the record has what really came.
+ * would wait for the whole timeout. Both become JSON-RPC errors, for the caller only; the record has what really came. Errors
+ * of the server come to the caller with an {@link OriginalError}, but for those of the handshake, which the client reads.
  */
 export class AnswerGuard extends RelayTransport {
   readonly #options: AnswerGuardOptions;
-  readonly #pending = new Set<RequestId>();
+  /** Methods of the requests that are not answered yet. */
+  readonly #pending = new Map<RequestId, string>();
 
   constructor(inner: Transport, options: AnswerGuardOptions = {}) {
     super(inner);
@@ -34,8 +48,8 @@ export class AnswerGuard extends RelayTransport {
 
   override send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
     if (!("method" in message && "id" in message)) return super.send(message, options);
-    const { id } = message;
-    this.#pending.add(id);
+    const { id, method } = message;
+    this.#pending.set(id, method);
     return super.send(message, { ...options, onRequestStreamEnd: () => this.#streamEnded(id) });
   }
 
@@ -45,9 +59,12 @@ export class AnswerGuard extends RelayTransport {
 
   #check(message: JSONRPCMessage): JSONRPCMessage {
     if ("method" in message || message.id === undefined) return message;
+    const method = this.#pending.get(message.id);
     this.#pending.delete(message.id);
     const problem = problemOf(message);
-    return problem === undefined ? message : failure(message.id, problem);
+    if (problem !== undefined) return failure(message.id, problem);
+    if (!("error" in message) || method === undefined || method === "initialize") return message;
+    return { ...message, error: { ...message.error, data: new OriginalError(message.error) } };
   }
 
   #streamEnded(id: RequestId): void {

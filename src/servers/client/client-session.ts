@@ -1,9 +1,9 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { JsonObject } from "../../core/formats/model.ts";
-import { ToolCaller } from "./call-tool.ts";
 import type { ServerConnection } from "../connection.ts";
 import type { Handshake } from "./handshake.ts";
 import type { Sdk } from "./sdk.ts";
+import { ServerCaller } from "./server-caller.ts";
 import type { CallOptions, CallOutcome, ServerSession, ToolDefinition } from "../session.ts";
 
 /** A healthy server that this process talks to itself, with the SDK's client on a recorded connection. */
@@ -12,7 +12,7 @@ export class ClientSession implements ServerSession {
   readonly tools: readonly ToolDefinition[];
   readonly lost: AbortSignal;
   readonly #connection: ServerConnection;
-  readonly #caller: ToolCaller;
+  readonly #caller: ServerCaller;
   #stopped = false;
 
   constructor(connection: ServerConnection, { client, tools }: Handshake, sdk: Sdk) {
@@ -20,14 +20,19 @@ export class ClientSession implements ServerSession {
     this.tools = tools;
     this.lost = connection.lost;
     this.#connection = connection;
-    this.#caller = new ToolCaller(client, sdk);
+    this.#caller = new ServerCaller(client, sdk);
   }
 
-  async callTool(tool: string, args: JsonObject, options: CallOptions): Promise<CallOutcome> {
-    this.#throwIfOver(options.signal, tool);
-    const outcome = await this.#caller.call(tool, args, options);
-    if (outcome.kind !== "result") this.#throwIfOver(options.signal, tool);
-    return outcome;
+  callTool(tool: string, args: JsonObject, options: CallOptions): Promise<CallOutcome> {
+    return this.#ask(options, () => this.#caller.callTool(tool, args, options));
+  }
+
+  readResource(uri: string, options: CallOptions): Promise<CallOutcome> {
+    return this.#ask(options, () => this.#caller.readResource(uri, options));
+  }
+
+  getPrompt(name: string, args: JsonObject, options: CallOptions): Promise<CallOutcome> {
+    return this.#ask(options, () => this.#caller.getPrompt(name, args, options));
   }
 
   stop(): Promise<void> {
@@ -39,14 +44,21 @@ export class ClientSession implements ServerSession {
     await this.stop();
   }
 
-  /** The reasons for which a call has no outcome at all. */
-  #throwIfOver(signal: AbortSignal, tool: string): void {
+  async #ask({ signal }: CallOptions, send: () => Promise<CallOutcome>): Promise<CallOutcome> {
+    this.#throwIfOver(signal);
+    const outcome = await send();
+    if (outcome.kind !== "result") this.#throwIfOver(signal);
+    return outcome;
+  }
+
+  /** The reasons for which a request has no outcome at all. */
+  #throwIfOver(signal: AbortSignal): void {
     this.lost.throwIfAborted();
     signal.throwIfAborted();
     if (this.#stopped)
       throw new McpvalsError(
         "server/exited",
-        `server "${this.name}" was stopped by us, so tool "${tool}" gives no answer`,
+        `server "${this.name}" was stopped by us, so it gives no answer`,
       );
   }
 }

@@ -1,5 +1,5 @@
 import { McpvalsError } from "../../../src/core/errors/error.ts";
-import { loadConfig } from "../../../src/config/load-config.ts";
+import { load } from "../../../src/config/load.ts";
 
 /** A config to load, as the command line gives it in JSON. */
 export interface LoadJob {
@@ -15,7 +15,7 @@ console.log(JSON.stringify(outcomes));
 
 async function outcomeOf(job: LoadJob): Promise<unknown> {
   try {
-    const loaded = await loadConfig({ ...job, environment: {} });
+    const loaded = await load({ ...job, sources: [job.source], environment: {} });
     return { name: loaded.eval.name, tasks: loaded.eval.tasks.map((task) => task.name) };
   } catch (error) {
     if (!(error instanceof McpvalsError)) throw error;

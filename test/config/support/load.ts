@@ -1,13 +1,21 @@
 import { McpvalsError, type Diagnostic } from "../../../src/core/errors/error.ts";
-import { loadConfig, type LoadConfigOptions, type LoadedConfig } from "../../../src/config/load-config.ts";
+import { load as loadSources, type LoadOptions } from "../../../src/config/load.ts";
+import type { LoadedConfig } from "../../../src/config/load-config.ts";
+import type { Config } from "../../../src/core/formats/config/config-schema.ts";
 
-/** Loads a config with an empty environment. */
-export function load(cwd: string, options: Partial<LoadConfigOptions> = {}): Promise<LoadedConfig> {
-  return loadConfig({ cwd, environment: {}, ...options });
+export interface TestOptions extends Partial<LoadOptions> {
+  /** The only source. */
+  readonly source?: string | Config | undefined;
+}
+
+/** Loads with an empty environment. */
+export function load(cwd: string, { source, ...options }: TestOptions = {}): Promise<LoadedConfig> {
+  const sources = source === undefined ? [] : typeof source === "string" ? [source] : source;
+  return loadSources({ sources, cwd, environment: {}, ...options });
 }
 
 /** The error that loading gives. */
-export async function failure(cwd: string, options: Partial<LoadConfigOptions> = {}): Promise<McpvalsError> {
+export async function failure(cwd: string, options: TestOptions = {}): Promise<McpvalsError> {
   try {
     await load(cwd, options);
   } catch (error) {
@@ -18,7 +26,7 @@ export async function failure(cwd: string, options: Partial<LoadConfigOptions> =
 }
 
 /** Everything that is wrong, as `FILE:LINE:COLUMN CODE MESSAGE`. */
-export async function problems(cwd: string, options: Partial<LoadConfigOptions> = {}): Promise<string[]> {
+export async function problems(cwd: string, options: TestOptions = {}): Promise<string[]> {
   const error = await failure(cwd, options);
   return (error.details.diagnostics ?? []).map(describeDiagnostic);
 }

@@ -1,25 +1,23 @@
+import { buildServer, type CompleteStdio } from "./build-server.ts";
 import { buildTasks } from "./build-tasks.ts";
 import { type AgentChoice, chooseAgents, defaultAgent } from "./config-agents.ts";
 import type { ParsedConfig } from "./config-schema.ts";
 import { inlineAgentName } from "./config-view.ts";
-import type { AgentSpec, Eval, JudgeSpec, ModelAgentSpec, ServerSpec, StdioServerSpec } from "../model.ts";
+import type { AgentSpec, Eval, JudgeSpec, ModelAgentSpec } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import { withoutUndefined } from "../without-undefined.ts";
 
-type ParsedServer = NonNullable<ParsedConfig["server"]>;
 type ParsedAgent = ParsedConfig["agents"][string];
 
-/** A local server as the config gives it. */
-export type ParsedStdioServer = Extract<ParsedServer, { transport: "stdio" }>;
-
-/** What the world adds to a local server: where it starts, and in which environment. */
-type CompleteStdio = (server: ParsedStdioServer, name: string) => Pick<StdioServerSpec, "cwd" | "env">;
+export type { ParsedStdioServer } from "./build-server.ts";
 
 export interface BuildOptions {
   /** The eval's name unless the config has one. */
   readonly defaultName: string;
   /** Overrides `llmJudge`. */
   readonly judge?: boolean;
+  /** Model that judges, whatever the config says. */
+  readonly judgeModel?: string;
   /** Agents, or model ids, instead of the config's choice. */
   readonly agents?: readonly string[];
   readonly completeStdio: CompleteStdio;
@@ -29,37 +27,24 @@ export interface BuildOptions {
 /** Turns a valid config into the model that every format parses to. */
 export function buildEval(config: ParsedConfig, options: BuildOptions): Eval {
   const declared = config.server === undefined ? (config.servers ?? {}) : { default: config.server };
+  const starting = { completeStdio: options.completeStdio, startupTimeoutMs: config.timeout };
   const servers = Object.fromEntries(
-    Object.entries(declared).map(([name, server]) => [name, buildServer(name, server, { config, options })]),
+    Object.entries(declared).map(([name, server]) => [name, buildServer(name, server, starting)]),
   );
-  const judged = options.judge ?? config.llmJudge;
+  const judged = options.judge ?? (config.llmJudge || options.judgeModel !== undefined);
+  const stepsOnly = !judged && config.judge !== undefined && config.tasks.length > 0;
   return withoutUndefined({
     name: config.name ?? options.defaultName,
     servers,
     agents: buildAgents(config, options.agents),
     tasks: buildTasks(config, { servers: Object.keys(servers), locate: options.locate }),
-    judge: judged ? buildJudge(config) : undefined,
+    judge: judged || stepsOnly ? buildJudge(config, options.judgeModel) : undefined,
+    judgesStepsOnly: stepsOnly ? (true as const) : undefined,
     trials: config.trials,
     concurrency: config.concurrency,
     limits: { trialMs: config.limits.trial, callMs: config.timeout, modelMs: config.limits.modelCall },
     reporters: config.reporters,
   });
-}
-
-function buildServer(
-  name: string,
-  server: ParsedServer,
-  { config, options }: { readonly config: ParsedConfig; readonly options: BuildOptions },
-): ServerSpec {
-  const common = {
-    startupTimeoutMs: server.startupTimeout ?? config.timeout,
-    maxMessageBytes: server.maxMessageBytes,
-  };
-  if (server.transport !== "stdio") {
-    return { transport: server.transport, url: server.url, headers: server.headers, ...common };
-  }
-  const { command, args } = server;
-  return { transport: "stdio", command, args, ...options.completeStdio(server, name), ...common };
 }
 
 function buildAgents(config: ParsedConfig, requested: readonly string[] | undefined): AgentSpec[] {
@@ -84,6 +69,8 @@ function buildChoice(choice: AgentChoice, config: ParsedConfig, inline: string |
       return buildAgent(choice.name, config.agents[choice.name] ?? choice.name);
     case "model":
       return buildAgent(choice.model, choice.model);
+    case "builtin":
+      return { type: choice.name, name: choice.name };
     case "unknown":
       return buildAgent(choice.name, choice.name);
     case "default":
@@ -93,8 +80,14 @@ function buildChoice(choice: AgentChoice, config: ParsedConfig, inline: string |
 
 const defaultMaxSteps = 20;
 
-function buildAgent(name: string, agent: ParsedAgent): AgentSpec {
-  if (typeof agent === "string") return { type: "model", name, model: agent, maxSteps: defaultMaxSteps };
+/** An agent of which nothing is known but its model. */
+export function modelAgent(name: string, model: string): ModelAgentSpec {
+  return { type: "model", name, model, maxSteps: defaultMaxSteps };
+}
+
+/** Builds one agent of a config. */
+export function buildAgent(name: string, agent: ParsedAgent): AgentSpec {
+  if (typeof agent === "string") return modelAgent(name, agent);
   if (agent.type !== "scripted") {
     const spec: ModelAgentSpec = withoutUndefined({ ...agent, type: "model" as const, name });
     return spec;
@@ -105,14 +98,17 @@ function buildAgent(name: string, agent: ParsedAgent): AgentSpec {
   return { type: "scripted", name, plan: Object.fromEntries(plan) };
 }
 
-function buildJudge(config: ParsedConfig): JudgeSpec {
-  const { judge, judgeModel, openaiKey } = config;
-  const model = judge?.model ?? (judgeModel.includes("/") ? judgeModel : `openai/${judgeModel}`);
+/** What a config says of one model says nothing of another, so a model from outside takes only the threshold. */
+function buildJudge(config: ParsedConfig, override: string | undefined): JudgeSpec {
+  const { judgeModel, openaiKey } = config;
+  const judge = override === undefined ? config.judge : undefined;
+  const named = override ?? judge?.model ?? judgeModel;
+  const model = judge !== undefined || named.includes("/") ? named : `openai/${named}`;
   const isOpenAI = model.startsWith("openai/") && judge?.baseURL === undefined;
   return withoutUndefined({
     ...judge,
     model,
     apiKey: judge?.apiKey ?? (isOpenAI ? openaiKey : undefined),
-    passThreshold: judge?.passThreshold ?? config.passThreshold,
+    passThreshold: config.judge?.passThreshold ?? config.passThreshold,
   });
 }

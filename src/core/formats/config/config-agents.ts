@@ -10,8 +10,15 @@ export type AgentChoice =
   /** A bare model id. */
   | { readonly kind: "model"; readonly model: string }
   | { readonly kind: "default" }
+  /** Always known: `oracle` plays a task's own solution, `null` does nothing. */
+  | { readonly kind: "builtin"; readonly name: BuiltinAgent }
   /** Names nothing. */
   | { readonly kind: "unknown"; readonly name: string };
+
+/** Names of agents that need no declaration. */
+export const builtinAgents = ["oracle", "null"] as const;
+
+type BuiltinAgent = (typeof builtinAgents)[number];
 
 export interface AgentSources {
   /** Names in `agents`. */
@@ -40,5 +47,7 @@ export function chooseAgents(sources: AgentSources): readonly AgentChoice[] {
 
 function resolve(name: string, declared: readonly string[]): AgentChoice {
   if (declared.includes(name)) return { kind: "declared", name };
+  const builtin = builtinAgents.find((each) => each === name);
+  if (builtin !== undefined) return { kind: "builtin", name: builtin };
   return name.includes("/") ? { kind: "model", model: name } : { kind: "unknown", name };
 }

@@ -86,6 +86,8 @@ describe("what it says", () => {
       "agents",
       "workflows",
       "toolHealthSuites",
+      "tasks",
+      "inheritEnv",
       "llmJudge",
       "judgeModel",
       "passThreshold",

@@ -19,7 +19,10 @@ function serverNotes(config: ParsedConfig): string[] {
 
 function judgeNotes(config: ParsedConfig, judged: boolean): string[] {
   const { judge, judgeModel } = config;
-  if (!judged) return judge === undefined ? [] : ["judge is not asked: set llmJudge to true, or pass --llm"];
+  if (!judged) {
+    const unused = judge !== undefined && config.tasks.length === 0;
+    return unused ? ["judge is not asked: set llmJudge to true, or pass --llm"] : [];
+  }
   return judge === undefined || judgeModel === "gpt-4o" ? [] : [`judgeModel has no effect: judge.model wins`];
 }
 

@@ -43,7 +43,7 @@ function checkServers(view: ConfigView): Problem[] {
 
 function checkSomethingRuns(view: ConfigView): Problem[] {
   if (view.declaresTasks) return [];
-  const message = "there is nothing to run: no workflows and no toolHealthSuites";
+  const message = "there is nothing to run: no workflows, no toolHealthSuites, no tasks";
   return [problem("config/nothing-to-run", message, { path: [], at: "value" })];
 }
 
@@ -143,7 +143,10 @@ function checkPlans(view: ConfigView): Problem[] {
   const names = workflows.map((workflow) => workflow.name);
   const unnamed = workflows.length < view.workflows.length;
   return view.plans.flatMap((plan) => [
-    ...(unnamed ? [] : unknownReferences(plan.workflows, names, { kind: "workflow", view, at: "key" })),
+    // A plan may also be for a task from a file, and those are not read here.
+    ...(unnamed || view.hasTaskFiles
+      ? []
+      : unknownReferences(plan.workflows, names, { kind: "workflow", view, at: "key" })),
     ...unplanned(plan, workflows).map((workflow) =>
       problem("agent/no-plan", `${formatKeyPath(plan.path)} has no plan for ${view.show(workflow)}`, {
         path: plan.path,

@@ -43,6 +43,17 @@ export const configSchema = closedObject({
   }),
   workflows: z.array(workflowSchema).prefault([]).meta({ description: "What agents should manage to do." }),
   toolHealthSuites: z.array(suiteSchema).prefault([]).meta({ description: "Direct calls of tools." }),
+  tasks: z.array(filledText).prefault([]).meta({
+    description:
+      "Tasks in files of their own (`kind: Task`): paths or globs, relative to the config file. They get the config's servers, besides their own.",
+  }),
+  inheritEnv: z
+    .union([z.array(filledText), z.literal(true)])
+    .default([])
+    .meta({
+      description:
+        "Variables of your own environment that the steps of `tasks` get, by name; `true` passes on all of them. Without it they get only what programs need to start.",
+    }),
   llmJudge: z.boolean().default(false).meta({
     description: "Whether a model also judges every workflow; `--llm` does the same.",
   }),

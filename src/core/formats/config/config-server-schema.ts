@@ -76,3 +76,6 @@ const sseServer = closedObject({
 export const serverSchema = z
   .discriminatedUnion("transport", [stdioServer, shttpServer, sseServer])
   .meta({ id: "Server", title: "Server", description: "One MCP server; `transport` says which kind." });
+
+/** A server as parsed: defaults filled in, durations in milliseconds. */
+export type ParsedServer = z.output<typeof serverSchema>;

@@ -67,7 +67,9 @@ export interface ConfigView {
   /** Agents that were asked for instead of the config's. */
   readonly requestedAgents: readonly string[];
   readonly plans: readonly PlanView[];
-  /** Whether there is a workflow or a suite, be it a wrong one. */
+  /** Whether tasks come from files of their own. */
+  readonly hasTaskFiles: boolean;
+  /** Whether there is a workflow, a suite or a task, be it a wrong one. */
   readonly declaresTasks: boolean;
   readonly workflows: readonly WorkflowView[];
   readonly suites: readonly SuiteView[];
@@ -82,6 +84,8 @@ export interface ConfigView {
 export interface ViewOptions {
   /** Overrides `llmJudge`. */
   readonly judge?: boolean;
+  /** Model that judges, whatever the config says. */
+  readonly judgeModel?: string;
   /** Agents asked for instead of the config's. */
   readonly agents?: readonly string[];
   /** Texts as written, by formatted path, of strings that variables went into. */
@@ -108,12 +112,13 @@ export function viewConfig(document: unknown, options: ViewOptions = {}): Config
     chosen,
     requestedAgents: options.agents ?? [],
     plans: viewPlans(root, chosen),
-    declaresTasks: !isEmpty(root["workflows"]) || !isEmpty(root["toolHealthSuites"]),
+    hasTaskFiles: !isEmpty(root["tasks"]),
+    declaresTasks: ["workflows", "toolHealthSuites", "tasks"].some((key) => !isEmpty(root[key])),
     workflows: asList(root["workflows"]).map((item, index) => viewWorkflow(item, ["workflows", index])),
     suites: asList(root["toolHealthSuites"]).map((item, index) =>
       viewSuite(item, ["toolHealthSuites", index]),
     ),
-    judged: options.judge ?? root["llmJudge"] === true,
+    judged: options.judge ?? (root["llmJudge"] === true || options.judgeModel !== undefined),
     judgeCanFail: (asObject(root["judge"])["passThreshold"] ?? root["passThreshold"]) !== 0,
     show: (place) => quote(options.templates?.get(formatKeyPath(place.path)) ?? place.name),
   };

@@ -2,7 +2,12 @@ import type { Step } from "../step.ts";
 import { describe, expect, it } from "vitest";
 import type { Config } from "./config-schema.ts";
 import type { Eval } from "../model.ts";
-import { parseConfig, type ParseConfigOptions, type ParsedEval } from "./parse-config.ts";
+import {
+  parseConfig,
+  type ParseConfigOptions,
+  type ParsedEval,
+  type TaskFilesOfConfig,
+} from "./parse-config.ts";
 
 const stdio = { transport: "stdio", command: "node" } as const;
 const toolTest = { name: "add" };
@@ -32,6 +37,12 @@ function evalOf(config: Config, options?: Partial<ParseConfigOptions>): Eval {
 function notesOf(config: Config, options?: Partial<ParseConfigOptions>): readonly string[] {
   const parsed = parse(config, options);
   return parsed.ok ? parsed.notes : ["not valid"];
+}
+
+function taskFilesOf(config: Config): TaskFilesOfConfig {
+  const parsed = parse(config);
+  if (!parsed.ok) throw new Error(parsed.diagnostics.map((each) => each.message).join("\n"));
+  return parsed.taskFiles;
 }
 
 function problemsOf(config: unknown, options?: Partial<ParseConfigOptions>): string[] {
@@ -248,6 +259,13 @@ const effects: Readonly<Record<string, () => void>> = {
     ]),
   "Config.workflows": () => expect(evalOf(withWorkflow).tasks[0]?.form).toBe("workflow"),
   "Config.toolHealthSuites": () => expect(evalOf(base).tasks[0]?.form).toBe("tool-test"),
+  "Config.tasks": () =>
+    expect(taskFilesOf({ server: stdio, tasks: ["a/*.yaml"] }).patterns).toEqual(["a/*.yaml"]),
+  "Config.inheritEnv": () => {
+    expect(taskFilesOf({ ...base, inheritEnv: true }).inheritEnv).toBe(true);
+    expect(taskFilesOf({ ...base, inheritEnv: ["A"] }).inheritEnv).toEqual(["A"]);
+    expect(taskFilesOf(base).inheritEnv).toEqual([]);
+  },
   "Config.llmJudge": () => {
     expect(evalOf(withWorkflow).judge).toBeUndefined();
     expect(evalOf({ ...withWorkflow, llmJudge: true }).judge).toEqual({
@@ -469,7 +487,7 @@ const effects: Readonly<Record<string, () => void>> = {
       [["a"], "a"],
     ]);
   },
-  "ToolTest.name": () => expect(step(base)).toMatchObject({ tool: "add" }),
+  "ToolTest.name": () => expect(step(base)).toMatchObject({ request: { tool: "add" } }),
   "ToolTest.description": () =>
     expect(evalOf(withTest({ description: "adds" })).tasks[0]).toMatchObject({
       name: "suite/adds",
@@ -483,7 +501,7 @@ const effects: Readonly<Record<string, () => void>> = {
     });
     expect(spec.tasks[0]).toMatchObject({ servers: ["b"], verify: [{ server: "b" }] });
   },
-  "ToolTest.args": () => expect(step(withTest({ args: { a: [1] } }))).toMatchObject({ args: { a: [1] } }),
+  "ToolTest.args": () => expect(step(withTest({ args: { a: [1] } }))).toMatchObject({ request: { args: { a: [1] } } }),
   "ToolTest.expectedResult": () => {
     for (const result of [8, "8", null, false, { a: [] }]) {
       expect(step(withTest({ expectedResult: result }))).toMatchObject({ expect: { result } });
@@ -561,7 +579,38 @@ function names(config: Config, requested: readonly string[] = []): string[] {
   return evalOf(config, { agents: requested }).agents.map((agent) => agent.name);
 }
 
+describe("the judge of task files", () => {
+  const withTasks: Config = { server: stdio, tasks: ["t.yaml"], judge: { model: "google/g" } };
+
+  it("is the one that is described, which is not asked about workflows", () => {
+    expect(evalOf(withTasks)).toMatchObject({ judge: { model: "google/g" }, judgesStepsOnly: true });
+    expect(notesOf(withTasks)).toEqual([]);
+    expect(evalOf({ ...withTasks, llmJudge: true }).judgesStepsOnly).toBeUndefined();
+  });
+
+  it("is the one that the caller names, with nothing but the threshold of another", () => {
+    const judge = { model: "google/g", apiKey: "k", temperature: 0, passThreshold: 0.5 };
+    expect(evalOf({ ...withTasks, judge }, { judgeModel: "openai/o3" }).judge).toEqual({
+      model: "openai/o3",
+      passThreshold: 0.5,
+    });
+    expect(evalOf(withWorkflow, { judgeModel: "o3" }).judge).toEqual({
+      model: "openai/o3",
+      passThreshold: 0.8,
+    });
+  });
+});
+
 describe("the choice of agents", () => {
+  it("always knows the oracle and the one that does nothing", () => {
+    expect(evalOf(withWorkflow, { agents: ["oracle", "null"] }).agents).toEqual([
+      { type: "oracle", name: "oracle" },
+      { type: "null", name: "null" },
+    ]);
+    expect(names({ ...withWorkflow, agents: { null: "x/y" } }, ["null"])).toEqual(["null"]);
+    expect(evalOf({ ...withWorkflow, agents: { null: "x/y" } }).agents[0]?.type).toBe("model");
+  });
+
   const agents = { fast: "openai/gpt-5", slow: { model: "google/g", system: "s" } } as const;
 
   it.each<[string, Config["agent"], readonly string[], readonly string[]]>([

@@ -1,13 +1,14 @@
-import type * as z from "zod";
 import type { Diagnostic } from "../../errors/error.ts";
 import { type BuildOptions, buildEval } from "./build-eval.ts";
 import { configNotes } from "./config-notes.ts";
 import { checkRules } from "./config-rules.ts";
-import { configSchema, type ParsedConfig } from "./config-schema.ts";
+import { configSchema } from "./config-schema.ts";
 import { viewConfig } from "./config-view.ts";
 import { formatKeyPath, type KeyPath } from "../key-path.ts";
 import type { Eval } from "../model.ts";
-import { type Locate, placeProblem, type Problem } from "../problem.ts";
+import { placeProblems } from "../place-problems.ts";
+import type { Locate, Problem } from "../problem.ts";
+import { mostProblems, validate } from "../validate.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
 
 export interface ParseConfigOptions extends BuildOptions {
@@ -18,11 +19,21 @@ export interface ParseConfigOptions extends BuildOptions {
 }
 
 export type ParsedEval =
-  | { readonly ok: true; readonly eval: Eval; readonly notes: readonly string[] }
+  | {
+      readonly ok: true;
+      readonly eval: Eval;
+      readonly notes: readonly string[];
+      /** What is said of tasks in files of their own, which are not in the eval yet. */
+      readonly taskFiles: TaskFilesOfConfig;
+    }
   | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };
 
-/** Problems that are told at once; a file with more is wrong in one way many times. */
-const mostProblems = 1000;
+export interface TaskFilesOfConfig {
+  /** Paths and globs. */
+  readonly patterns: readonly string[];
+  /** Variables of the environment that their processes get. */
+  readonly inheritEnv: readonly string[] | true;
+}
 
 /**
  * Checks a config document, with variables already replaced, and turns it into an eval. Gives every problem at once,
@@ -32,56 +43,19 @@ export function parseConfig(document: unknown, options: ParseConfigOptions): Par
   const { earlier = [], templates } = options;
   const unusable = earlier.filter((problem) => problem.path.length === 0);
   if (unusable.length > 0) return refusal(unusable, options.locate);
-  const { data, issues } = validate(document);
+  const { data, issues } = validate(configSchema, document);
   const view = viewConfig(document, options);
   const wrongValues = problemsOfIssues(issues.slice(0, mostProblems), document, templates);
   const found = notCausedBy(earlier, wrongValues);
   const broken = notCausedBy([...earlier, ...found], checkRules(view));
   const problems = [...earlier, ...found, ...broken].slice(0, mostProblems);
   if (problems.length > 0 || data === undefined) return refusal(problems, options.locate);
-  return { ok: true, eval: buildEval(data, options), notes: configNotes(data, view.judged) };
-}
-
-interface Validated {
-  /** Absent when there are issues. */
-  readonly data?: ParsedConfig;
-  readonly issues: readonly z.core.$ZodIssue[];
-}
-
-function validate(document: unknown): Validated {
-  try {
-    return safeParse(document);
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    // zod overflows the stack on some 100,000 issues; the first ones say as much.
-    const { issues } = safeParse(beginningOf(document));
-    return { issues: issues.length === 0 ? [tooMany] : issues };
-  }
-}
-
-function safeParse(document: unknown): Validated {
-  // A config is parsed once: compiling the schema first would cost more than it saves.
-  const parsed = configSchema.safeParse(document, { jitless: true });
-  return parsed.success ? { data: parsed.data, issues: [] } : { issues: parsed.error.issues };
-}
-
-const tooMany = {
-  code: "custom",
-  path: [],
-  input: undefined,
-  message: "has more mistakes than can be listed",
-} satisfies z.core.$ZodIssue;
-
-/** A copy of a document with only the first items of long lists and tables. */
-function beginningOf(value: unknown): unknown {
-  if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.slice(0, mostProblems).map(beginningOf);
-  const members = Object.entries(value).slice(0, mostProblems);
-  return Object.fromEntries(members.map(([key, member]) => [key, beginningOf(member)]));
+  const taskFiles = { patterns: data.tasks, inheritEnv: data.inheritEnv };
+  return { ok: true, eval: buildEval(data, options), notes: configNotes(data, view.judged), taskFiles };
 }
 
 function refusal(problems: readonly Problem[], locate: Locate): ParsedEval {
-  return { ok: false, diagnostics: inFileOrder(problems.map((problem) => placeProblem(problem, locate))) };
+  return { ok: false, diagnostics: placeProblems(problems, locate) };
 }
 
 /** Leaves out problems that are only the consequence of others at or around the same place. */
@@ -109,12 +83,4 @@ function keyOf(problem: Problem): string {
 
 function prefixes(path: KeyPath): string[] {
   return path.map((_, index) => formatKeyPath(path.slice(0, index + 1)));
-}
-
-function inFileOrder(diagnostics: readonly Diagnostic[]): Diagnostic[] {
-  return diagnostics.toSorted(
-    (a, b) =>
-      (a.location?.line ?? 0) - (b.location?.line ?? 0) ||
-      (a.location?.column ?? 0) - (b.location?.column ?? 0),
-  );
 }

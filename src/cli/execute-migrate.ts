@@ -1,0 +1,80 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { basename, join, resolve } from "node:path";
+import { type MigratedFile, migrateFile } from "../config/migrate/migrate-file.ts";
+import { McpvalsError } from "../core/errors/error.ts";
+import { visibleText } from "../core/report/visible-text.ts";
+import { writeError, writeOut } from "./terminal.ts";
+import { workingFolder } from "./working-folder.ts";
+
+/** The flags of `migrate` as commander gives them. */
+export interface MigrateFlags {
+  readonly write?: boolean;
+  readonly out?: string;
+  readonly allowOutside?: boolean;
+}
+
+/**
+ * Carries out `mcpvals migrate` and gives the exit code. Nothing is written unless every file can be migrated. Throws
+ * McpvalsError of kind `usage`.
+ */
+export async function executeMigrate(files: readonly string[], flags: MigrateFlags): Promise<number> {
+  const cwd = workingFolder();
+  const migrated: MigratedFile[] = [];
+  for (const file of files)
+    migrated.push(await migrateFile(file, { cwd, allowOutside: flags.allowOutside ?? false }));
+  for (const { shown, notes } of migrated)
+    for (const note of notes) writeError(visibleText(`note: ${shown}: ${note}`));
+  if (flags.out !== undefined) writeInto(resolve(cwd, flags.out), migrated);
+  else if (flags.write === true) for (const each of migrated) if (each.changed) write(each.path, each.text);
+  if (flags.out === undefined && flags.write !== true) print(migrated);
+  return 0;
+}
+
+function print(migrated: readonly MigratedFile[]): void {
+  const [only, ...others] = migrated;
+  if (only !== undefined && others.length === 0) return writeOut(only.text);
+  writeOut(migrated.map(({ shown, text }) => `# ${visibleText(shown)}\n${text.trimEnd()}\n`).join("---\n"));
+}
+
+function writeInto(folder: string, migrated: readonly MigratedFile[]): void {
+  const targets = new Map<string, MigratedFile>();
+  for (const each of migrated) {
+    const target = join(folder, basename(each.path));
+    const earlier = targets.get(target);
+    if (earlier !== undefined)
+      throw new McpvalsError(
+        "usage/invalid-option",
+        `${earlier.shown} and ${each.shown} would both be ${target}`,
+        { hint: "Migrate them one by one, each into a folder of its own, or with --write." },
+      );
+    targets.set(target, each);
+  }
+  makeFolder(folder);
+  for (const [target, { text }] of targets) write(target, text);
+  writeError("note: files that the tasks name, such as scripts, are not copied");
+}
+
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (cause) {
+    throw unwritable(folder, cause);
+  }
+}
+
+function write(path: string, text: string): void {
+  try {
+    writeFileSync(path, text);
+  } catch (cause) {
+    throw unwritable(path, cause);
+  }
+  writeError(`written: ${visibleText(path)}`);
+}
+
+function unwritable(path: string, cause: unknown): McpvalsError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new McpvalsError("store/unwritable", `${path} cannot be written: ${reason}`, {
+    hint: "Choose a folder that can be written, with --out DIR.",
+    cause,
+  });
+}

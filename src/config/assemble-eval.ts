@@ -1,0 +1,68 @@
+import type { AgentSpec, Eval, JudgeSpec, ServerSpec } from "../core/formats/model.ts";
+import { withoutUndefined } from "../core/formats/without-undefined.ts";
+import type { EnvironmentVariables } from "./environment.ts";
+import type { FileProblems } from "./file-problems.ts";
+import type { LoadedConfig } from "./load-config.ts";
+import { collectSecrets } from "./secrets/secrets.ts";
+import type { Surroundings } from "./surroundings.ts";
+import { sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
+
+/** What an eval of tasks is made of. */
+export interface EvalParts {
+  readonly name: string;
+  /** Absolute path, when one file stands for the eval. */
+  readonly file?: string;
+  readonly dir: string;
+  readonly servers: Readonly<Record<string, ServerSpec>>;
+  readonly agents: readonly AgentSpec[];
+  readonly judge: JudgeSpec | undefined;
+  readonly tasks: TasksOfEval;
+  readonly trials?: number | undefined;
+  readonly concurrency?: number | undefined;
+  /** Longest that a trial of a task that sets no limit may take. */
+  readonly trialMs?: number | undefined;
+  /** Variables that were put into files. */
+  readonly variables?: ReadonlyMap<string, string>;
+  readonly notes: readonly string[];
+  readonly problems: FileProblems;
+}
+
+const defaultTrialMs = 300_000;
+const defaultCallMs = 30_000;
+const defaultModelMs = 120_000;
+
+/** Puts an eval of tasks together. Throws everything that is wrong with its files. */
+export function assembleEval(parts: EvalParts, surroundings: Surroundings): LoadedConfig {
+  const { environment, overrides } = surroundings;
+  const { file, dir, tasks, problems } = parts;
+  const spec = evalOf(parts);
+  problems.add(sameNames(spec.tasks));
+  const secrets = collectSecrets({
+    document: undefined,
+    variables: new Map([...(parts.variables ?? []), ...Object.entries(tasks.variables)]),
+    overrides,
+    environment,
+    servers: [...Object.values(parts.servers), ...tasks.servers],
+    judge: parts.judge,
+    agents: parts.agents,
+  });
+  problems.throwIfAny(secrets);
+  const env: EnvironmentVariables = { ...environment, ...overrides };
+  const place = file === undefined ? { dir } : { dir, file };
+  return { eval: spec, ...place, env, overrides, secrets, notes: [...parts.notes, ...tasks.notes] };
+}
+
+function evalOf({ name, servers, agents, judge, tasks, trials, concurrency, trialMs }: EvalParts): Eval {
+  return withoutUndefined({
+    name,
+    servers,
+    agents,
+    tasks: tasks.tasks,
+    judge,
+    trials: trials ?? 1,
+    concurrency,
+    limits: { trialMs: trialMs ?? defaultTrialMs, callMs: defaultCallMs, modelMs: defaultModelMs },
+    reporters: ["console"],
+    taskServers: tasks.taskServers,
+  });
+}

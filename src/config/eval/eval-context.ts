@@ -1,0 +1,13 @@
+import type { EvalFile } from "../../core/formats/eval-file/eval-file.ts";
+import type { FileProblems } from "../file-problems.ts";
+import type { OpenedFile } from "../sources/open-sources.ts";
+import type { Surroundings } from "../surroundings.ts";
+
+/** What the parts of an eval's loading need of one another. */
+export interface EvalContext extends OpenedFile {
+  readonly file: EvalFile;
+  /** Absolute path of the folder that the eval's paths start from. */
+  readonly dir: string;
+  readonly surroundings: Surroundings;
+  readonly problems: FileProblems;
+}

@@ -1,0 +1,57 @@
+import { type Diagnostic, McpvalsError } from "../core/errors/error.ts";
+import { createRedactor, type Secret } from "../core/trace/redact.ts";
+import { failureOf } from "./failure.ts";
+import type { SourceText } from "./read/source-text.ts";
+import { maskSecrets } from "./secrets/mask-secrets.ts";
+
+/** Problems that get the lines around them; a file with more is not mended by reading on. */
+const mostFrames = 100;
+
+/** Everything that is wrong with the files that were read, in the order in which it was found. */
+export class FileProblems {
+  readonly #diagnostics: Diagnostic[] = [];
+  readonly #sources = new Map<string, SourceText>();
+  #cause: unknown;
+
+  get found(): boolean {
+    return this.#diagnostics.length > 0;
+  }
+
+  /** Adds problems; the lines around them are taken from the text, which is that of their file. */
+  add(diagnostics: readonly Diagnostic[], source?: SourceText): void {
+    if (source !== undefined) this.#sources.set(source.file, source);
+    for (const diagnostic of diagnostics) this.#diagnostics.push(diagnostic);
+  }
+
+  /** Adds what an error of kind `usage` stands for. Throws any other one. */
+  addError(error: unknown): void {
+    if (!(error instanceof McpvalsError) || error.kind !== "usage") throw error;
+    const { code, message, details } = error;
+    const { location, hint } = details;
+    this.#cause ??= error.cause;
+    const own: Diagnostic = {
+      code,
+      message,
+      ...(location === undefined ? {} : { location }),
+      ...(hint === undefined ? {} : { hint }),
+    };
+    this.add(details.diagnostics ?? [own]);
+  }
+
+  /** Throws one McpvalsError for all problems, without anything secret; returns when there are none. */
+  throwIfAny(secrets: readonly Secret[]): void {
+    if (!this.found) return;
+    const redact = createRedactor(secrets);
+    const values = secrets.map((secret) => secret.value);
+    const framed = this.#diagnostics.map((diagnostic, index) => {
+      const frame = index < mostFrames ? this.#frameOf(diagnostic) : undefined;
+      return { ...redact(diagnostic), ...(frame === undefined ? {} : { frame: maskSecrets(frame, values) }) };
+    });
+    throw failureOf(framed, this.#cause);
+  }
+
+  #frameOf({ location, frame }: Diagnostic): string | undefined {
+    if (frame !== undefined || location === undefined) return frame;
+    return this.#sources.get(location.file)?.frame(location);
+  }
+}

@@ -1,0 +1,119 @@
+import { resolve } from "node:path";
+import { McpvalsError } from "../core/errors/error.ts";
+import type { Config } from "../core/formats/config/config-schema.ts";
+import { formatKeyPath } from "../core/formats/key-path.ts";
+import { environment as readEnvironment, type EnvironmentVariables } from "./environment.ts";
+import { loadEval } from "./eval/load-eval.ts";
+import { loadConfig, type LoadedConfig } from "./load-config.ts";
+import type { ConfigDocument } from "./read/document.ts";
+import { findSources } from "./sources/find-sources.ts";
+import { type OpenedFile, openSources } from "./sources/open-sources.ts";
+import type { Surroundings } from "./surroundings.ts";
+import { loadTasks } from "./tasks/load-tasks.ts";
+
+export interface LoadOptions {
+  /**
+   * Files, folders and globs: one config, one Eval, or any number of tasks; none: the nearest config from `cwd` upwards.
+   * Or the config itself.
+   */
+  readonly sources: readonly string[] | Config;
+  /** Absolute path of the folder that everything starts from. */
+  readonly cwd: string;
+  /** Variables over those of the environment. */
+  readonly env?: EnvironmentVariables;
+  /** Agents of the config, model ids, `oracle` or `null`, instead of the config's choice; empty leaves it as it is. */
+  readonly agents?: readonly string[];
+  /** Whether a model judges, whatever the config says. */
+  readonly judge?: boolean;
+  /** Model that judges, whatever the config says. */
+  readonly judgeModel?: string | undefined;
+  /** File with `mcpServers` that gives tasks and Evals their servers. */
+  readonly mcpConfig?: string | undefined;
+  /** Whether paths of tasks may leave their folders. */
+  readonly allowOutside?: boolean;
+  /** The environment. Default: this process's. */
+  readonly environment?: EnvironmentVariables;
+  /** Longest that a config that is a program may take, in milliseconds. Default: 30 s. */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+const defaultTimeoutMs = 30_000;
+
+/**
+ * Finds, reads, checks and completes what is to be evaluated. Throws one McpvalsError of kind `usage`, whose
+ * `details.diagnostics` has everything that is wrong with any of the files, and the signal's reason.
+ */
+export async function load(options: LoadOptions): Promise<LoadedConfig> {
+  options.signal?.throwIfAborted();
+  const { sources } = options;
+  const surroundings = surroundingsOf(options);
+  // A config given as a value is copied before anything is waited for: its owner may change it from then on.
+  if (!isList(sources)) return openConfig({ document: valueDocument(sources) }, surroundings);
+  const found = findSources(sources, surroundings.cwd);
+  const opened = await openSources(found, surroundings);
+  const [other] = opened.others;
+  if (other === undefined) return loadTasks(found, opened, surroundings);
+  if (found.length > 1) throw notAlone(other);
+  switch (other.kind) {
+    case "config":
+      return openConfig({ document: other.document, file: other.path }, surroundings);
+    case "Eval":
+      return loadEval(other, surroundings);
+    case "Agent":
+      throw agentAlone(other);
+  }
+}
+
+function isList(sources: LoadOptions["sources"]): sources is readonly string[] {
+  return Array.isArray(sources);
+}
+
+function surroundingsOf(options: LoadOptions): Surroundings {
+  const { cwd, judge, judgeModel, mcpConfig, signal } = options;
+  return {
+    cwd,
+    environment: options.environment ?? readEnvironment(),
+    overrides: options.env ?? {},
+    agents: options.agents ?? [],
+    ...(judge === undefined ? {} : { judge }),
+    ...(judgeModel === undefined ? {} : { judgeModel }),
+    ...(mcpConfig === undefined ? {} : { mcpConfig: resolve(cwd, mcpConfig) }),
+    allowOutside: options.allowOutside ?? false,
+    timeoutMs: options.timeoutMs ?? defaultTimeoutMs,
+    ...(signal === undefined ? {} : { signal }),
+  };
+}
+
+async function openConfig(
+  config: Parameters<typeof loadConfig>[0],
+  surroundings: Surroundings,
+): Promise<LoadedConfig> {
+  if (surroundings.mcpConfig !== undefined) {
+    throw new McpvalsError("usage/invalid-option", "a config has servers of its own; --mcp-config is for others", {
+      hint: "Leave out --mcp-config, or name tasks or an Eval.",
+    });
+  }
+  return loadConfig(config, surroundings);
+}
+
+function valueDocument(value: unknown): ConfigDocument {
+  return {
+    value,
+    locate: ({ path }) => ({ file: "(config)", ...(path.length === 0 ? {} : { path: formatKeyPath(path) }) }),
+  };
+}
+
+function notAlone({ kind, shown }: OpenedFile): McpvalsError {
+  const what = { config: "a config", Eval: "an Eval", Agent: "an agent", Task: "a task" }[kind];
+  return new McpvalsError("usage/invalid-option", `several sources are named, and ${shown} is ${what}`, {
+    hint: "Only tasks can be run together; name a config or an Eval alone.",
+  });
+}
+
+function agentAlone({ shown }: OpenedFile): McpvalsError {
+  return new McpvalsError("usage/invalid-option", `${shown} is an agent, which has nothing to run`, {
+    location: { file: shown },
+    hint: "Name tasks, or an Eval that names this agent.",
+  });
+}

@@ -1,0 +1,48 @@
+import * as fc from "fast-check";
+import { expect, it } from "vitest";
+import { expandText } from "../../core/templates/expand.ts";
+import type { Scope } from "../../core/templates/scope.ts";
+import { taskRoots } from "../../core/templates/scope.ts";
+import { literalText, withoutExpression } from "./migrate-text.ts";
+
+const scope: Scope = new Map(taskRoots.map((root) => [root, () => "REPLACED"]));
+
+it.each([
+  ["nothing to escape", "nothing to escape"],
+  ['{"a": {"b": 1}} ${HOME} {x} awk \'{print $1}\'', '{"a": {"b": 1}} ${HOME} {x} awk \'{print $1}\''],
+  ["{env.X} and {y}", "{{env.X}} and {y}"],
+  ["a {{.items}} b", "a {{{{.items}}}} b"],
+  ["{workspace}", "{{workspace}}"],
+  ["}} }", "}} }"],
+])("writes %s so that as a template it is itself", (text, written) => {
+  expect(literalText(text)).toBe(written);
+  expect(expandText(written, scope)).toBe(text);
+});
+
+it("writes any text so that as a template it is itself", () => {
+  const piece = fc.constantFrom(
+    "{",
+    "}",
+    "$",
+    "env",
+    ".X",
+    " ",
+    "{env.X}",
+    "{workspace}",
+    "{steps.a.b}",
+    "x",
+  );
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
+      const text = pieces.join("");
+      expect(expandText(literalText(text), scope)).toBe(text);
+    }),
+  );
+});
+
+it("puts a template in the place of an expression", () => {
+  const template = "{agent.prompt}: {{env.X}} {env.Y}";
+  expect(withoutExpression(template, "{agent.prompt}", "look at {env.Z}")).toBe(
+    "look at {env.Z}: {{env.X}} {env.Y}",
+  );
+});

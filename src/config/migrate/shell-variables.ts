@@ -1,0 +1,53 @@
+/** Variables that every process of a step has, and those that a shell makes itself. */
+const usual = new Set(
+  (
+    "PATH HOME LANG LOGNAME TERM TMPDIR USER SHELL PWD OLDPWD RANDOM SECONDS LINENO UID EUID PPID HOSTNAME IFS REPLY SHLVL " +
+    "OPTARG OPTIND OPTERR FUNCNAME PIPESTATUS DIRSTACK GROUPS HOSTTYPE MACHTYPE OSTYPE PS4 COLUMNS LINES EPOCHSECONDS"
+  ).split(" "),
+);
+
+const name = "[A-Z][A-Z0-9_]*";
+const assignments = [
+  new RegExp(`(?:^|[\\s;&|({])(${name})\\+?=`, "gm"),
+  new RegExp(`\\b(?:for|select)\\s+(${name})\\b`, "g"),
+  new RegExp(`\\b(?:printf\\s+-v|getopts\\s+\\S+)\\s+(${name})\\b`, "g"),
+];
+const readers = /\b(?:read|mapfile|readarray|local|declare|typeset)\b([^\n;|&<]*)/g;
+
+/**
+ * The variables in capitals that a shell script uses and does not set itself, in order: those it cannot do without, and
+ * those for which it has a default. A script for another interpreter has none.
+ */
+export function shellVariables(script: string): {
+  readonly needed: readonly string[];
+  readonly optional: readonly string[];
+} {
+  if (!isShell(script)) return { needed: [], optional: [] };
+  const text = script.replaceAll(/(^|\s)#.*$/gm, "$1");
+  const own = assigned(text);
+  const needed = new Set<string>();
+  const optional = new Set<string>();
+  for (const [, bare, braced, operator] of text.matchAll(
+    /(?<!\\)\$(?:([A-Z][A-Z0-9_]*)|\{#?([A-Z][A-Z0-9_]*)([^}]?[^}]?))/g,
+  )) {
+    const used = bare ?? braced ?? "";
+    if (own.has(used) || usual.has(used) || used.startsWith("BASH_")) continue;
+    (/^:?[-+=?]/.test(operator ?? "") ? optional : needed).add(used);
+  }
+  return { needed: [...needed], optional: [...optional].filter((each) => !needed.has(each)) };
+}
+
+function isShell(script: string): boolean {
+  const first = /^\s*#!([^\n]*)/.exec(script)?.[1];
+  return first === undefined || /\b(?:sh|bash|zsh|dash|ksh)\b/.test(first);
+}
+
+function assigned(text: string): ReadonlySet<string> {
+  const own = new Set(
+    assignments.flatMap((pattern) => [...text.matchAll(pattern)].map(([, found = ""]) => found)),
+  );
+  for (const [, words = ""] of text.matchAll(readers)) {
+    for (const [word] of words.matchAll(/\b[A-Z][A-Z0-9_]*\b/g)) own.add(word);
+  }
+  return own;
+}

@@ -1,0 +1,32 @@
+/** What a document says it is. */
+export type DocumentKind = "Task" | "Eval" | "Agent" | "config";
+
+const kinds = ["Task", "Eval", "Agent"] as const;
+
+/** The kind that the root of a document names; `config` when it names none, undefined when it is one that does not exist. */
+export function documentKind(root: ReadonlyMap<string, unknown>): DocumentKind | undefined {
+  const kind = member(root, "kind");
+  if (kind === undefined) return "config";
+  return kinds.find((each) => each === kind);
+}
+
+/** Whether a document is a Task, Eval or Agent of one of the older forms, which are read leniently. */
+export function isOlderForm(root: ReadonlyMap<string, unknown>): boolean {
+  const kind = documentKind(root);
+  if (kind === undefined || kind === "config") return false;
+  const version = member(root, "apiVersion");
+  return typeof version !== "string" || !version.startsWith("mcp-eval/");
+}
+
+/** Keys of the older forms may be written in upper or lower case. */
+function member(root: ReadonlyMap<string, unknown>, name: string): unknown {
+  if (root.has(name)) return root.get(name);
+  const key = [...root.keys()].find((each) => each.toLowerCase() === name.toLowerCase());
+  return key === undefined ? undefined : root.get(key);
+}
+
+/** The members of a document's root by name; none when the root is no object. */
+export function rootMembers(document: unknown): ReadonlyMap<string, unknown> {
+  const isObject = typeof document === "object" && document !== null && !Array.isArray(document);
+  return new Map(isObject ? Object.entries(document) : []);
+}

@@ -1,0 +1,114 @@
+import { McpvalsError } from "../../core/errors/error.ts";
+import { suggestion } from "../../core/formats/did-you-mean.ts";
+import { FileProblems } from "../file-problems.ts";
+import type { ConfigDocument } from "../read/document.ts";
+import { type DocumentKind, documentKind, rootMembers } from "../read/document-kind.ts";
+import { readDocument } from "../read/read-document.ts";
+import { shownFrom, type Surroundings } from "../surroundings.ts";
+import { readTasks, type TaskFile, taskFile } from "../tasks/read-tasks.ts";
+import type { Source } from "./find-sources.ts";
+
+/** A file that was read, and what it says it is. */
+export interface OpenedFile {
+  readonly kind: DocumentKind;
+  /** Absolute, as it was named: links in it are not resolved. */
+  readonly path: string;
+  /** The file as messages name it. */
+  readonly shown: string;
+  readonly document: ConfigDocument;
+}
+
+/** A file that is no task. */
+export type OtherFile = OpenedFile & { readonly kind: Exclude<DocumentKind, "Task"> };
+
+export interface OpenedSources {
+  readonly tasks: readonly TaskFile[];
+  /** Files that were named and are no tasks. */
+  readonly others: readonly OtherFile[];
+  /** What is wrong with files that could not be read. */
+  readonly problems: FileProblems;
+}
+
+/** Reads the files that sources lead to. Throws what is wrong with a single file; what is wrong among several is collected. */
+export async function openSources(
+  sources: readonly Source[],
+  surroundings: Surroundings,
+): Promise<OpenedSources> {
+  const { cwd } = surroundings;
+  const problems = new FileProblems();
+  const tasks: TaskFile[] = [];
+  const others: OtherFile[] = [];
+  for (const source of sources) {
+    if (source.kind === "search") {
+      const found = await readTasks(source.paths, { cwd, problems });
+      if (found.length === 0 && !problems.found) problems.addError(noTasks(source));
+      tasks.push(...found);
+      continue;
+    }
+    const opened = await openFile(source.path, { surroundings, problems, alone: sources.length === 1 });
+    if (opened === undefined) continue;
+    const { kind, path, document } = opened;
+    if (kind === "Task") tasks.push(taskFile(path, document));
+    else others.push({ ...opened, kind });
+  }
+  return { tasks, others, problems };
+}
+
+interface Opening {
+  readonly surroundings: Surroundings;
+  readonly problems: FileProblems;
+  readonly alone: boolean;
+}
+
+async function openFile(
+  path: string,
+  { surroundings, problems, alone }: Opening,
+): Promise<OpenedFile | undefined> {
+  try {
+    return await readFile(path, surroundings);
+  } catch (error) {
+    if (alone) throw error;
+    problems.addError(error);
+    return undefined;
+  }
+}
+
+async function readFile(path: string, surroundings: Surroundings): Promise<OpenedFile> {
+  const { cwd, timeoutMs, signal } = surroundings;
+  const shown = shownFrom(cwd, path);
+  const document = await readDocument(path, {
+    shown,
+    timeoutMs,
+    ...(signal === undefined ? {} : { signal }),
+  });
+  // What a program gives is always a config.
+  const root = document.source === undefined ? new Map<string, unknown>() : rootMembers(document.value);
+  const kind = documentKind(root);
+  if (kind === undefined) throw unknownKind(document, shown, root.get("kind"));
+  return { kind, path, shown, document };
+}
+
+function unknownKind(document: ConfigDocument, shown: string, kind: unknown): McpvalsError {
+  const location = document.locate({ path: ["kind"], at: "value" });
+  const frame = location === undefined ? undefined : document.source?.frame(location);
+  const hint = suggestion(String(kind), ["Task", "Eval", "Agent"], "kinds");
+  const message = `${shown} is of a kind that is not known`;
+  return new McpvalsError("config/invalid-value", message, {
+    hint: `${hint} A config has no kind.`,
+    diagnostics: [
+      {
+        code: "config/invalid-value",
+        message,
+        hint: `${hint} A config has no kind.`,
+        ...(location === undefined ? {} : { location }),
+        ...(frame === undefined ? {} : { frame }),
+      },
+    ],
+  });
+}
+
+function noTasks({ shown }: Extract<Source, { kind: "search" }>): McpvalsError {
+  return new McpvalsError("config/not-found", `there is no config file in ${shown}, and no task`, {
+    hint: "A task is a .yaml, .yml or .json file with kind: Task; node_modules and hidden folders are not searched.",
+  });
+}

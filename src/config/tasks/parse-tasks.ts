@@ -1,0 +1,134 @@
+import { dirname } from "node:path";
+import type { Diagnostic } from "../../core/errors/error.ts";
+import { formatLocation } from "../../core/errors/format-location.ts";
+import type { ServerSpec, Task } from "../../core/formats/model.ts";
+import { parseTask } from "../../core/formats/task/parse-task.ts";
+import { taskChecksNothing } from "../../core/formats/task-checks-nothing.ts";
+import type { EnvironmentVariables } from "../environment.ts";
+import type { FileProblems } from "../file-problems.ts";
+import { completeStdio } from "../server-environment.ts";
+import type { Surroundings } from "../surroundings.ts";
+import type { TaskFile } from "./read-tasks.ts";
+import { taskFiles } from "./task-files.ts";
+import { taskVariables, withVariables } from "./task-secrets.ts";
+
+/** What the eval around them gives to tasks. */
+export interface TaskContext {
+  readonly surroundings: Surroundings;
+  /** Names of the eval's servers. */
+  readonly servers: readonly string[];
+  /** Variables of the shell that tasks' processes get. */
+  readonly inheritEnv: readonly string[] | true;
+  /** Names of the eval's extensions. */
+  readonly extensions: readonly string[];
+  readonly problems: FileProblems;
+}
+
+/** A task that was made of a file. */
+export interface ParsedFile {
+  readonly file: TaskFile;
+  readonly task: Task;
+  /** Those that it declares itself. */
+  readonly servers: Readonly<Record<string, ServerSpec>>;
+  readonly notes: readonly string[];
+}
+
+/** Makes tasks of files. What is wrong with them goes to the context's problems. */
+export function parseTasks(files: readonly TaskFile[], context: TaskContext): readonly ParsedFile[] {
+  return files.flatMap((file) => parseOne(file, context));
+}
+
+function parseOne(file: TaskFile, context: TaskContext): ParsedFile[] {
+  const { path, document } = file;
+  const { surroundings, problems, servers, inheritEnv, extensions } = context;
+  const { environment, overrides, allowOutside } = surroundings;
+  const dir = dirname(path);
+  const parsed = parseTask(document.value, {
+    file: path,
+    dir,
+    locate: document.locate,
+    files: taskFiles(dir, { allowOutside }),
+    servers,
+    variables: { ...environment, ...overrides },
+    completeStdio: (server) => completeStdio(server, { dir, environment, overrides }),
+    inheritEnv,
+    extensions,
+  });
+  if (!parsed.ok) {
+    problems.add(parsed.diagnostics, document.source);
+    return [];
+  }
+  const { task } = parsed;
+  const notes = [...(document.notes ?? []), ...parsed.notes.map((note) => `${nameOf(task)}: ${note}`)];
+  return [{ file, task, servers: parsed.servers, notes }];
+}
+
+function nameOf({ name, location }: Task): string {
+  return location?.file ?? name;
+}
+
+/** Everything that an eval takes over from its tasks. */
+export interface TasksOfEval {
+  readonly tasks: readonly Task[];
+  /** The servers that tasks declare themselves, by task. */
+  readonly taskServers: Readonly<Record<string, Readonly<Record<string, ServerSpec>>>>;
+  readonly notes: readonly string[];
+  /** Variables that may hold secrets. */
+  readonly variables: EnvironmentVariables;
+  /** The tasks' own servers, with variables for the templates in them. */
+  readonly servers: readonly ServerSpec[];
+}
+
+/** Puts tasks together; those that check nothing go to the problems. */
+export function collectTasks(
+  parsed: readonly ParsedFile[],
+  { surroundings, problems }: Pick<TaskContext, "surroundings" | "problems">,
+): TasksOfEval {
+  const { environment, overrides } = surroundings;
+  const known = { ...environment, ...overrides };
+  const variables: Record<string, string> = {};
+  const servers: ServerSpec[] = [];
+  for (const { file, task, servers: own } of parsed) {
+    if (taskChecksNothing(task)) problems.add([checksNothing(task)], file.document.source);
+    const named = taskVariables(file.document.source?.text ?? "", task, known);
+    Object.assign(variables, named);
+    for (const server of Object.values(own)) servers.push(withVariables(server, named));
+  }
+  const declaring = parsed.filter((each) => Object.keys(each.servers).length > 0);
+  return {
+    tasks: parsed.map(({ task }) => task),
+    taskServers: Object.fromEntries(declaring.map(({ task, servers: own }) => [task.name, own])),
+    notes: parsed.flatMap(({ notes }) => notes),
+    variables,
+    servers,
+  };
+}
+
+function checksNothing({ name, location }: Task): Diagnostic {
+  return {
+    code: "config/checks-nothing",
+    message: `the task ${JSON.stringify(name)} checks nothing, so it could not fail`,
+    hint: "Give it verify steps, or assertions in the task set that it is in.",
+    ...(location === undefined ? {} : { location }),
+  };
+}
+
+/** Tasks of a name that an earlier one has. */
+export function sameNames(tasks: readonly Task[]): Diagnostic[] {
+  const first = new Map<string, Task>();
+  return tasks.flatMap((task) => {
+    const earlier = first.get(task.name);
+    if (earlier === undefined) first.set(task.name, task);
+    return earlier === undefined ? [] : [sameName(task, earlier)];
+  });
+}
+
+function sameName(task: Task, earlier: Task): Diagnostic {
+  const place = earlier.location === undefined ? "" : `The other is at ${formatLocation(earlier.location)}. `;
+  return {
+    code: "config/duplicate-name",
+    message: `two tasks are named ${JSON.stringify(task.name)}`,
+    hint: `${place}Rename one of them.`,
+    ...(task.location === undefined ? {} : { location: task.location }),
+  };
+}

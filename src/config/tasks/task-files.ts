@@ -1,0 +1,74 @@
+import { readFileSync, realpathSync, type Stats, statSync } from "node:fs";
+import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
+import type { TaskFiles } from "../../core/formats/task/parse-task.ts";
+
+/** Largest file, such as a prompt, that is read into a task; in bytes. */
+const largestFile = 4 * 1024 * 1024;
+
+/**
+ * What a task may see of the files in its folder. A path that leaves the folder, be it through a link, is `outside`,
+ * except when that is allowed.
+ */
+export function taskFiles(dir: string, { allowOutside }: { readonly allowOutside: boolean }): TaskFiles {
+  const look: TaskFiles["look"] = (path) => {
+    const target = resolve(dir, path);
+    if (!allowOutside && !isInside(dir, target)) return "outside";
+    const stats = statsOf(target);
+    if (stats === undefined) return "nothing";
+    return stats.isDirectory() ? "folder" : "file";
+  };
+  return {
+    look,
+    read(path) {
+      const target = resolve(dir, path);
+      if (look(path) !== "file" || !isReadable(statsOf(target))) return undefined;
+      return readText(target);
+    },
+  };
+}
+
+/** Whether a path leads into a folder, both before and after links are followed. */
+function isInside(folder: string, target: string): boolean {
+  return contains(folder, target) && contains(realPath(folder), realPath(target));
+}
+
+function contains(folder: string, target: string): boolean {
+  const path = relative(folder, target);
+  return path !== ".." && !path.startsWith(`..${sep}`) && !isAbsolute(path);
+}
+
+/** Where a path leads; of what does not exist, where it would be. */
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (cause) {
+    const parent = dirname(path);
+    if (parent === path) throw cause;
+    return join(realPath(parent), relative(parent, path));
+  }
+}
+
+function statsOf(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (cause) {
+    // Behind a folder that may not be entered, or a file that is no folder, there is nothing for a task.
+    if (cause instanceof Error && "code" in cause) return undefined;
+    throw cause;
+  }
+}
+
+/** Reading a pipe could wait without end. */
+function isReadable(stats: Stats | undefined): boolean {
+  return stats?.isFile() === true && stats.size <= largestFile;
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(path));
+  } catch (cause) {
+    // The parser tells that the file cannot be read, and where it is named.
+    if (cause instanceof Error && "code" in cause) return undefined;
+    throw cause;
+  }
+}

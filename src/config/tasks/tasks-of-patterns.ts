@@ -1,0 +1,46 @@
+import { resolve } from "node:path";
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { FileProblems } from "../file-problems.ts";
+import { pathKind } from "../path-kind.ts";
+import { expandGlob, isGlob } from "../sources/expand-glob.ts";
+import { readTasks, type TaskFile, withoutRepeats } from "./read-tasks.ts";
+
+export interface PatternOptions {
+  /** Absolute path of the folder that patterns start from. */
+  readonly dir: string;
+  /** Absolute path of the folder that messages name files from. */
+  readonly cwd: string;
+  readonly problems: FileProblems;
+}
+
+/**
+ * Reads the tasks that paths and globs of a config lead to, each file once. A pattern without any task is a problem:
+ * a typing mistake must not turn tasks off.
+ */
+export async function tasksOfPatterns(
+  patterns: readonly string[],
+  { dir, cwd, problems }: PatternOptions,
+): Promise<readonly TaskFile[]> {
+  const files: TaskFile[] = [];
+  for (const pattern of patterns) {
+    const wrong = new Set<string>();
+    const paths = pathsOf(pattern, dir);
+    const found = await readTasks(paths, { cwd, problems });
+    files.push(...found);
+    if (found.length === 0 && !problems.found) wrong.add(pattern);
+    for (const each of wrong) problems.addError(noTasks(each));
+  }
+  return withoutRepeats(files);
+}
+
+function pathsOf(pattern: string, dir: string): readonly string[] {
+  const path = resolve(dir, pattern);
+  if (pathKind(path) === "file") return [path];
+  return isGlob(pattern) ? expandGlob(pattern, { cwd: dir, dialect: "shell" }) : [];
+}
+
+function noTasks(pattern: string): McpvalsError {
+  return new McpvalsError("config/not-found", `tasks: no file of kind Task is at ${JSON.stringify(pattern)}`, {
+    hint: "Paths and globs start from the config's folder; a whole folder is written FOLDER/**/*.yaml.",
+  });
+}

@@ -1,0 +1,301 @@
+import { describe, expect, it } from "vitest";
+import type { Json } from "../formats/model.ts";
+import type { JsonExpectation } from "../formats/step.ts";
+import type { Check } from "../trace/events.ts";
+import { checkJson } from "./json-expectation.ts";
+
+const value: Json = {
+  name: "web",
+  ready: true,
+  replicas: 3,
+  nothing: null,
+  labels: { app: "web", tier: "front", "a/b": { c: [1, 2] } },
+  items: [
+    { id: 1, name: "a", at: "10:00", meta: { at: 1, by: "x" } },
+    { id: 2, name: "b", at: "11:00", meta: { at: 2, by: "y" } },
+  ],
+  tags: ["x", "y"],
+  empty: [],
+};
+
+function only(expectation: JsonExpectation, from: Json = value): Check {
+  const [check, ...others] = checkJson("json", [expectation], from);
+  if (check === undefined || others.length > 0) throw new Error("not one check");
+  return check;
+}
+
+/** Whether it holds and what is said of it. */
+function told(expectation: JsonExpectation, from?: Json): readonly [boolean, string] {
+  const { passed, message } = only(expectation, from);
+  return [passed, message];
+}
+
+describe("a place", () => {
+  it("must exist when nothing else is expected", () => {
+    expect(only({ path: "$.name" })).toEqual({
+      name: "json $.name exists",
+      passed: true,
+      expected: true,
+      actual: true,
+      message: '$.name is there: "web"',
+    });
+    expect(told({ path: "nothing" })).toEqual([true, "$.nothing is there: null"]);
+    expect(told({ path: "$.other" })).toEqual([false, "$.other leads to nothing, expected something there"]);
+    expect(told({ path: "$.empty[*]" })[0]).toBe(false);
+    expect(told({ path: "$.tags[*]", exists: true })).toEqual([true, '$.tags[*] is there: ["x","y"]']);
+  });
+
+  it("must not exist when that is expected", () => {
+    expect(told({ path: "$.other", exists: false })).toEqual([true, "$.other leads to nothing"]);
+    expect(told({ path: "$.empty[*]", exists: false })[0]).toBe(true);
+    expect(told({ path: "$.nothing", exists: false })).toEqual([
+      false,
+      "$.nothing is there: null, expected nothing there",
+    ]);
+  });
+
+  it("is refused when its path is none", () => {
+    expect(() => only({ path: "$.[" })).toThrow("is no JSON path");
+  });
+});
+
+describe("equals", () => {
+  it.each<[string, Json]>([
+    ["$.name", "web"],
+    ["$.nothing", null],
+    ["$.replicas", 3.0],
+    ["$.labels", { tier: "front", "a/b": { c: [1, 2] }, app: "web" }],
+    ["$.items[-1].id", 2],
+    ["$.items[*].name", ["a", "b"]],
+    ["$.items[?@.id > 1].name", ["b"]],
+    ["$.items[?@.id > 5].name", []],
+    ["$.empty", []],
+  ])("%s is %j", (path, equals) => {
+    expect(told({ path, equals })).toEqual([true, `${path} is as expected`]);
+  });
+
+  it.each<[string, Json, string]>([
+    ["$.name", "db", '$.name is "web", expected "db"'],
+    ["$.replicas", "3", '$.replicas is 3, expected "3"'],
+    ["$.ready", "true", '$.ready is true, expected "true"'],
+    ["$.other", null, "$.other leads to nothing, expected null"],
+    ["$.tags", ["y", "x"], '$.tags[0] is "x", expected "y"'],
+    ["$.tags", ["x"], "$.tags has 2 entries, expected 1"],
+    ["$.items[0].meta", { at: 1 }, "$.items[0].meta.by is not expected"],
+    [
+      "$.labels",
+      { app: "web", tier: "front", "a/b": { c: [1, 3] } },
+      '$.labels["a/b"].c[1] is 2, expected 3',
+    ],
+    ["$.items[*].name", ["a", "c"], '[1] of $.items[*].name is "b", expected "c"'],
+    ["$.items[*].name", "a", '$.items[*].name is ["a","b"], expected "a"'],
+    ["$.items[?@.id > 5].name", ["a"], "$.items[?@.id > 5].name has 0 entries, expected 1"],
+  ])("%s is not %j", (path, equals, message) => {
+    expect(told({ path, equals })).toEqual([false, message]);
+  });
+
+  it("shows both sides, cut when they are large", () => {
+    expect(only({ path: "$.tags", equals: [1] })).toMatchObject({
+      name: "json $.tags equals",
+      expected: [1],
+      actual: ["x", "y"],
+    });
+    expect(only({ path: "$.other", equals: 1 })).toMatchObject({ expected: 1, actual: null });
+    const large = only({ path: "$", equals: "y".repeat(5000) }, Array(5000).fill(1));
+    expect(large.actual).toMatch(/^\[1,1,.*…$/);
+    expect(JSON.stringify(large.actual).length).toBeLessThan(1100);
+    expect(JSON.stringify(large.expected).length).toBeLessThan(1100);
+  });
+
+  it("survives values that are nested without end", () => {
+    let deep: Json = 1;
+    for (let level = 0; level < 50_000; level += 1) deep = [deep];
+    expect(only({ path: "$", equals: [[1]] }, deep).passed).toBe(false);
+    expect(JSON.stringify(only({ path: "$" }, deep))).toContain("[[[");
+  });
+});
+
+describe("loose", () => {
+  it.each<[Json, Json, boolean]>([
+    [5, "5", true],
+    ["5", 5, true],
+    [true, "true", true],
+    ["5.0", 5, false],
+    [5, "6", false],
+    [{ a: 5 }, { a: "5" }, false],
+    [[5], "5", false],
+    [{ a: 5 }, { a: 5 }, true],
+  ])("%j equals %j: %j", (actual, equals, passed) => {
+    expect(only({ path: "$", equals, loose: true }, actual).passed).toBe(passed);
+  });
+});
+
+describe("contains", () => {
+  it.each<[string, Json]>([
+    ["$.name", "eb"],
+    ["$.tags", "y"],
+    ["$.tags", ["y", "x"]],
+    ["$.items", { name: "b" }],
+    ["$.items", { meta: { by: "x" } }],
+    ["$.items", [{ id: 2 }, { id: 1 }]],
+    ["$.items[*].name", "b"],
+    ["$.labels", { tier: "front" }],
+    ["$.labels", { "a/b": { c: [1, 2] } }],
+    ["$.labels", {}],
+    ["$.replicas", 3],
+  ])("%s contains %j", (path, contains) => {
+    expect(told({ path, contains })[0]).toBe(true);
+  });
+
+  it.each<[string, Json, string]>([
+    ["$.name", "WEB", '$.name is "web", which does not contain "WEB"'],
+    ["$.name", "", '$.name is "web", which does not contain ""'],
+    ["$.replicas", "3", '$.replicas is 3, expected "3"'],
+    ["$.tags", "z", 'no entry of $.tags (2 in all) contains "z"'],
+    ["$.tags", ["x", "z"], 'no entry of $.tags (2 in all) contains "z"'],
+    ["$.tags", [], "no entry of $.tags (2 in all) contains []"],
+    ["$.empty", "x", '$.empty has no entries, expected one that contains "x"'],
+    ["$.items", { name: "b", id: 1 }, 'no entry of $.items (2 in all) contains {"name":"b","id":1}'],
+    ["$.labels", { app: "db" }, '$.labels.app is "web", expected "db"'],
+    ["$.labels", { zone: "x" }, "$.labels.zone is missing"],
+    ["$.labels", { "a/b": { c: [1] } }, '$.labels["a/b"].c has 2 entries, expected 1'],
+    ["$.other", "x", '$.other leads to nothing, expected "x"'],
+  ])("%s does not contain %j", (path, contains, message) => {
+    expect(told({ path, contains })).toEqual([false, message]);
+  });
+});
+
+describe("matches", () => {
+  it("looks at texts, at every one of several", () => {
+    expect(only({ path: "$.name", matches: "^w" })).toEqual({
+      name: "json $.name matches",
+      passed: true,
+      expected: "^w",
+      actual: "web",
+      message: '$.name is a text that matches "^w"',
+    });
+    expect(told({ path: "$.name", matches: "^b" })).toEqual([false, '$.name: "web" does not match "^b"']);
+    expect(told({ path: "$.replicas", matches: "3" })).toEqual([false, "$.replicas: 3 is no text"]);
+    expect(told({ path: "$.items[*].name", matches: "^[ab]$" })[0]).toBe(true);
+    expect(told({ path: "$.items[*].name", matches: "a" })).toEqual([
+      false,
+      '$.items[*].name: "b" does not match "a"',
+    ]);
+    expect(told({ path: "$.empty[*]", matches: "a" })).toEqual([
+      false,
+      '$.empty[*] leads to nothing, expected it to be a text that matches "a"',
+    ]);
+  });
+});
+
+describe("type", () => {
+  it.each([
+    ["$.name", "string"],
+    ["$.replicas", "number"],
+    ["$.ready", "boolean"],
+    ["$.tags", "array"],
+    ["$.labels", "object"],
+    ["$.nothing", "null"],
+    ["$.items[*].id", "number"],
+  ] as const)("%s is of type %s and of no other", (path, type) => {
+    expect(told({ path, type })).toEqual([true, `${path} is of type ${type}`]);
+    const types = ["string", "number", "boolean", "array", "object", "null"] as const;
+    for (const other of types.filter((each) => each !== type)) {
+      expect(only({ path, type: other }).passed, other).toBe(false);
+    }
+  });
+
+  it("tells what is there instead", () => {
+    expect(told({ path: "$.tags", type: "object" })).toEqual([
+      false,
+      '$.tags: ["x","y"] is of type array, expected object',
+    ]);
+    expect(told({ path: "$.items[*].none", type: "null" })[0]).toBe(false);
+  });
+});
+
+describe("count", () => {
+  it("is the number of places", () => {
+    expect(only({ path: "$.items[*]", count: 2 })).toEqual({
+      name: "json $.items[*] count",
+      passed: true,
+      expected: 2,
+      actual: 2,
+      message: "$.items[*] leads to 2 places",
+    });
+    expect(told({ path: "$.items", count: 2 })).toEqual([false, "$.items leads to 1 place, expected 2"]);
+    expect(told({ path: "$.items[?@.id > 5]", count: 0 })[0]).toBe(true);
+    expect(told({ path: "$.items[?@.id > 5]", count: 1 })[0]).toBe(false);
+  });
+});
+
+describe("ignorePaths", () => {
+  const expected = [
+    { id: 1, name: "a", meta: { by: "x" } },
+    { id: 2, name: "b", meta: { by: "y" }, at: "never" },
+  ];
+
+  it("are left out on both sides of equals", () => {
+    const ignorePaths = ["$[*].at", "$[*].meta.at"];
+    expect(only({ path: "$.items", equals: expected }).passed).toBe(false);
+    expect(only({ path: "$.items", equals: expected, ignorePaths: ["$[*].at"] }).passed).toBe(false);
+    expect(only({ path: "$.items", equals: expected, ignorePaths }).passed).toBe(true);
+    expect(only({ path: "$.items", equals: expected, ignorePaths: ["$..at"] }).passed).toBe(true);
+    expect(only({ path: "$.items", equals: expected, ignorePaths: ["[*].at", "[*].meta"] }).passed).toBe(
+      true,
+    );
+    expect(told({ path: "$.items", equals: [expected[0] ?? null, { id: 3 }], ignorePaths })).toEqual([
+      false,
+      "$.items[1].id is 2, expected 3",
+    ]);
+  });
+
+  it("are left out on both sides of contains", () => {
+    const contains = { meta: { at: 7, by: "x" } };
+    expect(only({ path: "$.items[0]", contains }).passed).toBe(false);
+    expect(only({ path: "$.items[0]", contains, ignorePaths: ["$.meta.at"] }).passed).toBe(true);
+  });
+
+  it("may be entries of lists, filters and members of any name", () => {
+    const odd = { "it's": 1, "a\\b\n": 2, "🦊": 3, __proto__x: 4 };
+    const ignorePaths = [`$["it's"]`, String.raw`$["a\\b\n"]`, "$['🦊']"];
+    expect(only({ path: "$", equals: { __proto__x: 4 }, ignorePaths }, odd).passed).toBe(true);
+    expect(only({ path: "$", equals: [1, 3], ignorePaths: ["$[1]"] }, [1, 2, 3]).passed).toBe(false);
+    expect(only({ path: "$", equals: [1, 0, 3], ignorePaths: ["$[1]"] }, [1, 2, 3]).passed).toBe(true);
+    const filtered = only({ path: "$.items", equals: [], ignorePaths: ["$[?@.id > 0]"] });
+    expect(filtered.passed).toBe(true);
+  });
+
+  it("leave the value itself where it is, and are refused when they are none", () => {
+    expect(only({ path: "$.name", equals: "db", ignorePaths: ["$"] }).passed).toBe(false);
+    expect(() => only({ path: "$.name", equals: "web", ignorePaths: ["$["] })).toThrow("is no JSON path");
+  });
+});
+
+it("every part is a check of its own", () => {
+  const checks = checkJson(
+    "json",
+    [
+      {
+        path: "$.name",
+        exists: true,
+        equals: "web",
+        contains: "w",
+        matches: "w",
+        type: "string",
+        count: 1,
+      },
+      { path: "$.tags" },
+    ],
+    value,
+  );
+  expect(checks.map(({ name, passed }) => [name, passed])).toEqual([
+    ["json $.name exists", true],
+    ["json $.name equals", true],
+    ["json $.name contains", true],
+    ["json $.name matches", true],
+    ["json $.name type", true],
+    ["json $.name count", true],
+    ["json $.tags exists", true],
+  ]);
+});

@@ -1,0 +1,174 @@
+import type { Json } from "../formats/model.ts";
+import { previewJson } from "../formats/preview-json.ts";
+import type { JsonExpectation } from "../formats/step.ts";
+import { completePath, selectJson } from "../templates/select-json.ts";
+import type { Check } from "../trace/events.ts";
+import { compareContains, compareEquals, type Comparison } from "./compare-json.ts";
+import { excerpt, shownJson } from "./excerpt.ts";
+import { compilePattern } from "./pattern.ts";
+
+/**
+ * Looks at places in a JSON value: one check for each part of each expectation, named after the value, the place and the
+ * part. A path that can lead to one place only is looked at there; for any other, `equals` and `contains` look at the list
+ * of what it leads to, `matches` and `type` at every one of these, of which there must be some. Throws `task/json-path`
+ * and `task/pattern`.
+ */
+export function checkJson(name: string, expectations: readonly JsonExpectation[], value: Json): Check[] {
+  return expectations.flatMap((expectation) => checkPlace(name, expectation, value));
+}
+
+/** Looks at a text that must be JSON, as `checkJson` does. A text that is none is one failed check. */
+export function checkJsonText(name: string, expectations: readonly JsonExpectation[], text: string): Check[] {
+  const parsed = parse(text);
+  const passed = parsed.reason === undefined;
+  if (passed && expectations.length > 0) return checkJson(name, expectations, parsed.value);
+  const message = passed ? "it is JSON" : `it is not JSON: ${parsed.reason}`;
+  return [{ name, passed, expected: "JSON", actual: excerpt(text), message }];
+}
+
+type Parsed = { readonly value: Json; readonly reason?: never } | { readonly reason: string };
+
+function parse(text: string): Parsed {
+  if (text.trim() === "") return { reason: "it is empty" };
+  try {
+    return { value: JSON.parse(text) as Json };
+  } catch (error) {
+    return { reason: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+/** What a path leads to. */
+interface Found {
+  readonly path: string;
+  readonly values: readonly Json[];
+  /** What `equals` and `contains` look at; undefined when nothing is there. */
+  readonly whole: Json | undefined;
+  /** The words for a place inside the whole. */
+  readonly placeOf: (inside: string) => string;
+}
+
+type Part = Pick<Check, "passed" | "expected" | "actual" | "message">;
+
+function checkPlace(name: string, expectation: JsonExpectation, value: Json): Check[] {
+  const found = find(expectation.path, value);
+  return partsOf(expectation, found).map(([part, outcome]) => ({
+    name: `${name} ${found.path} ${part}`,
+    ...outcome,
+  }));
+}
+
+function find(written: string, value: Json): Found {
+  const path = completePath(written);
+  const { values, singular } = selectJson(value, path);
+  if (singular) return { path, values, whole: values[0], placeOf: (inside) => `${path}${inside}` };
+  const placeOf = (inside: string): string => (inside === "" ? path : `${inside} of ${path}`);
+  return { path, values, whole: values, placeOf };
+}
+
+function partsOf(expectation: JsonExpectation, found: Found): (readonly [string, Part])[] {
+  const { exists, equals, contains, matches, type, count } = expectation;
+  const options = { placeOf: found.placeOf, ignorePaths: expectation.ignorePaths ?? [] };
+  const loose = expectation.loose === true;
+  const parts: (readonly [string, Part])[] = [];
+  if (exists !== undefined) parts.push(["exists", existence(found, exists)]);
+  if (equals !== undefined)
+    parts.push([
+      "equals",
+      comparison(found, equals, (whole) => compareEquals(whole, equals, { ...options, loose })),
+    ]);
+  if (contains !== undefined)
+    parts.push([
+      "contains",
+      comparison(found, contains, (whole) => compareContains(whole, contains, options)),
+    ]);
+  if (matches !== undefined) parts.push(["matches", everyMatches(found, matches)]);
+  if (type !== undefined) parts.push(["type", everyIs(found, type)]);
+  if (count !== undefined) parts.push(["count", counted(found, count)]);
+  return parts.length > 0 ? parts : [["exists", existence(found, true)]];
+}
+
+function existence({ path, values, whole }: Found, expected: boolean): Part {
+  const actual = values.length > 0;
+  const passed = actual === expected;
+  const there = whole === undefined ? "" : ` is there: ${previewJson(whole)}`;
+  const seen = actual ? `${path}${there}` : nothingAt(path);
+  return {
+    passed,
+    expected,
+    actual,
+    message: passed ? seen : `${seen}, expected ${expected ? "something" : "nothing"} there`,
+  };
+}
+
+function comparison({ path, whole }: Found, expected: Json, compare: (whole: Json) => Comparison): Part {
+  const shown = shownJson(expected);
+  if (whole === undefined)
+    return {
+      passed: false,
+      expected: shown,
+      actual: null,
+      message: `${nothingAt(path)}, ${wanted(expected)}`,
+    };
+  return { expected: shown, actual: shownJson(whole), ...compare(whole) };
+}
+
+function everyMatches(found: Found, pattern: string): Part {
+  const compiled = compilePattern(pattern);
+  const shown = previewJson(pattern);
+  return every(found, `a text that matches ${shown}`, {
+    expected: pattern,
+    holds: (value) => typeof value === "string" && compiled.test(value),
+    denial: (value) => (typeof value === "string" ? `does not match ${shown}` : "is no text"),
+  });
+}
+
+function everyIs(found: Found, type: string): Part {
+  return every(found, `of type ${type}`, {
+    expected: type,
+    holds: (value) => typeOf(value) === type,
+    denial: (value) => `is of type ${typeOf(value)}, expected ${type}`,
+  });
+}
+
+interface Condition {
+  readonly expected: Json;
+  readonly holds: (value: Json) => boolean;
+  readonly denial: (value: Json) => string;
+}
+
+function every({ path, values, whole }: Found, claim: string, condition: Condition): Part {
+  const { expected, holds, denial } = condition;
+  const actual = whole === undefined ? null : shownJson(whole);
+  if (values.length === 0) {
+    const message = `${nothingAt(path)}, expected it to be ${claim}`;
+    return { passed: false, expected, actual, message };
+  }
+  const bad = values.find((value) => !holds(value));
+  if (bad === undefined) return { passed: true, expected, actual, message: `${path} is ${claim}` };
+  return { passed: false, expected, actual, message: `${path}: ${previewJson(bad)} ${denial(bad)}` };
+}
+
+function counted({ path, values }: Found, expected: number): Part {
+  const actual = values.length;
+  const places = actual === 1 ? "1 place" : `${actual} places`;
+  const passed = actual === expected;
+  return {
+    passed,
+    expected,
+    actual,
+    message: `${path} leads to ${places}${passed ? "" : `, expected ${expected}`}`,
+  };
+}
+
+function nothingAt(path: string): string {
+  return `${path} leads to nothing`;
+}
+
+function wanted(expected: Json): string {
+  return `expected ${previewJson(expected)}`;
+}
+
+function typeOf(value: Json): string {
+  if (value === null) return "null";
+  return Array.isArray(value) ? "array" : typeof value;
+}

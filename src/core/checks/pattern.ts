@@ -1,0 +1,1 @@
+export { compilePattern } from "../templates/pattern.ts";

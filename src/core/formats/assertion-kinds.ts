@@ -1,0 +1,35 @@
+import type { AssertionSet, CallPattern } from "./model.ts";
+
+/** One kind of assertion. */
+export type AssertionKind = keyof AssertionSet;
+
+/** The kinds of assertion that a set makes; an empty list, and `false`, assert nothing. */
+export function assertionKinds(set: AssertionSet): readonly AssertionKind[] {
+  return allKinds.filter((kind) => {
+    const value = set[kind];
+    return Array.isArray(value) ? value.length > 0 : value !== undefined && value !== false;
+  });
+}
+
+/** Every server that a set names. */
+export function assertedServers(set: AssertionSet): readonly string[] {
+  const patterns: readonly Pick<CallPattern, "server">[] = allKinds.flatMap((kind) => {
+    const value = set[kind];
+    return typeof value === "object" ? value : [];
+  });
+  return [...new Set(patterns.map(({ server }) => server))];
+}
+
+const allKinds = [
+  "toolsUsed",
+  "requireAny",
+  "toolsNotUsed",
+  "minToolCalls",
+  "maxToolCalls",
+  "resourcesRead",
+  "resourcesNotRead",
+  "promptsUsed",
+  "promptsNotUsed",
+  "callOrder",
+  "noDuplicateCalls",
+] as const satisfies readonly (keyof AssertionSet)[];

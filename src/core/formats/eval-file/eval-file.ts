@@ -1,0 +1,54 @@
+import type { SourceLocation } from "../../errors/error.ts";
+import type { ParsedServer } from "../config/config-server-schema.ts";
+import type { AgentSpec, AssertionSet, JsonObject } from "../model.ts";
+
+/** A `kind: Eval` file. Paths are as written, relative to the file; durations are in milliseconds. */
+export interface EvalFile {
+  /** Absent when the file has none. */
+  readonly name?: string;
+  /** Absent when the file names none; `agents` may still have some. */
+  readonly agent?: AgentRef;
+  /** Agents that the file has itself. */
+  readonly agents: readonly AgentSpec[];
+  readonly mcpConfigFile?: string;
+  /** Servers that the file has itself, by name. */
+  readonly servers: Readonly<Record<string, ParsedServer>>;
+  readonly judge?: JudgeRef;
+  readonly extensions: Readonly<Record<string, ExtensionRef>>;
+  /** For tasks that set none themselves. */
+  readonly limits: { readonly timeoutMs?: number; readonly cleanupTimeoutMs?: number };
+  readonly taskSets: readonly TaskSet[];
+  readonly runs?: number;
+  readonly parallel?: number;
+  readonly inheritEnv: readonly string[] | true;
+}
+
+/** Which agent is meant. */
+export type AgentRef =
+  | { readonly kind: "file"; readonly path: string }
+  /** `model` is `PROVIDER/MODEL`. */
+  | { readonly kind: "llm-agent"; readonly model: string }
+  | { readonly kind: "claude-code" };
+
+/** Which model judges. */
+export type JudgeRef = { readonly passThreshold?: number } & (
+  | { readonly kind: "agent"; readonly agent: AgentRef }
+  /** Names of variables; the model that is found goes through `modelId` with `openai` as its usual provider. */
+  | { readonly kind: "env"; readonly baseURL: string; readonly apiKey: string; readonly model: string }
+);
+
+/** An extension that tasks may use. */
+export interface ExtensionRef {
+  readonly package: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly config: JsonObject;
+}
+
+/** Tasks by path or glob; of those, the ones that have all the labels. */
+export interface TaskSet {
+  readonly files: { readonly path: string } | { readonly glob: string };
+  readonly labels: Readonly<Record<string, string>>;
+  /** Absent when nothing is asserted. */
+  readonly assertions?: AssertionSet;
+  readonly location?: SourceLocation;
+}

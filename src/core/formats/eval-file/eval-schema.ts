@@ -1,0 +1,208 @@
+import * as z from "zod";
+import { anyObject, closedObject, filledText, nameKey } from "../config/config-fields.ts";
+import { namedAgentSchema } from "../config/config-agent-schema.ts";
+import { serverSchema } from "../config/config-server-schema.ts";
+import { goDuration, patternText, texts } from "../lenient-fields.ts";
+
+/** Kinds of agents that an eval can refer to; those with `openai` in their name are old names of `builtin.llm-agent`. */
+const agentTypes = [
+  "file",
+  "builtin.claude-code",
+  "builtin.llm-agent",
+  "builtin.openai-agent",
+  "builtin.openai-acp",
+] as const;
+
+const agentRef = closedObject({
+  type: z
+    .enum(agentTypes)
+    .meta({ description: "Whether the agent has a file of its own, or which one it is." }),
+  path: z
+    .string()
+    .optional()
+    .meta({ description: "The agent's file, relative to this one; for `type: file`." }),
+  model: z.string().optional().meta({ description: "`PROVIDER:MODEL`; for `builtin.llm-agent`." }),
+}).meta({ id: "AgentRef", title: "Agent", description: "An agent in a file of its own, or a built-in one." });
+
+const judge = closedObject({
+  ref: agentRef.optional().meta({ description: "The model that judges, as an agent." }),
+  env: closedObject({
+    baseUrlKey: filledText.meta({ description: "Variable with the address of the provider's API." }),
+    apiKeyKey: filledText.meta({ description: "Variable with the key." }),
+    modelNameKey: filledText.meta({
+      description: "Variable with the model: `PROVIDER:MODEL`, or one of OpenAI's.",
+    }),
+  })
+    .optional()
+    .meta({ description: "Names of variables that say which model judges; the older form of `ref`." }),
+  passThreshold: z.number().min(0).max(1).optional().meta({ description: "Lowest score that passes." }),
+}).meta({
+  id: "Judge",
+  title: "Judge",
+  description:
+    "The model that answers `llmJudge` and `llm` steps. Without it a task that has one is an error.",
+});
+
+const extension = closedObject({
+  package: filledText.meta({
+    description: "Where it comes from: `github.com/ORG/REPO@VERSION`, or a local path.",
+  }),
+  env: texts.optional().meta({ description: "Variables for its process." }),
+  config: anyObject.optional().meta({ description: "Settings that it is started with." }),
+}).meta({ id: "Extension", title: "Extension", description: "A program that adds steps." });
+
+const source = closedObject({
+  repo: filledText.meta({ description: "Address of a git repository." }),
+  ref: filledText.meta({ description: "Branch, tag or commit." }),
+  serverMapping: texts
+    .optional()
+    .meta({ description: "Names of its servers, by the names that its tasks use." }),
+}).meta({
+  id: "Source",
+  title: "Source",
+  description: "Tasks kept elsewhere. Checked, never fetched; a task set that uses one is refused.",
+});
+
+const server = filledText.meta({ description: "Name of the server." });
+
+const toolPattern = closedObject({
+  server,
+  tool: z.string().optional().meta({ description: "Name of the tool." }),
+  toolPattern: patternText.optional().meta({ description: "Regular expression (RE2) found in the name." }),
+}).meta({
+  id: "ToolPattern",
+  title: "Tool calls",
+  description: "Calls of a tool; without name and pattern, of any.",
+});
+
+const resourcePattern = closedObject({
+  server,
+  uri: z.string().optional().meta({ description: "URI of the resource." }),
+  uriPattern: patternText.optional().meta({ description: "Regular expression (RE2) found in the URI." }),
+}).meta({
+  id: "ResourcePattern",
+  title: "Reads of resources",
+  description: "Reads; without URI and pattern, any.",
+});
+
+const promptPattern = closedObject({
+  server,
+  prompt: z.string().optional().meta({ description: "Name of the prompt." }),
+  promptPattern: patternText.optional().meta({ description: "Regular expression (RE2) found in the name." }),
+}).meta({
+  id: "PromptPattern",
+  title: "Prompts",
+  description: "Prompts got; without name and pattern, any.",
+});
+
+const orderedCall = closedObject({
+  type: z.enum(["tool", "resource", "prompt"]).meta({ description: "What is called." }),
+  server,
+  name: z.string().meta({ description: "Name of the tool or prompt, or URI of the resource." }),
+}).meta({ id: "OrderedCall", title: "Call", description: "One call, by its exact name." });
+
+const calls = z.int().min(0).optional();
+
+const assertions = closedObject({
+  toolsUsed: z.array(toolPattern).optional().meta({ description: "Every entry fits at least one call." }),
+  requireAny: z.array(toolPattern).optional().meta({ description: "At least one entry fits a call." }),
+  toolsNotUsed: z.array(toolPattern).optional().meta({ description: "No entry fits any call." }),
+  minToolCalls: calls.meta({ description: "Fewest tool calls, over all servers." }),
+  maxToolCalls: calls.meta({ description: "Most tool calls, over all servers." }),
+  resourcesRead: z
+    .array(resourcePattern)
+    .optional()
+    .meta({ description: "Every entry fits at least one read." }),
+  resourcesNotRead: z.array(resourcePattern).optional().meta({ description: "No entry fits any read." }),
+  promptsUsed: z
+    .array(promptPattern)
+    .optional()
+    .meta({ description: "Every entry fits a prompt that was got." }),
+  promptsNotUsed: z
+    .array(promptPattern)
+    .optional()
+    .meta({ description: "No entry fits a prompt that was got." }),
+  callOrder: z
+    .array(orderedCall)
+    .optional()
+    .meta({ description: "These calls came in this order; others may have come between them." }),
+  noDuplicateCalls: z
+    .boolean()
+    .optional()
+    .meta({ description: "No tool was called twice with equal arguments." }),
+}).meta({ id: "Assertions", title: "Assertions", description: "What is expected of the agent's own calls." });
+
+const taskSet = closedObject({
+  path: filledText.optional().meta({ description: "One task file, relative to this one." }),
+  glob: filledText
+    .optional()
+    .meta({ description: "Task files, relative to this one; files of other kinds are passed over." }),
+  source: z
+    .string()
+    .optional()
+    .meta({ description: "Name of one of the `sources`. Refused: sources are never fetched." }),
+  labelSelector: texts.optional().meta({ description: "Labels that a task must have, all of them." }),
+  assertions: assertions
+    .optional()
+    .meta({ description: "What its tasks must fulfil besides their own steps." }),
+}).meta({ id: "TaskSet", title: "Task set", description: "Tasks, by `path` or by `glob`." });
+
+const config = closedObject({
+  agent: agentRef.optional().meta({ description: "Who plays the tasks." }),
+  agentFile: z.string().optional().meta({ description: "Older form of `agent: {type: file, path: …}`." }),
+  agents: z
+    .record(nameKey, namedAgentSchema)
+    .optional()
+    .meta({ description: "Agents by name, as in a config: an agent, or a model id. All of them play." }),
+  mcpConfigFile: z.string().optional().meta({
+    description: "File with `mcpServers`, as MCP clients have them, relative to this one.",
+  }),
+  servers: z
+    .record(nameKey, serverSchema)
+    .optional()
+    .meta({ description: "Servers by name, as in a config; they win over those of `mcpConfigFile`." }),
+  inheritEnv: z
+    .union([z.array(filledText), z.literal(true)])
+    .optional()
+    .meta({ description: "Variables of your shell that the tasks' processes get, by name; `true`: all." }),
+  llmJudge: judge.optional(),
+  extensions: z
+    .record(nameKey, extension)
+    .optional()
+    .meta({ description: "Extensions by the names that tasks use." }),
+  sources: z.record(nameKey, source).optional().meta({ description: "Where tasks are kept, by name." }),
+  skills: anyObject.optional().meta({ description: "Refused: skills are not known to this version." }),
+  defaultTaskLimits: closedObject({ timeout: goDuration.optional(), cleanupTimeout: goDuration.optional() })
+    .optional()
+    .meta({ description: "Limits of tasks that set none." }),
+  runs: z.int().min(1).max(10_000).optional().meta({ description: "Attempts of each task, by each agent." }),
+  parallel: z
+    .int()
+    .min(1)
+    .max(1024)
+    .optional()
+    .meta({ description: "Trials at once, of tasks that are `parallel`." }),
+  taskSets: z.array(taskSet).optional().meta({ description: "Which tasks run." }),
+}).meta({ id: "EvalConfig", title: "Config", description: "What runs, and how." });
+
+/** The eval format: the one source of its validation and its JSON Schema. */
+export const evalSchema = closedObject({
+  $schema: z.string().optional().meta({ description: "Address of the JSON Schema, for editors." }),
+  apiVersion: z
+    .string()
+    .optional()
+    .meta({ description: "`mcp-eval/v1` refuses unknown keys; the older ones and none ignore them." }),
+  kind: z.literal("Eval").meta({ description: "What this file is." }),
+  metadata: closedObject({
+    name: z.string().optional().meta({ description: "Name of the evaluation, for reports." }),
+    description: z.string().optional().meta({ description: "For readers of the file." }),
+  }).optional(),
+  config,
+}).meta({ title: "mcpvals eval", description: "Which tasks run, with which agents, against which servers." });
+
+/** An eval file as its schema gives it. */
+export type ParsedEvalDocument = z.output<typeof evalSchema>;
+/** A reference to an agent. */
+export type ParsedAgentRef = z.output<typeof agentRef>;
+/** Assertions of a task set, as written. */
+export type ParsedAssertions = z.output<typeof assertions>;

@@ -1,0 +1,84 @@
+import { expect, it } from "vitest";
+import { parse as parseYaml } from "yaml";
+import { formatKeyPath } from "../key-path.ts";
+import { parseAgentFile, type ParsedAgentFile } from "./parse-agent-file.ts";
+
+function parse(yaml: string): ParsedAgentFile {
+  return parseAgentFile(parseYaml(yaml), {
+    locate: ({ path }) => ({ file: "agent.yaml", path: formatKeyPath(path) }),
+  });
+}
+
+it.each([
+  [
+    "builtin: {type: llm-agent, model: 'openai:gpt-5', baseUrl: 'http://127.0.0.1:1/v1', apiKey: MY_KEY}",
+    { kind: "llm-agent", model: "openai/gpt-5", baseURL: "http://127.0.0.1:1/v1", apiKeyVariable: "MY_KEY" },
+    "the built-in model loop with openai/gpt-5",
+  ],
+  [
+    "builtin: {type: llm-agent, model: 'google:gemini-3-pro'}",
+    { kind: "llm-agent", model: "google/gemini-3-pro" },
+    "the built-in model loop with google/gemini-3-pro",
+  ],
+  [
+    "builtin: {type: openai-agent, model: gpt-4o}",
+    {
+      kind: "llm-agent",
+      model: "openai/gpt-4o",
+      baseURLVariable: "MODEL_BASE_URL",
+      apiKeyVariable: "MODEL_KEY",
+    },
+    "the built-in model loop with openai/gpt-4o",
+  ],
+  ["builtin: {type: claude-code}", { kind: "claude-code" }, "Claude Code, over the Agent Client Protocol"],
+  [
+    "acp: {cmd: my-agent, args: [--acp]}",
+    { kind: "acp", command: "my-agent", args: ["--acp"] },
+    'an agent over the Agent Client Protocol, started with "my-agent"',
+  ],
+  [
+    "commands: {runPrompt: 'codex exec {{ printf \"%q\" .Prompt }}', useVirtualHome: false}",
+    { kind: "shell", runPrompt: 'codex exec {{ printf "%q" .Prompt }}' },
+    "a program that is started with a shell command",
+  ],
+])("reads %s", (yaml, agent, description) => {
+  expect(parse(`kind: Agent\nmetadata: {name: a, version: 1.0}\n${yaml}`)).toMatchObject({
+    ok: true,
+    file: { name: "a", agent, description },
+  });
+});
+
+it("tells what has no effect", () => {
+  const parsed = parse(`
+kind: Agent
+builtin: {type: openai-acp, model: gpt-4o}
+acp: {cmd: x}
+skills: {mountPath: a, toolName: b}
+`);
+  expect(parsed).toMatchObject({
+    ok: true,
+    notes: [
+      "agent.yaml: skills has no effect: this version gives agents none",
+      "agent.yaml: acp has no effect: builtin wins",
+      "agent.yaml: openai-acp is the old name of llm-agent",
+    ],
+  });
+});
+
+it.each([
+  ["kind: Task\nacp: {cmd: a}", "kind", 'kind must be "Agent"'],
+  ["kind: Agent", "", "the agent needs builtin, acp, or commands with runPrompt"],
+  ["kind: Agent\ncommands: {getVersion: a}", "", "the agent needs builtin, acp, or commands with runPrompt"],
+  [
+    "kind: Agent\nbuiltin: {type: llm-agent, model: gpt-5}",
+    "builtin.model",
+    "model must be PROVIDER:MODEL, such as anthropic:claude-sonnet-4-5",
+  ],
+  [
+    "kind: Agent\nbuiltin: {type: robot}",
+    "builtin.type",
+    'builtin.type must be "claude-code", "llm-agent", "openai-agent" or "openai-acp"',
+  ],
+])("refuses %j", (yaml, path, message) => {
+  expect(parse(yaml)).toMatchObject({ ok: false, diagnostics: [{ message, location: { path } }] });
+});

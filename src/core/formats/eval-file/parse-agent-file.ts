@@ -1,0 +1,135 @@
+import * as z from "zod";
+import type { Diagnostic } from "../../errors/error.ts";
+import { closedObject } from "../config/config-fields.ts";
+import { LenientReader } from "../lenient-reader.ts";
+import { memberOf } from "../member-of.ts";
+import type { Locate } from "../problem.ts";
+import { withoutUndefined } from "../without-undefined.ts";
+import { modelId } from "./model-id.ts";
+
+/** A `kind: Agent` file. */
+export interface AgentFile {
+  readonly name?: string;
+  readonly agent: FileAgent;
+  /** What it is, in words, for the case that it cannot be run. */
+  readonly description: string;
+}
+
+/** What an agent's file describes; of these only `llm-agent` can be run. */
+export type FileAgent =
+  | {
+      readonly kind: "llm-agent";
+      /** `PROVIDER/MODEL`. */
+      readonly model: string;
+      readonly baseURL?: string;
+      /** Name of a variable that may hold the base URL, when `baseURL` is absent. */
+      readonly baseURLVariable?: string;
+      /** Name of a variable that may hold the key; else the usual one of the provider does. */
+      readonly apiKeyVariable?: string;
+    }
+  | { readonly kind: "claude-code" }
+  | { readonly kind: "acp"; readonly command: string; readonly args: readonly string[] }
+  | { readonly kind: "shell"; readonly runPrompt: string };
+
+export type ParsedAgentFile =
+  | { readonly ok: true; readonly file: AgentFile; readonly notes: readonly string[] }
+  | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };
+
+const text = z.string().optional();
+
+const agentSchema = closedObject({
+  apiVersion: text,
+  kind: text,
+  metadata: closedObject({ name: text, version: text }).optional(),
+  builtin: closedObject({
+    type: z.enum(["claude-code", "llm-agent", "openai-agent", "openai-acp"]),
+    model: text,
+    baseUrl: text,
+    apiKey: text,
+  }).optional(),
+  acp: closedObject({ cmd: z.string(), args: z.array(z.string()).optional() }).optional(),
+  commands: closedObject({
+    argTemplateMcpServer: text,
+    argTemplateAllowedTools: text,
+    allowedToolsJoinSeparator: text,
+    runPrompt: text,
+    useVirtualHome: z.boolean().optional(),
+    getVersion: text,
+  }).optional(),
+  skills: closedObject({ mountPath: text, toolName: text }).optional(),
+});
+
+type Document = z.output<typeof agentSchema>;
+
+/**
+ * Reads a `kind: Agent` file, leniently. As in the tool that the format comes from, `builtin` wins over `acp`, and `acp` over
+ * `commands`; unlike there, what is left out because of that is told.
+ */
+export function parseAgentFile(document: unknown, { locate }: { readonly locate: Locate }): ParsedAgentFile {
+  const reader = new LenientReader(locate);
+  const [kindKey, kind] = memberOf(document, "kind");
+  if (kind !== "Agent") reader.refuse('kind must be "Agent"', [kindKey]);
+  const parsed = reader.read(agentSchema, document);
+  const agent = parsed === undefined ? undefined : readAgent(parsed, reader);
+  if (agent === undefined || reader.failed) return { ok: false, diagnostics: reader.diagnostics() };
+  const name = parsed?.metadata?.name?.trim() || undefined;
+  return {
+    ok: true,
+    file: withoutUndefined({ name, agent, description: describe(agent) }),
+    notes: reader.notes,
+  };
+}
+
+function readAgent(document: Document, reader: LenientReader): FileAgent | undefined {
+  const { builtin, acp, commands, skills } = document;
+  if (skills !== undefined) reader.note("skills has no effect: this version gives agents none", ["skills"]);
+  if (builtin !== undefined) {
+    if (acp !== undefined) reader.note("acp has no effect: builtin wins", ["acp"]);
+    return readBuiltin(builtin, reader);
+  }
+  if (acp !== undefined) return { kind: "acp", command: acp.cmd, args: acp.args ?? [] };
+  if (commands?.runPrompt) return { kind: "shell", runPrompt: commands.runPrompt };
+  reader.problem({
+    code: "config/missing-key",
+    message: "the agent needs builtin, acp, or commands with runPrompt",
+    path: [],
+    at: "value",
+  });
+  return undefined;
+}
+
+function readBuiltin(
+  builtin: NonNullable<Document["builtin"]>,
+  reader: LenientReader,
+): FileAgent | undefined {
+  const { type, model = "", baseUrl, apiKey } = builtin;
+  if (type === "claude-code") return { kind: "claude-code" };
+  const isOld = type !== "llm-agent";
+  if (isOld) reader.note(`${type} is the old name of llm-agent`, ["builtin", "type"]);
+  const id = modelId(model, isOld ? "openai" : undefined);
+  if (id === undefined) {
+    const example = "anthropic:claude-sonnet-4-5";
+    reader.refuse(`model must be PROVIDER:MODEL, such as ${example}`, ["builtin", "model"]);
+    return undefined;
+  }
+  return withoutUndefined({
+    kind: "llm-agent" as const,
+    model: id,
+    baseURL: baseUrl || undefined,
+    baseURLVariable: isOld && !baseUrl ? "MODEL_BASE_URL" : undefined,
+    apiKeyVariable: apiKey || (isOld ? "MODEL_KEY" : undefined),
+  });
+}
+
+function describe(agent: FileAgent): string {
+  switch (agent.kind) {
+    case "llm-agent":
+      return `the built-in model loop with ${agent.model}`;
+    case "claude-code":
+      return "Claude Code, over the Agent Client Protocol";
+    case "acp":
+      return `an agent over the Agent Client Protocol, started with ${JSON.stringify(agent.command)}`;
+    case "shell":
+      return "a program that is started with a shell command";
+  }
+}

@@ -1,0 +1,291 @@
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { describe, expect, it } from "vitest";
+import { parse as parseYaml } from "yaml";
+import { formatKeyPath } from "../key-path.ts";
+import type { Locate } from "../problem.ts";
+import type { EvalFile } from "./eval-file.ts";
+import { evalJsonSchema } from "./eval-json-schema.ts";
+import { checkAssertedServers, parseEvalFile, type ParsedEvalFile } from "./parse-eval-file.ts";
+
+const locate: Locate = ({ path }) => ({ file: "eval.yaml", path: formatKeyPath(path) });
+
+function parse(yaml: string): ParsedEvalFile {
+  return parseEvalFile(parseYaml(yaml), { locate });
+}
+
+function evalOf(yaml: string): EvalFile {
+  const parsed = parse(yaml);
+  if (!parsed.ok) throw new Error(parsed.diagnostics.map((each) => each.message).join("\n"));
+  return parsed.eval;
+}
+
+function notesOf(yaml: string): readonly string[] {
+  const parsed = parse(yaml);
+  return parsed.ok ? parsed.notes : ["not valid"];
+}
+
+function problemsOf(yaml: string): string[] {
+  const parsed = parse(yaml);
+  return parsed.ok
+    ? []
+    : parsed.diagnostics.map((each) => `${each.code} at ${each.location?.path}: ${each.message}`);
+}
+
+/** An eval with this and one task set. */
+function config(yaml: string): string {
+  return `kind: Eval\nconfig:\n  taskSets: [{path: a.yaml}]\n  ${yaml.trim().replaceAll("\n", "\n  ")}\n`;
+}
+
+const whole = `
+kind: Eval
+apiVersion: mcpchecker/v1alpha2
+metadata: {name: pods}
+config:
+  agent: {type: builtin.llm-agent, model: "anthropic:claude-sonnet-4-5"}
+  mcpConfigFile: mcp.yaml
+  llmJudge:
+    ref: {type: file, path: judge.yaml}
+    passThreshold: 0.5
+  extensions:
+    kubernetes: {package: "github.com/x/kubernetes@v1", env: {KUBECONFIG: "{env.KUBECONFIG}"}, config: {a: 1}}
+  sources:
+    unused: {repo: https://example.com/x.git, ref: main}
+  defaultTaskLimits: {timeout: 10m, cleanupTimeout: 1m30s}
+  runs: 3
+  parallel: 2
+  inheritEnv: [KUBECONFIG]
+  agents:
+    small: openai/gpt-4o-mini
+    plays: {type: scripted, plan: {one: [{say: hi}]}}
+  servers:
+    docs: {transport: stdio, command: docs, startupTimeout: 2s}
+  taskSets:
+  - path: ../tasks/one.yaml
+  - glob: ../tasks/*/*.yaml
+    labelSelector: {suite: pods, easy: true}
+    assertions:
+      toolsUsed: [{server: k8s, toolPattern: "pods_.*"}, {server: k8s, tool: ""}]
+      requireAny: []
+      toolsNotUsed: [{server: k8s, tool: delete}]
+      minToolCalls: 0
+      maxToolCalls: 20
+      resourcesRead: [{server: docs, uri: "file:///a"}]
+      promptsNotUsed: [{server: docs, promptPattern: x}]
+      callOrder: [{type: tool, server: k8s, name: list}]
+      noDuplicateCalls: true
+`;
+
+describe("an eval file", () => {
+  it("is read as a whole", () => {
+    expect(parse(whole)).toEqual({
+      ok: true,
+      notes: ["eval.yaml: config.taskSets[1].labelSelector.easy is taken as a text; write it in quotes"],
+      eval: {
+        name: "pods",
+        agent: { kind: "llm-agent", model: "anthropic/claude-sonnet-4-5" },
+        agents: [
+          { type: "model", name: "small", model: "openai/gpt-4o-mini", maxSteps: 20 },
+          { type: "scripted", name: "plays", plan: { one: [{ say: "hi" }] } },
+        ],
+        mcpConfigFile: "mcp.yaml",
+        servers: {
+          docs: {
+            transport: "stdio",
+            command: "docs",
+            args: [],
+            env: {},
+            inheritEnv: [],
+            startupTimeout: 2000,
+            maxMessageBytes: 10_485_760,
+          },
+        },
+        judge: { kind: "agent", agent: { kind: "file", path: "judge.yaml" }, passThreshold: 0.5 },
+        extensions: {
+          kubernetes: {
+            package: "github.com/x/kubernetes@v1",
+            env: { KUBECONFIG: "{env.KUBECONFIG}" },
+            config: { a: 1 },
+          },
+        },
+        limits: { timeoutMs: 600_000, cleanupTimeoutMs: 90_000 },
+        taskSets: [
+          {
+            files: { path: "../tasks/one.yaml" },
+            labels: {},
+            location: { file: "eval.yaml", path: "config.taskSets[0]" },
+          },
+          {
+            files: { glob: "../tasks/*/*.yaml" },
+            labels: { suite: "pods", easy: "true" },
+            location: { file: "eval.yaml", path: "config.taskSets[1]" },
+            assertions: {
+              toolsUsed: [{ server: "k8s", pattern: "pods_.*" }, { server: "k8s" }],
+              requireAny: [],
+              toolsNotUsed: [{ server: "k8s", name: "delete" }],
+              minToolCalls: 0,
+              maxToolCalls: 20,
+              resourcesRead: [{ server: "docs", name: "file:///a" }],
+              promptsNotUsed: [{ server: "docs", pattern: "x" }],
+              callOrder: [{ type: "tool", server: "k8s", name: "list" }],
+              noDuplicateCalls: true,
+            },
+          },
+        ],
+        runs: 3,
+        parallel: 2,
+        inheritEnv: ["KUBECONFIG"],
+      },
+    });
+  });
+
+  it("may be as small as one task set", () => {
+    expect(evalOf("kind: Eval\nconfig: {taskSets: [{glob: '*.yaml', assertions: {toolsUsed: []}}]}")).toEqual(
+      {
+        agents: [],
+        servers: {},
+        extensions: {},
+        limits: {},
+        taskSets: [
+          {
+            files: { glob: "*.yaml" },
+            labels: {},
+            location: { file: "eval.yaml", path: "config.taskSets[0]" },
+          },
+        ],
+        inheritEnv: [],
+      },
+    );
+  });
+
+  it("knows the older ways to name an agent and a judge", () => {
+    const old = config(`
+agentFile: agent.yaml
+LLMJudge: {reason: none, env: {baseUrlKey: URL, apiKeyKey: KEY, modelNameKey: MODEL}}
+`);
+    expect(evalOf(old)).toMatchObject({
+      agent: { kind: "file", path: "agent.yaml" },
+      judge: { kind: "env", baseURL: "URL", apiKey: "KEY", model: "MODEL" },
+    });
+    expect(notesOf(old)).toEqual([
+      'eval.yaml: unknown key "reason" in config.LLMJudge is ignored',
+      "eval.yaml: agentFile is obsolete: write agent: {type: file, path: …}",
+    ]);
+    expect(evalOf(config("agent: {type: builtin.claude-code, model: x}")).agent).toEqual({
+      kind: "claude-code",
+    });
+    expect(evalOf(config("agent: {type: builtin.openai-agent, model: gpt-5}")).agent).toEqual({
+      kind: "llm-agent",
+      model: "openai/gpt-5",
+    });
+    expect(evalOf(config("agent: {type: builtin.llm-agent, model: 'gemini:gemini-3-pro'}")).agent).toEqual({
+      kind: "llm-agent",
+      model: "google/gemini-3-pro",
+    });
+  });
+
+  it.each([
+    ["kind: Task\nconfig: {taskSets: [{path: a}]}", 'config/invalid-value at kind: kind must be "Eval"'],
+    ["kind: Eval\nconfig: {}", "config/nothing-to-run at config: the eval has no task sets"],
+    [
+      "apiVersion: v3\nkind: Eval\nconfig: {taskSets: [{path: a}]}",
+      "config/invalid-value at apiVersion: the apiVersion is not known",
+    ],
+    [
+      "kind: Eval\nconfig: {taskSets: [{path: a, glob: b}]}",
+      "config/invalid-value at config.taskSets[0]: a task set has either path or glob; this one has both",
+    ],
+    [
+      "kind: Eval\nconfig: {taskSets: [{labelSelector: {a: b}}]}",
+      "config/invalid-value at config.taskSets[0]: a task set has either path or glob; this one has neither",
+    ],
+    [
+      "kind: Eval\nconfig: {sources: {far: {repo: r, ref: main}}, taskSets: [{glob: b, source: far}]}",
+      "config/invalid-value at config.taskSets[0].source: tasks of a source are not fetched by this version",
+    ],
+    [
+      "kind: Eval\nconfig: {taskSets: [{glob: b, source: far}]}",
+      'config/unknown-reference at config.taskSets[0].source: no source is named "far"',
+    ],
+    [
+      "kind: Eval\nconfig: {taskSets: [{glob: b, assertions: {toolsUsed: [{tool: a}]}}]}",
+      'config/missing-key at config.taskSets[0].assertions.toolsUsed[0]: missing key "server" in config.taskSets[0].assertions.toolsUsed[0]: a string',
+    ],
+    [
+      "kind: Eval\nconfig: {TaskSets: [{glob: b, assertions: {SkillsLoaded: [{skill: a}], maxToolCalls: 1}}]}",
+      "config/invalid-value at config.TaskSets[0].assertions.SkillsLoaded: SkillsLoaded is not known yet: this version gives agents no skills",
+    ],
+    [
+      config("skills: {sources: [{type: path, path: x}]}"),
+      "config/invalid-value at config.skills: skills are not known yet: this version gives agents none",
+    ],
+    [
+      config("llmJudge: {}"),
+      "config/missing-key at config.llmJudge: llmJudge does not say which model judges",
+    ],
+    [
+      config("agent: {type: builtin.llm-agent, model: gpt-5}"),
+      "config/invalid-value at config.agent.model: model must be PROVIDER:MODEL, such as anthropic:claude-sonnet-4-5",
+    ],
+    [
+      config("agent: {type: file}"),
+      'config/missing-key at config.agent: an agent with type "file" needs path',
+    ],
+    [
+      config("defaultTaskLimits: {timeout: 300}"),
+      'config/invalid-value at config.defaultTaskLimits.timeout: config.defaultTaskLimits.timeout must be a duration above zero with its unit, such as "300ms", "90s", "1h30m"',
+    ],
+    [
+      config("servers: {a: {transport: stdio, command: x, evn: {}}}"),
+      'config/unknown-key at config.servers.a.evn: unknown key "evn" in config.servers.a',
+    ],
+  ])("is refused: %s", (yaml, problem) => {
+    expect(problemsOf(yaml)).toEqual([problem]);
+  });
+
+  it("refuses a pattern that is none", () => {
+    const yaml =
+      "kind: Eval\nconfig: {taskSets: [{glob: b, assertions: {toolsUsed: [{server: a, toolPattern: '('}]}}]}";
+    expect(problemsOf(yaml)).toEqual([
+      expect.stringMatching(
+        /^config\/invalid-value at config\.taskSets\[0\]\.assertions\.toolsUsed\[0\]\.toolPattern: .* is no regular expression \(RE2\): ./,
+      ),
+    ]);
+  });
+
+  it("is strict when it says that it is of this format", () => {
+    const yaml =
+      "apiVersion: mcp-eval/v1\nkind: Eval\nconfig: {mcpConfigFiel: x, taskSets: [{path: a, labelSelector: {n: 1}}]}";
+    expect(problemsOf(yaml)).toEqual([
+      "config/invalid-value at config.taskSets[0].labelSelector.n: config.taskSets[0].labelSelector.n must be a string, not a number",
+      'config/unknown-key at config.mcpConfigFiel: unknown key "mcpConfigFiel" in config',
+    ]);
+  });
+
+  it("may assert only of servers that there are", () => {
+    const file = evalOf(whole);
+    expect(checkAssertedServers(file, ["k8s", "docs"], locate)).toEqual([]);
+    expect(checkAssertedServers(file, ["k8", "docs"], locate)).toEqual([
+      {
+        code: "config/unknown-reference",
+        message: 'no server is named "k8s"',
+        hint: 'Did you mean "k8"? Known servers: k8, docs.',
+        location: { file: "eval.yaml", path: "config.taskSets[1].assertions" },
+      },
+    ]);
+  });
+});
+
+describe("the JSON Schema of eval files", () => {
+  const validate = new Ajv2020({
+    strict: true,
+    allowUnionTypes: true,
+    strictRequired: false,
+  }).compile(evalJsonSchema());
+
+  it("accepts what the parser accepts, and refuses unknown keys", () => {
+    const document: unknown = parseYaml(whole.replace("easy: true", 'easy: "true"'));
+    expect(validate(document), JSON.stringify(validate.errors)).toBe(true);
+    expect(validate({ kind: "Eval", config: { taskSets: [{ paht: "a" }] } })).toBe(false);
+    expect(validate({ kind: "Task", config: {} })).toBe(false);
+  });
+});

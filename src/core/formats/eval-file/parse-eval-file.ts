@@ -1,0 +1,223 @@
+import type { Diagnostic } from "../../errors/error.ts";
+import { buildAgent } from "../config/build-eval.ts";
+import { suggestion } from "../did-you-mean.ts";
+import type { KeyPath } from "../key-path.ts";
+import { LenientReader } from "../lenient-reader.ts";
+import { asList, asObject } from "../lenient.ts";
+import { memberOf } from "../member-of.ts";
+import { type Locate, placeProblem } from "../problem.ts";
+import { withoutUndefined } from "../without-undefined.ts";
+import { assertedServers } from "../assertion-kinds.ts";
+import type { AgentRef, EvalFile, ExtensionRef, JudgeRef, TaskSet } from "./eval-file.ts";
+import { evalSchema, type ParsedEvalDocument } from "./eval-schema.ts";
+import { readAgentRef } from "./read-agent-ref.ts";
+import { readAssertions } from "./read-assertions.ts";
+
+export type ParsedEvalFile =
+  | { readonly ok: true; readonly eval: EvalFile; readonly notes: readonly string[] }
+  | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };
+
+/**
+ * Reads a `kind: Eval` file. With `apiVersion: mcp-eval/v1` strictly; else as leniently as the tool that the format comes
+ * from, but it says what it ignores or puts right.
+ *
+ * On purpose not as in that tool, since there the verdict would rest on nothing:
+ * - A task set without `path` and `glob`, one with both, and a file without task sets are refused.
+ * - Assertions on skills are refused, and so is `skills`: this version gives agents none.
+ * - A task set with `source` is refused; there it reads the working folder instead.
+ * - An invalid pattern is refused; there it never matches.
+ */
+export function parseEvalFile(document: unknown, { locate }: { readonly locate: Locate }): ParsedEvalFile {
+  const [versionKey, version = ""] = memberOf(document, "apiVersion");
+  const reader = new LenientReader(locate, { strict: version === "mcp-eval/v1" });
+  checkVersion(version, versionKey, reader);
+  const withoutSkills = takeOutSkills(document, reader);
+  const parsed = reader.read(evalSchema, withoutSkills);
+  const file = parsed === undefined ? undefined : buildFile(parsed, reader, locate);
+  if (file === undefined || reader.failed) return { ok: false, diagnostics: reader.diagnostics() };
+  return { ok: true, eval: file, notes: reader.notes };
+}
+
+/** Refuses assertions on servers that the eval does not have: such calls are never seen, and `toolsNotUsed` would always hold. */
+export function checkAssertedServers(
+  { taskSets }: EvalFile,
+  servers: readonly string[],
+  locate: Locate,
+): readonly Diagnostic[] {
+  return taskSets.flatMap(({ assertions = {} }, index) =>
+    assertedServers(assertions)
+      .filter((server) => !servers.includes(server))
+      .map((server) =>
+        placeProblem(
+          {
+            code: "config/unknown-reference",
+            message: `no server is named ${JSON.stringify(server)}`,
+            path: ["config", "taskSets", index, "assertions"],
+            at: "value",
+            text: server,
+            hint: suggestion(server, servers, "servers"),
+          },
+          locate,
+        ),
+      ),
+  );
+}
+
+const versions = ["mcp-eval/v1", "mcpchecker/v1alpha1", "mcpchecker/v1alpha2"];
+
+function checkVersion(version: unknown, key: string, reader: LenientReader): void {
+  if (version === "" || versions.some((each) => each === version)) return;
+  if (version === "gevals/v1alpha1" || version === "gevals/v1alpha2")
+    reader.note(`${version} is read as ${version.replace("gevals", "mcpchecker")}`, [key]);
+  else
+    reader.refuse("the apiVersion is not known", [key], {
+      hint: suggestion(String(version), versions, "versions"),
+    });
+}
+
+/** Refuses what asks for skills by name, and gives the document without it, so that nothing is said of it twice. */
+function takeOutSkills(document: unknown, reader: LenientReader): unknown {
+  const [configKey, config] = memberOf(document, "config");
+  const [setsKey, sets] = memberOf(config, "taskSets");
+  const cleaned = asList(sets).map((set, index) => {
+    const [assertionsKey, assertions] = memberOf(set, "assertions");
+    const rest = Object.entries(asObject(assertions)).filter(([key]) => {
+      if (!/^skills(not)?loaded$/i.test(key)) return true;
+      const path = [configKey, setsKey, index, assertionsKey, key];
+      reader.refuse(`${key} is not known yet: this version gives agents no skills`, path, { at: "key" });
+      return false;
+    });
+    return assertions === undefined ? set : { ...asObject(set), [assertionsKey]: Object.fromEntries(rest) };
+  });
+  return Array.isArray(sets)
+    ? { ...asObject(document), [configKey]: { ...asObject(config), [setsKey]: cleaned } }
+    : document;
+}
+
+function buildFile(
+  { metadata, config }: ParsedEvalDocument,
+  reader: LenientReader,
+  locate: Locate,
+): EvalFile {
+  const { skills, taskSets = [], agents = {}, defaultTaskLimits: limits = {} } = config;
+  if (skills !== undefined)
+    reader.refuse("skills are not known yet: this version gives agents none", ["config", "skills"], {
+      at: "key",
+    });
+  if (taskSets.length === 0)
+    reader.problem({
+      code: "config/nothing-to-run",
+      message: "the eval has no task sets",
+      path: ["config"],
+      at: "key",
+      hint: "Name its tasks in config.taskSets, each with path or glob.",
+    });
+  return withoutUndefined({
+    name: metadata?.name?.trim() || undefined,
+    agent: readAgent(config, reader),
+    agents: Object.entries(agents).map(([name, agent]) => buildAgent(name, agent)),
+    mcpConfigFile: config.mcpConfigFile || undefined,
+    servers: config.servers ?? {},
+    judge: config.llmJudge === undefined ? undefined : readJudge(config.llmJudge, reader),
+    extensions: readExtensions(config.extensions),
+    limits: withoutUndefined({ timeoutMs: limits.timeout, cleanupTimeoutMs: limits.cleanupTimeout }),
+    taskSets: taskSets.flatMap((set, index) => readTaskSet(set, { index, config, reader, locate })),
+    runs: config.runs,
+    parallel: config.parallel,
+    inheritEnv: config.inheritEnv ?? [],
+  });
+}
+
+type Config = ParsedEvalDocument["config"];
+
+function readAgent({ agent, agentFile }: Config, reader: LenientReader): AgentRef | undefined {
+  const path = ["config", "agentFile"];
+  if (agent !== undefined) {
+    if (agentFile !== undefined) reader.note("agentFile has no effect: agent wins", path);
+    return readAgentRef(agent, ["config", "agent"], reader);
+  }
+  if (agentFile === undefined || agentFile === "") return undefined;
+  reader.note("agentFile is obsolete: write agent: {type: file, path: …}", path);
+  return { kind: "file", path: agentFile };
+}
+
+function readJudge(judge: NonNullable<Config["llmJudge"]>, reader: LenientReader): JudgeRef | undefined {
+  const path: KeyPath = ["config", "llmJudge"];
+  const { ref, env, passThreshold } = judge;
+  const common = passThreshold === undefined ? {} : { passThreshold };
+  if (ref !== undefined) {
+    if (env !== undefined) reader.note("env has no effect: ref wins", [...path, "env"]);
+    const agent = readAgentRef(ref, [...path, "ref"], reader);
+    return agent === undefined ? undefined : { ...common, kind: "agent", agent };
+  }
+  if (env !== undefined) {
+    const { baseUrlKey, apiKeyKey, modelNameKey } = env;
+    return { ...common, kind: "env", baseURL: baseUrlKey, apiKey: apiKeyKey, model: modelNameKey };
+  }
+  reader.problem({
+    code: "config/missing-key",
+    message: "llmJudge does not say which model judges",
+    path,
+    at: "key",
+    hint: "Write ref: {type: builtin.llm-agent, model: PROVIDER:MODEL}.",
+  });
+  return undefined;
+}
+
+function readExtensions(extensions: Config["extensions"]): Readonly<Record<string, ExtensionRef>> {
+  const entries = Object.entries(extensions ?? {}).map(
+    ([name, { package: from, env, config }]) =>
+      [name, { package: from, env: env ?? {}, config: config ?? {} }] as const,
+  );
+  return Object.fromEntries(entries);
+}
+
+interface SetContext {
+  readonly index: number;
+  readonly config: Config;
+  readonly reader: LenientReader;
+  readonly locate: Locate;
+}
+
+function readTaskSet(
+  set: NonNullable<Config["taskSets"]>[number],
+  { index, config, reader, locate }: SetContext,
+): TaskSet[] {
+  const at: KeyPath = ["config", "taskSets", index];
+  const { path, glob, source } = set;
+  if (source) checkSource(source, config, { at, reader });
+  if ((path === undefined) === (glob === undefined)) {
+    const which = path === undefined ? "neither" : "both";
+    reader.refuse(`a task set has either path or glob; this one has ${which}`, at);
+    return [];
+  }
+  return [
+    withoutUndefined({
+      files: path === undefined ? { glob: glob ?? "" } : { path },
+      labels: set.labelSelector ?? {},
+      assertions: readAssertions(set.assertions),
+      location: locate({ path: at, at: "value" }),
+    }),
+  ];
+}
+
+function checkSource(
+  source: string,
+  { sources = {} }: Config,
+  { at, reader }: { readonly at: KeyPath; readonly reader: LenientReader },
+): void {
+  const path = [...at, "source"];
+  if (Object.hasOwn(sources, source)) {
+    reader.refuse("tasks of a source are not fetched by this version", path, {
+      hint: "Fetch the repository yourself, and name its task files with path or glob.",
+    });
+    return;
+  }
+  reader.problem({
+    code: "config/unknown-reference",
+    message: `no source is named ${JSON.stringify(source)}`,
+    path,
+    at: "value",
+    hint: suggestion(source, Object.keys(sources), "sources"),
+  });
+}

@@ -1,0 +1,99 @@
+import * as z from "zod";
+import type { Diagnostic } from "../../errors/error.ts";
+import { closedObject, filledText, nameKey } from "../config/config-fields.ts";
+import { type ParsedServer, serverSchema } from "../config/config-server-schema.ts";
+import type { KeyPath } from "../key-path.ts";
+import { texts } from "../lenient-fields.ts";
+import { LenientReader } from "../lenient-reader.ts";
+import type { Locate } from "../problem.ts";
+import { withoutUndefined } from "../without-undefined.ts";
+
+/** One server of an MCP config file. */
+export interface McpConfigServer {
+  readonly name: string;
+  /** As a config has it. */
+  readonly server: ParsedServer;
+  /** Tools that an agent may use without asking; absent: the file says nothing of it. */
+  readonly allowedTools?: readonly string[] | "all";
+}
+
+export type ParsedMcpConfigFile =
+  | { readonly ok: true; readonly servers: readonly McpConfigServer[]; readonly notes: readonly string[] }
+  | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };
+
+const entrySchema = closedObject({
+  type: z.string().optional(),
+  command: z.string().optional(),
+  args: z.array(z.string()).optional(),
+  env: texts.optional(),
+  cwd: filledText.optional(),
+  url: z.string().optional(),
+  headers: texts.optional(),
+  disabled: z.boolean().optional(),
+  alwaysAllow: z.array(z.string()).optional(),
+  enableAllTools: z.boolean().optional(),
+});
+
+const fileSchema = closedObject({ mcpServers: z.record(nameKey, entrySchema) });
+
+type Entry = z.output<typeof entrySchema>;
+
+/**
+ * Reads a file with `mcpServers`, as MCP clients have them. Variables in its texts are already replaced. Servers that are
+ * `disabled` are left out; programs get the whole environment, as those clients and the older tool give it to them. Unlike
+ * in that tool, `type: sse` means the older HTTP+SSE transport.
+ */
+export function parseMcpConfigFile(
+  document: unknown,
+  { locate }: { readonly locate: Locate },
+): ParsedMcpConfigFile {
+  const reader = new LenientReader(locate);
+  const entries = Object.entries(reader.read(fileSchema, document)?.mcpServers ?? {});
+  const enabled = entries.filter(([, entry]) => entry.disabled !== true);
+  if (enabled.length === 0 && !reader.failed)
+    reader.refuse("the file has no server that is enabled", ["mcpServers"], {
+      code: "config/nothing-to-run",
+    });
+  const servers = enabled.flatMap(([name, entry]) => readEntry(name, entry, reader));
+  return reader.failed
+    ? { ok: false, diagnostics: reader.diagnostics() }
+    : { ok: true, servers, notes: reader.notes };
+}
+
+function readEntry(name: string, entry: Entry, reader: LenientReader): McpConfigServer[] {
+  const path: KeyPath = ["mcpServers", name];
+  const input = serverInput(entry);
+  if (input === undefined) {
+    reader.problem({
+      code: "config/missing-key",
+      message: `the server ${JSON.stringify(name)} needs command or url`,
+      path,
+      at: "key",
+    });
+    return [];
+  }
+  const server = reader.read(serverSchema, input, path);
+  if (server === undefined) return [];
+  return [withoutUndefined({ name, server, allowedTools: allowedTools(entry) })];
+}
+
+/** A type that is none of those that there are says nothing; then `url` and `command` decide. */
+function serverInput(entry: Entry): z.input<typeof serverSchema> | undefined {
+  const { url, command, args = [], env = {}, headers = {}, cwd } = entry;
+  const type = (entry.type ?? "").toLowerCase();
+  if (url && type !== "stdio") return { transport: type === "sse" ? "sse" : "shttp", url, headers };
+  if (!command) return undefined;
+  return withoutUndefined({
+    transport: "stdio" as const,
+    command,
+    args,
+    env,
+    cwd,
+    inheritEnv: true as const,
+  });
+}
+
+function allowedTools({ alwaysAllow, enableAllTools }: Entry): readonly string[] | "all" | undefined {
+  if (enableAllTools === true) return "all";
+  return alwaysAllow ?? (enableAllTools === false ? [] : undefined);
+}

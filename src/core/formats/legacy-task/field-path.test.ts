@@ -1,0 +1,25 @@
+import { query } from "jsonpath-rfc9535";
+import { expect, it } from "vitest";
+import { translateFieldPath } from "./field-path.ts";
+
+it.each([
+  ["", "$"],
+  ["a", "$.a"],
+  ["a.b[2]", "$.a.b[2]"],
+  ["[0].text", "$[0].text"],
+  ["a.0", '$.a["0"]'],
+  ["a[1][02]", "$.a[1][2]"],
+  ["$.a", "$.a"],
+  ["$", "$"],
+  [".a", "$.a"],
+  ["$ref", '$["$ref"]'],
+  ["a.b-c", '$.a["b-c"]'],
+  ['a."x"', '$.a["\\"x\\""]'],
+])("%j is %s", (path, expected) => {
+  expect(translateFieldPath(path)).toBe(expected);
+  expect(() => query({}, expected)).not.toThrow();
+});
+
+it.each(["a..b", "a[", "a[x]", "a[*]", "a]", "a[0]b", "a."])("%j is no path", (path) => {
+  expect(translateFieldPath(path)).toBeUndefined();
+});

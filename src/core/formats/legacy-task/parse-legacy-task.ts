@@ -1,0 +1,163 @@
+import { suggestion } from "../did-you-mean.ts";
+import type { KeyPath } from "../key-path.ts";
+import { LenientReader } from "../lenient-reader.ts";
+import { memberOf } from "../member-of.ts";
+import type { PortableTask, Task, Turn } from "../model.ts";
+import type { Step } from "../step.ts";
+import { checkFilePath } from "../task/check-file-path.ts";
+import type { ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
+import { withoutUndefined } from "../without-undefined.ts";
+import { buildStep } from "./build-step.ts";
+import { Expressions } from "./expressions.ts";
+import type { LegacyForm, LegacyPhase } from "./raw-step.ts";
+import { readScriptForm } from "./read-script-form.ts";
+import { readStepForm } from "./read-step-form.ts";
+
+/**
+ * Reads a task of the older forms: the script form (no apiVersion, or `mcpchecker/v1alpha1`) and the step form
+ * (`mcpchecker/v1alpha2`). It reads as leniently as their own tool, but says what it ignores or puts right.
+ *
+ * On purpose not as in the older tool (see also `buildStep`):
+ * - Cleanup runs always, also after a failed setup, and runs every step. It has a time limit, of 5 minutes unless given.
+ * - A failed setup is an error of the trial, not a failure of the agent.
+ * - A file that is not there, or lies outside the task's folder, is refused when the task is loaded.
+ * - A task without a name goes by the name of its file. Whether one without verify steps is accepted depends on the
+ *   assertions that reach it; see `taskChecksNothing`.
+ */
+export function parseLegacyTask(document: unknown, options: ParseTaskOptions): ParsedTask {
+  const reader = new LenientReader(options.locate, { notes: "line" });
+  const task = readTask(document, options, reader);
+  if (task === undefined || reader.failed) return { ok: false, diagnostics: reader.diagnostics() };
+  return { ok: true, task, servers: {}, notes: reader.notes };
+}
+
+function readTask(document: unknown, options: ParseTaskOptions, reader: LenientReader): Task | undefined {
+  const form = readForm(document, reader);
+  if (form === undefined) return undefined;
+  const { aliases, steps } = form;
+  const expressions = new Expressions({ reader, steps, aliases });
+  const building = {
+    reader,
+    expressions,
+    aliases,
+    checkFile: (file: string, path: KeyPath) => checkFile(file, path, { options, reader }),
+  };
+  const turn = readPrompt(form, expressions, { options, reader });
+  const built = steps.map((raw) => ({ phase: raw.phase, step: buildStep(raw, building) }));
+  const phase = (wanted: LegacyPhase) =>
+    built.flatMap(({ phase, step }) =>
+      phase === wanted && step !== undefined ? [withContent(step, expressions)] : [],
+    );
+  const { metadata } = form;
+  return withoutUndefined({
+    name: nameOf(form, options, reader),
+    form: "task" as const,
+    description: metadata.description,
+    servers: options.servers,
+    turns: turn === undefined ? [] : [turn],
+    expectTools: [],
+    verify: phase("verify"),
+    parallel: metadata.parallel ?? false,
+    location: options.locate({ path: ["metadata", "name"], at: "value" }),
+    portable: portablePart(form, options, { phase, usesPort: expressions.usesPort }),
+  });
+}
+
+const usualCleanupMs = 300_000;
+
+function portablePart(
+  { format, metadata, limits, requires }: LegacyForm,
+  { file, dir }: ParseTaskOptions,
+  built: { readonly phase: (phase: LegacyPhase) => readonly Step[]; readonly usesPort: boolean },
+): PortableTask {
+  return withoutUndefined({
+    format,
+    file,
+    dir,
+    env: {},
+    setup: built.phase("setup"),
+    // These forms clean up in the order of the file; ours is the reverse one.
+    cleanup: built.phase("cleanup").toReversed(),
+    fixtures: [],
+    requires,
+    difficulty: metadata.difficulty,
+    tags: [],
+    labels: metadata.labels ?? {},
+    timeoutMs: limits.timeout,
+    cleanupTimeoutMs: limits.cleanupTimeout ?? usualCleanupMs,
+    runs: metadata.runs,
+    stateProbe: [],
+    randomPorts: built.usesPort ? [""] : [],
+    assertions: [],
+    inheritEnv: true as const,
+  });
+}
+
+/** The only output that MCP steps have in these forms. */
+function withContent(step: Step, { used }: Expressions): Step {
+  if (step.type !== "mcp" || !used.has(step.id)) return step;
+  return { ...step, outputs: { content: "{result | json $.content}" } };
+}
+
+const versions = [
+  "mcpchecker/v1alpha1",
+  "mcpchecker/v1alpha2",
+  "gevals/v1alpha1",
+  "gevals/v1alpha2",
+] as const;
+
+function readForm(document: unknown, reader: LenientReader): LegacyForm | undefined {
+  const [kindKey, kind] = memberOf(document, "kind");
+  if (kind !== "Task") reader.refuse('kind must be "Task"', [kindKey]);
+  const [versionKey, version = ""] = memberOf(document, "apiVersion");
+  const known = version === "" || versions.some((each) => each === version);
+  if (!known || typeof version !== "string") {
+    const hint = suggestion(String(version), ["mcp-eval/v1", ...versions], "versions");
+    reader.refuse("the apiVersion is not known", [versionKey], { hint });
+    return undefined;
+  }
+  if (version.startsWith("gevals/"))
+    reader.note(`${version} is read as ${version.replace("gevals", "mcpchecker")}`, [versionKey]);
+  return version.endsWith("/v1alpha2") ? readStepForm(document, reader) : readScriptForm(document, reader);
+}
+
+interface FileReading {
+  readonly options: ParseTaskOptions;
+  readonly reader: LenientReader;
+}
+
+function readPrompt(
+  { prompt }: LegacyForm,
+  expressions: Expressions,
+  reading: FileReading,
+): Turn | undefined {
+  const { inline, file, path } = prompt;
+  if (inline) return { user: expressions.prompt(inline, [...path, "inline"]) };
+  if (!file) {
+    const message = "the task has no prompt: give prompt.inline or prompt.file";
+    reading.reader.problem({ code: "config/missing-key", message, path, at: "value" });
+    return undefined;
+  }
+  const at = [...path, "file"];
+  if (!checkFile(file, at, reading)) return undefined;
+  const text = reading.options.files.read(file);
+  if (text === undefined) reading.reader.refuse(`${file} cannot be read`, at);
+  return text === undefined ? undefined : { user: expressions.prompt(text, at) };
+}
+
+function checkFile(file: string, path: KeyPath, { options, reader }: FileReading): boolean {
+  const problems = checkFilePath(file, path, { files: options.files, wanted: "file" });
+  for (const problem of problems) reader.problem(problem);
+  return problems.length === 0;
+}
+
+/** A task kept as `FOLDER/task.yaml` is known by its folder. */
+function nameOf({ metadata }: LegacyForm, { file }: ParseTaskOptions, reader: LenientReader): string {
+  const given = metadata.name?.trim() ?? "";
+  if (given !== "") return given;
+  const [name = "", folder = ""] = file.split(/[\\/]/).toReversed();
+  const stem = name.replace(/\.[^.]*$/, "");
+  const found = stem === "task" && folder !== "" ? folder : stem;
+  reader.note(`the task has no name and goes by that of its file, ${JSON.stringify(found)}`, ["metadata"]);
+  return found;
+}

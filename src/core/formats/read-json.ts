@@ -1,0 +1,83 @@
+import { formatKeyPath, type KeyPath } from "./key-path.ts";
+import type { Json } from "./model.ts";
+import type { Problem } from "./problem.ts";
+
+/** Deepest nesting that a document may have. */
+export const maxDepth = 200;
+/** Most values (of any kind, at any depth) that a document may have. */
+export const maxValues = 200_000;
+
+export interface ReadJsonOptions {
+  /** What the document is called in messages about the whole of it, such as `the config`. */
+  readonly subject: string;
+  /** Where problems go. */
+  readonly problems: Problem[];
+  /** What a string value becomes. */
+  readonly text: (text: string, path: KeyPath) => string;
+}
+
+/**
+ * Copies a document. Undefined members are dropped, and what is not JSON (functions, dates, cycles, NaN) becomes null and
+ * a problem. A document that is too large is only that one problem, at its root.
+ */
+export function readJson(document: unknown, options: ReadJsonOptions): Json {
+  const state: State = { ...options, values: 0 };
+  try {
+    return copy(document, [], state);
+  } catch (error) {
+    if (!(error instanceof TooManyValues)) throw error;
+    options.problems.splice(0);
+    return refuse(`more than ${maxValues} values`, [], state);
+  }
+}
+
+interface State extends ReadJsonOptions {
+  values: number;
+}
+
+class TooManyValues extends Error {}
+
+function copy(value: unknown, path: KeyPath, state: State): Json {
+  state.values += 1;
+  if (state.values > maxValues) throw new TooManyValues();
+  if (typeof value === "string") return state.text(value, path);
+  if (value === null || typeof value === "boolean") return value;
+  if (typeof value === "number") {
+    return Number.isFinite(value) ? value : refuse(`${value} is not a number that JSON has`, path, state);
+  }
+  if (path.length >= maxDepth) return refuse(`nested deeper than ${maxDepth} levels`, path, state);
+  if (Array.isArray(value)) return value.map((item, index) => copy(item, [...path, index], state));
+  if (isPlainObject(value)) return copyObject(value, path, state);
+  return refuse(`${describeKind(value)} is not JSON`, path, state);
+}
+
+function copyObject(value: object, path: KeyPath, state: State): Json {
+  const members = Object.entries(value)
+    .filter(([, member]) => member !== undefined)
+    .map(([key, member]): [string, Json] => [key, copy(member, [...path, key], state)]);
+  return Object.fromEntries(members);
+}
+
+function isPlainObject(value: unknown): value is object {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype === null || prototype === Object.prototype) return true;
+  // A config that was evaluated in another realm has that realm's Object.prototype.
+  return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype as object, "hasOwnProperty");
+}
+
+function describeKind(value: unknown): string {
+  if (typeof value !== "object" || value === null) return `a value of type ${typeof value}`;
+  const made: unknown = (value as { constructor?: unknown }).constructor;
+  return typeof made === "function" && made.name !== "" ? `a ${made.name}` : "this object";
+}
+
+function refuse(message: string, path: KeyPath, { subject, problems }: State): null {
+  const where = path.length === 0 ? subject : shorten(formatKeyPath(path));
+  problems.push({ code: "config/invalid-value", message: `${where}: ${message}`, path, at: "value" });
+  return null;
+}
+
+function shorten(text: string): string {
+  return text.length <= 120 ? text : `${text.slice(0, 80)}…`;
+}

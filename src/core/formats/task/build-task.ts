@@ -1,0 +1,82 @@
+import type { PortableTask, Requirement, ServerSpec, SolutionAction, Task } from "../model.ts";
+import type { Step } from "../step.ts";
+import { withoutUndefined } from "../without-undefined.ts";
+import { randomPorts } from "./random-ports.ts";
+import type { ParseTaskOptions } from "./task-options.ts";
+import type { ParsedTaskFile } from "./task-schema.ts";
+import { buildServers } from "./task-servers.ts";
+import type { TaskView } from "./view-task.ts";
+
+/** The parts of a task that are read by themselves. */
+export interface TaskParts {
+  readonly setup: readonly Step[];
+  readonly verify: readonly Step[];
+  readonly cleanup: readonly Step[];
+  readonly solution: readonly SolutionAction[];
+  /** What the user says, turn by turn. */
+  readonly turns: readonly string[];
+}
+
+interface Context {
+  readonly view: TaskView;
+  readonly options: ParseTaskOptions;
+}
+
+/** Makes a task, and its own servers, of a file that is valid. */
+export function buildTask(
+  file: ParsedTaskFile,
+  parts: TaskParts,
+  context: Context,
+): { readonly task: Task; readonly servers: Readonly<Record<string, ServerSpec>> } {
+  const { view, options } = context;
+  const { metadata, spec } = file;
+  const task: Task = withoutUndefined({
+    name: metadata.name,
+    form: "task" as const,
+    description: metadata.description,
+    servers: view.servers.started,
+    turns: parts.turns.map((user) => ({ user })),
+    expectTools: [],
+    verify: parts.verify,
+    parallel: false,
+    location: options.locate({ path: ["metadata", "name"], at: "value" }),
+    portable: portablePart(file, parts, context),
+  });
+  return { task, servers: buildServers(spec.servers, view.spec["servers"], options) };
+}
+
+function portablePart(
+  { metadata, spec }: ParsedTaskFile,
+  { setup, cleanup, solution, turns }: TaskParts,
+  { view, options }: Context,
+): PortableTask {
+  return withoutUndefined({
+    format: "mcp-eval/v1" as const,
+    file: options.file,
+    dir: options.dir,
+    env: spec.env,
+    setup,
+    cleanup,
+    solution: spec.solution === undefined ? undefined : solution,
+    fixtures: spec.fixtures,
+    requires: spec.requires.flatMap(requirementOf),
+    difficulty: metadata.difficulty,
+    tags: metadata.tags,
+    labels: metadata.labels,
+    timeoutMs: metadata.timeout ?? spec.limits.timeout,
+    cleanupTimeoutMs: spec.limits.cleanupTimeout,
+    stateProbe: metadata.stateProbe,
+    randomPorts: randomPorts([view.document, ...turns]),
+    assertions: [],
+    inheritEnv: options.inheritEnv,
+  });
+}
+
+function requirementOf(entry: ParsedTaskFile["spec"]["requires"][number]): Requirement[] {
+  const { command, env, server, platform, judge } = entry;
+  if (command !== undefined) return [{ kind: "command", name: command }];
+  if (env !== undefined) return [{ kind: "env", name: env }];
+  if (server !== undefined) return [{ kind: "server", name: server }];
+  if (platform !== undefined) return [{ kind: "platform", name: platform }];
+  return judge === undefined ? [] : [{ kind: "judge" }];
+}

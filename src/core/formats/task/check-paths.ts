@@ -1,0 +1,89 @@
+import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { asList, asObject, asText } from "../lenient.ts";
+import type { Problem } from "../problem.ts";
+import { checkFilePath, type FileWanted } from "./check-file-path.ts";
+import { staticText } from "./check-text.ts";
+import type { TaskFiles } from "./task-options.ts";
+import type { Locals } from "./template-names.ts";
+import type { TaskView } from "./view-task.ts";
+import type { StepView } from "./view-steps.ts";
+
+/** Checks the paths of a task that are known before it runs: they stay in its folder, and what must exist exists. */
+export function checkTaskPaths({ spec }: TaskView, files: TaskFiles): Problem[] {
+  const folders = Object.entries(asObject(spec["servers"])).flatMap(([name, server]) =>
+    check(asObject(server)["cwd"], ["spec", "servers", name, "cwd"], { files, wanted: "inside" }),
+  );
+  const imports = asList(spec["imports"]).flatMap((each, index) => {
+    const path = ["spec", "imports", index, "package"];
+    const name = asText(asObject(each)["package"]);
+    return name !== undefined && isLocalPackage(name) ? check(name, path, { files, wanted: "any" }) : [];
+  });
+  return [...folders, ...imports, ...checkFixtures(spec["fixtures"], files)];
+}
+
+/** Checks the paths of a step. */
+export function checkStepPaths(
+  { kind, body, bodyPath }: StepView,
+  { files, locals }: { readonly files: TaskFiles; readonly locals: Locals },
+): Problem[] {
+  const at = (key: string, wanted: FileWanted["wanted"]): Problem[] =>
+    check(asObject(body)[key], [...bodyPath, key], { files, wanted, locals });
+  switch (kind) {
+    case "command":
+      return at("workdir", "inside");
+    case "file":
+      return at("path", "inside");
+    case "script":
+      return at("file", "file");
+    default:
+      return [];
+  }
+}
+
+function check(value: unknown, path: KeyPath, wanted: FileWanted & { readonly locals?: Locals }): Problem[] {
+  const text = asText(value);
+  if (text === undefined) return [];
+  const file = staticText(text, wanted.locals ?? new Map());
+  return file === undefined ? [] : checkFilePath(file, path, wanted);
+}
+
+/** Neither `npm:NAME` nor an address such as `github.com/ORG/REPO`. */
+function isLocalPackage(name: string): boolean {
+  return /^\.{0,2}[/\\]/.test(name) || /^[A-Za-z]:[/\\]/.test(name);
+}
+
+function checkFixtures(fixtures: unknown, files: TaskFiles): Problem[] {
+  const seen = new Map<string, KeyPath>();
+  return asList(fixtures).flatMap((fixture, index): Problem[] => {
+    const text = asText(fixture);
+    const path = ["spec", "fixtures", index];
+    if (text === undefined) return [];
+    const name = lastName(text);
+    if (name === undefined) {
+      const message = `${formatKeyPath(path)} must name a file or folder inside the task's folder`;
+      return [{ code: "config/invalid-value", message, path, at: "value" }];
+    }
+    const earlier = seen.get(name);
+    if (earlier === undefined) seen.set(name, path);
+    const found = checkFilePath(text, path, { files, wanted: "any" });
+    return earlier === undefined ? found : [...found, sameName(name, path, earlier)];
+  });
+}
+
+function sameName(name: string, path: KeyPath, earlier: KeyPath): Problem {
+  const both = `${formatKeyPath(earlier)} and ${formatKeyPath(path)}`;
+  return {
+    code: "config/duplicate-name",
+    message: `two fixtures would be ${JSON.stringify(name)} in the workspace: ${both}`,
+    path,
+    at: "value",
+    alsoAt: earlier,
+    hint: "Rename one of them.",
+  };
+}
+
+/** The name under which a fixture is copied; undefined for one that has none, such as `.`. */
+function lastName(path: string): string | undefined {
+  const name = path.split(/[/\\]/).findLast((part) => part !== "");
+  return name === undefined || name === "." || name === ".." ? undefined : name;
+}

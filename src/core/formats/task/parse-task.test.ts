@@ -1,0 +1,269 @@
+import { describe, expect, it } from "vitest";
+import {
+  check,
+  filesOf,
+  portableOf,
+  taskDocument,
+  taskOf,
+  valid,
+} from "../../../../test/support/task-file.ts";
+import type { PortableTask, Task } from "../model.ts";
+
+const prompt = "do it";
+
+function withMetadata(metadata: object): Task & { readonly portable: PortableTask } {
+  const { task } = valid(taskDocument({}, metadata));
+  if (task.portable === undefined) throw new Error("the task has no portable part");
+  return { ...task, portable: task.portable };
+}
+
+it("fills in everything that a task needs", () => {
+  const { notes, servers, task } = valid(taskDocument());
+  expect({ notes, servers, task }).toEqual({
+    notes: [],
+    servers: {},
+    task: {
+      name: "a task",
+      form: "task",
+      servers: ["main"],
+      turns: [],
+      expectTools: [],
+      verify: [
+        {
+          type: "command",
+          id: "verify[0]",
+          timeoutMs: 60_000,
+          run: "true",
+          env: {},
+          expect: { exitCode: 0 },
+        },
+      ],
+      parallel: false,
+      location: { file: "task.yaml", path: "value metadata.name" },
+      portable: {
+        format: "mcp-eval/v1",
+        file: "/task/task.yaml",
+        dir: "/task",
+        env: {},
+        setup: [],
+        cleanup: [],
+        fixtures: [],
+        requires: [],
+        tags: [],
+        labels: {},
+        cleanupTimeoutMs: 60_000,
+        stateProbe: [],
+        randomPorts: [],
+        assertions: [],
+        inheritEnv: [],
+      },
+    },
+  });
+});
+
+describe("metadata", () => {
+  it("takes over what is said of the task", () => {
+    const metadata = {
+      name: "other",
+      description: "what it is",
+      difficulty: "hard",
+      tags: ["a", "b"],
+      labels: { team: "x" },
+      timeout: "90s",
+    };
+    expect(withMetadata(metadata)).toMatchObject({
+      name: "other",
+      description: "what it is",
+      portable: { difficulty: "hard", tags: ["a", "b"], labels: { team: "x" }, timeoutMs: 90_000 },
+    });
+  });
+
+  it("takes over the state that must come back", () => {
+    const step = { command: { id: "look", run: "x", outputs: { a: "{stdout}", b: "{stderr}" } } };
+    const document = taskDocument({ setup: [step] }, { stateProbe: ["look", "look.b"] });
+    expect(valid(document).task.portable?.stateProbe).toEqual(["look", "look.b"]);
+  });
+});
+
+describe("spec", () => {
+  it("takes the time limits", () => {
+    const { timeoutMs, cleanupTimeoutMs } = portableOf({ limits: { timeout: "2m", cleanupTimeout: "3s" } });
+    expect({ timeoutMs, cleanupTimeoutMs }).toEqual({ timeoutMs: 120_000, cleanupTimeoutMs: 3000 });
+  });
+
+  it("takes what the agent is told: a text, a file, a list of turns", () => {
+    const files = filesOf({ "p.md": "from a file\n", "q.md": "more {task.name}" });
+    const turnsOf = (given: unknown): unknown => taskOf({ prompt: given }, { files }).turns;
+    expect(turnsOf(prompt)).toEqual([{ user: prompt }]);
+    expect(turnsOf({ file: "p.md" })).toEqual([{ user: "from a file" }]);
+    expect(turnsOf(["first", { file: "q.md" }])).toEqual([{ user: "first" }, { user: "more {task.name}" }]);
+  });
+
+  it("takes steps in all phases, in the order of the file", () => {
+    const steps = (run: string): object[] => [
+      { command: { run: `${run} 1` } },
+      { command: { run: `${run} 2` } },
+    ];
+    const spec = { setup: steps("setup"), verify: steps("verify"), cleanup: steps("cleanup") };
+    const { verify, portable } = taskOf(spec);
+    const shown = [portable?.setup, verify, portable?.cleanup].flatMap((list) =>
+      (list ?? []).map((step) => [step.id, step.type === "command" ? step.run : ""]),
+    );
+    expect(shown).toEqual([
+      ["setup[0]", "setup 1"],
+      ["setup[1]", "setup 2"],
+      ["verify[0]", "verify 1"],
+      ["verify[1]", "verify 2"],
+      ["cleanup[0]", "cleanup 1"],
+      ["cleanup[1]", "cleanup 2"],
+    ]);
+  });
+
+  it("takes variables, fixtures and requirements", () => {
+    const spec = {
+      env: { A: "{env.B}", B: "{random.id}", HOME: "{env.HOME}/x" },
+      fixtures: ["data/a.json", "folder/"],
+      requires: [
+        { command: "git" },
+        { env: "TOKEN" },
+        { server: "x" },
+        { platform: "linux" },
+        { judge: true },
+      ],
+    };
+    const portable = portableOf(spec, { files: filesOf({ "data/a.json": "{}", "folder/": null }) });
+    expect(portable).toMatchObject({
+      env: spec.env,
+      fixtures: spec.fixtures,
+      requires: [
+        { kind: "command", name: "git" },
+        { kind: "env", name: "TOKEN" },
+        { kind: "server", name: "x" },
+        { kind: "platform", name: "linux" },
+        { kind: "judge" },
+      ],
+    });
+  });
+
+  it("notes imports that are not used", () => {
+    const imports = [
+      { package: "npm:a@1", as: "a" },
+      { package: "npm:b@1", as: "b" },
+    ];
+    expect(valid(taskDocument({ imports, setup: [{ "a.do": {} }] })).notes).toEqual([
+      'the import "b" is not used',
+    ]);
+    const long = [{ extension: { package: "b", action: "do" } }];
+    expect(valid(taskDocument({ imports, setup: [{ "a.do": {} }, ...long] })).notes).toEqual([]);
+  });
+
+  it("takes over what the eval passes on", () => {
+    expect(portableOf({}, { inheritEnv: true }).inheritEnv).toBe(true);
+    expect(portableOf({}, { inheritEnv: ["A"] }).inheritEnv).toEqual(["A"]);
+  });
+});
+
+describe("servers", () => {
+  const own = { command: "node", args: ["{workspace}/s.js", "{random.port:a}"] };
+
+  it("are laid over the eval's by name, and null takes one away", () => {
+    const spec = { servers: { mine: own, main: own, other: null } };
+    const { task, servers } = valid(taskDocument(spec), { servers: ["main", "other", "third"] });
+    expect(task.servers).toEqual(["main", "third", "mine"]);
+    expect(Object.keys(servers)).toEqual(["mine", "main"]);
+  });
+
+  it("have the transport that a command or a url tells", () => {
+    const url = "http://127.0.0.1:{random.port}/mcp";
+    const { servers } = valid(
+      taskDocument({
+        servers: {
+          a: { ...own, env: { A: "{env.HOME}" }, cwd: "sub" },
+          b: { url, headers: { A: "{random.id}" } },
+          c: { transport: "sse", url: "{env.HOME}", startupTimeout: "5s" },
+        },
+      }),
+    );
+    const maxMessageBytes = 10_485_760;
+    expect(servers).toEqual({
+      a: {
+        transport: "stdio",
+        ...own,
+        env: { A: "{env.HOME}" },
+        cwd: "sub",
+        startupTimeoutMs: 30_000,
+        maxMessageBytes,
+      },
+      b: {
+        transport: "shttp",
+        url,
+        headers: { A: "{random.id}" },
+        startupTimeoutMs: 30_000,
+        maxMessageBytes,
+      },
+      c: { transport: "sse", url: "{env.HOME}", headers: {}, startupTimeoutMs: 5000, maxMessageBytes },
+    });
+  });
+});
+
+it("finds random ports wherever they stand, each name once", () => {
+  const spec = {
+    env: { A: "{random.port:a}" },
+    servers: { s: { url: "http://127.0.0.1:{random.port:s}/" } },
+    setup: [{ command: { run: "{random.port} {random.port:a} {random.id:x} {{random.port:no}}" } }],
+    prompt: { file: "p.md" },
+  };
+  const files = filesOf({ "p.md": "on {random.port:p}" });
+  expect(portableOf(spec, { files }).randomPorts.toSorted()).toEqual(["", "a", "p", "s"]);
+  expect(portableOf({ prompt }).randomPorts).toEqual([]);
+});
+
+describe("solution", () => {
+  it("takes calls, words and loops", () => {
+    const solution = [
+      { mcp: { server: "main", tool: "add", args: { a: 1 }, id: "sum", outputs: { n: "{text}" } } },
+      { mcp: { resource: "a://{steps.sum.outputs.n}" } },
+      { mcp: { prompt: "p", args: { a: "b" } } },
+      { "main.mul": { args: { a: 2 }, id: "product", outputs: { n: "{result.content}" } } },
+      { foreach: { var: "x", in: ["a"], steps: [{ "main.mul": { args: { a: "{x}" } } }] } },
+      { say: "{steps.product.outputs.n}" },
+    ];
+    expect(portableOf({ prompt, solution }).solution).toEqual([
+      { kind: "tool", server: "main", tool: "add", args: { a: 1 }, id: "sum", outputs: { n: "{text}" } },
+      { kind: "resource", uri: "a://{steps.sum.outputs.n}" },
+      { kind: "prompt", prompt: "p", args: { a: "b" } },
+      {
+        kind: "tool",
+        server: "main",
+        tool: "mul",
+        args: { a: 2 },
+        id: "product",
+        outputs: { n: "{result.content}" },
+      },
+      {
+        kind: "foreach",
+        variable: "x",
+        in: ["a"],
+        actions: [{ kind: "tool", server: "main", tool: "mul", args: { a: "{x}" } }],
+      },
+      { kind: "say", text: "{steps.product.outputs.n}" },
+    ]);
+  });
+
+  it("may have as many turns as the prompt", () => {
+    const solution = [{ say: "a" }, { "main.add": {} }];
+    expect(portableOf({ prompt: ["one", "two"], solution }).solution).toHaveLength(2);
+  });
+});
+
+describe("the form of a task", () => {
+  it("is told by its apiVersion", () => {
+    const spec = { prompt: { inline: "hi" }, verify: { inline: "true" } };
+    const document = { kind: "Task", metadata: { name: "old" }, steps: spec };
+    expect(valid(document).task.portable?.format).toBe("script-form");
+    expect(valid({ ...document, apiVersion: "mcpchecker/v1alpha1" }).task.portable?.format).toBe(
+      "script-form",
+    );
+    expect(valid(taskDocument({ verify: [check] })).task.portable?.format).toBe("mcp-eval/v1");
+  });
+});

@@ -1,0 +1,90 @@
+import { suggestion } from "../did-you-mean.ts";
+import { isJsonObject } from "../json.ts";
+import { parseLegacyTask } from "../legacy-task/parse-legacy-task.ts";
+import type { JsonObject } from "../model.ts";
+import { placeProblems } from "../place-problems.ts";
+import type { Problem } from "../problem.ts";
+import { readJson } from "../read-json.ts";
+import { mostProblems, validate } from "../validate.ts";
+import { problemsOfIssues } from "../zod-problems.ts";
+import { buildTask } from "./build-task.ts";
+import { readPrompt } from "./read-prompt.ts";
+import { readSolution } from "./read-solution.ts";
+import { readSteps } from "./read-steps.ts";
+import { checkTask } from "./task-rules.ts";
+import type { ParsedTask, ParseTaskOptions } from "./task-options.ts";
+import { taskApiVersion, taskSchema } from "./task-schema.ts";
+import { completeServers } from "./task-servers.ts";
+import { taskNotes } from "./task-notes.ts";
+import { viewTask } from "./view-task.ts";
+
+export type { ParsedTask, ParseTaskOptions, TaskFiles } from "./task-options.ts";
+
+/**
+ * Checks the document of a task's file and turns it into a task, whichever form it has. Gives every problem at once, in
+ * the order of the file when `locate` knows lines.
+ */
+export function parseTask(document: unknown, options: ParseTaskOptions): ParsedTask {
+  const problems: Problem[] = [];
+  const json = readJson(document, { subject: "the task", problems, text: (text) => text });
+  if (problems.length > 0) return refusal(problems, options);
+  if (!isJsonObject(json)) {
+    const message = "the task must be an object with apiVersion, kind, metadata and spec";
+    return refusal([{ code: "config/invalid-value", message, path: [], at: "value" }], options);
+  }
+  const version = json["apiVersion"];
+  if (version === taskApiVersion) return parsePortable(json, options);
+  const isLegacy = version === undefined || legacyVersions.some((each) => each === version);
+  return isLegacy ? parseLegacyTask(document, options) : refusal([unknownVersion(version)], options);
+}
+
+/** Those of the older forms. */
+const legacyVersions = ["mcpchecker/v1alpha1", "mcpchecker/v1alpha2", "gevals/v1alpha1", "gevals/v1alpha2"];
+
+function unknownVersion(version: unknown): Problem {
+  const versions = [taskApiVersion, ...legacyVersions];
+  const message = `apiVersion must be one of ${versions.join(", ")}`;
+  const hint = typeof version === "string" ? { hint: suggestion(version, versions, "versions") } : {};
+  return { code: "config/invalid-value", message, path: ["apiVersion"], at: "value", ...hint };
+}
+
+function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedTask {
+  const view = viewTask(document, options);
+  const { data, issues } = validate(taskSchema, withServers(document));
+  const { steps } = view;
+  const setup = readSteps(steps.setup, document);
+  const verify = readSteps(steps.verify, document);
+  const cleanup = readSteps(steps.cleanup, document);
+  const solution = readSolution(view.spec["solution"], {
+    path: ["spec", "solution"],
+    servers: view.servers.known,
+    document,
+  });
+  const prompt = readPrompt(view.spec["prompt"], options.files);
+  const wrong = [
+    ...problemsOfIssues(issues.slice(0, mostProblems), document),
+    ...view.problems,
+    ...[setup, verify, cleanup, solution, prompt].flatMap(({ problems }) => problems),
+  ];
+  const found = [...wrong, ...checkTask(view, { options, turns: prompt.turns, wrong })];
+  if (found.length > 0 || data === undefined) return refusal(found.slice(0, mostProblems), options);
+  const read = {
+    setup: setup.steps,
+    verify: verify.steps,
+    cleanup: cleanup.steps,
+    solution: solution.actions,
+    turns: prompt.turns.map(({ text }) => text),
+  };
+  const { task, servers } = buildTask(data, read, { view, options });
+  return { ok: true, task, servers, notes: taskNotes(view) };
+}
+
+function withServers(document: JsonObject): JsonObject {
+  const { spec } = document;
+  if (!isJsonObject(spec) || spec["servers"] === undefined) return document;
+  return { ...document, spec: { ...spec, servers: completeServers(spec["servers"]) } };
+}
+
+function refusal(problems: readonly Problem[], { locate }: ParseTaskOptions): ParsedTask {
+  return { ok: false, diagnostics: placeProblems(problems, locate) };
+}

@@ -1,0 +1,160 @@
+import * as z from "zod";
+import { anyJson, closedObject, duration, filledText } from "../config/config-fields.ts";
+import { maxDurationMs } from "../duration.ts";
+import type { JsonExpectation, TextExpectation } from "../step.ts";
+import { withoutUndefined } from "../without-undefined.ts";
+
+/** Text with at least one character. */
+const someText = z.string().regex(/[^]/, { error: "must not be empty" });
+
+/** A name that `{steps.ID…}` can refer to. */
+export const stepId = z.string().regex(/^[A-Za-z_][\w-]*$/, {
+  error: "must begin with a letter or _, and go on with letters, digits, _ and -",
+});
+
+/** Outputs by name, as templates. */
+export const outputs = z.record(
+  z.string().regex(/^[\w-]+$/, { error: "must be a name of letters, digits, _ and -" }),
+  z.string(),
+);
+
+/** Variables by name. */
+export const variables = z.record(
+  z.string().regex(/^[A-Za-z_]\w*$/, { error: "must be the name of a variable" }),
+  z.string(),
+);
+
+const retry = closedObject({
+  for: duration.meta({ description: "How long to go on trying; no attempt begins later than that." }),
+  every: duration.prefault("1s").meta({ description: "How long to wait between two attempts." }),
+})
+  .transform((value) => ({ forMs: value.for, everyMs: value.every }))
+  .meta({
+    id: "Retry",
+    title: "Retry",
+    description: "Tries a step again until it passes or the time is up.",
+  });
+
+/** What every step may have, but for `timeout`, whose default differs. */
+export const commonFields = {
+  id: stepId.optional().meta({
+    description: "Name for `{steps.ID.outputs.NAME}`; unique in the task.",
+    defaultText: "its place, such as `verify[2]`",
+  }),
+  name: filledText.optional().meta({ description: "What reports call it.", defaultText: "its `id`" }),
+  if: filledText.optional().meta({
+    description:
+      "The step is skipped unless this holds: a text that is not empty, `false` or `0`, or `A == B`, or `A != B`.",
+    defaultText: "always run",
+  }),
+  continueOnError: z.boolean().optional().meta({
+    description: "Whether its failure or error is only recorded, and changes nothing.",
+    defaultText: "`false`; `true` in cleanup",
+  }),
+  outputs: outputs.optional().meta({
+    description: "What later steps may use of it: templates by name.",
+    defaultText: "none",
+  }),
+  retry: retry.optional().meta({ description: "Try again until it passes.", defaultText: "one attempt" }),
+  stableFor: duration.optional().meta({
+    description: "Once it passes it has to go on passing for so long.",
+    defaultText: "passing once is enough",
+  }),
+};
+
+/** The field `timeout` of a step that has a limit of its own. */
+export function timeoutField(limit: string): z.ZodPrefault<typeof duration> {
+  return duration.prefault(limit).meta({ description: "Longest that one attempt may take." });
+}
+
+/** The field `timeout` of a step that has steps. */
+export const innerTimeout = duration
+  .optional()
+  .transform((value) => value ?? maxDurationMs)
+  .meta({
+    description: "Longest that one attempt may take, its steps included.",
+    defaultText: "no limit but those of its steps",
+  });
+
+/** One, or a list with at least one. */
+function oneOrMore<S extends z.ZodType>(one: S): z.ZodType<z.output<S>[], z.input<S> | z.input<S>[]> {
+  return z.union([one, z.array(one).min(1)]).transform((value) => (Array.isArray(value) ? value : [value]));
+}
+
+const jsonExpectation = closedObject({
+  path: filledText.meta({
+    description:
+      "Where to look: RFC 9535, such as `$.items[0].name`; a leading `.` or none is taken as `$.`.",
+  }),
+  exists: z.boolean().optional().meta({
+    description: "Whether the path leads anywhere.",
+    defaultText: "`true`",
+  }),
+  equals: anyJson.optional().meta({
+    description: "Compared as JSON: the order of keys does not count, numbers by value.",
+  }),
+  contains: anyJson.optional().meta({
+    description: "Of a text a part of it, of a list a member, of an object some of its members.",
+  }),
+  matches: someText.optional().meta({
+    description: "A regular expression (RE2) found anywhere in the text.",
+  }),
+  type: z.enum(["string", "number", "boolean", "array", "object", "null"]).optional().meta({
+    description: "What kind of value is there.",
+  }),
+  count: z.int().min(0).optional().meta({ description: "How many places the path leads to." }),
+  ignorePaths: z.array(filledText).min(1).optional().meta({
+    description: "Paths inside the value that `equals` and `contains` leave out on both sides.",
+  }),
+})
+  .refine((value) => value.exists !== false || Object.keys(value).length === 2, asWhole("must not have anything beside path when exists is false"))
+  .refine((value) => value.ignorePaths === undefined || "equals" in value || "contains" in value, asWhole("has ignorePaths, which needs equals or contains"))
+  .transform((value): JsonExpectation => withoutUndefined(value))
+  .meta({
+    id: "JsonExpectation",
+    title: "JSON expectation",
+    description:
+      "What a place in a JSON document must be; every part that is given must hold. With the path alone, the place must exist.",
+  });
+
+/** One JSON expectation, or several. */
+export const jsonExpectations = oneOrMore(jsonExpectation);
+
+/** The keys of a text expectation. */
+export const textParts = {
+  equals: z.string().optional().meta({
+    description: "The whole text; line ends after the last line do not count.",
+  }),
+  contains: oneOrMore(someText).optional().meta({ description: "A part of it, or several." }),
+  matches: oneOrMore(someText).optional().meta({
+    description: "A regular expression (RE2) found anywhere in it, or several.",
+  }),
+  json: jsonExpectations.optional().meta({
+    description: "It must be JSON, and this must hold of it.",
+  }),
+};
+
+const textObject = closedObject(textParts)
+  .refine(saysSomething, asWhole("must have equals, contains, matches or json"))
+  .transform((value): TextExpectation => withoutUndefined(value))
+  .meta({
+    minProperties: 1,
+    id: "TextExpectation",
+    title: "Text expectation",
+    description: "What a text must be; every part that is given must hold.",
+  });
+
+/** What a text must be; a text alone is what it must equal. */
+export const textExpectation = z
+  .union([z.string(), textObject])
+  .transform((value): TextExpectation => (typeof value === "string" ? { equals: value } : value));
+
+/** For a rule about a whole object: it is looked at only when every part is right, and all its keys are known. */
+export function asWhole(error: string): z.core.$ZodCustomParams {
+  return { error, when: ({ issues }) => issues.length === 0 };
+}
+
+/** Whether an object has any key. */
+export function saysSomething(value: object): boolean {
+  return Object.keys(value).length > 0;
+}

@@ -1,0 +1,17 @@
+import { asObject } from "../lenient.ts";
+import type { StepView } from "./view-steps.ts";
+import type { TaskView } from "./view-task.ts";
+import { walkViews } from "./walk-views.ts";
+
+/** What is valid but does not do what its author may think: one sentence each. */
+export function taskNotes(view: TaskView): string[] {
+  const { setup, verify, cleanup } = view.steps;
+  const used = new Set([...walkViews([...setup, ...verify, ...cleanup])].map(extensionOf));
+  return view.imports
+    .filter((alias) => !used.has(alias))
+    .map((alias) => `the import ${JSON.stringify(alias)} is not used`);
+}
+
+function extensionOf({ kind, first, body }: StepView): unknown {
+  return kind === "extension" ? asObject(body)["package"] : first;
+}

@@ -1,0 +1,41 @@
+import type { Diagnostic } from "../../errors/error.ts";
+import type { CompleteStdio } from "../config/build-server.ts";
+import type { ServerSpec, Task } from "../model.ts";
+import type { Locate } from "../problem.ts";
+
+/** The files that a task may see. */
+export interface TaskFiles {
+  /** What a path, relative to the task's folder, leads to; `outside` when it leaves the folder and may not. */
+  look(path: string): "file" | "folder" | "nothing" | "outside";
+  /** The text of a file; undefined when it cannot be read as text. */
+  read(path: string): string | undefined;
+}
+
+export interface ParseTaskOptions {
+  /** Absolute path of the task's file. */
+  readonly file: string;
+  /** Absolute path of its folder. */
+  readonly dir: string;
+  readonly locate: Locate;
+  readonly files: TaskFiles;
+  /** Names of the servers that the eval provides; the task may add its own. */
+  readonly servers: readonly string[];
+  /** Variables of the command line and the shell, for checking {env.NAME} at load. */
+  readonly variables: Readonly<Record<string, string>>;
+  readonly completeStdio: CompleteStdio;
+  /** Shell variables that the eval passes on to the processes of tasks. */
+  readonly inheritEnv: readonly string[] | true;
+  /** Extension aliases that the eval declares. */
+  readonly extensions: readonly string[];
+}
+
+export type ParsedTask =
+  | {
+      readonly ok: true;
+      readonly task: Task;
+      /** The task's own servers. */
+      readonly servers: Readonly<Record<string, ServerSpec>>;
+      /** What is valid but does not do what its author may think. */
+      readonly notes: readonly string[];
+    }
+  | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };

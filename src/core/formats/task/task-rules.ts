@@ -1,0 +1,57 @@
+import { asList, asObject, asText } from "../lenient.ts";
+import type { Problem } from "../problem.ts";
+import { checkEnvCircles } from "./check-env.ts";
+import { checkNames, solutionIds } from "./check-names.ts";
+import { checkTaskPaths } from "./check-paths.ts";
+import { checkLimits, checkSolution } from "./check-solution.ts";
+import { checkTemplates } from "./check-templates.ts";
+import type { TaskNames } from "./check-text.ts";
+import { checkVerify } from "./check-verify.ts";
+import type { PromptTurn } from "./read-prompt.ts";
+import type { ParseTaskOptions } from "./task-options.ts";
+import type { TaskView } from "./view-task.ts";
+import { walkViews } from "./walk-views.ts";
+
+export interface RuleContext {
+  readonly options: ParseTaskOptions;
+  readonly turns: readonly PromptTurn[];
+  /** Problems found before. */
+  readonly wrong: readonly Problem[];
+}
+
+/** Everything that must hold between the parts of a task. */
+export function checkTask(view: TaskView, { options, turns, wrong }: RuleContext): Problem[] {
+  const names = namesOf(view, options);
+  return [
+    ...checkNames(view),
+    ...checkTaskPaths(view, options.files),
+    ...checkTemplates(view, turns, { names, files: options.files }),
+    ...checkEnvCircles(view.spec),
+    // A key that is not known may be the prompt.
+    ...(wrong.some(isUnknownPart) ? [] : checkSolution(view)),
+    ...checkLimits(view),
+    // What verify checks cannot be told while something inside it is wrong.
+    ...(wrong.some(({ path }) => path[1] === "verify") ? [] : checkVerify(view.steps.verify)),
+  ];
+}
+
+function isUnknownPart({ code, path }: Problem): boolean {
+  return code === "config/unknown-key" && path.length === 2 && path[0] === "spec";
+}
+
+function namesOf(view: TaskView, { variables }: ParseTaskOptions): TaskNames {
+  const { spec, servers, steps } = view;
+  const own = Object.entries(asObject(spec["servers"]));
+  const local = own.filter(([, server]) => asObject(server)["command"] !== undefined).map(([name]) => name);
+  const required = asList(spec["requires"]).flatMap((each) => asText(asObject(each)["env"]) ?? []);
+  const all = [...walkViews([...steps.setup, ...steps.verify, ...steps.cleanup])];
+  return {
+    env: [...Object.keys(asObject(spec["env"])), ...required],
+    variables,
+    urls: servers.known.filter((name) => !local.includes(name)),
+    local,
+    ids: all.flatMap(({ ownId }) => ownId ?? []),
+    solutionIds: solutionIds(view).map(({ name }) => name),
+    idsUnsure: view.problems.length > 0,
+  };
+}

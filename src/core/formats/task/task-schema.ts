@@ -1,0 +1,122 @@
+import * as z from "zod";
+import { closedObject, duration, filledText } from "../config/config-fields.ts";
+import { serverSchema } from "../config/config-server-schema.ts";
+import { stepItem, stepList } from "./control-schemas.ts";
+import { solutionList } from "./solution-schemas.ts";
+import { asWhole, variables } from "./step-fields.ts";
+
+/** What a task's `apiVersion` must be. */
+export const taskApiVersion = "mcp-eval/v1";
+
+const labelKey = z.string().regex(/^[^=\s]+$/, { error: "must be a name without spaces and =" });
+
+const metadata = closedObject({
+  name: filledText.meta({ description: "Unique in a run." }),
+  description: z.string().optional().meta({ description: "Shown in lists and reports." }),
+  difficulty: z.enum(["easy", "medium", "hard"]).optional().meta({ description: "For `--difficulty`." }),
+  tags: z.array(filledText).default([]).meta({ description: "For `--tag`." }),
+  labels: z.record(labelKey, z.string()).default({}).meta({ description: "For `--label KEY=VALUE`." }),
+  timeout: duration.optional().meta({
+    description: "Longest that setup, agent and verify may take together.",
+    defaultText: "the eval's limit of a trial, which is `5m` unless set",
+  }),
+  stateProbe: z.array(filledText).default([]).meta({
+    description:
+      "`STEP` or `STEP.OUTPUT`: outputs that must be the same before setup and after cleanup; `mcpvals validate --run` looks at them.",
+  }),
+}).meta({ id: "Metadata", title: "Metadata", description: "What is said of a task." });
+
+const importEntry = closedObject({
+  package: filledText.meta({
+    description: "`github.com/ORG/REPO@VERSION`, `npm:NAME@VERSION`, or a path in the task's folder.",
+  }),
+  as: z
+    .string()
+    .regex(/^[A-Za-z_][\w-]*$/, asWhole("must begin with a letter or _, and go on with letters, digits, _ and -"))
+    .meta({ description: "The name that its operations go by: `AS.OPERATION`." }),
+}).meta({ id: "Import", title: "Import", description: "An extension whose operations the task uses." });
+
+/** As Node names them. */
+const platforms = ["aix", "android", "darwin", "freebsd", "linux", "openbsd", "sunos", "win32"] as const;
+
+const requirement = closedObject({
+  command: filledText.optional().meta({ description: "A program on the path." }),
+  env: filledText.optional().meta({ description: "A variable that is set." }),
+  server: filledText.optional().meta({ description: "A server that the eval provides." }),
+  platform: z.enum(platforms).optional().meta({ description: "The operating system." }),
+  judge: z.literal(true).optional().meta({ description: "A model that judges." }),
+})
+  .refine((value) => Object.keys(value).length === 1, asWhole("must have exactly one of command, env, server, platform and judge"))
+  .meta({
+    minProperties: 1,
+    maxProperties: 1,
+    id: "Requirement",
+    title: "Requirement",
+    description: "Something that must be there, or the task is skipped: exactly one of these.",
+  });
+
+const promptFile = closedObject({
+  file: filledText.meta({ description: "A text file in the task's folder." }),
+}).meta({ id: "PromptFile", title: "Prompt file", description: "What the agent is told stands in a file." });
+
+const userTurn = z.union([filledText, promptFile]);
+
+const limits = closedObject({
+  timeout: duration.optional().meta({
+    description: "The same as `metadata.timeout`; give one of the two.",
+    defaultText: "`metadata.timeout`",
+  }),
+  cleanupTimeout: duration.prefault("1m").meta({ description: "Longest that cleanup may take." }),
+}).meta({ id: "TaskLimits", title: "Task limits", description: "Longest that things may take." });
+
+const spec = closedObject({
+  prompt: z
+    .union([filledText, promptFile, z.array(userTurn).min(1)])
+    .optional()
+    .meta({
+      description: "What the agent is told: a text, a file, or a list of user turns.",
+      defaultText: "no agent takes part",
+    }),
+  setup: z
+    .array(stepItem)
+    .default([])
+    .meta({ description: "What is done before; a failure is an error of the trial." }),
+  verify: stepList.meta({
+    description: "What is checked afterwards. At least one step must be able to fail.",
+  }),
+  cleanup: z.array(stepItem).default([]).meta({
+    description: "What is done in the end, the last step first; always run, failures change no verdict.",
+  }),
+  solution: solutionList.optional().meta({
+    description: "How the task can be solved; the agent `oracle` plays it.",
+    defaultText: "none",
+  }),
+  env: variables.default({}).meta({
+    description:
+      "Variables for all steps, as templates that may use each other in any order. `--env` wins over them, they win over the shell.",
+  }),
+  servers: z.record(filledText, serverSchema.nullable()).prefault({}).meta({
+    description: "Servers of this task, laid over the eval's by name; `null` takes one away.",
+  }),
+  fixtures: z.array(filledText).default([]).meta({
+    description: "Files and folders that are copied into the trial's workspace, each under its last name.",
+  }),
+  requires: z
+    .array(requirement)
+    .default([])
+    .meta({ description: "What must be there before the task can run." }),
+  imports: z.array(importEntry).default([]).meta({ description: "Extensions that the task uses." }),
+  limits: limits.prefault({}).meta({ description: "Longest that its parts may take." }),
+}).meta({ id: "Spec", title: "Spec", description: "What a task does." });
+
+/** A task file: one source of its types, its validation, its JSON Schema and its reference page. */
+export const taskSchema = closedObject({
+  $schema: z.string().optional().meta({ description: "Address of the JSON Schema, for editors." }),
+  apiVersion: z.literal(taskApiVersion).meta({ description: "Version of the format." }),
+  kind: z.literal("Task").meta({ description: "What the file is." }),
+  metadata: metadata.meta({ description: "Name, tags, limits and the like." }),
+  spec: spec.meta({ description: "Prompt, steps and what they need." }),
+}).meta({ title: "mcpvals task", description: "A portable task for agents with MCP servers." });
+
+/** A task file as parsed: defaults filled in, durations in milliseconds; steps as they stand in the file. */
+export type ParsedTaskFile = z.output<typeof taskSchema>;

@@ -1,0 +1,63 @@
+import { isJsonObject } from "../json.ts";
+import type { Json, JsonObject } from "../model.ts";
+import type { Problem } from "../problem.ts";
+import type { ParseTaskOptions } from "./task-options.ts";
+import { type ServerNames, serverNames } from "./task-servers.ts";
+import { type StepView, viewSteps } from "./view-steps.ts";
+
+/** The phases that have steps, in the order in which they run. */
+export const stepPhases = ["setup", "verify", "cleanup"] as const;
+export type StepPhase = (typeof stepPhases)[number];
+
+/** The parts of a task that refer to one another, read from a document that may be wrong in other ways. */
+export interface TaskView {
+  readonly document: JsonObject;
+  readonly metadata: JsonObject;
+  readonly spec: JsonObject;
+  readonly servers: ServerNames;
+  /** Servers that the eval provides. */
+  readonly provided: readonly string[];
+  /** Aliases of the task's imports. */
+  readonly imports: readonly string[];
+  /** Those, and the eval's. */
+  readonly aliases: readonly string[];
+  readonly steps: Readonly<Record<StepPhase, readonly StepView[]>>;
+  /** What is no step at all; references to it cannot be checked. */
+  readonly problems: readonly Problem[];
+}
+
+/** Reads the view. Never fails: what has the wrong type is as if it were not there. */
+export function viewTask(document: JsonObject, options: ParseTaskOptions): TaskView {
+  const spec = objectIn(document, "spec");
+  const servers = serverNames(spec, options.servers);
+  const imports = aliasesOf(spec["imports"]);
+  const aliases = [...new Set([...imports, ...options.extensions])];
+  const viewed = stepPhases.map((phase) => {
+    const names = { aliases, servers: servers.known };
+    return [phase, viewSteps(spec[phase], { ...names, path: ["spec", phase], place: phase })] as const;
+  });
+  return {
+    document,
+    metadata: objectIn(document, "metadata"),
+    spec,
+    servers,
+    provided: options.servers,
+    imports,
+    aliases,
+    steps: Object.fromEntries(viewed.map(([phase, { views }]) => [phase, views])) as TaskView["steps"],
+    problems: viewed.flatMap(([, { problems }]) => problems),
+  };
+}
+
+function aliasesOf(imports: Json | undefined): string[] {
+  if (!Array.isArray(imports)) return [];
+  return imports.flatMap((each: Json) => {
+    const alias = isJsonObject(each) ? each["as"] : undefined;
+    return typeof alias === "string" ? [alias] : [];
+  });
+}
+
+function objectIn(parent: JsonObject, key: string): JsonObject {
+  const value = parent[key];
+  return isJsonObject(value) ? value : {};
+}

@@ -1,0 +1,294 @@
+import { describe, expect, it } from "vitest";
+import { errorResult, gradeContext, textResult, TrialEvents } from "../../../test/support/trial-events.ts";
+import type { AssertionSet, Task } from "../formats/model.ts";
+import { assertionsGrader } from "./assertions.ts";
+import type { Grade } from "./grade.ts";
+import { gradersOf } from "./graders.ts";
+
+function taskWith(...assertions: readonly AssertionSet[]): Task {
+  return {
+    name: "pods",
+    form: "task",
+    servers: ["k8s", "docs"],
+    turns: [{ user: "Do it." }],
+    expectTools: [],
+    verify: [],
+    parallel: false,
+    portable: {
+      format: "script-form",
+      file: "/tasks/pods.yaml",
+      dir: "/tasks",
+      env: {},
+      setup: [],
+      cleanup: [],
+      fixtures: [],
+      requires: [],
+      tags: [],
+      labels: {},
+      cleanupTimeoutMs: 1000,
+      stateProbe: [],
+      randomPorts: [],
+      assertions,
+      inheritEnv: true,
+    },
+  };
+}
+
+/** A trial whose agent phase is what `play` adds. */
+class Played extends TrialEvents {
+  readonly started: number;
+
+  constructor(play: (trial: Played) => void = () => undefined) {
+    super();
+    this.server("k8s", [{ name: "list" }, { name: "get" }, { name: "delete" }]).server("docs");
+    // What a setup step calls is not the agent's.
+    this.emit({ type: "phase.started", phase: "setup" });
+    this.call("delete", {}, textResult("ok"));
+    this.emit({ type: "phase.finished", phase: "setup", durationMs: 1 });
+    this.started = this.emit({ type: "phase.started", phase: "agent" });
+    this.turn("Do it.", () => play(this));
+    this.emit({ type: "phase.finished", phase: "agent", durationMs: 1 });
+    this.step("verify[0]", {}, () => this.call("delete", {}, textResult("ok")));
+  }
+
+  read(uri: string): number {
+    const request = this.send("resources/read", { uri }, { server: "docs" });
+    this.answer(request, { contents: [] });
+    return request.seq;
+  }
+
+  prompt(name: string): number {
+    const request = this.send("prompts/get", { name }, { server: "docs" });
+    this.refuse(request, -32602, "no");
+    return request.seq;
+  }
+
+  get(args: Readonly<Record<string, string | number>> = {}): number {
+    return this.call("get", args, textResult("x")).request;
+  }
+}
+
+async function grade(trial: TrialEvents, ...sets: readonly AssertionSet[]): Promise<Grade> {
+  return assertionsGrader.grade(trial.trajectory(taskWith(...sets)), gradeContext());
+}
+
+describe("tools, resources and prompts", () => {
+  it("are used when every entry fits a call of the agent, however it ended", async () => {
+    let calls: number[] = [];
+    const trial = new Played((trial) => {
+      const failed = trial.call("list", {}, errorResult("no"));
+      calls = [failed.request, trial.get(), trial.read("file:///a.md"), trial.prompt("review")];
+    });
+    expect(
+      await grade(trial, {
+        toolsUsed: [
+          { server: "k8s", name: "list" },
+          { server: "k8s", pattern: "^g" },
+          { server: "k8s", name: "x", pattern: "is" },
+          { server: "k8s" },
+        ],
+        requireAny: [
+          { server: "docs", name: "get" },
+          { server: "k8s", name: "get" },
+        ],
+        resourcesRead: [{ server: "docs", pattern: "\\.md$" }],
+        promptsUsed: [{ server: "docs", name: "review" }],
+      }),
+    ).toEqual({
+      grader: "assertions",
+      verdict: "pass",
+      score: 1,
+      reason:
+        "toolsUsed: k8s.list, k8s./^g/, k8s.x or /is/, anything of k8s; requireAny: k8s.get; " +
+        "resourcesRead: docs./\\.md$/; promptsUsed: docs.review",
+      evidence: calls,
+    });
+  });
+
+  it("that are missing are told with what there was instead", async () => {
+    const trial = new Played((trial) => trial.get());
+    const last = trial.events.findLast((event) => JSON.stringify(event).includes('"get"'));
+    expect(
+      await grade(trial, {
+        toolsUsed: [
+          { server: "k8s", name: "get" },
+          { server: "k8s", name: "lst" },
+        ],
+        requireAny: [{ server: "docs" }],
+        resourcesRead: [{ server: "docs", name: "file:///a" }],
+        promptsUsed: [{ server: "docs", pattern: "a" }],
+        maxToolCalls: 1,
+      }),
+    ).toEqual({
+      grader: "assertions",
+      verdict: "fail",
+      score: 0.2,
+      reason:
+        'toolsUsed: no call of k8s.lst (did you mean "list"?); called: k8s.get; ' +
+        "requireAny: no call of anything of docs; called: k8s.get; " +
+        "resourcesRead: no read of docs.file:///a; called: k8s.get; " +
+        "promptsUsed: no use of docs./a/; called: k8s.get",
+      evidence: [last?.seq],
+    });
+  });
+
+  it("that must not be used are evidence when they were, and the agent's start is when nothing was", async () => {
+    const unwanted: AssertionSet = {
+      toolsNotUsed: [{ server: "k8s", name: "delete" }],
+      resourcesNotRead: [{ server: "docs" }],
+      promptsNotUsed: [{ server: "docs", pattern: "^x" }],
+    };
+    const idle = new Played();
+    expect(await grade(idle, unwanted)).toEqual({
+      grader: "assertions",
+      verdict: "pass",
+      score: 1,
+      reason:
+        "toolsNotUsed: no call of k8s.delete; resourcesNotRead: no read of anything of docs; promptsNotUsed: no use of docs./^x/",
+      evidence: [idle.started],
+    });
+    let read = 0;
+    let second = 0;
+    const trial = new Played((trial) => {
+      read = trial.read("a");
+      second = trial.read("b");
+      trial.prompt("y");
+    });
+    expect(await grade(trial, unwanted)).toMatchObject({
+      verdict: "fail",
+      score: 2 / 3,
+      reason: "resourcesNotRead: docs.a, docs.b were read",
+      evidence: [read, second],
+    });
+  });
+});
+
+describe("the number of calls", () => {
+  it("is over all servers, and zero means something", async () => {
+    const trial = new Played((trial) => {
+      trial.get({ a: 1 });
+      trial.get({ a: 2 });
+      trial.call("search", {}, textResult("x"), { server: "docs" });
+      trial.read("a");
+      trial.reject("unknown");
+    });
+    expect(await grade(trial, { minToolCalls: 3, maxToolCalls: 3 })).toMatchObject({
+      verdict: "pass",
+      reason:
+        "minToolCalls: 3 tool calls, at least 3 expected; maxToolCalls: 3 tool calls, at most 3 expected",
+    });
+    expect(await grade(trial, { minToolCalls: 4 })).toMatchObject({ verdict: "fail", score: 0 });
+    expect(await grade(new Played(), { maxToolCalls: 0 })).toMatchObject({ verdict: "pass" });
+    expect(await grade(new Played((trial) => trial.get()), { maxToolCalls: 0 })).toMatchObject({
+      verdict: "fail",
+      reason: "maxToolCalls: 1 tool call, at most 0 expected",
+    });
+  });
+});
+
+describe("the order of calls", () => {
+  const order = [
+    { type: "tool", server: "k8s", name: "get" },
+    { type: "resource", server: "docs", name: "a" },
+    { type: "tool", server: "k8s", name: "get" },
+  ] as const;
+
+  it("may have others in between", async () => {
+    let seqs: number[] = [];
+    const trial = new Played((trial) => {
+      const first = trial.get();
+      trial.prompt("p");
+      const read = trial.read("a");
+      trial.read("a");
+      seqs = [first, read, trial.get()];
+    });
+    expect(await grade(trial, { callOrder: order })).toMatchObject({
+      verdict: "pass",
+      reason: "callOrder: k8s.get, docs.a, k8s.get",
+      evidence: seqs,
+    });
+  });
+
+  it("is not kept by one call that serves twice", async () => {
+    const trial = new Played((trial) => {
+      trial.get();
+      trial.read("a");
+    });
+    expect(await grade(trial, { callOrder: order })).toMatchObject({
+      verdict: "fail",
+      reason: "callOrder: no call of k8s.get after docs.a; called: k8s.get, docs.a",
+    });
+  });
+});
+
+describe("duplicates", () => {
+  it("are calls with arguments that are equal as JSON", async () => {
+    let calls: number[] = [];
+    const trial = new Played((trial) => {
+      trial.get({ a: 1 });
+      const first = trial.get({ a: 1, b: "x" });
+      calls = [first, trial.get({ b: "x", a: 1 })];
+    });
+    expect(await grade(trial, { noDuplicateCalls: true })).toMatchObject({
+      verdict: "fail",
+      reason: "noDuplicateCalls: called again with equal arguments: k8s.get",
+      evidence: calls,
+    });
+  });
+
+  it("are not those of other tools or servers, nor reads", async () => {
+    const trial = new Played((trial) => {
+      trial.get();
+      trial.call("list", {}, textResult("x"));
+      trial.call("get", {}, textResult("x"), { server: "docs" });
+      trial.read("a");
+      trial.read("a");
+    });
+    expect(await grade(trial, { noDuplicateCalls: true })).toMatchObject({
+      verdict: "pass",
+      reason: "noDuplicateCalls: all tool calls differ",
+    });
+  });
+
+  it("without arguments are equal to those with none in them", async () => {
+    const trial = new Played((trial) => {
+      trial.get();
+      trial.send("tools/call", { name: "get" });
+      trial.send("tools/call", { name: "get", arguments: null });
+    });
+    expect((await grade(trial, { noDuplicateCalls: true })).verdict).toBe("fail");
+  });
+});
+
+describe("assertion sets", () => {
+  it("must all hold", async () => {
+    const trial = new Played((trial) => trial.get());
+    const used: AssertionSet = { toolsUsed: [{ server: "k8s", name: "get" }] };
+    expect(await grade(trial, used, { maxToolCalls: 0 })).toMatchObject({
+      verdict: "fail",
+      score: 0.5,
+      reason: "set 2, maxToolCalls: 1 tool call, at most 0 expected",
+    });
+    expect(await grade(trial, used, used)).toMatchObject({ verdict: "pass", score: 1 });
+  });
+
+  it("that say nothing are no evidence, and neither is a trial without an agent", async () => {
+    expect(await grade(new Played(), { toolsUsed: [], noDuplicateCalls: false })).toMatchObject({
+      verdict: "skip",
+      score: null,
+      reason: "nothing is asserted",
+    });
+    const alone = new TrialEvents().server("k8s");
+    expect(await grade(alone, { toolsNotUsed: [{ server: "k8s" }] })).toMatchObject({
+      verdict: "skip",
+      reason: "no agent took part",
+    });
+  });
+
+  it("bring the grader with them", () => {
+    const names = (task: Task) => gradersOf(task, undefined).map((grader) => grader.name);
+    expect(names(taskWith({ maxToolCalls: 0 }))).toContain("assertions");
+    expect(names(taskWith({ toolsUsed: [] }))).not.toContain("assertions");
+    expect(names(taskWith())).not.toContain("assertions");
+  });
+});

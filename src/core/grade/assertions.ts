@@ -1,0 +1,237 @@
+import { compilePattern } from "../checks/pattern.ts";
+import { type AssertionKind, assertionKinds } from "../formats/assertion-kinds.ts";
+import type { AssertionSet, CallPattern, Json } from "../formats/model.ts";
+import { agentCalls, type AgentCall } from "../trace/agent-calls.ts";
+import type { Trajectory } from "../trace/trajectory.ts";
+import type { Grade } from "./grade.ts";
+import type { Grader } from "./grader.ts";
+import { nearestTool } from "./offered-tools.ts";
+
+const name = "assertions";
+
+/**
+ * Do the assertions hold that task sets make of the agent's own calls? Score = kinds of assertions that hold / kinds that
+ * are made, over all sets; all must hold. Calls count however they ended; those of steps do not count.
+ *
+ * On purpose not as in the tool that the assertions come from: two calls are duplicates when their arguments are equal as
+ * JSON, where there one more blank makes them different; and without an agent nothing is asserted, where there `toolsNotUsed`
+ * holds.
+ */
+export const assertionsGrader: Grader = { name, grade };
+
+function grade(trajectory: Trajectory): Grade {
+  const sets = trajectory.task.portable?.assertions ?? [];
+  const { started, calls } = agentCalls(trajectory.events);
+  if (started === undefined) return skip("no agent took part");
+  const findings = sets.flatMap((set, index) => {
+    const prefix = sets.length === 1 ? "" : `set ${index + 1}, `;
+    return assertionKinds(set).map((kind) => {
+      const finding = judge(kind, set, { calls, trajectory });
+      return { ...finding, reason: `${prefix}${kind}: ${finding.reason}` };
+    });
+  });
+  if (findings.length === 0) return skip("nothing is asserted");
+  const failed = findings.filter((finding) => !finding.holds);
+  const told = failed.length === 0 ? findings : failed;
+  const absence = [calls.at(-1)?.seq ?? started];
+  const evidence = told.flatMap((finding) => (finding.seqs.length === 0 ? absence : finding.seqs));
+  return {
+    grader: name,
+    verdict: failed.length === 0 ? "pass" : "fail",
+    score: (findings.length - failed.length) / findings.length,
+    reason: told.map((finding) => finding.reason).join("; "),
+    evidence: [...new Set(evidence)].toSorted((a, b) => a - b),
+  };
+}
+
+function skip(reason: string): Grade {
+  return { grader: name, verdict: "skip", score: null, reason, evidence: [] };
+}
+
+/** How one kind of assertion came out. */
+interface Finding {
+  readonly holds: boolean;
+  readonly reason: string;
+  /** Numbers of the calls that it rests on; none when it rests on their absence. */
+  readonly seqs: readonly number[];
+}
+
+interface Evidence {
+  readonly calls: readonly AgentCall[];
+  readonly trajectory: Trajectory;
+}
+
+function judge(kind: AssertionKind, set: AssertionSet, evidence: Evidence): Finding {
+  switch (kind) {
+    case "toolsUsed":
+      return every(set.toolsUsed ?? [], "tool", evidence);
+    case "resourcesRead":
+      return every(set.resourcesRead ?? [], "resource", evidence);
+    case "promptsUsed":
+      return every(set.promptsUsed ?? [], "prompt", evidence);
+    case "requireAny":
+      return some(set.requireAny ?? [], evidence);
+    case "toolsNotUsed":
+      return none(set.toolsNotUsed ?? [], "tool", evidence);
+    case "resourcesNotRead":
+      return none(set.resourcesNotRead ?? [], "resource", evidence);
+    case "promptsNotUsed":
+      return none(set.promptsNotUsed ?? [], "prompt", evidence);
+    case "minToolCalls":
+      return count(evidence, { min: set.minToolCalls ?? 0 });
+    case "maxToolCalls":
+      return count(evidence, { max: set.maxToolCalls ?? 0 });
+    case "callOrder":
+      return order(set.callOrder ?? [], evidence);
+    case "noDuplicateCalls":
+      return distinct(evidence);
+  }
+}
+
+type CallType = AgentCall["type"];
+
+function every(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
+  const found = patterns.map((pattern) => ({ pattern, calls: fitting(pattern, type, evidence.calls) }));
+  const missing = found.filter(({ calls }) => calls.length === 0).map(({ pattern }) => pattern);
+  if (missing.length > 0) return { holds: false, reason: absent(missing, type, evidence), seqs: [] };
+  return {
+    holds: true,
+    reason: patterns.map(describe).join(", "),
+    seqs: found.map(({ calls: [first] }) => first?.seq ?? 0),
+  };
+}
+
+function some(patterns: readonly CallPattern[], evidence: Evidence): Finding {
+  const calls = patterns.flatMap((pattern) => fitting(pattern, "tool", evidence.calls));
+  const [first] = calls;
+  return first === undefined
+    ? { holds: false, reason: absent(patterns, "tool", evidence), seqs: [] }
+    : { holds: true, reason: callName(first), seqs: [first.seq] };
+}
+
+function none(patterns: readonly CallPattern[], type: CallType, { calls }: Evidence): Finding {
+  const found = patterns.flatMap((pattern) => fitting(pattern, type, calls));
+  const listed = patterns.map(describe).join(", ");
+  if (found.length === 0) return { holds: true, reason: `no ${verbs[type].noun} of ${listed}`, seqs: [] };
+  const names = [...new Set(found.map(callName))];
+  return {
+    holds: false,
+    reason: `${names.join(", ")} ${names.length === 1 ? "was" : "were"} ${verbs[type].past}`,
+    seqs: found.map(({ seq }) => seq),
+  };
+}
+
+const verbs: Readonly<Record<CallType, { readonly noun: string; readonly past: string }>> = {
+  tool: { noun: "call", past: "called" },
+  resource: { noun: "read", past: "read" },
+  prompt: { noun: "use", past: "used" },
+};
+
+function count({ calls }: Evidence, limit: { readonly min: number } | { readonly max: number }): Finding {
+  const tools = calls.filter(({ type }) => type === "tool");
+  const holds = "min" in limit ? tools.length >= limit.min : tools.length <= limit.max;
+  const allowed = "min" in limit ? `at least ${limit.min}` : `at most ${limit.max}`;
+  return {
+    holds,
+    reason: `${tools.length} tool call${tools.length === 1 ? "" : "s"}, ${allowed} expected`,
+    seqs: tools.map(({ seq }) => seq),
+  };
+}
+
+/** Each call serves one entry; the first one that fits is taken. */
+function order(entries: NonNullable<AssertionSet["callOrder"]>, { calls }: Evidence): Finding {
+  const seqs: number[] = [];
+  let rest = calls;
+  for (const [index, entry] of entries.entries()) {
+    const at = rest.findIndex(
+      ({ type, server, name }) => type === entry.type && server === entry.server && name === entry.name,
+    );
+    const call = rest[at];
+    if (call === undefined) {
+      const earlier = entries[index - 1];
+      const after = earlier === undefined ? "" : ` after ${callName(earlier)}`;
+      const { noun } = verbs[entry.type];
+      return { holds: false, reason: `no ${noun} of ${callName(entry)}${after}; ${made(calls)}`, seqs };
+    }
+    seqs.push(call.seq);
+    rest = rest.slice(at + 1);
+  }
+  return { holds: true, reason: entries.map(callName).join(", "), seqs };
+}
+
+function distinct({ calls }: Evidence): Finding {
+  const first = new Map<string, AgentCall>();
+  const seqs: number[] = [];
+  const names = new Set<string>();
+  for (const call of calls.filter(({ type }) => type === "tool")) {
+    const key = JSON.stringify([call.server, call.name, sorted(call.args)]);
+    const earlier = first.get(key);
+    if (earlier === undefined) first.set(key, call);
+    else {
+      seqs.push(earlier.seq, call.seq);
+      names.add(callName(call));
+    }
+  }
+  const holds = seqs.length === 0;
+  const reason = holds
+    ? "all tool calls differ"
+    : `called again with equal arguments: ${[...names].join(", ")}`;
+  return { holds, reason, seqs };
+}
+
+/** A JSON value with its keys in order; no arguments are the same as empty ones. */
+function sorted(value: Json): Json {
+  if (value === null) return {};
+  return sortKeys(value);
+}
+
+function sortKeys(value: Json): Json {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(sortKeys);
+  const members = Object.entries(value).map(([key, member]) => [key, sortKeys(member)] as const);
+  return Object.fromEntries(members.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+function fitting(pattern: CallPattern, type: CallType, calls: readonly AgentCall[]): readonly AgentCall[] {
+  const regex = pattern.pattern === undefined ? undefined : compilePattern(pattern.pattern);
+  return calls.filter((call) => {
+    if (call.type !== type || call.server !== pattern.server) return false;
+    if (pattern.name === undefined && regex === undefined) return true;
+    return call.name === pattern.name || regex?.test(call.name) === true;
+  });
+}
+
+function absent(patterns: readonly CallPattern[], type: CallType, { calls, trajectory }: Evidence): string {
+  const told = patterns.map((pattern) => {
+    const isTool = type === "tool" && pattern.name !== undefined && pattern.pattern === undefined;
+    const question = isTool ? misspelling(pattern, trajectory) : undefined;
+    return question === undefined ? describe(pattern) : `${describe(pattern)} (${question})`;
+  });
+  return `no ${verbs[type].noun} of ${told.join(", ")}; ${made(calls)}`;
+}
+
+/** A hint for a tool that its server does not offer. */
+function misspelling({ server, name = "" }: CallPattern, { tools }: Trajectory): string | undefined {
+  const offered = tools.filter((tool) => tool.server === server);
+  return offered.some((tool) => tool.name === name) ? undefined : nearestTool(name, offered);
+}
+
+const shownCalls = 10;
+
+function made(calls: readonly AgentCall[]): string {
+  if (calls.length === 0) return "the agent called nothing";
+  const names = [...new Set(calls.map(callName))];
+  const more = names.length > shownCalls ? ` and ${names.length - shownCalls} more` : "";
+  return `called: ${names.slice(0, shownCalls).join(", ")}${more}`;
+}
+
+function describe({ server, name, pattern }: CallPattern): string {
+  const parts = [name, pattern === undefined ? undefined : `/${pattern}/`].filter(
+    (part) => part !== undefined,
+  );
+  return parts.length === 0 ? `anything of ${server}` : `${server}.${parts.join(" or ")}`;
+}
+
+function callName({ server, name }: { readonly server: string; readonly name: string }): string {
+  return `${server}.${name}`;
+}

@@ -1,0 +1,42 @@
+import { RE2JS } from "re2js";
+import { McpvalsError } from "../errors/error.ts";
+
+/** A regular expression that takes time linear in the text, whatever the two are. */
+export interface Pattern {
+  /** Whether it is found anywhere in the text. */
+  test(text: string): boolean;
+}
+
+/** Patterns that are kept compiled; steps that poll use the same few again and again. */
+const mostKept = 100;
+const kept = new Map<string, Pattern>();
+
+/**
+ * Compiles a regular expression of RE2's syntax, inline flags such as `(?i)` included. Throws McpvalsError `task/pattern`
+ * for what is none, and for the empty one, which would be found in every text.
+ */
+export function compilePattern(source: string): Pattern {
+  const known = kept.get(source);
+  if (known !== undefined) return known;
+  const pattern = compile(source);
+  const [oldest] = kept.keys();
+  if (kept.size >= mostKept && oldest !== undefined) kept.delete(oldest);
+  kept.set(source, pattern);
+  return pattern;
+}
+
+function compile(source: string): Pattern {
+  if (source === "") throw refused(source, "it is empty and would be found in every text");
+  try {
+    return RE2JS.compile(source);
+  } catch (cause) {
+    throw refused(source, cause instanceof Error ? cause.message : String(cause), cause);
+  }
+}
+
+function refused(source: string, reason: string, cause?: unknown): McpvalsError {
+  return new McpvalsError("task/pattern", `${JSON.stringify(source)} is no regular expression: ${reason}`, {
+    ...(cause === undefined ? {} : { cause }),
+    hint: "Patterns have RE2 syntax: no look-around, no back-references.",
+  });
+}

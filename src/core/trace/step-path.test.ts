@@ -1,0 +1,64 @@
+import { expect, it } from "vitest";
+import type { JsonObject } from "../formats/model.ts";
+import type { TraceEvent } from "./events.ts";
+import { stepPaths } from "./step-path.ts";
+
+interface Given {
+  readonly step: string;
+  readonly parent?: string;
+  readonly name?: string;
+  readonly input?: JsonObject;
+}
+
+function pathIn(steps: readonly Given[], step: string): string {
+  const events = steps.map(({ input = {}, ...given }, index): TraceEvent => ({
+    type: "step.started",
+    seq: index + 1,
+    at: index,
+    trial: "t1",
+    phase: "verify",
+    stepType: "group",
+    attempt: 1,
+    input,
+    ...given,
+  }));
+  return stepPaths(events)(step);
+}
+
+it.each<[string, Given[], string, string]>([
+  ["the id", [{ step: "page" }], "page", "page"],
+  ["the name", [{ step: "page", name: "the page" }], "page", "the page"],
+  [
+    "the steps around it",
+    [
+      { step: "a", name: "all" },
+      { step: "a/b", parent: "a" },
+    ],
+    "a/b",
+    "all › b",
+  ],
+  [
+    "the item of a row",
+    [
+      { step: "hosts", input: { var: "host", in: ["x", { name: "y" }] } },
+      { step: "hosts[1]/up", parent: "hosts[1]" },
+    ],
+    "hosts[1]/up",
+    'hosts (host={"name":"y"}) › up',
+  ],
+  [
+    "the number of the item when the items are not known",
+    [{ step: "hosts" }, { step: "hosts[1]/up", parent: "hosts[1]" }],
+    "hosts[1]/up",
+    "hosts (item 2) › up",
+  ],
+  [
+    "no place twice",
+    [{ step: "verify[1]" }, { step: "verify[1]/verify[1].steps[0]", parent: "verify[1]" }],
+    "verify[1]/verify[1].steps[0]",
+    "verify[1].steps[0]",
+  ],
+  ["what it was asked for when no event tells of it", [], "gone", "gone"],
+])("says %s", (_, steps, step, path) => {
+  expect(pathIn(steps, step)).toBe(path);
+});

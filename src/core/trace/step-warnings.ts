@@ -1,0 +1,51 @@
+import type { EventOf, TraceEvent } from "./events.ts";
+import { stepPaths } from "./step-path.ts";
+import { stepRuns, type StepRun } from "./step-runs.ts";
+
+type Finished = EventOf<"step.finished">;
+
+/** Of how many steps it is told that they failed; of the others, how many there are. */
+const most = 10;
+
+/** Steps that failed without changing a verdict, in a cleanup or by their own wish; and tool tests that passed late. */
+export function stepWarnings(events: readonly TraceEvent[]): string[] {
+  const pathOf = stepPaths(events);
+  const failed = stepRuns(events).flatMap((run) => ignoredFailures(run));
+  const told = failed.slice(0, most).map((step) => `${kindOf(step)} "${pathOf(step.step)}" ${whyOf(step)}`);
+  const rest = failed.length - told.length;
+  return [
+    ...told,
+    ...(rest > 0 ? [`${rest} more steps failed whose failure changes no verdict`] : []),
+    ...lateSteps(events),
+  ];
+}
+
+/** The innermost steps whose failure is ignored; what holds them failed for their sake. */
+function ignoredFailures({ attempts }: StepRun): readonly Finished[] {
+  const { finished, children = [] } = attempts.at(-1) ?? {};
+  const inner = children.flatMap((child) => ignoredFailures(child));
+  return inner.length === 0 && finished?.ignored === true ? [finished] : inner;
+}
+
+function kindOf({ phase }: Finished): string {
+  return `${phase} step`;
+}
+
+function whyOf({ outcome, checks, error, phase }: Finished): string {
+  const what = outcome === "failed" ? "failed" : outcome === "timeout" ? "took too long" : "could not act";
+  const failed = checks.filter((check) => !check.passed);
+  const why =
+    error === undefined ? failed.map((check) => `${check.name}: ${check.message}`).join("; ") : error.message;
+  const note = phase === "cleanup" ? "" : ", which changes no verdict";
+  return `${what}${note}${why === "" ? "" : `: ${why}`}`;
+}
+
+/** A tool test is to pass at once; steps of tasks poll, so that passing late is what they are for. */
+function lateSteps(events: readonly TraceEvent[]): string[] {
+  if (events.some((event) => event.type === "workspace.created")) return [];
+  return events.flatMap((event) =>
+    event.type === "step.finished" && event.outcome === "passed" && event.attempt > 1
+      ? [`passed only at attempt ${event.attempt}; the attempts before are in the trace`]
+      : [],
+  );
+}

@@ -1,0 +1,78 @@
+import { PassThrough } from "node:stream";
+import { setImmediate as turn } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { ProgramOutput } from "./program-output.ts";
+
+interface Program {
+  readonly stdout: PassThrough;
+  readonly stderr: PassThrough;
+  readonly output: ProgramOutput;
+}
+
+function program(limit?: number): Program {
+  const [stdout, stderr, output] = [new PassThrough(), new PassThrough(), new ProgramOutput(limit)];
+  output.attach({ stdout, stderr });
+  return { stdout, stderr, output };
+}
+
+async function finished({ stdout, stderr, output }: Program): Promise<ProgramOutput> {
+  stdout.end();
+  stderr.end();
+  await output.settle(5000);
+  output.stop();
+  return output;
+}
+
+describe("what a program writes", () => {
+  it("is kept apart, and together in the order in which it came", async () => {
+    const started = program();
+    started.stdout.write("one ");
+    await turn();
+    started.stderr.write("two ");
+    await turn();
+    started.stdout.write("three");
+    const output = await finished(started);
+    expect([output.stdout, output.stderr, output.together]).toEqual([
+      { text: "one three", omitted: 0 },
+      { text: "two ", omitted: 0 },
+      "one two three",
+    ]);
+  });
+
+  it("has whole characters however it is cut, and a mark for half ones", async () => {
+    const started = program();
+    for (const byte of Buffer.from("é🦊")) started.stdout.write(Buffer.of(byte));
+    started.stderr.write(Buffer.from("é").subarray(0, 1));
+    const output = await finished(started);
+    expect([output.stdout.text, output.stderr.text]).toEqual(["é🦊", "\uFFFD"]);
+  });
+
+  it.each([
+    [4, "abcd", 3],
+    [7, "abcdefg", 0],
+    [0, "", 7],
+  ])("is kept up to %i bytes", async (limit, text, omitted) => {
+    const started = program(limit);
+    for (const piece of ["ab", "cde", "fg"]) started.stdout.write(piece);
+    expect((await finished(started)).stdout).toEqual({ text, omitted });
+  });
+
+  it("loses the character that the limit cuts in two", async () => {
+    const started = program(3);
+    started.stdout.write("a🦊");
+    expect((await finished(started)).stdout).toEqual({ text: "a", omitted: 2 });
+  });
+
+  it("is still read when nobody wants it any more, and no longer kept", async () => {
+    const started = program();
+    started.stdout.write("now");
+    await started.output.settle(10);
+    started.output.stop();
+    for (let piece = 0; piece < 50; piece += 1) {
+      if (!started.stdout.write("x".repeat(10_000))) await turn();
+    }
+    await turn();
+    expect(started.stdout.readableLength + started.stdout.writableLength).toBe(0);
+    expect(started.output.together).toBe("now");
+  });
+});

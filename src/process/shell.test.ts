@@ -1,0 +1,14 @@
+import { describe, expect, it } from "vitest";
+import { defaultShell } from "./shell.ts";
+
+describe("defaultShell", () => {
+  it.each<[Record<string, string>, NodeJS.Platform, string]>([
+    [{ SHELL: "/bin/zsh" }, "linux", "/bin/zsh"],
+    [{ SHELL: "" }, "linux", "/bin/sh"],
+    [{}, "darwin", "/bin/sh"],
+    [{ SHELL: "bash" }, "win32", "bash"],
+    [{}, "win32", "sh"],
+  ])("of %j on %s is %s", (env, platform, shell) => {
+    expect(defaultShell(env, platform)).toBe(shell);
+  });
+});

@@ -1,0 +1,23 @@
+import type { JsonObject } from "../core/formats/model.ts";
+import type { Check } from "../core/trace/events.ts";
+import type { ProgramRun } from "./run-program.ts";
+import { tailOf } from "./shown-output.ts";
+
+const toldCharacters = 300;
+
+/** Checks how a program ended. `evidence` is what it wrote, shown beside the exit code where there is something. */
+export function exitCheck(run: ProgramRun, expected: number, evidence: JsonObject): Check {
+  const { exitCode, signal } = run;
+  const passed = exitCode === expected;
+  const ended = exitCode === null ? { signal } : { exitCode };
+  const shown = Object.fromEntries(Object.entries(evidence).filter(([, text]) => text !== ""));
+  const actual = exitCode !== null && Object.keys(shown).length === 0 ? exitCode : { ...ended, ...shown };
+  return { name: "exit code", passed, expected, actual, message: messageOf(run, expected) };
+}
+
+function messageOf({ exitCode, signal, stdout, stderr }: ProgramRun, expected: number): string {
+  if (exitCode === expected) return `it exited with ${exitCode}`;
+  const how = exitCode === null ? `it was ended by ${signal ?? "a signal"}` : `it exited with ${exitCode}`;
+  const said = tailOf(stderr.text, toldCharacters) || tailOf(stdout.text, toldCharacters);
+  return `${how}, expected ${expected}${said === "" ? "" : `: ${said}`}`;
+}

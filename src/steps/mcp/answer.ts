@@ -1,0 +1,40 @@
+import { answerText, resultText } from "../../core/checks/result-text.ts";
+import type { Json, JsonObject } from "../../core/formats/model.ts";
+import type { McpExpectation, McpRequest } from "../../core/formats/step.ts";
+import type { CallOutcome } from "../../servers/session.ts";
+
+/** What came back, read. */
+export interface Answer {
+  readonly kind: McpRequest["kind"];
+  readonly outcome: Exclude<CallOutcome, { kind: "timeout" }>;
+  /** In what words it failed; undefined when it did not. */
+  readonly failure: string | undefined;
+  /** What the step's outputs may use: the raw result; where there is none, the error as an object, and its words. */
+  readonly result: JsonObject;
+  readonly text: string;
+}
+
+export function readAnswer(kind: McpRequest["kind"], outcome: Answer["outcome"]): Answer {
+  if (outcome.kind === "result") {
+    const { result } = outcome;
+    const failure = kind === "tool" && result["isError"] === true ? resultText(result) : undefined;
+    return { kind, outcome, failure, result, text: answerText(kind, result) };
+  }
+  const { message, code, data } = outcome;
+  const error: Json = {
+    message,
+    ...(code === undefined ? {} : { code }),
+    ...(data === undefined ? {} : { data }),
+  };
+  return { kind, outcome, failure: message, result: { error }, text: message };
+}
+
+/** Whether the server's answer could not be used: the words of the failure are then not its own. */
+export function isUnusable({ outcome }: Answer): boolean {
+  return outcome.kind === "error" && outcome.unusable === true;
+}
+
+/** Whether a call is expected to fail. */
+export function mustFail({ isError, error }: McpExpectation): boolean {
+  return isError ?? error !== undefined;
+}

@@ -1,0 +1,56 @@
+import { checkJson } from "../../core/checks/json-expectation.ts";
+import { structuredContent } from "../../core/checks/result-text.ts";
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { Json } from "../../core/formats/model.ts";
+import type { McpStep } from "../../core/formats/step.ts";
+import type { Check } from "../../core/trace/events.ts";
+import type { StepContext } from "../step-runner.ts";
+import type { Answer } from "./answer.ts";
+
+/** Tries what is expected of the JSON in an answer. Throws `step/cannot-run` for a schema that cannot be used. */
+export async function checkValue(
+  { id, expect }: McpStep,
+  answer: Answer,
+  { world }: StepContext,
+): Promise<readonly Check[]> {
+  const { json, schema } = expect;
+  if (json === undefined && schema === undefined) return [];
+  const value = valueOf(answer);
+  if (value === undefined) {
+    return [
+      ...(json === undefined ? [] : [missingValue("json", answer)]),
+      ...(schema === undefined ? [] : [missingValue("schema", answer)]),
+    ];
+  }
+  const jsonChecks = json === undefined ? [] : checkJson("json", json, value);
+  if (schema === undefined) return jsonChecks;
+  const validation = await world.validateSchema(schema, value);
+  if (validation.status === "unusable")
+    throw new McpvalsError("step/cannot-run", `step ${id}: its schema cannot be used: ${validation.reason}`);
+  const fits = validation.status === "valid";
+  const message = fits ? "it fits the schema" : `it does not fit the schema: ${validation.errors.join("; ")}`;
+  return [...jsonChecks, { name: "schema", passed: fits, expected: schema, actual: value, message }];
+}
+
+/** The value that expectations speak of; undefined when there is none. */
+function valueOf({ kind, outcome, text }: Answer): Json | undefined {
+  if (outcome.kind === "error") return kind === "tool" ? parseJson(text) : undefined;
+  if (kind !== "tool") return outcome.result;
+  return structuredContent(outcome.result) ?? parseJson(text);
+}
+
+function missingValue(name: string, { outcome, text }: Answer): Check {
+  const message =
+    outcome.kind === "error"
+      ? "there is no result"
+      : "the result has no structured content and its text is not JSON";
+  return { name, passed: false, expected: "JSON", actual: text, message };
+}
+
+function parseJson(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined; // told by the check
+  }
+}

@@ -1,0 +1,67 @@
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { McpRequest, McpStep } from "../../core/formats/step.ts";
+import type { ServerSession } from "../../servers/session.ts";
+import { isToolTest } from "./tool-test.ts";
+import type { StepAttempt, StepContext } from "../step-runner.ts";
+
+/**
+ * The server that a request goes to: the one that is named, or the only one, since its answer is then the verdict, or the
+ * one that offers the tool; undefined when none of several offers it. Throws `config/unknown-reference` when the file does
+ * not say which one is meant.
+ */
+export function sessionFor(step: McpStep, context: StepContext): ServerSession | undefined {
+  const { server, request } = step;
+  const { sessions } = context;
+  const candidates = server === undefined ? sessions : sessions.filter((session) => session.name === server);
+  const [only, ...others] = candidates;
+  if (only === undefined) throw unknown(step, `is not among those of the task: ${namesOf(sessions)}`);
+  if (others.length === 0) return only;
+  if (request.kind !== "tool")
+    throw unclear(`could be asked for the ${wordsFor(request)}`, candidates, context);
+  const offering = candidates.filter(({ tools }) => tools.some((tool) => tool.name === request.tool));
+  if (offering.length > 1) throw unclear(`offer the ${wordsFor(request)}`, offering, context);
+  return offering[0];
+}
+
+/** The attempt of a step whose tool no server offers: the servers are at fault. */
+export function toolNotOffered({ request }: McpStep, sessions: readonly ServerSession[]): StepAttempt {
+  const expected = request.kind === "tool" ? request.tool : "";
+  const message = `no server offers the ${wordsFor(request)} (servers: ${namesOf(sessions)})`;
+  return {
+    kind: "checked",
+    checks: [{ name: "tool", passed: false, expected, actual: null, message }],
+    healthy: false,
+  };
+}
+
+function unknown({ server, request }: McpStep, problem: string): McpvalsError {
+  const message =
+    server === undefined
+      ? `the task has no server to ask for the ${wordsFor(request)}`
+      : `the server "${server}" of ${wordsFor(request)} ${problem}`;
+  return new McpvalsError("config/unknown-reference", message, {
+    hint: "Name one of the task's servers with `server:`.",
+  });
+}
+
+function unclear(problem: string, sessions: readonly ServerSession[], context: StepContext): McpvalsError {
+  const place = isToolTest(context) ? "tool test" : "step";
+  return new McpvalsError("config/unknown-reference", `several servers ${problem}: ${namesOf(sessions)}`, {
+    hint: `Name the server with \`server:\` in the ${place}.`,
+  });
+}
+
+function wordsFor(request: McpRequest): string {
+  switch (request.kind) {
+    case "tool":
+      return `tool "${request.tool}"`;
+    case "resource":
+      return `resource "${request.uri}"`;
+    case "prompt":
+      return `prompt "${request.prompt}"`;
+  }
+}
+
+function namesOf(sessions: readonly ServerSession[]): string {
+  return sessions.map((session) => session.name).join(", ");
+}

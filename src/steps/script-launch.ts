@@ -1,0 +1,90 @@
+import { constants } from "node:fs";
+import { access, mkdtemp, open, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { McpvalsError } from "../core/errors/error.ts";
+import type { ScriptStep } from "../core/formats/step.ts";
+import { interpreterOf } from "../process/interpreter.ts";
+import { defaultShell } from "../process/shell.ts";
+import type { StepWorld } from "./step-runner.ts";
+import { resolveTaskPath } from "./task-path.ts";
+
+/** Enough for any first line. */
+const headLength = 512;
+
+/** How a script is started. Disposing of it removes what was made for that. */
+export interface ScriptLaunch extends AsyncDisposable {
+  readonly command: string;
+  /** Without the arguments of the step. */
+  readonly args: readonly string[];
+  readonly cwd: string;
+}
+
+type Env = Readonly<Record<string, string>>;
+
+/**
+ * Makes a script ready to be started. A file is started itself when it is executable, else by the interpreter that its
+ * first line names, else by the shell; its mode is left alone. A text becomes a temporary file outside the task's folder.
+ * Throws McpvalsError `step/cannot-run` when the file cannot be read, and what `resolveTaskPath` throws.
+ */
+export async function prepareScript(
+  { source, workdir }: ScriptStep,
+  world: StepWorld,
+  env: Env,
+): Promise<ScriptLaunch> {
+  if ("inline" in source) return prepareText(source.inline, world, env);
+  const file = await resolveTaskPath(source.file, world, { forWriting: false });
+  const cwd = workdir === "script" ? dirname(file) : world.dir;
+  const launch = { ...(await launchFile(file, env)), cwd };
+  return { ...launch, [Symbol.asyncDispose]: () => Promise.resolve() };
+}
+
+async function prepareText(text: string, { dir }: StepWorld, env: Env): Promise<ScriptLaunch> {
+  const trimmed = text.trimStart();
+  const folder = await mkdtemp(join(tmpdir(), "mcpvals-script-"));
+  const remove = (): Promise<void> => rm(folder, { recursive: true, force: true, maxRetries: 5 });
+  try {
+    const file = join(folder, "script");
+    await writeFile(file, trimmed.startsWith("#!") ? trimmed : text, { mode: 0o600 });
+    return { ...interpreted(file, trimmed, env), cwd: dir, [Symbol.asyncDispose]: remove };
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+}
+
+async function launchFile(file: string, env: Env): Promise<Pick<ScriptLaunch, "command" | "args">> {
+  const head = await readHead(file);
+  // What has neither a first line for the system nor a program's bytes can only be started by a shell.
+  const startsItself = head.startsWith("#!") || head.includes("\0");
+  if (startsItself && (await isExecutable(file))) return { command: file, args: [] };
+  return interpreted(file, head, env);
+}
+
+function interpreted(file: string, head: string, env: Env): Pick<ScriptLaunch, "command" | "args"> {
+  const named = interpreterOf(head) ?? { command: defaultShell(env), args: [] };
+  return { command: named.command, args: [...named.args, file] };
+}
+
+async function readHead(file: string): Promise<string> {
+  try {
+    await using handle = await open(file);
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(headLength), 0, headLength);
+    return buffer.toString("latin1", 0, bytesRead);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError("step/cannot-run", `the script cannot be read: ${reason}`, {
+      hint: "Check the script's path, which starts from the task's folder.",
+      cause,
+    });
+  }
+}
+
+async function isExecutable(file: string): Promise<boolean> {
+  try {
+    await access(file, constants.X_OK);
+    return true;
+  } catch {
+    return false; // then its interpreter is started with it
+  }
+}

@@ -1,0 +1,91 @@
+import { readlink, realpath } from "node:fs/promises";
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
+import { McpvalsError } from "../core/errors/error.ts";
+import { orAbsent } from "./or-absent.ts";
+import type { StepWorld } from "./step-runner.ts";
+
+export interface TaskPathOptions {
+  /** The place itself is made, replaced or removed, so that a link there is not followed, those before it are. */
+  readonly forWriting: boolean;
+}
+
+/**
+ * Makes a path of a task absolute: a relative one starts from the task's folder. What it really leads to, all links
+ * followed as far as they exist, must lie in the task's folder or in the workspace, unless the world allows others; and
+ * neither folder may be written over as a whole, in any world. Throws McpvalsError `task/outside`, and
+ * `step/cannot-run` for what is no path.
+ */
+export async function resolveTaskPath(
+  path: string,
+  world: Pick<StepWorld, "dir" | "workspace" | "allowOutside">,
+  { forWriting }: TaskPathOptions,
+): Promise<string> {
+  const absolute = resolve(world.dir, path);
+  try {
+    const real = forWriting ? await realEntry(absolute) : await realPath(absolute);
+    const folders = await Promise.all([world.dir, world.workspace].filter(isAbsolute).map(realPath));
+    if (forWriting && folders.some((folder) => isInside(real, folder))) throw wholeFolder(path);
+    if (!world.allowOutside && !folders.some((folder) => isInside(folder, real)))
+      throw outside(path, real, world);
+    return absolute;
+  } catch (cause) {
+    if (cause instanceof McpvalsError) throw cause;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError(
+      "step/cannot-run",
+      `the path ${JSON.stringify(path)} cannot be followed: ${reason}`,
+      {
+        cause,
+      },
+    );
+  }
+}
+
+/** The real place of an entry of a folder, whatever is there. */
+async function realEntry(path: string): Promise<string> {
+  return join(await realPath(dirname(path)), basename(path));
+}
+
+/** Where a path really leads, also when nothing is there yet. */
+async function realPath(path: string): Promise<string> {
+  const real = await orAbsent(realpath(path));
+  if (real !== undefined || dirname(path) === path) return real ?? path;
+  const folder = await realPath(dirname(path));
+  const target = await linkTarget(path);
+  return target === undefined ? join(folder, basename(path)) : realPath(resolve(folder, target));
+}
+
+/** What a link that leads to nothing yet says; undefined where there is no link. */
+async function linkTarget(path: string): Promise<string | undefined> {
+  try {
+    return await readlink(path);
+  } catch {
+    return undefined; // whatever is wrong there, using the path will say it
+  }
+}
+
+function isInside(folder: string, path: string): boolean {
+  const way = relative(folder, path);
+  return !isAbsolute(way) && way !== ".." && !way.startsWith(`..${sep}`);
+}
+
+function outside(
+  path: string,
+  real: string,
+  { dir, workspace }: Pick<StepWorld, "dir" | "workspace">,
+): McpvalsError {
+  const folders = workspace === "" ? dir : `${dir} and the workspace ${workspace}`;
+  return new McpvalsError(
+    "task/outside",
+    `the path ${JSON.stringify(path)} leads to ${real}, outside the task's folder ${folders}`,
+    { hint: "Keep a task's files in its folder or in {workspace}, or allow others with --allow-outside." },
+  );
+}
+
+function wholeFolder(path: string): McpvalsError {
+  return new McpvalsError(
+    "task/outside",
+    `the path ${JSON.stringify(path)} is the task's folder or the workspace as a whole, or a folder around it`,
+    { hint: "Name what is inside it; the workspace goes by itself when the trial ends." },
+  );
+}

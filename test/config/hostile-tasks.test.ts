@@ -1,0 +1,143 @@
+import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join, sep } from "node:path";
+import { promisify } from "node:util";
+import { describe, expect, it } from "vitest";
+import { renderError } from "../../src/core/errors/render.ts";
+import { folderOf } from "../support/cli.ts";
+import { failure, load } from "./support/load.ts";
+
+const head = "apiVersion: mcp-eval/v1\nkind: Task\n";
+const spec = "spec:\n  prompt: p\n  verify:\n    - command: {run: 'true'}\n";
+const valid = `${head}metadata: {name: t}\n${spec}`;
+const older = "kind: Task\nmetadata: {name: t}\nsteps:\n  prompt: {inline: p}\n  verify: {inline: 'true'}\n";
+/** A bomb of aliases that would unfold to 9^8 values. */
+const bomb = "abcdefgh"
+  .split("")
+  .map((letter, index) => {
+    const before = "abcdefgh"[index - 1];
+    const items = before === undefined ? "x" : `*${before}`;
+    return `${letter}: &${letter} [${Array.from({ length: 9 }, () => items).join(", ")}]`;
+  })
+  .join("\n");
+const many = (count: number, text: (index: number) => string): string =>
+  Array.from({ length: count }, (_, index) => text(index)).join("\n");
+
+describe("a hostile task is refused soon, in words, with its place", () => {
+  it.each<readonly [name: string, text: string | Uint8Array, place: string, message: RegExp]>([
+    ["a bomb of aliases", `${head}${bomb}`, "t.yaml:3:", /aliases that unfold to too much/],
+    [
+      "a bomb of aliases in an older form",
+      `kind: Task\n${bomb}`,
+      "t.yaml:2:",
+      /aliases that unfold to too much/,
+    ],
+    [
+      "20,000 anchors with an alias each",
+      `${head}x:\n${many(20_000, (i) => `- &a${i} x\n- *a${i}`)}`,
+      "t.yaml:5:",
+      /aliases that unfold/,
+    ],
+    [
+      "a long list, often",
+      `${head}a: &a [${"x,".repeat(20_000)}]\nb: [${"*a,".repeat(900)}]`,
+      "t.yaml:1:1",
+      /more than 200000 values/,
+    ],
+    ["10 MB of a string", `${head}x: ${"x".repeat(10_000_000)}`, "t.yaml", /larger than 512 KiB/],
+    ["10,000 lists in one another", `${head}x: ${"[".repeat(10_000)}`, "t.yaml:3:", /nested too deeply/],
+    ["10,000 block lists in one another", `${head}x:\n${"- ".repeat(10_000)}x`, "t.yaml:4:", /nested too/],
+    [
+      "400 lists in one another",
+      `${valid}x: ${"[".repeat(400)}${"]".repeat(400)}`,
+      "t.yaml:",
+      /nested deeper than 200 levels/,
+    ],
+    [
+      "60,000 keys, one of them twice",
+      `${head}${many(40_000, (i) => `k${i}: 1`)}\nk0: 2`,
+      "t.yaml:40003:1",
+      /the key "k0" is there twice/,
+    ],
+    ["a key twice", `${head}kind: Task\n`, "t.yaml:3:1", /the key "kind" is there twice/],
+    ["tabs", `${head}metadata:\n\tname: t\n`, "t.yaml:4:1", /a tab is used as indentation/],
+    ["50,000 tabs", `${head}${"\ta: 1\n".repeat(50_000)}`, "t.yaml:3:1", /a tab is used as indentation/],
+    ["two documents", `${valid}---\n${valid}`, "t.yaml:8:", /more than one document/],
+    ["NUL in a value", `${head}metadata: {name: "a\0b"}\n${spec}x: 1`, "t.yaml:8:1", /unknown key "x"/],
+    [
+      "no UTF-8",
+      Buffer.concat([Buffer.from(`${head}metadata: {name: `), Buffer.from([0xc3, 0x28])]),
+      "t.yaml:3:18",
+      /is not UTF-8 text/,
+    ],
+    ["an endless number", `${head}metadata: {name: t}\nx: .inf\n${spec}`, "t.yaml:4:4", /Infinity is not/],
+    ["nothing", "", "t.yaml", /the file is empty/],
+  ])("%s", async (_, text, place, message) => {
+    using folder = folderOf({});
+    writeFileSync(join(folder.path, "t.yaml"), text);
+    const start = performance.now();
+    const error = await failure(folder.path, { source: "t.yaml" });
+    const rendered = renderError(error);
+    // A second where nothing else runs; other tests share the machine.
+    expect(performance.now() - start).toBeLessThan(5000);
+    expect(error.kind).toBe("usage");
+    expect(rendered).toMatch(message);
+    expect(rendered.startsWith(place)).toBe(true);
+    expect(rendered.length).toBeLessThan(100_000);
+    // oxlint-disable-next-line no-control-regex -- that is what must not be there
+    expect(rendered).not.toMatch(/[\u0000-\u0008\u000e-\u001f]/);
+  });
+
+  it.runIf(sep === "/").each(["pipe", "/dev/zero"])("%s", async (name) => {
+    using folder = folderOf({});
+    await promisify(execFile)("mkfifo", [join(folder.path, "pipe")]);
+    const error = await failure(folder.path, { source: name });
+    expect(error.kind).toBe("usage");
+    expect(error.message).toMatch(/has an ending that no config has|is not a regular file/);
+  });
+
+  it.runIf(sep === "/")("a pipe among tasks is no task", async () => {
+    using folder = folderOf({ "tasks/t.yaml": valid });
+    await promisify(execFile)("mkfifo", [join(folder.path, "tasks", "pipe.yaml")]);
+    expect((await load(folder.path, { source: "tasks" })).eval.tasks).toHaveLength(1);
+  });
+});
+
+describe("what is only unusual is read", () => {
+  it.each<readonly [name: string, text: string]>([
+    ["a byte order mark", `\uFEFF${valid}`],
+    ["line ends of Windows", valid.replaceAll("\n", "\r\n")],
+    ["an anchor that is used", `${head}metadata: {name: &n t, description: *n}\n${spec}`],
+    ["an older form with a byte order mark", `\uFEFF${older}`],
+    ["an older form with line ends of Windows", older.replaceAll("\n", "\r\n")],
+  ])("%s", async (_, text) => {
+    using folder = folderOf({ "t.yaml": text });
+    const { eval: spec, notes } = await load(folder.path, { source: "t.yaml" });
+    expect(spec.tasks.map((task) => task.name)).toEqual(["t"]);
+    expect(notes).toEqual([]);
+  });
+});
+
+describe("the older forms", () => {
+  it("are read as YAML 1.1, but for its times and dates", async () => {
+    const metadata = "metadata: {name: 12:30, parallel: yes, labels: {day: 2024-01-02}}";
+    using folder = folderOf({ "t.yaml": older.replace(/metadata.*/, metadata) });
+    const [task] = (await load(folder.path, { source: "t.yaml" })).eval.tasks;
+    expect(task).toMatchObject({
+      name: "12:30",
+      parallel: true,
+      portable: { labels: { day: "2024-01-02" }, format: "script-form" },
+    });
+  });
+
+  it("take the last of two keys and the first of several documents, and say so", async () => {
+    using folder = folderOf({ "t.yaml": `${older}metadata: {name: last}\n---\nkind: Task\n` });
+    const { eval: spec, notes } = await load(folder.path, { source: "t.yaml" });
+    expect(spec.tasks[0]?.name).toBe("last");
+    expect(spec.tasks[0]?.location).toMatchObject({ line: 6 });
+    expect(notes).toEqual([
+      't.yaml:6: the key "metadata" is there twice; the last one counts',
+      "t.yaml holds more than one document; only the first is read",
+    ]);
+  });
+});

@@ -1,0 +1,372 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { Json, Task } from "../../src/core/formats/model.ts";
+import type { Step } from "../../src/core/formats/step.ts";
+import { parseTask } from "../../src/core/formats/task/parse-task.ts";
+import { migrateTask } from "../../src/config/migrate/migrate-task.ts";
+import { parseData } from "../../src/config/read/read-document.ts";
+import { SourceText } from "../../src/config/read/source-text.ts";
+import { folderOf } from "../support/cli.ts";
+import { parseTemplate } from "../../src/core/templates/parse-template.ts";
+import { taskRoots } from "../../src/core/templates/scope.ts";
+import { runSource } from "../support/source-cli.ts";
+
+const scriptForm = `# A task of the script form.
+kind: Task
+metadata:
+  name: "create-pod" # the name
+  difficulty: easy
+  category: pods
+  labels:
+    suite: k8s
+    level: 3
+
+steps:
+  # first make the namespace
+  setup:
+    inline: |-
+      #!/usr/bin/env bash
+      kubectl create ns "$NS_NAME" # a comment
+      NAME=x; echo $NAME \${KUBECONFIG:-none}
+      kubectl get pods -o go-template='{{.items}}' | awk '{print $1}'
+  verify:
+    file: verify.sh # beside it
+  prompt:
+    # what to say
+    inline: 'Create a pod named {steps.x} and {"a": 1} in \${HOME}.'
+  cleanup:
+    inline: echo "{env.NS_NAME}"
+`;
+
+const migratedScriptForm = `# A task of the script form.
+kind: Task
+apiVersion: mcp-eval/v1
+metadata:
+  # migrated: category: "pods" is left out; nothing reads it
+  name: "create-pod" # the name
+  difficulty: easy
+  labels:
+    suite: k8s
+    level: "3"
+
+# migrated: processes get spec.env, PATH, HOME, LANG and TMPDIR, no more the whole shell; an Eval's inheritEnv passes more, such as KUBECONFIG
+spec:
+  # migrated: what the scripts use of your shell; take out what they set themselves
+  env:
+    NS_NAME: "{env.NS_NAME}"
+  limits:
+    cleanupTimeout: 5m
+  # first make the namespace
+  setup:
+    - script:
+        inline: |-
+          #!/usr/bin/env bash
+          kubectl create ns "$NS_NAME" # a comment
+          NAME=x; echo $NAME \${KUBECONFIG:-none}
+          kubectl get pods -o go-template='{{{{.items}}}}' | awk '{print $1}'
+  verify:
+    - script:
+        file: verify.sh # beside it
+  # what to say
+  prompt: 'Create a pod named {{steps.x}} and {"a": 1} in \${HOME}.'
+  cleanup:
+    - script:
+        inline: echo "{{env.NS_NAME}}"
+`;
+
+const stepForm = `kind: Task
+apiVersion: mcpchecker/v1alpha2
+metadata:
+  name: steps
+  description: A step form
+  labels: &labels { team: red }
+  runs: 4
+spec:
+  requires:
+    # the cluster
+    - extension: kubernetes
+      as: k8s
+    - mcpServer: calc
+      as: c
+    - command: jq
+  limits: { timeout: 1h30m }
+  setup:
+    # remove what was left over
+    - k8s.delete: { kind: Pod, name: web }
+    - k8s.create:
+        kind: Pod
+        id: 7
+        metadata: { name: "web-{env.X}", labels: *labels }
+    - k8s.currentContext:
+    - http:
+        url: "http://\${HOST}:8080/{random.id}"
+        body: { json: { a: "{env.X}", b: "{c}" } }
+    - id: sum
+      c.add:
+        args: { a: 2 }
+        expect: { isError: true }
+  prompt:
+    inline: |
+      Look at {steps.kubernetes.create.name}.
+      And {env.Y} too.
+  verify:
+    - script:
+        inline: test "$OUT" = {x}
+        env: { OUT: "{agent.output}", PORT: 8080 }
+        continueOnError: true
+        timeout: 90s
+    - http:
+        url: http://localhost/a
+        method: POST
+        body: { raw: "a={env.X}" }
+        expect:
+          status: 200
+          body:
+            match: '"ok": ?true'
+            fields:
+              - path: items[0].name # the first
+                equals: web
+                type: string
+              - { path: ready, type: bool }
+              - { path: gone, exists: false }
+    - llmJudge:
+        contains: web
+        reason: because
+    - c.add: { args: { a: 1 } }
+    - llmJudge: { exact: "{steps.calc.add.content}" }
+  cleanup:
+    - script: { inline: echo one }
+    # the second
+    - script: { inline: echo two }
+`;
+
+const migratedStepForm = `kind: Task
+apiVersion: mcp-eval/v1
+metadata:
+  # migrated: runs: 4 is left out; see --trials
+  name: steps
+  description: A step form
+  labels: { team: red }
+# migrated: processes get spec.env, PATH, HOME, LANG and TMPDIR, no more the whole shell; an Eval's inheritEnv passes more
+spec:
+  imports:
+    # the cluster
+    # migrated: say where kubernetes comes from: github.com/ORG/REPO@VERSION, as in the Eval's config.extensions
+    - package: kubernetes
+      as: k8s
+  requires:
+    - server: calc
+    - command: jq
+  limits: { timeout: 90m, cleanupTimeout: 5m }
+  setup:
+    # remove what was left over
+    - k8s.delete: { kind: Pod, name: web, continueOnError: true }
+    - extension:
+        id: setup_1
+        package: k8s
+        action: create
+        args:
+          kind: Pod
+          id: 7
+          metadata: { name: "web-{{env.X}}", labels: { team: red } }
+        continueOnError: true
+    - k8s.currentContext:
+        continueOnError: true
+    - http:
+        url: "http://{env.HOST}:8080/{random.id}"
+        body: { json: { a: "{{env.X}}", b: "{c}" } }
+        expect:
+          status: [ 1xx, 2xx, 3xx, 4xx, 5xx ]
+        timeout: 5m
+    - calc.add:
+        id: sum
+        args: { a: 2 }
+        expect: { isError: true }
+        timeout: 5m
+        continueOnError: true
+  prompt: |
+    Look at {steps.setup_1.outputs.name}.
+    And {{env.Y}} too.
+  verify:
+    - script:
+        inline: test "$OUT" = {x}
+        env: { OUT: "{agent.output}", PORT: "8080" }
+        timeout: 90s
+    # migrated: equals compares JSON values, so that 5 and "5" differ; the older form took them as equal
+    - http:
+        url: http://localhost/a
+        method: POST
+        body: "a={{env.X}}"
+        expect:
+          status: 200
+          body:
+            matches: '"ok": ?true'
+            json:
+              - path: items[0].name # the first
+                equals: web
+                type: string
+              - { path: ready, type: boolean }
+              - { path: gone, exists: false }
+        timeout: 5m
+    - llm:
+        contains: web
+        timeout: 5m
+    - calc.add: { id: verify_3, args: { a: 1 }, timeout: 5m, outputs: { content: "{result | json $.content}" } }
+    - llm: { exact: "{steps.verify_3.outputs.content}", timeout: 5m }
+  # migrated: the last step is run first
+  cleanup:
+    # the second
+    - script: { inline: echo two }
+    - script: { inline: echo one }
+`;
+
+const judgeForm = `kind: Task
+apiVersion: mcpchecker/v1alpha1
+metadata: { name: judge, difficulty: hardest }
+steps:
+  prompt: { file: prompt.txt }
+  verify: { contains: "the answer {env.X} to {agent.prompt}" }
+`;
+
+const files: Readonly<Record<string, string>> = {
+  "verify.sh": "#!/bin/sh\nexit 0\n",
+  "prompt.txt": "Say hi.\n",
+};
+
+async function parsed(text: string): Promise<Task> {
+  const document = await parseData(new SourceText("task.yaml", text), "yaml");
+  const outcome = parseTask(document.value, {
+    file: "/tasks/task.yaml",
+    dir: "/tasks",
+    locate: document.locate,
+    files: { look: (path) => (path in files ? "file" : "nothing"), read: (path) => files[path] },
+    servers: [],
+    variables: { X: "1", HOST: "h" },
+    completeStdio: () => ({ cwd: "/tasks", env: {} }),
+    inheritEnv: [],
+    extensions: [],
+  });
+  if (!outcome.ok) throw new Error(outcome.diagnostics.map(({ message }) => message).join("\n"));
+  return outcome.task;
+}
+
+function migrated(text: string): string {
+  return migrateTask({ text, shown: "task.yaml", name: "task", json: false, read: (file) => files[file] })
+    .text;
+}
+
+describe("migrating a task", () => {
+  it.each([
+    ["the script form", scriptForm, migratedScriptForm],
+    ["the step form", stepForm, migratedStepForm],
+  ])("keeps comments and order of %s", (_, written, expected) => {
+    expect(migrated(written)).toBe(expected);
+  });
+
+  it.each([
+    ["the script form", scriptForm],
+    ["the step form", stepForm],
+  ])("keeps what %s means", async (_, text) => {
+    const [before, after] = [await parsed(text), await parsed(migrated(text))];
+    expect(after.portable?.format).toBe("mcp-eval/v1");
+    expect(essentials(after)).toEqual(essentials(before));
+  });
+
+  it("writes the prompt where the older form has {agent.prompt}", async () => {
+    const task = await parsed(migrated(judgeForm));
+    expect(task.verify).toMatchObject([{ type: "llm", contains: "the answer {env.X} to Say hi." }]);
+    expect(task.portable).toMatchObject({ labels: { difficulty: "hardest" } });
+  });
+
+  it("changes nothing in a task of the new form", () => {
+    expect(migrated(migratedStepForm)).toBe(migratedStepForm);
+  });
+
+  it("writes out merge keys, and words that were booleans", async () => {
+    const text = `kind: Task
+metadata: { name: t, labels: { on: yes } }
+steps:
+  prompt: &said { inline: hi }
+  verify: { <<: *said, contains: "no" }
+`;
+    const task = await parsed(migrated(text));
+    expect(task.portable?.labels).toEqual({ on: "true" });
+    expect(task.turns).toEqual([{ user: "hi" }]);
+  });
+});
+
+/** What must be the same of a task in both forms: not ids, places, and what only one of the forms can say. */
+function essentials({ name, description, turns, verify, portable }: Task): unknown {
+  const { setup = [], cleanup = [], labels, difficulty, timeoutMs, cleanupTimeoutMs } = portable ?? {};
+  const steps = { setup: setup.map(step), verify: verify.map(step), cleanup: cleanup.map(step) };
+  const ids = new Map([...setup, ...verify, ...cleanup].map(({ id }, index) => [id, `step${index}`]));
+  const all = { name, description, turns, labels, difficulty, timeoutMs, cleanupTimeoutMs, steps };
+  const named = JSON.stringify(all).replaceAll(
+    /steps\.([\w-]+)\.outputs/g,
+    (_, id: string) => `steps.${ids.get(id) ?? id}.outputs`,
+  );
+  return JSON.parse(named, (_, value: Json) => (typeof value === "string" ? partsOf(value) : value)) as Json;
+}
+
+/** What a text is as a template: an escaped brace and one that needs no escape are the same. */
+function partsOf(text: string): Json {
+  const isRoot = (root: string): boolean => taskRoots.some((each) => each === root);
+  return parseTemplate(text, isRoot).map((part) =>
+    typeof part === "string" ? part : { expression: part.text },
+  );
+}
+
+function step(given: Step): unknown {
+  const {
+    id: _id,
+    failure: _failure,
+    continueOnError: _ignored,
+    ...rest
+  } = given as Step & Record<string, unknown>;
+  if (rest.type === "extension") return { ...rest, extension: "", outputs: undefined };
+  if (rest.type !== "http") return rest;
+  const { status, body } = rest.expect;
+  const json = body?.json?.map(({ loose: _loose, path, ...each }) => ({
+    path: path.replace(/^\$\./, ""),
+    ...each,
+  }));
+  // Every class of status is as good as none.
+  return { ...rest, expect: { status: status.length === 5 ? [] : status, body: body && { ...body, json } } };
+}
+
+describe("mcpvals migrate", () => {
+  it("prints the task, and what could not be kept on stderr", async () => {
+    using folder = folderOf({ "judge.yaml": judgeForm, ...files });
+    const outcome = await runSource(["migrate", "judge.yaml"], { cwd: folder.path });
+    expect(outcome).toEqual({
+      code: 0,
+      stdout: migrated(judgeForm),
+      stderr:
+        "note: judge.yaml: metadata.difficulty: the difficulty is a label, as it is none of easy, medium, hard\n",
+    });
+  });
+
+  it("writes into the file, or into another folder", async () => {
+    using folder = folderOf({ "a.yaml": scriptForm, "b.yaml": judgeForm, ...files });
+    const out = await runSource(["migrate", "a.yaml", "b.yaml", "--out", "new"], { cwd: folder.path });
+    expect(out).toMatchObject({ code: 0, stdout: "" });
+    expect(readFileSync(join(folder.path, "new/a.yaml"), "utf8")).toBe(migratedScriptForm);
+    expect(readFileSync(join(folder.path, "a.yaml"), "utf8")).toBe(scriptForm);
+    const write = await runSource(["migrate", "a.yaml", "--write"], { cwd: folder.path });
+    expect(write).toMatchObject({ code: 0, stdout: "" });
+    expect(readFileSync(join(folder.path, "a.yaml"), "utf8")).toBe(migratedScriptForm);
+  });
+
+  it.each([
+    ["an Eval", "kind: Eval\nmetadata: { name: e }\n", "x.yaml is no task"],
+    ["a task that is wrong", scriptForm.replace("verify.sh", "none.sh"), 'there is no file "none.sh"'],
+    ["a task without verify", "kind: Task\nsteps: { prompt: { inline: hi } }\n", "x.yaml has no verify step"],
+  ])("refuses %s and writes nothing", async (_, text, message) => {
+    using folder = folderOf({ "a.yaml": scriptForm, "x.yaml": text, ...files });
+    const outcome = await runSource(["migrate", "a.yaml", "x.yaml", "--write"], { cwd: folder.path });
+    expect(outcome).toMatchObject({ code: 2, stdout: "" });
+    expect(outcome.stderr).toContain(message);
+    expect(readFileSync(join(folder.path, "a.yaml"), "utf8")).toBe(scriptForm);
+  });
+});

@@ -1,0 +1,370 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { validateXML } from "xmllint-wasm";
+import type { SerializedError } from "../../src/core/errors/error.ts";
+import type { Task } from "../../src/core/formats/model.ts";
+import type { EventBody } from "../../src/core/trace/events.ts";
+import { consoleReporter } from "../../src/reporters/console.ts";
+import { displayWidth } from "../../src/reporters/format/display-width.ts";
+import { junitReporter } from "../../src/reporters/junit.ts";
+import {
+  brokenTrial,
+  play,
+  request,
+  response,
+  sampleRun,
+  textResult,
+  type SampleRun,
+  type SampleTrial,
+} from "./samples.ts";
+import { captureOutput } from "./screen.ts";
+import { failedCheck, gradedTrial, heldCheck, portableTask, stepEvents } from "./step-runs.ts";
+
+const oracle = { name: "oracle", type: "oracle" };
+const agent = { agent: "oracle" };
+
+async function failingTasks(): Promise<SampleRun> {
+  const [page, rollout, calls, settings] = [
+    portableTask("serve a page", ["started", { id: "page", name: "the page answers" }], {
+      tags: ["http"],
+      difficulty: "easy",
+    }),
+    portableTask("roll out to all hosts", ["hosts", "switch", "absent"]),
+    portableTask("call a tool", ["sum"]),
+    portableTask("write the settings", ["settings", "restart"]),
+  ];
+  const trials = [
+    await gradedTrial(page, pageEvents, agent),
+    await gradedTrial(rollout, rolloutEvents, agent),
+    await gradedTrial(calls, callEvents, agent),
+    await gradedTrial(settings, settingsEvents, agent),
+  ];
+  return sampleRun({ name: "shop", tasks: [page, rollout, calls, settings], trials, agents: [oracle] });
+}
+
+const pageEvents: EventBody[] = [
+  ...stepEvents("started", { checks: [heldCheck("exit code", "it exited with 0")] }),
+  ...[1, 2, 3].flatMap((attempt) =>
+    stepEvents("page", {
+      type: "http",
+      name: "the page answers",
+      attempt,
+      input: { method: "GET", url: "http://127.0.0.1:8080/health", headers: {} },
+      checks: [failedCheck("status", "it is 503", "2xx", 503)],
+    }),
+  ),
+];
+
+const rolloutEvents: EventBody[] = [
+  ...stepEvents(
+    "hosts",
+    {
+      type: "foreach",
+      input: { var: "host", in: ["alpha", "beta"] },
+      checks: [
+        heldCheck("host=alpha up: exit code"),
+        failedCheck("host=beta up: exit code", "it exited with 7, expected 0", 0, 7),
+      ],
+    },
+    [
+      ...stepEvents("hosts[0]/up", { parent: "hosts[0]", checks: [heldCheck("exit code")] }),
+      ...stepEvents("hosts[1]/up", {
+        parent: "hosts[1]",
+        input: { run: "curl --fail http://beta:8080\necho done" },
+        checks: [
+          failedCheck("exit code", "it exited with 7, expected 0: connection refused", 0, {
+            exitCode: 7,
+            stderr: "curl: (7) Failed to connect\nconnection refused",
+          }),
+        ],
+      }),
+    ],
+  ),
+  ...stepEvents(
+    "switch",
+    {
+      type: "anyOf",
+      input: { steps: 2 },
+      checks: [
+        failedCheck("anyOf", "none of 2 alternatives holds: blue: …, green: …", "one of 2 alternatives", []),
+      ],
+    },
+    ["blue", "green"].flatMap((color) =>
+      stepEvents(`switch/${color}`, {
+        type: "file",
+        parent: "switch",
+        input: { path: `${color}.txt` },
+        checks: [failedCheck("exists", "there is no such file", true, false)],
+      }),
+    ),
+  ),
+  ...stepEvents(
+    "absent",
+    {
+      type: "not",
+      input: { steps: 1 },
+      checks: [failedCheck("not", "it holds: old: exit code: it exited with 0", "does not hold", "holds")],
+    },
+    stepEvents("absent/old", { parent: "absent", checks: [heldCheck("exit code", "it exited with 0")] }),
+  ),
+];
+
+const callEvents: EventBody[] = stepEvents(
+  "sum",
+  {
+    type: "mcp",
+    input: { tool: "get-sum", args: { a: 2, b: 3 } },
+    checks: [failedCheck("text", 'does not contain "6"', "6", "The sum of 2 and 3 is 5.")],
+  },
+  [request(1, "get-sum", { a: 2, b: 3 }), response(1, textResult("The sum of 2 and 3 is 5."))],
+);
+
+const settingsEvents: EventBody[] = [
+  ...stepEvents("settings", {
+    type: "file",
+    input: { path: "settings.ini" },
+    checks: [
+      failedCheck("content", "is another text", "[a]\nport = 80\nname = x\n", "[a]\nport = 81\nname = x\n"),
+      failedCheck("json $.a", "differs at $.a.port", { port: 80, tags: ["x"] }, { port: 81, tags: ["x"] }),
+    ],
+  }),
+  ...stepEvents("restart", {
+    outcome: "failed",
+    ignored: true,
+    checks: [failedCheck("exit code", "it exited with 5, expected 0", 0, 5)],
+  }),
+  ...stepEvents("drop", {
+    phase: "cleanup",
+    outcome: "error",
+    ignored: true,
+    error: { code: "step/cannot-run", kind: "environment", message: "no such program: dropdb" },
+  }),
+];
+
+async function otherTasks(): Promise<SampleRun> {
+  const [broken, late, ...lacking] = [
+    portableTask("needs a database", ["rows"]),
+    portableTask("waits for the queue", ["queue"]),
+    portableTask("asks the cluster", ["pods"]),
+    portableTask("rolls back", ["pods"]),
+  ];
+  const passed = portableTask("reads the file", ["content"]);
+  const setupFailed = {
+    code: "task/setup-failed",
+    kind: "environment",
+    message: "setup failed: create the schema: exit code: it exited with 1, expected 0: no such table",
+  } as const;
+  const timeout = {
+    code: "step/timeout",
+    kind: "timeout",
+    message: "step queue: it took longer than 500 ms",
+  } as const;
+  const missing = {
+    code: "task/missing-requirement",
+    kind: "environment",
+    message: "the task requires what is not there: command kubectl",
+  } as const;
+  return sampleRun({
+    name: "shop",
+    tasks: [broken, late, ...lacking, passed],
+    agents: [oracle],
+    trials: [
+      brokenTrial(broken, setupFailed, { ...agent, events: setupEvents }),
+      brokenTrial(late, timeout, { ...agent, events: lateEvents }),
+      ...lacking.map((task) => skippedTrial(task, missing)),
+      await gradedTrial(passed, passedEvents, agent),
+    ],
+  });
+}
+
+function skippedTrial(task: Task, error: SerializedError): SampleTrial {
+  const { result, events } = brokenTrial(task, error, agent);
+  return { result: { ...result, verdict: "skip" }, events };
+}
+
+const setupEvents: EventBody[] = stepEvents("setup[0]", {
+  phase: "setup",
+  name: "create the schema",
+  input: { run: "psql --file schema.sql" },
+  checks: [
+    failedCheck("exit code", "it exited with 1, expected 0: no such table", 0, {
+      exitCode: 1,
+      stderr: "connected\nno such table",
+    }),
+  ],
+});
+
+const lateEvents: EventBody[] = [
+  ...stepEvents("ready", { checks: [heldCheck("exit code")] }),
+  ...stepEvents("queue", {
+    type: "http",
+    outcome: "timeout",
+    input: { method: "GET", url: "http://127.0.0.1:1/queue" },
+    error: { code: "step/timeout", kind: "timeout", message: "step queue: it took longer than 500 ms" },
+  }),
+];
+
+const passedEvents: EventBody[] = [
+  ...stepEvents("content", { attempt: 1, checks: [failedCheck("exists", "it is not there", true, false)] }),
+  ...stepEvents("content", { attempt: 2, checks: [heldCheck("exists", "it is there")] }),
+];
+
+async function printed(run: SampleRun): Promise<string> {
+  const output = captureOutput();
+  await play(run, consoleReporter(output));
+  return output.text();
+}
+
+/** The text between the first line break and the end of a template. */
+function whole(template: string): string {
+  return template.slice(1);
+}
+
+it("tells of each failed step its name, its place, what it worked with, and what was expected and there", async () => {
+  expect(await printed(await failingTasks())).toBe(
+    whole(String.raw`
+mcpvals 0.1.0  shop
+4 tasks · agent oracle (the task's own solution, not a model)
+
+  ✗ serve a page               41 ms
+  ✗ roll out to all hosts      41 ms
+  ✗ call a tool                41 ms
+  ✗ write the settings         41 ms
+
+Failed
+
+  ✗ serve a page  t1
+    verify-steps 0.50  the page answers: status: it is 503 (3 attempts)
+      step      the page answers  (http in verify, 3 attempts in 20 ms, event 9)
+      input     GET http://127.0.0.1:8080/health
+      expected  "2xx"
+
+  ✗ roll out to all hosts  t2
+    verify-steps 0.25  4 checks do not hold
+      step      hosts (host="beta") › up  (command in verify, event 6)
+      input     $ curl --fail http://beta:8080 ⏎ echo done
+      check     exit code: it exited with 7, expected 0: connection refused
+      stderr    curl: (7) Failed to connect
+                connection refused
+      step      switch: no alternative holds  (anyOf in verify, event 13)
+      step      switch › blue  (file in verify, event 10)
+      input     blue.txt
+      check     exists: there is no such file
+      expected  true
+      actual    false
+      step      switch › green  (file in verify, event 12)
+      input     green.txt
+      check     exists: there is no such file
+      expected  true
+      actual    false
+      step      absent  (not in verify, event 17)
+      check     not: it holds: old: exit code: it exited with 0
+      expected  "does not hold"
+      actual    "holds"
+
+  ✗ call a tool  t3
+    verify-steps 0.00  text: does not contain "6"
+      step      sum  (mcp in verify, event 5)
+      actual    "The sum of 2 and 3 is 5."
+      call      get-sum {"a":2,"b":3}  (event 3, 4 ms)
+
+  ✗ write the settings  t4
+    verify-steps 0.00  2 checks do not hold
+      step      settings  (file in verify, event 3)
+      input     settings.ini
+      check     content: is another text
+      diff      - expected  + actual
+                  [a]
+                - port = 80
+                + port = 81
+                  name = x
+      check     json $.a: differs at $.a.port
+      diff      - expected  + actual
+                  {
+                -   "port": 80,
+                +   "port": 81,
+                    "tags": [
+                      "x"
+                  …
+
+Warnings
+
+  - write the settings: verify step "restart" failed, which changes no verdict: exit code: it exited with 5, expected 0
+  - write the settings: cleanup step "drop" could not act: no such program: dropdb
+
+  4 failed · 4 trials in 3.2 s · no model took part
+
+  FAIL   exit 1
+`),
+  );
+});
+
+it("tells of a trial that broke which step broke it, and of skipped ones what they lack, once", async () => {
+  expect(await printed(await otherTasks())).toBe(
+    whole(String.raw`
+mcpvals 0.1.0  shop
+5 tasks · agent oracle (the task's own solution, not a model)
+
+  ! needs a database         41 ms  task/setup-failed
+  ! waits for the queue      41 ms  timeout
+  - asks the cluster         41 ms  skipped
+  - rolls back               41 ms  skipped
+  ✓ reads the file           41 ms
+
+Errors  not judged: the environment broke or time ran out
+
+  ! needs a database  t1
+    task/setup-failed  setup failed: create the schema: exit code: it exited with 1, expected 0: no such table
+    The step's checks, shown with the error, say what was expected and what was there.
+      step      create the schema  (command in setup, event 2)
+      input     $ psql --file schema.sql
+      stderr    connected
+                no such table
+
+  ! waits for the queue  t2
+    step/timeout  step queue: it took longer than 500 ms
+    Raise the step's timeout if the work is only slow.
+      step      queue  (http in verify, event 4)
+      input     GET http://127.0.0.1:1/queue
+
+Skipped
+
+  - 2 trials: the task requires what is not there: command kubectl
+    asks the cluster, rolls back
+
+  1 passed · 1 error · 1 timeout · 2 skipped · 5 trials in 3.2 s · no model took part
+
+  INCOMPLETE   exit 3
+  Not green: nothing failed, but 1 error and 1 timeout could have changed that.
+`),
+  );
+});
+
+it("writes the same into JUnit, with the task's file", async () => {
+  const output = captureOutput();
+  await play(await failingTasks(), junitReporter(output));
+  expect(output.text()).toContain(
+    whole(String.raw`
+    <testcase name="serve a page" classname="shop.tasks" file="/srv/tasks/serve a page/task.yaml" time="0.041">
+      <failure type="verify-steps" message="verify-steps: the page answers: status: it is 503 (3 attempts)">verify-steps 0.50  the page answers: status: it is 503 (3 attempts)
+  step      the page answers  (http in verify, 3 attempts in 20 ms, event 9)
+  input     GET http://127.0.0.1:8080/health
+  expected  "2xx"</failure>
+    </testcase>
+`),
+  );
+  const schema = readFileSync(join(import.meta.dirname, "../fixtures/junit.xsd"), "utf8");
+  expect((await validateXML({ xml: output.text(), schema })).errors).toEqual([]);
+});
+
+it.each([80, 120])("fits into a terminal of %i columns", async (columns) => {
+  for (const run of [await failingTasks(), await otherTasks()]) {
+    const output = captureOutput({ isTerminal: true, columns });
+    await play(run, consoleReporter(output));
+    const end = output.text().slice(output.text().search(/\n(?:Failed\n|Errors {2})/));
+    expect(end).toContain("step      ");
+    const widest = Math.max(...end.split("\n").map((line) => displayWidth(line)));
+    expect(widest).toBeLessThanOrEqual(columns);
+  }
+});

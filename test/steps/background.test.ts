@@ -1,0 +1,148 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it, vi } from "vitest";
+import { McpvalsError } from "../../src/core/errors/error.ts";
+import type { CommandStep, ScriptStep } from "../../src/core/formats/step.ts";
+import { procLister } from "../../src/process/list-processes.ts";
+import { livingProcesses } from "../process/support.ts";
+import { watchLeftovers } from "../support/leftovers.ts";
+import { commandStepOf, playStep, scriptStepOf, testWorld } from "../support/program-steps.ts";
+import { playTrial, portableTask, taskFolder } from "../support/portable.ts";
+
+const linux = process.platform === "linux";
+
+async function isAlive(pid: number): Promise<boolean> {
+  return (await procLister.list()).some((info) => info.pid === pid);
+}
+
+function pidIn(folder: string, name = "pid"): number {
+  return Number(readFileSync(join(folder, name), "utf8"));
+}
+
+/** Both types of step that start programs, with a text for the shell. */
+const types: readonly (readonly [string, (text: string, timeoutMs?: number) => CommandStep | ScriptStep])[] =
+  [
+    ["command", (text, timeoutMs = 20_000) => commandStepOf(text, { timeoutMs })],
+    ["script", (text, timeoutMs = 20_000) => scriptStepOf({ inline: text }, { timeoutMs })],
+  ];
+
+describe.runIf(linux).each(types)("what a %s starts in the background", (_, step) => {
+  it.each([
+    ["with pipes of its own", "sleep 1000 >/dev/null 2>&1 & echo $! > pid"],
+    ["with the step's pipes", "sleep 1000 & echo $! > pid"],
+    ["in a session of its own", "setsid sleep 1000 >/dev/null 2>&1 & echo $! > pid"],
+    [
+      "in a session of its own, without a parent",
+      "(setsid sh -c 'echo $$ > pid; exec sleep 1000' >/dev/null 2>&1 &); while ! test -s pid; do sleep 0.02; done",
+    ],
+  ])("outlives it and becomes the trial's: %s", async (_kind, text) => {
+    const world = testWorld();
+    const started = performance.now();
+    expect((await playStep(step(text), { world })).outcome).toBe("passed");
+    expect(performance.now() - started).toBeLessThan(3000);
+    const pid = pidIn(world.dir);
+    expect([await isAlive(pid), world.adopted.length]).toEqual([true, 1]);
+    await world.adopted[0]?.stop();
+    expect(await isAlive(pid)).toBe(false);
+    expect(await livingProcesses()).toEqual([]);
+  });
+
+  it("is not hung by what it goes on to write, which is not the step's", async () => {
+    const world = testWorld();
+    const text =
+      "(while ! test -e go; do sleep 0.02; done; head -c 1000000 /dev/zero; touch done) & echo now";
+    const named = { ...step(text), outputs: { out: "{stdout}" } };
+    const { outputs } = await playStep(named, { world });
+    await playStep(commandStepOf("touch go"), { world });
+    await vi.waitFor(() => readFileSync(join(world.dir, "done")), { timeout: 5000, interval: 10 });
+    expect(outputs).toEqual({ out: "now" });
+  });
+
+  it("is nothing of the trial's when nothing is left", async () => {
+    const world = testWorld();
+    const nothingIsLeft = watchLeftovers();
+    await playStep(step("sleep 0.05 & wait; exit 0"), { world });
+    await playStep(step("exit 1"), { world });
+    expect([world.adopted, await livingProcesses()]).toEqual([[], []]);
+    await nothingIsLeft();
+  });
+
+  it.each([
+    ["in its group", "sleep 1000 & echo $! > pid; exec sleep 1000"],
+    ["in a session of its own", "setsid sleep 1000 & echo $! > pid; exec sleep 1000"],
+    ["that will not end", "(trap '' TERM; while :; do sleep 0.05; done) & echo $! > pid; wait"],
+  ])("ends with it when its time is up (%s)", async (_kind, text) => {
+    const world = testWorld();
+    const nothingIsLeft = watchLeftovers();
+    const { outcome } = await playStep(step(text, 400), { world });
+    expect([outcome, await isAlive(pidIn(world.dir)), world.adopted]).toEqual(["timeout", false, []]);
+    expect(await livingProcesses()).toEqual([]);
+    await nothingIsLeft();
+  });
+
+  it("ends with it when the trial does", async () => {
+    const world = testWorld();
+    const controller = new AbortController();
+    const reason = new McpvalsError("run/interrupted", "stop");
+    const played = playStep(step("sleep 1000 & echo $! > pid; exec sleep 1000"), {
+      world,
+      signal: controller.signal,
+    });
+    await vi.waitFor(() => expect(pidIn(world.dir)).toBeGreaterThan(0), { timeout: 5000, interval: 10 });
+    controller.abort(reason);
+    await expect(played).rejects.toBe(reason);
+    expect([await isAlive(pidIn(world.dir)), world.adopted]).toEqual([false, []]);
+  });
+
+  it("ends with it when the trial ends while its pipes are still read", async () => {
+    const world = testWorld();
+    const controller = new AbortController();
+    const played = playStep(step("sleep 1000 & echo $! > pid"), { world, signal: controller.signal });
+    await vi.waitFor(() => expect(pidIn(world.dir)).toBeGreaterThan(0), { timeout: 5000, interval: 5 });
+    controller.abort(new McpvalsError("run/interrupted", "stop"));
+    await expect(played).rejects.toMatchObject({ code: "run/interrupted" });
+    await Promise.all(world.adopted.map((process) => process.stop()));
+    expect(await isAlive(pidIn(world.dir))).toBe(false);
+  });
+});
+
+describe.runIf(linux)("a trial", () => {
+  it("ends what its setup left running after its cleanup, which may still use it", async () => {
+    using folder = taskFolder();
+    const task = portableTask(
+      {
+        dir: folder.path,
+        setup: [commandStepOf("setsid sleep 1000 >/dev/null 2>&1 & echo $! > pid", { id: "serve" })],
+        cleanup: [commandStepOf("kill -0 $(cat pid)", { id: "alive" })],
+      },
+      { verify: [commandStepOf("kill -0 $(cat pid)", { id: "look" })] },
+    );
+    const { outcomes } = await playTrial(task);
+    expect(outcomes).toEqual({ serve: "passed", look: "passed", alive: "passed" });
+    expect(await isAlive(pidIn(folder.path))).toBe(false);
+  });
+
+  it("that is interrupted leaves nothing of a step that was at work, nor of those before", async () => {
+    using folder = taskFolder();
+    const controller = new AbortController();
+    const task = portableTask(
+      {
+        dir: folder.path,
+        setup: [
+          commandStepOf("sleep 1000 >/dev/null 2>&1 & echo $! > first", { id: "serve" }),
+          commandStepOf("sleep 1000 & echo $! > second; wait", { id: "hang" }),
+        ],
+      },
+      { verify: [commandStepOf("true", { id: "look" })] },
+    );
+    const played = playTrial(task, { signal: controller.signal });
+    await vi.waitFor(() => expect(pidIn(folder.path, "second")).toBeGreaterThan(0), {
+      timeout: 5000,
+      interval: 10,
+    });
+    controller.abort(new McpvalsError("run/interrupted", "stop"));
+    expect((await played).finished.outcome).toBe("interrupted");
+    for (const name of ["first", "second"]) expect(await isAlive(pidIn(folder.path, name))).toBe(false);
+    expect(await livingProcesses()).toEqual([]);
+  });
+});

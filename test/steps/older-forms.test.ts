@@ -1,0 +1,106 @@
+import { describe, expect, it } from "vitest";
+import { parse as parseYaml } from "yaml";
+import type { JsonObject, Task } from "../../src/core/formats/model.ts";
+import { parseLegacyTask } from "../../src/core/formats/legacy-task/parse-legacy-task.ts";
+import type { Check } from "../../src/core/trace/events.ts";
+import { runSequence } from "../../src/steps/run-sequence.ts";
+import { runStep } from "../../src/steps/run-step.ts";
+import { anyTool, stubSession } from "../support/sessions.ts";
+import { scopeOf, stepContext, worldOf } from "../support/step-context.ts";
+import { textResult } from "../support/trial-events.ts";
+
+/** A task of the step form whose verify steps are these. */
+function taskOf(verify: string): Task {
+  const document: unknown = parseYaml(`
+kind: Task
+apiVersion: mcpchecker/v1alpha2
+metadata: {name: t}
+spec:
+  requires: [{mcpServer: docs, as: d}]
+  prompt: {inline: Hi.}
+  verify: ${verify}
+`);
+  const parsed = parseLegacyTask(document, {
+    file: "/t/task.yaml",
+    dir: "/t",
+    locate: () => undefined,
+    files: { look: () => "nothing", read: () => undefined },
+    servers: ["docs"],
+    variables: {},
+    completeStdio: () => ({ cwd: "/", env: {} }),
+    inheritEnv: [],
+    extensions: [],
+  });
+  if (!parsed.ok) throw new Error(parsed.diagnostics.map((each) => each.message).join("\n"));
+  return parsed.task;
+}
+
+interface Verified {
+  readonly checks: readonly (readonly [string, Check["passed"]])[];
+  readonly outputs: JsonObject;
+  readonly asked: readonly string[];
+}
+
+/** Runs the verify steps against a server that says "page one" to everything, but fails `broken`. */
+async function verify(steps: string): Promise<Verified> {
+  const asked: string[] = [];
+  const session = stubSession({
+    name: "docs",
+    tools: ["read", "broken"].map(anyTool),
+    call: (tool, args) => {
+      asked.push(`${tool} ${JSON.stringify(args)}`);
+      const result = { ...textResult("page one"), ...(tool === "broken" ? { isError: true } : {}) };
+      return { kind: "result", result, latencyMs: 1 };
+    },
+  });
+  using world = worldOf();
+  const scope = scopeOf({ env: { X: "x" }, agent: { output: "done" } }, world);
+  const context = stepContext({ sessions: [session], world, scope });
+  const { ran } = await runSequence(taskOf(steps).verify, context, { kind: "verify", run: runStep });
+  return {
+    checks: ran.flatMap(({ report }) => report.checks.map(({ name, passed }) => [name, passed] as const)),
+    outputs: Object.fromEntries(world.outputs),
+    asked,
+  };
+}
+
+describe("calls of the older step form", () => {
+  it("look at the list of content, and give it to later steps", async () => {
+    const { checks, outputs, asked } = await verify(`
+  - d.read: {args: {id: "{env.X}"}, expect: {content: {match: '^\\[\\{', fields: [{path: "[0].text", equals: page one}]}}}
+  - script: {inline: 'test "$PAGE" = "[{\\"type\\":\\"text\\",\\"text\\":\\"page one\\"}]"', env: {PAGE: "{steps.docs.read.content}"}}
+  - d.read: {expect: {content: {fields: [{path: "[0].text", match: two}]}}}
+`);
+    expect(asked).toEqual(['read {"id":"{env.X}"}', "read {}"]);
+    expect(checks.map(([name]) => name.split(" ")[0])).toEqual(["content", "content", "exit", "content"]);
+    expect(checks.map(([, passed]) => passed)).toEqual([true, true, true, false]);
+    expect(Object.keys(outputs)).toEqual(["verify_0"]);
+  });
+
+  it("that are to fail must fail", async () => {
+    const { checks } = await verify(
+      "[{d.broken: {expect: {isError: true}}}, {d.read: {expect: {isError: true}}}, {d.broken: {}}]",
+    );
+    expect(checks).toEqual([
+      ["call", true],
+      ["call", false],
+      ["call", false],
+    ]);
+  });
+});
+
+describe("scripts of the older forms", () => {
+  it("have templates in their variables and none in their text", async () => {
+    const { checks } = await verify(
+      `[{script: {inline: 'test "$A/{env.X}" = "x done/{env.X}"', env: {A: "\${X} {agent.output}"}}}]`,
+    );
+    expect(checks.map(([, passed]) => passed)).toEqual([true]);
+  });
+
+  it("end verify when they fail, unless they may fail, and then still count", async () => {
+    const both = (rest: string) => `[{script: {inline: exit 1${rest}}}, {script: {inline: exit 0}}]`;
+    expect((await verify(both(""))).checks.map(([, passed]) => passed)).toEqual([false]);
+    const soft = await verify(both(", continueOnError: true"));
+    expect(soft.checks.map(([, passed]) => passed)).toEqual([false, true]);
+  });
+});
