@@ -13,7 +13,12 @@ export async function modelConcurrency(): Promise<readonly Row[]> {
   const worker = new Worker(new URL("./fixed-model.mjs", import.meta.url), { workerData: { latencyMs } });
   const [port] = (await once(worker, "message")) as [number];
   try {
-    const loaded: RunInput = { eval: modelEval(`http://127.0.0.1:${port}/v1`), secrets: [], env: {}, overrides: {} };
+    const loaded: RunInput = {
+      eval: modelEval(`http://127.0.0.1:${port}/v1`),
+      secrets: [],
+      env: {},
+      overrides: {},
+    };
     await run({ ...loaded, eval: { ...loaded.eval, trials: concurrency } }, { cwd: ".", output: false });
     const { result } = await run(loaded, { cwd: ".", output: false });
     if (result.verdict !== "pass") throw new Error(`the bench's own run ended with ${result.verdict}`);

@@ -31,7 +31,10 @@ export async function timeTrials(size: number): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), "mcpvals-bench-"));
   try {
     const started = performance.now();
-    const { result } = await run({ eval: noOpEval(size), secrets: [], env: {}, overrides: {} }, { cwd: folder });
+    const { result } = await run(
+      { eval: noOpEval(size), secrets: [], env: {}, overrides: {} },
+      { cwd: folder },
+    );
     const elapsed = performance.now() - started;
     if (result.summary.total !== size) throw new Error(`ran ${result.summary.total} of ${size} trials`);
     return elapsed;

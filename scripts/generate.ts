@@ -7,6 +7,7 @@ import { configReference } from "../src/core/formats/config/config-reference.ts"
 import { taskJsonSchema } from "../src/core/formats/task/task-json-schema.ts";
 import { taskReference } from "../src/core/formats/task/task-reference.ts";
 import { evalJsonSchema } from "../src/core/formats/eval-file/eval-json-schema.ts";
+import { taskExportJsonSchema } from "../src/core/formats/task-export/task-export-schema.ts";
 import { resultJsonSchema } from "../src/core/report/result-schema.ts";
 
 /**
@@ -17,6 +18,7 @@ const generated: Readonly<Record<string, () => string>> = {
   "schemas/config.schema.json": () => json(configJsonSchema()),
   "schemas/task.schema.json": () => json(taskJsonSchema()),
   "schemas/eval.schema.json": () => json(evalJsonSchema()),
+  "schemas/task-export.schema.json": () => json(taskExportJsonSchema()),
   "schemas/result.schema.json": () => json(resultJsonSchema()),
   "docs/reference/config.md": configReference,
   "docs/reference/task.md": taskReference,

@@ -50,7 +50,10 @@ function selectionOf(options: EvaluateOptions): Selection {
 
 /** Without this, a config that is undefined by mistake would be the nearest file. */
 function checkSources(sources: unknown): void {
-  if (Array.isArray(sources) && (sources.length === 0 || !sources.every((each) => typeof each === "string"))) {
+  if (
+    Array.isArray(sources) &&
+    (sources.length === 0 || !sources.every((each) => typeof each === "string"))
+  ) {
     throw new McpvalsError("usage/invalid-option", "evaluate takes a list of one or more paths");
   }
   if (typeof sources === "string" || typeof sources === "object") return;

@@ -5,6 +5,7 @@ import { listCommand } from "./commands/list.ts";
 import { migrateCommand } from "./commands/migrate.ts";
 import { runCommand } from "./commands/run.ts";
 import { showCommand } from "./commands/show.ts";
+import { taskCommand } from "./commands/task.ts";
 import { validateCommand } from "./commands/validate.ts";
 import { finishOutput, writeError } from "./terminal.ts";
 
@@ -33,7 +34,7 @@ function endAfterBug(error: unknown): void {
 }
 
 /** Every command, one line each. */
-const commands = [runCommand, listCommand, validateCommand, showCommand, migrateCommand];
+const commands = [runCommand, listCommand, validateCommand, showCommand, migrateCommand, taskCommand];
 
 function createProgram(setExitCode: (code: number) => void): Command {
   const program = new Command("mcpvals")

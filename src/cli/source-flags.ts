@@ -51,10 +51,7 @@ export function addSourceFlags(command: Command): Command {
 }
 
 /** What is to be loaded, without the folder that relative paths start from. */
-export function loadOptions(
-  sources: readonly string[],
-  flags: SourceFlags,
-): Omit<LoadOptions, "cwd"> {
+export function loadOptions(sources: readonly string[], flags: SourceFlags): Omit<LoadOptions, "cwd"> {
   return {
     sources: namedSources(sources, flags.config),
     env: flags.env ?? {},

@@ -17,7 +17,7 @@ export class FileProblems {
     return this.#diagnostics.length > 0;
   }
 
-  /** Adds problems; the lines around them are taken from the text, which is that of their file. */
+  /** Adds problems; the lines around those in its file are taken from the text, also of later ones. */
   add(diagnostics: readonly Diagnostic[], source?: SourceText): void {
     if (source !== undefined) this.#sources.set(source.file, source);
     for (const diagnostic of diagnostics) this.#diagnostics.push(diagnostic);
@@ -36,6 +36,13 @@ export class FileProblems {
       ...(hint === undefined ? {} : { hint }),
     };
     this.add(details.diagnostics ?? [own]);
+  }
+
+  /** Adds all problems of another collection. */
+  addAll(others: FileProblems): void {
+    this.add(others.#diagnostics);
+    for (const source of others.#sources.values()) this.add([], source);
+    this.#cause ??= others.#cause;
   }
 
   /** Throws one McpvalsError for all problems, without anything secret; returns when there are none. */

@@ -90,9 +90,13 @@ async function openConfig(
   surroundings: Surroundings,
 ): Promise<LoadedConfig> {
   if (surroundings.mcpConfig !== undefined) {
-    throw new McpvalsError("usage/invalid-option", "a config has servers of its own; --mcp-config is for others", {
-      hint: "Leave out --mcp-config, or name tasks or an Eval.",
-    });
+    throw new McpvalsError(
+      "usage/invalid-option",
+      "a config has servers of its own; --mcp-config is for others",
+      {
+        hint: "Leave out --mcp-config, or name tasks or an Eval.",
+      },
+    );
   }
   return loadConfig(config, surroundings);
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Task } from "../core/formats/model.ts";
-import { taskSelector } from "./select-tasks.ts";
+import { taskFilter, type TaskFilters, taskSelector } from "./select-tasks.ts";
+import { portableTask } from "../../test/support/portable.ts";
 
 const task: Omit<Task, "name"> = {
   form: "workflow",

@@ -13,6 +13,7 @@ export function plainWorld(task: string): StepWorld {
     judge: undefined,
     validateSchema: () => Promise.resolve({ status: "unusable", reason: "nothing validates here" }),
     outputs: new Map(),
+    failed: new Set(),
     history: () => ({ toolCalls: [], resourceReads: [], promptGets: [] }),
     releasePorts: () => Promise.resolve(),
     adopt: () => undefined,

@@ -38,6 +38,7 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
   readonly judge: StepJudge | undefined;
   readonly validateSchema: ValidateSchema;
   readonly outputs = new Map<string, JsonObject>();
+  readonly failed = new Set<string>();
   readonly scope: Scope;
   prompt = "";
   agent: StepWorld["agent"];

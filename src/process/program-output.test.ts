@@ -75,4 +75,21 @@ describe("what a program writes", () => {
     expect(started.stdout.readableLength + started.stdout.writableLength).toBe(0);
     expect(started.output.together).toBe("now");
   });
+
+  it("is read as long as there is more, although the time is up", async () => {
+    const started = program();
+    const settled = started.output.settle(0);
+    let left = 8;
+    const write = (): void => {
+      started.stdout.write("x");
+      left -= 1;
+      if (left > 0) setImmediate(write);
+    };
+    setImmediate(write);
+    const end = performance.now() + 20;
+    while (performance.now() < end);
+    await settled;
+    started.output.stop();
+    expect(started.output.stdout.text).toBe("xxxxxxxx");
+  });
 });

@@ -5,7 +5,7 @@ import type { StepRunner } from "./step-runner.ts";
 
 /**
  * Passes when not all of its steps pass. A step that could not act proves nothing either way and is an error, and so does
- * a row in which every step was skipped.
+ * a row in which every step was skipped. With a step that was not tried it fails.
  */
 export const notStep: StepRunner<NotStep> = {
   type: "not",
@@ -16,6 +16,8 @@ export const notStep: StepRunner<NotStep> = {
     if (error !== undefined) return { kind: "error", error, checks: [] };
     const looked = ran.filter(({ report }) => report.outcome !== "skipped" && !report.ignored);
     if (looked.length === 0) return { kind: "checked", checks: [] };
+    const untried = looked.find(({ report }) => report.untried === true);
+    if (untried !== undefined) return { kind: "checked", checks: untried.report.checks };
     const message = passed ? `it holds: ${told(looked, true)}` : `it does not hold: ${told(looked, false)}`;
     return {
       kind: "checked",

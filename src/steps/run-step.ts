@@ -2,10 +2,11 @@ import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import type { JsonObject } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
 import { expandText, expanderOf } from "../core/templates/expand.ts";
-import { withLocals } from "../core/templates/scope.ts";
+import { type Scope, withLocals } from "../core/templates/scope.ts";
 import type { Check } from "../core/trace/events.ts";
 import { abortAfter, pause } from "../process/deadline.ts";
 import { conditionHolds } from "./condition.ts";
+import { noticingScope } from "./needed-steps.ts";
 import { Polling } from "./polling.ts";
 import { runnerOf } from "./runners.ts";
 import type { StepAttempt, StepContext, StepReport } from "./step-runner.ts";
@@ -65,8 +66,18 @@ async function runAttempt(step: Step, { attempt, polling }: Place, context: Step
     ...(report.ignored && outcome !== "passed" && outcome !== "skipped" ? { ignored: true as const } : {}),
   });
   context.signal.throwIfAborted();
-  if (outputs !== undefined && outcome === "passed") context.world.outputs.set(step.id, outputs);
-  return { report, waitMs: outcome === "skipped" ? undefined : next };
+  remember(step, report, context);
+  const isFinal = outcome === "skipped" || report.untried === true;
+  return { report, waitMs: isFinal ? undefined : next };
+}
+
+/** What a step gave when it ran before does not count any more. */
+function remember({ id }: Step, { outcome, outputs, ignored }: StepReport, { world }: StepContext): void {
+  if (outcome === "skipped") return;
+  world.outputs.delete(id);
+  world.failed.delete(id);
+  if (outcome === "failed" && !ignored) world.failed.add(id);
+  else if (outcome === "passed" && outputs !== undefined) world.outputs.set(id, outputs);
 }
 
 function isIgnored(step: Step, { phase, ignored }: StepContext): boolean {
@@ -91,19 +102,22 @@ async function attemptOf(
   begin: (input: JsonObject) => void,
 ): Promise<Tried> {
   let begun = false;
+  const { scope, needed } = noticingScope(context);
   try {
-    if (written.if !== undefined && !conditionHolds(written.if, context.scope)) {
+    if (written.if !== undefined && !conditionHolds(written.if, scope)) {
       begin({ if: written.if });
       return { outcome: "skipped", checks: [] };
     }
     const { expand, input } = runnerOf(written);
-    const step = expand(written, expanderOf(context.scope));
+    const step = expand(written, expanderOf(scope));
     begin(input(step));
     begun = true;
-    return outcomeOf(await withinTime(step, context), step, context);
+    return outcomeOf(await withinTime(step, context), step, scope);
   } catch (error) {
     // What never began has no input to show, but the events come in pairs.
     if (!begun) begin({});
+    const check = needed();
+    if (check !== undefined) return { outcome: "failed", checks: [check], untried: true };
     const outcome = error instanceof McpvalsError && error.kind === "timeout" ? "timeout" : "error";
     return { outcome, checks: [], error };
   }
@@ -119,7 +133,7 @@ async function withinTime(step: Step, context: StepContext): Promise<StepAttempt
   return await runner.run(step, { ...context, signal: limit.signal }, runStep);
 }
 
-function outcomeOf(attempt: StepAttempt, step: Step, context: StepContext): Tried {
+function outcomeOf(attempt: StepAttempt, step: Step, scope: Scope | undefined): Tried {
   switch (attempt.kind) {
     case "timeout":
       return {
@@ -134,17 +148,35 @@ function outcomeOf(attempt: StepAttempt, step: Step, context: StepContext): Trie
     }
     case "checked": {
       const { checks, healthy = true } = attempt;
-      const outputs = outputsOf(attempt, step, context);
       const passed = healthy && checks.every((check) => check.passed);
-      return { outcome: passed ? "passed" : "failed", checks, ...(outputs === undefined ? {} : { outputs }) };
+      if (!passed) return { outcome: "failed", checks, ...outputsOfFailed(attempt, step, scope) };
+      const outputs = outputsOf(attempt, step, scope);
+      return { outcome: "passed", checks, ...(outputs === undefined ? {} : { outputs }) };
     }
   }
 }
 
-function outputsOf(
-  { values = {}, outputs = {} }: Extract<StepAttempt, { kind: "checked" }>,
+type Checked = Extract<StepAttempt, { kind: "checked" }>;
+
+/** They are only shown. That they cannot be made of an answer that is wrong is no error besides. */
+function outputsOfFailed(
+  attempt: Checked,
   step: Step,
-  { scope }: StepContext,
+  scope: Scope | undefined,
+): Pick<StepReport, "outputs"> {
+  try {
+    const outputs = outputsOf(attempt, step, scope);
+    return outputs === undefined ? {} : { outputs };
+  } catch (error) {
+    if (error instanceof McpvalsError) return {};
+    throw error;
+  }
+}
+
+function outputsOf(
+  { values = {}, outputs = {} }: Checked,
+  step: Step,
+  scope: Scope | undefined,
 ): JsonObject | undefined {
   if (scope === undefined) return undefined;
   const local = withLocals(scope, { ...values, outputs });

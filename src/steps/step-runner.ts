@@ -44,6 +44,8 @@ export interface StepWorld {
   readonly validateSchema: ValidateSchema;
   /** Outputs by step id, as far as steps have run. */
   readonly outputs: Map<string, JsonObject>;
+  /** Ids of steps whose failure counts and that, when they last ran, failed and so have given nothing. */
+  readonly failed: Set<string>;
   /** What the agent called so far. */
   history(): CallHistory;
   /** To be called with everything that a process is started with: random ports among it are the process's from now on. */
@@ -102,6 +104,8 @@ export interface StepReport {
   readonly error?: unknown;
   /** The step, or what it belongs to, says that its failure changes nothing. */
   readonly ignored: boolean;
+  /** It failed without being tried, since it needs what a failed step would have given. */
+  readonly untried?: true;
 }
 
 /** A record of templates with its values replaced. */

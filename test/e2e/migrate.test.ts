@@ -325,6 +325,8 @@ function step(given: Step): unknown {
     ...rest
   } = given as Step & Record<string, unknown>;
   if (rest.type === "extension") return { ...rest, extension: "", outputs: undefined };
+  // The folder of a script that lies beside the task is the task's.
+  if (rest.type === "script") return { ...rest, workdir: "task" };
   if (rest.type !== "http") return rest;
   const { status, body } = rest.expect;
   const json = body?.json?.map(({ loose: _loose, path, ...each }) => ({

@@ -4,7 +4,6 @@ import { createInterface } from "node:readline";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type ProcessInfo, type ProcessLister, procLister } from "../../src/process/list-processes.ts";
 import { PosixProcessTree } from "../../src/process/posix-process-tree.ts";
-import { ProgramOutput } from "../../src/process/program-output.ts";
 import { livingProcesses, start, untilLiving } from "./support.ts";
 
 const linux = process.platform === "linux";
@@ -48,18 +47,6 @@ describe.runIf(linux)("release", () => {
 });
 
 describe.runIf(linux)("what a process leaves running", () => {
-  it("does not keep from reading all that it wrote itself, however late", async () => {
-    const child = await start("/bin/sh", "-c", "head -c 180000 /dev/zero; sleep 1000 &");
-    await child.exited;
-    const output = new ProgramOutput();
-    output.attach(child);
-    const settled = output.settle(0);
-    block(20);
-    await settled;
-    output.stop();
-    expect([output.stdout.text.length, await child.release()]).toEqual([180_000, false]);
-  });
-
   it("ends when its starter is killed, although nobody of its group is left", async () => {
     const source = (name: string): string =>
       JSON.stringify(new URL(`../../src/process/${name}.ts`, import.meta.url));

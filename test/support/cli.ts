@@ -6,7 +6,8 @@ import type { RunResult } from "../../src/core/report/result.ts";
 
 /** The checkout. */
 export const root: string = resolve(import.meta.dirname, "../..");
-const main = join(root, "dist/main.js");
+/** The built CLI, or another build of it. */
+const main = process.env["MCPVALS_TEST_MAIN"] ?? join(root, "dist/main.js");
 
 /** A folder with the given files, removed when disposed. Values that are not text are written as JSON. */
 export function folderOf(files: Readonly<Record<string, unknown>>): Disposable & { readonly path: string } {

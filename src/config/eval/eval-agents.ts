@@ -105,11 +105,7 @@ function valueOf(
   return value === "" ? undefined : value;
 }
 
-function refuse(
-  description: string,
-  { document, problems }: EvalContext,
-  { key, instead }: Reference,
-): void {
+function refuse(description: string, { document, problems }: EvalContext, { key, instead }: Reference): void {
   const location = document.locate({ path: ["config", key], at: "value" });
   const diagnostic: Diagnostic = {
     code: "config/invalid-value",

@@ -4,6 +4,7 @@ import type { TaskSet } from "../../core/formats/eval-file/eval-file.ts";
 import { asObject } from "../../core/formats/lenient.ts";
 import { memberOf } from "../../core/formats/member-of.ts";
 import type { AssertionSet, PortableTask, Task } from "../../core/formats/model.ts";
+import { FileProblems } from "../file-problems.ts";
 import { pathKind } from "../path-kind.ts";
 import { expandGlob } from "../sources/expand-glob.ts";
 import { type ParsedFile, parseTasks } from "../tasks/parse-tasks.ts";
@@ -46,8 +47,10 @@ async function filesOfSets(context: EvalContext): Promise<readonly FilesOfSet[]>
   const { file, surroundings, problems } = context;
   const sets: FilesOfSet[] = [];
   for (const [index, set] of file.taskSets.entries()) {
-    const files = await readTasks(pathsOf(set, context), { cwd: surroundings.cwd, problems });
-    if (files.length === 0 && "path" in set.files && !problems.found) refusePath(set.files.path, set, context);
+    const broken = new FileProblems();
+    const files = await readTasks(pathsOf(set, context), { cwd: surroundings.cwd, problems: broken });
+    if (files.length === 0 && "path" in set.files && !broken.found) refusePath(set.files.path, set, context);
+    problems.addAll(broken);
     sets.push({ set, index, files });
   }
   return sets;

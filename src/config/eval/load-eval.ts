@@ -82,8 +82,12 @@ async function otherServers(context: EvalContext, hasOwn: boolean): Promise<McpS
   }
   const variables = hasOwn ? undefined : mcpVariables(surroundings, problems);
   if (variables === undefined) return noServers;
-  const locate = (): { readonly file: string } => ({ file: "MCP_ variables" });
-  return readServers(variables, { surroundings, problems, locate, dir: surroundings.cwd });
+  return readServers(variables, {
+    surroundings,
+    problems,
+    locate: () => ({ file: "MCP_ variables" }),
+    dir: surroundings.cwd,
+  });
 }
 
 function ownServers(file: EvalFile, { dir, surroundings }: EvalContext): Record<string, ServerSpec> {

@@ -1,13 +1,9 @@
 import { basename, dirname, extname, resolve } from "node:path";
-import { McpvalsError } from "../../core/errors/error.ts";
-import { parseTask } from "../../core/formats/task/parse-task.ts";
-import { environment as readEnvironment, type EnvironmentVariables } from "../environment.ts";
-import { FileProblems } from "../file-problems.ts";
-import { documentKind, rootMembers } from "../read/document-kind.ts";
-import { endingOf, parseData, readDataText } from "../read/read-document.ts";
+import type { EnvironmentVariables } from "../environment.ts";
+import { endingOf, readDataText } from "../read/read-document.ts";
 import { SourceText } from "../read/source-text.ts";
-import { completeStdio } from "../server-environment.ts";
 import { shownFrom } from "../surroundings.ts";
+import { parseTaskText } from "../tasks/parse-task-text.ts";
 import { taskFiles } from "../tasks/task-files.ts";
 import { type MigratedTask, migrateTask } from "./migrate-task.ts";
 
@@ -36,7 +32,7 @@ export async function migrateFile(file: string, options: MigrateOptions): Promis
   const shown = shownFrom(options.cwd, path);
   const source = await readDataText(path, shown);
   const place = { path, ...options };
-  await check(source, place);
+  await parseTaskText(source, place);
   const files = taskFiles(dirname(path), options);
   const migrated = migrateTask({
     text: source.text,
@@ -45,7 +41,7 @@ export async function migrateFile(file: string, options: MigrateOptions): Promis
     json: endingOf(path) === "json",
     read: (beside) => files.read(beside),
   });
-  if (migrated.changed) await check(new SourceText(`${shown} (migrated)`, migrated.text), place);
+  if (migrated.changed) await parseTaskText(new SourceText(`${shown} (migrated)`, migrated.text), place);
   return { ...migrated, path, shown };
 }
 
@@ -53,37 +49,4 @@ export async function migrateFile(file: string, options: MigrateOptions): Promis
 function nameOf(path: string): string {
   const stem = basename(path, extname(path));
   return stem === "task" ? basename(dirname(path)) : stem;
-}
-
-/** Throws everything that is wrong with the text of a task. */
-async function check(
-  source: SourceText,
-  { path, allowOutside, environment = readEnvironment() }: MigrateOptions & { readonly path: string },
-): Promise<void> {
-  const dir = dirname(path);
-  const document = await parseData(source, endingOf(path));
-  if (documentKind(rootMembers(document.value)) !== "Task") {
-    throw new McpvalsError("config/invalid-value", `${source.file} is no task: its kind is not Task`, {
-      location: { file: source.file },
-    });
-  }
-  const problems = new FileProblems();
-  const parsed = parseTask(document.value, {
-    file: path,
-    dir,
-    locate: document.locate,
-    files: taskFiles(dir, { allowOutside }),
-    servers: [],
-    // One that is not set here may be set where the task runs.
-    variables: { ...environment, ...variablesIn(source.text) },
-    completeStdio: (server) => completeStdio(server, { dir, environment, overrides: {} }),
-    inheritEnv: [],
-    extensions: [],
-  });
-  if (!parsed.ok) problems.add(parsed.diagnostics, source);
-  problems.throwIfAny([]);
-}
-
-function variablesIn(text: string): EnvironmentVariables {
-  return Object.fromEntries([...text.matchAll(/\benv\.(\w+)/g)].map(([, name = ""]) => [name, ""]));
 }

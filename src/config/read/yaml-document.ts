@@ -8,7 +8,7 @@ import { type SyntaxProblem, SyntaxProblems } from "./syntax-problems.ts";
 import { findTwins, type Twin } from "./yaml-twins.ts";
 
 type Yaml = typeof import("yaml");
-type Parsed = Document.Parsed<ParsedNode>;
+type Parsed = Document.Parsed;
 
 export interface YamlOptions {
   /**

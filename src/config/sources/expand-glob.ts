@@ -13,10 +13,18 @@ export interface GlobOptions {
   readonly dialect: "shell" | "go";
 }
 
+/** Whether a file's name has an ending of files of data. */
+export function isDataFile(path: string): boolean {
+  return /\.(?:ya?ml|json)$/i.test(path);
+}
+
 /** Whether a text has anything that a glob gives a meaning. */
 export function isGlob(text: string): boolean {
   return picomatch.scan(text).isGlob;
 }
+
+/** A name that begins with a dot. */
+const hidden = /(?:^|\/)\./;
 
 /** The absolute paths of the files that a glob matches, sorted; none is no error. Links in them are not resolved. */
 export function expandGlob(pattern: string, { cwd, dialect }: GlobOptions): string[] {
@@ -29,16 +37,18 @@ export function expandGlob(pattern: string, { cwd, dialect }: GlobOptions): stri
     dot: go,
     nobrace: go,
     noextglob: go,
+    posix: !go,
     nonegate: true,
     windows: false,
     strictSlashes: true,
   });
+  const mayBeHidden = go || hidden.test(glob);
   const isDeep = glob.includes("**") || (!go && /[{(]/.test(glob));
   const depth = isDeep ? Infinity : glob.split("/").length - 1;
   const named = new Set(glob.split("/"));
   // A folder that the pattern spells out is gone into, whatever it is called; so is any that a plain `*` may mean.
   const enters = (name: string): boolean => named.has(name) || (go && !isDeep) || isOrdinaryFolder(name);
   return walkFolder(root, { depth, enters })
-    .filter((path) => matches(path))
+    .filter((path) => matches(path) && (mayBeHidden || !hidden.test(path)))
     .map((path) => join(root, path));
 }

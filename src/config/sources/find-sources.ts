@@ -3,7 +3,7 @@ import picomatch from "picomatch";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { configIn, findUpwards, notFound } from "../find-config.ts";
 import { pathKind } from "../path-kind.ts";
-import { expandGlob, isGlob } from "./expand-glob.ts";
+import { expandGlob, isDataFile, isGlob } from "./expand-glob.ts";
 import { isOrdinaryFolder, walkFolder } from "./walk-folder.ts";
 
 /** What one source on a command line leads to. */
@@ -50,7 +50,7 @@ function folderSource(folder: string, cwd: string): Source {
   const config = configIn(folder);
   if (config !== undefined) return fileSource(config);
   const paths = walkFolder(folder, { depth: Infinity, enters: isOrdinaryFolder })
-    .filter((path) => /\.(?:ya?ml|json)$/i.test(path) && isOrdinaryFolder(basename(path)))
+    .filter((path) => isDataFile(path) && isOrdinaryFolder(basename(path)))
     .map((path) => resolve(folder, path));
   if (paths.length === 0) return notFound([folder]);
   return {
@@ -63,7 +63,7 @@ function folderSource(folder: string, cwd: string): Source {
 }
 
 function globSource(pattern: string, cwd: string): Source {
-  const paths = expandGlob(pattern, { cwd, dialect: "shell" });
+  const paths = expandGlob(pattern, { cwd, dialect: "shell" }).filter(isDataFile);
   const dir = resolve(cwd, picomatch.scan(pattern).base);
   return { kind: "search", paths, name: basename(dir) || "tasks", shown: pattern, dir };
 }

@@ -40,8 +40,10 @@ export async function openSources(
   const others: OtherFile[] = [];
   for (const source of sources) {
     if (source.kind === "search") {
-      const found = await readTasks(source.paths, { cwd, problems });
-      if (found.length === 0 && !problems.found) problems.addError(noTasks(source));
+      const broken = new FileProblems();
+      const found = await readTasks(source.paths, { cwd, problems: broken });
+      if (found.length === 0 && !broken.found) broken.addError(noTasks(source));
+      problems.addAll(broken);
       tasks.push(...found);
       continue;
     }

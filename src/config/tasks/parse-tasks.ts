@@ -43,6 +43,7 @@ function parseOne(file: TaskFile, context: TaskContext): ParsedFile[] {
   const { surroundings, problems, servers, inheritEnv, extensions } = context;
   const { environment, overrides, allowOutside } = surroundings;
   const dir = dirname(path);
+  problems.add([], document.source);
   const parsed = parseTask(document.value, {
     file: path,
     dir,

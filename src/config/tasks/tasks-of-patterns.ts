@@ -1,8 +1,8 @@
 import { resolve } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
-import type { FileProblems } from "../file-problems.ts";
+import { FileProblems } from "../file-problems.ts";
 import { pathKind } from "../path-kind.ts";
-import { expandGlob, isGlob } from "../sources/expand-glob.ts";
+import { expandGlob, isDataFile, isGlob } from "../sources/expand-glob.ts";
 import { readTasks, type TaskFile, withoutRepeats } from "./read-tasks.ts";
 
 export interface PatternOptions {
@@ -23,12 +23,11 @@ export async function tasksOfPatterns(
 ): Promise<readonly TaskFile[]> {
   const files: TaskFile[] = [];
   for (const pattern of patterns) {
-    const wrong = new Set<string>();
-    const paths = pathsOf(pattern, dir);
-    const found = await readTasks(paths, { cwd, problems });
+    const broken = new FileProblems();
+    const found = await readTasks(pathsOf(pattern, dir), { cwd, problems: broken });
+    if (found.length === 0 && !broken.found) broken.addError(noTasks(pattern));
+    problems.addAll(broken);
     files.push(...found);
-    if (found.length === 0 && !problems.found) wrong.add(pattern);
-    for (const each of wrong) problems.addError(noTasks(each));
   }
   return withoutRepeats(files);
 }
@@ -36,11 +35,15 @@ export async function tasksOfPatterns(
 function pathsOf(pattern: string, dir: string): readonly string[] {
   const path = resolve(dir, pattern);
   if (pathKind(path) === "file") return [path];
-  return isGlob(pattern) ? expandGlob(pattern, { cwd: dir, dialect: "shell" }) : [];
+  return isGlob(pattern) ? expandGlob(pattern, { cwd: dir, dialect: "shell" }).filter(isDataFile) : [];
 }
 
 function noTasks(pattern: string): McpvalsError {
-  return new McpvalsError("config/not-found", `tasks: no file of kind Task is at ${JSON.stringify(pattern)}`, {
-    hint: "Paths and globs start from the config's folder; a whole folder is written FOLDER/**/*.yaml.",
-  });
+  return new McpvalsError(
+    "config/not-found",
+    `tasks: no file of kind Task is at ${JSON.stringify(pattern)}`,
+    {
+      hint: "Paths and globs start from the config's folder; a whole folder is written FOLDER/**/*.yaml.",
+    },
+  );
 }

@@ -5,7 +5,7 @@
  */
 export const images = {
   "shop:1.0": { startTicks: 2, errorPercent: 0, needs: [], about: "the stable shop" },
-  "shop:1.1": { startTicks: 4, errorPercent: 0, needs: [], about: "new checkout page" },
+  "shop:1.1": { startTicks: 15, errorPercent: 0, needs: [], about: "new checkout page" },
   "shop:1.2": {
     startTicks: 4,
     errorPercent: 40,
@@ -13,7 +13,7 @@ export const images = {
     about: "new search, built from a feature branch",
   },
   "shop:1.3": {
-    startTicks: 4,
+    startTicks: 15,
     errorPercent: 0,
     leaksAfterTicks: 12,
     needs: [],

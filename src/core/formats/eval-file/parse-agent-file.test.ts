@@ -34,7 +34,7 @@ it.each([
   [
     "acp: {cmd: my-agent, args: [--acp]}",
     { kind: "acp", command: "my-agent", args: ["--acp"] },
-    'an agent over the Agent Client Protocol, started with "my-agent"',
+    'a program that speaks the Agent Client Protocol, "my-agent"',
   ],
   [
     "commands: {runPrompt: 'codex exec {{ printf \"%q\" .Prompt }}', useVirtualHome: false}",

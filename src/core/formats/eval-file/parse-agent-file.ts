@@ -128,7 +128,7 @@ function describe(agent: FileAgent): string {
     case "claude-code":
       return "Claude Code, over the Agent Client Protocol";
     case "acp":
-      return `an agent over the Agent Client Protocol, started with ${JSON.stringify(agent.command)}`;
+      return `a program that speaks the Agent Client Protocol, ${JSON.stringify(agent.command)}`;
     case "shell":
       return "a program that is started with a shell command";
   }

@@ -4,7 +4,8 @@ import { formatKeyPath } from "../key-path.ts";
 import type { Task } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import { taskChecksNothing } from "../task-checks-nothing.ts";
-import type { ParsedTask } from "../task/task-options.ts";
+import { parseTask } from "../task/parse-task.ts";
+import type { ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
 import { parseLegacyTask } from "./parse-legacy-task.ts";
 
 const files: Readonly<Record<string, string>> = {
@@ -16,7 +17,11 @@ const files: Readonly<Record<string, string>> = {
 const byPath: Locate = ({ path }) => ({ file: "task.yaml", path: formatKeyPath(path) });
 
 function parse(yaml: string, locate: Locate = byPath): ParsedTask {
-  return parseLegacyTask(parseYaml(yaml), {
+  return parseLegacyTask(parseYaml(yaml), optionsWith(locate));
+}
+
+function optionsWith(locate: Locate): ParseTaskOptions {
+  return {
     file: "/tasks/pods/task.yaml",
     dir: "/tasks/pods",
     locate,
@@ -32,7 +37,7 @@ function parse(yaml: string, locate: Locate = byPath): ParsedTask {
     completeStdio: () => ({ cwd: "/", env: {} }),
     inheritEnv: [],
     extensions: ["kubernetes"],
-  });
+  };
 }
 
 function taskOf(yaml: string): Task {
@@ -233,6 +238,19 @@ spec:
       ],
     });
   });
+
+  it.each(["", "apiVersion:", "apiVersion: ''"])(
+    "an apiVersion that is empty is as if it were absent: %j",
+    (version) => {
+      const document: unknown = parseYaml(
+        `kind: Task\n${version}\nmetadata: {name: t}\nsteps: {prompt: {inline: a}}`,
+      );
+      expect(parseTask(document, optionsWith(byPath))).toMatchObject({
+        ok: true,
+        task: { portable: { format: "script-form" } },
+      });
+    },
+  );
 
   it("says in which line", () => {
     const parsed = parse(steps("", "name: 7"), () => ({ file: "task.yaml", line: 3 }));

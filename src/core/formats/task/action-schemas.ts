@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { anyJson, anyObject, closedObject, filledText } from "../config/config-fields.ts";
+import type { Json } from "../model.ts";
 import { parseFileMode } from "./file-mode.ts";
 import {
   asWhole,
@@ -54,6 +55,8 @@ const status = z.union([
   z.string().regex(/^[1-5]xx$/, { error: 'must be a status such as 200, or a class such as "2xx"' }),
 ]);
 
+const presentJson = z.custom<Json>((value) => value !== undefined, { error: "any JSON value" });
+
 const httpExpectation = closedObject({
   status: z
     .union([status, z.array(status).min(1)])
@@ -73,15 +76,7 @@ export const httpSchema = closedObject({
   method: filledText.default("GET").meta({ description: "Any method." }),
   headers: z.record(filledText, z.string()).default({}).meta({ description: "Headers of the request." }),
   body: z
-    .union([
-      z.string(),
-      closedObject({ json: anyJson.meta({ description: "Any JSON value." }) }).refine(
-        (body) => "json" in body,
-        {
-          error: "must have the key json",
-        },
-      ),
-    ])
+    .union([z.string(), closedObject({ json: presentJson.meta({ description: "Any JSON value." }) })])
     .optional()
     .meta({ description: "A text, or `{json: …}` for any JSON value.", defaultText: "none" }),
   expect: httpExpectation.prefault({}).meta({ description: "What must come back." }),
@@ -95,7 +90,10 @@ export const httpSchema = closedObject({
 });
 
 const fileMode = z
-  .custom<number | string>((value) => parseFileMode(value) !== undefined, asWhole('must be permission bits as octal digits, best as a text: "0644"'))
+  .custom<number | string>(
+    (value) => parseFileMode(value) !== undefined,
+    asWhole('must be permission bits as octal digits, best as a text: "0644"'),
+  )
   .transform((value) => parseFileMode(value) ?? 0)
   .meta({
     id: "FileMode",
@@ -111,7 +109,10 @@ const fileExpectation = closedObject({
   ...textParts,
   mode: fileMode.optional().meta({ description: "Its permission bits." }),
 })
-  .refine((value) => value.exists || Object.keys(value).length === 1, asWhole("must not have anything else when exists is false"))
+  .refine(
+    (value) => value.exists || Object.keys(value).length === 1,
+    asWhole("must not have anything else when exists is false"),
+  )
   .meta({ id: "FileExpectation", title: "File expectation", description: "What a file must be." });
 
 const fileUses = ["content", "absent", "expect"] as const;
@@ -129,8 +130,14 @@ export const fileSchema = closedObject({
   timeout: timeoutField("30s"),
   ...commonFields,
 })
-  .refine((value) => fileUses.filter((key) => value[key] !== undefined).length === 1, asWhole("must have one of content (make the file), absent (remove it) and expect (look at it)"))
-  .refine((value) => value.mode === undefined || value.content !== undefined, asWhole("has mode, which needs content"))
+  .refine(
+    (value) => fileUses.filter((key) => value[key] !== undefined).length === 1,
+    asWhole("must have one of content (make the file), absent (remove it) and expect (look at it)"),
+  )
+  .refine(
+    (value) => value.mode === undefined || value.content !== undefined,
+    asWhole("has mode, which needs content"),
+  )
   .meta({
     oneOf: [{ required: ["content"] }, { required: ["absent"] }, { required: ["expect"] }],
     id: "FileStep",
@@ -148,7 +155,10 @@ export const llmSchema = closedObject({
   timeout: timeoutField("60s"),
   ...commonFields,
 })
-  .refine((value) => [value.contains, value.exact, value.rubric].some((text) => text !== undefined), asWhole("must have contains, exact or rubric"))
+  .refine(
+    (value) => [value.contains, value.exact, value.rubric].some((text) => text !== undefined),
+    asWhole("must have contains, exact or rubric"),
+  )
   .meta({
     anyOf: [{ required: ["contains"] }, { required: ["exact"] }, { required: ["rubric"] }],
     id: "LlmStep",
@@ -172,7 +182,10 @@ export const scriptSchema = closedObject({
   timeout: timeoutField("300s"),
   ...commonFields,
 })
-  .refine((value) => (value.file === undefined) !== (value.inline === undefined), asWhole("must have either file or inline"))
+  .refine(
+    (value) => (value.file === undefined) !== (value.inline === undefined),
+    asWhole("must have either file or inline"),
+  )
   .meta({
     oneOf: [{ required: ["file"] }, { required: ["inline"] }],
     id: "ScriptStep",

@@ -13,14 +13,15 @@ export function checkEnvCircles(spec: JsonObject): Problem[] {
   const uses = usesIn(spec);
   const done = new Set<string>();
   return [...uses.keys()].flatMap((start) => {
-    const circle = findCircle(start, uses, { done, within: [] });
+    const circle = findCircle(start, uses, done);
     if (circle === undefined) return [];
     const name = circle.find((node) => node !== addresses)?.slice("env.".length) ?? "";
-    const shown = circle.map((node) => (node === addresses ? "the servers' addresses" : node)).join(" → ");
+    const steps = circle.map((node) => (node === addresses ? "the servers' addresses" : node));
+    const shown = steps.length <= 10 ? steps : [...steps.slice(0, 8), "…", ...steps.slice(-1)];
     return [
       {
         code: "config/invalid-value",
-        message: `spec.env.${name} goes round in a circle: ${shown}`,
+        message: `spec.env.${name} goes round in a circle: ${shown.join(" → ")}`,
         path: ["spec", "env", name],
         at: "value",
         hint: "Let one of them stand on its own; a value may use the shell's value of its own name.",
@@ -31,9 +32,8 @@ export function checkEnvCircles(spec: JsonObject): Problem[] {
 
 function usesIn(spec: JsonObject): Uses {
   const env = asObject(spec["env"]);
-  const declared = Object.keys(env);
-  const known = (names: readonly string[]): string[] =>
-    names.filter((name) => name === addresses || declared.includes(name.slice("env.".length)));
+  const nodes = new Set([...Object.keys(env).map((name) => `env.${name}`), addresses]);
+  const known = (names: readonly string[]): string[] => names.filter((name) => nodes.has(name));
   const values = Object.entries(env).map(([name, value]): [string, string[]] => {
     const self = `env.${name}`;
     return [self, known(usedBy(value)).filter((used) => used !== self)];
@@ -49,24 +49,28 @@ function usedBy(value: unknown): string[] {
     .flatMap(({ root, names }) => (root === "env" ? names.slice(0, 1).map((name) => `env.${name}`) : [root]));
 }
 
-interface Search {
-  /** What is known to be in no circle that has not been found. */
-  readonly done: Set<string>;
-  readonly within: readonly string[];
-}
-
-function findCircle(node: string, uses: Uses, { done, within }: Search): readonly string[] | undefined {
-  const begun = within.indexOf(node);
-  if (begun !== -1) return [...within.slice(begun), node];
-  if (done.has(node)) return undefined;
-  for (const next of uses.get(node) ?? []) {
-    const circle = findCircle(next, uses, { done, within: [...within, node] });
-    if (circle !== undefined) {
-      for (const each of circle) done.add(each);
-      done.add(node);
-      return circle;
+/** A circle that can be reached from a value and was not found before; values are looked at once in all searches. */
+function findCircle(start: string, uses: Uses, done: Set<string>): readonly string[] | undefined {
+  if (done.has(start)) return undefined;
+  const open = [{ node: start, next: 0 }];
+  const within = new Map([[start, 0]]);
+  for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
+    const used = uses.get(top.node)?.[top.next];
+    top.next += 1;
+    if (used === undefined) {
+      done.add(top.node);
+      within.delete(top.node);
+      open.pop();
+      continue;
     }
+    const begun = within.get(used);
+    if (begun !== undefined) {
+      for (const { node } of open) done.add(node);
+      return [...open.slice(begun).map(({ node }) => node), used];
+    }
+    if (done.has(used)) continue;
+    within.set(used, open.length);
+    open.push({ node: used, next: 0 });
   }
-  done.add(node);
   return undefined;
 }

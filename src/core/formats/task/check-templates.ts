@@ -2,6 +2,7 @@ import { isJsonObject } from "../json.ts";
 import type { KeyPath } from "../key-path.ts";
 import type { Json, JsonObject } from "../model.ts";
 import type { Problem } from "../problem.ts";
+import { mostProblems } from "../validate.ts";
 import { checkAddress } from "./check-address.ts";
 import { checkExpectations } from "./check-expectations.ts";
 import { checkStepPaths } from "./check-paths.ts";
@@ -25,6 +26,8 @@ interface Walk {
   readonly earlier: Map<string, DeclaredOutputs>;
   readonly absent: TextScope["absent"];
   readonly locals: Locals;
+  /** How many problems there are. */
+  readonly told: { count: number };
 }
 
 /**
@@ -34,10 +37,16 @@ interface Walk {
 export function checkTemplates(
   view: TaskView,
   turns: readonly PromptTurn[],
-  known: Pick<Walk, "names" | "files">,
+  known: { readonly names: TaskNames; readonly files: TaskFiles },
 ): Problem[] {
   const { setup, verify, cleanup } = view.steps;
-  const start: Walk = { ...known, earlier: new Map(), absent: beforeSteps, locals: new Map() };
+  const start: Walk = {
+    ...known,
+    earlier: new Map(),
+    absent: beforeSteps,
+    locals: new Map(),
+    told: { count: 0 },
+  };
   const early = { ...start, absent: beforeAgent };
   const problems = [
     ...textsAt(view.spec, ["spec"], "env").flatMap(({ text, path }) => check(text, path, start)),
@@ -54,8 +63,11 @@ export function checkTemplates(
   return [...problems, ...walkList(verify, late), ...walkList(cleanup.toReversed(), late)];
 }
 
-function check(text: string, path: KeyPath, { names, locals, earlier, absent }: Walk): Problem[] {
-  return checkText(text, path, { names, locals, earlier, absent });
+function check(text: string, path: KeyPath, { names, locals, earlier, absent, told }: Walk): Problem[] {
+  if (told.count >= mostProblems) return [];
+  const problems = checkText(text, path, { names, locals, earlier, absent });
+  told.count += problems.length;
+  return problems;
 }
 
 /** A server's address is made before any other server's is known. */

@@ -13,7 +13,7 @@ export type DeclaredOutputs = readonly string[] | "any";
 /** What templates of a task may refer to, wherever they stand. */
 export interface TaskNames {
   /** Variables that the task declares or requires. */
-  readonly env: readonly string[];
+  readonly env: ReadonlySet<string>;
   /** Those of the command line and the shell. */
   readonly variables: Readonly<Record<string, string>>;
   /** Servers that have an address, as far as is known. */
@@ -66,6 +66,9 @@ export function checkText(text: string, path: KeyPath, scope: TextScope): Proble
   });
 }
 
+/** Names that one that is not known is compared with. */
+const mostCompared = 200;
+
 interface Wrong {
   /** Goes on after the expression. */
   readonly what: string;
@@ -114,8 +117,8 @@ function oneOf(names: readonly string[], known: readonly string[]): Wrong | unde
 function envProblem([name = "", ...rest]: readonly string[], names: TaskNames): Wrong | undefined {
   const { env, variables } = names;
   if (rest.length > 0) return { what: "refers to nothing", hint: "A variable is a text, and has no names." };
-  if (env.includes(name) || Object.hasOwn(variables, name)) return undefined;
-  const near = didYouMean(name, [...env, ...Object.keys(variables)]);
+  if (env.has(name) || Object.hasOwn(variables, name)) return undefined;
+  const near = didYouMean(name, [...env, ...Object.keys(variables)].slice(0, mostCompared));
   const meant = near === undefined ? "" : `Did you mean "${near}"? `;
   const hint = `${meant}Declare it in spec.env, pass --env ${name}=VALUE, set it, or add {env: ${name}} to spec.requires.`;
   return { what: "is a variable that is not set", hint };
@@ -148,7 +151,9 @@ function missingStep(id: string, { ids, solutionIds, idsUnsure }: TaskNames): Wr
   if (solutionIds.includes(id)) {
     return { what: `names an action of the solution, which only the agent "oracle" plays` };
   }
-  return idsUnsure ? undefined : { what: "names no step", hint: suggestion(id, ids, "step ids") };
+  return idsUnsure
+    ? undefined
+    : { what: "names no step", hint: suggestion(id, ids.slice(0, mostCompared), "step ids") };
 }
 
 function filterProblem({ filter }: Expression): Wrong | undefined {

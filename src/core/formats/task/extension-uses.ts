@@ -12,7 +12,9 @@ export interface ExtensionUse {
 /** The steps of a task, those inside others included, that are operations of extensions. */
 export function extensionUses(task: Task): readonly ExtensionUse[] {
   const { setup = [], cleanup = [] } = task.portable ?? {};
-  return [...walkSteps([...setup, ...task.verify, ...cleanup])].flatMap((step) =>
-    step.type === "extension" ? [{ step: step.id, text: `${step.extension}.${step.operation}` }] : [],
-  );
+  return [setup, task.verify, cleanup]
+    .flatMap((steps) => [...walkSteps(steps)])
+    .flatMap((step) =>
+      step.type === "extension" ? [{ step: step.id, text: `${step.extension}.${step.operation}` }] : [],
+    );
 }

@@ -32,7 +32,8 @@ export function parseTask(document: unknown, options: ParseTaskOptions): ParsedT
     const message = "the task must be an object with apiVersion, kind, metadata and spec";
     return refusal([{ code: "config/invalid-value", message, path: [], at: "value" }], options);
   }
-  const version = json["apiVersion"];
+  // An empty one is as if it were absent.
+  const version = json["apiVersion"] || undefined;
   if (version === taskApiVersion) return parsePortable(json, options);
   const isLegacy = version === undefined || legacyVersions.some((each) => each === version);
   return isLegacy ? parseLegacyTask(document, options) : refusal([unknownVersion(version)], options);

@@ -8,12 +8,12 @@ import { withoutUndefined } from "../without-undefined.ts";
 const someText = z.string().regex(/[^]/, { error: "must not be empty" });
 
 /** A name that `{steps.ID…}` can refer to. */
-export const stepId = z.string().regex(/^[A-Za-z_][\w-]*$/, {
+const stepId = z.string().regex(/^[A-Za-z_][\w-]*$/, {
   error: "must begin with a letter or _, and go on with letters, digits, _ and -",
 });
 
 /** Outputs by name, as templates. */
-export const outputs = z.record(
+const outputs = z.record(
   z.string().regex(/^[\w-]+$/, { error: "must be a name of letters, digits, _ and -" }),
   z.string(),
 );
@@ -107,8 +107,14 @@ const jsonExpectation = closedObject({
     description: "Paths inside the value that `equals` and `contains` leave out on both sides.",
   }),
 })
-  .refine((value) => value.exists !== false || Object.keys(value).length === 2, asWhole("must not have anything beside path when exists is false"))
-  .refine((value) => value.ignorePaths === undefined || "equals" in value || "contains" in value, asWhole("has ignorePaths, which needs equals or contains"))
+  .refine(
+    (value) => value.exists !== false || Object.keys(value).length === 2,
+    asWhole("must not have anything beside path when exists is false"),
+  )
+  .refine(
+    (value) => value.ignorePaths === undefined || "equals" in value || "contains" in value,
+    asWhole("has ignorePaths, which needs equals or contains"),
+  )
   .transform((value): JsonExpectation => withoutUndefined(value))
   .meta({
     id: "JsonExpectation",
@@ -155,6 +161,6 @@ export function asWhole(error: string): z.core.$ZodCustomParams {
 }
 
 /** Whether an object has any key. */
-export function saysSomething(value: object): boolean {
+function saysSomething(value: object): boolean {
   return Object.keys(value).length > 0;
 }

@@ -46,7 +46,7 @@ function namesOf(view: TaskView, { variables }: ParseTaskOptions): TaskNames {
   const required = asList(spec["requires"]).flatMap((each) => asText(asObject(each)["env"]) ?? []);
   const all = [...walkViews([...steps.setup, ...steps.verify, ...steps.cleanup])];
   return {
-    env: [...Object.keys(asObject(spec["env"])), ...required],
+    env: new Set([...Object.keys(asObject(spec["env"])), ...required]),
     variables,
     urls: servers.known.filter((name) => !local.includes(name)),
     local,

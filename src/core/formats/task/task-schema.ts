@@ -32,7 +32,10 @@ const importEntry = closedObject({
   }),
   as: z
     .string()
-    .regex(/^[A-Za-z_][\w-]*$/, asWhole("must begin with a letter or _, and go on with letters, digits, _ and -"))
+    .regex(
+      /^[A-Za-z_][\w-]*$/,
+      asWhole("must begin with a letter or _, and go on with letters, digits, _ and -"),
+    )
     .meta({ description: "The name that its operations go by: `AS.OPERATION`." }),
 }).meta({ id: "Import", title: "Import", description: "An extension whose operations the task uses." });
 
@@ -46,7 +49,10 @@ const requirement = closedObject({
   platform: z.enum(platforms).optional().meta({ description: "The operating system." }),
   judge: z.literal(true).optional().meta({ description: "A model that judges." }),
 })
-  .refine((value) => Object.keys(value).length === 1, asWhole("must have exactly one of command, env, server, platform and judge"))
+  .refine(
+    (value) => Object.keys(value).length === 1,
+    asWhole("must have exactly one of command, env, server, platform and judge"),
+  )
   .meta({
     minProperties: 1,
     maxProperties: 1,

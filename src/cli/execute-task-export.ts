@@ -1,0 +1,26 @@
+import { exportFile } from "../config/export/export-file.ts";
+import { visibleText } from "../core/report/visible-text.ts";
+import { fileOutput, writeError, writeOut } from "./terminal.ts";
+import { workingFolder } from "./working-folder.ts";
+
+/** The flags of `task export` as commander gives them. */
+export interface TaskExportFlags {
+  readonly format: "json";
+  readonly out?: string;
+  readonly allowOutside?: boolean;
+}
+
+/** Carries out `mcpvals task export` and gives the exit code. Throws McpvalsError of kind `usage`. */
+export async function executeTaskExport(file: string, flags: TaskExportFlags): Promise<number> {
+  const options = { cwd: workingFolder(), allowOutside: flags.allowOutside ?? false };
+  const { document, notes } = await exportFile(file, options);
+  for (const note of notes) writeError(visibleText(`note: ${note}`));
+  const text = `${JSON.stringify(document, undefined, 2)}\n`;
+  if (flags.out === undefined) writeOut(text);
+  else {
+    const output = fileOutput(flags.out);
+    output.write(text);
+    output.close();
+  }
+  return 0;
+}

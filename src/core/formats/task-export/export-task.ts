@@ -1,0 +1,43 @@
+import type { JsonObject, ServerSpec, Task } from "../model.ts";
+import { withoutUndefined } from "../without-undefined.ts";
+import type { Artifact, TaskExport } from "./task-export-schema.ts";
+
+/** What a task is exported with. */
+export interface TaskBelongings {
+  /** Its own servers, as the file says them. */
+  readonly servers: Readonly<Record<string, ServerSpec>>;
+  readonly artifacts: readonly Artifact[];
+}
+
+/** Makes one document of a task from a file of its own. */
+export function exportTask(task: Task, { servers, artifacts }: TaskBelongings): TaskExport {
+  const { portable } = task;
+  if (portable === undefined) throw new Error(`${task.name} is not a task from a file of its own`);
+  const { timeoutMs, cleanupTimeoutMs, inheritEnv } = portable;
+  const document = {
+    schema: "mcpvals.task/1",
+    name: task.name,
+    description: task.description,
+    difficulty: portable.difficulty,
+    tags: portable.tags,
+    labels: portable.labels,
+    format: portable.format,
+    prompt: task.turns.map((turn) => turn.user),
+    env: portable.env,
+    inheritEnv: inheritEnv,
+    requires: portable.requires,
+    servers,
+    fixtures: portable.fixtures,
+    setup: portable.setup,
+    verify: task.verify,
+    cleanup: portable.cleanup,
+    solution: portable.solution,
+    limits: withoutUndefined({ timeoutMs, cleanupTimeoutMs }),
+    trials: portable.runs,
+    stateProbe: portable.stateProbe,
+    artifacts,
+  };
+  // What is undefined has no place in JSON, and the same value under two names is no matter there.
+  return JSON.parse(JSON.stringify(document satisfies Record<keyof TaskExport, unknown>)) as TaskExport &
+    JsonObject;
+}

@@ -1,0 +1,348 @@
+import { Ajv2020 } from "ajv/dist/2020.js";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  check,
+  filesOf,
+  parse,
+  problemsOf,
+  taskDocument,
+  valid,
+} from "../../../../test/support/task-file.ts";
+import { isJsonObject } from "../json.ts";
+import type { JsonObject } from "../model.ts";
+import { taskJsonSchema } from "./task-json-schema.ts";
+import { taskReference } from "./task-reference.ts";
+
+const validate = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false }).compile(
+  taskJsonSchema(),
+);
+const files = filesOf({ "p.md": "do it", data: null, "s.sh": "" });
+const common = {
+  id: "me",
+  name: "n",
+  if: "a == b",
+  timeout: "5s",
+  continueOnError: false,
+  outputs: { o: "{random.id}" },
+  retry: { for: "10s", every: 100 },
+  stableFor: "1s",
+};
+const text = { equals: "a", contains: ["a"], matches: "b", json: { path: "$.a", type: "string", count: 1 } };
+
+const good: readonly object[] = [
+  { prompt: "p" },
+  {
+    prompt: { file: "p.md" },
+    fixtures: ["data"],
+    env: { A: "b" },
+    limits: { timeout: 5, cleanupTimeout: "1s" },
+  },
+  { prompt: ["a", { file: "p.md" }], solution: [{ "main.add": { args: {} } }, { say: "x" }] },
+  { servers: { a: { command: "x" }, b: { url: "http://x/{random.port}" }, main: null } },
+  { servers: { a: { transport: "stdio", command: "x" }, b: { transport: "sse", url: "http://x" } } },
+  {
+    imports: [{ package: "npm:e@1", as: "e" }],
+    setup: [
+      { "e.do.it": { any: [1], timeout: "1s" } },
+      { extension: { package: "e", action: "x", args: {} } },
+    ],
+  },
+  { requires: [{ command: "git" }, { judge: true }, { platform: "linux" }, { env: "A" }, { server: "s" }] },
+  {
+    verify: [
+      {
+        command: { run: "x", ...common, env: { A: "b" }, expect: { exitCode: 1, stdout: "x", stderr: text } },
+      },
+    ],
+  },
+  {
+    verify: [
+      {
+        http: {
+          url: "http://x",
+          ...common,
+          body: { json: null },
+          expect: { status: ["2xx", 404], body: text },
+        },
+      },
+      { http: { url: "http://x", body: "x", expect: { status: 200, headers: { a: "b", c: text } } } },
+    ],
+  },
+  {
+    verify: [
+      { file: { path: "a", ...common, expect: { exists: true, mode: "0644", ...text } } },
+      { file: { path: "a", content: "", mode: 644 } },
+      { file: { path: "a", absent: true } },
+    ],
+  },
+  {
+    verify: [
+      { llm: { rubric: "r", ...common, input: "{agent.output}" } },
+      { llm: { contains: "c", exact: "e" } },
+    ],
+  },
+  {
+    verify: [
+      { script: { file: "s.sh", ...common, args: ["a"], protocol: "json" } },
+      { script: { inline: "x" } },
+    ],
+  },
+  {
+    verify: [
+      {
+        mcp: { server: "main", tool: "a", args: { b: 1 }, ...common, expect: { isError: true, schema: {} } },
+      },
+      {
+        mcp: {
+          resource: "a://b",
+          expect: { text: "a", json: [{ path: "a" }, { path: "b", exists: false }] },
+        },
+      },
+      { mcp: { prompt: "p" } },
+      { "main.a": { expect: { json: { path: "$", contains: {}, ignorePaths: ["a"] } } } },
+    ],
+  },
+  {
+    verify: [
+      { foreach: { var: "x", in: [1, null], steps: [check], ...common } },
+      { foreach: { var: "x", in: "{env.HOME}", steps: [check] } },
+      { anyOf: [check] },
+      { allOf: { steps: [check] } },
+      { not: check },
+      { not: [check] },
+      { not: { "main.a": {} } },
+      { group: { setup: [check], steps: [{ not: [{ anyOf: [check] }] }], cleanup: [] } },
+    ],
+  },
+];
+
+/** Steps that neither the parser nor the schema takes. */
+const badSteps: readonly unknown[] = [
+  { comand: { run: "x" } },
+  {},
+  { ...check, file: { path: "a", content: "" } },
+  "ls",
+  { command: "ls" },
+  { command: { rum: "x" } },
+  { command: { run: "x", extra: 1 } },
+  { command: { run: "x", timeout: true } },
+  { command: { run: "x", retry: { every: "1s" } } },
+  { command: { run: "x", expect: { stdout: {} } } },
+  { command: { run: "x", expect: { stdout: { equal: "x" } } } },
+  { command: { run: "x", id: "1" } },
+  { http: {} },
+  { http: { url: "http://x", expect: { status: 99 } } },
+  { http: { url: "http://x", body: {} } },
+  { file: { path: "a" } },
+  { file: { path: "a", content: "", absent: true } },
+  { llm: {} },
+  { script: { file: "a", inline: "b" } },
+  { mcp: { server: "main" } },
+  { mcp: { tool: "a", resource: "b" } },
+  { mcp: { tool: "a", expect: { json: { equals: 1 } } } },
+  { "main.a": 5 },
+  { foreach: { var: "x", in: [1] } },
+  { anyOf: [] },
+  { allOf: [{ anyOf: [{ nothing: 1 }] }] },
+  { not: { command: { run: 5 } } },
+  { group: {} },
+];
+
+const badParts: readonly object[] = [
+  { promt: "x" },
+  { verify: [] },
+  { prompt: [] },
+  { prompt: { inline: "x" } },
+  { servers: { a: { command: "x", arg: [] } } },
+  { requires: [{}] },
+  { requires: [{ command: "a", env: "b" }] },
+  { imports: [{ package: "x" }] },
+  { solution: [{ command: { run: "x" } }] },
+  { solution: [{ mcp: {} }] },
+  { limits: { setup: "1s" } },
+];
+
+describe("the JSON Schema", () => {
+  it.each(good)("accepts what the parser accepts: %j", (spec) => {
+    const document = taskDocument(spec);
+    expect(problemsOf(document, { files })).toEqual([]);
+    expect(validate(document), JSON.stringify(validate.errors)).toBe(true);
+  });
+
+  it("accepts everything that metadata may have", () => {
+    const metadata = {
+      description: "d",
+      difficulty: "easy",
+      tags: ["a"],
+      labels: { a: "b" },
+      timeout: "5m",
+      stateProbe: ["look.a"],
+    };
+    const document = {
+      $schema: "./x.json",
+      ...taskDocument({ setup: [{ command: { id: "look", run: "x", outputs: { a: "" } } }] }, metadata),
+    };
+    expect(valid(document).task.description).toBe("d");
+    expect(validate(document), JSON.stringify(validate.errors)).toBe(true);
+  });
+
+  it.each([
+    ...badSteps.map((step) => ({ verify: [check, step] })),
+    ...badSteps.map((step) => ({ setup: [{ group: { steps: [check, step] } }] })),
+    ...badParts,
+  ])("refuses what the parser refuses: %j", (spec) => {
+    const document = taskDocument({ prompt: "p", ...spec });
+    expect(problemsOf(document)).not.toEqual([]);
+    expect(validate(document)).toBe(false);
+  });
+
+  it("refuses a key too many wherever there is an object", () => {
+    const missed = good.flatMap((spec) => {
+      const document = JSON.parse(JSON.stringify(taskDocument(spec))) as JsonObject;
+      return [...withExtraKey(document)].filter((each) => validate(each) && !parse(each, { files }).ok);
+    });
+    expect(missed).toEqual([]);
+  });
+});
+
+/**
+ * The document with one more key in each of its objects, one after the other. What is behind a dotted key is left alone:
+ * without knowing the names of servers a schema takes it for an operation, whose arguments are its own.
+ */
+function* withExtraKey(value: JsonObject): Generator<JsonObject> {
+  yield { ...value, unheardOf: true };
+  for (const [key, member] of Object.entries(value)) {
+    if (key.includes(".")) continue;
+    if (isJsonObject(member)) for (const each of withExtraKey(member)) yield { ...value, [key]: each };
+    if (!Array.isArray(member)) continue;
+    for (const [index, item] of member.entries() as ArrayIterator<[number, JsonObject]>) {
+      if (!isJsonObject(item)) continue;
+      for (const each of withExtraKey(item)) yield { ...value, [key]: member.with(index, each) };
+    }
+  }
+}
+
+describe("what it says", () => {
+  const schema = taskJsonSchema();
+  const parts = [schema, ...Object.values(schema["$defs"] as JsonObject)] as JsonObject[];
+
+  it("is a titled draft 2020-12 schema with an id", () => {
+    expect(schema).toMatchObject({
+      $schema: "https://json-schema.org/draft/2020-12/schema",
+      $id: "urn:mcpvals:task",
+      title: "mcpvals task",
+    });
+    expect(JSON.stringify(schema)).not.toContain("defaultText");
+  });
+
+  it("describes every field", () => {
+    const fields = parts.flatMap((each) => Object.entries((each["properties"] ?? {}) as JsonObject));
+    expect(fields.length).toBeGreaterThan(200);
+    const silent = fields.filter(([, field]) => !("description" in (field as object))).map(([name]) => name);
+    expect(silent).toEqual([]);
+  });
+
+  it("has a title and a description for every part", () => {
+    for (const part of parts) {
+      expect(part["title"]).toEqual(expect.any(String));
+      expect(part["description"]).toEqual(expect.any(String));
+    }
+  });
+
+  it("has a definition for each step, found from the one for all", () => {
+    const step = (schema["$defs"] as Record<string, JsonObject>)["Step"];
+    expect(Object.keys(step?.["properties"] as JsonObject)).toEqual([
+      "command",
+      "http",
+      "file",
+      "llm",
+      "script",
+      "mcp",
+      "extension",
+      "foreach",
+      "anyOf",
+      "allOf",
+      "not",
+      "group",
+    ]);
+  });
+});
+
+describe("the reference page", () => {
+  const page = taskReference();
+
+  it("has a table row for every field", () => {
+    const schema = taskJsonSchema();
+    const parts = [schema, ...Object.values(schema["$defs"] as object)] as { properties?: object }[];
+    const fields = parts.flatMap((each) => Object.keys(each.properties ?? {}));
+    const tables = page.slice(page.indexOf("## The file"));
+    const rows = tables.split("\n").filter((line) => line.startsWith("| `"));
+    expect(rows.map((row) => /^\| `([^`]+)`/.exec(row)?.[1])).toEqual(fields);
+  });
+
+  it("leaves no type unnamed, no meaning unsaid and no link without its heading", () => {
+    expect(page).not.toMatch(/undefined|\[object|\(#\)|\|\s*\|$/m);
+    const anchorOf = (title: string): string =>
+      title
+        .toLowerCase()
+        .replaceAll(/[^\w\s-]/g, "")
+        .replaceAll(/\s/g, "-");
+    const headings = [...page.matchAll(/^## (.+)$/gm)].map(([, title = ""]) => anchorOf(title));
+    const links = [...page.matchAll(/\(#([^)]+)\)/g)].map(([, target]) => target);
+    expect(links.filter((target) => !headings.includes(target ?? ""))).toEqual([]);
+    expect(new Set(headings).size).toBe(headings.length);
+  });
+
+  it.each([
+    "| `timeout` | duration | `60s` |",
+    "| `timeout` | duration | `300s` |",
+    "| `status` | whole number, 100 to 599 or string or list of whole number, 100 to 599 or string | `2xx` |",
+    "| `mode` | file mode | `0644` |",
+    "| `every` | duration | `1s` |",
+    "| `cleanupTimeout` | duration | `1m` |",
+    "| `steps` | list of [Step](#step) | **required** |",
+    "| `servers` | object: name to [Server](#server) or `null` | `{}` |",
+    '| `transport` | `"stdio"` | told by `command` |',
+  ])("shows %s", (row) => {
+    expect(page).toContain(row);
+  });
+});
+
+it("parses whatever it is given", () => {
+  const steps = fc.letrec((tie) => ({
+    step: fc.oneof(
+      { maxDepth: 3 },
+      fc.jsonValue({ maxDepth: 2 }),
+      fc.dictionary(
+        fc.constantFrom(
+          "command",
+          "http",
+          "file",
+          "not",
+          "anyOf",
+          "group",
+          "foreach",
+          "main.x",
+          "mcp",
+          "x.y",
+        ),
+        fc.oneof(fc.jsonValue({ maxDepth: 2 }), tie("body")),
+        { maxKeys: 2 },
+      ),
+    ),
+    body: fc.dictionary(
+      fc.constantFrom("run", "url", "path", "steps", "expect", "id", "outputs", "setup", "var", "in", "args"),
+      fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.array(tie("step"), { maxLength: 3 })),
+    ),
+  }));
+  const list = fc.oneof(fc.array(steps.step, { maxLength: 3 }), fc.jsonValue({ maxDepth: 1 }));
+  const spec = fc.record({ setup: list, verify: list, cleanup: list, solution: list }, { requiredKeys: [] });
+  fc.assert(
+    fc.property(fc.oneof(spec, fc.jsonValue()), (value) => {
+      const parsed = parse({ ...taskDocument(), spec: value });
+      expect(parsed.ok || parsed.diagnostics.length > 0).toBe(true);
+    }),
+    { numRuns: 300 },
+  );
+});

@@ -1,0 +1,20 @@
+import { expect, it } from "vitest";
+import { McpvalsError } from "../errors/error.ts";
+import { compilePattern } from "./pattern.ts";
+
+it("finds a pattern anywhere in a text", () => {
+  const pattern = compilePattern("b+(?i:C)$");
+  expect([pattern.test("abbc"), pattern.test("abbC"), pattern.test("abbcd")]).toEqual([true, true, false]);
+});
+
+it("takes no longer for patterns that make others hang", () => {
+  const started = performance.now();
+  expect(compilePattern("^(a+)+$").test(`${"a".repeat(50_000)}!`)).toBe(false);
+  expect(performance.now() - started).toBeLessThan(2000);
+});
+
+it.each(["(", "a{2,1}", "(?=x)", String.raw`\1`])("refuses %j with what is wrong", (text) => {
+  const compile = (): unknown => compilePattern(text);
+  expect(compile).toThrow(McpvalsError);
+  expect(compile).toThrow(`${JSON.stringify(text)} is no regular expression: error parsing regexp: `);
+});

@@ -1,0 +1,289 @@
+import { mkdirSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { createPlan } from "../../src/core/plan/plan.ts";
+import { prepare } from "../../src/prepare.ts";
+import { folderOf } from "../support/cli.ts";
+import { failure, load, problems } from "./support/load.ts";
+
+const agent = "  agent: { type: builtin.llm-agent, model: 'openai:gpt-5' }\n";
+
+/** An Eval of the older form. */
+function evalOf(config: string, { withAgent = true } = {}): string {
+  return `kind: Eval\nmetadata:\n  name: demo\nconfig:\n${withAgent ? agent : ""}${config}`;
+}
+
+/** A task of the script form. */
+function script(name: string, { metadata = "", steps = "  verify: { inline: 'true' }\n" } = {}): string {
+  return `kind: Task\nmetadata:\n  name: ${name}\n${metadata}steps:\n  prompt: { inline: Do ${name}. }\n${steps}`;
+}
+
+const all = "  taskSets:\n    - glob: tasks/*.yaml\n";
+
+describe("an Eval", () => {
+  it("is its tasks, servers, agent, judge and limits", async () => {
+    using folder = folderOf({
+      "eval.yaml": evalOf(`  mcpConfigFile: mcp.yaml
+  llmJudge: { ref: { type: builtin.llm-agent, model: 'gemini:pro' } }
+  defaultTaskLimits: { timeout: 2m, cleanupTimeout: 3s }
+${all}`),
+      "mcp.yaml":
+        "mcpServers:\n  main:\n    command: node\n    args: ['${SCRIPT}']\n    enableAllTools: yes\n  off:\n    command: x\n    disabled: true\n",
+      "tasks/a.yaml": script("a"),
+      "tasks/b.yaml": script("b"),
+      "tasks/eval.yaml": "kind: Eval\n",
+      "tasks/readme.md": "kind of a readme",
+    });
+    const loaded = await load(folder.path, { source: "eval.yaml", env: { SCRIPT: "s.js" } });
+    expect(loaded).toMatchObject({
+      file: join(folder.path, "eval.yaml"),
+      eval: {
+        name: "demo",
+        servers: { main: { transport: "stdio", command: "node", args: ["s.js"], cwd: folder.path } },
+        agents: [{ type: "model", model: "openai/gpt-5" }],
+        judge: { model: "google/pro", passThreshold: 0.8 },
+        limits: { trialMs: 120_000 },
+        tasks: [
+          { name: "a", servers: ["main"], portable: { format: "script-form", cleanupTimeoutMs: 3000 } },
+          { name: "b" },
+        ],
+      },
+    });
+    expect(loaded.notes).toEqual([]);
+  });
+
+  it("runs its tasks with what is asked for instead", async () => {
+    using folder = folderOf({
+      "eval.yaml": evalOf(`  agent: { type: builtin.claude-code }\n${all}`, { withAgent: false }),
+      "tasks/a.yaml": script("a"),
+      "mcp.json": { mcpServers: { mine: { url: "http://x:1/mcp" } } },
+    });
+    const options = { source: "eval.yaml", agents: ["null"], judgeModel: "o3", mcpConfig: "mcp.json" };
+    const { eval: spec } = await load(folder.path, options);
+    expect(spec.agents).toEqual([{ type: "null", name: "null" }]);
+    expect(spec.judge?.model).toBe("openai/o3");
+    expect(Object.keys(spec.servers)).toEqual(["mine"]);
+  });
+
+  it("notes that a list of allowed tools is not enforced", async () => {
+    using folder = folderOf({
+      "eval.yaml": evalOf(`  mcpConfigFile: mcp.json\n${all}`),
+      "mcp.json": { mcpServers: { main: { command: "node", alwaysAllow: ["a", "b"] } } },
+      "tasks/a.yaml": script("a"),
+    });
+    expect((await load(folder.path, { source: "eval.yaml" })).notes).toEqual([
+      'server "main": agents are offered all of its tools, though only these are allowed without asking: a, b',
+    ]);
+  });
+});
+
+describe("the servers of MCP_ variables", () => {
+  it.each<readonly [Record<string, string>, object]>([
+    [
+      { MCP_COMMAND: "node", MCP_ARGS: '["a b"]', MCP_ENV: '{"X":"1"}', MCP_URL: "http://not:1" },
+      { default: { transport: "stdio", command: "node", args: ["a b"], env: { X: "1" } } },
+    ],
+    [{ MCP_COMMAND: "node", MCP_ARGS: "a, b" }, { default: { args: ["a", "b"] } }],
+    [
+      { MCP_URL: "http://x:1/y", MCP_HEADERS: '{"A":"b"}', MCP_SERVER_NAME: "mine" },
+      { mine: { transport: "shttp", url: "http://x:1/y", headers: { A: "b" } } },
+    ],
+    [{ MCP_PORT: "8080" }, { default: { url: "http://localhost:8080/mcp" } }],
+    [{ MCP_HOST: "h", MCP_PORT: "1", MCP_PATH: "p" }, { default: { url: "http://h:1/p" } }],
+  ])("%j", async (environment, servers) => {
+    using folder = folderOf({ "eval.yaml": evalOf(all), "tasks/a.yaml": script("a") });
+    expect((await load(folder.path, { source: "eval.yaml", environment })).eval.servers).toMatchObject(
+      servers,
+    );
+  });
+
+  it("are not looked at when a file says which", async () => {
+    using folder = folderOf({
+      "eval.yaml": evalOf(`  mcpConfigFile: mcp.json\n${all}`),
+      "mcp.json": { mcpServers: { main: { command: "node" } } },
+      "tasks/a.yaml": script("a"),
+    });
+    const environment = { MCP_URL: "http://x:1" };
+    const { eval: spec } = await load(folder.path, { source: "eval.yaml", environment });
+    expect(Object.keys(spec.servers)).toEqual(["main"]);
+  });
+
+  it("are refused when they are not what they should be", async () => {
+    using folder = folderOf({ "eval.yaml": evalOf(all), "tasks/a.yaml": script("a") });
+    const environment = { MCP_COMMAND: "node", MCP_ENV: "{" };
+    expect(await problems(folder.path, { source: "eval.yaml", environment })).toEqual([
+      "nowhere config/invalid-value the variable MCP_ENV must hold JSON",
+    ]);
+  });
+});
+
+describe("task sets", () => {
+  const sets = `  mcpConfigFile: mcp.json
+  taskSets:
+    - glob: tasks/*.yaml
+      labelSelector: { suite: one }
+      assertions: { minToolCalls: 1 }
+    - path: tasks/a.yaml
+      assertions: { toolsUsed: [{ server: main, tool: t }] }
+    - glob: tasks/none-*.yaml
+`;
+  const files = {
+    "eval.yaml": evalOf(sets),
+    "mcp.json": { mcpServers: { main: { command: "node" } } },
+    "tasks/a.yaml": script("a", { metadata: "  labels: { suite: one }\n", steps: "" }),
+    "tasks/b.yaml": script("b", { metadata: "  labels: { suite: two }\n", steps: "" }),
+    "tasks/c.yaml": script("c", { metadata: "  labels: { suite: one, more: 1 }\n" }),
+  };
+
+  it("choose by label, and give their assertions to each task that they reach, once", async () => {
+    using folder = folderOf(files);
+    const { eval: spec, notes } = await load(folder.path, { source: "eval.yaml" });
+    expect(spec.tasks.map(({ name, portable }) => [name, portable?.assertions])).toEqual([
+      ["a", [{ minToolCalls: 1 }, { toolsUsed: [{ server: "main", name: "t" }] }]],
+      ["c", [{ minToolCalls: 1 }]],
+    ]);
+    expect(notes).toContain("config.taskSets[2] reaches no task");
+  });
+
+  it("take a task that is reached through a link once, with all that is asserted", async () => {
+    const config = `  mcpConfigFile: mcp.json\n  taskSets:
+    - { glob: "tasks/*.yaml", assertions: { minToolCalls: 1 } }
+    - { glob: "linked/*.yaml", assertions: { maxToolCalls: 5 } }\n`;
+    using folder = folderOf({ ...files, "eval.yaml": evalOf(config) });
+    mkdirSync(join(folder.path, "linked"));
+    symlinkSync(join("..", "tasks", "a.yaml"), join(folder.path, "linked", "a.yaml"));
+    const { tasks } = (await load(folder.path, { source: "eval.yaml" })).eval;
+    expect(tasks.map(({ name }) => name)).toEqual(["a", "b", "c"]);
+    expect(tasks[0]?.portable?.assertions).toEqual([{ minToolCalls: 1 }, { maxToolCalls: 5 }]);
+  });
+
+  it("start from the folder in which the Eval was named, not from where its link leads", async () => {
+    using folder = folderOf({ "real/eval.yaml": evalOf(all), "here/tasks/a.yaml": script("here") });
+    symlinkSync(join("..", "real", "eval.yaml"), join(folder.path, "here", "eval.yaml"));
+    const { tasks } = (await load(folder.path, { source: "here/eval.yaml" })).eval;
+    expect(tasks.map(({ name }) => name)).toEqual(["here"]);
+  });
+
+  it.each([
+    ["a/**/*.yaml", ["one", "two"]],
+    ["a/*/[^x].yaml", ["two"]],
+    ["a/*/[!x].yaml", []],
+    ["a/?.yaml", ["one"]],
+    ["a/{1,x}.yaml", []],
+  ])("expand %s as Go does, and ** besides", async (glob, names) => {
+    using folder = folderOf({
+      "eval.yaml": evalOf(`  taskSets: [{ glob: "${glob}" }, { path: "z.yaml" }]\n`),
+      "a/1.yaml": script("one"),
+      "a/b/2.yaml": script("two"),
+      "z.yaml": script("z"),
+    });
+    const { tasks } = (await load(folder.path, { source: "eval.yaml" })).eval;
+    expect(tasks.map(({ name }) => name)).toEqual([...names, "z"]);
+  });
+
+  it("abort for a task that is broken, that checks nothing, and for a path to nothing", async () => {
+    using folder = folderOf({
+      "eval.yaml": evalOf("  taskSets:\n    - glob: tasks/*.yaml\n    - path: tasks/gone.yaml\n"),
+      "tasks/a.yaml": script("a", { steps: "" }),
+      "tasks/b.yaml": "kind: Task\nmetadata: [\n",
+      "tasks/c.yaml": "not: [a task\n",
+    });
+    expect(await problems(folder.path, { source: "eval.yaml" })).toEqual([
+      expect.stringMatching(/^tasks.b\.yaml:3:1 config\/syntax /),
+      "eval.yaml:8:7 config/not-found there is no task at tasks/gone.yaml",
+      expect.stringMatching(/^tasks.a\.yaml:3:9 config\/checks-nothing the task "a" checks nothing/),
+    ]);
+  });
+
+  it("must reach a task", async () => {
+    using folder = folderOf({ "eval.yaml": evalOf(all) });
+    const error = await failure(folder.path, { source: "eval.yaml" });
+    expect(error.code).toBe("config/nothing-to-run");
+  });
+});
+
+describe("agents in files", () => {
+  const withFile = evalOf(`  agent: { type: file, path: agent.yaml }\n${all}`, { withAgent: false });
+
+  it("are models", async () => {
+    using folder = folderOf({
+      "eval.yaml": withFile,
+      "agent.yaml":
+        "kind: Agent\nmetadata: { name: mine }\nbuiltin: { type: llm-agent, model: 'anthropic:claude' }\n",
+      "tasks/a.yaml": script("a"),
+    });
+    expect((await load(folder.path, { source: "eval.yaml" })).eval.agents).toMatchObject([
+      { type: "model", name: "mine", model: "anthropic/claude" },
+    ]);
+  });
+
+  it.each([
+    ["acp: { cmd: my-agent }", /the agent is a program that speaks the Agent Client Protocol, "my-agent"/],
+    ["builtin: { type: claude-code }", /the agent is Claude Code/],
+    ["commands: { runPrompt: 'x {{.Prompt}}' }", /the agent is a program that is started with a shell/],
+  ])("are refused when they are something else, unless another is asked for: %s", async (text, message) => {
+    using folder = folderOf({
+      "eval.yaml": withFile,
+      "agent.yaml": `kind: Agent\nmetadata: { name: mine }\n${text}\n`,
+      "tasks/a.yaml": script("a"),
+    });
+    const error = await failure(folder.path, { source: "eval.yaml" });
+    expect(error.details.diagnostics?.[0]).toMatchObject({
+      message: expect.stringMatching(message),
+      hint: "Use another one: --agent, with a model id, oracle or null.",
+      location: { file: "eval.yaml", line: 5 },
+    });
+    const { agents } = (await load(folder.path, { source: "eval.yaml", agents: ["oracle"] })).eval;
+    expect(agents).toEqual([{ type: "oracle", name: "oracle" }]);
+  });
+});
+
+describe("the judge", () => {
+  const byVariables = `  llmJudge: { env: { baseUrlKey: B, apiKeyKey: K, modelNameKey: M } }\n${all}`;
+
+  it("may be named by variables, whose key is hidden", async () => {
+    using folder = folderOf({ "eval.yaml": evalOf(byVariables), "tasks/a.yaml": script("a") });
+    const environment = { B: "http://x:1/v1", K: "key-of-judge", M: "my-model" };
+    const loaded = await load(folder.path, { source: "eval.yaml", environment });
+    expect(loaded.eval.judge).toEqual({
+      model: "openai/my-model",
+      baseURL: "http://x:1/v1",
+      apiKey: "key-of-judge",
+      passThreshold: 0.8,
+    });
+    expect(loaded.secrets.map(({ value }) => value)).toContain("key-of-judge");
+  });
+
+  it("needs all of those variables", async () => {
+    using folder = folderOf({ "eval.yaml": evalOf(byVariables), "tasks/a.yaml": script("a") });
+    expect(await problems(folder.path, { source: "eval.yaml", environment: { B: "http://x:1" } })).toEqual([
+      expect.stringContaining("config/unset-variable llmJudge: the variable K is not set"),
+      expect.stringContaining("config/unset-variable llmJudge: the variable M is not set"),
+    ]);
+  });
+});
+
+describe("the plan", () => {
+  it("has one lane for older tasks that are not parallel, and as many attempts as each asks for", async () => {
+    using folder = folderOf({
+      "eval.yaml": evalOf(all),
+      "tasks/a.yaml": script("a", { metadata: "  runs: 2\n" }),
+      "tasks/b.yaml": script("b"),
+      "tasks/c.yaml": script("c", { metadata: "  parallel: true\n" }),
+    });
+    const loaded = await load(folder.path, { source: "eval.yaml", agents: ["null"] });
+    const lanes = (selection: Parameters<typeof prepare>[1]): unknown[] =>
+      createPlan(prepare(loaded, selection).eval).trials.map(({ task, lane }) => [task, lane]);
+    expect(lanes({ concurrency: 4 })).toEqual([
+      ["a", "not parallel"],
+      ["a", "not parallel"],
+      ["b", "not parallel"],
+      ["c", undefined],
+    ]);
+    expect(lanes({ trials: 1 })).toEqual([
+      ["a", "main"],
+      ["b", "main"],
+      ["c", "main"],
+    ]);
+  });
+});

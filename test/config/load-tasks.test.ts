@@ -1,0 +1,366 @@
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { prepare } from "../../src/prepare.ts";
+import { folderOf } from "../support/cli.ts";
+import { failure, load, problems } from "./support/load.ts";
+
+/** A task of so many lines that mistakes in it can be told apart. */
+function task(name: string, { metadata = "", spec = "" } = {}): string {
+  return `apiVersion: mcp-eval/v1
+kind: Task
+metadata:
+  name: ${name}
+${metadata}spec:
+  prompt: Do ${name}.
+  verify:
+    - command: { run: "true" }
+${spec}`;
+}
+
+const server = { transport: "stdio", command: "node", args: ["server.js"] };
+const tasksOf = async (cwd: string, sources: readonly string[]): Promise<string[]> =>
+  (await load(cwd, { sources })).eval.tasks.map(({ name }) => name);
+
+describe("one task file", () => {
+  it("is an eval of its own", async () => {
+    using folder = folderOf({ "tasks/one.yaml": task("one") });
+    const loaded = await load(folder.path, { source: "tasks/one.yaml" });
+    expect(loaded.file).toBe(join(folder.path, "tasks/one.yaml"));
+    expect(loaded.dir).toBe(join(folder.path, "tasks"));
+    expect(loaded.eval).toMatchObject({
+      name: "one",
+      servers: {},
+      agents: [{ type: "model", name: "claude", model: "anthropic/claude-sonnet-4-5" }],
+      trials: 1,
+      limits: { trialMs: 300_000, callMs: 30_000, modelMs: 120_000 },
+      tasks: [
+        {
+          name: "one",
+          form: "task",
+          turns: [{ user: "Do one." }],
+          location: { file: join("tasks", "one.yaml"), line: 4, column: 9 },
+          portable: {
+            format: "mcp-eval/v1",
+            file: join(folder.path, "tasks/one.yaml"),
+            dir: join(folder.path, "tasks"),
+          },
+        },
+      ],
+    });
+    expect(loaded.eval.judge).toBeUndefined();
+  });
+
+  it("may be JSON", async () => {
+    const document = {
+      apiVersion: "mcp-eval/v1",
+      kind: "Task",
+      metadata: { name: "j" },
+      spec: { prompt: "p", verify: [{ command: { run: "true" } }] },
+    };
+    using folder = folderOf({ "j.json": document });
+    expect(await tasksOf(folder.path, ["j.json"])).toEqual(["j"]);
+  });
+
+  it("plays with the agents, the judge and the servers that are asked for", async () => {
+    using folder = folderOf({
+      "one.yaml": task("one"),
+      "mcp.json": { mcpServers: { a: { command: "node", args: ["${FILE}"] }, b: { url: "http://x:1/mcp" } } },
+    });
+    const { eval: spec, env } = await load(folder.path, {
+      source: "one.yaml",
+      agents: ["oracle", "null", "openai/o3"],
+      judgeModel: "google/g",
+      mcpConfig: "mcp.json",
+      env: { FILE: "s.js" },
+    });
+    expect(spec.agents.map(({ name, type }) => [name, type])).toEqual([
+      ["oracle", "oracle"],
+      ["null", "null"],
+      ["openai/o3", "model"],
+    ]);
+    expect(spec.judge).toEqual({ model: "google/g", passThreshold: 0.8 });
+    expect(spec.servers).toMatchObject({
+      a: { transport: "stdio", args: ["s.js"], cwd: folder.path },
+      b: { transport: "shttp", url: "http://x:1/mcp" },
+    });
+    expect(spec.tasks[0]?.servers).toEqual(["a", "b"]);
+    expect(env["FILE"]).toBe("s.js");
+  });
+
+  it("refuses an agent of an unknown name, and an MCP config that is wrong", async () => {
+    using folder = folderOf({ "one.yaml": task("one"), "mcp.json": { mcpServers: { a: {} } } });
+    const options = { source: "one.yaml", agents: ["orcale"], mcpConfig: "mcp.json" };
+    expect(await problems(folder.path, options)).toEqual([
+      'mcp.json:3:5 config/missing-key the server "a" needs command or url',
+      'nowhere config/unknown-reference no agent is named "orcale"',
+    ]);
+  });
+
+  it("has servers of its own, whose secrets are hidden", async () => {
+    const servers = `  servers:
+    own:
+      command: node
+      env: { API_TOKEN: hunter22 }
+    far:
+      url: http://127.0.0.1:1/mcp
+      headers: { Authorization: "Bearer {env.THE_WORD}" }
+`;
+    using folder = folderOf({ "one.yaml": task("one", { spec: servers }) });
+    const loaded = await load(folder.path, { source: "one.yaml", env: { THE_WORD: "open-sesame" } });
+    expect(loaded.eval.taskServers).toMatchObject({
+      one: { own: { transport: "stdio", cwd: folder.path }, far: { transport: "shttp" } },
+    });
+    expect(loaded.eval.tasks[0]?.servers).toEqual(["own", "far"]);
+    expect(loaded.secrets.map(({ value }) => value)).toEqual(
+      expect.arrayContaining(["hunter22", "open-sesame", "Bearer open-sesame"]),
+    );
+  });
+
+  it("hides the variables that it names, and what else looks secret", async () => {
+    const env = `  env: { DB_PASSWORD: "swordfish" }\n  setup:\n    - command: { run: "login {env.MY_TOKEN}" }\n`;
+    using folder = folderOf({ "one.yaml": task("one", { spec: env }) });
+    const environment = { MY_TOKEN: "token-of-mine", OTHER_TOKEN: "not-used-here" };
+    const { secrets } = await load(folder.path, { source: "one.yaml", environment });
+    expect(secrets.map(({ value }) => value).toSorted()).toEqual(["swordfish", "token-of-mine"]);
+  });
+});
+
+describe("folders, globs and lists", () => {
+  const files = {
+    "tasks/b.yaml": task("b"),
+    "tasks/a/deep.yml": task("deep"),
+    "tasks/c.json": { kind: "Config" },
+    "tasks/values.yaml": "key: [1, 2\n",
+    "tasks/deployment.yaml": "apiVersion: apps/v1\nkind: Deployment\n",
+    "tasks/pipeline.yaml": "apiVersion: tekton.dev/v1\nkind: Task\n",
+    "tasks/eval.yaml": "kind: Eval\nconfig: {}\n",
+    "tasks/notes.txt": "kind: Task",
+    "tasks/node_modules/x/t.yaml": task("not mine"),
+    "tasks/.hidden/t.yaml": task("hidden"),
+    "tasks/.t.yaml": task("hidden too"),
+  };
+
+  it("searches a folder for tasks, and leaves other files alone", async () => {
+    using folder = folderOf(files);
+    const loaded = await load(folder.path, { source: "tasks" });
+    expect(loaded.eval.tasks.map(({ name }) => name)).toEqual(["deep", "b"]);
+    expect(loaded.eval.name).toBe("tasks");
+    expect(loaded.dir).toBe(join(folder.path, "tasks"));
+    expect(loaded.file).toBeUndefined();
+  });
+
+  it.each([
+    ["tasks/*.yaml", ["b"]],
+    ["tasks/**/*.{yml,yaml}", ["deep", "b"]],
+    ["tasks/**", ["deep", "b"]],
+    ["./tasks/[ab].yaml", ["b"]],
+    ["tasks/[!a]*.yaml", ["b"]],
+    ["tasks/.hidden/*.yaml", ["hidden"]],
+    ["tasks/node_modules/**/*.yaml", ["not mine"]],
+  ])("expands %s", async (pattern, names) => {
+    using folder = folderOf(files);
+    expect(await tasksOf(folder.path, [pattern])).toEqual(names);
+  });
+
+  it("takes a file for a file, whatever its name", async () => {
+    using folder = folderOf({ "[x]/t{1}.yaml": task("odd") });
+    expect(await tasksOf(folder.path, ["[x]/t{1}.yaml"])).toEqual(["odd"]);
+  });
+
+  it("runs several sources together", async () => {
+    using folder = folderOf({ "x/a.yaml": task("a"), "b.yaml": task("b"), "c.yaml": task("c") });
+    const loaded = await load(folder.path, { sources: ["x", "c.yaml", "b.yaml"] });
+    expect(loaded.eval.tasks.map(({ name }) => name)).toEqual(["a", "c", "b"]);
+    expect(loaded.eval.name).toBe(basename(folder.path));
+    expect(loaded.dir).toBe(folder.path);
+  });
+
+  it("takes a file once, however often it is reached", async () => {
+    using folder = folderOf({ "x/a.yaml": task("a") });
+    mkdirSync(join(folder.path, "y"));
+    symlinkSync(join("..", "x", "a.yaml"), join(folder.path, "y", "link.yaml"));
+    symlinkSync(".", join(folder.path, "x", "loop"));
+    const loaded = await load(folder.path, { sources: ["y", "x", "x/a.yaml", "**/*.yaml"] });
+    expect(loaded.eval.tasks.map((each) => [each.name, each.portable?.dir])).toEqual([
+      ["a", join(folder.path, "y")],
+    ]);
+  });
+
+  it("prefers the config of a folder", async () => {
+    const config = { server, toolHealthSuites: [{ name: "s", tests: [{ name: "t" }] }] };
+    using folder = folderOf({ "x/mcp-eval.config.json": config, "x/a.yaml": task("a") });
+    expect(await tasksOf(folder.path, ["x"])).toEqual(["s/t"]);
+  });
+
+  it.each([
+    ["a folder without tasks", "empty", /^there is no config file in empty, and no task$/],
+    ["a glob without tasks", "empty/*.yml", /^there is no config file in empty\/\*\.yml, and no task$/],
+    ["a name of nothing", "nothing.yaml", /^there is no file or folder .*nothing\.yaml$/],
+  ])("refuses %s", async (_, source, message) => {
+    using folder = folderOf({ "empty/x.yaml": "a: 1" });
+    const error = await failure(folder.path, { source });
+    expect(error.code).toBe("config/not-found");
+    expect(error.message).toMatch(message);
+  });
+
+  it("refuses a config or an agent beside tasks, an agent alone, and a kind that is not known", async () => {
+    using folder = folderOf({
+      "a.yaml": task("a"),
+      "config.yaml": "server: {}",
+      "agent.yaml": "kind: Agent\nmetadata: {name: x}\n",
+      "typo.yaml": "# a task\nkind: Tsak\n",
+    });
+    const both = await failure(folder.path, { sources: ["a.yaml", "config.yaml"] });
+    expect(both.message).toBe("several sources are named, and config.yaml is a config");
+    const agent = await failure(folder.path, { source: "agent.yaml" });
+    expect(agent.message).toBe("agent.yaml is an agent, which has nothing to run");
+    expect(await problems(folder.path, { source: "typo.yaml" })).toEqual([
+      "typo.yaml:2:7 config/invalid-value typo.yaml is of a kind that is not known",
+    ]);
+  });
+});
+
+describe("everything that is wrong", () => {
+  it("is told at once, for all files, with the lines around it", async () => {
+    using folder = folderOf({
+      "tasks/a.yaml": task("same"),
+      "tasks/b.yaml": task("same"),
+      "tasks/c.yaml": task("c", { spec: "  vrify: []\n" }),
+      "tasks/d.yaml": "kind: Task\nmetadata: {name: d\n",
+      "tasks/e.yaml":
+        "apiVersion: mcpchecker/v1alpha1\nkind: Task\nmetadata: {name: e}\nsteps: {prompt: {inline: p}}\n",
+      "tasks/f.yaml": task("f", { spec: '  fixtures: ["../outside"]\n' }),
+    });
+    const error = await failure(folder.path, { source: "tasks" });
+    const told = (error.details.diagnostics ?? []).map(({ code, location }) =>
+      [code, basename(location?.file ?? ""), location?.line].join(" "),
+    );
+    expect(told).toEqual([
+      "config/syntax d.yaml 3",
+      "config/unknown-key c.yaml 9",
+      "task/outside f.yaml 9",
+      "config/checks-nothing e.yaml 3",
+      "config/duplicate-name b.yaml 4",
+    ]);
+    expect(error.details.diagnostics?.every(({ frame }) => frame !== undefined && frame !== "")).toBe(true);
+    expect(error.details.diagnostics?.at(-1)?.hint).toBe(
+      `The other is at ${join("tasks", "a.yaml")}:4:9. Rename one of them.`,
+    );
+  });
+
+  it("lets paths leave the folder when that is allowed", async () => {
+    using folder = folderOf({
+      "shared/data.txt": "x",
+      "tasks/a.yaml": task("a", { spec: '  fixtures: ["../shared/data.txt"]\n' }),
+    });
+    expect((await failure(folder.path, { source: "tasks/a.yaml" })).code).toBe("task/outside");
+    const loaded = await load(folder.path, { source: "tasks/a.yaml", allowOutside: true });
+    expect(loaded.eval.tasks[0]?.portable?.fixtures).toEqual(["../shared/data.txt"]);
+  });
+
+  it("finds a link that leaves the folder", async () => {
+    using folder = folderOf({
+      "secret.txt": "x",
+      "tasks/inside.txt": "x",
+      "tasks/a.yaml": task("a", { spec: "  fixtures: [link.txt, good.txt]\n" }),
+    });
+    symlinkSync(join("..", "secret.txt"), join(folder.path, "tasks", "link.txt"));
+    symlinkSync("inside.txt", join(folder.path, "tasks", "good.txt"));
+    expect(await problems(folder.path, { source: "tasks/a.yaml" })).toEqual([
+      expect.stringMatching(/^tasks.a\.yaml:9:14 task\/outside /),
+    ]);
+  });
+
+  it("shows no secret", async () => {
+    const wrong = "  servers: { s: { command: node, env: { API_TOKEN: hunter22 }, wrong: 1 } }\n";
+    using folder = folderOf({ "a.yaml": task("a", { spec: wrong }) });
+    const error = await failure(folder.path, { source: "a.yaml" });
+    expect(error.details.diagnostics?.[0]?.frame).toContain("API_TOKEN: ********");
+  });
+
+  it("has a task that cannot be read, but not another file", async () => {
+    using folder = folderOf({ "x/a.yaml": task("a") });
+    writeFileSync(join(folder.path, "x", "latin.yaml"), Buffer.from("name: caf\xe9", "latin1"));
+    expect(await tasksOf(folder.path, ["x"])).toEqual(["a"]);
+    writeFileSync(join(folder.path, "x", "bad.yaml"), Buffer.from("kind: Task\nname: caf\xe9", "latin1"));
+    expect(await problems(folder.path, { source: "x" })).toEqual([
+      `${join("x", "bad.yaml")}:2:10 config/unreadable ${join("x", "bad.yaml")} is not UTF-8 text`,
+    ]);
+  });
+});
+
+describe("tasks of a config", () => {
+  const config = {
+    server,
+    tasks: ["tasks/*.yaml"],
+    agent: { type: "scripted", plan: { a: [{ say: "x" }] } },
+  };
+
+  it("get its servers, its agents and its variables", async () => {
+    using folder = folderOf({
+      "mcp-eval.config.json": { ...config, inheritEnv: ["HOME"], trials: 2 },
+      "tasks/a.yaml": task("a"),
+      "tasks/other.yaml": "kind: Other",
+    });
+    const { eval: spec } = await load(folder.path);
+    expect(spec.tasks).toMatchObject([
+      { name: "a", servers: ["default"], portable: { inheritEnv: ["HOME"] } },
+    ]);
+    expect([spec.trials, spec.agents[0]?.name]).toEqual([2, "scripted"]);
+  });
+
+  it("must exist, have names of their own, and a plan when the agent is scripted", async () => {
+    using folder = folderOf({
+      "mcp-eval.config.json": {
+        ...config,
+        tasks: ["tasks/*.yaml", "taks/*.yaml"],
+        workflows: [{ name: "a", steps: [{ user: "u", expectedState: "s" }] }],
+      },
+      "tasks/a.yaml": task("a"),
+      "tasks/b.yaml": task("b"),
+    });
+    const error = await failure(folder.path);
+    const told = (error.details.diagnostics ?? []).map(({ code, message }) => `${code} ${message}`);
+    expect(told).toEqual([
+      'config/not-found tasks: no file of kind Task is at "taks/*.yaml"',
+      'config/duplicate-name two tasks are named "a"',
+      'agent/no-plan the scripted agent "scripted" has no plan for the task "b"',
+    ]);
+  });
+
+  it("are told of together with what is wrong with the config", async () => {
+    using folder = folderOf({
+      "mcp-eval.config.yaml": "server: {transport: stdio, command: node}\ntasks: [t.yaml]\ntrails: 2\n",
+      "t.yaml": task("t", { spec: "  vrify: []\n" }),
+    });
+    expect(await problems(folder.path)).toEqual([
+      'mcp-eval.config.yaml:3:1 config/unknown-key unknown key "trails"',
+      't.yaml:9:3 config/unknown-key unknown key "vrify" in spec',
+    ]);
+  });
+
+  it("leave no place for --mcp-config", async () => {
+    using folder = folderOf({ "mcp-eval.config.json": config, "tasks/a.yaml": task("a") });
+    expect((await failure(folder.path, { mcpConfig: "x.json" })).code).toBe("usage/invalid-option");
+  });
+});
+
+describe("steps of extensions", () => {
+  const extension = `  imports: [{ package: "github.com/a/b@v1", as: k8s }]
+  setup:
+    - k8s.apply: { file: x }
+`;
+
+  it("are refused, unless the task is left out", async () => {
+    using folder = folderOf({ "t/a.yaml": task("a", { spec: extension }), "t/b.yaml": task("b") });
+    const loaded = await load(folder.path, { source: "t" });
+    expect(prepare(loaded, { tasks: ["b"] }).eval.tasks).toHaveLength(1);
+    expect(() => prepare(loaded, {})).toThrow(
+      expect.objectContaining({
+        code: "task/extension",
+        message: 'step setup[0] of the task "a" is k8s.apply, an operation of an extension',
+      }),
+    );
+  });
+});

@@ -1,0 +1,253 @@
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { evaluate } from "../../src/index.ts";
+import { folderOf, runCli, runInline } from "../support/cli.ts";
+import { fixtureServer, trialOf } from "./support.ts";
+
+/** A task that the oracle solves and the null agent does not. */
+function task(name: string, { metadata = "", spec = "" } = {}): string {
+  return `apiVersion: mcp-eval/v1
+kind: Task
+metadata:
+  name: ${name}
+${metadata}spec:
+  prompt: |
+    Say ${name}.
+    Nothing else.
+  solution:
+    - say: it is ${name}
+  verify:
+    - command: { run: "echo '{agent.output}'", expect: { stdout: { contains: "it is ${name}" } } }
+${spec}`;
+}
+
+const easy = task("easy one", {
+  metadata: "  difficulty: easy\n  tags: [quick, blue]\n  labels: { area: a }\n",
+});
+const hard = task("hard one", { metadata: "  difficulty: hard\n  tags: [blue]\n  labels: { area: b }\n" });
+const files = { "tasks/easy.yaml": easy, "tasks/sub/hard.yaml": hard };
+const server = fixtureServer();
+
+describe.concurrent("mcpvals run", () => {
+  it("runs a file: the oracle passes, the null agent fails", async () => {
+    const oracle = await runInline(files, ["tasks/easy.yaml", "--agent", "oracle"]);
+    expect([oracle.code, oracle.result.verdict, oracle.stderr]).toEqual([0, "pass", ""]);
+    expect(oracle.result).toMatchObject({ name: "easy", trials: [{ task: "easy one", agent: "oracle" }] });
+    const nobody = await runInline(files, ["tasks/easy.yaml", "--agent", "null"]);
+    expect([nobody.code, nobody.result.verdict]).toEqual([1, "fail"]);
+  });
+
+  it.each([
+    ["a folder", ["tasks"]],
+    ["a glob", ["tasks/**/*.yaml"]],
+    ["several files, one of them twice", ["tasks/easy.yaml", "tasks/sub/hard.yaml", "./tasks/easy.yaml"]],
+  ])("runs %s", async (_, sources) => {
+    const { code, result } = await runInline(files, [...sources, "-a", "oracle", "-a", "null", "-n", "2"]);
+    expect(code).toBe(1);
+    expect(result.trials.map((trial) => `${trial.task} ${trial.agent} ${trial.verdict}`)).toEqual(
+      ["easy one", "hard one"].flatMap((name) => [
+        `${name} oracle pass`,
+        `${name} oracle pass`,
+        `${name} null fail`,
+        `${name} null fail`,
+      ]),
+    );
+  });
+
+  it.each([
+    [["--tag", "quick"], ["easy one"]],
+    [
+      ["--tag", "quick", "--tag", "blue"],
+      ["easy one", "hard one"],
+    ],
+    [["--label", "area=b"], ["hard one"]],
+    [
+      ["-l", "area=a", "-l", "area=b"],
+      ["easy one", "hard one"],
+    ],
+    [["--difficulty", "hard", "--tag", "blue"], ["hard one"]],
+    [["--task", "easy*"], ["easy one"]],
+  ])("runs only what %j leaves", async (filters, names) => {
+    const { code, result } = await runInline(files, ["tasks", "--agent", "oracle", ...filters]);
+    expect([code, result.trials.map((trial) => trial.task)]).toEqual([0, names]);
+  });
+
+  it.each([
+    [["--tag", "blu"], /no task has the tag "blu".*\n.*Did you mean "blue"\?/],
+    [["--label", "area=c"], /no task has the label "area=c"/],
+    [["--difficulty", "medium"], /no task has the difficulty "medium"/],
+    [["--difficulty", "hard", "--tag", "quick"], /no task matches all that is asked for/],
+  ])("refuses %j, which leaves nothing", async (filters, message) => {
+    using folder = folderOf(files);
+    const { code, stdout, stderr } = await runCli(["run", "tasks", ...filters], { cwd: folder.path });
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(message);
+  });
+
+  it("lets paths leave the folder of a task only when that is allowed", async () => {
+    const outside = task("o", { spec: `  fixtures: ["../shared.txt"]\n` });
+    const all = { "shared.txt": "x", "tasks/o.yaml": outside };
+    using folder = folderOf(all);
+    const refused = await runCli(["run", "tasks", "-a", "oracle"], { cwd: folder.path });
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toMatch(/^tasks.o\.yaml:13:14: error .*\(task\/outside\)/);
+    expect((await runInline(all, ["tasks", "-a", "oracle", "--allow-outside"])).code).toBe(0);
+  });
+
+  it("skips a task that lacks what it requires, which is an error when that is asked for", async () => {
+    const needy = { "needy.yaml": task("needy", { spec: "  requires: [{ env: NOT_SET_ANYWHERE }]\n" }) };
+    const skipped = await runInline(needy, ["needy.yaml", "-a", "oracle"]);
+    expect(trialOf(skipped.result, "needy").verdict).toBe("skip");
+    const strict = await runInline(needy, ["needy.yaml", "-a", "oracle", "--strict"]);
+    expect([strict.code, trialOf(strict.result, "needy").verdict]).toEqual([3, "error"]);
+  });
+
+  it("tells everything that is wrong with all files at once", async () => {
+    using folder = folderOf({ ...files, "tasks/a.yaml": easy, "tasks/b.yaml": "kind: Task\nmetadata: [\n" });
+    const { code, stderr } = await runCli(["run", "tasks"], { cwd: folder.path });
+    expect(code).toBe(2);
+    expect(stderr.split("\n").filter((line) => / error /.test(line))).toEqual([
+      expect.stringMatching(/^tasks.b\.yaml:3:1: error .*\(config\/syntax\)/),
+      expect.stringMatching(/^tasks.easy\.yaml:4:9: error two tasks are named "easy one" \(config\/dup/),
+    ]);
+    expect(stderr).toContain("2 problems");
+  });
+
+  it("runs the tasks of a config with its servers and a scripted agent", async () => {
+    const config = {
+      servers: { main: server },
+      agent: { type: "scripted", plan: { adds: [{ call: "add", args: { a: 2, b: 3 } }, { say: "5" }] } },
+      tasks: ["tasks/*.yaml"],
+    };
+    const adds = `apiVersion: mcp-eval/v1
+kind: Task
+metadata: { name: adds }
+spec:
+  prompt: Add 2 and 3.
+  verify:
+    - command: { run: "echo '{agent.output}'", expect: { stdout: "5" } }
+    - mcp: { server: main, tool: add, args: { a: 1, b: 1 } }
+`;
+    const { code, result, stderr } = await runInline({
+      "mcp-eval.config.json": config,
+      "tasks/adds.yaml": adds,
+    });
+    expect([code, result.verdict, stderr]).toEqual([0, "pass", ""]);
+    expect(trialOf(result, "adds").toolCalls ?? result.trials.length).toBeGreaterThan(0);
+  });
+
+  it("runs an Eval of the older form", async () => {
+    const { code, result } = await runInline(
+      {
+        "eval.yaml": `kind: Eval
+metadata: { name: older }
+config:
+  mcpConfigFile: mcp.json
+  taskSets:
+    - glob: tasks/*.yaml
+      assertions: { maxToolCalls: 3 }
+`,
+        "mcp.json": {
+          mcpServers: { main: { command: server.command, args: server.args, enableAllTools: true } },
+        },
+        "tasks/t.yaml": `kind: Task
+metadata: { name: creates, labels: { suite: x } }
+steps:
+  setup: { inline: "echo ready > state" }
+  prompt: { inline: Do nothing. }
+  verify: { inline: "grep -q ready state" }
+  cleanup: { inline: "rm state" }
+`,
+      },
+      ["eval.yaml", "--agent", "null", "--label", "suite=x"],
+    );
+    expect([code, result.name, result.verdict]).toEqual([0, "older", "pass"]);
+  });
+});
+
+describe.concurrent("mcpvals list and validate", () => {
+  it("show tasks", async () => {
+    using folder = folderOf(files);
+    const { code, stdout } = await runCli(["list", "tasks"], { cwd: folder.path });
+    expect(code).toBe(0);
+    expect(stdout).toBe(`tasks
+
+Tasks
+  easy one  (easy, #quick, #blue, area=a)
+    Say easy one.
+  hard one  (hard, #blue, area=b)
+    Say hard one.
+
+Agents
+  claude  anthropic/claude-sonnet-4-5
+`);
+  });
+
+  it("say all of it in JSON, filtered", async () => {
+    using folder = folderOf({ ...files, "mcp.json": { mcpServers: { main: { url: "http://x:1/mcp" } } } });
+    const args = ["list", "tasks", "--json", "--tag", "quick", "--mcp-config", "mcp.json"];
+    const { stdout } = await runCli(args, { cwd: folder.path });
+    expect(JSON.parse(stdout)).toEqual({
+      name: "tasks",
+      agents: ["claude"],
+      servers: ["main"],
+      tasks: [
+        {
+          name: "easy one",
+          form: "task",
+          turns: ["Say easy one.\nNothing else.\n"],
+          expectTools: [],
+          servers: ["main"],
+          format: "mcp-eval/v1",
+          file: join(folder.path, "tasks/easy.yaml"),
+          difficulty: "easy",
+          tags: ["quick", "blue"],
+          labels: { area: "a" },
+          requires: [],
+          ownServers: [],
+        },
+      ],
+    });
+  });
+
+  it("count tasks", async () => {
+    using folder = folderOf(files);
+    const one = await runCli(["validate", "tasks/easy.yaml"], { cwd: folder.path });
+    expect([one.code, one.stdout]).toEqual([
+      0,
+      `${join(folder.path, "tasks/easy.yaml")} is valid: 1 task, no servers\n`,
+    ]);
+    const all = await runCli(["validate", "tasks", "--json"], { cwd: folder.path });
+    expect(JSON.parse(all.stdout)).toMatchObject({ valid: true, name: "tasks", tasks: 2, workflows: 0 });
+  });
+
+  it("refuse steps of extensions, naming step and file", async () => {
+    const spec = `  imports: [{ package: "github.com/a/b@v1", as: k8s }]\n  setup: [{ k8s.apply: { x: 1 } }]\n`;
+    using folder = folderOf({ ...files, "tasks/x.yaml": task("x", { spec }) });
+    for (const command of ["run", "list", "validate"]) {
+      const { code, stderr } = await runCli([command, "tasks"], { cwd: folder.path });
+      expect([code, stderr]).toEqual([
+        2,
+        expect.stringMatching(
+          /^tasks.x\.yaml:4:9: error step setup\[0\] of the task "x" is k8s\.apply, .*\(task\/extension\)/,
+        ),
+      ]);
+    }
+    expect((await runCli(["validate", "tasks", "--tag", "blue"], { cwd: folder.path })).code).toBe(0);
+  });
+});
+
+describe("evaluate", () => {
+  it("takes paths of tasks, and the options of the command line", async () => {
+    using folder = folderOf(files);
+    const common = { cwd: folder.path, agents: ["oracle"], output: false } as const;
+    const one = await evaluate("tasks", { ...common, tags: ["quick"], labels: ["area=a"] });
+    expect([one.verdict, one.trials.map((trial) => trial.task)]).toEqual(["pass", ["easy one"]]);
+    const both = await evaluate(["tasks/easy.yaml", "tasks/sub/hard.yaml"], common);
+    expect([both.verdict, both.trials.length]).toEqual(["pass", 2]);
+    await expect(evaluate([], common)).rejects.toMatchObject({ code: "usage/invalid-option" });
+    await expect(evaluate("tasks", { ...common, labels: ["area"] })).rejects.toMatchObject({
+      code: "usage/invalid-option",
+    });
+  });
+});

@@ -1,0 +1,91 @@
+import { readdirSync } from "node:fs";
+import { basename, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Verdict } from "../../src/core/grade/grade.ts";
+import type { RunResult } from "../../src/core/report/result.ts";
+import { procLister } from "../../src/process/list-processes.ts";
+import { type CliOutcome, folderOf, root, runCli } from "../support/x-cli.ts";
+
+const folder = join(root, "examples/tasks");
+const tasks = readdirSync(folder)
+  .filter((file) => file.endsWith(".yaml"))
+  .map((file) => basename(file, ".yaml"));
+
+/** What a task does with an agent that does nothing, and with one that plays its solution. */
+interface Proof {
+  readonly null: Verdict | undefined;
+  readonly oracle: Verdict | undefined;
+  /** Why a trial was none, and what deserves a look. */
+  readonly remarks: readonly string[];
+}
+
+/** Tasks that cannot run offline, with what they lack. */
+const skipped: Readonly<Record<string, string>> = { "judged-answer": "judge" };
+
+/** Of all that the run writes beside its result; every process that it starts has it in its environment. */
+const temp = folderOf({});
+let outcome: CliOutcome;
+let proofs: ReadonlyMap<string, Proof>;
+
+beforeAll(async () => {
+  [outcome, proofs] = await proveAll();
+}, 120_000);
+afterAll(() => temp[Symbol.dispose]());
+
+/** Runs every task with both agents. */
+async function proveAll(): Promise<[CliOutcome, ReadonlyMap<string, Proof>]> {
+  using cwd = folderOf({});
+  const agents = ["--agent", "null", "--agent", "oracle"];
+  const args = ["run", folder, ...agents, "--concurrency", "4", "--reporter", "json"];
+  const ran = await runCli(args, { cwd: cwd.path, env: { TMPDIR: temp.path } });
+  if (!ran.stdout.startsWith("{"))
+    throw new Error(`no result (exit ${ran.code}):\n${ran.stdout}\n${ran.stderr}`);
+  const { trials } = JSON.parse(ran.stdout) as RunResult;
+  const names = new Set(trials.map((trial) => trial.task));
+  return [
+    ran,
+    new Map([...names].map((name) => [name, proofOf(trials.filter((trial) => trial.task === name))])),
+  ];
+}
+
+function proofOf(trials: RunResult["trials"]): Proof {
+  const verdictOf = (agent: string): Verdict | undefined =>
+    trials.find((trial) => trial.agent === agent)?.verdict;
+  const remarks = trials.flatMap(({ agent, error, warnings = [] }) =>
+    [...(error === undefined ? [] : [error.message]), ...warnings].map((remark) => `${agent}: ${remark}`),
+  );
+  return { null: verdictOf("null"), oracle: verdictOf("oracle"), remarks };
+}
+
+describe("the example tasks", () => {
+  it("are all run", () => {
+    expect([...proofs.keys()].toSorted()).toEqual(tasks.toSorted());
+    expect(tasks.length).toBeGreaterThanOrEqual(15);
+  });
+
+  it.each(tasks.filter((name) => skipped[name] === undefined))(
+    "%s: fails when nothing is done, passes with its solution",
+    (name) => {
+      expect(proofs.get(name)).toEqual({ null: "fail", oracle: "pass", remarks: [] });
+    },
+  );
+
+  it.each(Object.entries(skipped))("%s: is skipped for want of a %s", (name, lacking) => {
+    const proof = proofs.get(name);
+    expect([proof?.null, proof?.oracle]).toEqual(["skip", "skip"]);
+    expect(proof?.remarks.join("\n")).toContain(lacking);
+  });
+
+  it("leave no folder behind", () => {
+    expect(readdirSync(temp.path).filter((name) => name.startsWith("mcpvals-"))).toEqual([]);
+  });
+
+  it.runIf(process.platform === "linux")("leave no process behind", async () => {
+    const all = await procLister.list();
+    expect(all.filter(({ pid }) => procLister.carries(pid, `TMPDIR=${temp.path}`))).toEqual([]);
+  });
+
+  it("make the run fail, since nobody did what they ask for", () => {
+    expect(outcome).toMatchObject({ code: 1, signal: null });
+  });
+});

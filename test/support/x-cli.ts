@@ -1,0 +1,115 @@
+import { spawn, type ChildProcess } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import type { RunResult } from "../../src/core/report/result.ts";
+
+/** The checkout. */
+export const root: string = resolve(import.meta.dirname, "../..");
+/** The built CLI, or another build of it. */
+const main = process.env["MCPVALS_TEST_MAIN"] ?? join(root, "src/cli/main.ts");
+
+/** A folder with the given files, removed when disposed. Values that are not text are written as JSON. */
+export function folderOf(files: Readonly<Record<string, unknown>>): Disposable & { readonly path: string } {
+  const path = mkdtempSync(join(tmpdir(), "mcpvals-test-"));
+  for (const [name, content] of Object.entries(files)) {
+    const file = join(path, name);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, typeof content === "string" ? content : JSON.stringify(content, undefined, 2));
+  }
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true, maxRetries: 3 }) };
+}
+
+export interface CliOptions {
+  readonly cwd: string;
+  /** Added to an otherwise empty environment of PATH and an empty HOME. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export interface CliOutcome {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly durationMs: number;
+}
+
+/** The built CLI at work. */
+export interface RunningCli {
+  readonly child: ChildProcess;
+  readonly finished: Promise<CliOutcome>;
+  /** What it has written so far. */
+  output(): { readonly stdout: string; readonly stderr: string };
+  /** Resolves once stdout or stderr matches; rejects when the process ends first. */
+  until(pattern: RegExp): Promise<void>;
+}
+
+/** Starts the built CLI, in a process group of its own, with nothing in its environment but PATH and an empty HOME. */
+export function startCli(args: readonly string[], { cwd, env = {} }: CliOptions): RunningCli {
+  const started = performance.now();
+  const child = spawn(process.execPath, [main, ...args], {
+    cwd,
+    env: { PATH: `${join(root, "node_modules/.bin")}:${process.env["PATH"] ?? ""}`, HOME: cwd, ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+    detached: true,
+  });
+  let stdout = "";
+  let stderr = "";
+  const watchers = new Set<() => void>();
+  const take = (add: (text: string) => void) => (chunk: Buffer) => {
+    add(chunk.toString("utf8"));
+    for (const watch of watchers) watch();
+  };
+  child.stdout.on(
+    "data",
+    take((text) => (stdout += text)),
+  );
+  child.stderr.on(
+    "data",
+    take((text) => (stderr += text)),
+  );
+  const finished = new Promise<CliOutcome>((done, fail) => {
+    child.on("error", fail);
+    child.on("close", (code, signal) =>
+      done({ code, signal, stdout, stderr, durationMs: performance.now() - started }),
+    );
+  });
+  return {
+    child,
+    finished,
+    output: () => ({ stdout, stderr }),
+    until: (pattern) =>
+      new Promise((matched, fail) => {
+        const watch = (): void => {
+          if (!pattern.test(stdout) && !pattern.test(stderr)) return;
+          watchers.delete(watch);
+          matched();
+        };
+        watchers.add(watch);
+        watch();
+        void finished.then(() => fail(new Error(`ended before ${String(pattern)}:\n${stdout}\n${stderr}`)));
+      }),
+  };
+}
+
+/** Runs the built CLI to its end. */
+export function runCli(args: readonly string[], options: CliOptions): Promise<CliOutcome> {
+  return startCli(args, options).finished;
+}
+
+/** Runs `mcpvals run --reporter json` in a folder of the given files and reads the result document. */
+export async function runInline(
+  files: Readonly<Record<string, unknown>>,
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<CliOutcome & { readonly result: RunResult }> {
+  using folder = folderOf(files);
+  const outcome = await runCli(["run", "--reporter", "json", ...args], { cwd: folder.path, env });
+  try {
+    return { ...outcome, result: JSON.parse(outcome.stdout) as RunResult };
+  } catch (cause) {
+    throw new Error(`stdout is not JSON (exit ${outcome.code}):\n${outcome.stdout}\n${outcome.stderr}`, {
+      cause,
+    });
+  }
+}
