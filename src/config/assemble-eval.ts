@@ -39,7 +39,8 @@ export function assembleEval(parts: EvalParts, surroundings: Surroundings): Load
   problems.add(sameNames(spec.tasks));
   const secrets = collectSecrets({
     document: undefined,
-    variables: new Map([...(parts.variables ?? []), ...Object.entries(tasks.variables)]),
+    variables: parts.variables ?? new Map(),
+    serverEnvironments: tasks.variables,
     overrides,
     environment,
     servers: [...Object.values(parts.servers), ...tasks.servers],

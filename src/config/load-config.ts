@@ -62,7 +62,8 @@ export async function loadConfig(
   if (spec !== undefined) problems.add(rulesWithTasks(spec, document), document.source);
   const secrets = collectSecrets({
     document: found.value,
-    variables: new Map([...found.variables, ...Object.entries(tasks.variables)]),
+    variables: found.variables,
+    serverEnvironments: tasks.variables,
     overrides,
     environment,
     servers: [...Object.values(spec?.servers ?? {}), ...tasks.servers],

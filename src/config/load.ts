@@ -52,6 +52,7 @@ export async function load(options: LoadOptions): Promise<LoadedConfig> {
   if (!isList(sources)) return openConfig({ document: valueDocument(sources) }, surroundings);
   const found = findSources(sources, surroundings.cwd);
   const opened = await openSources(found, surroundings);
+  options.signal?.throwIfAborted();
   const [other] = opened.others;
   if (other === undefined) return loadTasks(found, opened, surroundings);
   if (found.length > 1) throw notAlone(other);

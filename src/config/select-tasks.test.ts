@@ -72,3 +72,40 @@ describe("taskSelector", () => {
     );
   });
 });
+
+describe("taskFilter", () => {
+  const portable = [
+    portableTask({ tags: ["x", "y"], labels: { a: "1", b: "1" }, difficulty: "easy" }, { name: "one" }),
+    portableTask({ tags: ["y"], labels: { a: "2", b: "1" }, difficulty: "hard" }, { name: "two" }),
+    portableTask({ labels: { a: "3" } }, { name: "three" }),
+    { ...task, name: "flow" },
+  ];
+  const filtered = (filters: TaskFilters): string[] => {
+    const matches = taskFilter(filters, portable);
+    return portable.filter((each) => matches === undefined || matches(each)).map(({ name }) => name);
+  };
+
+  it.each<[TaskFilters, string[]]>([
+    [{}, ["one", "two", "three", "flow"]],
+    [{ tags: [], labels: [] }, ["one", "two", "three", "flow"]],
+    [{ tags: ["y"] }, ["one", "two"]],
+    [{ tags: ["x", "y"] }, ["one", "two"]],
+    [{ labels: ["a=1", "a=3"] }, ["one", "three"]],
+    [{ labels: ["a=1", "a=2", "b=1"] }, ["one", "two"]],
+    [{ difficulties: ["easy", "hard"] }, ["one", "two"]],
+    [{ tags: ["y"], labels: ["a=2"], difficulties: ["hard"], tasks: ["t*"] }, ["two"]],
+  ])("%j leaves %j", (filters, names) => {
+    expect(filtered(filters)).toEqual(names);
+  });
+
+  it.each<[TaskFilters, string]>([
+    [{ tags: ["y", "z"] }, 'no task has the tag "z"'],
+    [{ labels: ["a=4"] }, 'no task has the label "a=4"'],
+    [{ difficulties: ["medium"] }, 'no task has the difficulty "medium"'],
+    [{ tasks: ["flow"], tags: ["y"] }, "no task matches all that is asked for"],
+  ])("%j leaves nothing, and says so", (filters, message) => {
+    expect(() => filtered(filters)).toThrow(
+      expect.objectContaining({ code: "usage/no-match", message }) as Error,
+    );
+  });
+});

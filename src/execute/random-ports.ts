@@ -9,7 +9,8 @@ export class RandomPorts implements AsyncDisposable {
   /** Reserves a port for each name. Rejects when the system has none. */
   async reserve(names: readonly string[]): Promise<void> {
     for (const name of names) {
-      const server = createServer();
+      // Who comes too early is turned away at once: nobody answers here, and an open connection would keep the server.
+      const server = createServer((socket) => socket.destroy());
       server.listen(0, "127.0.0.1");
       await once(server, "listening");
       const address = server.address();

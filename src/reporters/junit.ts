@@ -95,12 +95,17 @@ function testCase(trial: TrialResult, context: CaseContext): string {
   const attributes = {
     name: variant === "" ? title : `${title} · ${variant}`,
     classname: `${context.end.result.name}.${groupName(trial)}`,
-    file: context.tasks.get(trial.task)?.portable?.file,
+    file: fileOf(context.tasks.get(trial.task)),
     time: seconds(trial.durationMs),
   };
   const children = outcome(trial, context) + warnings(trial);
   const open = `    <testcase${xmlAttributes(attributes)}`;
   return children === "" ? `${open}/>\n` : `${open}>\n${children}    </testcase>\n`;
+}
+
+/** The file of a task that has one of its own, as messages name it. */
+function fileOf(task: Task | undefined): string | undefined {
+  return task?.portable === undefined ? undefined : (task.location?.file ?? task.portable.file);
 }
 
 function outcome(trial: TrialResult, context: CaseContext): string {

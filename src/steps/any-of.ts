@@ -5,8 +5,8 @@ import { joinedChecks, type Ran } from "./run-sequence.ts";
 import type { StepRunner } from "./step-runner.ts";
 
 /**
- * Passes with the first of its steps that passes. When none does it has failed, unless one of them could not act: that one
- * might have passed.
+ * Passes with the first of its steps that passes and has looked at something; one in which every step was skipped has not.
+ * When none does it has failed, unless one of them could not act: that one might have passed.
  */
 export const anyOfStep: StepRunner<AnyOfStep> = {
   type: "anyOf",
@@ -18,7 +18,8 @@ export const anyOfStep: StepRunner<AnyOfStep> = {
     for (const alternative of step.steps) {
       const report = await run(alternative, inner);
       tried.push({ step: alternative, report });
-      if (report.outcome === "passed") return { kind: "checked", checks: [anyCheck(step, tried, true)] };
+      if (report.outcome === "passed" && report.checks.length > 0)
+        return { kind: "checked", checks: [anyCheck(step, tried, true)] };
     }
     const checks = [anyCheck(step, tried, false)];
     const broken = tried.find(({ report }) => report.outcome === "error" || report.outcome === "timeout");
@@ -30,12 +31,18 @@ export const anyOfStep: StepRunner<AnyOfStep> = {
 
 function anyCheck({ steps }: AnyOfStep, tried: readonly Ran[], passed: boolean): Check {
   const last = tried.at(-1);
+  const acted = last?.report.checks.every((check) => check.acted === true) === true;
   const expected = `one of ${steps.length} alternatives`;
   const name = last?.step.name ?? last?.step.id ?? "";
-  if (passed) return { name: "anyOf", passed, expected, actual: name, message: `${name} holds` };
+  if (passed) {
+    const check = { name: "anyOf", passed, expected, actual: name, message: `${name} holds` };
+    return acted ? { ...check, acted } : check;
+  }
   const reasons = tried.map((each) => reasonOf(each));
   const message = `none of ${steps.length} alternatives holds: ${reasons.join("; ")}`;
-  return { name: "anyOf", passed, expected, actual: reasons, message };
+  const untried = joinedChecks(tried).some((check) => check.untried === true);
+  const check = { name: "anyOf", passed, expected, actual: reasons, message };
+  return untried ? { ...check, untried } : check;
 }
 
 function reasonOf(each: Ran): string {
@@ -43,5 +50,6 @@ function reasonOf(each: Ran): string {
   const failed = joinedChecks([each]).filter((check) => !check.passed);
   if (failed.length > 0) return failed.map((check) => `${check.name}: ${check.message}`).join(", ");
   const { error, outcome } = report;
-  return `${step.name ?? step.id}: ${error instanceof Error ? error.message : outcome}`;
+  const ended = outcome === "passed" ? "it looked at nothing" : outcome;
+  return `${step.name ?? step.id}: ${error instanceof Error ? error.message : ended}`;
 }

@@ -74,7 +74,16 @@ async function create(
   const message = `${bytes === 1 ? "1 byte" : `${bytes} bytes`} written to ${path}`;
   return {
     kind: "checked",
-    checks: [{ name: "written", passed: true, expected: modeText(mode), actual: modeText(mode), message }],
+    checks: [
+      {
+        name: "written",
+        passed: true,
+        expected: modeText(mode),
+        actual: modeText(mode),
+        message,
+        acted: true,
+      },
+    ],
     values: { content },
   };
 }
@@ -86,7 +95,7 @@ async function remove(path: string, { world }: StepContext): Promise<StepAttempt
   const message = was ? `${path} is removed` : `${path} was not there`;
   return {
     kind: "checked",
-    checks: [{ name: "removed", passed: true, expected: "nothing", actual: "nothing", message }],
+    checks: [{ name: "removed", passed: true, expected: "nothing", actual: "nothing", message, acted: true }],
   };
 }
 

@@ -37,5 +37,6 @@ function neededCheck(id: string): Check {
     expected: `outputs of step ${id}`,
     actual: null,
     message: `not tried: it needs what step ${id} gives, and that failed`,
+    untried: true,
   };
 }

@@ -1,11 +1,11 @@
 import type { NotStep } from "../core/formats/step.ts";
 import { runInner } from "./run-inner.ts";
 import { joinedChecks, type Ran } from "./run-sequence.ts";
-import type { StepRunner } from "./step-runner.ts";
+import type { StepReport, StepRunner } from "./step-runner.ts";
 
 /**
- * Passes when not all of its steps pass. A step that could not act proves nothing either way and is an error, and so does
- * a row in which every step was skipped. With a step that was not tried it fails.
+ * Passes when not all of its steps pass. A step that could not act proves nothing either way and is an error. A row in
+ * which every step was skipped proves nothing either: then there is no check. With a step that was not tried it fails.
  */
 export const notStep: StepRunner<NotStep> = {
   type: "not",
@@ -14,10 +14,10 @@ export const notStep: StepRunner<NotStep> = {
   async run(step, context, run) {
     const { ran, passed, error } = await runInner(step, step.steps, { context, run });
     if (error !== undefined) return { kind: "error", error, checks: [] };
-    const looked = ran.filter(({ report }) => report.outcome !== "skipped" && !report.ignored);
+    const looked = ran.filter(({ report }) => hasLooked(report));
     if (looked.length === 0) return { kind: "checked", checks: [] };
-    const untried = looked.find(({ report }) => report.untried === true);
-    if (untried !== undefined) return { kind: "checked", checks: untried.report.checks };
+    const untried = joinedChecks(looked).filter((check) => check.untried === true);
+    if (untried.length > 0) return { kind: "checked", checks: untried };
     const message = passed ? `it holds: ${told(looked, true)}` : `it does not hold: ${told(looked, false)}`;
     return {
       kind: "checked",
@@ -33,6 +33,11 @@ export const notStep: StepRunner<NotStep> = {
     };
   },
 };
+
+/** A step that holds only skipped ones passes without a check. */
+function hasLooked({ outcome, checks, ignored }: StepReport): boolean {
+  return !ignored && outcome !== "skipped" && (outcome !== "passed" || checks.length > 0);
+}
 
 function told(ran: readonly Ran[], passed: boolean): string {
   const checks = joinedChecks(ran).filter((check) => check.passed === passed);

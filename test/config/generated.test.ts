@@ -15,4 +15,6 @@ it("keeps every generated file current", () => {
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
   expect(stdout).toContain("schemas/config.schema.json is current");
   expect(stdout).toContain("docs/reference/config.md is current");
+  expect(stdout).toContain("schemas/task.schema.json is current");
+  expect(stdout).toContain("docs/reference/task.md is current");
 });

@@ -103,6 +103,32 @@ describe("a hostile task is refused soon, in words, with its place", () => {
   });
 });
 
+describe("a hostile file beside tasks is refused soon, in words", () => {
+  const unfolding = `a: &a [${"x,".repeat(20_000)}]\nb: [${"*a,".repeat(900)}]\n`;
+  const deep = `x: ${"[".repeat(400)}${"]".repeat(400)}\n`;
+  const evalHead = "kind: Eval\nconfig:\n  taskSets: [{ path: t.yaml }]\n";
+  const withAgent = `${evalHead}  agent: { type: file, path: agent.yaml }\n`;
+  const withServers = `${evalHead}  mcpConfigFile: mcp.yaml\n`;
+  const agent = "kind: Agent\nmetadata: { name: a }\n";
+  const servers = "mcpServers: { a: { command: x } }\n";
+
+  it.each<readonly [name: string, files: Readonly<Record<string, string>>, message: RegExp]>([
+    ["an Eval that unfolds", { "eval.yaml": evalHead + unfolding }, /the eval: more than 200000 values/],
+    ["a deep Eval", { "eval.yaml": evalHead + deep }, /nested deeper than 200 levels/],
+    ["an agent that unfolds", { "eval.yaml": withAgent, "agent.yaml": agent + unfolding }, /200000 values/],
+    ["a bomb of an agent", { "eval.yaml": withAgent, "agent.yaml": agent + bomb }, /aliases that unfold/],
+    ["servers that unfold", { "eval.yaml": withServers, "mcp.yaml": servers + unfolding }, /200000 values/],
+    ["deep servers", { "eval.yaml": withServers, "mcp.yaml": servers + deep }, /nested deeper than 200/],
+    ["servers of 10 MB", { "eval.yaml": withServers, "mcp.yaml": "#".repeat(10_000_000) }, /larger than 512/],
+  ])("%s", async (_, files, message) => {
+    using folder = folderOf({ "t.yaml": valid, ...files });
+    const start = performance.now();
+    const error = await failure(folder.path, { source: "eval.yaml" });
+    expect(performance.now() - start).toBeLessThan(5000);
+    expect([error.kind, renderError(error)]).toEqual(["usage", expect.stringMatching(message)]);
+  });
+});
+
 describe("what is only unusual is read", () => {
   it.each<readonly [name: string, text: string]>([
     ["a byte order mark", `\uFEFF${valid}`],

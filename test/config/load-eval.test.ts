@@ -72,7 +72,7 @@ ${all}`),
       "tasks/a.yaml": script("a"),
     });
     expect((await load(folder.path, { source: "eval.yaml" })).notes).toEqual([
-      'server "main": agents are offered all of its tools, though only these are allowed without asking: a, b',
+      'mcp.json: server "main": agents are offered all of its tools, though only these are allowed without asking: a, b',
     ]);
   });
 });

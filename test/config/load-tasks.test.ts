@@ -126,6 +126,19 @@ describe("one task file", () => {
   });
 });
 
+it("hides what every task has of a name, and leaves templates as they are", async () => {
+  const secrets = async (cwd: string): Promise<string[]> =>
+    (await load(cwd, { source: "t" })).secrets.map(({ value }) => value).toSorted();
+  using folder = folderOf({
+    "t/a.yaml": task("a", { spec: "  env: { PASSWORD: first-one, ID_TOKEN: 'x-{random.id}' }\n" }),
+    "t/b.yaml": task("b", { spec: "  env: { PASSWORD: other-one }\n" }),
+    "t/c.yaml": task("c", {
+      spec: "  servers: { s: { url: 'http://127.0.0.1:1', headers: { X-Key: 'k-{random.id}' } } }\n",
+    }),
+  });
+  expect(await secrets(folder.path)).toEqual(["first-one", "other-one"]);
+});
+
 describe("folders, globs and lists", () => {
   const files = {
     "tasks/b.yaml": task("b"),

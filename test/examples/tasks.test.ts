@@ -5,6 +5,7 @@ import type { Verdict } from "../../src/core/grade/grade.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { procLister } from "../../src/process/list-processes.ts";
 import { type CliOutcome, folderOf, root, runCli } from "../support/cli.ts";
+import { startFakeProvider } from "../support/fake-provider.ts";
 
 const folder = join(root, "examples/tasks");
 const tasks = readdirSync(folder)
@@ -24,28 +25,34 @@ const skipped: Readonly<Record<string, string>> = { "judged-answer": "judge" };
 
 /** Of all that the run writes beside its result; every process that it starts has it in its environment. */
 const temp = folderOf({});
-let outcome: CliOutcome;
-let proofs: ReadonlyMap<string, Proof>;
+let proven: Proven;
 
 beforeAll(async () => {
-  [outcome, proofs] = await proveAll();
+  proven = await prove(folder);
 }, 120_000);
 afterAll(() => temp[Symbol.dispose]());
 
-/** Runs every task with both agents. */
-async function proveAll(): Promise<[CliOutcome, ReadonlyMap<string, Proof>]> {
+interface Proven {
+  readonly outcome: CliOutcome;
+  readonly proofs: ReadonlyMap<string, Proof>;
+}
+
+/** Runs tasks with both agents. */
+async function prove(
+  source: string,
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Proven> {
   using cwd = folderOf({});
   const agents = ["--agent", "null", "--agent", "oracle"];
-  const args = ["run", folder, ...agents, "--concurrency", "4", "--reporter", "json"];
-  const ran = await runCli(args, { cwd: cwd.path, env: { TMPDIR: temp.path } });
-  if (!ran.stdout.startsWith("{"))
-    throw new Error(`no result (exit ${ran.code}):\n${ran.stdout}\n${ran.stderr}`);
-  const { trials } = JSON.parse(ran.stdout) as RunResult;
-  const names = new Set(trials.map((trial) => trial.task));
-  return [
-    ran,
-    new Map([...names].map((name) => [name, proofOf(trials.filter((trial) => trial.task === name))])),
-  ];
+  const all = ["run", source, ...agents, "--concurrency", "4", "--reporter", "json", ...args];
+  const outcome = await runCli(all, { cwd: cwd.path, env: { ...env, TMPDIR: temp.path } });
+  const { code, stdout, stderr } = outcome;
+  if (!stdout.startsWith("{")) throw new Error(`no result (exit ${code}):\n${stdout}\n${stderr}`);
+  const { trials } = JSON.parse(stdout) as RunResult;
+  const names = [...new Set(trials.map((trial) => trial.task))];
+  const proofs = names.map((name) => [name, proofOf(trials.filter((trial) => trial.task === name))] as const);
+  return { outcome, proofs: new Map(proofs) };
 }
 
 function proofOf(trials: RunResult["trials"]): Proof {
@@ -59,21 +66,33 @@ function proofOf(trials: RunResult["trials"]): Proof {
 
 describe("the example tasks", () => {
   it("are all run", () => {
-    expect([...proofs.keys()].toSorted()).toEqual(tasks.toSorted());
+    expect([...proven.proofs.keys()].toSorted()).toEqual(tasks.toSorted());
     expect(tasks.length).toBeGreaterThanOrEqual(15);
   });
 
   it.each(tasks.filter((name) => skipped[name] === undefined))(
     "%s: fails when nothing is done, passes with its solution",
     (name) => {
-      expect(proofs.get(name)).toEqual({ null: "fail", oracle: "pass", remarks: [] });
+      expect(proven.proofs.get(name)).toEqual({ null: "fail", oracle: "pass", remarks: [] });
     },
   );
 
   it.each(Object.entries(skipped))("%s: is skipped for want of a %s", (name, lacking) => {
-    const proof = proofs.get(name);
+    const proof = proven.proofs.get(name);
     expect([proof?.null, proof?.oracle]).toEqual(["skip", "skip"]);
     expect(proof?.remarks.join("\n")).toContain(lacking);
+  });
+
+  it("judged-answer: with a judge it is as the others; who says nothing is not even judged", async () => {
+    await using judge = await startFakeProvider([
+      { text: JSON.stringify({ passed: true, reason: "It says so." }) },
+      { text: JSON.stringify({ score: 1, reason: "Short and plain." }) },
+    ]);
+    const file = join(folder, "judged-answer.yaml");
+    const { proofs } = await prove(file, ["--judge", "anthropic/claude-sonnet-4-5"], judge.env);
+    expect(proofs.get("judged-answer")).toEqual({ null: "fail", oracle: "pass", remarks: [] });
+    const asked = judge.requests.flatMap(({ users }) => users).join("\n");
+    expect(asked).toContain("The server is put together from small modules");
   });
 
   it("leave no folder behind", () => {
@@ -86,6 +105,6 @@ describe("the example tasks", () => {
   });
 
   it("make the run fail, since nobody did what they ask for", () => {
-    expect(outcome).toMatchObject({ code: 1, signal: null });
+    expect(proven.outcome).toMatchObject({ code: 1, signal: null });
   });
 });

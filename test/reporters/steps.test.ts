@@ -368,3 +368,17 @@ it.each([80, 120])("fits into a terminal of %i columns", async (columns) => {
     expect(widest).toBeLessThanOrEqual(columns);
   }
 });
+
+it("says on a terminal which step is at work", async () => {
+  const output = captureOutput({ isTerminal: true, columns: 80 });
+  const reporter = consoleReporter(output);
+  const run = await failingTasks();
+  await reporter.onRunStart?.(run.start);
+  const [first] = run.start.plan.trials;
+  if (first !== undefined) await reporter.onTrialStart?.(first);
+  const [started] = stepEvents("page", { type: "http", name: "the page answers" });
+  if (started !== undefined) reporter.onEvent?.({ seq: 1, at: 0, trial: "t1", ...started });
+  output.tick();
+  expect(output.text()).toContain("checking: the page answers");
+  await reporter.close?.();
+});

@@ -65,6 +65,29 @@ describe("anyOf", () => {
   });
 });
 
+describe("steps that hold only skipped or ignored ones", () => {
+  const skipped = leaf("skipped", "pass", { if: "false" });
+  const ignored = leaf("ignored", "fail", { continueOnError: true });
+
+  it.each<[string, Step]>([
+    ["allOf", holder("allOf", [skipped, ignored])],
+    ["not", holder("not", [skipped])],
+    ["group", group({ steps: [skipped] })],
+    ["foreach", foreach([1, 2], [skipped])],
+    ["anyOf", holder("anyOf", [holder("allOf", [skipped])], "inner")],
+  ])("are no alternative that holds: %s", async (_, empty) => {
+    const played = await play(holder("anyOf", [empty, leaf("b", "fail")]));
+    expect(played.report.outcome).toBe("failed");
+    expect(checksOf(played)[0]).toContain("none of 2 alternatives holds");
+    expect((await play(holder("anyOf", [empty, leaf("b", "pass")]))).report.outcome).toBe("passed");
+  });
+
+  it("are nothing that not could deny", async () => {
+    const { report } = await play(holder("not", [holder("allOf", [skipped])]));
+    expect(report).toMatchObject({ outcome: "passed", checks: [] });
+  });
+});
+
 describe("not", () => {
   it.each<[LeafEnd, string]>([
     ["pass", "failed"],

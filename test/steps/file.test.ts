@@ -66,6 +66,7 @@ describe("making a file", () => {
           expected: "0600",
           actual: "0600",
           message: "9 bytes written to a/b/c.txt",
+          acted: true,
         },
       ],
     });
@@ -148,7 +149,7 @@ describe("removing a file", () => {
 
   it("is one check, also when it was gone already", async () => {
     writeFileSync(at("a"), "");
-    const check = { name: "removed", passed: true, expected: "nothing", actual: "nothing" };
+    const check = { name: "removed", passed: true, expected: "nothing", actual: "nothing", acted: true };
     expect(await remove("a")).toEqual({
       outcome: "passed",
       ignored: false,

@@ -78,6 +78,13 @@ describe("a step that needs what a failed step would have given", () => {
     expect(ended[1]).toBe(`not failed ${notTried}`);
   });
 
+  it("proves nothing inside a not, however deep", async () => {
+    const all: Step = { type: "allOf", id: "all", steps: [second()], timeoutMs };
+    const any: Step = { type: "anyOf", id: "any", steps: [leaf("other", "fail"), all], timeoutMs };
+    const { ended } = await play([first("fail"), { type: "not", id: "not", steps: [any], timeoutMs }]);
+    expect(ended[1]).toMatch(/^not failed any: anyOf: none of 2 alternatives holds/);
+  });
+
   it("is an error where that failure does not count, and where the step was an error itself", async () => {
     const { ended } = await play([first("fail", { continueOnError: true }), second()]);
     expect(ended[1]).toBe("second error");

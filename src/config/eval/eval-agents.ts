@@ -10,6 +10,7 @@ import {
 import type { AgentSpec, ModelAgentSpec } from "../../core/formats/model.ts";
 import { withoutUndefined } from "../../core/formats/without-undefined.ts";
 import { variableNamed } from "../environment.ts";
+import { plainDocument } from "../read/plain-document.ts";
 import { readData } from "../read/read-document.ts";
 import { requestedAgents } from "../requested-agents.ts";
 import { shownFrom, type Surroundings } from "../surroundings.ts";
@@ -71,13 +72,17 @@ async function readAgentFile(
 ): Promise<ReferredAgent> {
   const { surroundings, problems } = context;
   try {
-    const document = await readData(path, shownFrom(surroundings.cwd, path));
-    const parsed = parseAgentFile(document.value, { locate: document.locate });
+    const shown = shownFrom(surroundings.cwd, path);
+    const document = await readData(path, shown);
+    const json = plainDocument(document, "the agent", problems);
+    if (json === undefined) return { notes: [] };
+    const parsed = parseAgentFile(json, { locate: document.locate });
     if (!parsed.ok) {
       problems.add(parsed.diagnostics, document.source);
       return { notes: document.notes ?? [] };
     }
-    const { file, notes } = parsed;
+    const { file } = parsed;
+    const notes = parsed.notes.map((note) => `${shown}: ${note}`);
     const agent = modelOf(file, surroundings);
     if (agent === undefined) refuse(file.description, context, reference);
     return { notes: [...(document.notes ?? []), ...notes], ...(agent === undefined ? {} : { agent }) };

@@ -41,6 +41,7 @@ interface FilesOfSet {
   readonly set: TaskSet;
   readonly index: number;
   readonly files: readonly TaskFile[];
+  readonly realPaths: ReadonlySet<string>;
 }
 
 async function filesOfSets(context: EvalContext): Promise<readonly FilesOfSet[]> {
@@ -51,7 +52,7 @@ async function filesOfSets(context: EvalContext): Promise<readonly FilesOfSet[]>
     const files = await readTasks(pathsOf(set, context), { cwd: surroundings.cwd, problems: broken });
     if (files.length === 0 && "path" in set.files && !broken.found) refusePath(set.files.path, set, context);
     problems.addAll(broken);
-    sets.push({ set, index, files });
+    sets.push({ set, index, files, realPaths: new Set(files.map(({ realPath }) => realPath)) });
   }
   return sets;
 }
@@ -79,10 +80,10 @@ function chosenBySets(parsed: ParsedFile, sets: readonly FilesOfSet[]): ParsedFi
   return reaching.length === 0 ? [] : [withPortable(parsed, (portable) => asserting(portable, assertions))];
 }
 
-function reaches({ set, files }: FilesOfSet, { file, task }: ParsedFile): boolean {
+function reaches({ set, realPaths }: FilesOfSet, { file, task }: ParsedFile): boolean {
   const labels = task.portable?.labels ?? {};
   const fits = Object.entries(set.labels).every(([key, value]) => labels[key] === value);
-  return fits && files.some((each) => each.realPath === file.realPath);
+  return fits && realPaths.has(file.realPath);
 }
 
 function asserting(portable: PortableTask, assertions: readonly AssertionSet[]): PortableTask {

@@ -6,6 +6,7 @@ import type { ServerSpec } from "../../core/formats/model.ts";
 import { assembleEval } from "../assemble-eval.ts";
 import { FileProblems } from "../file-problems.ts";
 import type { LoadedConfig } from "../load-config.ts";
+import { plainDocument } from "../read/plain-document.ts";
 import { completeStdio } from "../server-environment.ts";
 import type { OpenedFile } from "../sources/open-sources.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -21,7 +22,9 @@ import { mcpVariables } from "./mcp-variables.ts";
 export async function loadEval(opened: OpenedFile, surroundings: Surroundings): Promise<LoadedConfig> {
   const { document, path } = opened;
   const problems = new FileProblems();
-  const parsed = parseEvalFile(document.value, { locate: document.locate });
+  const json = plainDocument(document, "the eval", problems);
+  problems.throwIfAny([]);
+  const parsed = parseEvalFile(json, { locate: document.locate });
   if (!parsed.ok) {
     problems.add(parsed.diagnostics, document.source);
     problems.throwIfAny([]);
@@ -51,7 +54,7 @@ export async function loadEval(opened: OpenedFile, surroundings: Surroundings): 
       variables: provided.variables,
       notes: [
         ...(document.notes ?? []),
-        ...parsed.notes,
+        ...parsed.notes.map((note) => `${opened.shown}: ${note}`),
         ...provided.notes,
         ...agents.notes,
         ...judge.notes,

@@ -36,7 +36,8 @@ const startupTimeoutMs = 30_000;
 export async function loadMcpConfig(file: string, context: McpConfigContext): Promise<McpServers> {
   const { surroundings, problems } = context;
   try {
-    const document = await readData(file, shownFrom(surroundings.cwd, file), { lenient: true });
+    const shown = shownFrom(surroundings.cwd, file);
+    const document = await readData(file, shown, { lenient: true });
     const { source, notes = [] } = document;
     const read = readServers(document.value, {
       ...context,
@@ -44,7 +45,7 @@ export async function loadMcpConfig(file: string, context: McpConfigContext): Pr
       dir: dirname(file),
       ...(source === undefined ? {} : { source }),
     });
-    return { ...read, notes: [...notes, ...read.notes] };
+    return { ...read, notes: [...notes, ...read.notes.map((note) => `${shown}: ${note}`)] };
   } catch (error) {
     problems.addError(error);
     return noServers;

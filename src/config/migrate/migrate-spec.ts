@@ -79,12 +79,15 @@ function migratePhase(spec: AnyMap, phase: LegacyPhase, { form, migration }: Con
 }
 
 /** A list whose only step has as its body what stands under the phase. */
-function wrapped(place: Pair, type: string, { document }: Migration): YAMLSeq | undefined {
+function wrapped(place: Pair, type: string, migration: Migration): YAMLSeq | undefined {
   const body = place.value;
   if (!isMap(body)) return undefined;
   const unread = type === "script" ? ["contains", "exact"] : ["file", "inline"];
-  body.items = body.items.filter((each) => !unread.includes(String(each.key).toLowerCase()));
-  const step = pair(document, type, body);
+  const kept = body.items.filter((each) => !unread.includes(String(each.key).toLowerCase()));
+  if (kept.length < body.items.length)
+    migration.notes.push("steps.verify: the judge is left out; it was not asked, since there is a script");
+  body.items = kept;
+  const step = pair(migration.document, type, body);
   keepComments(body, step);
   return listOf([mapOf([step])]);
 }

@@ -17,7 +17,7 @@ export type AnyMap = YAMLMap;
 type AnyPair = Pair;
 
 /** The text of a pair's key. */
-export function keyOf(pair: AnyPair): string {
+function keyOf(pair: AnyPair): string {
   const { key } = pair;
   return isScalar(key) ? String(key.value) : String(key);
 }

@@ -1,10 +1,10 @@
-import type { Document, Node, ParsedNode, YAMLError } from "yaml";
-import type { KeyPath } from "../../core/formats/key-path.ts";
+import type { Document, YAMLError } from "yaml";
 import type { ConfigDocument } from "./document.ts";
 import { isOlderForm } from "./document-kind.ts";
-import { type FindOffsets, locateIn, type Offsets } from "./locate.ts";
+import { locateIn } from "./locate.ts";
 import type { SourceText } from "./source-text.ts";
 import { type SyntaxProblem, SyntaxProblems } from "./syntax-problems.ts";
+import { yamlFinder } from "./yaml-finder.ts";
 import { findTwins, type Twin } from "./yaml-twins.ts";
 
 type Yaml = typeof import("yaml");
@@ -78,7 +78,7 @@ function finished(document: Parsed, reading: Reading): Pick<ConfigDocument, "val
   const { source, yaml } = reading;
   const value = toValue(document, reading);
   if (value === null && document.contents === null) throw new SyntaxProblems([emptyFile]);
-  return { value, locate: locateIn(source, finder(document, yaml)) };
+  return { value, locate: locateIn(source, yamlFinder(document, yaml)) };
 }
 
 const emptyFile: SyntaxProblem = { offset: 0, message: "the file is empty" };
@@ -171,52 +171,4 @@ function twinNote({ offset, key }: Twin, source: SourceText): string {
 
 function shortKey(key: string): string {
   return JSON.stringify(key.slice(0, 80));
-}
-
-function finder(document: Parsed, yaml: Yaml): FindOffsets {
-  return (path: KeyPath) => {
-    let here: Offsets = offsetsOf(document.contents) ?? { value: 0 };
-    let node: Node | null | undefined = document.contents;
-    for (const segment of path) {
-      const next = step(resolved(node, document, yaml), segment, yaml);
-      if (next === undefined) return { value: here.value, found: false };
-      here = offsetsOf(next.value, next.key) ?? here;
-      node = next.value;
-    }
-    return { ...here, found: true };
-  };
-}
-
-function resolved(node: Node | null | undefined, document: Document, yaml: Yaml): Node | null | undefined {
-  return yaml.isAlias(node) ? node.resolve(document) : node;
-}
-
-interface Member {
-  readonly key?: Node;
-  readonly value: Node | null;
-}
-
-function step(node: Node | null | undefined, segment: string | number, yaml: Yaml): Member | undefined {
-  if (yaml.isMap<Node, Node | null>(node)) {
-    // Of equal keys the last one counts.
-    const pair = node.items.findLast(
-      ({ key }) => yaml.isScalar(key) && String(key.value) === String(segment),
-    );
-    return pair === undefined ? undefined : { key: pair.key, value: pair.value };
-  }
-  if (!yaml.isSeq<Node>(node) || typeof segment !== "number") return undefined;
-  const item = node.items[segment];
-  return item === undefined ? undefined : { value: item };
-}
-
-function offsetsOf(value: Node | ParsedNode | null, key?: Node): Offsets | undefined {
-  const keyStart = key?.range?.[0];
-  const start = value?.range?.[0] ?? keyStart;
-  if (start === undefined) return undefined;
-  const end = value?.range?.[1];
-  return {
-    value: start,
-    ...(keyStart === undefined ? {} : { key: keyStart }),
-    ...(end === undefined ? {} : { end }),
-  };
 }

@@ -15,7 +15,7 @@ export interface SecretSources {
   readonly overrides: EnvironmentVariables;
   /** The environment of this process. */
   readonly environment: EnvironmentVariables;
-  /** The complete environments of servers. */
+  /** The environments of servers, and variables of tasks. */
   readonly serverEnvironments?: readonly EnvironmentVariables[];
   /** Servers, complete. */
   readonly servers?: readonly ServerSpec[];

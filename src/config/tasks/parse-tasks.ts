@@ -61,7 +61,15 @@ function parseOne(file: TaskFile, context: TaskContext): ParsedFile[] {
   }
   const { task } = parsed;
   const notes = [...(document.notes ?? []), ...parsed.notes.map((note) => `${nameOf(task)}: ${note}`)];
-  return [{ file, task, servers: parsed.servers, notes }];
+  return [{ file, task, servers: parsed.servers, notes: shortened(notes, nameOf(task)) }];
+}
+
+/** Notes that are told of one file. */
+const mostNotes = 50;
+
+function shortened(notes: readonly string[], name: string): readonly string[] {
+  if (notes.length <= mostNotes) return notes;
+  return [...notes.slice(0, mostNotes), `${name}: … and ${notes.length - mostNotes} more notes`];
 }
 
 function nameOf({ name, location }: Task): string {
@@ -74,8 +82,8 @@ export interface TasksOfEval {
   /** The servers that tasks declare themselves, by task. */
   readonly taskServers: Readonly<Record<string, Readonly<Record<string, ServerSpec>>>>;
   readonly notes: readonly string[];
-  /** Variables that may hold secrets. */
-  readonly variables: EnvironmentVariables;
+  /** Variables that may hold secrets; a name may come again with another value. */
+  readonly variables: readonly EnvironmentVariables[];
   /** The tasks' own servers, with variables for the templates in them. */
   readonly servers: readonly ServerSpec[];
 }
@@ -87,12 +95,12 @@ export function collectTasks(
 ): TasksOfEval {
   const { environment, overrides } = surroundings;
   const known = { ...environment, ...overrides };
-  const variables: Record<string, string> = {};
+  const variables = new Map<string, EnvironmentVariables>();
   const servers: ServerSpec[] = [];
   for (const { file, task, servers: own } of parsed) {
     if (taskChecksNothing(task)) problems.add([checksNothing(task)], file.document.source);
     const named = taskVariables(file.document.source?.text ?? "", task, known);
-    Object.assign(variables, named);
+    for (const [name, value] of Object.entries(named)) variables.set(`${name}=${value}`, { [name]: value });
     for (const server of Object.values(own)) servers.push(withVariables(server, named));
   }
   const declaring = parsed.filter((each) => Object.keys(each.servers).length > 0);
@@ -100,7 +108,7 @@ export function collectTasks(
     tasks: parsed.map(({ task }) => task),
     taskServers: Object.fromEntries(declaring.map(({ task, servers: own }) => [task.name, own])),
     notes: parsed.flatMap(({ notes }) => notes),
-    variables,
+    variables: [...variables.values()],
     servers,
   };
 }

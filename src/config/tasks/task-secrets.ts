@@ -1,7 +1,10 @@
 import type { ServerSpec, Task } from "../../core/formats/model.ts";
 import { type EnvironmentVariables, variableNamed } from "../environment.ts";
 
-/** Variables of a task that may hold secrets: those that its text names, its own, and those that it inherits. */
+/**
+ * Variables of a task that may hold secrets: those that its text names, its own, and those that it inherits. What a
+ * template makes only when a trial runs is left out.
+ */
 export function taskVariables(
   text: string,
   task: Task,
@@ -9,21 +12,29 @@ export function taskVariables(
 ): EnvironmentVariables {
   const { env = {}, inheritEnv = [] } = task.portable ?? {};
   const inherited = inheritEnv === true ? environment : pick(inheritEnv, environment);
-  return { ...inherited, ...pick(namesIn(text), environment), ...env };
+  const own = Object.entries(env).filter(([, value]) => !template.test(value));
+  return { ...inherited, ...pick(namesIn(text), environment), ...Object.fromEntries(own) };
 }
 
-/** A server as a trial will have it, as far as that can be known: with the variables that its strings name. */
+/**
+ * A server as a trial will have it, as far as that can be known: with the variables that its texts name. Texts with other
+ * templates are empty: nothing secret can be seen in them yet.
+ */
 export function withVariables(server: ServerSpec, variables: EnvironmentVariables): ServerSpec {
-  const written = JSON.stringify(server);
-  if (!written.includes("{env.")) return server;
-  const expanded = written.replaceAll(reference, (template: string, name: string) => {
-    const value = variableNamed(name, variables);
-    return value === undefined ? template : JSON.stringify(value).slice(1, -1);
-  });
-  return JSON.parse(expanded) as ServerSpec;
+  const known = (text: string): string => {
+    const expanded = text.replaceAll(reference, (written: string, name: string) => {
+      return variableNamed(name, variables) ?? written;
+    });
+    return template.test(expanded) ? "" : expanded;
+  };
+  if (server.transport !== "stdio") {
+    return { ...server, url: known(server.url), headers: mapValues(server.headers, known) };
+  }
+  return { ...server, args: server.args.map(known), env: mapValues(server.env, known) };
 }
 
 const reference = /\{env\.([A-Za-z_]\w*)[^{}]*\}/g;
+const template = /\{(?:env|random|task|steps|agent|servers)\.|\{workspace\b/;
 
 /** Names in `{env.NAME}` and `${NAME}`. */
 function namesIn(text: string): string[] {
@@ -38,4 +49,11 @@ function pick(names: readonly string[], environment: EnvironmentVariables): Envi
       return value === undefined ? [] : [[name, value]];
     }),
   );
+}
+
+function mapValues(
+  values: Readonly<Record<string, string>>,
+  change: (value: string) => string,
+): Record<string, string> {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, change(value)]));
 }

@@ -124,6 +124,16 @@ describe("verify-steps", () => {
     });
   });
 
+  it("has nothing to say when steps only did something", async () => {
+    const trial = new TrialEvents();
+    trial.step("one", { outcome: "skipped" });
+    trial.step("two", { checks: [{ ...check("written", true), acted: true }] });
+    expect(await grade(trial)).toMatchObject({
+      verdict: "skip",
+      reason: "no step checks anything; skipped, as its condition does not hold: one",
+    });
+  });
+
   it("has nothing to say when every step was skipped", async () => {
     const trial = new TrialEvents();
     trial.step("one", { outcome: "skipped" });

@@ -7,7 +7,10 @@ const name = "verify-steps";
 /** Above this many checks that hold, they are counted instead of told. */
 const toldChecks = 8;
 
-/** Did the checks of the task's verify steps hold? Score = held / all checks of each step's last attempt; all must hold. */
+/**
+ * Did the checks of the task's verify steps hold? Score = held / all checks of each step's last attempt; all must hold. What
+ * a step only did, such as writing a file, is no check.
+ */
 export const verifySteps: Grader = { name, grade };
 
 interface TriedCheck {
@@ -50,7 +53,8 @@ function checksOf({ step, last, attempts }: StepView, task: Task): readonly Trie
   const label = task.verify.length > 1 ? `${labelOf(step, task)}: ` : "";
   const count = attempts.length;
   const tried = count < 2 ? "" : last.outcome === "passed" ? ` (attempt ${count})` : ` (${count} attempts)`;
-  const checks = last.checks.map((check) => ({
+  const found = last.checks.filter((check) => !check.passed || check.acted !== true);
+  const checks = found.map((check) => ({
     passed: check.passed,
     reason: `${label}${check.name}: ${check.message}${tried}`,
     seq: last.seq,

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { portableTask } from "../../../test/support/portable.ts";
 import { toolTestTask, workflowTask } from "../../../test/support/trial-events.ts";
 import type { Eval, StdioServerSpec } from "../formats/model.ts";
 import { applyOverrides } from "./overrides.ts";
@@ -58,6 +59,24 @@ describe("applyOverrides", () => {
       tasks: [toolTestTask({}, { timeoutMs: 1000 }), toolTestTask({}, { timeoutMs: 10 })],
       limits: { trialMs: 1000, callMs: 1000, modelMs: 500 },
     });
+  });
+
+  it("lets a number of attempts win over those of tasks, and a limit over those of their servers", () => {
+    const task = portableTask({ runs: 3, timeoutMs: 90_000 }, { name: "portable" });
+    const own = { portable: { mine: server, quick: { ...server, startupTimeoutMs: 100 } } };
+    const changed = applyOverrides(
+      { ...spec, tasks: [task], taskServers: own },
+      { trials: 2, timeoutMs: 1000 },
+    );
+    expect(changed.tasks[0]?.portable).not.toHaveProperty("runs");
+    expect(changed.tasks[0]?.portable?.timeoutMs).toBe(1000);
+    expect(changed.taskServers).toEqual({
+      portable: {
+        mine: { ...server, startupTimeoutMs: 1000 },
+        quick: { ...server, startupTimeoutMs: 100 },
+      },
+    });
+    expect(applyOverrides({ ...spec, tasks: [task] }, {}).tasks[0]?.portable?.runs).toBe(3);
   });
 
   it("lets a trial take longer than the file says, but not what is in it", () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { portableTask } from "../../../test/support/portable.ts";
 import { toolTestTask, workflowTask } from "../../../test/support/trial-events.ts";
 import type { AgentSpec, Eval, Task } from "../formats/model.ts";
 import { createPlan, summarizeAgent, type Trial } from "./plan.ts";
@@ -78,6 +79,15 @@ describe("createPlan", () => {
       undefined,
     ]);
     expect(lanes({ tasks: [free], concurrency: 1 })).toEqual([1, undefined]);
+  });
+
+  it("keeps tasks of the older forms in a row, unless they are parallel", () => {
+    const older = portableTask({ format: "step-form" }, { name: "older" });
+    const tasks = [older, { ...older, name: "other", parallel: true }, portableTask({}, { name: "new" })].map(
+      (task) => ({ ...task, turns: [{ user: "hi" }] }),
+    );
+    expect(lanes({ tasks })).toEqual([1, "main", "main", "main"]);
+    expect(lanes({ tasks, concurrency: 2 })).toEqual([2, "not parallel", undefined, undefined]);
   });
 
   it("has no trials without tasks", () => {

@@ -37,6 +37,47 @@ it("shows a trial, one line an event", () => {
   ]);
 });
 
+it("shows steps with what they work with, what they found and gave, and how it was graded", () => {
+  const trial = new TrialEvents();
+  const place = { phase: "verify", step: "hosts[1]/up", parent: "hosts[1]", attempt: 2 } as const;
+  trial.emit({
+    type: "step.started",
+    phase: "verify",
+    step: "hosts",
+    stepType: "foreach",
+    attempt: 1,
+    input: { var: "host", in: ["a", "b"] },
+  });
+  trial.emit({
+    type: "step.started",
+    stepType: "http",
+    ...place,
+    name: "is up",
+    input: { method: "GET", url: "http://b/" },
+  });
+  trial.emit({
+    type: "step.finished",
+    ...place,
+    outcome: "failed",
+    checks: [check("status", false, "it is 503"), check("body", true, "it is empty")],
+    outputs: { body: "" },
+    durationMs: 4.25,
+    ignored: true,
+  });
+  trial.emit({
+    type: "trial.graded",
+    verdict: "fail",
+    score: 0,
+    grades: [{ grader: "verify-steps", verdict: "fail", score: 0, reason: "no", evidence: [] }],
+  });
+  expect(renderTrace(trial.events).map((line) => line.slice(16))).toEqual([
+    'verify: hosts begins (foreach): host in ["a","b"]',
+    'verify: hosts (host="b") › is up begins (http, attempt 2): GET http://b/',
+    'verify: hosts (host="b") › is up failed (4.3 ms, attempt 2, changes no verdict): ✗ status: it is 503; ✓ body: it is empty; body = ""',
+    "graded fail: verify-steps fail: no",
+  ]);
+});
+
 it("cuts long texts, never in the middle of a character", () => {
   const trial = new TrialEvents();
   trial.say("x".repeat(1000));

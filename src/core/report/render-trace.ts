@@ -34,6 +34,8 @@ function describe(event: TraceEvent, pathOf: PathOf): string {
       return `assistant: ${shorten(event.text)}`;
     case "turn.started":
       return `user: ${shorten(event.user)}`;
+    case "trial.graded":
+      return describeGrades(event);
     case "step.started":
       return describeStart(event, pathOf);
     case "step.finished":
@@ -78,6 +80,11 @@ function describeEnd(event: EventOf<"step.finished">, pathOf: PathOf): string {
   ];
   const told = said.length === 0 ? "" : `: ${shorten(said.join("; "))}`;
   return `${phase}: ${pathOf(step)} ${outcome} (${notes.join(", ")})${told}`;
+}
+
+function describeGrades({ verdict, grades }: EventOf<"trial.graded">): string {
+  const told = grades.map((grade) => `${grade.grader} ${grade.verdict}: ${grade.reason}`);
+  return `graded ${verdict}${told.length === 0 ? "" : `: ${shorten(told.join("; "))}`}`;
 }
 
 function describeRest({ seq: _seq, at: _at, trial: _trial, type, ...rest }: TraceEvent): string {

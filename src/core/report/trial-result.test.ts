@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { portableTask } from "../../../test/reporters/step-runs.ts";
 import { toolTestTask, TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
 import type { Grade } from "../grade/grade.ts";
 import { gradesOf, notRun, skippedTrial, trialResult } from "./trial-result.ts";
@@ -8,6 +9,22 @@ const fail: Grade = { grader: "b", verdict: "fail", score: 0.5, reason: "bad", e
 const error = { code: "server/exited", kind: "environment", message: "gone" } as const;
 
 describe("a trial's result", () => {
+  it("has what a task says of itself, where it says something", () => {
+    const said = portableTask("t", ["v"], { tags: ["http"], labels: { team: "red" }, difficulty: "easy" });
+    const silent = portableTask("t", ["v"]);
+    const result = trialResult(new TrialEvents().begin("t").trajectory(said), undefined);
+    expect(result).toMatchObject({
+      form: "task",
+      tags: ["http"],
+      labels: { team: "red" },
+      difficulty: "easy",
+    });
+    const keys = Object.keys(trialResult(new TrialEvents().begin("t").trajectory(silent), undefined));
+    expect(keys).not.toContain("tags");
+    expect(keys).not.toContain("labels");
+    expect(keys).not.toContain("difficulty");
+  });
+
   it("joins how it went and what its graders say", () => {
     const trial = new TrialEvents("t7").begin("workflow", "agent");
     const usage = { inputTokens: 10, outputTokens: 2, requests: 1 };

@@ -66,7 +66,7 @@ class TrajectoryReader {
         this.#open.push({ id: event.step, attempt: event.attempt });
         break;
       case "step.finished":
-        this.#attempts.set(event.step, [...(this.#attempts.get(event.step) ?? []), event]);
+        this.#noteAttempt(event);
         this.#open.pop();
         break;
       case "model.called":
@@ -132,6 +132,12 @@ class TrajectoryReader {
     call.latencyMs = event.at - call.sentAt;
     if (isJsonObject(message["result"])) call.result = message["result"];
     else call.error = answeredError(message["error"]);
+  }
+
+  /** A look at the state, before and after, runs steps that belong to other phases. */
+  #noteAttempt(event: EventOf<"step.finished">): void {
+    if (event.phase === "probe") return;
+    this.#attempts.set(event.step, [...(this.#attempts.get(event.step) ?? []), event]);
   }
 
   #noteStatus(server: string, id: string | number, status: number): void {

@@ -21,6 +21,10 @@ export interface Check {
   readonly expected: Json;
   readonly actual: Json;
   readonly message: string;
+  /** It tells what the step did, not what it found: it is no evidence. */
+  readonly acted?: true;
+  /** It stands for a step that was not tried, since it needs what a failed step would have given. */
+  readonly untried?: true;
 }
 
 /** `skipped`: its `if` did not hold. */

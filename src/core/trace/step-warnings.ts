@@ -24,7 +24,8 @@ export function stepWarnings(events: readonly TraceEvent[]): string[] {
 function ignoredFailures({ attempts }: StepRun): readonly Finished[] {
   const { finished, children = [] } = attempts.at(-1) ?? {};
   const inner = children.flatMap((child) => ignoredFailures(child));
-  return inner.length === 0 && finished?.ignored === true ? [finished] : inner;
+  const isIgnored = finished?.ignored === true && finished.phase !== "probe";
+  return inner.length === 0 && isIgnored ? [finished] : inner;
 }
 
 function kindOf({ phase }: Finished): string {

@@ -56,11 +56,16 @@ export class Progress {
 
   /** Notes what a trial does; keeps nothing of the event. */
   event(event: TraceEvent): void {
-    if (event.type !== "phase.started" && event.type !== "mcp.message") return;
+    if (event.type !== "phase.started" && event.type !== "mcp.message" && event.type !== "step.started")
+      return;
     const running = this.#running.get(event.trial);
     if (running === undefined) return;
     if (event.type === "phase.started") running.activity = doing[event.phase];
-    else if (isJsonObject(event.message) && event.message["method"] === "tools/call") {
+    else if (event.type === "step.started") {
+      // A call shows its tool.
+      if (event.stepType !== "mcp")
+        running.activity = `${doing[event.phase]}: ${clipText(event.name ?? event.step, 40)}`;
+    } else if (isJsonObject(event.message) && event.message["method"] === "tools/call") {
       const { params } = event.message;
       const tool = isJsonObject(params) ? params["name"] : undefined;
       if (typeof tool === "string") running.activity = clipText(tool, 40);

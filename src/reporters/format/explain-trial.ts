@@ -38,7 +38,7 @@ export function explainBroken(
 }
 
 /** An error as lines: code and message, what to do, and supporting text such as stderr. */
-export function explainError(error: SerializedError, indent: number, page: Page): string[] {
+function explainError(error: SerializedError, indent: number, page: Page): string[] {
   const [first = "", ...others] = clipLines(error.message, { lines: 12, characters: 2000 });
   const label = labelOf(error.code);
   const detail = clipLines(error.detail ?? "", { lines: 12, characters: 4000, keep: "tail" });

@@ -9,8 +9,6 @@ import { withoutUndefined } from "../without-undefined.ts";
 
 type ParsedAgent = ParsedConfig["agents"][string];
 
-export type { ParsedStdioServer } from "./build-server.ts";
-
 export interface BuildOptions {
   /** The eval's name unless the config has one. */
   readonly defaultName: string;

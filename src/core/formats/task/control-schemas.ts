@@ -10,6 +10,13 @@ export const stepList = z.array(stepItem).min(1);
 
 const inner = { timeout: innerTimeout, ...commonFields };
 
+const itemsText = z.string().refine((text) => text.includes("{") || isJsonList(text), {
+  error: "must be a list, or a template that gives a JSON list",
+});
+
+/** What a `foreach` goes through. */
+export const items = z.union([itemsText, z.array(anyJson).min(1)]);
+
 /** `foreach`. */
 export const foreachSchema = closedObject({
   var: z
@@ -18,9 +25,7 @@ export const foreachSchema = closedObject({
       error: "must begin with a letter or _, and go on with letters, digits, _ and -",
     })
     .meta({ description: "Name of the variable: `{NAME}`, or `{NAME.KEY}` for what is in an item." }),
-  in: z.union([z.string(), z.array(anyJson).min(1)]).meta({
-    description: "The items: a list, or a template that gives a JSON list.",
-  }),
+  in: items.meta({ description: "The items: a list, or a template that gives a JSON list." }),
   steps: stepList.meta({ description: "What to do for each item." }),
   ...inner,
 }).meta({
@@ -68,3 +73,11 @@ export const groupSchema = closedObject({
   }),
   ...inner,
 }).meta({ id: "GroupStep", title: "Step group", description: "Steps with their own setup and cleanup." });
+
+function isJsonList(text: string): boolean {
+  try {
+    return Array.isArray(JSON.parse(text));
+  } catch {
+    return false; // what is no JSON is no list
+  }
+}

@@ -157,6 +157,13 @@ describe("spec", () => {
     expect(valid(taskDocument({ imports, setup: [{ "a.do": {} }, ...long] })).notes).toEqual([]);
   });
 
+  it("notes that nothing ends cleanup early", () => {
+    const steps = [true, false].map((continueOnError) => ({ command: { run: "x", continueOnError } }));
+    expect(valid(taskDocument({ setup: steps, cleanup: steps })).notes).toEqual([
+      "cleanup[1]: continueOnError: false has no effect; all of cleanup always runs",
+    ]);
+  });
+
   it("takes over what the eval passes on", () => {
     expect(portableOf({}, { inheritEnv: true }).inheritEnv).toBe(true);
     expect(portableOf({}, { inheritEnv: ["A"] }).inheritEnv).toEqual(["A"]);

@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { anyJson, anyObject, closedObject } from "../config/config-fields.ts";
+import { anyObject, closedObject } from "../config/config-fields.ts";
 import { argsFit, argsFitError, asksOne, asksOneError, mcpRequestFields } from "./action-schemas.ts";
-import { foreachSchema } from "./control-schemas.ts";
+import { foreachSchema, items } from "./control-schemas.ts";
 import { commonFields } from "./step-fields.ts";
 
 /** An action inside a schema; what is in it is checked by itself, see `readSolution`. */
@@ -48,9 +48,7 @@ export const solutionSaySchema = z.string().meta({
 /** `foreach` of a solution. */
 export const solutionForeachSchema = closedObject({
   var: foreachSchema.shape.var,
-  in: z.union([z.string(), z.array(anyJson).min(1)]).meta({
-    description: "The items: a list, or a template that gives a JSON list.",
-  }),
+  in: items.meta({ description: "The items: a list, or a template that gives a JSON list." }),
   steps: solutionList.meta({ description: "What to do for each item." }),
 }).meta({
   id: "SolutionForeach",

@@ -1,6 +1,7 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { parse as parseYaml } from "yaml";
 import {
   check,
   filesOf,
@@ -272,13 +273,30 @@ describe("what it says", () => {
 describe("the reference page", () => {
   const page = taskReference();
 
-  it("has a table row for every field", () => {
+  const rowsUnder = (title: unknown): string[] => {
+    const [, rest = ""] = page.split(`\n## ${typeof title === "string" ? title : ""}\n`);
+    const [section = ""] = rest.split("\n## ");
+    return [...section.matchAll(/^\| `([^`]+)`/gm)].map(([, key = ""]) => key);
+  };
+
+  it("has a table row for every field, and for those of every step one", () => {
+    const common = rowsUnder("Fields of every step");
+    expect(common).toEqual(["id", "name", "if", "continueOnError", "outputs", "retry", "stableFor"]);
     const schema = taskJsonSchema();
-    const parts = [schema, ...Object.values(schema["$defs"] as object)] as { properties?: object }[];
-    const fields = parts.flatMap((each) => Object.keys(each.properties ?? {}));
-    const tables = page.slice(page.indexOf("## The file"));
-    const rows = tables.split("\n").filter((line) => line.startsWith("| `"));
-    expect(rows.map((row) => /^\| `([^`]+)`/.exec(row)?.[1])).toEqual(fields);
+    const parts = Object.values(schema["$defs"] as JsonObject) as JsonObject[];
+    for (const part of [{ ...schema, title: "The file" }, ...parts]) {
+      const properties = (part["properties"] ?? {}) as JsonObject;
+      const isStep = properties["stableFor"] !== undefined;
+      const own = Object.keys(properties).filter((key) => !isStep || !common.includes(key));
+      expect(rowsUnder(part["title"]), JSON.stringify(part["title"])).toEqual(own);
+    }
+  });
+
+  it("has an example that is a task", () => {
+    const [, yaml = ""] = page.split("```yaml\n");
+    const document: unknown = parseYaml(yaml.split("```")[0] ?? "");
+    expect(problemsOf(document)).toEqual([]);
+    expect(validate(document)).toBe(true);
   });
 
   it("leaves no type unnamed, no meaning unsaid and no link without its heading", () => {

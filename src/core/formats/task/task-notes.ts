@@ -7,9 +7,12 @@ import { walkViews } from "./walk-views.ts";
 export function taskNotes(view: TaskView): string[] {
   const { setup, verify, cleanup } = view.steps;
   const used = new Set([...walkViews([...setup, ...verify, ...cleanup])].map(extensionOf));
-  return view.imports
-    .filter((alias) => !used.has(alias))
-    .map((alias) => `the import ${JSON.stringify(alias)} is not used`);
+  const unused = view.imports.filter((alias) => !used.has(alias));
+  const stopping = cleanup.filter(({ body }) => asObject(body)["continueOnError"] === false);
+  return [
+    ...unused.map((alias) => `the import ${JSON.stringify(alias)} is not used`),
+    ...stopping.map(({ id }) => `${id}: continueOnError: false has no effect; all of cleanup always runs`),
+  ];
 }
 
 function extensionOf({ kind, first, body }: StepView): unknown {

@@ -1,10 +1,53 @@
+import { isJsonObject } from "../json.ts";
+import type { Json, JsonObject } from "../model.ts";
 import { referencePage } from "../reference-page.ts";
+import { commonFields } from "./step-fields.ts";
 import { taskJsonSchema } from "./task-json-schema.ts";
 
 /** The reference page of the task format, in Markdown, made from the schemas that validate it. */
 export function taskReference(): string {
-  const schema = taskJsonSchema({ defaultTexts: true });
+  const schema = withCommonFieldsOnce(taskJsonSchema({ defaultTexts: true }));
   return referencePage({ introduction, schema, words: { Duration: "duration", FileMode: "file mode" } });
+}
+
+const commonKeys = Object.keys(commonFields);
+
+/** The schema with what every step may have in a part of its own, after the one that lists the steps. */
+function withCommonFieldsOnce(schema: JsonObject): JsonObject {
+  const parts = Object.entries(isJsonObject(schema["$defs"]) ? schema["$defs"] : {});
+  const sample = parts.map(([, part]) => propertiesOf(part)).find(hasCommonFields) ?? {};
+  const common = {
+    title: "Fields of every step",
+    description:
+      "These may stand in any step, besides its own and `timeout`. In `ALIAS.OPERATION` the key `name` is an argument.",
+    properties: Object.fromEntries(Object.entries(sample).filter(([key]) => commonKeys.includes(key))),
+  };
+  const shown = parts.flatMap(([id, part]): [string, Json][] => {
+    const own: [string, Json] = [id, withoutCommonFields(part)];
+    return id === "Step" ? [own, ["CommonFields", common]] : [own];
+  });
+  return { ...schema, $defs: Object.fromEntries(shown) };
+}
+
+function withoutCommonFields(part: Json): Json {
+  const properties = propertiesOf(part);
+  if (!isJsonObject(part) || !isStep(properties)) return part;
+  const own = Object.entries(properties).filter(([key]) => !commonKeys.includes(key));
+  return { ...part, properties: Object.fromEntries(own) };
+}
+
+/** Only steps have to stay true. */
+function isStep(properties: JsonObject): boolean {
+  return properties["stableFor"] !== undefined;
+}
+
+function hasCommonFields(properties: JsonObject): boolean {
+  return commonKeys.every((key) => properties[key] !== undefined);
+}
+
+function propertiesOf(part: Json): JsonObject {
+  const properties = isJsonObject(part) ? part["properties"] : undefined;
+  return isJsonObject(properties) ? properties : {};
 }
 
 const introduction = `# Task reference
@@ -32,8 +75,6 @@ spec:
     - file:
         path: "{workspace}/sum.txt"
         expect: { equals: "5" }
-    - llm:
-        contains: the file was written
   cleanup:
     - command: { run: "echo started at {steps.start.outputs.at}" }
 \`\`\`

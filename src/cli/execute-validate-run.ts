@@ -1,0 +1,113 @@
+import { load } from "../config/load.ts";
+import type { LoadedConfig } from "../config/load-config.ts";
+import { McpvalsError } from "../core/errors/error.ts";
+import { proofExitCode, type ProofTrial, type TaskProof } from "../core/report/proof.ts";
+import type { Json } from "../core/formats/model.ts";
+import { createRedactor } from "../core/trace/redact.ts";
+import { prepare } from "../prepare.ts";
+import { createStyle } from "../reporters/format/style.ts";
+import { proofLines } from "../reporters/proof.ts";
+import type { ConfigQuestion } from "./config-command.ts";
+import { abortOnInterrupt } from "./interrupt.ts";
+import { proveTasks } from "./prove-tasks.ts";
+import { stdoutOutput, writeError, writeOut } from "./terminal.ts";
+import { workingFolder } from "./working-folder.ts";
+import { writeNotes } from "./write-notes.ts";
+
+/** How `validate --run` is carried out. */
+export interface ValidateRunFlags {
+  readonly concurrency?: number;
+  readonly output?: string;
+  readonly strict?: boolean;
+  readonly timeout?: number;
+}
+
+const usualConcurrency = 4;
+
+/**
+ * Carries out `mcpvals validate --run` and gives the exit code: 0 when all tasks that could be tried are proven, 1 when one
+ * is not, 3 when something broke or nothing could be tried, 130 when it was interrupted. Throws McpvalsError of kind
+ * `usage` for files that are wrong.
+ */
+export async function executeValidateRun(
+  { load: options, filters, json }: ConfigQuestion,
+  flags: ValidateRunFlags,
+): Promise<number> {
+  const started = performance.now();
+  using interrupt = abortOnInterrupt(flags.output);
+  const { signal } = interrupt;
+  const cwd = workingFolder();
+  const loaded = portableOnly(
+    prepare(await load({ ...options, cwd, agents: ["null", "oracle"], signal }), {
+      ...filters,
+      timeoutMs: flags.timeout,
+    }),
+  );
+  if (!json) {
+    writeNotes(loaded);
+    if (stdoutOutput().isTerminal) writeError(`Proving ${loaded.eval.tasks.length} tasks …`);
+  }
+  const proofs = await proveTasks(loaded, {
+    cwd,
+    output: flags.output ?? false,
+    strict: flags.strict ?? false,
+    allowOutside: options.allowOutside ?? false,
+    concurrency: flags.concurrency ?? usualConcurrency,
+    signal,
+  });
+  print(proofs, { json, durationMs: performance.now() - started, loaded });
+  return signal.aborted ? 130 : proofExitCode(proofs);
+}
+
+/** Only tasks from files of their own can be proven. */
+function portableOnly(loaded: LoadedConfig): LoadedConfig {
+  const tasks = loaded.eval.tasks.filter((task) => task.form === "task");
+  const others = loaded.eval.tasks.length - tasks.length;
+  if (tasks.length === 0)
+    throw new McpvalsError("usage/no-match", "there is no task from a file of its own to be proven", {
+      hint: "Name files of kind Task, or an Eval or config that has such tasks; leave out --run to only check files.",
+    });
+  if (others > 0)
+    writeError(`note: ${others} workflows and tool tests are left out; only tasks can be proven`);
+  return { ...loaded, eval: { ...loaded.eval, tasks } };
+}
+
+interface Printing {
+  readonly json: boolean;
+  readonly durationMs: number;
+  readonly loaded: LoadedConfig;
+}
+
+function print(proofs: readonly TaskProof[], { json, durationMs, loaded }: Printing): void {
+  const redact = createRedactor(loaded.secrets);
+  if (json) return writeOut(redact(JSON.stringify(report(proofs), undefined, 2)));
+  const { isTerminal, colors, columns } = stdoutOutput();
+  const page = { style: createStyle(colors), width: isTerminal ? columns() : Infinity };
+  writeOut(redact(proofLines(proofs, durationMs, page).join("\n")));
+}
+
+function report(proofs: readonly TaskProof[]): Json {
+  const exit = proofExitCode(proofs);
+  return {
+    proven: exit === 0,
+    tasks: proofs.map(({ task, status, problems, nothing, oracle }) => ({
+      task: task.name,
+      file: task.portable?.file ?? null,
+      status,
+      null: trialReport(nothing),
+      oracle: trialReport(oracle),
+      problems: problems.map((problem) => ({ ...problem })),
+    })),
+  };
+}
+
+function trialReport(trial: ProofTrial | undefined): Json {
+  if (trial === undefined) return null;
+  const { verdict, grades, error } = trial.result;
+  return {
+    verdict,
+    reasons:
+      error === undefined ? grades.map(({ grader, reason }) => `${grader}: ${reason}`) : [error.message],
+    restored: trial.differences === undefined ? null : trial.differences.length === 0,
+  };
+}

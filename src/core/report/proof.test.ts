@@ -1,0 +1,72 @@
+import { expect, it } from "vitest";
+import { portableTask } from "../../../test/reporters/step-runs.ts";
+import type { Verdict } from "../grade/grade.ts";
+import { proofExitCode, type ProofTrial, proveTask, type TaskProof } from "./proof.ts";
+import type { TrialResult } from "./result.ts";
+
+const solved = portableTask("t", ["v"], { solution: [{ kind: "say", text: "x" }] });
+
+function trial(
+  verdict: Verdict,
+  differences: readonly string[] = [],
+  error?: TrialResult["error"],
+): ProofTrial {
+  const result: TrialResult = {
+    id: "t1",
+    task: "t",
+    form: "task",
+    agent: "null",
+    attempt: 1,
+    verdict,
+    score: null,
+    durationMs: 1,
+    grades: [],
+    ...(error === undefined ? {} : { error }),
+  };
+  return { result, differences, evidence: [] };
+}
+
+const missing = { code: "task/missing-requirement", kind: "environment", message: "no jq" } as const;
+const interrupted = { code: "run/interrupted", kind: "interrupted", message: "interrupted" } as const;
+
+it.each<[string, ProofTrial | undefined, ProofTrial | undefined, string, string[]]>([
+  ["both as they should be", trial("fail"), trial("pass"), "proven", []],
+  ["a null agent that passes", trial("pass"), trial("pass"), "not-proven", ["null checks-nothing"]],
+  ["nothing that was checked", trial("skip"), trial("pass"), "not-proven", ["null checks-nothing"]],
+  ["an oracle that fails", trial("fail"), trial("fail"), "not-proven", ["oracle fails"]],
+  ["a null agent's error", trial("error"), trial("pass"), "open", ["null broken"]],
+  ["an oracle's timeout", trial("fail"), trial("timeout"), "open", ["oracle broken"]],
+  ["an error beside a failure", trial("error"), trial("fail"), "not-proven", ["null broken", "oracle fails"]],
+  ["what one leaves behind", trial("fail"), trial("pass", ["a"]), "not-proven", ["oracle state"]],
+  ["what both leave behind", trial("fail", ["a"]), trial("pass", ["a"]), "not-proven", ["both state"]],
+  ["no trials", undefined, undefined, "open", ["null interrupted", "oracle interrupted"]],
+  ["an interrupted one", trial("fail"), trial("skip", [], interrupted), "open", ["oracle interrupted"]],
+  ["a missing requirement", trial("skip", [], missing), trial("skip", [], missing), "skipped", []],
+])("judges a task by %s", (_, nothing, oracle, status, problems) => {
+  const proof = proveTask(solved, { nothing, oracle });
+  expect(proof.status).toBe(status);
+  expect(proof.problems.map(({ agent, kind }) => `${agent} ${kind}`)).toEqual(problems);
+});
+
+it("does not take a task without a solution as proven", () => {
+  const proof = proveTask(portableTask("t", ["v"]), { nothing: trial("fail"), oracle: undefined });
+  expect(proof).toMatchObject({ status: "not-proven", problems: [{ kind: "no-solution" }] });
+});
+
+it.each<[TaskProof["status"][], number]>([
+  [["proven"], 0],
+  [["proven", "skipped"], 0],
+  [["proven", "open"], 3],
+  [["open", "not-proven"], 1],
+  [["skipped"], 3],
+  [[], 3],
+])("gives for %j the exit code %i", (statuses, code) => {
+  const proofs = statuses.map((status) => ({
+    task: solved,
+    status,
+    problems: [],
+    nothing: undefined,
+    oracle: undefined,
+  }));
+  expect(proofExitCode(proofs)).toBe(code);
+});

@@ -1,0 +1,139 @@
+import type { Task } from "../formats/model.ts";
+import type { TraceEvent } from "../trace/events.ts";
+import type { TrialResult } from "./result.ts";
+
+/** A trial that is to prove something of its task. */
+export interface ProofTrial {
+  readonly result: TrialResult;
+  /** What differs between before setup and after cleanup; undefined when that was not looked at. */
+  readonly differences: readonly string[] | undefined;
+  /** What `collectEvidence` gives. */
+  readonly evidence: readonly TraceEvent[];
+}
+
+/**
+ * `not-proven`: the task is wrong. `open`: something broke, so that nothing can be said. `skipped`: it lacks what it
+ * requires.
+ */
+export type ProofStatus = "proven" | "not-proven" | "open" | "skipped";
+
+/** One thing that is not as it has to be. */
+export interface ProofProblem {
+  /** `both`: it is the same with either. */
+  readonly agent: "null" | "oracle" | "both";
+  readonly kind: "checks-nothing" | "no-solution" | "fails" | "state" | "broken" | "interrupted";
+  readonly message: string;
+  /** What differs, for `state`. */
+  readonly differences?: readonly string[];
+}
+
+/** What is known of a task: the null agent must fail, the oracle must pass, and both must leave all as it was. */
+export interface TaskProof {
+  readonly task: Task;
+  readonly status: ProofStatus;
+  readonly problems: readonly ProofProblem[];
+  readonly nothing: ProofTrial | undefined;
+  /** Undefined when the task has no solution, or nothing came of it. */
+  readonly oracle: ProofTrial | undefined;
+}
+
+/** Judges a task by the trials of both agents. */
+export function proveTask(task: Task, { nothing, oracle }: Pick<TaskProof, "nothing" | "oracle">): TaskProof {
+  const known = { task, nothing, oracle };
+  if (nothing !== undefined && lacksSomething(nothing)) return { ...known, status: "skipped", problems: [] };
+  const problems = [
+    ...nullProblems(nothing),
+    ...oracleProblems(task, oracle),
+    ...stateProblems(nothing?.differences ?? [], oracle?.differences ?? []),
+  ];
+  return { ...known, status: statusOf(problems), problems };
+}
+
+function statusOf(problems: readonly ProofProblem[]): ProofStatus {
+  if (problems.length === 0) return "proven";
+  return problems.every(({ kind }) => kind === "broken" || kind === "interrupted") ? "open" : "not-proven";
+}
+
+function lacksSomething({ result }: ProofTrial): boolean {
+  return result.verdict === "skip" && result.error?.code === "task/missing-requirement";
+}
+
+function nullProblems(trial: ProofTrial | undefined): ProofProblem[] {
+  const agent = "null";
+  if (trial === undefined) return [{ agent, kind: "interrupted", message: "it did not run" }];
+  const { verdict, grades } = trial.result;
+  switch (verdict) {
+    case "fail":
+      return [];
+    case "pass": {
+      const held = grades.map(({ grader, reason }) => `${grader}: ${reason}`).join("; ");
+      const message = `an agent that does nothing passes, so the task checks nothing that an agent does: ${held}`;
+      return [{ agent, kind: "checks-nothing", message }];
+    }
+    case "skip":
+      return [skipped(agent, trial)];
+    case "error":
+    case "timeout":
+      return [broken(agent, trial)];
+  }
+}
+
+function oracleProblems({ portable }: Task, trial: ProofTrial | undefined): ProofProblem[] {
+  const agent = "oracle";
+  if (portable?.solution === undefined) {
+    const message = "the task has no solution, so nothing shows that it can be solved";
+    return [{ agent, kind: "no-solution", message }];
+  }
+  if (trial === undefined) return [{ agent, kind: "interrupted", message: "it did not run" }];
+  switch (trial.result.verdict) {
+    case "pass":
+      return [];
+    case "fail":
+      return [{ agent, kind: "fails", message: "the task's own solution does not pass" }];
+    case "skip":
+      return [skipped(agent, trial)];
+    case "error":
+    case "timeout":
+      return [broken(agent, trial)];
+  }
+}
+
+function skipped(agent: "null" | "oracle", { result }: ProofTrial): ProofProblem {
+  if (result.error !== undefined) return { agent, kind: "interrupted", message: result.error.message };
+  const reasons = result.grades.map((grade) => grade.reason).join("; ");
+  return { agent, kind: "checks-nothing", message: `nothing was checked: ${reasons}` };
+}
+
+function broken(agent: "null" | "oracle", { result }: ProofTrial): ProofProblem {
+  const who = agent === "null" ? "with an agent that does nothing" : "with the task's own solution";
+  const what = result.verdict === "timeout" ? "runs out of time" : "breaks";
+  const hint = agent === "null" ? "; let its verify steps fail instead" : "";
+  return { agent, kind: "broken", message: `${who} the trial ${what}${hint}` };
+}
+
+function stateProblems(ofNull: readonly string[], ofOracle: readonly string[]): ProofProblem[] {
+  if (ofNull.length > 0 && JSON.stringify(ofNull) === JSON.stringify(ofOracle)) {
+    return [stateProblem("both", ofNull)];
+  }
+  return [
+    ...(ofNull.length > 0 ? [stateProblem("null", ofNull)] : []),
+    ...(ofOracle.length > 0 ? [stateProblem("oracle", ofOracle)] : []),
+  ];
+}
+
+function stateProblem(agent: ProofProblem["agent"], differences: readonly string[]): ProofProblem {
+  const message = "once cleanup is done, not everything is as it was before setup";
+  return { agent, kind: "state", message, differences };
+}
+
+/** What `state.compared` says of a trial. */
+export function differencesIn(events: readonly TraceEvent[]): readonly string[] | undefined {
+  return events.findLast((event) => event.type === "state.compared")?.differences;
+}
+
+/** 0: all proven that could be tried; 1: one is not; 3: nothing is wrong, but not everything is known. */
+export function proofExitCode(proofs: readonly TaskProof[]): 0 | 1 | 3 {
+  if (proofs.some(({ status }) => status === "not-proven")) return 1;
+  if (proofs.some(({ status }) => status === "open")) return 3;
+  return proofs.some(({ status }) => status === "proven") ? 0 : 3;
+}

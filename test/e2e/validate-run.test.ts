@@ -1,0 +1,203 @@
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { folderOf } from "../support/cli.ts";
+import { runSource, type SourceOutcome } from "../support/source-cli.ts";
+
+interface Parts {
+  readonly verify?: readonly unknown[];
+  readonly say?: string;
+  readonly solution?: null;
+  readonly spec?: object;
+  readonly metadata?: object;
+}
+
+const saysReady = { command: { id: "said", run: "test {agent.output | sh} = ready" } };
+
+/** A task whose agent has to say "ready". */
+function task(
+  name: string,
+  { verify = [saysReady], say = "ready", solution, spec = {}, metadata = {} }: Parts = {},
+) {
+  return {
+    kind: "Task",
+    apiVersion: "mcp-eval/v1",
+    metadata: { name, ...metadata },
+    spec: {
+      prompt: "Say ready.",
+      verify,
+      ...(solution === null ? {} : { solution: [{ say }] }),
+      ...spec,
+    },
+  };
+}
+
+const proven = task("good");
+const leaves = { setup: [{ file: { path: "{workspace}/left.txt", content: "x" } }] };
+const removes = { cleanup: [{ file: { path: "{workspace}/left.txt", absent: true } }] };
+const unreachable = { http: { id: "page", url: "http://127.0.0.1:{random.port}/" } };
+const tasks = {
+  "good.json": proven,
+  "tidy.json": task("tidy", { spec: { ...leaves, ...removes } }),
+  "hollow.json": task("hollow", { verify: [{ command: { run: "true" } }] }),
+  "unsolved.json": task("unsolved", { solution: null }),
+  "mistaken.json": task("mistaken", { say: "not yet" }),
+  "messy.json": task("messy", { spec: leaves }),
+  "broken.json": task("broken", { verify: [unreachable] }),
+  "foreign.json": task("foreign", { spec: { requires: [{ command: "no-such-program-anywhere" }] } }),
+};
+
+async function validate(
+  files: Readonly<Record<string, unknown>>,
+  args: readonly string[] = [],
+): Promise<SourceOutcome & { readonly kept: readonly string[] }> {
+  using folder = folderOf(files);
+  const outcome = await runSource(["validate", ".", "--run", ...args], { cwd: folder.path });
+  return { ...outcome, kept: readdirSync(folder.path).filter((name) => !(name in files)) };
+}
+
+const expected = `\
+    task      null agent   oracle       state
+  ! broken    error        error        restored
+  - foreign   skipped
+  ✓ good      fails        passes       restored
+  ✗ hollow    passes       passes       restored
+  ✗ messy     fails        passes       changed
+  ✗ mistaken  fails        fails        restored
+  ✓ tidy      fails        passes       restored
+  ✗ unsolved  fails        no solution  restored
+
+Not proven
+
+  ✗ hollow  hollow.json
+    null agent  an agent that does nothing passes, so the task checks nothing that an agent does: verify-steps: exit code: it exited with 0
+
+  ✗ messy  messy.json
+    both agents  once cleanup is done, not everything is as it was before setup
+      - workspace/left.txt was not there before: a file, mode 644, sha256 2d711642b726
+
+  ✗ mistaken  mistaken.json
+    oracle  the task's own solution does not pass
+      verify-steps 0.00  exit code: it exited with 1, expected 0
+        step      said  (command in verify, event N)
+        input     $ test 'not yet' = ready
+
+  ✗ unsolved  unsolved.json
+    oracle  the task has no solution, so nothing shows that it can be solved
+
+Open
+
+  ! broken  broken.json
+    null agent  with an agent that does nothing the trial breaks; let its verify steps fail instead
+      step/cannot-run  no response to GET http://127.0.0.1:PORT/: …
+        step      page  (http in verify, event N)
+        input     GET http://127.0.0.1:PORT/
+    oracle  with the task's own solution the trial breaks
+      step/cannot-run  no response to GET http://127.0.0.1:PORT/: …
+        step      page  (http in verify, event N)
+        input     GET http://127.0.0.1:PORT/
+
+Skipped
+
+  - foreign: the task requires what is not there: the command "no-such-program-anywhere", which is not on PATH
+
+  2 proven · 4 not proven · 1 open · 1 skipped · 8 tasks in TIME
+
+  NOT PROVEN   exit 1
+`;
+
+describe("mcpvals validate --run", () => {
+  it("shows what each task proves, and the reasons for whatever is not right", async () => {
+    const { code, stdout, stderr, kept } = await validate(tasks);
+    expect(code).toBe(1);
+    expect(stderr).toBe("");
+    expect(kept).toEqual([]);
+    const steady = stdout
+      .replaceAll(/in [\d.]+ m?s$/gm, "in TIME")
+      .replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:PORT")
+      .replaceAll(/(no response to GET \S+).*\n.*/g, "$1 …")
+      .replaceAll(/event \d+/g, "event N");
+    expect(steady).toBe(expected);
+  }, 60_000);
+
+  it("gives 0 when all that could be tried is proven", async () => {
+    const { "good.json": good, "tidy.json": tidy, "foreign.json": foreign } = tasks;
+    const outcome = await validate({ "good.json": good, "tidy.json": tidy, "foreign.json": foreign });
+    expect(outcome.code).toBe(0);
+    expect(outcome.stdout).toContain("2 proven · 1 skipped · 3 tasks");
+    expect(outcome.stdout).toContain("- foreign: the task requires what is not there");
+  }, 60_000);
+
+  it.each([
+    ["nothing but errors", { "broken.json": tasks["broken.json"] }, [], 3],
+    ["nothing but skipped tasks", { "foreign.json": tasks["foreign.json"] }, [], 3],
+    [
+      "a task that lacks something, under --strict",
+      { "a.json": proven, "foreign.json": tasks["foreign.json"] },
+      ["--strict"],
+      3,
+    ],
+    ["a wrong file", { "a.json": proven, "b.json": { ...proven, spec: {} } }, [], 2],
+    ["a filter that leaves no task", { "a.json": proven }, ["--task", "x*"], 2],
+  ])(
+    "gives the right code for %s",
+    async (_, files, args, code) => {
+      expect((await validate(files, args)).code).toBe(code);
+    },
+    60_000,
+  );
+
+  it("says the same as JSON", async () => {
+    const { "good.json": good, "messy.json": messy } = tasks;
+    const { code, stdout } = await validate({ "good.json": good, "messy.json": messy }, [
+      "--json",
+      "-j",
+      "1",
+    ]);
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout)).toMatchObject({
+      proven: false,
+      tasks: [
+        {
+          task: "good",
+          status: "proven",
+          null: { verdict: "fail", restored: true },
+          oracle: { verdict: "pass", restored: true },
+          problems: [],
+        },
+        {
+          task: "messy",
+          status: "not-proven",
+          problems: [
+            { agent: "both", kind: "state", differences: [expect.stringContaining("workspace/left.txt")] },
+          ],
+        },
+      ],
+    });
+  }, 60_000);
+
+  it("looks at what a verify step gives, and still grades the step", async () => {
+    const count = {
+      command: { id: "count", run: "ls {workspace} | wc -l | tr -d ' '", outputs: { files: "{stdout}" } },
+    };
+    const probed = task("probed", {
+      verify: [count, saysReady],
+      spec: leaves,
+      metadata: { stateProbe: ["count.files"] },
+    });
+    const { code, stdout } = await validate({ "probed.json": probed });
+    expect(code).toBe(1);
+    expect(stdout).toContain("count.files was 0 and is 1");
+    expect(stdout).toContain("fails        passes       changed");
+  }, 60_000);
+
+  it("keeps the runs where it is told to", async () => {
+    using folder = folderOf({ "good.json": proven });
+    const { code } = await runSource(["validate", "good.json", "--run", "--output", "runs"], {
+      cwd: folder.path,
+    });
+    expect(code).toBe(0);
+    expect(readdirSync(join(folder.path, "runs")).filter((name) => name !== "latest").length).toBe(2);
+    expect(existsSync(join(folder.path, ".mcpvals"))).toBe(false);
+  }, 60_000);
+});
