@@ -71,11 +71,11 @@ async function runTrials(
   return trials;
 }
 
-/** A task that is tried once, and beside others. */
+/** A task that is tried once, whatever number of attempts it asks for. */
 function once(task: Task): Task {
   if (task.portable === undefined) return task;
   const { runs: _, ...portable } = task.portable;
-  return { ...task, parallel: true, portable };
+  return { ...task, portable };
 }
 
 /** Keeps what is to be known of every trial, by task. */

@@ -75,7 +75,7 @@ describe("a step that needs what a failed step would have given", () => {
 
   it("proves nothing inside a not", async () => {
     const { ended } = await play([first("fail"), { type: "not", id: "not", steps: [second()], timeoutMs }]);
-    expect(ended[1]).toBe(`not failed ${notTried}`);
+    expect(ended[1]).toBe(`not failed second: ${notTried}`);
   });
 
   it("proves nothing inside a not, however deep", async () => {
