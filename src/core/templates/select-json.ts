@@ -1,13 +1,7 @@
-import {
-  type FilterFunction,
-  FunctionExpressionType,
-  JSONPathEnvironment,
-  type JSONPathQuery,
-} from "json-p3";
 import { McpvalsError } from "../errors/error.ts";
 import type { KeyPath } from "../formats/key-path.ts";
 import type { Json } from "../formats/model.ts";
-import { compilePattern } from "./pattern.ts";
+import { type BoundedQuery, compileQuery } from "./bounded-query.ts";
 
 /** What a path leads to; `singular` when it can lead to one place at most, by its own form. */
 export interface Selection {
@@ -22,13 +16,21 @@ export interface Selection {
  * that is none, and for one that cannot be followed in this value.
  */
 export function selectJson(value: Json, path: string): Selection {
+  const query = failingAs("is no JSON path", path, () => compile(completePath(path)));
+  const nodes = failingAs("cannot be followed", path, () => query.follow(value));
+  return {
+    values: nodes.map((node) => node.value as Json),
+    places: nodes.map((node) => node.location),
+    singular: query.singular,
+  };
+}
+
+function failingAs<T>(what: string, path: string, work: () => T): T {
   try {
-    const query = compile(completePath(path));
-    const nodes = query.query(value as Parameters<JSONPathQuery["query"]>[0]);
-    return { values: nodes.values() as Json[], places: nodes.locations(), singular: query.singularQuery() };
+    return work();
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new McpvalsError("task/json-path", `${JSON.stringify(path)} is no JSON path: ${reason}`, {
+    throw new McpvalsError("task/json-path", `${JSON.stringify(path)} ${what}: ${reason}`, {
       cause,
       hint: "Paths follow RFC 9535, such as $.items[0].name or $.items[?@.ready == true].",
     });
@@ -45,41 +47,14 @@ export function completePath(path: string): string {
 
 /** Paths that are kept compiled; steps that poll use the same few again and again. */
 const mostKept = 100;
-const kept = new Map<string, JSONPathQuery>();
-/** Documents are at most so deep; more would exhaust the stack. */
-const deepest = 2000;
-let environment: JSONPathEnvironment | undefined;
+const kept = new Map<string, BoundedQuery>();
 
-function compile(path: string): JSONPathQuery {
+function compile(path: string): BoundedQuery {
   const known = kept.get(path);
   if (known !== undefined) return known;
-  environment ??= createEnvironment();
-  const query = environment.compile(path);
+  const query = compileQuery(path);
   const [oldest] = kept.keys();
   if (kept.size >= mostKept && oldest !== undefined) kept.delete(oldest);
   kept.set(path, query);
   return query;
-}
-
-/** The library's own `match` and `search` use an engine that a pattern could hang. */
-function createEnvironment(): JSONPathEnvironment {
-  const created = new JSONPathEnvironment({ maxRecursionDepth: deepest });
-  created.functionRegister.set(
-    "match",
-    patternFunction((pattern) => String.raw`\A(?:${pattern})\z`),
-  );
-  created.functionRegister.set(
-    "search",
-    patternFunction((pattern) => pattern),
-  );
-  return created;
-}
-
-function patternFunction(complete: (pattern: string) => string): FilterFunction {
-  return {
-    argTypes: [FunctionExpressionType.ValueType, FunctionExpressionType.ValueType],
-    returnType: FunctionExpressionType.LogicalType,
-    call: (text: unknown, pattern: unknown) =>
-      typeof text === "string" && typeof pattern === "string" && compilePattern(complete(pattern)).test(text),
-  };
 }

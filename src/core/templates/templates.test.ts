@@ -182,6 +182,8 @@ describe("in any text", () => {
 });
 
 describe("JSON paths", () => {
+  const nested = (levels: number): Json => (levels === 0 ? 1 : [nested(levels - 1)]);
+
   it("match and search take time linear in the text, whatever the pattern", () => {
     const started = performance.now();
     const text = `${"a".repeat(50_000)}!`;
@@ -189,6 +191,25 @@ describe("JSON paths", () => {
     expect(selectJson([text], "$[?search(@, '(a|aa)+$')]").values).toEqual([]);
     expect(selectJson(["ab", "b"], "$[?match(@, 'a.')]").places).toEqual([[0]]);
     expect(performance.now() - started).toBeLessThan(1000);
+  });
+
+  it.each([
+    ["$..*..*..*..*..*", nested(300)],
+    ["$[?count($[?@.a == 1]) > 0]", Array.from({ length: 5000 }, () => ({ a: 1 }))],
+    ["$[?$..[?@.a == 2]]", Array.from({ length: 5000 }, () => ({ a: 1 }))],
+    ["$.list[?search($.text, 'b')]", { text: "a".repeat(1_000_000), list: Array(1000).fill(1) }],
+  ])("%s is given up where it would take hours", (path, value) => {
+    const started = performance.now();
+    expect(() => selectJson(value, path)).toThrow("cannot be followed: it would look at more than");
+    expect(performance.now() - started).toBeLessThan(8000);
+  });
+
+  it("follows wide values, and finds everything in the order of RFC 9535", () => {
+    const wide = Array.from({ length: 300_000 }, (_, index) => index);
+    expect(selectJson(wide, "$[*]").values).toEqual(wide);
+    expect(selectJson({ a: [{ b: [1, 2] }, { b: [3] }], b: [4] }, "$..b[*]").values).toEqual([4, 1, 2, 3]);
+    expect(selectJson([1, 2, 3], "$[?@ > 1, 0]").values).toEqual([2, 3, 1]);
+    expect(selectJson([[1], [2, 1], [3]], "$[?@[?@ == 1]]").places).toEqual([[0], [1]]);
   });
 
   it.each([

@@ -501,7 +501,8 @@ const effects: Readonly<Record<string, () => void>> = {
     });
     expect(spec.tasks[0]).toMatchObject({ servers: ["b"], verify: [{ server: "b" }] });
   },
-  "ToolTest.args": () => expect(step(withTest({ args: { a: [1] } }))).toMatchObject({ request: { args: { a: [1] } } }),
+  "ToolTest.args": () =>
+    expect(step(withTest({ args: { a: [1] } }))).toMatchObject({ request: { args: { a: [1] } } }),
   "ToolTest.expectedResult": () => {
     for (const result of [8, "8", null, false, { a: [] }]) {
       expect(step(withTest({ expectedResult: result }))).toMatchObject({ expect: { result } });

@@ -1,0 +1,119 @@
+import {
+  type FilterFunction,
+  FunctionExpressionType,
+  jsonpath,
+  JSONPathEnvironment,
+  type JSONPathNode,
+  type JSONPathQuery,
+} from "json-p3";
+import type { Json } from "../formats/model.ts";
+import { compilePattern } from "./pattern.ts";
+
+/** A JSON path, ready to be followed in values. */
+export interface BoundedQuery {
+  /** What it leads to. Throws after too many steps, where it would go on for hours, and for values that are too deep. */
+  follow(value: Json): readonly JSONPathNode[];
+  readonly singular: boolean;
+}
+
+/** Places that are looked at for one path. Nested `..` and filters in filters look at the same places again and again. */
+const mostSteps = 3_000_000;
+/** Documents are at most so deep; more would exhaust the stack. */
+const deepest = 2000;
+/** So many levels of a value take the time of a step, since a place knows its whole way. */
+const levelsPerStep = 16;
+/** A pattern passes so many characters in the time of a step. */
+const charactersPerStep = 20;
+
+/** Steps that are left; a query is followed to its end before another one begins. */
+let left = 0;
+let environment: JSONPathEnvironment | undefined;
+
+/** Reads a path of RFC 9535. Throws what the library throws for a path that is none. */
+export function compileQuery(path: string): BoundedQuery {
+  environment ??= createEnvironment();
+  const query = environment.compile(path);
+  bound(query);
+  return {
+    singular: query.singularQuery(),
+    follow(value) {
+      left = mostSteps;
+      // All at once, the library would pass long lists as arguments, which exhausts the stack.
+      return [...query.lazyQuery(value as Parameters<JSONPathQuery["query"]>[0])];
+    },
+  };
+}
+
+function spend(steps: number): void {
+  left -= steps;
+  if (left < 0) throw new Error(`it would look at more than ${mostSteps} places`);
+}
+
+/** Lets every part of a query, those inside its filters too, count what it looks at. */
+function bound({ segments }: JSONPathQuery): void {
+  for (const selector of segments.flatMap((segment) => segment.selectors)) {
+    const resolve = selector.resolve.bind(selector);
+    const isFilter = selector instanceof jsonpath.selectors.FilterSelector;
+    selector.resolve = (node) => {
+      const perPlace = 1 + Math.floor(node.location.length / levelsPerStep);
+      spend(isFilter ? perPlace + sizeOf(node.value) : perPlace);
+      const found = resolve(node);
+      spend(found.length * perPlace);
+      return found;
+    };
+    if (isFilter) boundWithin(selector.expression);
+  }
+}
+
+function boundWithin(expression: object): void {
+  if (expression instanceof jsonpath.JSONPathQuery) return bound(expression);
+  const isPart = Array.isArray(expression) || expression instanceof jsonpath.expressions.FilterExpression;
+  if (!isPart) return;
+  for (const part of Object.values(expression) as unknown[]) {
+    if (typeof part === "object" && part !== null) boundWithin(part);
+  }
+}
+
+function sizeOf(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 0;
+  return Array.isArray(value) ? value.length : Object.keys(value).length;
+}
+
+/** The library's own `match` and `search` use an engine that a pattern could hang. */
+function createEnvironment(): JSONPathEnvironment {
+  const created = new CountingEnvironment();
+  created.functionRegister.set(
+    "match",
+    patternFunction((pattern) => String.raw`\A(?:${pattern})\z`),
+  );
+  created.functionRegister.set(
+    "search",
+    patternFunction((pattern) => pattern),
+  );
+  return created;
+}
+
+/** `..` asks for the greatest depth at every place that it comes to. */
+class CountingEnvironment extends JSONPathEnvironment {
+  constructor() {
+    super();
+    Object.defineProperty(this, "maxRecursionDepth", { get: deepestCounted });
+  }
+}
+
+function deepestCounted(): number {
+  spend(1);
+  return deepest;
+}
+
+function patternFunction(complete: (pattern: string) => string): FilterFunction {
+  return {
+    argTypes: [FunctionExpressionType.ValueType, FunctionExpressionType.ValueType],
+    returnType: FunctionExpressionType.LogicalType,
+    call(text: unknown, pattern: unknown) {
+      if (typeof text !== "string" || typeof pattern !== "string") return false;
+      spend(Math.ceil(text.length / charactersPerStep));
+      return compilePattern(complete(pattern)).test(text);
+    },
+  };
+}
