@@ -1,6 +1,7 @@
 import type { LoadedConfig } from "../config/load-config.ts";
 import { load } from "../config/load.ts";
 import type { AgentSpec, Eval, ServerSpec, Task } from "../core/formats/model.ts";
+import { visibleLines, visibleText } from "../core/report/visible-text.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { prepare } from "../prepare.ts";
 import type { ConfigQuestion } from "./config-command.ts";
@@ -61,7 +62,9 @@ function render(spec: Eval): string {
       "Servers",
       Object.entries(spec.servers).map(([name, server]) => `${name}  ${targetOf(server)}`),
     ),
-  ].join("\n");
+  ]
+    .map((line) => visibleText(line))
+    .join("\n");
 }
 
 function section(title: string, lines: readonly string[]): string[] {
@@ -71,8 +74,8 @@ function section(title: string, lines: readonly string[]): string[] {
 function workflowLines(task: Task): string[] {
   const turns = task.turns.length === 1 ? "1 turn" : `${task.turns.length} turns`;
   const tools = task.expectTools.length === 0 ? "" : `, expects ${task.expectTools.join(", ")}`;
-  const description = task.description === undefined ? [] : [`  ${task.description}`];
-  return [`${task.name}  (${turns}${tools})`, ...description];
+  const description = visibleLines(task.description?.trim() ?? "").map((line) => `  ${line}`);
+  return [`${task.name}  (${turns}${tools})`, ...(task.description === undefined ? [] : description)];
 }
 
 /** Longest part of a prompt that is shown. */

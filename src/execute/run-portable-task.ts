@@ -75,7 +75,7 @@ class PortableTrial {
     const { emit } = this.#run;
     const { servers, portable } = this.#parts;
     const workspace = await runPhase("workspace", emit, async () => {
-      const created = await createWorkspace(portable);
+      const created = await createWorkspace(portable, this.#ports);
       servers.defer(() => created.remove());
       emit({ type: "workspace.created", path: created.path, fixtures: created.fixtures });
       return created;

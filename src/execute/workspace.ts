@@ -1,6 +1,6 @@
-import { cp, mkdtemp, realpath, rm } from "node:fs/promises";
+import { cp, lstat, mkdtemp, readlink, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, join, resolve } from "node:path";
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { PortableTask } from "../core/formats/model.ts";
 
@@ -14,15 +14,21 @@ export interface Workspace {
   remove(): Promise<void>;
 }
 
-/** Makes a fresh folder and copies the task's fixtures into it. Throws McpvalsError `task/workspace`; nothing is left then. */
-export async function createWorkspace({ fixtures, dir }: PortableTask): Promise<Workspace> {
+/**
+ * Makes a fresh folder and copies the task's fixtures into it. Throws McpvalsError `task/workspace`, and `task/outside` for
+ * a link in a fixture that leads out of it, unless `allowOutside`; nothing is left then.
+ */
+export async function createWorkspace(
+  { fixtures, dir }: PortableTask,
+  { allowOutside }: { readonly allowOutside: boolean },
+): Promise<Workspace> {
   const path = await failingAs("cannot be made", async () =>
     realpath(await mkdtemp(join(tmpdir(), "mcpvals-"))),
   );
   const remove = (): Promise<void> =>
     failingAs("cannot be removed", () => rm(path, { recursive: true, force: true, maxRetries: 5 }));
   try {
-    for (const fixture of fixtures) await copy(resolve(dir, fixture), path);
+    for (const fixture of fixtures) await copy(resolve(dir, fixture), path, { allowOutside });
   } catch (error) {
     await remove();
     throw error;
@@ -30,10 +36,34 @@ export async function createWorkspace({ fixtures, dir }: PortableTask): Promise<
   return { path, fixtures: fixtures.map((fixture) => basename(fixture)), remove };
 }
 
-function copy(from: string, folder: string): Promise<void> {
-  const to = join(folder, basename(from));
-  return failingAs(`lacks its fixture ${from}`, () =>
-    cp(from, to, { recursive: true, errorOnExist: true, force: false }),
+function copy(
+  fixture: string,
+  folder: string,
+  { allowOutside }: { readonly allowOutside: boolean },
+): Promise<void> {
+  const to = join(folder, basename(fixture));
+  return failingAs(`lacks its fixture ${fixture}`, async () => {
+    const from = await realpath(fixture);
+    const filter = async (source: string): Promise<boolean> => {
+      if (!allowOutside) await refuseLeavingLink(source, from);
+      return true;
+    };
+    await cp(from, to, { recursive: true, errorOnExist: true, force: false, verbatimSymlinks: true, filter });
+  });
+}
+
+/** In the workspace such a link would lead elsewhere, or let what happens there change the task itself. */
+async function refuseLeavingLink(path: string, fixture: string): Promise<void> {
+  if (!(await lstat(path)).isSymbolicLink()) return;
+  const target = await readlink(path);
+  const way = relative(fixture, resolve(dirname(path), target));
+  if (!isAbsolute(target) && !isAbsolute(way) && way !== ".." && !way.startsWith(`..${sep}`)) return;
+  throw new McpvalsError(
+    "task/outside",
+    `the link ${path} leads to ${target}, out of the fixture ${fixture}`,
+    {
+      hint: "Copy what it leads to into the fixture, or allow it with --allow-outside.",
+    },
   );
 }
 
@@ -41,6 +71,7 @@ async function failingAs<T>(what: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (cause) {
+    if (cause instanceof McpvalsError) throw cause;
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new McpvalsError("task/workspace", `the workspace ${what}: ${reason}`, { cause });
   }

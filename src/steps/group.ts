@@ -1,11 +1,13 @@
 import { McpvalsError } from "../core/errors/error.ts";
 import type { GroupStep } from "../core/formats/step.ts";
 import { innerContext } from "./run-inner.ts";
-import { joinedChecks, type Ran, runCleanup, runSequence } from "./run-sequence.ts";
+import { type CleanupOptions, joinedChecks, type Ran, runCleanup, runSequence } from "./run-sequence.ts";
 import type { RunChild, StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
 
 /** Longest that a group's cleanup may take. */
 const cleanupMs = 60_000;
+/** The same for a group in a cleanup of which the time is up already. */
+const lateCleanupMs = 2_000;
 
 /**
  * Runs its setup, then its steps, then its cleanup in reverse, also when one of the others failed, timed out or was
@@ -24,10 +26,16 @@ export const groupStep: StepRunner<GroupStep> = {
     try {
       return await runParts(step, inner, run);
     } finally {
-      await runCleanup(step.cleanup, inner, { timeoutMs: cleanupMs, run });
+      await runCleanup(step.cleanup, inner, { ...cleanupLimit(context), run });
     }
   },
 };
+
+/** A cleanup inside another one ends with that; any other one also follows an interruption. */
+function cleanupLimit({ ignored, signal }: StepContext): Pick<CleanupOptions, "timeoutMs" | "until"> {
+  if (ignored !== true) return { timeoutMs: cleanupMs };
+  return signal.aborted ? { timeoutMs: lateCleanupMs } : { timeoutMs: cleanupMs, until: signal };
+}
 
 async function runParts(step: GroupStep, context: StepContext, run: RunChild): Promise<StepAttempt> {
   const setup = await runSequence(step.setup, context, { kind: "setup", run });

@@ -46,6 +46,8 @@ export async function runSequence(
 export interface CleanupOptions {
   /** Longest that all steps may take together. */
   readonly timeoutMs: number;
+  /** Ends them early. */
+  readonly until?: AbortSignal;
   readonly run: RunChild;
 }
 
@@ -57,14 +59,14 @@ export interface CleanupOptions {
 export async function runCleanup(
   steps: readonly Step[],
   context: StepContext,
-  { timeoutMs, run }: CleanupOptions,
+  { timeoutMs, until, run }: CleanupOptions,
 ): Promise<void> {
   const end = performance.now() + timeoutMs;
   const share = timeoutMs / 2 / Math.max(1, steps.length);
   for (const [index, step] of steps.toReversed().entries()) {
     const later = steps.length - index - 1;
     const limitMs = Math.max(share, end - performance.now() - later * share);
-    using deadline = abortAfter(limitMs, () => timeUp(step, limitMs));
+    using deadline = abortAfter(limitMs, () => timeUp(step, limitMs), until);
     await runToItsEnd(step, { ...context, ignored: true, signal: deadline.signal }, run);
   }
 }

@@ -126,6 +126,30 @@ describe("one task file", () => {
   });
 });
 
+it("hides what looks secret in steps, at any depth", async () => {
+  const spec = `  env: { WORD: open-sesame }
+  setup:
+    - command: { run: "true", env: { STEP_TOKEN: in-command, OTHER: harmless } }
+  cleanup:
+    - group:
+        steps:
+          - script: { inline: "true", env: { STEP_SECRET: in-script, ID_TOKEN: "{random.id}" } }
+          - http:
+              url: http://127.0.0.1:1/?token=in-address
+              headers: { x-api-key: in-header, authorization: "Bearer {env.WORD}", accept: text/html }
+`;
+  using folder = folderOf({ "one.yaml": task("one", { spec }) });
+  const { secrets } = await load(folder.path, { source: "one.yaml" });
+  expect(secrets.map(({ value }) => value).toSorted()).toEqual([
+    "Bearer open-sesame",
+    "in-address",
+    "in-command",
+    "in-header",
+    "in-script",
+    "open-sesame",
+  ]);
+});
+
 it("hides what every task has of a name, and leaves templates as they are", async () => {
   const secrets = async (cwd: string): Promise<string[]> =>
     (await load(cwd, { source: "t" })).secrets.map(({ value }) => value).toSorted();

@@ -148,7 +148,7 @@ describe("the package", () => {
     expect(run).toMatchObject({ code: 0, stderr: "" });
     expect(run.stdout).toBe(
       "0 1 call healthy | result: the number found is 5, expected 5\n" +
-        "config/not-found Name a config file, or a folder that has one.\n",
+        "config/not-found Name a config, a task or an Eval, a folder that has some, or a glob.\n",
     );
   });
 

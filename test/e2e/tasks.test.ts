@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { evaluate } from "../../src/index.ts";
 import { folderOf, runCli, runInline } from "../support/cli.ts";
+import { runSource } from "../support/source-cli.ts";
 import { fixtureServer, trialOf } from "./support.ts";
 
 /** A task that the oracle solves and the null agent does not. */
@@ -181,6 +182,18 @@ Tasks
 Agents
   claude  anthropic/claude-sonnet-4-5
 `);
+  });
+
+  it("show names that could move the cursor as text", async () => {
+    const named = JSON.stringify({
+      kind: "Task",
+      apiVersion: "mcp-eval/v1",
+      metadata: { name: "a\n\u001b[31mb" },
+      spec: { prompt: "say \u0007", verify: [{ command: { run: "true" } }] },
+    });
+    using folder = folderOf({ "a.json": named });
+    const { stdout } = await runSource(["list", "a.json"], { cwd: folder.path });
+    expect(stdout).toContain(String.raw`  a\n\x1b[31mb${"\n"}    say \x07${"\n"}`);
   });
 
   it("say all of it in JSON, filtered", async () => {

@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { once } from "node:events";
@@ -279,6 +279,31 @@ describe("what templates refer to", () => {
     });
     const broken = await playTrial(portableTask({ dir: folder.path, fixtures: ["other.txt"] }));
     expect(broken.finished).toMatchObject({ outcome: "error", error: { code: "task/workspace" } });
+  });
+
+  it("links in fixtures stay inside them, and no other is copied", async () => {
+    using folder = taskFolder();
+    mkdirSync(join(folder.path, "data"));
+    writeFileSync(join(folder.path, "data/notes.txt"), "hello");
+    symlinkSync("notes.txt", join(folder.path, "data/inside"));
+    symlinkSync("data", join(folder.path, "link"));
+    const agent = ({ turns }: AgentContext): Promise<void> => {
+      writeFileSync(join(turns[0]?.user ?? "", "link/inside"), "changed");
+      return Promise.resolve();
+    };
+    const task = portableTask({ dir: folder.path, fixtures: ["link"] }, { turns: [{ user: "{workspace}" }] });
+    expect((await playTrial(task, { agent })).finished.outcome).toBe("completed");
+    expect(readFileSync(join(folder.path, "data/notes.txt"), "utf8")).toBe("hello");
+    for (const target of ["../../secret", "..", join(folder.path, "data/notes.txt")]) {
+      rmSync(join(folder.path, "data/inside"));
+      symlinkSync(target, join(folder.path, "data/inside"));
+      const { finished } = await playTrial(task, { agent });
+      expect(finished).toMatchObject({ outcome: "error", error: { code: "task/outside" } });
+      const allowed = await playTrial(portableTask({ dir: folder.path, fixtures: ["data"] }), {
+        ports: { allowOutside: true },
+      });
+      expect(allowed.finished.outcome).toBe("completed");
+    }
   });
 });
 

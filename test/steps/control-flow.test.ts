@@ -202,6 +202,25 @@ describe("group", () => {
     expect(calls).toEqual(["x", "c"]);
   });
 
+  it("in a cleanup ends its own cleanup with that, and begins it even when the time is up", async () => {
+    for (const hanging of ["s", "c"]) {
+      const step = group({
+        steps: [leaf("s", hanging === "s" ? "hang" : "pass")],
+        cleanup: [leaf("c", hanging === "c" ? "hang" : "pass")],
+      });
+      const controller = new AbortController();
+      const calls: string[] = [];
+      const session = leafServer((id) => {
+        calls.push(id);
+        if (id === hanging) setImmediate(() => controller.abort(new Error("time is up")));
+      });
+      const { signal } = controller;
+      const context = stepContext({ sessions: [session], scope: scopeOf({}), signal, ignored: true });
+      await expect(runStep(step, context)).rejects.toThrow("time is up");
+      expect(calls).toEqual(["s", "c"]);
+    }
+  });
+
   it("leaves what its cleanup did out of its verdict", async () => {
     const step = group({ steps: [leaf("x", "pass")], cleanup: [leaf("c", "error")] });
     const { report, events } = await play(step);

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -98,6 +99,9 @@ describe("a script's file", () => {
     mkdirSync(join(world.dir, "folder"));
     const folder = await playStep(script({ file: "folder" }), { world });
     expect(folder.report).toMatchObject({ outcome: "error", error: { code: "step/cannot-run" } });
+    execFileSync("mkfifo", [join(world.dir, "pipe")]);
+    const pipe = await playStep(script({ file: "pipe" }), { world });
+    expect(pipe.report).toMatchObject({ outcome: "error", error: { code: "step/cannot-run" } });
   });
 
   it.each([0o644, 0o755])("whose interpreter is missing makes an error (%o)", async (mode) => {

@@ -12,6 +12,8 @@ it.each([
   ["  name: get_token", "  name: get_token"],
   ['  "call": "token",', '  "call": "token",'],
   ["  command: node", "  command: node"],
+  ["  DB_URL: postgres://me:hunter2@h/db", "  DB_URL: postgres://me:*******@h/db"],
+  ["  url: http://me:${PASSWORD}@h/", "  url: http://me:${PASSWORD}@h/"],
   ["  Authorization: Bearer abc def", "  Authorization: ****** *** ***"],
 ])("masks %j as %j", (line, masked) => {
   expect(maskSecrets(line)).toBe(masked);

@@ -1,4 +1,5 @@
 import { isSecretName } from "./secret-names.ts";
+import { secretsInUrls } from "./url-secrets.ts";
 
 /** The name that something is assigned to, up to where the value begins. */
 const assigned = /("[^"]*"|'[^']*'|[\w.-]+)\s*[:=][^\S\n]*/g;
@@ -6,11 +7,12 @@ const assigned = /("[^"]*"|'[^']*'|[\w.-]+)\s*[:=][^\S\n]*/g;
 const assignedValue = /"(?:[^"\\]|\\.)*"?|'[^']*'?|(?:\$\{[^}]*\}|[^\n,}\]])+/y;
 
 /**
- * Overwrites secrets in lines of a file with asterisks, so that the columns stay: the given values, and whatever is
- * written after a name that looks secret. References such as `${VAR}` stay.
+ * Overwrites secrets in lines of a file with asterisks, so that the columns stay: the given values, passwords in URLs, and
+ * whatever is written after a name that looks secret. References such as `${VAR}` stay.
  */
 export function maskSecrets(lines: string, values: readonly string[] = []): string {
-  const known = values
+  const inUrls = secretsInUrls(lines, "").map(({ value }) => value);
+  const known = [...values, ...inUrls.filter((value) => !value.includes("${"))]
     .toSorted((a, b) => b.length - a.length)
     .reduce((text, value) => text.replaceAll(value, "*".repeat(value.length)), lines);
   return maskAssigned(known);

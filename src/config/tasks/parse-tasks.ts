@@ -10,7 +10,7 @@ import { completeStdio } from "../server-environment.ts";
 import type { Surroundings } from "../surroundings.ts";
 import type { TaskFile } from "./read-tasks.ts";
 import { taskFiles } from "./task-files.ts";
-import { taskVariables, withVariables } from "./task-secrets.ts";
+import { stepVariables, taskVariables, withVariables } from "./task-secrets.ts";
 
 /** What the eval around them gives to tasks. */
 export interface TaskContext {
@@ -100,7 +100,10 @@ export function collectTasks(
   for (const { file, task, servers: own } of parsed) {
     if (taskChecksNothing(task)) problems.add([checksNothing(task)], file.document.source);
     const named = taskVariables(file.document.source?.text ?? "", task, known);
-    for (const [name, value] of Object.entries(named)) variables.set(`${name}=${value}`, { [name]: value });
+    for (const [name, value] of [named, ...stepVariables(task, named)].flatMap((some) =>
+      Object.entries(some),
+    ))
+      variables.set(`${name}=${value}`, { [name]: value });
     for (const server of Object.values(own)) servers.push(withVariables(server, named));
   }
   const declaring = parsed.filter((each) => Object.keys(each.servers).length > 0);

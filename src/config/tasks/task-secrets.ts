@@ -1,4 +1,6 @@
 import type { ServerSpec, Task } from "../../core/formats/model.ts";
+import type { Step } from "../../core/formats/step.ts";
+import { walkSteps } from "../../core/formats/walk-steps.ts";
 import { type EnvironmentVariables, variableNamed } from "../environment.ts";
 
 /**
@@ -16,21 +18,53 @@ export function taskVariables(
   return { ...inherited, ...pick(namesIn(text), environment), ...Object.fromEntries(own) };
 }
 
+/** What a task's steps have of their own that may be secret, as far as it is known: variables, headers and addresses. */
+export function stepVariables(
+  { portable, verify }: Task,
+  variables: EnvironmentVariables,
+): readonly EnvironmentVariables[] {
+  const { setup = [], cleanup = [] } = portable ?? {};
+  return [...walkSteps([...setup, ...verify, ...cleanup])]
+    .flatMap((step) => variablesOf(step))
+    .flatMap(([name, text]) => withCredentials(name, withKnown(text, variables)))
+    .map(([name, value]) => ({ [name]: value }));
+}
+
+function variablesOf(step: Step): (readonly [name: string, value: string])[] {
+  switch (step.type) {
+    case "command":
+    case "script":
+      return Object.entries(step.env);
+    case "http":
+      return [["url", step.url], ...Object.entries(step.headers)];
+    default:
+      return [];
+  }
+}
+
+/** The whole value, and of `Bearer X` and the like also X alone. */
+function withCredentials(name: string, value: string): (readonly [name: string, value: string])[] {
+  const credentials = /^[A-Za-z][\w-]*\s+(\S+)$/.exec(value)?.[1];
+  return [value, ...(credentials === undefined ? [] : [credentials])].map((each) => [name, each]);
+}
+
 /**
  * A server as a trial will have it, as far as that can be known: with the variables that its texts name. Texts with other
  * templates are empty: nothing secret can be seen in them yet.
  */
 export function withVariables(server: ServerSpec, variables: EnvironmentVariables): ServerSpec {
-  const known = (text: string): string => {
-    const expanded = text.replaceAll(reference, (written: string, name: string) => {
-      return variableNamed(name, variables) ?? written;
-    });
-    return template.test(expanded) ? "" : expanded;
-  };
+  const known = (text: string): string => withKnown(text, variables);
   if (server.transport !== "stdio") {
     return { ...server, url: known(server.url), headers: mapValues(server.headers, known) };
   }
   return { ...server, args: server.args.map(known), env: mapValues(server.env, known) };
+}
+
+function withKnown(text: string, variables: EnvironmentVariables): string {
+  const expanded = text.replaceAll(reference, (written: string, name: string) => {
+    return variableNamed(name, variables) ?? written;
+  });
+  return template.test(expanded) ? "" : expanded;
 }
 
 const reference = /\{env\.([A-Za-z_]\w*)[^{}]*\}/g;

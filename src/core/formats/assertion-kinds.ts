@@ -3,10 +3,11 @@ import type { AssertionSet, CallPattern } from "./model.ts";
 /** One kind of assertion. */
 export type AssertionKind = keyof AssertionSet;
 
-/** The kinds of assertion that a set makes; an empty list, and `false`, assert nothing. */
+/** The kinds of assertion that a set makes; an empty list, `false`, and at least no call at all assert nothing. */
 export function assertionKinds(set: AssertionSet): readonly AssertionKind[] {
   return allKinds.filter((kind) => {
     const value = set[kind];
+    if (kind === "minToolCalls" && value === 0) return false;
     return Array.isArray(value) ? value.length > 0 : value !== undefined && value !== false;
   });
 }

@@ -183,6 +183,7 @@ steps: {prompt: {inline: Hi.}, verify: ${verify}}`;
     if (portable === undefined) throw new Error("a task from a file has its parts");
     const asserting = (set: object) => ({ ...task, portable: { ...portable, assertions: [set] } });
     expect(taskChecksNothing(asserting({ toolsUsed: [], noDuplicateCalls: false }))).toBe(true);
+    expect(taskChecksNothing(asserting({ minToolCalls: 0 }))).toBe(true);
     expect(taskChecksNothing(asserting({ maxToolCalls: 0 }))).toBe(false);
     expect(taskChecksNothing(taskOf(scriptForm))).toBe(false);
   });

@@ -11,6 +11,7 @@ import { buildTask } from "./build-task.ts";
 import { readPrompt } from "./read-prompt.ts";
 import { readSolution } from "./read-solution.ts";
 import { readSteps } from "./read-steps.ts";
+import { checkKeys } from "./check-keys.ts";
 import { checkTask } from "./task-rules.ts";
 import type { ParsedTask, ParseTaskOptions } from "./task-options.ts";
 import { taskApiVersion, taskSchema } from "./task-schema.ts";
@@ -27,7 +28,8 @@ export type { ParsedTask, ParseTaskOptions, TaskFiles } from "./task-options.ts"
 export function parseTask(document: unknown, options: ParseTaskOptions): ParsedTask {
   const problems: Problem[] = [];
   const json = readJson(document, { subject: "the task", problems, text: (text) => text });
-  if (problems.length > 0) return refusal(problems, options);
+  problems.push(...checkKeys(json));
+  if (problems.length > 0) return refusal(problems.slice(0, mostProblems), options);
   if (!isJsonObject(json)) {
     const message = "the task must be an object with apiVersion, kind, metadata and spec";
     return refusal([{ code: "config/invalid-value", message, path: [], at: "value" }], options);

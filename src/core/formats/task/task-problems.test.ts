@@ -41,6 +41,13 @@ describe("the document", () => {
       'config/missing-key at value : missing key "metadata": an object',
       'config/missing-key at value : missing key "spec": an object',
     ],
+    [
+      JSON.parse(
+        '{"apiVersion":"mcp-eval/v1","kind":"Task","metadata":{"name":"a"},"spec":{"env":{"__proto__":"x"},"verify":[{"mcp":{"server":"main","tool":"t","args":{"a":{"__proto__":1}}}}]}}',
+      ),
+      "config/invalid-value at key spec.env.__proto__: spec.env.__proto__: nothing can be named __proto__",
+      "config/invalid-value at key spec.verify[0].mcp.args.a.__proto__: spec.verify[0].mcp.args.a.__proto__: nothing can be named __proto__",
+    ],
     [{ ...base, x: new Date(0) }, "config/invalid-value at value x: x: a Date is not JSON"],
     [
       taskDocument({}, { name: "", difficulty: "easier", labels: { a: 1 }, timeout: "soon", tags: "x" }),
