@@ -47,7 +47,8 @@ export const commandSchema = closedObject({
 }).meta({
   id: "CommandStep",
   title: "Step command",
-  description: "Runs a line in the shell. Its `outputs` may use `{stdout}`, `{stderr}` and `{exitCode}`.",
+  description:
+    "Runs a line in the shell. Its `outputs` may use `{stdout}`, `{stderr}` (without line ends after the last line) and `{exitCode}`. What it leaves running in the background ends with the trial.",
 });
 
 const status = z.union([
@@ -78,7 +79,10 @@ export const httpSchema = closedObject({
   body: z
     .union([z.string(), closedObject({ json: presentJson.meta({ description: "Any JSON value." }) })])
     .optional()
-    .meta({ description: "A text, or `{json: …}` for any JSON value.", defaultText: "none" }),
+    .meta({
+      description: "A text, or `{json: …}` for any JSON value, which also sets `content-type`.",
+      defaultText: "none",
+    }),
   expect: httpExpectation.prefault({}).meta({ description: "What must come back." }),
   timeout: timeoutField("30s"),
   ...commonFields,
@@ -120,12 +124,21 @@ const fileUses = ["content", "absent", "expect"] as const;
 /** `file`. */
 export const fileSchema = closedObject({
   path: filledText.meta({ description: "Relative to the task's folder, or inside `{workspace}`." }),
-  content: z.string().optional().meta({ description: "Makes the file, with this in it." }),
+  content: z
+    .string()
+    .optional()
+    .meta({ description: "Makes the file, with this in it; folders above it are made too." }),
   mode: fileMode.optional().meta({
     description: "Permission bits of the file that is made.",
     defaultText: "`0644`",
   }),
-  absent: z.literal(true).optional().meta({ description: "Removes the file." }),
+  absent: z
+    .literal(true)
+    .optional()
+    .meta({
+      description:
+        "Removes what is there, in the workspace also a folder with all in it. Nothing there is fine.",
+    }),
   expect: fileExpectation.optional().meta({ description: "Looks at the file." }),
   timeout: timeoutField("30s"),
   ...commonFields,
@@ -150,7 +163,12 @@ export const fileSchema = closedObject({
 export const llmSchema = closedObject({
   contains: filledText.optional().meta({ description: "What the text must say, in any words." }),
   exact: filledText.optional().meta({ description: "What the text must say, no more and no less." }),
-  rubric: filledText.optional().meta({ description: "How the text is to be judged." }),
+  rubric: filledText
+    .optional()
+    .meta({
+      description:
+        "How the text is to be judged; it passes from the judge's `passThreshold` on, 0.8 unless set.",
+    }),
   input: z.string().optional().meta({ description: "What is judged.", defaultText: "the agent's output" }),
   timeout: timeoutField("60s"),
   ...commonFields,
@@ -169,7 +187,12 @@ export const llmSchema = closedObject({
 
 /** `script`. */
 export const scriptSchema = closedObject({
-  file: filledText.optional().meta({ description: "The program, relative to the task's folder." }),
+  file: filledText
+    .optional()
+    .meta({
+      description:
+        "The program, relative to the task's folder. It is started itself when it is executable, else by what its `#!` line names, else by the shell.",
+    }),
   inline: filledText.optional().meta({
     description: "Its text. A first line such as `#!/usr/bin/env python3` chooses what runs it.",
   }),

@@ -31,7 +31,8 @@ export const foreachSchema = closedObject({
 }).meta({
   id: "ForeachStep",
   title: "Step foreach",
-  description: "Runs its steps for every item; all must pass.",
+  description:
+    "Runs its steps for every item; all must pass. An output of a step inside is afterwards that of the last item. An empty list fails.",
 });
 
 /** The long form of `anyOf`. */
@@ -41,7 +42,8 @@ export const anyOfSchema = closedObject({
 }).meta({
   id: "AnyOfStep",
   title: "Step anyOf",
-  description: "Passes with the first of its steps that passes; the others are then not run.",
+  description:
+    "Passes with the first of its steps that passes; the others are then not run. When none passes and one could not act, it is an error.",
 });
 
 /** The long form of `allOf`. */
@@ -51,7 +53,8 @@ export const allOfSchema = closedObject({
 }).meta({
   id: "AllOfStep",
   title: "Step allOf",
-  description: "Passes when all of its steps pass; all are run.",
+  description:
+    "Passes when all of its steps pass; all are run, but for those after one that could not act, which is an error.",
 });
 
 /** The long form of `not`. */
@@ -61,12 +64,16 @@ export const notSchema = closedObject({
 }).meta({
   id: "NotStep",
   title: "Step not",
-  description: "Passes when not all of its steps pass. A step that cannot act is an error, not a pass.",
+  description:
+    "Passes when not all of its steps pass. As soon as one of them cannot act it is an error, not a pass.",
 });
 
 /** `group`. */
 export const groupSchema = closedObject({
-  setup: z.array(stepItem).default([]).meta({ description: "Steps before; they must succeed." }),
+  setup: z
+    .array(stepItem)
+    .default([])
+    .meta({ description: "Steps before. One that fails makes the group an error." }),
   steps: stepList.meta({ description: "What the group does, or checks." }),
   cleanup: z.array(stepItem).default([]).meta({
     description: "Steps after, the last one first; always run, their failures change nothing.",

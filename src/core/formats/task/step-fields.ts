@@ -25,7 +25,10 @@ export const variables = z.record(
 );
 
 const retry = closedObject({
-  for: duration.meta({ description: "How long to go on trying; no attempt begins later than that." }),
+  for: duration.meta({
+    description:
+      "How long to go on trying after an attempt that did not pass; also one that could not act is tried again.",
+  }),
   every: duration.prefault("1s").meta({ description: "How long to wait between two attempts." }),
 })
   .transform((value) => ({ forMs: value.for, everyMs: value.every }))
@@ -57,7 +60,8 @@ export const commonFields = {
   }),
   retry: retry.optional().meta({ description: "Try again until it passes.", defaultText: "one attempt" }),
   stableFor: duration.optional().meta({
-    description: "Once it passes it has to go on passing for so long.",
+    description:
+      "Once it passes it has to go on passing for so long, looked at every second or as `retry.every` says. When it stops passing it has failed, or begins anew while `retry.for` lasts.",
     defaultText: "passing once is enough",
   }),
 };

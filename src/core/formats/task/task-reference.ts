@@ -118,6 +118,35 @@ is at that path. A text that is nothing but one template with \`json\` becomes t
 ## How steps fail
 
 In setup a step that fails ends the phase, and the trial is an error. In verify an expectation that is not met is a failed
-check, and the next step still runs; a step that could not act is an error. In cleanup everything runs, the last step first.
-Verify must have something that could fail.
+check, and the next step still runs; a step that could not act (no connection, no such file to run, out of time) makes the
+trial an error and ends the phase. In cleanup everything runs, the last step first. Verify must have something that could fail.
+
+A command or script that ends with 126 or 127 found no program to run. That is a failed check, since the agent may have had to
+make that program; inside \`not\` it proves nothing and fails too.
+
+## The JSON protocol of scripts
+
+With \`protocol: json\` a script reads one JSON object on stdin:
+
+| member                  | is                                                                                              |
+| ----------------------- | ----------------------------------------------------------------------------------------------- |
+| \`task\`                | \`{name, prompt}\`; several turns are joined by empty lines                                      |
+| \`agent\`               | \`{output, exitCode}\`: what it said last, and 0 when it came to its end; \`null\` before          |
+| \`mcp.callHistory\`     | \`toolCalls\`: a list of \`{serverName, toolName, arguments, result, timestamp}\`                  |
+|                         | \`resourceReads\`: a list of \`{serverName, uri, result, timestamp}\`                             |
+|                         | \`promptGets\`: a list of \`{serverName, promptName, arguments, result, timestamp}\`              |
+| \`env\`                 | the script's variables                                                                          |
+| \`steps\`               | \`{ID: {outputs: {…}}}\` of the steps before                                                     |
+| \`workspace\`           | absolute path of the trial's own folder                                                         |
+
+The history has the calls of the agent, not those of steps. The answer is one JSON object on stdout, with exit code 0:
+
+| member      | is                                                                                     |
+| ----------- | -------------------------------------------------------------------------------------- |
+| \`passed\`  | **required**: whether it holds. With a failed one among \`checks\` it does not             |
+| \`reason\`  | why, for the report                                                                    |
+| \`checks\`  | a list of \`{name, passed, message}\`                                                    |
+| \`outputs\` | an object: the step's outputs, for \`{steps.ID.outputs.NAME}\`                           |
+
+Anything else is a broken script: an error, not a failure of the agent.
 `;
