@@ -1,12 +1,12 @@
 import { load } from "../config/load.ts";
 import type { LoadedConfig } from "../config/load-config.ts";
 import { McpvalsError } from "../core/errors/error.ts";
-import { proofExitCode, type ProofTrial, type TaskProof } from "../core/report/proof.ts";
+import { proofExitCode, type ProofTrial, wasCutOff } from "../core/report/proof.ts";
 import type { Json } from "../core/formats/model.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { prepare } from "../prepare.ts";
 import { createStyle } from "../reporters/format/style.ts";
-import { proofLines } from "../reporters/proof.ts";
+import { type ProofEnd, proofLines } from "../reporters/proof.ts";
 import type { ConfigQuestion } from "./config-command.ts";
 import { abortOnInterrupt } from "./interrupt.ts";
 import { proveTasks } from "./prove-tasks.ts";
@@ -55,8 +55,9 @@ export async function executeValidateRun(
     concurrency: flags.concurrency ?? usualConcurrency,
     signal,
   });
-  print(proofs, { json, durationMs: performance.now() - started, loaded });
-  return signal.aborted ? 130 : proofExitCode(proofs);
+  const end = { proofs, durationMs: performance.now() - started, interrupted: signal.aborted };
+  print(end, { json, loaded });
+  return proofExitCode(proofs, end);
 }
 
 /** Only tasks from files of their own can be proven. */
@@ -74,22 +75,21 @@ function portableOnly(loaded: LoadedConfig): LoadedConfig {
 
 interface Printing {
   readonly json: boolean;
-  readonly durationMs: number;
   readonly loaded: LoadedConfig;
 }
 
-function print(proofs: readonly TaskProof[], { json, durationMs, loaded }: Printing): void {
+function print(end: ProofEnd, { json, loaded }: Printing): void {
   const redact = createRedactor(loaded.secrets);
-  if (json) return writeOut(redact(JSON.stringify(report(proofs), undefined, 2)));
+  if (json) return writeOut(redact(JSON.stringify(report(end), undefined, 2)));
   const { isTerminal, colors, columns } = stdoutOutput();
   const page = { style: createStyle(colors), width: isTerminal ? columns() : Infinity };
-  writeOut(redact(proofLines(proofs, durationMs, page).join("\n")));
+  writeOut(redact(proofLines(end, page).join("\n")));
 }
 
-function report(proofs: readonly TaskProof[]): Json {
-  const exit = proofExitCode(proofs);
+function report({ proofs, interrupted }: ProofEnd): Json {
   return {
-    proven: exit === 0,
+    proven: proofExitCode(proofs, { interrupted }) === 0,
+    ...(interrupted ? { interrupted } : {}),
     tasks: proofs.map(({ task, status, problems, nothing, oracle }) => ({
       task: task.name,
       file: task.portable?.file ?? null,
@@ -103,11 +103,13 @@ function report(proofs: readonly TaskProof[]): Json {
 
 function trialReport(trial: ProofTrial | undefined): Json {
   if (trial === undefined) return null;
-  const { verdict, grades, error } = trial.result;
+  const { verdict, grades, error, warnings = [] } = trial.result;
   return {
     verdict,
     reasons:
       error === undefined ? grades.map(({ grader, reason }) => `${grader}: ${reason}`) : [error.message],
-    restored: trial.differences === undefined ? null : trial.differences.length === 0,
+    restored:
+      trial.differences === undefined || wasCutOff(trial) ? null : trial.differences.length === 0,
+    ...(warnings.length === 0 ? {} : { warnings }),
   };
 }

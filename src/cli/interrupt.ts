@@ -6,8 +6,8 @@ import { writeError } from "./terminal.ts";
 const sameMs = 100;
 
 /**
- * A signal that aborts on Ctrl-C, SIGTERM and SIGHUP. The first asks the run to end in order: servers stopped, results
- * written. The second ends everything at once. `output` is the folder that keeps the runs, where it is not the usual one.
+ * A signal that aborts on Ctrl-C, SIGTERM and SIGHUP. The first asks the run to end in order: cleaned up, servers stopped,
+ * results written. The second ends everything at once. `output` is the folder that keeps the runs, where it is not the usual one.
  */
 export function abortOnInterrupt(output?: string): Disposable & { readonly signal: AbortSignal } {
   const controller = new AbortController();
@@ -21,7 +21,7 @@ export function abortOnInterrupt(output?: string): Disposable & { readonly signa
       process.exit(130);
     }
     first = performance.now();
-    writeError("\nInterrupted: stopping servers and writing results. Once more ends everything at once.");
+    writeError("\nInterrupted: cleaning up, stopping servers and writing results. Once more ends everything at once.");
     controller.abort(new McpvalsError("run/interrupted", `received ${name}`));
   };
   const signals: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];

@@ -117,7 +117,7 @@ async function loadTasks(
 ): Promise<TasksOfEval> {
   const root = asObject(found.value);
   const patterns = asList(root["tasks"]).flatMap((pattern) => asText(pattern) ?? []);
-  const files = await tasksOfPatterns(patterns, { dir, cwd: surroundings.cwd, problems });
+  const { files, notes } = await tasksOfPatterns(patterns, { dir, cwd: surroundings.cwd, problems });
   const named = root["server"] === undefined ? Object.keys(asObject(root["servers"])) : ["default"];
   const tasks = parseTasks(files, {
     surroundings,
@@ -126,7 +126,8 @@ async function loadTasks(
     extensions: [],
     problems,
   });
-  return collectTasks(tasks, { surroundings, problems });
+  const collected = collectTasks(tasks, { surroundings, problems });
+  return { ...collected, notes: [...notes, ...collected.notes] };
 }
 
 function withTasks(spec: Eval, { tasks, taskServers }: TasksOfEval): Eval {

@@ -144,7 +144,6 @@ class PortableTrial {
     const turns = task.turns.map((turn) => ({ ...turn, user: text(turn.user) }));
     world.prompt = turns.map((turn) => turn.user).join("\n\n");
     const actions = this.#parts.portable.solution;
-    const { scope, outputs } = world;
     await this.#phase("agent", () =>
       agent.run({
         task: task.name,
@@ -153,7 +152,7 @@ class PortableTrial {
         emit: this.#listening(),
         signal,
         callTimeoutMs: this.#ports.limits.callMs,
-        ...(actions === undefined ? {} : { solution: { actions, scope, outputs } }),
+        ...(actions === undefined ? {} : { solution: { actions, ...world.forSolution() } }),
       }),
     );
     signal.throwIfAborted();

@@ -59,7 +59,7 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
     this.validateSchema = options.validateSchema;
     this.#portable = task.portable;
     this.#options = options;
-    this.scope = this.#createScope();
+    this.scope = this.#createScope(this.outputs);
   }
 
   /** Reserves the ports that the task's templates name. */
@@ -71,6 +71,12 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
   get env(): Variables {
     this.#env ??= this.#createEnv();
     return this.#env;
+  }
+
+  /** Outputs of the task's solution, which begin with those so far, and what its templates refer to; no step sees them. */
+  forSolution(): { readonly outputs: Map<string, JsonObject>; readonly scope: Scope } {
+    const outputs = new Map(this.outputs);
+    return { outputs, scope: this.#createScope(outputs) };
   }
 
   history(): ReturnType<typeof callHistory> {
@@ -90,12 +96,12 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
     await this.#ports[Symbol.asyncDispose]();
   }
 
-  #createScope(): Scope {
+  #createScope(given: ReadonlyMap<string, JsonObject>): Scope {
     const roots: readonly (readonly [string, Resolve])[] = [
       ["random", (names, variant) => this.#random(names, variant)],
       ["task", resolveNames({ name: this.task })],
       ["workspace", resolveIn(this.workspace)],
-      ["steps", (names, variant) => this.#output(names, variant)],
+      ["steps", (names, variant) => outputOf(given, names, variant)],
       ["agent", (names, variant) => this.#agent(names, variant)],
       ["servers", (names, variant) => this.#server(names, variant)],
     ];
@@ -128,11 +134,6 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
     return id;
   }
 
-  #output([id, outputs, ...names]: readonly string[], variant: string | undefined): ReturnType<Resolve> {
-    const given = id === undefined ? undefined : this.outputs.get(id);
-    return given === undefined || outputs !== "outputs" ? undefined : resolveIn(given)(names, variant);
-  }
-
   #agent(names: readonly string[], variant: string | undefined): ReturnType<Resolve> {
     if (this.agent === undefined) return names[0] === "prompt" ? this.prompt : undefined;
     return resolveNames({ output: this.agent.output, prompt: this.prompt })(names, variant);
@@ -143,6 +144,15 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
     const urls = this.#options.urls();
     return Object.hasOwn(urls, name) ? urls[name] : undefined;
   }
+}
+
+function outputOf(
+  given: ReadonlyMap<string, JsonObject>,
+  [id, outputs, ...names]: readonly string[],
+  variant: string | undefined,
+): ReturnType<Resolve> {
+  const found = id === undefined ? undefined : given.get(id);
+  return found === undefined || outputs !== "outputs" ? undefined : resolveIn(found)(names, variant);
 }
 
 const letters = "abcdefghijklmnopqrstuvwxyz0123456789";

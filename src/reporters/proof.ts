@@ -1,5 +1,5 @@
 import type { ProofProblem, ProofStatus, ProofTrial, TaskProof } from "../core/report/proof.ts";
-import { proofExitCode } from "../core/report/proof.ts";
+import { proofExitCode, wasCutOff } from "../core/report/proof.ts";
 import { visibleText } from "../core/report/visible-text.ts";
 import { clipText } from "./format/clip.ts";
 import { cutToWidth, displayWidth, padToWidth } from "./format/display-width.ts";
@@ -19,14 +19,23 @@ const marks: Readonly<Record<ProofStatus, { readonly mark: string; readonly tone
   skipped: { mark: "-", tone: "dim" },
 };
 
-/** What came of proving tasks, as lines: a table, and the reasons for whatever is not right. */
-export function proofLines(proofs: readonly TaskProof[], durationMs: number, page: Page): string[] {
+/** What came of proving tasks. */
+export interface ProofEnd {
+  readonly proofs: readonly TaskProof[];
+  readonly durationMs: number;
+  readonly interrupted: boolean;
+}
+
+/** What came of proving tasks, as lines: a table, the reasons for whatever is not right, and what deserves a look. */
+export function proofLines(end: ProofEnd, page: Page): string[] {
+  const { proofs } = end;
   const parts = [
     tableLines(proofs, page),
     groupLines("Not proven", proofs, "not-proven", page),
     groupLines("Open", proofs, "open", page),
     skippedLines(proofs, page),
-    summaryLines(proofs, durationMs, page),
+    warningLines(proofs, page),
+    summaryLines(end, page),
   ];
   return parts
     .filter((part) => part.length > 0)
@@ -81,7 +90,7 @@ function verdictCell(trial: ProofTrial | undefined, wanted: "pass" | "fail"): Pi
 
 function stateCell(trials: readonly (ProofTrial | undefined)[]): Piece {
   const looked = trials.flatMap((trial) =>
-    trial?.differences === undefined ? [] : [trial.differences.length],
+    trial?.differences === undefined || wasCutOff(trial) ? [] : [trial.differences.length],
   );
   if (looked.length === 0) return { text: "unknown", tone: "dim" };
   return looked.every((count) => count === 0)
@@ -100,6 +109,7 @@ function groupLines(title: string, proofs: readonly TaskProof[], status: ProofSt
       "",
       `  ${style[tone](mark)} ${style.strong(clipText(proof.task.name, 120))}${style.dim(placeOf(proof))}`,
       ...proof.problems.flatMap((problem) => problemLines(problem, proof, page)),
+      ...warningsOf(proof).flatMap((warning) => remarkLines(warning, 4, page)),
     ]),
   ];
 }
@@ -156,15 +166,36 @@ function skippedLines(proofs: readonly TaskProof[], page: Page): string[] {
   ];
 }
 
-function summaryLines(proofs: readonly TaskProof[], durationMs: number, page: Page): string[] {
+/** Warnings of tasks that have no place above. */
+function warningLines(proofs: readonly TaskProof[], page: Page): string[] {
+  const lines = proofs
+    .filter(({ status }) => status === "proven")
+    .flatMap((proof) => warningsOf(proof).map((warning) => `${clipText(proof.task.name, 120)}: ${warning}`))
+    .flatMap((text) => remarkLines(text, 2, page));
+  return lines.length === 0 ? [] : [page.style.strong("Warnings"), "", ...lines];
+}
+
+/** What deserves a look in the oracle's trial, where all should go well; and in that of a null agent that is not as it should be. */
+function warningsOf({ nothing, oracle, problems }: TaskProof): readonly string[] {
+  const told = [...(problems.some(({ agent }) => agent === "null") ? [nothing] : []), oracle];
+  const trials = told.filter((trial) => trial !== undefined && !wasCutOff(trial));
+  return [...new Set(trials.flatMap((trial) => trial?.result.warnings ?? []))];
+}
+
+function remarkLines(text: string, indent: number, page: Page): string[] {
+  return paintText({ text: `- ${clipText(text, 400)}`, tone: "dim" }, indent, page, 2);
+}
+
+function summaryLines({ proofs, durationMs, interrupted }: ProofEnd, page: Page): string[] {
   const count = (status: ProofStatus): number => proofs.filter((proof) => proof.status === status).length;
   const words = { proven: "proven", "not-proven": "not proven", open: "open", skipped: "skipped" } as const;
   const counts = (["proven", "not-proven", "open", "skipped"] as const).flatMap((status): Piece[] =>
     count(status) === 0 ? [] : [{ text: `${count(status)} ${words[status]}`, tone: marks[status].tone }],
   );
-  const code = proofExitCode(proofs);
-  const word = { 0: "PROVEN", 1: "NOT PROVEN", 3: "OPEN" }[code];
-  const tone = { 0: "good", 1: "bad", 3: "warn" } as const;
+  const code = proofExitCode(proofs, { interrupted });
+  const word = { 0: "PROVEN", 1: "NOT PROVEN", 3: "OPEN", 130: "INTERRUPTED" }[code];
+  const tone = { 0: "good", 1: "bad", 3: "warn", 130: "warn" } as const;
+  const why = code === 3 ? `: ${count("open") > 0 ? "errors left it unproven" : "nothing could be tried"}` : "";
   const size: Piece = {
     text: `${countOf(proofs.length, "task")} in ${formatDuration(durationMs)}`,
     tone: "dim",
@@ -172,6 +203,6 @@ function summaryLines(proofs: readonly TaskProof[], durationMs: number, page: Pa
   return [
     ...paintFlow([...counts, size], 2, page),
     "",
-    ` ${page.style.badge(tone[code], word)}${code === 0 ? "" : `  exit ${code}`}`.trimEnd(),
+    ` ${page.style.badge(tone[code], word)}${code === 0 ? "" : `  exit ${code}${why}`}`.trimEnd(),
   ];
 }

@@ -1,8 +1,9 @@
+import { McpvalsError } from "../core/errors/error.ts";
 import type { AnyOfStep } from "../core/formats/step.ts";
 import type { Check } from "../core/trace/events.ts";
 import { innerContext } from "./run-inner.ts";
 import { joinedChecks, type Ran } from "./run-sequence.ts";
-import type { StepRunner } from "./step-runner.ts";
+import type { StepReport, StepRunner } from "./step-runner.ts";
 
 /**
  * Passes with the first of its steps that passes and has looked at something; one in which every step was skipped has not.
@@ -22,12 +23,23 @@ export const anyOfStep: StepRunner<AnyOfStep> = {
         return { kind: "checked", checks: [anyCheck(step, tried, true)] };
     }
     const checks = [anyCheck(step, tried, false)];
+    if (tried.every(({ report }) => hasSeenNothing(report)))
+      return { kind: "error", error: nothingSeen(step), checks };
     const broken = tried.find(({ report }) => report.outcome === "error" || report.outcome === "timeout");
     return broken === undefined
       ? { kind: "checked", checks }
       : { kind: "error", error: broken.report.error, checks };
   },
 };
+
+function hasSeenNothing({ outcome, checks }: StepReport): boolean {
+  return outcome === "skipped" || (outcome === "passed" && checks.length === 0);
+}
+
+/** As a failure, it would be a proof for a `not` around it. */
+function nothingSeen({ id }: AnyOfStep): McpvalsError {
+  return new McpvalsError("step/cannot-run", `no alternative of ${id} looked at anything: all were skipped`);
+}
 
 function anyCheck({ steps }: AnyOfStep, tried: readonly Ran[], passed: boolean): Check {
   const last = tried.at(-1);

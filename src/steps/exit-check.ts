@@ -5,6 +5,12 @@ import { tailOf } from "./shown-output.ts";
 
 const toldCharacters = 300;
 
+/** Exit codes with which shells tell that they could not run something; nothing was looked at then. */
+const notRun: Readonly<Record<number, string>> = {
+  126: "a program could not be run",
+  127: "a program was not found",
+};
+
 /** Checks how a program ended. `evidence` is what it wrote, shown beside the exit code where there is something. */
 export function exitCheck(run: ProgramRun, expected: number, evidence: JsonObject): Check {
   const { exitCode, signal } = run;
@@ -12,12 +18,16 @@ export function exitCheck(run: ProgramRun, expected: number, evidence: JsonObjec
   const ended = exitCode === null ? { signal } : { exitCode };
   const shown = Object.fromEntries(Object.entries(evidence).filter(([, text]) => text !== ""));
   const actual = exitCode !== null && Object.keys(shown).length === 0 ? exitCode : { ...ended, ...shown };
-  return { name: "exit code", passed, expected, actual, message: messageOf(run, expected) };
+  const check = { name: "exit code", passed, expected, actual, message: messageOf(run, expected) };
+  return passed || notRun[exitCode ?? 0] === undefined ? check : { ...check, untried: true };
 }
 
 function messageOf({ exitCode, signal, stdout, stderr }: ProgramRun, expected: number): string {
   if (exitCode === expected) return `it exited with ${exitCode}`;
-  const how = exitCode === null ? `it was ended by ${signal ?? "a signal"}` : `it exited with ${exitCode}`;
+  const why = notRun[exitCode ?? 0];
+  const meaning = why === undefined ? "" : ` (${why})`;
+  const how =
+    exitCode === null ? `it was ended by ${signal ?? "a signal"}` : `it exited with ${exitCode}${meaning}`;
   const said = tailOf(stderr.text, toldCharacters) || tailOf(stdout.text, toldCharacters);
   return `${how}, expected ${expected}${said === "" ? "" : `: ${said}`}`;
 }

@@ -1,4 +1,4 @@
-import { lstat, rm } from "node:fs/promises";
+import { lstat, rm, rmdir } from "node:fs/promises";
 import { excerpt } from "../core/checks/excerpt.ts";
 import { expandTextExpectation } from "../core/checks/expand-expectation.ts";
 import { McpvalsError } from "../core/errors/error.ts";
@@ -8,7 +8,7 @@ import type { Expander } from "../core/templates/expand.ts";
 import { checkFile, modeText } from "./check-file.ts";
 import { orAbsent } from "./or-absent.ts";
 import type { StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
-import { resolveTaskPath } from "./task-path.ts";
+import { isInWorkspace, resolveTaskPath } from "./task-path.ts";
 import { writeFileWhole } from "./write-file-whole.ts";
 
 /** Makes, removes or looks at a file. */
@@ -90,13 +90,34 @@ async function create(
 
 async function remove(path: string, { world }: StepContext): Promise<StepAttempt> {
   const target = await resolveTaskPath(path, world, { forWriting: true });
-  const was = (await orAbsent(lstat(target))) !== undefined;
-  if (was) await rm(target, { recursive: true, force: true });
-  const message = was ? `${path} is removed` : `${path} was not there`;
+  const found = await orAbsent(lstat(target));
+  if (found?.isDirectory() === true) await removeFolder(target, path, world);
+  else if (found !== undefined) await rm(target, { force: true });
+  const message = found === undefined ? `${path} was not there` : `${path} is removed`;
   return {
     kind: "checked",
     checks: [{ name: "removed", passed: true, expected: "nothing", actual: "nothing", message, acted: true }],
   };
+}
+
+/** What is in a folder of the task's author goes only one by one; the workspace is the trial's own. */
+async function removeFolder(target: string, path: string, world: StepContext["world"]): Promise<void> {
+  if (await isInWorkspace(target, world)) return rm(target, { recursive: true, force: true });
+  try {
+    await rmdir(target);
+  } catch (cause) {
+    if (!isFull(cause)) throw cause;
+    const message = `cannot remove ${path}: it is a folder with something in it, outside the workspace`;
+    throw new McpvalsError("step/cannot-run", message, {
+      hint: "Remove its files one by one, or work in {workspace}, where whole folders may be removed.",
+      cause,
+    });
+  }
+}
+
+function isFull(error: unknown): boolean {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return code === "ENOTEMPTY" || code === "EEXIST";
 }
 
 async function check(

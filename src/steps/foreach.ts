@@ -45,6 +45,7 @@ const emptyCheck: Check = {
   expected: "at least one item",
   actual: 0,
   message: "there is nothing to go through: the list is empty",
+  untried: true,
 };
 
 function label(item: Json): string {

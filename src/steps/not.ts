@@ -5,7 +5,8 @@ import type { StepReport, StepRunner } from "./step-runner.ts";
 
 /**
  * Passes when not all of its steps pass. A step that could not act proves nothing either way and is an error. A row in
- * which every step was skipped proves nothing either: then there is no check. With a step that was not tried it fails.
+ * which every step was skipped proves nothing either: then there is no check. With a step that was not tried, or in which
+ * a program was not found, it fails.
  */
 export const notStep: StepRunner<NotStep> = {
   type: "not",

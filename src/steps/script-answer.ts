@@ -15,9 +15,11 @@ export interface ScriptAnswer {
 /**
  * Reads the answer of a script that ran with `protocol: json`. Throws McpvalsError `step/broken-script` when it did not exit
  * with 0, or did not write exactly one JSON object as the protocol has it: then nothing is known of what it looked at.
+ * `remark` tells the likeliest reason for that, where one is known.
  */
-export function readScriptAnswer(run: ProgramRun): ScriptAnswer {
-  const broken = (problem: string, cause?: unknown): McpvalsError => brokenScript(run, problem, cause);
+export function readScriptAnswer(run: ProgramRun, remark?: string): ScriptAnswer {
+  const broken = (problem: string, cause?: unknown): McpvalsError =>
+    brokenScript(run, problem, { cause, remark });
   if (run.signal !== null) throw broken(`it was ended by ${run.signal}`);
   if (run.exitCode !== 0) throw broken(`it exited with ${run.exitCode}`);
   if (run.stdout.omitted > 0) throw broken("its answer is too long and was cut");
@@ -92,10 +94,18 @@ function described(value: Json | undefined): string {
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
 
-function brokenScript(run: ProgramRun, problem: string, cause: unknown): McpvalsError {
+const protocolHint =
+  "With protocol: json it exits with 0 and writes one JSON object with `passed` on stdout; logs belong on stderr.";
+
+interface Why {
+  readonly cause: unknown;
+  readonly remark: string | undefined;
+}
+
+function brokenScript(run: ProgramRun, problem: string, { cause, remark }: Why): McpvalsError {
   const detail = shownOutput(run);
   return new McpvalsError("step/broken-script", `the script is broken: ${problem}`, {
-    hint: "With protocol: json it exits with 0 and writes one JSON object with `passed` on stdout; logs belong on stderr.",
+    hint: remark ?? protocolHint,
     ...(detail === "" ? {} : { detail }),
     ...(cause === undefined ? {} : { cause }),
   });

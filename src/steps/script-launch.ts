@@ -18,6 +18,8 @@ export interface ScriptLaunch extends AsyncDisposable {
   /** Without the arguments of the step. */
   readonly args: readonly string[];
   readonly cwd: string;
+  /** The likeliest reason for its failure, where how it is started suggests one. */
+  readonly remark?: string;
 }
 
 type Env = Readonly<Record<string, string>>;
@@ -53,12 +55,23 @@ async function prepareText(text: string, { dir }: StepWorld, env: Env): Promise<
   }
 }
 
-async function launchFile(file: string, env: Env): Promise<Pick<ScriptLaunch, "command" | "args">> {
+async function launchFile(
+  file: string,
+  env: Env,
+): Promise<Pick<ScriptLaunch, "command" | "args" | "remark">> {
   const head = await readHead(file);
   // What has neither a first line for the system nor a program's bytes can only be started by a shell.
   const startsItself = head.startsWith("#!") || head.includes("\0");
   if (startsItself && (await isExecutable(file))) return { command: file, args: [] };
-  return interpreted(file, head, env);
+  const launch = interpreted(file, head, env);
+  return startsItself || isNamedAsShell(file) ? launch : { ...launch, remark: noFirstLine };
+}
+
+const noFirstLine =
+  "The file has no #! line, so the shell ran it; begin it with #!/usr/bin/env python3, say.";
+
+function isNamedAsShell(file: string): boolean {
+  return /\.(?:sh|bash|zsh|ksh|dash)$/i.test(file);
 }
 
 function interpreted(file: string, head: string, env: Env): Pick<ScriptLaunch, "command" | "args"> {

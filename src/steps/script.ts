@@ -53,8 +53,10 @@ async function run(step: ScriptStep, context: StepContext): Promise<StepAttempt>
   const { exitCode } = done;
   const [stdout, stderr] = [withoutLineEnd(done.stdout.text), withoutLineEnd(done.stderr.text)];
   const values = { stdout, stderr, exitCode };
-  if (step.protocol === "json") return { kind: "checked", values, ...readScriptAnswer(done) };
-  return { kind: "checked", values, checks: exitChecks(done) };
+  if (step.protocol === "json") {
+    return { kind: "checked", values, ...readScriptAnswer(done, launch.remark) };
+  }
+  return { kind: "checked", values, checks: exitChecks(done, launch.remark) };
 }
 
 /** What a script with `protocol: json` reads from its stdin. */
@@ -69,12 +71,14 @@ function scriptInput({ world }: StepContext, env: Readonly<Record<string, string
     mcp: { callHistory: { toolCalls, resourceReads, promptGets } },
     env,
     steps,
+    workspace: world.workspace,
   };
 }
 
-function exitChecks(done: ProgramRun): Check[] {
+function exitChecks(done: ProgramRun, remark: string | undefined): Check[] {
   const omitted = done.stdout.omitted + done.stderr.omitted;
   const check = exitCheck(done, 0, { output: tailOf(done.together) });
-  if (omitted === 0) return [check];
-  return [{ ...check, message: `${check.message} (${omitted} bytes of its output were dropped)` }];
+  const loss = omitted === 0 ? "" : ` (${omitted} bytes of its output were dropped)`;
+  const advice = check.passed || remark === undefined ? "" : `. ${remark}`;
+  return [{ ...check, message: `${check.message}${loss}${advice}` }];
 }

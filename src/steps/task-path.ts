@@ -41,6 +41,16 @@ export async function resolveTaskPath(
   }
 }
 
+/** Whether an absolute path, itself not followed, really lies inside the workspace. */
+export async function isInWorkspace(
+  path: string,
+  { workspace }: Pick<StepWorld, "workspace">,
+): Promise<boolean> {
+  if (!isAbsolute(workspace)) return false;
+  const [folder, real] = await Promise.all([realPath(workspace), realEntry(path)]);
+  return real !== folder && isInside(folder, real);
+}
+
 /** The real place of an entry of a folder, whatever is there. */
 async function realEntry(path: string): Promise<string> {
   return join(await realPath(dirname(path)), basename(path));

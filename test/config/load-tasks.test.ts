@@ -232,10 +232,12 @@ describe("folders, globs and lists", () => {
 
   it.each([
     ["a folder without tasks", "empty", /^there is no config file in empty, and no task$/],
-    ["a glob without tasks", "empty/*.yml", /^there is no config file in empty\/\*\.yml, and no task$/],
+    ["a glob without tasks", "empty/*.yaml", /^there is no config file in empty\/\*\.yaml, and no task$/],
+    ["a glob without files", "empty/*.yml", /^no file matches empty\/\*\.yml$/],
+    ["a glob without files of data", "empty/*.txt", /^no \.yaml, \.yml or \.json file matches empty\/\*\.txt$/],
     ["a name of nothing", "nothing.yaml", /^there is no file or folder .*nothing\.yaml$/],
   ])("refuses %s", async (_, source, message) => {
-    using folder = folderOf({ "empty/x.yaml": "a: 1" });
+    using folder = folderOf({ "empty/x.yaml": "a: 1", "empty/x.txt": "a" });
     const error = await failure(folder.path, { source });
     expect(error.code).toBe("config/not-found");
     expect(error.message).toMatch(message);

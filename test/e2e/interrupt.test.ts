@@ -60,7 +60,7 @@ async function expectInterrupted(
     return [task, error === undefined ? verdict : `${verdict} ${error.code}`];
   });
   expect(Object.fromEntries(found)).toEqual(verdicts);
-  expect(ended.stderr).toContain("Interrupted: stopping servers and writing results");
+  expect(ended.stderr).toContain("Interrupted: cleaning up, stopping servers and writing results");
   expect(ended.console).toMatch(/INTERRUPTED +exit 130/);
   expect(ended.left).toEqual([]);
   expect(ended.took).toBeLessThan(4000);

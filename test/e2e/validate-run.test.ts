@@ -73,7 +73,7 @@ Not proven
     null agent  an agent that does nothing passes, so the task checks nothing that an agent does: verify-steps: exit code: it exited with 0
 
   ✗ messy  messy.json
-    both agents  once cleanup is done, not everything is as it was before setup
+    both agents  once cleanup is done, not everything is as it was before setup; remove it in cleanup: the state after a task has to be the state before it
       - workspace/left.txt was not there before: a file, mode 644, sha256 2d711642b726
 
   ✗ mistaken  mistaken.json
@@ -88,7 +88,7 @@ Not proven
 Open
 
   ! broken  broken.json
-    null agent  with an agent that does nothing the trial breaks; let its verify steps fail instead
+    null agent  with an agent that does nothing the trial breaks
       step/cannot-run  no response to GET http://127.0.0.1:PORT/: …
         step      page  (http in verify, event N)
         input     GET http://127.0.0.1:PORT/
@@ -173,6 +173,46 @@ describe("mcpvals validate --run", () => {
           ],
         },
       ],
+    });
+  }, 60_000);
+
+  it("explains in the line of the verdict why it is open", async () => {
+    const { stdout } = await validate({ "broken.json": tasks["broken.json"] });
+    expect(stdout).toMatch(/^ +OPEN +exit 3: errors left it unproven$/m);
+    const skipped = await validate({ "foreign.json": tasks["foreign.json"] });
+    expect(skipped.stdout).toMatch(/^ +OPEN +exit 3: nothing could be tried$/m);
+  }, 60_000);
+
+  it("tells of a solution's call that failed, and of checks that were skipped", async () => {
+    const spec = { solution: [{ mcp: { tool: "writ_file" } }, { say: "ready" }] };
+    const skipped = { command: { run: "true", if: "false" } };
+    const files = {
+      "good.json": task("good", { spec, verify: [saysReady, skipped] }),
+      "bad.json": task("bad", { spec, verify: [{ command: { id: "never", run: "false" } }] }),
+    };
+    const { code, stdout } = await validate(files, ["-j", "1"]);
+    const failed = 'solution: writ_file failed: no server offers a tool called "writ_file"';
+    expect(code).toBe(1);
+    expect(stdout).toContain(`    - ${failed}\n`);
+    expect(stdout).toContain(
+      `Warnings\n\n  - good: ${failed}\n  - good: verify[1] was skipped: its if does not hold\n`,
+    );
+  }, 60_000);
+
+  it("says that it was interrupted, and judges no state that cleanup did not get to", async () => {
+    const stopped = { command: { id: "stop", run: "kill -INT $PPID; sleep 100" } };
+    const files = { "cut.json": task("cut", { spec: leaves, verify: [stopped] }) };
+    const { code, stdout, stderr } = await validate(files);
+    expect(code).toBe(130);
+    expect(stderr).toContain("Interrupted: cleaning up");
+    expect(stdout).toMatch(/^ +! cut +not run +not run +unknown$/m);
+    expect(stdout).toMatch(/^ +INTERRUPTED +exit 130$/m);
+    expect(stdout).not.toMatch(/NOT PROVEN|before setup/);
+    const asJson = await validate(files, ["--json"]);
+    expect(JSON.parse(asJson.stdout)).toMatchObject({
+      proven: false,
+      interrupted: true,
+      tasks: [{ status: "open", null: { restored: null }, oracle: null }],
     });
   }, 60_000);
 

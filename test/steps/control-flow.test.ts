@@ -74,12 +74,17 @@ describe("steps that hold only skipped or ignored ones", () => {
     ["not", holder("not", [skipped])],
     ["group", group({ steps: [skipped] })],
     ["foreach", foreach([1, 2], [skipped])],
-    ["anyOf", holder("anyOf", [holder("allOf", [skipped])], "inner")],
   ])("are no alternative that holds: %s", async (_, empty) => {
     const played = await play(holder("anyOf", [empty, leaf("b", "fail")]));
     expect(played.report.outcome).toBe("failed");
     expect(checksOf(played)[0]).toContain("none of 2 alternatives holds");
     expect((await play(holder("anyOf", [empty, leaf("b", "pass")]))).report.outcome).toBe("passed");
+  });
+
+  it("prove nothing as the only alternatives, also inside not", async () => {
+    const nothing = holder("anyOf", [skipped, holder("allOf", [skipped])]);
+    expect((await play(nothing)).report.outcome).toBe("error");
+    expect((await play(holder("not", [nothing]))).report.outcome).toBe("error");
   });
 
   it("are nothing that not could deny", async () => {
@@ -136,6 +141,11 @@ describe("foreach", () => {
     const played = await play(foreach([], [leaf("a", "pass")]));
     expect([played.report.outcome, played.calls]).toEqual(["failed", []]);
     expect(checksOf(played)).toEqual(["- items: there is nothing to go through: the list is empty"]);
+  });
+
+  it("over nothing proves nothing inside a not either", async () => {
+    const { report } = await play(holder("not", [foreach([], [leaf("a", "pass")])]));
+    expect(report.outcome).toBe("failed");
   });
 
   it("over what is no list is an error", async () => {

@@ -161,14 +161,36 @@ describe("removing a file", () => {
     expect((await remove("a/b")).checks).toEqual([{ ...check, message: "a/b was not there" }]);
   });
 
-  it("takes a folder with all that is in it, and of a link the link", async () => {
-    mkdirSync(at("folder/sub"), { recursive: true });
-    writeFileSync(at("folder/sub/file"), "");
-    writeFileSync(at("kept"), "");
+  it("takes a folder of the workspace with all that is in it, and of a link the link", async () => {
+    const folder = join(world.workspace, "folder");
+    mkdirSync(join(folder, "sub"), { recursive: true });
+    writeFileSync(join(folder, "sub/file"), "");
+    mkdirSync(at("kept"));
+    writeFileSync(at("kept/file"), "");
     symlinkSync("kept", at("link"));
-    await remove("folder");
-    await remove("link");
-    expect(readdirSync(world.dir)).toEqual(["kept"]);
+    expect((await remove(folder)).outcome).toBe("passed");
+    expect((await remove("link")).outcome).toBe("passed");
+    expect([readdirSync(world.workspace), readdirSync(world.dir)]).toEqual([[], ["kept"]]);
+    expect(readdirSync(at("kept"))).toEqual(["file"]);
+  });
+
+  it("outside the workspace takes a folder only when it is empty", async () => {
+    mkdirSync(at("fixtures/data"), { recursive: true });
+    writeFileSync(at("fixtures/data/rows.csv"), "1");
+    mkdirSync(at("empty"));
+    symlinkSync(world.dir, join(world.workspace, "home"));
+    for (const path of ["fixtures", join(world.workspace, "home/fixtures")]) {
+      expect(await remove(path)).toMatchObject({
+        outcome: "error",
+        error: {
+          code: "step/cannot-run",
+          message: `cannot remove ${path}: it is a folder with something in it, outside the workspace`,
+        },
+      });
+    }
+    expect((await remove("empty")).outcome).toBe("passed");
+    expect(readdirSync(world.dir)).toEqual(["fixtures"]);
+    expect(readFileSync(at("fixtures/data/rows.csv"), "utf8")).toBe("1");
   });
 
   it.each([".", "{workspace}", ".."])("refuses the folders of the task: %s", async (path) => {

@@ -246,6 +246,7 @@ describe("a script with the JSON protocol", () => {
       mcp: { callHistory: { toolCalls: [toolCall], resourceReads: [], promptGets: [] } },
       env: world.env,
       steps: { make: { outputs: { id: "7" } } },
+      workspace: world.workspace,
     });
   });
 
@@ -401,5 +402,28 @@ console.log(JSON.stringify({ passed: given.task.name === "sums", reason: "saw " 
     expect(report.error).toMatchObject({
       message: "the script is broken: its answer is too long and was cut",
     });
+  });
+});
+
+describe("a script without a first line that the shell ran", () => {
+  const remark =
+    "The file has no #! line, so the shell ran it; begin it with #!/usr/bin/env python3, say.";
+
+  it("is told so when it fails", async () => {
+    const world = testWorld({ "check.py": "echo no; exit 3", "check.sh": "echo no; exit 3" });
+    const failed = await playStep(script({ file: "check.py" }), { world });
+    expect(failed.checks).toEqual([
+      ["exit code", false, `it exited with 3, expected 0: no. ${remark}`],
+    ]);
+    const named = await playStep(script({ file: "check.sh" }), { world });
+    expect(named.checks).toEqual([["exit code", false, "it exited with 3, expected 0: no"]]);
+  });
+
+  it("is told so when it is broken", async () => {
+    const world = testWorld({ "check.py": "exit 3", "good.py": "#!/bin/sh\nexit 3" });
+    const broken = await playStep(script({ file: "check.py" }, { protocol: "json" }), { world });
+    expect((broken.report.error as McpvalsError).details.hint).toBe(remark);
+    const good = await playStep(script({ file: "good.py" }, { protocol: "json" }), { world });
+    expect((good.report.error as McpvalsError).details.hint).toMatch(/^With protocol: json/);
   });
 });

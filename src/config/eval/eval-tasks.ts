@@ -22,7 +22,7 @@ export interface EvalTasks {
  */
 export async function evalTasks(context: EvalContext, servers: readonly string[]): Promise<EvalTasks> {
   const { file, surroundings, problems } = context;
-  const sets = await filesOfSets(context);
+  const { sets, notes: leftOut } = await filesOfSets(context);
   const files = withoutRepeats(sets.flatMap((set) => set.files));
   const parsed = parseTasks(files, {
     surroundings,
@@ -33,7 +33,8 @@ export async function evalTasks(context: EvalContext, servers: readonly string[]
   });
   const chosen = parsed.flatMap((each) => chosenBySets(each, sets));
   if (chosen.length === 0 && !problems.found) problems.add([nothingToRun(context)], context.document.source);
-  const notes = sets.filter((set) => !chosen.some((each) => reaches(set, each))).map(emptyNote);
+  const reachNothing = sets.filter((set) => !chosen.some((each) => reaches(set, each)));
+  const notes = [...leftOut, ...reachNothing.map(emptyNote)];
   return { parsed: chosen.map((each) => withEvalsLimits(each, context)), notes };
 }
 
@@ -44,17 +45,24 @@ interface FilesOfSet {
   readonly realPaths: ReadonlySet<string>;
 }
 
-async function filesOfSets(context: EvalContext): Promise<readonly FilesOfSet[]> {
+async function filesOfSets(context: EvalContext): Promise<{
+  readonly sets: readonly FilesOfSet[];
+  /** Of files that are not taken as tasks. */
+  readonly notes: readonly string[];
+}> {
   const { file, surroundings, problems } = context;
   const sets: FilesOfSet[] = [];
+  const notes: string[] = [];
   for (const [index, set] of file.taskSets.entries()) {
     const broken = new FileProblems();
-    const files = await readTasks(pathsOf(set, context), { cwd: surroundings.cwd, problems: broken });
+    const found = await readTasks(pathsOf(set, context), { cwd: surroundings.cwd, problems: broken });
+    const files = found.tasks;
+    notes.push(...found.notes);
     if (files.length === 0 && "path" in set.files && !broken.found) refusePath(set.files.path, set, context);
     problems.addAll(broken);
     sets.push({ set, index, files, realPaths: new Set(files.map(({ realPath }) => realPath)) });
   }
-  return sets;
+  return { sets, notes: [...new Set(notes)] };
 }
 
 function pathsOf({ files }: TaskSet, { dir }: EvalContext): readonly string[] {

@@ -5,7 +5,7 @@ const kinds = ["Task", "Eval", "Agent"] as const;
 
 /** The kind that the root of a document names; `config` when it names none, undefined when it is one that does not exist. */
 export function documentKind(root: ReadonlyMap<string, unknown>): DocumentKind | undefined {
-  const kind = member(root, "kind");
+  const [, kind] = memberNamed(root, "kind");
   if (kind === undefined) return "config";
   return kinds.find((each) => each === kind);
 }
@@ -14,15 +14,18 @@ export function documentKind(root: ReadonlyMap<string, unknown>): DocumentKind |
 export function isOlderForm(root: ReadonlyMap<string, unknown>): boolean {
   const kind = documentKind(root);
   if (kind === undefined || kind === "config") return false;
-  const version = member(root, "apiVersion");
+  const [, version] = memberNamed(root, "apiVersion");
   return typeof version !== "string" || !version.startsWith("mcp-eval/");
 }
 
-/** Keys of the older forms may be written in upper or lower case. */
-function member(root: ReadonlyMap<string, unknown>, name: string): unknown {
-  if (root.has(name)) return root.get(name);
-  const key = [...root.keys()].find((each) => each.toLowerCase() === name.toLowerCase());
-  return key === undefined ? undefined : root.get(key);
+/** A member with its key as written: keys of the older forms may be in upper or lower case. */
+export function memberNamed(
+  root: ReadonlyMap<string, unknown>,
+  name: string,
+): readonly [key: string, value: unknown] {
+  const sameName = (each: string): boolean => each.toLowerCase() === name.toLowerCase();
+  const key = root.has(name) ? name : ([...root.keys()].find(sameName) ?? name);
+  return [key, root.get(key)];
 }
 
 /** The members of a document's root by name; none when the root is no object. */

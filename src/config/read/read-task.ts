@@ -1,35 +1,93 @@
 import { open, stat } from "node:fs/promises";
+import { basename } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
+import { didYouMean } from "../../core/formats/did-you-mean.ts";
+import { taskApiVersion } from "../../core/formats/task/task-schema.ts";
 import type { ConfigDocument } from "./document.ts";
-import { documentKind, rootMembers } from "./document-kind.ts";
+import { documentKind, memberNamed, rootMembers } from "./document-kind.ts";
 import { endingOf, parseData, readDataText } from "./read-document.ts";
+import { isTaskExport } from "./task-export-file.ts";
+import { unknownKind } from "./unknown-kind.ts";
 
 /** How the beginning of a task looks, also of one that is broken. */
-const saysTask = /\bkind["']?\s*:\s*["']?Task\b/i;
+const saysTask = /\bkind["']?\s*:\s*["']?Task\b|\bapiVersion["']?\s*:\s*["']?mcp-eval\//i;
 /** The group of an API of somebody else, such as `tekton.dev/v1`. */
 const foreignVersion = /^[^/]*\.[^/]*\//;
 
+/** What a file of a folder or glob is. */
+export type FoundFile =
+  | { readonly kind: "task"; readonly document: ConfigDocument }
+  /** No task of ours: a manifest, a table of data. */
+  | { readonly kind: "foreign" }
+  /** No task, although its author may think so, or it is no place for it; `note` says why, and names the file. */
+  | { readonly kind: "almost" | "other" | "empty"; readonly note: string };
+
 /**
- * Reads a file that may be a task; gives undefined for one of another kind. Throws McpvalsError `config/unreadable` and
- * `config/syntax` for a task that is broken.
+ * Reads a file that may be a task. Throws McpvalsError `config/unreadable` and `config/syntax` for a task that is broken,
+ * and `config/invalid-value` for one whose kind is misspelt.
  */
-export async function readTask(file: string, shown: string): Promise<ConfigDocument | undefined> {
+export async function readTask(file: string, shown: string): Promise<FoundFile> {
   try {
     const source = await readDataText(file, shown);
-    if (!/kind/i.test(source.text)) return undefined;
-    const document = await parseData(source, endingOf(file));
-    return isTask(document.value) ? document : undefined;
+    if (source.text.trim() === "") return { kind: "empty", note: `${shown} is empty` };
+    if (!mayBeOurs.test(source.text)) return { kind: "foreign" };
+    return whatIsIn(await parseData(source, endingOf(file)), file, shown);
   } catch (error) {
-    if (!(error instanceof McpvalsError) || (await looksLikeTask(file))) throw error;
-    return undefined;
+    if (!(error instanceof McpvalsError) || error.code === unknownKindCode) throw error;
+    if (await looksLikeTask(file)) throw error;
+    return { kind: "foreign" };
   }
 }
 
-function isTask(document: unknown): boolean {
-  const root = rootMembers(document);
-  const version = root.get("apiVersion");
-  const isForeign = typeof version === "string" && foreignVersion.test(version);
-  return documentKind(root) === "Task" && !isForeign;
+/** One of the words that a task cannot do without. */
+const mayBeOurs = /kind|verify|prompt|mcp-eval|mcpvals/i;
+const unknownKindCode = "config/invalid-value";
+
+function whatIsIn(document: ConfigDocument, file: string, shown: string): FoundFile {
+  const root = rootMembers(document.value);
+  const [, version] = memberNamed(root, "apiVersion");
+  if (typeof version === "string" && foreignVersion.test(version)) return { kind: "foreign" };
+  const isOurs = version === taskApiVersion;
+  switch (documentKind(root)) {
+    case "Task":
+      return { kind: "task", document };
+    case "Eval":
+      return { kind: "other", note: `${shown} is an Eval; run it by itself` };
+    case "Agent":
+      return { kind: "foreign" };
+    case "config":
+      return withoutKind(root, { file, shown, isOurs });
+    case undefined:
+      if (isOurs || isNearTask(memberNamed(root, "kind")[1])) throw unknownKind(document, shown, root);
+      return { kind: "foreign" };
+  }
+}
+
+function isNearTask(kind: unknown): boolean {
+  return typeof kind === "string" && didYouMean(kind, ["Task"]) !== undefined;
+}
+
+interface WithoutKind {
+  readonly file: string;
+  readonly shown: string;
+  /** Whether its version is that of our format. */
+  readonly isOurs: boolean;
+}
+
+function withoutKind(
+  root: ReadonlyMap<string, unknown>,
+  { file, shown, isOurs }: WithoutKind,
+): FoundFile {
+  if (basename(file).startsWith("mcp-eval.config."))
+    return { kind: "other", note: `${shown} is a config; run it by itself` };
+  if (isTaskExport(root))
+    return { kind: "other", note: `${shown} is an exported task; run the file that it was made from` };
+  const parts = ["spec", "steps"].map((key) => memberNamed(root, key)[1]);
+  const isLikeTask = parts.some((part) =>
+    ["verify", "prompt"].some((key) => memberNamed(rootMembers(part), key)[1] !== undefined),
+  );
+  if (!isOurs && !isLikeTask) return { kind: "foreign" };
+  return { kind: "almost", note: `${shown} has no kind, so it is not taken as a task; add kind: Task` };
 }
 
 const headBytes = 64 * 1024;

@@ -156,8 +156,20 @@ function describe(error: YAMLError, text: string): SyntaxProblem {
     case "TAB_AS_INDENT":
       return { offset, message: tabs };
     default:
-      return { offset: Math.min(offset, text.length), message: error.message.replace(/[\s:]+$/, "") };
+      return {
+        offset: Math.min(offset, text.length),
+        message: error.message.replace(/[\s:]+$/, ""),
+        ...(followsTemplate(text.slice(0, offset)) ? { hint: quoteIt } : {}),
+      };
   }
+}
+
+const quoteIt = "A value that begins with { has to be in quotes.";
+
+/** Whether the last line of a text ends with a value such as `{workspace}`, to which YAML lets nothing be added. */
+function followsTemplate(before: string): boolean {
+  const line = before.slice(before.lastIndexOf("\n") + 1);
+  return /(?:^|[:,[-]\s+|\[)\{[^{}"']*\}\s*$/.test(line);
 }
 
 function twinProblem({ offset, key }: Twin): SyntaxProblem {

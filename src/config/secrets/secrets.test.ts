@@ -117,3 +117,17 @@ it("reads documents of any shape", () => {
     expect(secrets(document)).toEqual({});
   }
 });
+
+it("the texts inside a variable that is JSON are secrets too, because a template can take them out", () => {
+  const value = JSON.stringify({ type: "account", deep: [{ key: "inner-secret-77" }] });
+  const found = collectSecrets({
+    document: {},
+    variables: new Map(),
+    overrides: { JSON_SECRET: value, PLAIN: value },
+    environment: {},
+  });
+  expect(found).toEqual([
+    { name: "JSON_SECRET", value },
+    { name: "JSON_SECRET", value: "inner-secret-77" },
+  ]);
+});

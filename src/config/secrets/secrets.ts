@@ -59,8 +59,33 @@ function providerKeys(environment: EnvironmentVariables): Secret[] {
 function variableSecrets(variables: EnvironmentVariables): Secret[] {
   return Object.entries(variables).flatMap(([name, value]) => [
     ...secretsByName([[name, value]]),
+    ...(isSecretName(name) ? secretParts(name, value) : []),
     ...secretsInUrls(value, name),
   ]);
+}
+
+/** Shorter texts inside a secret that is JSON are kinds, names and the like. */
+const shortestPart = 12;
+
+/** The texts inside a secret that is a JSON document: a template can take them out one by one. */
+function secretParts(name: string, value: string): Secret[] {
+  if (!/^\s*[[{]/.test(value)) return [];
+  return leavesOf(parsedJson(value))
+    .filter((text) => text.length >= shortestPart)
+    .map((text) => ({ name, value: text }));
+}
+
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // then it is a secret of another form, and hidden as a whole
+  }
+}
+
+function leavesOf(value: unknown): string[] {
+  if (typeof value === "string") return [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(leavesOf) : [];
 }
 
 function documentSecrets(document: unknown): Secret[] {

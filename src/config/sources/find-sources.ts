@@ -63,9 +63,18 @@ function folderSource(folder: string, cwd: string): Source {
 }
 
 function globSource(pattern: string, cwd: string): Source {
-  const paths = expandGlob(pattern, { cwd, dialect: "shell" }).filter(isDataFile);
+  const matches = expandGlob(pattern, { cwd, dialect: "shell" });
+  const paths = matches.filter(isDataFile);
+  if (paths.length === 0) return noMatch(pattern, matches.length > 0);
   const dir = resolve(cwd, picomatch.scan(pattern).base);
   return { kind: "search", paths, name: basename(dir) || "tasks", shown: pattern, dir };
+}
+
+function noMatch(pattern: string, isOther: boolean): never {
+  const what = isOther ? ".yaml, .yml or .json file" : "file";
+  throw new McpvalsError("config/not-found", `no ${what} matches ${pattern}`, {
+    hint: "Hidden folders and node_modules are not searched. Name a folder to take all tasks below it.",
+  });
 }
 
 function nothingThere(target: string): never {

@@ -1,11 +1,12 @@
 import { McpvalsError } from "../../core/errors/error.ts";
-import { suggestion } from "../../core/formats/did-you-mean.ts";
 import { FileProblems } from "../file-problems.ts";
 import type { ConfigDocument } from "../read/document.ts";
 import { type DocumentKind, documentKind, rootMembers } from "../read/document-kind.ts";
 import { readDocument } from "../read/read-document.ts";
+import { exportedTask, isTaskExport } from "../read/task-export-file.ts";
+import { unknownKind } from "../read/unknown-kind.ts";
 import { shownFrom, type Surroundings } from "../surroundings.ts";
-import { readTasks, type TaskFile, taskFile } from "../tasks/read-tasks.ts";
+import { type ReadTasks, readTasks, type TaskFile, taskFile } from "../tasks/read-tasks.ts";
 import type { Source } from "./find-sources.ts";
 
 /** A file that was read, and what it says it is. */
@@ -25,6 +26,8 @@ export interface OpenedSources {
   readonly tasks: readonly TaskFile[];
   /** Files that were named and are no tasks. */
   readonly others: readonly OtherFile[];
+  /** Of files that are not taken as tasks. */
+  readonly notes: readonly string[];
   /** What is wrong with files that could not be read. */
   readonly problems: FileProblems;
 }
@@ -38,13 +41,15 @@ export async function openSources(
   const problems = new FileProblems();
   const tasks: TaskFile[] = [];
   const others: OtherFile[] = [];
+  const notes: string[] = [];
   for (const source of sources) {
     if (source.kind === "search") {
       const broken = new FileProblems();
       const found = await readTasks(source.paths, { cwd, problems: broken });
-      if (found.length === 0 && !broken.found) broken.addError(noTasks(source));
+      if (found.tasks.length === 0 && !broken.found) broken.addError(noTasks(source, found));
       problems.addAll(broken);
-      tasks.push(...found);
+      tasks.push(...found.tasks);
+      notes.push(...found.notes, ...found.others);
       continue;
     }
     const opened = await openFile(source.path, { surroundings, problems, alone: sources.length === 1 });
@@ -53,7 +58,7 @@ export async function openSources(
     if (kind === "Task") tasks.push(taskFile(path, document));
     else others.push({ ...opened, kind });
   }
-  return { tasks, others, problems };
+  return { tasks, others, notes, problems };
 }
 
 interface Opening {
@@ -86,31 +91,20 @@ async function readFile(path: string, surroundings: Surroundings): Promise<Opene
   // What a program gives is always a config.
   const root = document.source === undefined ? new Map<string, unknown>() : rootMembers(document.value);
   const kind = documentKind(root);
-  if (kind === undefined) throw unknownKind(document, shown, root.get("kind"));
+  if (kind === undefined) throw unknownKind(document, shown, root);
+  if (kind === "config" && isTaskExport(root)) throw exportedTask(shown);
   return { kind, path, shown, document };
 }
 
-function unknownKind(document: ConfigDocument, shown: string, kind: unknown): McpvalsError {
-  const location = document.locate({ path: ["kind"], at: "value" });
-  const frame = location === undefined ? undefined : document.source?.frame(location);
-  const hint = suggestion(String(kind), ["Task", "Eval", "Agent"], "kinds");
-  const message = `${shown} is of a kind that is not known`;
-  return new McpvalsError("config/invalid-value", message, {
-    hint: `${hint} A config has no kind.`,
-    diagnostics: [
-      {
-        code: "config/invalid-value",
-        message,
-        hint: `${hint} A config has no kind.`,
-        ...(location === undefined ? {} : { location }),
-        ...(frame === undefined ? {} : { frame }),
-      },
-    ],
-  });
-}
-
-function noTasks({ shown }: Extract<Source, { kind: "search" }>): McpvalsError {
+function noTasks(
+  { shown }: Extract<Source, { kind: "search" }>,
+  { notes, others, empty }: ReadTasks,
+): McpvalsError {
+  const near = [...notes, ...others, ...empty];
+  const shownNear = near.length > 10 ? [...near.slice(0, 10), `and ${near.length - 10} more`] : near;
+  const usual =
+    "A task is a .yaml, .yml or .json file with kind: Task; node_modules and hidden folders are not searched.";
   return new McpvalsError("config/not-found", `there is no config file in ${shown}, and no task`, {
-    hint: "A task is a .yaml, .yml or .json file with kind: Task; node_modules and hidden folders are not searched.",
+    hint: near.length === 0 ? usual : `${shownNear.join("; ")}. ${usual}`,
   });
 }

@@ -12,7 +12,7 @@ import { basename, dirname } from "node:path";
 /** Makes an eval of tasks that were named one by one, by folder or by glob. Throws everything that is wrong with them. */
 export async function loadTasks(
   sources: readonly Source[],
-  { tasks: files, problems }: OpenedSources,
+  { tasks: files, notes, problems }: OpenedSources,
   surroundings: Surroundings,
 ): Promise<LoadedConfig> {
   const { mcpConfig, agents, cwd } = surroundings;
@@ -35,7 +35,7 @@ export async function loadTasks(
       judge: requestedJudge(surroundings),
       tasks: collectTasks(parsed, { surroundings, problems }),
       variables: provided.variables,
-      notes: provided.notes,
+      notes: [...notes, ...provided.notes],
       problems,
     },
     surroundings,

@@ -6,6 +6,7 @@ import { environment as readEnvironment, type EnvironmentVariables } from "../en
 import { FileProblems } from "../file-problems.ts";
 import { documentKind, rootMembers } from "../read/document-kind.ts";
 import { endingOf, parseData } from "../read/read-document.ts";
+import { exportedTask, isTaskExport } from "../read/task-export-file.ts";
 import type { SourceText } from "../read/source-text.ts";
 import { taskFiles } from "./task-files.ts";
 
@@ -36,7 +37,9 @@ export async function parseTaskText(source: SourceText, options: TaskTextOptions
   const { path, allowOutside, environment = readEnvironment() } = options;
   const dir = dirname(path);
   const document = await parseData(source, endingOf(path));
-  if (documentKind(rootMembers(document.value)) !== "Task") {
+  const root = rootMembers(document.value);
+  if (isTaskExport(root)) throw exportedTask(source.file);
+  if (documentKind(root) !== "Task") {
     throw new McpvalsError("config/invalid-value", `${source.file} is no task: its kind is not Task`, {
       location: { file: source.file },
     });

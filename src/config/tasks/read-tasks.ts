@@ -2,7 +2,7 @@ import { realpathSync } from "node:fs";
 import type { FileProblems } from "../file-problems.ts";
 import { mapBounded } from "../map-bounded.ts";
 import type { ConfigDocument } from "../read/document.ts";
-import { readTask } from "../read/read-task.ts";
+import { type FoundFile, readTask } from "../read/read-task.ts";
 import { shownFrom } from "../surroundings.ts";
 
 /** A file of kind Task that was read. */
@@ -14,6 +14,17 @@ export interface TaskFile {
   readonly document: ConfigDocument;
 }
 
+/** The tasks among some files. */
+export interface ReadTasks {
+  readonly tasks: readonly TaskFile[];
+  /** Of files that are not taken as tasks although their authors may think so, in the order of the files. */
+  readonly notes: readonly string[];
+  /** Of files that are something else of ours, and are not to be run with tasks. */
+  readonly others: readonly string[];
+  /** Of empty files: of interest where there is no task. */
+  readonly empty: readonly string[];
+}
+
 const filesAtOnce = 32;
 
 /**
@@ -23,16 +34,21 @@ const filesAtOnce = 32;
 export async function readTasks(
   paths: readonly string[],
   { cwd, problems }: { readonly cwd: string; readonly problems: FileProblems },
-): Promise<readonly TaskFile[]> {
+): Promise<ReadTasks> {
   const read = await mapBounded(paths, filesAtOnce, async (path) => ({
     path,
     outcome: await attempt(() => readTask(path, shownFrom(cwd, path))),
   }));
-  return read.flatMap(({ path, outcome }) => {
-    if ("error" in outcome) problems.addError(outcome.error);
-    const document = "error" in outcome ? undefined : outcome.value;
-    return document === undefined ? [] : [taskFile(path, document)];
-  });
+  for (const { outcome } of read) if ("error" in outcome) problems.addError(outcome.error);
+  const found = read.flatMap(({ path, outcome }) => ("error" in outcome ? [] : [{ path, file: outcome.value }]));
+  const notesOf = (kind: FoundFile["kind"]): string[] =>
+    found.flatMap(({ file }) => (file.kind === kind && "note" in file ? [file.note] : []));
+  return {
+    tasks: found.flatMap(({ path, file }) => (file.kind === "task" ? [taskFile(path, file.document)] : [])),
+    notes: notesOf("almost"),
+    others: notesOf("other"),
+    empty: notesOf("empty"),
+  };
 }
 
 /** A task that was read from a path. */

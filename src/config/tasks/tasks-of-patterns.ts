@@ -20,16 +20,18 @@ export interface PatternOptions {
 export async function tasksOfPatterns(
   patterns: readonly string[],
   { dir, cwd, problems }: PatternOptions,
-): Promise<readonly TaskFile[]> {
+): Promise<{ readonly files: readonly TaskFile[]; readonly notes: readonly string[] }> {
   const files: TaskFile[] = [];
+  const notes = new Set<string>();
   for (const pattern of patterns) {
     const broken = new FileProblems();
     const found = await readTasks(pathsOf(pattern, dir), { cwd, problems: broken });
-    if (found.length === 0 && !broken.found) broken.addError(noTasks(pattern));
+    if (found.tasks.length === 0 && !broken.found) broken.addError(noTasks(pattern));
     problems.addAll(broken);
-    files.push(...found);
+    files.push(...found.tasks);
+    for (const note of found.notes) notes.add(note);
   }
-  return withoutRepeats(files);
+  return { files: withoutRepeats(files), notes: [...notes] };
 }
 
 function pathsOf(pattern: string, dir: string): readonly string[] {

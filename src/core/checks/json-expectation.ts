@@ -1,10 +1,10 @@
 import type { Json } from "../formats/model.ts";
 import { previewJson } from "../formats/preview-json.ts";
 import type { JsonExpectation } from "../formats/step.ts";
-import { completePath, selectJson } from "../templates/select-json.ts";
+import { completePath, nearestJson, selectJson } from "../templates/select-json.ts";
 import type { Check } from "../trace/events.ts";
 import { compareContains, compareEquals, type Comparison } from "./compare-json.ts";
-import { excerpt, shownJson } from "./excerpt.ts";
+import { excerpt, outlinedJson, shownJson } from "./excerpt.ts";
 import { compilePattern } from "./pattern.ts";
 
 /**
@@ -33,7 +33,9 @@ function parse(text: string): Parsed {
   try {
     return { value: JSON.parse(text) as Json };
   } catch (error) {
-    return { reason: error instanceof Error ? error.message : String(error) };
+    // The engine's words repeat a part of the text, in which a secret could not be told any more.
+    const words = error instanceof Error ? error.message : String(error);
+    return { reason: words.replace(/,? ?(?:\.\.\.)?"[\s\S]*"(?:\.\.\.)? is not valid JSON$/, "") };
   }
 }
 
@@ -45,6 +47,8 @@ interface Found {
   readonly whole: Json | undefined;
   /** The words for a place inside the whole. */
   readonly placeOf: (inside: string) => string;
+  /** What is there instead, for the reader: the value, or the values, that the way ends at. */
+  readonly instead: () => Json;
 }
 
 type Part = Pick<Check, "passed" | "expected" | "actual" | "message">;
@@ -60,9 +64,16 @@ function checkPlace(name: string, expectation: JsonExpectation, value: Json): Ch
 function find(written: string, value: Json): Found {
   const path = completePath(written);
   const { values, singular } = selectJson(value, path);
-  if (singular) return { path, values, whole: values[0], placeOf: (inside) => `${path}${inside}` };
+  const instead = (): Json => insteadOf(value, path);
+  if (singular) return { path, values, whole: values[0], placeOf: (inside) => `${path}${inside}`, instead };
   const placeOf = (inside: string): string => (inside === "" ? path : `${inside} of ${path}`);
-  return { path, values, whole: values, placeOf };
+  return { path, values, whole: values, placeOf, instead };
+}
+
+function insteadOf(value: Json, path: string): Json {
+  const nearest = nearestJson(value, path);
+  const [only] = nearest;
+  return outlinedJson(nearest.length === 1 && only !== undefined ? only : nearest);
 }
 
 function partsOf(expectation: JsonExpectation, found: Found): (readonly [string, Part])[] {
@@ -87,7 +98,7 @@ function partsOf(expectation: JsonExpectation, found: Found): (readonly [string,
   return parts.length > 0 ? parts : [["exists", existence(found, true)]];
 }
 
-function existence({ path, values, whole }: Found, expected: boolean): Part {
+function existence({ path, values, whole, instead }: Found, expected: boolean): Part {
   const actual = values.length > 0;
   const passed = actual === expected;
   const there = whole === undefined ? "" : ` is there: ${previewJson(whole)}`;
@@ -95,18 +106,18 @@ function existence({ path, values, whole }: Found, expected: boolean): Part {
   return {
     passed,
     expected,
-    actual,
+    actual: passed || actual ? actual : instead(),
     message: passed ? seen : `${seen}, expected ${expected ? "something" : "nothing"} there`,
   };
 }
 
-function comparison({ path, whole }: Found, expected: Json, compare: (whole: Json) => Comparison): Part {
+function comparison({ path, whole, instead }: Found, expected: Json, compare: (whole: Json) => Comparison): Part {
   const shown = shownJson(expected);
   if (whole === undefined)
     return {
       passed: false,
       expected: shown,
-      actual: null,
+      actual: instead(),
       message: `${nothingAt(path)}, ${wanted(expected)}`,
     };
   return { expected: shown, actual: shownJson(whole), ...compare(whole) };
@@ -136,26 +147,26 @@ interface Condition {
   readonly denial: (value: Json) => string;
 }
 
-function every({ path, values, whole }: Found, claim: string, condition: Condition): Part {
+function every({ path, values, whole, instead }: Found, claim: string, condition: Condition): Part {
   const { expected, holds, denial } = condition;
-  const actual = whole === undefined ? null : shownJson(whole);
-  if (values.length === 0) {
+  if (whole === undefined || values.length === 0) {
     const message = `${nothingAt(path)}, expected it to be ${claim}`;
-    return { passed: false, expected, actual, message };
+    return { passed: false, expected, actual: instead(), message };
   }
+  const actual = shownJson(whole);
   const bad = values.find((value) => !holds(value));
   if (bad === undefined) return { passed: true, expected, actual, message: `${path} is ${claim}` };
   return { passed: false, expected, actual, message: `${path}: ${previewJson(bad)} ${denial(bad)}` };
 }
 
-function counted({ path, values }: Found, expected: number): Part {
-  const actual = values.length;
-  const places = actual === 1 ? "1 place" : `${actual} places`;
-  const passed = actual === expected;
+function counted({ path, values, instead }: Found, expected: number): Part {
+  const { length } = values;
+  const places = length === 1 ? "1 place" : `${length} places`;
+  const passed = length === expected;
   return {
     passed,
     expected,
-    actual,
+    actual: passed ? length : instead(),
     message: `${path} leads to ${places}${passed ? "" : `, expected ${expected}`}`,
   };
 }

@@ -1,6 +1,7 @@
 import type * as z from "zod";
 import { suggestion } from "./did-you-mean.ts";
 import { formatKeyPath, type KeyPath, valueAt } from "./key-path.ts";
+import { asObject } from "./lenient.ts";
 import type { Problem } from "./problem.ts";
 import { keyHint, transportHint } from "./usual-words.ts";
 
@@ -38,11 +39,11 @@ function describe(issue: Issue, context: Context): Problem[] {
   const path = pathOf(issue, context);
   switch (issue.code) {
     case "unrecognized_keys":
-      return issue.keys.slice(0, mostKeys).map((key) => unknownKey(key, path, issue.message.split(", ")));
+      return unknownKeys(issue.keys, path, { known: issue.message.split(", "), context });
     case "invalid_union":
       return describeUnion(issue, path, context);
     case "invalid_type":
-      return [wrongValue(typeName(issue.expected), path, context)];
+      return [wrongType(issue, path, context)];
     case "invalid_value":
       return [wrongValue(oneOf(issue.values), path, context)];
     case "too_small":
@@ -65,6 +66,23 @@ function pathOf(issue: Issue, context: Context): KeyPath {
   return [...context.base, ...own];
 }
 
+interface KeyContext {
+  readonly known: readonly string[];
+  readonly context: Context;
+}
+
+function unknownKeys(
+  keys: readonly string[],
+  parent: KeyPath,
+  { known, context }: KeyContext,
+): Problem[] {
+  const unquoted = keys.length === 1 ? unquotedTemplate(valueAt(context.document, parent)) : undefined;
+  return keys.slice(0, mostKeys).map((key) => {
+    const problem = unknownKey(key, parent, known);
+    return unquoted === undefined ? problem : { ...problem, hint: unquoted };
+  });
+}
+
 function unknownKey(key: string, parent: KeyPath, known: readonly string[]): Problem {
   return {
     code: "config/unknown-key",
@@ -73,6 +91,23 @@ function unknownKey(key: string, parent: KeyPath, known: readonly string[]): Pro
     at: "key",
     hint: [keyHint(key, parent), suggestion(key, known, "keys")].filter(Boolean).join(" "),
   };
+}
+
+/** For what is no object the hint says which keys one would have. */
+function wrongType(issue: IssueOf<"invalid_type">, path: KeyPath, context: Context): Problem {
+  const problem = wrongValue(typeName(issue.expected), path, context);
+  const value = valueAt(context.document, path);
+  const lists = issue.expected === "object" && /^\$?\w+(?:, \$?\w+)*$/.test(issue.message);
+  if (!lists || value === undefined || problem.hint !== undefined) return problem;
+  return { ...problem, hint: `Its keys are ${issue.message}.` };
+}
+
+/** The hint for `{workspace}` without quotes, which YAML reads as an object with an empty member. */
+function unquotedTemplate(value: unknown): string | undefined {
+  const [[key, member] = ["", undefined], ...others] = Object.entries(asObject(value));
+  if (member !== null || others.length > 0) return undefined;
+  const isExpression = /^[A-Za-z_][\w-]*(?:\.[\w-]+)*(?::[\w-]+)?(?:\s*\|.*)?$/.test(key);
+  return isExpression ? `Write it in quotes: "{${key}}"` : undefined;
 }
 
 function missingKey(path: KeyPath, wanted: string): Problem {
@@ -121,6 +156,8 @@ function quotingHint(
   value: unknown,
   place: { readonly path: KeyPath; readonly context: Context },
 ): string | undefined {
+  const unquoted = unquotedTemplate(value);
+  if (unquoted !== undefined && wanted.includes("a string")) return unquoted;
   if (wanted === "a string" && (typeof value === "number" || typeof value === "boolean")) {
     return "Write it in quotes.";
   }
@@ -201,7 +238,7 @@ function eitherKey(
       path: context.base,
       at: "value",
     },
-    ...extra.map((key) => unknownKey(key, context.base, known)),
+    ...unknownKeys(extra, context.base, { known, context }),
   ];
 }
 

@@ -1,5 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { errorResult, gradeContext, textResult, TrialEvents } from "../../../test/support/trial-events.ts";
+import {
+  errorResult,
+  gradeContext,
+  mcpStep,
+  textResult,
+  TrialEvents,
+} from "../../../test/support/trial-events.ts";
 import type { AssertionSet, Task } from "../formats/model.ts";
 import { assertionsGrader } from "./assertions.ts";
 import type { Grade } from "./grade.ts";
@@ -12,7 +18,7 @@ function taskWith(...assertions: readonly AssertionSet[]): Task {
     servers: ["k8s", "docs"],
     turns: [{ user: "Do it." }],
     expectTools: [],
-    verify: [],
+    verify: [mcpStep()],
     parallel: false,
     portable: {
       format: "script-form",
@@ -283,6 +289,16 @@ describe("assertion sets", () => {
       verdict: "skip",
       reason: "no agent took part",
     });
+  });
+
+  it("that hold because nothing was called are no evidence where no step checks anything", async () => {
+    const forbidden = { toolsNotUsed: [{ server: "k8s", name: "delete" }], maxToolCalls: 3 };
+    const unverified = { ...taskWith(forbidden), verify: [] };
+    const grading = async (trial: TrialEvents): Promise<string> =>
+      (await assertionsGrader.grade(trial.trajectory(unverified), gradeContext())).verdict;
+    expect(await grading(new Played())).toBe("skip");
+    expect(await grading(new Played((trial) => trial.get()))).toBe("pass");
+    expect((await grade(new Played(), forbidden)).verdict).toBe("pass");
   });
 
   it("bring the grader with them", () => {

@@ -14,8 +14,8 @@ const name = "assertions";
  * are made, over all sets; all must hold. Calls count however they ended; those of steps do not count.
  *
  * On purpose not as in the tool that the assertions come from: two calls are duplicates when their arguments are equal as
- * JSON, where there one more blank makes them different; and without an agent nothing is asserted, where there `toolsNotUsed`
- * holds.
+ * JSON, where there one more blank makes them different; without an agent nothing is asserted, where there `toolsNotUsed`
+ * holds; and that nothing forbidden was called is no evidence by itself when nothing at all was called.
  */
 export const assertionsGrader: Grader = { name, grade };
 
@@ -32,6 +32,8 @@ function grade(trajectory: Trajectory): Grade {
   });
   if (findings.length === 0) return skip("nothing is asserted");
   const failed = findings.filter((finding) => !finding.holds);
+  if (failed.length === 0 && calls.length === 0 && trajectory.task.verify.length === 0)
+    return skip("the agent called nothing, and nothing else shows what it did");
   const told = failed.length === 0 ? findings : failed;
   const absence = [calls.at(-1)?.seq ?? started];
   const evidence = told.flatMap((finding) => (finding.seqs.length === 0 ? absence : finding.seqs));

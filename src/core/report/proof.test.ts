@@ -41,6 +41,7 @@ it.each<[string, ProofTrial | undefined, ProofTrial | undefined, string, string[
   ["what both leave behind", trial("fail", ["a"]), trial("pass", ["a"]), "not-proven", ["both state"]],
   ["no trials", undefined, undefined, "open", ["null interrupted", "oracle interrupted"]],
   ["an interrupted one", trial("fail"), trial("skip", [], interrupted), "open", ["oracle interrupted"]],
+  ["one that was cut off", trial("fail"), trial("skip", ["a"], interrupted), "open", ["oracle interrupted"]],
   ["a missing requirement", trial("skip", [], missing), trial("skip", [], missing), "skipped", []],
 ])("judges a task by %s", (_, nothing, oracle, status, problems) => {
   const proof = proveTask(solved, { nothing, oracle });
@@ -68,5 +69,33 @@ it.each<[TaskProof["status"][], number]>([
     nothing: undefined,
     oracle: undefined,
   }));
-  expect(proofExitCode(proofs)).toBe(code);
+  expect(proofExitCode(proofs, { interrupted: false })).toBe(code);
+  expect(proofExitCode(proofs, { interrupted: true })).toBe(130);
+});
+
+const ofStep = { code: "step/cannot-run", kind: "environment", message: "no page" } as const;
+const refused = { code: "task/outside", kind: "usage", message: "the path leads elsewhere" } as const;
+const breaks = "with an agent that does nothing the trial breaks";
+
+it.each<[string, ProofTrial, ProofTrial, string]>([
+  [
+    "a step for what only an agent makes",
+    trial("error", [], ofStep),
+    trial("pass"),
+    `${breaks}; let its verify steps fail instead`,
+  ],
+  ["a step that breaks with either", trial("error", [], ofStep), trial("error", [], ofStep), breaks],
+  ["a refused path", trial("error", [], refused), trial("pass"), breaks],
+])("advises to let steps fail where that helps: %s", (_, nothing, oracle, message) => {
+  expect(proveTask(solved, { nothing, oracle }).problems[0]?.message).toBe(message);
+});
+
+it.each([
+  [["workspace/a was not there before: a folder"], "remove it"],
+  [["workspace/a was not there before: a folder", "workspace/b is gone: it was a folder"], "undo that"],
+])("says what to do about %j", (differences, what) => {
+  const { problems } = proveTask(solved, { nothing: trial("fail", differences), oracle: trial("pass") });
+  expect(problems[0]?.message).toBe(
+    `once cleanup is done, not everything is as it was before setup; ${what} in cleanup: the state after a task has to be the state before it`,
+  );
 });

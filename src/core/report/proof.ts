@@ -42,9 +42,9 @@ export function proveTask(task: Task, { nothing, oracle }: Pick<TaskProof, "noth
   const known = { task, nothing, oracle };
   if (nothing !== undefined && lacksSomething(nothing)) return { ...known, status: "skipped", problems: [] };
   const problems = [
-    ...nullProblems(nothing),
+    ...nullProblems(nothing, oracle),
     ...oracleProblems(task, oracle),
-    ...stateProblems(nothing?.differences ?? [], oracle?.differences ?? []),
+    ...stateProblems(differencesOf(nothing), differencesOf(oracle)),
   ];
   return { ...known, status: statusOf(problems), problems };
 }
@@ -58,7 +58,7 @@ function lacksSomething({ result }: ProofTrial): boolean {
   return result.verdict === "skip" && result.error?.code === "task/missing-requirement";
 }
 
-function nullProblems(trial: ProofTrial | undefined): ProofProblem[] {
+function nullProblems(trial: ProofTrial | undefined, oracle: ProofTrial | undefined): ProofProblem[] {
   const agent = "null";
   if (trial === undefined) return [{ agent, kind: "interrupted", message: "it did not run" }];
   const { verdict, grades } = trial.result;
@@ -74,8 +74,17 @@ function nullProblems(trial: ProofTrial | undefined): ProofProblem[] {
       return [skipped(agent, trial)];
     case "error":
     case "timeout":
-      return [broken(agent, trial)];
+      return [broken(agent, trial, isMendedByFailing(trial, oracle) ? "; let its verify steps fail instead" : "")];
   }
+}
+
+/** Errors of verify steps that look for what an agent should have made. */
+const codesOfSteps: readonly string[] = ["step/cannot-run", "step/broken-script", "step/timeout"];
+
+/** Whether a verify step broke for the sole reason that nothing was done. */
+function isMendedByFailing({ result }: ProofTrial, oracle: ProofTrial | undefined): boolean {
+  const isSolved = oracle?.result.verdict === "pass" || oracle?.result.verdict === "fail";
+  return isSolved && codesOfSteps.includes(result.error?.code ?? "");
 }
 
 function oracleProblems({ portable }: Task, trial: ProofTrial | undefined): ProofProblem[] {
@@ -104,11 +113,20 @@ function skipped(agent: "null" | "oracle", { result }: ProofTrial): ProofProblem
   return { agent, kind: "checks-nothing", message: `nothing was checked: ${reasons}` };
 }
 
-function broken(agent: "null" | "oracle", { result }: ProofTrial): ProofProblem {
+function broken(agent: "null" | "oracle", { result }: ProofTrial, hint = ""): ProofProblem {
   const who = agent === "null" ? "with an agent that does nothing" : "with the task's own solution";
   const what = result.verdict === "timeout" ? "runs out of time" : "breaks";
-  const hint = agent === "null" ? "; let its verify steps fail instead" : "";
   return { agent, kind: "broken", message: `${who} the trial ${what}${hint}` };
+}
+
+/** A trial that was cut off may have left anything behind. */
+function differencesOf(trial: ProofTrial | undefined): readonly string[] {
+  return trial === undefined || wasCutOff(trial) ? [] : (trial.differences ?? []);
+}
+
+/** Whether a trial did not come to its end, since the run was interrupted. */
+export function wasCutOff({ result }: ProofTrial): boolean {
+  return result.error?.kind === "interrupted";
 }
 
 function stateProblems(ofNull: readonly string[], ofOracle: readonly string[]): ProofProblem[] {
@@ -122,7 +140,8 @@ function stateProblems(ofNull: readonly string[], ofOracle: readonly string[]): 
 }
 
 function stateProblem(agent: ProofProblem["agent"], differences: readonly string[]): ProofProblem {
-  const message = "once cleanup is done, not everything is as it was before setup";
+  const isLeft = differences.every((difference) => difference.includes(" was not there before: "));
+  const message = `once cleanup is done, not everything is as it was before setup; ${isLeft ? "remove it" : "undo that"} in cleanup: the state after a task has to be the state before it`;
   return { agent, kind: "state", message, differences };
 }
 
@@ -131,8 +150,15 @@ export function differencesIn(events: readonly TraceEvent[]): readonly string[] 
   return events.findLast((event) => event.type === "state.compared")?.differences;
 }
 
-/** 0: all proven that could be tried; 1: one is not; 3: nothing is wrong, but not everything is known. */
-export function proofExitCode(proofs: readonly TaskProof[]): 0 | 1 | 3 {
+/**
+ * 130: it was interrupted; 0: all proven that could be tried; 1: one is not; 3: nothing is wrong, but not everything is
+ * known.
+ */
+export function proofExitCode(
+  proofs: readonly TaskProof[],
+  { interrupted }: { readonly interrupted: boolean },
+): 0 | 1 | 3 | 130 {
+  if (interrupted) return 130;
   if (proofs.some(({ status }) => status === "not-proven")) return 1;
   if (proofs.some(({ status }) => status === "open")) return 3;
   return proofs.some(({ status }) => status === "proven") ? 0 : 3;

@@ -13,6 +13,8 @@ import { compilePattern } from "./pattern.ts";
 export interface BoundedQuery {
   /** What it leads to. Throws after too many steps, where it would go on for hours, and for values that are too deep. */
   follow(value: Json): readonly JSONPathNode[];
+  /** The values that the longest beginning of the way leads to that leads anywhere, the first few of them. Throws as `follow`. */
+  nearest(value: Json): readonly Json[];
   readonly singular: boolean;
 }
 
@@ -34,15 +36,27 @@ export function compileQuery(path: string): BoundedQuery {
   environment ??= createEnvironment();
   const query = environment.compile(path);
   bound(query);
+  // All at once, the library would pass long lists as arguments, which exhausts the stack.
+  const begin = (way: JSONPathQuery, value: Json): IterableIterator<JSONPathNode> => {
+    left = mostSteps;
+    return way.lazyQuery(value as Parameters<JSONPathQuery["query"]>[0]);
+  };
   return {
     singular: query.singularQuery(),
-    follow(value) {
-      left = mostSteps;
-      // All at once, the library would pass long lists as arguments, which exhausts the stack.
-      return [...query.lazyQuery(value as Parameters<JSONPathQuery["query"]>[0])];
+    follow: (value) => [...begin(query, value)],
+    nearest(value) {
+      for (let length = query.segments.length; length > 0; length -= 1) {
+        const way = new jsonpath.JSONPathQuery(query.environment, query.segments.slice(0, length));
+        const found = [...begin(way, value).take(mostNearest)].map((node) => node.value as Json);
+        if (found.length > 0) return found;
+      }
+      return [value];
     },
   };
 }
+
+/** Values that are enough to show what is there instead. */
+const mostNearest = 3;
 
 function spend(steps: number): void {
   left -= steps;

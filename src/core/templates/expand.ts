@@ -94,8 +94,9 @@ function parseJson(text: string, expression: string): Json {
   }
 }
 
+/** A part of a text is not shown: it could be a part of a secret, which nobody could tell any more. */
 function preview(text: string): string {
-  return JSON.stringify(text.length <= 120 ? text : `${text.slice(0, 120)}…`);
+  return text.length <= 200 ? JSON.stringify(text) : `a text of ${text.length} characters`;
 }
 
 function written(value: Json): string {

@@ -37,6 +37,15 @@ function failingAs<T>(what: string, path: string, work: () => T): T {
   }
 }
 
+/**
+ * What is there where a path leads to nothing, or not to what it should: the values at the end of the longest part of the way
+ * that leads anywhere, the first few of them. Throws as `selectJson`.
+ */
+export function nearestJson(value: Json, path: string): readonly Json[] {
+  const query = failingAs("is no JSON path", path, () => compile(completePath(path)));
+  return failingAs("cannot be followed", path, () => query.nearest(value));
+}
+
 /** A path as RFC 9535 wants it, with `$` in front. */
 export function completePath(path: string): string {
   const trimmed = path.trim();

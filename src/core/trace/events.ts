@@ -23,7 +23,10 @@ export interface Check {
   readonly message: string;
   /** It tells what the step did, not what it found: it is no evidence. */
   readonly acted?: true;
-  /** It stands for a step that was not tried, since it needs what a failed step would have given. */
+  /**
+   * It failed without anything having been looked at: the step needs what a failed step would have given, or the shell
+   * could not run something. It is a failure all the same, but a `not` must not pass for its sake.
+   */
   readonly untried?: true;
 }
 

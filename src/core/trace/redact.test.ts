@@ -38,6 +38,8 @@ describe("given secrets", () => {
     ["small hexadecimals", "p@ss wörd'!", "k=p%40ss%20w%c3%b6rd'!"],
     ["a path", "p@ss wörd", `https://x${new URL("https://x/p@ss wörd").pathname}`],
     ["a trimmed value", " hunter2\n", "k=hunter2;"],
+    ["a shell", 'it\'s-a-"secret"', String.raw`printf %s 'it'\''s-a-"secret"'`],
+    ["a shell in JSON", "it's-a-secret", JSON.stringify({ run: String.raw`'it'\''s-a-secret'` })],
     ["a lone surrogate", "pass\ud800word", "k=pass%EF%BF%BDword"],
   ])("are found as %s writes them", (_, secret, text) => {
     expect(redact(text, secret)).toContain("[secret:S1]");

@@ -7,15 +7,20 @@ type Finished = EventOf<"step.finished">;
 /** Of how many steps it is told that they failed; of the others, how many there are. */
 const most = 10;
 
-/** Steps that failed without changing a verdict, in a cleanup or by their own wish; and tool tests that passed late. */
+/**
+ * Steps that failed without changing a verdict, in a cleanup or by their own wish; verify steps that were skipped; and tool
+ * tests that passed late.
+ */
 export function stepWarnings(events: readonly TraceEvent[]): string[] {
   const pathOf = stepPaths(events);
-  const failed = stepRuns(events).flatMap((run) => ignoredFailures(run));
+  const runs = stepRuns(events);
+  const failed = runs.flatMap((run) => ignoredFailures(run));
   const told = failed.slice(0, most).map((step) => `${kindOf(step)} "${pathOf(step.step)}" ${whyOf(step)}`);
   const rest = failed.length - told.length;
   return [
     ...told,
     ...(rest > 0 ? [`${rest} more steps failed whose failure changes no verdict`] : []),
+    ...skippedSteps(runs, pathOf),
     ...lateSteps(events),
   ];
 }
@@ -26,6 +31,22 @@ function ignoredFailures({ attempts }: StepRun): readonly Finished[] {
   const inner = children.flatMap((child) => ignoredFailures(child));
   const isIgnored = finished?.ignored === true && finished.phase !== "probe";
   return inner.length === 0 && isIgnored ? [finished] : inner;
+}
+
+/** What was not looked at. A list's items and alternatives are chosen among with conditions, which is no news. */
+function skippedSteps(runs: readonly StepRun[], pathOf: (step: string) => string): string[] {
+  const skipped = runs.flatMap((run) => skippedIn(run));
+  const told = skipped.slice(0, most).map(({ step }) => `${pathOf(step)} was skipped: its if does not hold`);
+  const rest = skipped.length - told.length;
+  return rest > 0 ? [...told, `${rest} more verify steps were skipped`] : told;
+}
+
+function skippedIn({ attempts }: StepRun): readonly Finished[] {
+  const { started, finished, children = [] } = attempts.at(-1) ?? {};
+  if (finished?.phase !== "verify") return [];
+  if (finished.outcome === "skipped") return [finished];
+  const isRow = started?.stepType === "group" || started?.stepType === "allOf";
+  return isRow ? children.flatMap((child) => skippedIn(child)) : [];
 }
 
 function kindOf({ phase }: Finished): string {

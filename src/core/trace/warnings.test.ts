@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Json } from "../formats/model.ts";
-import type { EventBody, TraceEvent } from "./events.ts";
+import type { EventBody, Phase, TraceEvent } from "./events.ts";
 import { warningsOf } from "./warnings.ts";
 
 function warnings(...bodies: readonly EventBody[]): string[] {
@@ -116,3 +116,37 @@ it("tells of failures that change no verdict, of the innermost steps only, and o
 });
 
 type Finished = Extract<EventBody, { type: "step.finished" }>;
+
+it("tells of verify steps that were skipped, also in a row, but not of items and alternatives", () => {
+  const step = (
+    name: string,
+    { type = "command", parent, phase = "verify", skipped = false }: Shape,
+    inside: readonly EventBody[] = [],
+  ): EventBody[] => {
+    const place = { phase, step: name, attempt: 1, ...(parent === undefined ? {} : { parent }) };
+    const outcome = skipped ? "skipped" : "passed";
+    return [
+      { type: "step.started", stepType: type, input: {}, ...place },
+      ...inside,
+      { type: "step.finished", outcome, checks: [], durationMs: 1, ...place },
+    ];
+  };
+  expect(
+    warnings(
+      { type: "workspace.created", path: "/w", fixtures: [] },
+      ...step("made", { phase: "setup", skipped: true }),
+      ...step("verify[0]", { skipped: true }),
+      ...step("verify[1]", {}),
+      ...step("all", { type: "allOf" }, step("all/inner", { parent: "all", skipped: true })),
+      ...step("any", { type: "anyOf" }, step("any/inner", { parent: "any", skipped: true })),
+      ...step("dropped", { phase: "cleanup", skipped: true }),
+    ),
+  ).toEqual(["verify[0] was skipped: its if does not hold", "all › inner was skipped: its if does not hold"]);
+});
+
+interface Shape {
+  readonly type?: string;
+  readonly parent?: string;
+  readonly phase?: Phase;
+  readonly skipped?: boolean;
+}

@@ -1,12 +1,14 @@
 import { isJsonObject } from "../formats/json.ts";
 import type { EventOf, TraceEvent } from "./events.ts";
+import { solutionWarnings } from "./solution-warnings.ts";
 import { stepWarnings } from "./step-warnings.ts";
 import { turnWarnings } from "./turn-warnings.ts";
 
 /**
  * What deserves a look but changes no verdict: a server that writes other things than MCP on stdout, or that answers
- * what it was not asked, be it with a wrong id or twice; a model that did not end a turn as it should; a step that failed
- * and was allowed to, in a cleanup say; a step of a tool test that passed only when it was tried again.
+ * what it was not asked, be it with a wrong id or twice; a model that did not end a turn as it should; a call of a
+ * task's own solution that failed; a step that failed and was allowed to, in a cleanup say; a verify step that was skipped;
+ * a step of a tool test that passed only when it was tried again.
  */
 export function warningsOf(events: readonly TraceEvent[]): string[] {
   const noise = new Tally();
@@ -26,6 +28,7 @@ export function warningsOf(events: readonly TraceEvent[]): string[] {
         `server "${server}" gave ${count === 1 ? "an answer" : `${count} answers`} that no request was waiting for, ${count === 1 ? "" : "first "}with ${first}`,
     ),
     ...turnWarnings(events),
+    ...solutionWarnings(events),
     ...stepWarnings(events),
   ];
 }

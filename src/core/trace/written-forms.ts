@@ -4,15 +4,21 @@ const shortestSecret = 4;
 const shortestLine = 8;
 
 /**
- * The ways in which a secret may stand in a text: as it is, trimmed, line by line, and each of these as JSON and URLs
- * write it. Empty for a value under four characters; no form is shorter than that.
+ * The ways in which a secret may stand in a text: as it is, trimmed, line by line, quoted for a shell, and each of these as
+ * JSON and URLs write it. Empty for a value under four characters; no form is shorter than that.
  */
 export function writtenForms(value: string): readonly string[] {
   if (value.length < shortestSecret) return [];
   const lines = value.split(/\r\n|\n|\r/).map((line) => line.trim());
-  const parts = [value, value.trim(), ...lines.filter((line) => line.length >= shortestLine)];
+  const plain = [value, value.trim(), ...lines.filter((line) => line.length >= shortestLine)];
+  const parts = [...new Set(plain.flatMap((part) => [part, insideQuotes(part)]))];
   const forms = parts.flatMap((part) => [part, ...jsonForms(part), ...urlForms(part)]);
   return [...new Set(forms)].filter((form) => form.length >= shortestSecret);
+}
+
+/** Between the quotes of one word for a POSIX shell. */
+function insideQuotes(text: string): string {
+  return text.replaceAll("'", String.raw`'\''`);
 }
 
 /** Inside a JSON string, and inside a JSON string that is itself written inside one. */

@@ -2,11 +2,14 @@ import * as z from "zod";
 import { parseDuration } from "../duration.ts";
 import type { Json, JsonObject } from "../model.ts";
 
-/** An object that refuses keys it does not know; the message of that issue lists the keys that it has. */
+/**
+ * An object that refuses keys it does not know; the message of that issue, and of the one for what is no object, lists the
+ * keys that it has.
+ */
 export function closedObject<S extends z.core.$ZodShape>(shape: S): z.ZodObject<S, z.core.$strict> {
   const keys = Object.keys(shape).join(", ");
   return z.strictObject(shape, {
-    error: (issue) => (issue.code === "unrecognized_keys" ? keys : undefined),
+    error: ({ code }) => (code === "unrecognized_keys" || code === "invalid_type" ? keys : undefined),
   });
 }
 

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { anyJson, anyObject, closedObject, filledText } from "../config/config-fields.ts";
+import { asObject } from "../lenient.ts";
 import type { Json } from "../model.ts";
 import { parseFileMode } from "./file-mode.ts";
 import {
@@ -121,6 +122,14 @@ const fileExpectation = closedObject({
 
 const fileUses = ["content", "absent", "expect"] as const;
 
+/** Says which of the keys are there, when there are several. */
+function fileUseError(value: unknown): string {
+  const uses = "content (make the file), absent (remove it) and expect (look at it)";
+  const given = fileUses.filter((key) => asObject(value)[key] !== undefined);
+  const all = given.length === 2 ? `both ${given.join(" and ")}` : given.join(", ");
+  return given.length === 0 ? `must have one of ${uses}` : `has ${all}: only one of ${uses} may be there`;
+}
+
 /** `file`. */
 export const fileSchema = closedObject({
   path: filledText.meta({ description: "Relative to the task's folder, or inside `{workspace}`." }),
@@ -145,7 +154,7 @@ export const fileSchema = closedObject({
 })
   .refine(
     (value) => fileUses.filter((key) => value[key] !== undefined).length === 1,
-    asWhole("must have one of content (make the file), absent (remove it) and expect (look at it)"),
+    asWhole(fileUseError),
   )
   .refine(
     (value) => value.mode === undefined || value.content !== undefined,

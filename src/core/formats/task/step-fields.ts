@@ -159,9 +159,13 @@ export const textExpectation = z
   .union([z.string(), textObject])
   .transform((value): TextExpectation => (typeof value === "string" ? { equals: value } : value));
 
-/** For a rule about a whole object: it is looked at only when every part is right, and all its keys are known. */
-export function asWhole(error: string): z.core.$ZodCustomParams {
-  return { error, when: ({ issues }) => issues.length === 0 };
+/**
+ * For a rule about a whole object: it is looked at only when every part is right, and all its keys are known. The error may
+ * depend on the object.
+ */
+export function asWhole(error: string | ((value: unknown) => string)): z.core.$ZodCustomParams {
+  const message = typeof error === "string" ? error : ({ input }: { readonly input?: unknown }) => error(input);
+  return { error: message, when: ({ issues }) => issues.length === 0 };
 }
 
 /** Whether an object has any key. */

@@ -146,7 +146,7 @@ describe("steps", () => {
     [
       { verify: [{ file: { path: "a" } }, { file: { path: "a", content: "", absent: true } }] },
       "config/invalid-value at value spec.verify[0].file: spec.verify[0].file must have one of content (make the file), absent (remove it) and expect (look at it)",
-      "config/invalid-value at value spec.verify[1].file: spec.verify[1].file must have one of content (make the file), absent (remove it) and expect (look at it)",
+      "config/invalid-value at value spec.verify[1].file: spec.verify[1].file has both content and absent: only one of content (make the file), absent (remove it) and expect (look at it) may be there",
     ],
     [
       { setup: [{ file: { path: "a", absent: true, mode: "0644" } }] },

@@ -121,10 +121,15 @@ function notOneKey(item: Json, path: KeyPath): Problem {
   }
   const keys = Object.keys(item);
   const message = `${where} must have exactly one key, the type of the step, not ${keys.length === 0 ? "none" : keys.join(", ")}`;
-  const type = keys.find((key) => plainKinds.some((kind) => kind === key) || key.includes("."));
-  const hint =
-    type === undefined ? `Steps are ${plainKinds.join(", ")}.` : `Indent the other keys under ${type}.`;
-  return { code: "config/invalid-value", message, path, at: "value", hint };
+  const types = keys.filter((key) => plainKinds.some((kind) => kind === key) || key.includes("."));
+  return { code: "config/invalid-value", message, path, at: "value", hint: oneKeyHint(types) };
+}
+
+function oneKeyHint([type, second]: readonly string[]): string {
+  if (type === undefined) return `Steps are ${plainKinds.join(", ")}.`;
+  return second === undefined
+    ? `Indent the other keys under ${type}.`
+    : `${type} and ${second} are a step each: begin a new item with "-" before ${second}.`;
 }
 
 function kindOf(key: string, { aliases, servers }: DottedNames): Kind | undefined {

@@ -1,0 +1,51 @@
+import { expect, it } from "vitest";
+import { createOracle } from "../../src/agents/oracle.ts";
+import type { SolutionAction } from "../../src/core/formats/model.ts";
+import type { TraceEvent } from "../../src/core/trace/events.ts";
+import { leaf } from "../support/leaf-steps.ts";
+import { playTrial, portableTask } from "../support/portable.ts";
+import { scriptStepOf } from "../support/program-steps.ts";
+
+/** Gives what it was told of the outputs of steps as its own output. */
+const echo = `#!/usr/bin/env node
+const chunks = [];
+process.stdin.on("data", (chunk) => chunks.push(chunk)).on("end", () => {
+  const { steps } = JSON.parse(Buffer.concat(chunks).toString());
+  console.log(JSON.stringify({ passed: true, outputs: { steps } }));
+});`;
+
+const setup = [leaf("made", "pass", { outputs: { name: "lamp" } })];
+const solution: readonly SolutionAction[] = [
+  { kind: "tool", id: "found", tool: "pass", args: {}, outputs: { name: "{steps.made.outputs.name}s" } },
+  { kind: "tool", id: "made", tool: "pass", args: {}, outputs: { name: "other" } },
+  { kind: "say", text: "{env.WHAT}: {steps.found.outputs.name}, {steps.made.outputs.name}" },
+];
+
+function said(events: readonly TraceEvent[]): readonly string[] {
+  return events.flatMap((event) => (event.type === "agent.message" ? event.text : []));
+}
+
+const oracle = createOracle({ type: "oracle", name: "oracle" });
+
+it("what a solution's own calls give is seen by the solution alone, which sees what setup gave", async () => {
+  const seen = scriptStepOf({ inline: echo }, { id: "seen", protocol: "json" });
+  const task = portableTask(
+    { setup, solution, env: { WHAT: "{steps.made.outputs.name}" } },
+    { verify: [seen], turns: [{ user: "Find it." }] },
+  );
+  const { events, finished } = await playTrial(task, { agent: (context) => oracle.run(context) });
+  expect(finished.outcome).toBe("completed");
+  expect(said(events)).toEqual(["other: lamps, other"]);
+  const end = events.find((event) => event.type === "step.finished" && event.step === "seen");
+  expect(end).toMatchObject({ outputs: { steps: { made: { outputs: { name: "lamp" } } } } });
+  expect(JSON.stringify(end)).not.toContain("found");
+});
+
+it("a verify step cannot use them", async () => {
+  const uses = leaf("uses", "pass", {
+    request: { kind: "tool", tool: "pass", args: { id: "{steps.found.outputs.name}" } },
+  });
+  const task = portableTask({ setup, solution }, { verify: [uses], turns: [{ user: "Find it." }] });
+  const { finished } = await playTrial(task, { agent: (context) => oracle.run(context) });
+  expect(finished).toMatchObject({ outcome: "error", error: { code: "task/template" } });
+});
