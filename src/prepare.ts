@@ -1,8 +1,6 @@
 import type { LoadedConfig } from "./config/load-config.ts";
 import { taskFilter, type TaskFilters } from "./config/select-tasks.ts";
 import { type Diagnostic, McpvalsError } from "./core/errors/error.ts";
-import { extensionUses } from "./core/formats/task/extension-uses.ts";
-import type { Task } from "./core/formats/model.ts";
 import { applyOverrides, type Overrides } from "./core/plan/overrides.ts";
 
 /** What a caller may change about a loaded config; undefined leaves it as it is. */
@@ -23,23 +21,13 @@ export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfi
     Object.entries(given).filter(([, value]) => value !== undefined),
   );
   const spec = applyOverrides(loaded.eval, overrides);
-  refuseExtensions(spec.tasks);
+  refuseTasks(spec.tasks.flatMap(({ name }) => loaded.refused.get(name) ?? []));
   return { ...loaded, eval: spec };
 }
 
-function refuseExtensions(tasks: readonly Task[]): void {
-  const diagnostics = tasks.flatMap(extensionProblems);
+function refuseTasks(diagnostics: readonly Diagnostic[]): void {
   const [first] = diagnostics;
   if (first === undefined) return;
   const more = diagnostics.length === 1 ? "" : ` (and ${diagnostics.length - 1} more)`;
-  throw new McpvalsError("task/extension", `${first.message}${more}`, { diagnostics });
-}
-
-function extensionProblems(task: Task): Diagnostic[] {
-  return extensionUses(task).map(({ step, text }) => ({
-    code: "task/extension",
-    message: `step ${step} of the task ${JSON.stringify(task.name)} is ${text}, an operation of an extension`,
-    hint: "This version runs no extensions; leave the task out with --task or --tag.",
-    ...(task.location === undefined ? {} : { location: task.location }),
-  }));
+  throw new McpvalsError(first.code, `${first.message}${more}`, { diagnostics });
 }

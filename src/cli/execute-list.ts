@@ -1,3 +1,4 @@
+import { relative } from "node:path";
 import type { LoadedConfig } from "../config/load-config.ts";
 import { load } from "../config/load.ts";
 import type { AgentSpec, Eval, ServerSpec, Task } from "../core/formats/model.ts";
@@ -10,7 +11,7 @@ import { workingFolder } from "./working-folder.ts";
 
 /** Carries out `mcpvals list` and gives the exit code. */
 export async function executeList({ load: options, filters, json }: ConfigQuestion): Promise<number> {
-  const loaded = prepare(await load({ ...options, cwd: workingFolder() }), filters);
+  const loaded = prepare(await load({ ...options, cwd: workingFolder(), lookOnly: true }), filters);
   const redact = createRedactor(loaded.secrets);
   writeOut(redact(json ? JSON.stringify(listing(loaded), undefined, 2) : render(loaded.eval)));
   return 0;
@@ -78,10 +79,11 @@ function workflowLines(task: Task): string[] {
   return [`${task.name}  (${turns}${tools})`, ...(task.description === undefined ? [] : description)];
 }
 
-/** Longest part of a prompt that is shown. */
-const promptWidth = 90;
+/** Longest part of a description or prompt that is shown. */
+const purposeWidth = 90;
 
-function taskLines({ name, turns, servers, portable }: Task): string[] {
+/** A task with its file, and what it is about in one line: its description, else what the agent is told. */
+function taskLines({ name, description, turns, servers, portable }: Task): string[] {
   const labels = Object.entries(portable?.labels ?? {}).map(([key, value]) => `${key}=${value}`);
   const facts = [
     portable?.difficulty,
@@ -89,9 +91,17 @@ function taskLines({ name, turns, servers, portable }: Task): string[] {
     ...labels,
     ...(servers.length === 0 ? [] : [`servers ${servers.join(", ")}`]),
   ].filter((fact) => fact !== undefined);
-  const prompt = turns[0]?.user.trim().split("\n")[0] ?? "no prompt";
-  const shown = prompt.length > promptWidth ? `${prompt.slice(0, promptWidth)}…` : prompt;
-  return [facts.length === 0 ? name : `${name}  (${facts.join(", ")})`, `  ${shown}`];
+  const file = portable === undefined ? "" : `  ${relative(workingFolder(), portable.file)}`;
+  const title = facts.length === 0 ? name : `${name}  (${facts.join(", ")})`;
+  const purpose = firstLine(description) ?? firstLine(turns[0]?.user) ?? "no prompt";
+  const shown = purpose.length > purposeWidth ? `${purpose.slice(0, purposeWidth)}…` : purpose;
+  return [`${title}${file}`, `  ${shown}`];
+}
+
+/** Undefined for a text without one. */
+function firstLine(text = ""): string | undefined {
+  const [line = ""] = text.trim().split("\n");
+  return line === "" ? undefined : line.trimEnd();
 }
 
 function kindOf(agent: AgentSpec): string {

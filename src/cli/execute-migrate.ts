@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { type MigratedFile, migrateFile } from "../config/migrate/migrate-file.ts";
 import { McpvalsError } from "../core/errors/error.ts";
@@ -10,6 +10,7 @@ import { workingFolder } from "./working-folder.ts";
 export interface MigrateFlags {
   readonly write?: boolean;
   readonly out?: string;
+  readonly force?: boolean;
   readonly allowOutside?: boolean;
 }
 
@@ -24,7 +25,7 @@ export async function executeMigrate(files: readonly string[], flags: MigrateFla
     migrated.push(await migrateFile(file, { cwd, allowOutside: flags.allowOutside ?? false }));
   for (const { shown, notes } of migrated)
     for (const note of notes) writeError(visibleText(`note: ${shown}: ${note}`));
-  if (flags.out !== undefined) writeInto(resolve(cwd, flags.out), migrated);
+  if (flags.out !== undefined) writeInto(resolve(cwd, flags.out), migrated, flags.force ?? false);
   else if (flags.write === true) for (const each of migrated) if (each.changed) write(each.path, each.text);
   if (flags.out === undefined && flags.write !== true) print(migrated);
   return 0;
@@ -36,7 +37,7 @@ function print(migrated: readonly MigratedFile[]): void {
   writeOut(migrated.map(({ shown, text }) => `# ${visibleText(shown)}\n${text.trimEnd()}\n`).join("---\n"));
 }
 
-function writeInto(folder: string, migrated: readonly MigratedFile[]): void {
+function writeInto(folder: string, migrated: readonly MigratedFile[], mayReplace: boolean): void {
   const targets = new Map<string, MigratedFile>();
   for (const each of migrated) {
     const target = join(folder, basename(each.path));
@@ -49,9 +50,18 @@ function writeInto(folder: string, migrated: readonly MigratedFile[]): void {
       );
     targets.set(target, each);
   }
+  const present = [...targets.keys()].filter((target) => existsSync(target));
+  if (!mayReplace && present.length > 0) throw wouldReplace(present);
   makeFolder(folder);
   for (const [target, { text }] of targets) write(target, text);
   writeError("note: files that the tasks name, such as scripts, are not copied");
+}
+
+function wouldReplace(present: readonly string[]): McpvalsError {
+  const what = present.length === 1 ? "is there already" : "are there already";
+  return new McpvalsError("usage/invalid-option", `${present.join(", ")} ${what}`, {
+    hint: "Choose another folder, or replace them with --force.",
+  });
 }
 
 function makeFolder(folder: string): void {

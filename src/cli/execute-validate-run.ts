@@ -108,8 +108,7 @@ function trialReport(trial: ProofTrial | undefined): Json {
     verdict,
     reasons:
       error === undefined ? grades.map(({ grader, reason }) => `${grader}: ${reason}`) : [error.message],
-    restored:
-      trial.differences === undefined || wasCutOff(trial) ? null : trial.differences.length === 0,
+    restored: trial.differences === undefined || wasCutOff(trial) ? null : trial.differences.length === 0,
     ...(warnings.length === 0 ? {} : { warnings }),
   };
 }

@@ -12,7 +12,7 @@ import { workingFolder } from "./working-folder.ts";
 /** Carries out `mcpvals validate` and gives the exit code: 0 for files that are valid, 2 for others. */
 export async function executeValidate({ load: options, filters, json }: ConfigQuestion): Promise<number> {
   try {
-    const loaded = prepare(await load({ ...options, cwd: workingFolder() }), filters);
+    const loaded = prepare(await load({ ...options, cwd: workingFolder(), lookOnly: true }), filters);
     const report = { valid: true, ...counts(loaded), notes: loaded.notes };
     const text = json ? JSON.stringify(report, undefined, 2) : sentence(loaded);
     writeOut(createRedactor(loaded.secrets)(text));

@@ -21,7 +21,9 @@ export function abortOnInterrupt(output?: string): Disposable & { readonly signa
       process.exit(130);
     }
     first = performance.now();
-    writeError("\nInterrupted: cleaning up, stopping servers and writing results. Once more ends everything at once.");
+    writeError(
+      "\nInterrupted: cleaning up, stopping servers and writing results. Once more ends everything at once.",
+    );
     controller.abort(new McpvalsError("run/interrupted", `received ${name}`));
   };
   const signals: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];

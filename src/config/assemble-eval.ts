@@ -5,6 +5,7 @@ import type { FileProblems } from "./file-problems.ts";
 import type { LoadedConfig } from "./load-config.ts";
 import { collectSecrets } from "./secrets/secrets.ts";
 import type { Surroundings } from "./surroundings.ts";
+import { refusedTasks } from "./tasks/refused-tasks.ts";
 import { sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
 
 /** What an eval of tasks is made of. */
@@ -50,7 +51,9 @@ export function assembleEval(parts: EvalParts, surroundings: Surroundings): Load
   problems.throwIfAny(secrets);
   const env: EnvironmentVariables = { ...environment, ...overrides };
   const place = file === undefined ? { dir } : { dir, file };
-  return { eval: spec, ...place, env, overrides, secrets, notes: [...parts.notes, ...tasks.notes] };
+  const notes = [...parts.notes, ...tasks.notes];
+  const refused = refusedTasks(tasks, secrets);
+  return { eval: spec, ...place, env, overrides, secrets, notes, refused };
 }
 
 function evalOf({ name, servers, agents, judge, tasks, trials, concurrency, trialMs }: EvalParts): Eval {

@@ -14,6 +14,7 @@ import { collectSecrets } from "./secrets/secrets.ts";
 import { completeStdio, unsetInherited } from "./server-environment.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { collectTasks, parseTasks, sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
+import { refusedTasks } from "./tasks/refused-tasks.ts";
 import { tasksOfPatterns } from "./tasks/tasks-of-patterns.ts";
 
 /** An eval that is ready to run. */
@@ -31,6 +32,8 @@ export interface LoadedConfig {
   readonly secrets: readonly Secret[];
   /** What is valid but does not do what its author may think. */
   readonly notes: readonly string[];
+  /** Why tasks cannot run, by the names of such tasks; they may still be left out of a run. */
+  readonly refused: ReadonlyMap<string, readonly Diagnostic[]>;
 }
 
 /** A config that was read. */
@@ -78,6 +81,7 @@ export async function loadConfig(
     overrides,
     secrets,
     notes: [...parsed.notes, ...unset, ...tasks.notes],
+    refused: refusedTasks(tasks, secrets),
   };
 }
 

@@ -29,6 +29,8 @@ export interface LoadOptions {
   readonly judgeModel?: string | undefined;
   /** File with `mcpServers` that gives tasks and Evals their servers. */
   readonly mcpConfig?: string | undefined;
+  /** Whether nothing is to be run, so that an agent that cannot be run is only noted. */
+  readonly lookOnly?: boolean;
   /** Whether paths of tasks may leave their folders. */
   readonly allowOutside?: boolean;
   /** The environment. Default: this process's. */
@@ -80,6 +82,7 @@ function surroundingsOf(options: LoadOptions): Surroundings {
     ...(judge === undefined ? {} : { judge }),
     ...(judgeModel === undefined ? {} : { judgeModel }),
     ...(mcpConfig === undefined ? {} : { mcpConfig: resolve(cwd, mcpConfig) }),
+    lookOnly: options.lookOnly ?? false,
     allowOutside: options.allowOutside ?? false,
     timeoutMs: options.timeoutMs ?? defaultTimeoutMs,
     ...(signal === undefined ? {} : { signal }),

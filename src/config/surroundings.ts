@@ -16,6 +16,8 @@ export interface Surroundings {
   readonly judgeModel?: string;
   /** Absolute path of an MCP config file that gives servers. */
   readonly mcpConfig?: string;
+  /** Whether nothing is to be run, so that an agent that cannot be run is only noted. */
+  readonly lookOnly: boolean;
   /** Whether paths of tasks may leave their folders. */
   readonly allowOutside: boolean;
   /** Longest that a config that is a program may take, in milliseconds. */

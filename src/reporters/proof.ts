@@ -195,7 +195,8 @@ function summaryLines({ proofs, durationMs, interrupted }: ProofEnd, page: Page)
   const code = proofExitCode(proofs, { interrupted });
   const word = { 0: "PROVEN", 1: "NOT PROVEN", 3: "OPEN", 130: "INTERRUPTED" }[code];
   const tone = { 0: "good", 1: "bad", 3: "warn", 130: "warn" } as const;
-  const why = code === 3 ? `: ${count("open") > 0 ? "errors left it unproven" : "nothing could be tried"}` : "";
+  const why =
+    code === 3 ? `: ${count("open") > 0 ? "errors left it unproven" : "nothing could be tried"}` : "";
   const size: Piece = {
     text: `${countOf(proofs.length, "task")} in ${formatDuration(durationMs)}`,
     tone: "dim",

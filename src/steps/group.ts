@@ -24,7 +24,7 @@ export const groupStep: StepRunner<GroupStep> = {
   async run(step, context, run) {
     const inner = innerContext(step, context);
     try {
-      return await runParts(step, inner, run);
+      return await runParts(step, context, run);
     } finally {
       await runCleanup(step.cleanup, inner, { ...cleanupLimit(context), run });
     }
@@ -37,9 +37,11 @@ function cleanupLimit({ ignored, signal }: StepContext): Pick<CleanupOptions, "t
   return signal.aborted ? { timeoutMs: lateCleanupMs } : { timeoutMs: cleanupMs, until: signal };
 }
 
-async function runParts(step: GroupStep, context: StepContext, run: RunChild): Promise<StepAttempt> {
+async function runParts(step: GroupStep, outer: StepContext, run: RunChild): Promise<StepAttempt> {
+  const context = innerContext(step, outer);
   const setup = await runSequence(step.setup, context, { kind: "setup", run });
-  if (!setup.passed) return { kind: "error", error: setup.error ?? setupFailed(setup.ran), checks: [] };
+  if (!setup.passed)
+    return { kind: "error", error: setup.error ?? setupFailed(setup.ran, pathOf(step, outer)), checks: [] };
   const kind = context.phase === "setup" ? "setup" : "verify";
   const { ran, passed, error } = await runSequence(step.steps, context, { kind, run });
   const checks = joinedChecks(ran);
@@ -48,9 +50,17 @@ async function runParts(step: GroupStep, context: StepContext, run: RunChild): P
     : { kind: "error", error, checks };
 }
 
-/** The error for setup steps that ran but did not do what they should. */
-export function setupFailed(ran: readonly Ran[]): McpvalsError {
+/** What a reader finds the group by. An id that is made from its place says already which step it is in. */
+function pathOf({ id, name }: GroupStep, { parent }: StepContext): string {
+  const around = parent?.split("/").at(-1);
+  const own = name ?? id;
+  return parent === undefined || (around !== undefined && own.startsWith(around)) ? own : `${parent}/${own}`;
+}
+
+/** The error for setup steps, a phase's own or those of a group, that ran but did not do what they should. */
+export function setupFailed(ran: readonly Ran[], group?: string): McpvalsError {
   const failed = joinedChecks(ran).filter((check) => !check.passed);
+  const whose = group === undefined ? "setup" : `the setup of the group ${group}`;
   const told = failed.map((check) => `${check.name}: ${check.message}`).join("; ");
-  return new McpvalsError("task/setup-failed", `setup failed: ${told || "a step was not healthy"}`);
+  return new McpvalsError("task/setup-failed", `${whose} failed: ${told || "a step was not healthy"}`);
 }

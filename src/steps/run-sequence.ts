@@ -92,6 +92,12 @@ export function joinedChecks(ran: readonly Ran[], prefix = ""): readonly Check[]
   return ran
     .filter(({ report }) => !report.ignored)
     .flatMap(({ step, report }) =>
-      report.checks.map((check) => ({ ...check, name: `${prefix}${step.name ?? step.id}: ${check.name}` })),
+      report.checks.map((check) => ({ ...check, name: `${prefix}${labelled(step, check)}` })),
     );
+}
+
+/** A step may be called as its check is. */
+function labelled({ name, id }: Step, check: Check): string {
+  const label = name ?? id;
+  return label === check.name ? label : `${label}: ${check.name}`;
 }

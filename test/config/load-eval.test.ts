@@ -235,6 +235,10 @@ describe("agents in files", () => {
     });
     const { agents } = (await load(folder.path, { source: "eval.yaml", agents: ["oracle"] })).eval;
     expect(agents).toEqual([{ type: "oracle", name: "oracle" }]);
+    // Who only looks needs no agent.
+    const looked = await load(folder.path, { source: "eval.yaml", lookOnly: true });
+    expect(looked.eval.agents).toEqual([]);
+    expect(looked.notes).toContainEqual(expect.stringMatching(message));
   });
 });
 
@@ -252,6 +256,18 @@ describe("the judge", () => {
       passThreshold: 0.8,
     });
     expect(loaded.secrets.map(({ value }) => value)).toContain("key-of-judge");
+  });
+
+  it("that cannot be run is noted: a step that asks for it is an error then, and no other", async () => {
+    const eval_ = evalOf(`  llmJudge: { ref: { type: builtin.claude-code } }\n${all}`);
+    using folder = folderOf({ "eval.yaml": eval_, "tasks/a.yaml": script("a") });
+    const loaded = await load(folder.path, { source: "eval.yaml", agents: ["null"] });
+    expect(loaded.eval.judge).toBeUndefined();
+    expect(loaded.notes).toContainEqual(
+      expect.stringMatching(
+        /^eval\.yaml: the judge is Claude Code, .* --judge MODEL; steps that ask a judge/,
+      ),
+    );
   });
 
   it("needs all of those variables", async () => {

@@ -1,6 +1,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { McpvalsError } from "../../src/core/errors/error.ts";
 import { prepare } from "../../src/prepare.ts";
 import { folderOf } from "../support/cli.ts";
 import { failure, load, problems } from "./support/load.ts";
@@ -234,7 +235,11 @@ describe("folders, globs and lists", () => {
     ["a folder without tasks", "empty", /^there is no config file in empty, and no task$/],
     ["a glob without tasks", "empty/*.yaml", /^there is no config file in empty\/\*\.yaml, and no task$/],
     ["a glob without files", "empty/*.yml", /^no file matches empty\/\*\.yml$/],
-    ["a glob without files of data", "empty/*.txt", /^no \.yaml, \.yml or \.json file matches empty\/\*\.txt$/],
+    [
+      "a glob without files of data",
+      "empty/*.txt",
+      /^no \.yaml, \.yml or \.json file matches empty\/\*\.txt$/,
+    ],
     ["a name of nothing", "nothing.yaml", /^there is no file or folder .*nothing\.yaml$/],
   ])("refuses %s", async (_, source, message) => {
     using folder = folderOf({ "empty/x.yaml": "a: 1", "empty/x.txt": "a" });
@@ -395,11 +400,50 @@ describe("steps of extensions", () => {
     using folder = folderOf({ "t/a.yaml": task("a", { spec: extension }), "t/b.yaml": task("b") });
     const loaded = await load(folder.path, { source: "t" });
     expect(prepare(loaded, { tasks: ["b"] }).eval.tasks).toHaveLength(1);
-    expect(() => prepare(loaded, {})).toThrow(
-      expect.objectContaining({
-        code: "task/extension",
-        message: 'step setup[0] of the task "a" is k8s.apply, an operation of an extension',
-      }),
-    );
+    const message = 'step setup[0] of the task "a" is k8s.apply, an operation of an extension';
+    expect(refusalOf(() => prepare(loaded, {}))).toMatchObject({
+      code: "task/extension",
+      message,
+      details: {
+        diagnostics: [
+          {
+            message,
+            location: { file: join("t", "a.yaml"), line: 11, column: 7 },
+            frame: expect.stringContaining("> 11 |     - k8s.apply"),
+          },
+        ],
+      },
+    });
+  });
+
+  it("are refused in the older forms with their places", async () => {
+    const old = `kind: Task
+apiVersion: mcpchecker/v1alpha2
+metadata: { name: old }
+spec:
+  requires: [{ extension: kubernetes, as: k8s }]
+  prompt: { inline: hi }
+  verify:
+    - script: { inline: "true" }
+    - { id: mine, k8s.wait: {} }
+`;
+    using folder = folderOf({ "old.yaml": old });
+    const loaded = await load(folder.path, { source: "old.yaml" });
+    expect(refusalOf(() => prepare(loaded, {})).details.diagnostics).toMatchObject([
+      {
+        message: 'step mine of the task "old" is kubernetes.wait, an operation of an extension',
+        location: { line: 9, column: 19 },
+      },
+    ]);
   });
 });
+
+function refusalOf(work: () => unknown): McpvalsError {
+  try {
+    work();
+  } catch (error) {
+    if (error instanceof McpvalsError) return error;
+    throw error;
+  }
+  throw new Error("nothing was refused");
+}

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Json, Task } from "../../src/core/formats/model.ts";
@@ -161,7 +162,9 @@ spec:
   limits: { timeout: 90m, cleanupTimeout: 5m }
   setup:
     # remove what was left over
+    # migrated: continueOnError lets a failure of this step pass, as before, but now also an error, such as a step that could not run
     - k8s.delete: { kind: Pod, name: web, continueOnError: true }
+    # migrated: continueOnError lets a failure of this step pass, as before, but now also an error, such as a step that could not run
     - extension:
         id: setup_1
         package: k8s
@@ -171,6 +174,7 @@ spec:
           id: 7
           metadata: { name: "web-{{env.X}}", labels: { team: red } }
         continueOnError: true
+    # migrated: continueOnError lets a failure of this step pass, as before, but now also an error, such as a step that could not run
     - k8s.currentContext:
         continueOnError: true
     - http:
@@ -179,6 +183,7 @@ spec:
         expect:
           status: [ 1xx, 2xx, 3xx, 4xx, 5xx ]
         timeout: 5m
+    # migrated: continueOnError lets a failure of this step pass, as before, but now also an error, such as a step that could not run
     - calc.add:
         id: sum
         args: { a: 2 }
@@ -189,6 +194,7 @@ spec:
     Look at {steps.setup_1.outputs.name}.
     And {{env.Y}} too.
   verify:
+    # migrated: continueOnError: true is left out: a failure counted all the same, only the steps after it still ran, as they always do now
     - script:
         inline: test "$OUT" = {x}
         env: { OUT: "{agent.output}", PORT: "8080" }
@@ -228,6 +234,31 @@ steps:
   prompt: { file: prompt.txt }
   verify: { contains: "the answer {env.X} to {agent.prompt}" }
 `;
+
+/** Nothing listens on the port. */
+function unreachable(port: number): string {
+  return `kind: Task
+apiVersion: mcpchecker/v1alpha2
+metadata: { name: unreachable }
+spec:
+  setup:
+    - http:
+        url: http://127.0.0.1:${port}/
+        expect: { status: 200, body: { match: ok } }
+  prompt: { inline: hi }
+  verify:
+    - script: { inline: "true" }
+`;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  const address = server.address();
+  await new Promise((done) => server.close(done));
+  if (address === null || typeof address === "string") throw new Error("the server has no port");
+  return address.port;
+}
 
 const files: Readonly<Record<string, string>> = {
   "verify.sh": "#!/bin/sh\nexit 0\n",
@@ -279,8 +310,45 @@ describe("migrating a task", () => {
     expect(task.portable).toMatchObject({ labels: { difficulty: "hardest" } });
   });
 
+  it("tells what continueOnError means now, and where it is left out", () => {
+    const script = (more: string): string => `{ script: { inline: "true"${more} } }`;
+    const text = `kind: Task
+apiVersion: mcpchecker/v1alpha2
+metadata: { name: t }
+spec:
+  setup: [${script(", continueOnError: true")}, ${script(", continueOnError: false")}]
+  prompt: { inline: hi }
+  verify: [${script(", continueOnError: true")}]
+  cleanup: [${script(", continueOnError: true")}]
+`;
+    const task = { text, shown: "task.yaml", name: "task", json: false, read: () => undefined };
+    const { notes, text: written } = migrateTask(task);
+    const [setup, verify, ...others] = notes.filter((note) => note.includes("continueOnError"));
+    expect(setup).toMatch(/^spec\.setup\[0\]\.script: .* now also an error/);
+    expect(verify).toMatch(/^spec\.verify\[0\]\.script: continueOnError: true is left out/);
+    expect(others).toEqual([]);
+    expect(written.match(/# migrated: continueOnError/g)).toHaveLength(2);
+    expect(written.match(/continueOnError: true [^i]/g)).toHaveLength(1);
+  });
+
   it("changes nothing in a task of the new form", () => {
     expect(migrated(migratedStepForm)).toBe(migratedStepForm);
+  });
+
+  it("takes the first of several documents, and says so", async () => {
+    const first = `kind: Task
+metadata: { name: t }
+steps:
+  prompt: { inline: hi }
+  verify: { contains: "no" }
+`;
+    for (const rest of ["---\n", "---\nkind: Other\n"]) {
+      const source = { text: first + rest, shown: "t.yaml", name: "t", json: false, read: () => undefined };
+      const { text, notes } = migrateTask(source);
+      expect((await parsed(text)).name).toBe("t");
+      expect(text).not.toContain("Other");
+      expect(notes).toContain("only the first document of the file is a task; the others are left out");
+    }
   });
 
   it("writes out merge keys, and words that were booleans", async () => {
@@ -347,6 +415,37 @@ describe("mcpvals migrate", () => {
       stderr:
         "note: judge.yaml: metadata.difficulty: the difficulty is a label, as it is none of easy, medium, hard\n",
     });
+  });
+
+  it("keeps a setup that cannot reach its server an error", async () => {
+    using folder = folderOf({ "old.yaml": unreachable(await freePort()) });
+    const out = await runSource(["migrate", "old.yaml", "--out", "new"], { cwd: folder.path });
+    const lost =
+      'in setup nothing depended on what was expected, so it is left out: {"status":200,"body":{"match":"ok"}}';
+    expect(out.stderr).toContain(`note: old.yaml: spec.setup[0].http: ${lost}\n`);
+    const migratedText = readFileSync(join(folder.path, "new/old.yaml"), "utf8");
+    expect(migratedText).toContain(`    # migrated: ${lost}\n    - http:`);
+    for (const file of ["old.yaml", "new/old.yaml"]) {
+      const run = await runSource(["run", file, "--agent", "null"], { cwd: folder.path });
+      expect({ file, code: run.code, shown: run.stdout.includes("ECONNREFUSED") }).toEqual({
+        file,
+        code: 3,
+        shown: true,
+      });
+    }
+  });
+
+  it("replaces nothing in another folder without --force", async () => {
+    using folder = folderOf({ "a.yaml": scriptForm, "new/a.yaml": "mine", ...files });
+    const refused = await runSource(["migrate", "a.yaml", "--out", "new"], { cwd: folder.path });
+    expect(refused).toMatchObject({ code: 2, stdout: "" });
+    expect(refused.stderr).toContain(
+      `${join(folder.path, "new/a.yaml")} is there already (usage/invalid-option)`,
+    );
+    expect(readFileSync(join(folder.path, "new/a.yaml"), "utf8")).toBe("mine");
+    const forced = await runSource(["migrate", "a.yaml", "--out", "new", "--force"], { cwd: folder.path });
+    expect(forced.code).toBe(0);
+    expect(readFileSync(join(folder.path, "new/a.yaml"), "utf8")).toBe(migratedScriptForm);
   });
 
   it("writes into the file, or into another folder", async () => {

@@ -169,19 +169,31 @@ steps:
 describe.concurrent("mcpvals list and validate", () => {
   it("show tasks", async () => {
     using folder = folderOf(files);
-    const { code, stdout } = await runCli(["list", "tasks"], { cwd: folder.path });
+    const { code, stdout } = await runSource(["list", "tasks"], { cwd: folder.path });
     expect(code).toBe(0);
     expect(stdout).toBe(`tasks
 
 Tasks
-  easy one  (easy, #quick, #blue, area=a)
+  easy one  (easy, #quick, #blue, area=a)  ${join("tasks", "easy.yaml")}
     Say easy one.
-  hard one  (hard, #blue, area=b)
+  hard one  (hard, #blue, area=b)  ${join("tasks", "sub", "hard.yaml")}
     Say hard one.
 
 Agents
   claude  anthropic/claude-sonnet-4-5
 `);
+  });
+
+  it("show what a task says of itself instead of its prompt", async () => {
+    const described = {
+      kind: "Task",
+      apiVersion: "mcp-eval/v1",
+      metadata: { name: "a", description: "\nChecks a thing.\nAt length." },
+      spec: { prompt: "Do it.", verify: [{ command: { run: "false" } }] },
+    };
+    using folder = folderOf({ "sub/a.json": described, "sub/in/x": "" });
+    const { stdout } = await runSource(["list", "../a.json"], { cwd: join(folder.path, "sub/in") });
+    expect(stdout).toContain(`Tasks\n  a  ${join("..", "a.json")}\n    Checks a thing.\n`);
   });
 
   it("show names that could move the cursor as text", async () => {
@@ -193,7 +205,7 @@ Agents
     });
     using folder = folderOf({ "a.json": named });
     const { stdout } = await runSource(["list", "a.json"], { cwd: folder.path });
-    expect(stdout).toContain(String.raw`  a\n\x1b[31mb${"\n"}    say \x07${"\n"}`);
+    expect(stdout).toContain(String.raw`  a\n\x1b[31mb  a.json${"\n"}    say \x07${"\n"}`);
   });
 
   it("say all of it in JSON, filtered", async () => {

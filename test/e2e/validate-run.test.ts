@@ -195,7 +195,7 @@ describe("mcpvals validate --run", () => {
     expect(code).toBe(1);
     expect(stdout).toContain(`    - ${failed}\n`);
     expect(stdout).toContain(
-      `Warnings\n\n  - good: ${failed}\n  - good: verify[1] was skipped: its if does not hold\n`,
+      `Warnings\n\n  - good: ${failed}\n  - good: verify step "verify[1]" was skipped: its if does not hold\n`,
     );
   }, 60_000);
 

@@ -260,8 +260,7 @@ Failed
       actual    false
       step      absent  (not in verify, event 17)
       check     not: it holds: old: exit code: it exited with 0
-      expected  "does not hold"
-      actual    "holds"
+      expected  does not hold
 
   ✗ call a tool  t3
     verify-steps 0.00  text: does not contain "6"

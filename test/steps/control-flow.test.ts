@@ -197,6 +197,25 @@ describe("group", () => {
     },
   );
 
+  it("whose setup fails says which group it is", async () => {
+    const inner: GroupStep = { ...group({ setup: [leaf("s", "fail")] }), id: "verify[0].steps[1]" };
+    const message = async (step: Step): Promise<string> => (await play(step)).report.error?.toString() ?? "";
+    expect(await message(holder("allOf", [inner], "verify[0]"))).toContain(
+      "the setup of the group verify[0].steps[1] failed: s: result",
+    );
+    expect(await message(holder("allOf", [{ ...inner, id: "db" }], "all"))).toContain(
+      "the setup of the group all/db failed: s: result",
+    );
+    expect(await message(group({ setup: [leaf("s", "fail")] }))).toContain(
+      "the setup of the group group failed",
+    );
+  });
+
+  it("says a name once where the check has the step's", async () => {
+    const step = leaf("result", "fail");
+    expect(checksOf(await play(group({ steps: [step] })))[0]).toMatch(/^- result: the text does not/);
+  });
+
   it("cleans up when its own time is up, and when the trial is interrupted", async () => {
     const step = { ...group({ steps: [leaf("x", "hang")], cleanup: [leaf("c", "pass")] }), timeoutMs: 50 };
     const timedOut = await play(step);

@@ -1,3 +1,6 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
 import type { JsonObject, Task } from "../../src/core/formats/model.ts";
@@ -102,5 +105,40 @@ describe("scripts of the older forms", () => {
     expect((await verify(both(""))).checks.map(([, passed]) => passed)).toEqual([false]);
     const soft = await verify(both(", continueOnError: true"));
     expect(soft.checks.map(([, passed]) => passed)).toEqual([false, true]);
+  });
+});
+
+describe("requests of the older step form", () => {
+  /** Verifies the answer of a server that says this to everything. */
+  async function answering(body: string, expectation: string): Promise<Verified["checks"]> {
+    const server = createServer((_request, response) => response.end(body)).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    try {
+      return (await verify(`[{http: {url: "http://127.0.0.1:${port}/", expect: ${expectation}}}]`)).checks;
+    } finally {
+      server.close();
+    }
+  }
+
+  it("look at the answer with patterns", async () => {
+    const expectation = `{body: {match: "^.{2}v.*a+", fields: [{path: v, match: "^a+$"}]}}`;
+    const passed = await answering('{"v":"aaa"}', expectation);
+    expect(passed).toEqual([
+      ["status", true],
+      ["body matches", true],
+      ["body json $.v matches", true],
+    ]);
+    const failed = await answering('{"v":"aab"}', expectation);
+    expect(failed.map(([, held]) => held)).toEqual([true, true, false]);
+  });
+
+  it("are quick with patterns for which other engines try every way there is", async () => {
+    const started = performance.now();
+    const body = JSON.stringify({ v: `${"a".repeat(32)}!` });
+    const expectation = `{body: {match: '"(a+)+"', fields: [{path: v, match: "^(a+)+$"}, {path: v, match: "^(a|a?)+$"}]}}`;
+    const checks = await answering(body, expectation);
+    expect(checks.map(([, passed]) => passed)).toEqual([true, false, false, false]);
+    expect(performance.now() - started).toBeLessThan(2000);
   });
 });

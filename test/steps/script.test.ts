@@ -406,15 +406,12 @@ console.log(JSON.stringify({ passed: given.task.name === "sums", reason: "saw " 
 });
 
 describe("a script without a first line that the shell ran", () => {
-  const remark =
-    "The file has no #! line, so the shell ran it; begin it with #!/usr/bin/env python3, say.";
+  const remark = "The file has no #! line, so the shell ran it; begin it with #!/usr/bin/env python3, say.";
 
   it("is told so when it fails", async () => {
     const world = testWorld({ "check.py": "echo no; exit 3", "check.sh": "echo no; exit 3" });
     const failed = await playStep(script({ file: "check.py" }), { world });
-    expect(failed.checks).toEqual([
-      ["exit code", false, `it exited with 3, expected 0: no. ${remark}`],
-    ]);
+    expect(failed.checks).toEqual([["exit code", false, `it exited with 3, expected 0: no. ${remark}`]]);
     const named = await playStep(script({ file: "check.sh" }), { world });
     expect(named.checks).toEqual([["exit code", false, "it exited with 3, expected 0: no"]]);
   });

@@ -30,6 +30,7 @@ export async function evalAgents(context: EvalContext): Promise<EvalAgents> {
   }
   const { agent, notes } = await referredAgent(file.agent, context, {
     key: "agent",
+    isOptional: surroundings.lookOnly,
     instead: "--agent, with a model id, oracle or null",
   });
   return { agents: agent === undefined ? [] : [agent], notes };
@@ -38,6 +39,8 @@ export async function evalAgents(context: EvalContext): Promise<EvalAgents> {
 interface Reference {
   /** The key of the eval's `config` that refers to the agent. */
   readonly key: string;
+  /** Whether a run can do without it. */
+  readonly isOptional: boolean;
   /** What a reader can use when the agent cannot be run. */
   readonly instead: string;
 }
@@ -58,8 +61,7 @@ export async function referredAgent(
     case "llm-agent":
       return { agent: modelAgent(ref.model, ref.model), notes: [] };
     case "claude-code":
-      refuse("Claude Code, over the Agent Client Protocol", context, reference);
-      return { notes: [] };
+      return { notes: refuse("Claude Code, over the Agent Client Protocol", context, reference) };
     case "file":
       return readAgentFile(resolve(context.dir, ref.path), context, reference);
   }
@@ -84,8 +86,9 @@ async function readAgentFile(
     const { file } = parsed;
     const notes = parsed.notes.map((note) => `${shown}: ${note}`);
     const agent = modelOf(file, surroundings);
-    if (agent === undefined) refuse(file.description, context, reference);
-    return { notes: [...(document.notes ?? []), ...notes], ...(agent === undefined ? {} : { agent }) };
+    const known = [...(document.notes ?? []), ...notes];
+    if (agent === undefined) return { notes: [...known, ...refuse(file.description, context, reference)] };
+    return { notes: known, agent };
   } catch (error) {
     problems.addError(error);
     return { notes: [] };
@@ -110,13 +113,23 @@ function valueOf(
   return value === "" ? undefined : value;
 }
 
-function refuse(description: string, { document, problems }: EvalContext, { key, instead }: Reference): void {
+/** Says that an agent cannot be run: as a note where a run can do without it, else as a problem. */
+function refuse(
+  description: string,
+  { document, problems, shown }: EvalContext,
+  { key, instead, isOptional }: Reference,
+): string[] {
+  const who = key === "agent" ? "agent" : "judge";
+  const message = `the ${who} is ${description}, which this version does not run`;
+  const hint = `Use another one: ${instead}.`;
+  if (isOptional) return [`${shown}: ${message}. ${hint}`];
   const location = document.locate({ path: ["config", key], at: "value" });
   const diagnostic: Diagnostic = {
     code: "config/invalid-value",
-    message: `the ${key === "agent" ? "agent" : "judge"} is ${description}, which this version does not run`,
-    hint: `Use another one: ${instead}.`,
+    message,
+    hint,
     ...(location === undefined ? {} : { location }),
   };
   problems.add([diagnostic], document.source);
+  return [];
 }

@@ -23,7 +23,8 @@ export async function evalJudge(context: EvalContext): Promise<EvalJudge> {
   if (own.kind === "env") return { judge: fromVariables(own, passThreshold, context), notes: [] };
   const { agent, notes } = await referredAgent(own.agent, context, {
     key: "llmJudge",
-    instead: "--judge MODEL",
+    isOptional: true,
+    instead: "--judge MODEL; steps that ask a judge are errors until then",
   });
   if (agent === undefined) return { judge: undefined, notes };
   const { model, baseURL, apiKey } = agent;

@@ -1,12 +1,12 @@
 import { literalText } from "./migrate-text.ts";
 import type { Migration, StepSite } from "./migration.ts";
 import { shellVariables } from "./shell-variables.ts";
-import { keepOnly, moveDuration, translateMembers } from "./step-parts.ts";
+import { keepOnly, moveDuration, tolerate, translateMembers } from "./step-parts.ts";
 import { mapIn, pairOf, remove, setText, textIn, valueIn } from "./yaml-edit.ts";
 
 /** Rewrites the body of a `script` step. */
 export function migrateScript(site: StepSite, migration: Migration): void {
-  const { raw, body } = site;
+  const { body } = site;
   keepOnly(body, ["file", "inline", "env", "timeout", "continueOnError"], site, migration);
   noteVariables(site, migration);
   for (const key of ["file", "inline"]) {
@@ -17,10 +17,21 @@ export function migrateScript(site: StepSite, migration: Migration): void {
   }
   translateMembers("env", { ...site, steps: true }, migration);
   moveDuration(body, "timeout");
-  // In verify a failure of the older form counts all the same, and in cleanup it never does.
-  if (raw.phase !== "setup" || valueIn(body, "continueOnError") !== true)
-    remove(body, pairOf(body, "continueOnError"));
+  migrateTolerance(site, migration);
   noteFolder(site, migration);
+}
+
+function migrateTolerance(site: StepSite, migration: Migration): void {
+  const { raw, body } = site;
+  const isTrue = valueIn(body, "continueOnError") === true;
+  if (isTrue && raw.phase === "setup") return tolerate(site, migration);
+  remove(body, pairOf(body, "continueOnError"));
+  // In cleanup a failure never counts.
+  if (isTrue && raw.phase === "verify")
+    migration.lose(
+      site,
+      "continueOnError: true is left out: a failure counted all the same, only the steps after it still ran, as they always do now",
+    );
 }
 
 function noteFolder(site: StepSite, migration: Migration): void {

@@ -5,8 +5,8 @@ import { migrateScript } from "./migrate-script.ts";
 import { literalValues } from "./migrate-text.ts";
 import { migrateToolCall } from "./migrate-tool-call.ts";
 import type { Migration, StepSite } from "./migration.ts";
-import { addTimeout, isTolerated, keepOnly } from "./step-parts.ts";
-import { type AnyMap, insert, mapOf, pair, pairOf, remove, rename, setText, textIn } from "./yaml-edit.ts";
+import { addTimeout, isTolerated, keepOnly, tolerate } from "./step-parts.ts";
+import { type AnyMap, mapOf, pair, pairOf, remove, rename, setText, textIn } from "./yaml-edit.ts";
 
 /** Rewrites a step, `TYPE: BODY`, in its place. */
 export function migrateStep(item: AnyMap, raw: RawStep, migration: Migration): void {
@@ -61,7 +61,7 @@ function migrateNamed(site: StepSite, migration: Migration): void {
     body.items = Object.entries(named).map(([key, value]) => pair(migration.document, key, value));
     if (step !== undefined) rename(step, "extension");
   }
-  if (isTolerated(raw)) insert(body, pair(migration.document, "continueOnError", true));
+  if (isTolerated(raw)) tolerate(site, migration);
 }
 
 /** Keys that an operation's short form has itself, so that no argument can go by them. */

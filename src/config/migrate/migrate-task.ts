@@ -47,6 +47,9 @@ export function migrateTask(source: TaskSource): MigratedTask {
   });
   const failure = document.errors.find((error) => error.code !== "MULTIPLE_DOCS");
   if (failure !== undefined) throw new McpvalsError("config/syntax", `${shown}: ${failure.message}`);
+  const hasMore = document.errors.length > 0;
+  // Of several documents the older forms read the first; with errors a document cannot be written.
+  document.errors = [];
   if (textOfRoot(document.contents, "apiVersion") === taskApiVersion)
     return { text, changed: false, notes: [`${shown} has the form ${taskApiVersion} already`] };
   unfold(document);
@@ -57,6 +60,7 @@ export function migrateTask(source: TaskSource): MigratedTask {
     throw new McpvalsError("config/invalid-value", `${shown} is no task: its kind is not Task`);
   const form = formOf(root, shown);
   const migration = new Migration({ document, ...expressionsOf(form), read: source.read });
+  if (hasMore) migration.notes.push("only the first document of the file is a task; the others are left out");
   migrateHead(root, source.name, migration);
   migrateSpec(root, form, migration);
   addOutputs(migration);

@@ -2,10 +2,9 @@ import { isMap } from "yaml";
 import { translateFieldPath } from "../../core/formats/legacy-task/field-path.ts";
 import { literalText, literalValues } from "./migrate-text.ts";
 import type { Migration, StepSite } from "./migration.ts";
-import { addTimeout, isTolerated, keepOnly } from "./step-parts.ts";
+import { addTimeout, isTolerated, keepOnly, tolerate } from "./step-parts.ts";
 import {
   type AnyMap,
-  insert,
   listIn,
   mapIn,
   mapOf,
@@ -27,7 +26,7 @@ export function migrateToolCall(site: StepSite, migration: Migration): void {
   if (expect !== undefined) migrateExpect(expect, site, migration);
   if ((expect?.items.length ?? 0) === 0) remove(body, pairOf(body, "expect"));
   addTimeout(body, migration);
-  if (isTolerated(raw)) insert(body, pair(migration.document, "continueOnError", true));
+  if (isTolerated(raw)) tolerate(site, migration);
 }
 
 function migrateExpect(expect: AnyMap, site: StepSite, migration: Migration): void {

@@ -63,6 +63,20 @@ export function addTimeout(body: AnyMap, { document }: Migration): void {
   if (pairOf(body, "timeout") === undefined) insert(body, pair(document, "timeout", "5m"));
 }
 
+/**
+ * Lets the failure of a step change nothing, as it did in the older form. An error then changes nothing either, which it
+ * did there, so that this is told.
+ */
+export function tolerate(site: StepSite, migration: Migration): void {
+  const { body } = site;
+  if (pairOf(body, "continueOnError") === undefined)
+    insert(body, pair(migration.document, "continueOnError", true));
+  migration.lose(
+    site,
+    "continueOnError lets a failure of this step pass, as before, but now also an error, such as a step that could not run",
+  );
+}
+
 /** Whether a failure of a step that is no script does not end its phase: in setup of the older form it never does. */
 export function isTolerated({ phase }: RawStep): boolean {
   return phase === "setup";

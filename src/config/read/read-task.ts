@@ -27,11 +27,13 @@ export type FoundFile =
  * and `config/invalid-value` for one whose kind is misspelt.
  */
 export async function readTask(file: string, shown: string): Promise<FoundFile> {
+  if (basename(file).startsWith("mcp-eval.config."))
+    return { kind: "other", note: `${shown} is a config; run it by itself` };
   try {
     const source = await readDataText(file, shown);
     if (source.text.trim() === "") return { kind: "empty", note: `${shown} is empty` };
     if (!mayBeOurs.test(source.text)) return { kind: "foreign" };
-    return whatIsIn(await parseData(source, endingOf(file)), file, shown);
+    return whatIsIn(await parseData(source, endingOf(file)), shown);
   } catch (error) {
     if (!(error instanceof McpvalsError) || error.code === unknownKindCode) throw error;
     if (await looksLikeTask(file)) throw error;
@@ -43,7 +45,7 @@ export async function readTask(file: string, shown: string): Promise<FoundFile> 
 const mayBeOurs = /kind|verify|prompt|mcp-eval|mcpvals/i;
 const unknownKindCode = "config/invalid-value";
 
-function whatIsIn(document: ConfigDocument, file: string, shown: string): FoundFile {
+function whatIsIn(document: ConfigDocument, shown: string): FoundFile {
   const root = rootMembers(document.value);
   const [, version] = memberNamed(root, "apiVersion");
   if (typeof version === "string" && foreignVersion.test(version)) return { kind: "foreign" };
@@ -56,7 +58,7 @@ function whatIsIn(document: ConfigDocument, file: string, shown: string): FoundF
     case "Agent":
       return { kind: "foreign" };
     case "config":
-      return withoutKind(root, { file, shown, isOurs });
+      return withoutKind(root, { shown, isOurs });
     case undefined:
       if (isOurs || isNearTask(memberNamed(root, "kind")[1])) throw unknownKind(document, shown, root);
       return { kind: "foreign" };
@@ -68,18 +70,12 @@ function isNearTask(kind: unknown): boolean {
 }
 
 interface WithoutKind {
-  readonly file: string;
   readonly shown: string;
   /** Whether its version is that of our format. */
   readonly isOurs: boolean;
 }
 
-function withoutKind(
-  root: ReadonlyMap<string, unknown>,
-  { file, shown, isOurs }: WithoutKind,
-): FoundFile {
-  if (basename(file).startsWith("mcp-eval.config."))
-    return { kind: "other", note: `${shown} is a config; run it by itself` };
+function withoutKind(root: ReadonlyMap<string, unknown>, { shown, isOurs }: WithoutKind): FoundFile {
   if (isTaskExport(root))
     return { kind: "other", note: `${shown} is an exported task; run the file that it was made from` };
   const parts = ["spec", "steps"].map((key) => memberNamed(root, key)[1]);

@@ -8,8 +8,12 @@ export function isTaskExport(root: ReadonlyMap<string, unknown>): boolean {
 
 /** The error for an exported task in the place of a task; `shown` is the file in messages. */
 export function exportedTask(shown: string): McpvalsError {
-  return new McpvalsError("config/invalid-value", `${shown} is an exported task, made for other tools to read`, {
-    location: { file: shown },
-    hint: "Run the file that it was made from.",
-  });
+  return new McpvalsError(
+    "config/invalid-value",
+    `${shown} is an exported task, made for other tools to read`,
+    {
+      location: { file: shown },
+      hint: "Run the file that it was made from.",
+    },
+  );
 }

@@ -1,6 +1,7 @@
 import { dirname } from "node:path";
 import type { Diagnostic } from "../../core/errors/error.ts";
 import { formatLocation } from "../../core/errors/format-location.ts";
+import type { ExtensionUse } from "../../core/formats/task/extension-uses.ts";
 import type { ServerSpec, Task } from "../../core/formats/model.ts";
 import { parseTask } from "../../core/formats/task/parse-task.ts";
 import { taskChecksNothing } from "../../core/formats/task-checks-nothing.ts";
@@ -31,6 +32,8 @@ export interface ParsedFile {
   /** Those that it declares itself. */
   readonly servers: Readonly<Record<string, ServerSpec>>;
   readonly notes: readonly string[];
+  /** Its steps that need extensions. */
+  readonly extensions: readonly ExtensionUse[];
 }
 
 /** Makes tasks of files. What is wrong with them goes to the context's problems. */
@@ -60,8 +63,16 @@ function parseOne(file: TaskFile, context: TaskContext): ParsedFile[] {
     return [];
   }
   const { task } = parsed;
-  const notes = [...(document.notes ?? []), ...parsed.notes.map((note) => `${nameOf(task)}: ${note}`)];
-  return [{ file, task, servers: parsed.servers, notes: shortened(notes, nameOf(task)) }];
+  const name = nameOf(task);
+  const notes = [...(document.notes ?? []), ...parsed.notes.map((note) => placedNote(note, name))];
+  const { servers: own, extensions: uses } = parsed;
+  return [{ file, task, servers: own, notes: shortened(notes, name), extensions: uses }];
+}
+
+/** A note with its place as other messages have it. */
+function placedNote(note: string, file: string): string {
+  const [, line, message] = /^line (\d+): (.*)$/s.exec(note) ?? [];
+  return line === undefined || message === undefined ? `${file}: ${note}` : `${file}:${line}: ${message}`;
 }
 
 /** Notes that are told of one file. */
@@ -86,6 +97,8 @@ export interface TasksOfEval {
   readonly variables: readonly EnvironmentVariables[];
   /** The tasks' own servers, with variables for the templates in them. */
   readonly servers: readonly ServerSpec[];
+  /** By task, why it cannot run: its steps that need extensions. */
+  readonly refused: ReadonlyMap<string, readonly Diagnostic[]>;
 }
 
 /** Puts tasks together; those that check nothing go to the problems. */
@@ -113,7 +126,21 @@ export function collectTasks(
     notes: parsed.flatMap(({ notes }) => notes),
     variables: [...variables.values()],
     servers,
+    refused: new Map(parsed.map((each) => [each.task.name, refusalsOf(each)])),
   };
+}
+
+function refusalsOf({ file, task, extensions }: ParsedFile): Diagnostic[] {
+  return extensions.map(({ step, text, location = task.location }): Diagnostic => {
+    const frame = location === undefined ? undefined : file.document.source?.frame(location);
+    return {
+      code: "task/extension",
+      message: `step ${step} of the task ${JSON.stringify(task.name)} is ${text}, an operation of an extension`,
+      hint: "This version runs no extensions; leave the task out with --task or --tag.",
+      ...(location === undefined ? {} : { location }),
+      ...(frame === undefined ? {} : { frame }),
+    };
+  });
 }
 
 function checksNothing({ name, location }: Task): Diagnostic {

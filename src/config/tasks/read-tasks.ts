@@ -40,7 +40,9 @@ export async function readTasks(
     outcome: await attempt(() => readTask(path, shownFrom(cwd, path))),
   }));
   for (const { outcome } of read) if ("error" in outcome) problems.addError(outcome.error);
-  const found = read.flatMap(({ path, outcome }) => ("error" in outcome ? [] : [{ path, file: outcome.value }]));
+  const found = read.flatMap(({ path, outcome }) =>
+    "error" in outcome ? [] : [{ path, file: outcome.value }],
+  );
   const notesOf = (kind: FoundFile["kind"]): string[] =>
     found.flatMap(({ file }) => (file.kind === kind && "note" in file ? [file.note] : []));
   return {

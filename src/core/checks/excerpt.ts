@@ -48,7 +48,7 @@ function named(member: Json): Json {
     return typeof member === "string" && member.length > longestMember
       ? `a text of ${member.length} characters`
       : member;
-  return isList(member) ? `a list of ${member.length}` : `an object with ${Object.keys(member).length} keys`;
+  return isList(member) ? `a list of ${member.length}` : `an object of ${Object.keys(member).length}`;
 }
 
 function isShorter(value: Json, characters: number): boolean {

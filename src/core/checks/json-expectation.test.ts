@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import type { Json } from "../formats/model.ts";
+import type { Json, JsonObject } from "../formats/model.ts";
 import type { JsonExpectation } from "../formats/step.ts";
 import type { Check } from "../trace/events.ts";
 import { checkJson } from "./json-expectation.ts";
 
-const value: Json = {
+const value: JsonObject = {
   name: "web",
   ready: true,
   replicas: 3,
@@ -100,7 +100,7 @@ describe("equals", () => {
       expected: [1],
       actual: ["x", "y"],
     });
-    expect(only({ path: "$.other", equals: 1 })).toMatchObject({ expected: 1, actual: null });
+    expect(only({ path: "$.other", equals: 1 })).toMatchObject({ expected: 1, actual: { name: "web" } });
     const large = only({ path: "$", equals: "y".repeat(5000) }, Array(5000).fill(1));
     expect(large.actual).toMatch(/^\[1,1,.*…$/);
     expect(JSON.stringify(large.actual).length).toBeLessThan(1100);
@@ -226,6 +226,43 @@ describe("count", () => {
     expect(told({ path: "$.items", count: 2 })).toEqual([false, "$.items leads to 1 place, expected 2"]);
     expect(told({ path: "$.items[?@.id > 5]", count: 0 })[0]).toBe(true);
     expect(told({ path: "$.items[?@.id > 5]", count: 1 })[0]).toBe(false);
+  });
+});
+
+describe("what is there instead", () => {
+  it.each<[JsonExpectation, Json]>([
+    [{ path: "$.labels.zone" }, { app: "web", tier: "front", "a/b": { c: [1, 2] } }],
+    [
+      { path: "$.labels.zone.name", equals: "x" },
+      { app: "web", tier: "front", "a/b": { c: [1, 2] } },
+    ],
+    [{ path: "$.name.first", matches: "x" }, "web"],
+    [{ path: "$.items[5].id", type: "number" }, value["items"] ?? null],
+    [{ path: "$.items[*].none", type: "number" }, value["items"] ?? null],
+    [{ path: "$.tags", count: 2 }, ["x", "y"]],
+    [{ path: "$.tags[*]", count: 3 }, ["x", "y"]],
+    [{ path: "$.none", count: 3 }, value],
+  ])("of %j is shown, as far as the way leads", (expectation, actual) => {
+    expect(only(expectation)).toMatchObject({ passed: false, actual });
+  });
+
+  it("is the document, with its keys, where nothing of the way is there", () => {
+    const document = {
+      title: "t".repeat(500),
+      list: Array(300).fill(1),
+      object: { text: "x".repeat(100) },
+      size: 3,
+    };
+    expect(only({ path: "$.titel", equals: "x" }, document).actual).toEqual({
+      title: "a text of 500 characters",
+      list: "a list of 300",
+      object: "an object of 1",
+      size: 3,
+    });
+    const wide = Object.fromEntries(Array.from({ length: 40 }, (_, index) => [`k${index}`, "v".repeat(20)]));
+    const { actual } = only({ path: "$.none" }, wide);
+    expect(Object.keys(actual ?? {})).toHaveLength(13);
+    expect(actual).toMatchObject({ k11: "v".repeat(20), "…": "28 more" });
   });
 });
 

@@ -111,7 +111,11 @@ function existence({ path, values, whole, instead }: Found, expected: boolean): 
   };
 }
 
-function comparison({ path, whole, instead }: Found, expected: Json, compare: (whole: Json) => Comparison): Part {
+function comparison(
+  { path, whole, instead }: Found,
+  expected: Json,
+  compare: (whole: Json) => Comparison,
+): Part {
   const shown = shownJson(expected);
   if (whole === undefined)
     return {
@@ -159,14 +163,14 @@ function every({ path, values, whole, instead }: Found, claim: string, condition
   return { passed: false, expected, actual, message: `${path}: ${previewJson(bad)} ${denial(bad)}` };
 }
 
-function counted({ path, values, instead }: Found, expected: number): Part {
+function counted({ path, values, whole, instead }: Found, expected: number): Part {
   const { length } = values;
   const places = length === 1 ? "1 place" : `${length} places`;
   const passed = length === expected;
   return {
     passed,
     expected,
-    actual: passed ? length : instead(),
+    actual: passed ? length : whole === undefined || length === 0 ? instead() : outlinedJson(whole),
     message: `${path} leads to ${places}${passed ? "" : `, expected ${expected}`}`,
   };
 }

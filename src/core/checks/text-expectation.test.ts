@@ -51,10 +51,17 @@ describe("equals", () => {
   });
 
   it.each([
-    ["a\nbcd\ne", "a\nbxd\ne", 'it differs at line 2, column 2: there is "xd", expected "cd"'],
-    ["a\nb\nc", "a\nb", "it differs at line 2, column 2: there is its end, expected the end of the line"],
-    ["a\nb", "a\nb\nc", "it differs at line 2, column 2: there is the end of the line, expected its end"],
-  ])("names the first place where %j is not %j", (equals, text, message) => {
+    ["a\nbcd\ne", "a\nbxd\ne", 'line 2 is "bxd", expected "bcd"'],
+    ["a\nb\nc", "a\nb", 'it ends before line 3, expected "c" (it has 2 lines, expected 3)'],
+    ["a\nb", "a\nb\nc", 'line 3 is "c", expected the end (it has 3 lines, expected 2)'],
+    ["done", "a\nb\nc", 'line 1 is "a", expected "done" (it has 3 lines, expected 1)'],
+    ["a\nb\nc", "a", 'it ends before line 2, expected "b" (it has 1 line, expected 3)'],
+    [
+      `x\n${"y".repeat(100)}z`,
+      `x\n${"y".repeat(100)}`,
+      'line 2 differs at column 101: there is its end, expected "z"',
+    ],
+  ])("names the first line where %j is not %j", (equals, text, message) => {
     expect(only({ equals }, text).message).toBe(message);
   });
 
@@ -162,7 +169,7 @@ describe("json", () => {
         name: "stdout json $.b exists",
         passed: false,
         expected: true,
-        actual: false,
+        actual: { a: 1 },
         message: "$.b leads to nothing, expected something there",
       },
     ]);

@@ -30,7 +30,7 @@ function checkEquals(name: string, expected: string, text: string): Check {
     passed,
     expected: excerpt(wanted, at),
     actual: excerpt(found, at),
-    message: passed ? "it is as expected" : differenceMessage(found, wanted, at),
+    message: passed ? "it is as expected" : differenceMessage(found, wanted),
   };
 }
 
@@ -82,21 +82,35 @@ function firstDifference(left: string, right: string): number {
 /** What fits a line of a report. */
 const shortText = 80;
 
-function differenceMessage(found: string, wanted: string, at: number): string {
+function differenceMessage(found: string, wanted: string): string {
   if (isShort(found) && isShort(wanted))
     return `it is ${JSON.stringify(found)}, expected ${JSON.stringify(wanted)}`;
-  const before = wanted.slice(0, at).split("\n");
-  const place = `line ${before.length}, column ${(before.at(-1)?.length ?? 0) + 1}`;
-  return `it differs at ${place}: there is ${rest(found, at)}, expected ${rest(wanted, at)}`;
+  const [there, due] = [found.split("\n"), wanted.split("\n")];
+  const index = there.findIndex((line, number) => line !== due[number]);
+  const sizes = there.length === due.length ? "" : ` (it has ${lines(there)}, expected ${due.length})`;
+  return `${lineDifference(there, due, index === -1 ? there.length : index)}${sizes}`;
+}
+
+/** What is told of the first line that differs; `index` counts from 0. */
+function lineDifference(there: readonly string[], due: readonly string[], index: number): string {
+  const [is, wanted] = [there[index], due[index]];
+  if (is === undefined) return `it ends before line ${index + 1}, expected ${previewJson(wanted, shortText)}`;
+  if (wanted === undefined) return `line ${index + 1} is ${previewJson(is, shortText)}, expected the end`;
+  if (isShort(is) && isShort(wanted))
+    return `line ${index + 1} is ${JSON.stringify(is)}, expected ${JSON.stringify(wanted)}`;
+  const at = firstDifference(is, wanted);
+  return `line ${index + 1} differs at column ${at + 1}: there is ${rest(is, at)}, expected ${rest(wanted, at)}`;
+}
+
+function lines(all: readonly string[]): string {
+  return all.length === 1 ? "1 line" : `${all.length} lines`;
 }
 
 function isShort(text: string): boolean {
   return text.length <= shortText && !text.includes("\n");
 }
 
-/** What a text has from a place to the end of the line. */
-function rest(text: string, at: number): string {
-  if (at >= text.length) return "its end";
-  const [line = ""] = text.slice(at, at + 2 * shortText).split("\n");
-  return line === "" ? "the end of the line" : previewJson(line, shortText);
+/** What a line has from a place on. */
+function rest(line: string, at: number): string {
+  return at >= line.length ? "its end" : previewJson(line.slice(at), shortText);
 }

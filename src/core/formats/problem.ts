@@ -15,6 +15,8 @@ export interface Problem {
   /** Another place that has to do with it, such as the first of two equal names. */
   readonly alsoAt?: KeyPath;
   readonly hint?: string;
+  /** Problems that have this in common are told once, with the places of all. */
+  readonly sameAs?: string;
 }
 
 /** Finds a place in the text that a document was read from. */

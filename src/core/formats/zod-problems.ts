@@ -71,11 +71,7 @@ interface KeyContext {
   readonly context: Context;
 }
 
-function unknownKeys(
-  keys: readonly string[],
-  parent: KeyPath,
-  { known, context }: KeyContext,
-): Problem[] {
+function unknownKeys(keys: readonly string[], parent: KeyPath, { known, context }: KeyContext): Problem[] {
   const unquoted = keys.length === 1 ? unquotedTemplate(valueAt(context.document, parent)) : undefined;
   return keys.slice(0, mostKeys).map((key) => {
     const problem = unknownKey(key, parent, known);

@@ -100,6 +100,18 @@ describe("verify-steps", () => {
     });
   });
 
+  it("does not say a step's name twice where its check is called the same", async () => {
+    const trial = new TrialEvents();
+    trial.step("status", {
+      checks: [check("status", false, "it is 404"), check("body", false, "it is empty")],
+    });
+    trial.step("other", { checks: [check("status", false, "it is 500")] });
+    const task = taskOf({ id: "status" }, { id: "other" });
+    expect(await verifySteps.grade(trial.trajectory(task), gradeContext())).toMatchObject({
+      reason: "status: it is 404; status: body: it is empty; other: status: it is 500",
+    });
+  });
+
   it("counts many checks that hold", async () => {
     const trial = new TrialEvents();
     const checks = [1, 2, 3, 4, 5].map((number) => check(`c${number}`, true));

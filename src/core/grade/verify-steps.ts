@@ -50,13 +50,13 @@ function isVerified({ phase, parent, last }: StepView): boolean {
 
 function checksOf({ step, last, attempts }: StepView, task: Task): readonly TriedCheck[] {
   if (last === undefined) return [];
-  const label = task.verify.length > 1 ? `${labelOf(step, task)}: ` : "";
+  const label = task.verify.length > 1 ? labelOf(step, task) : undefined;
   const count = attempts.length;
   const tried = count < 2 ? "" : last.outcome === "passed" ? ` (attempt ${count})` : ` (${count} attempts)`;
   const found = last.checks.filter((check) => !check.passed || check.acted !== true);
   const checks = found.map((check) => ({
     passed: check.passed,
-    reason: `${label}${check.name}: ${check.message}${tried}`,
+    reason: `${label === undefined || label === check.name ? "" : `${label}: `}${check.name}: ${check.message}${tried}`,
     seq: last.seq,
   }));
   // Health of the calls of a tool test has a grader of its own.

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { toolTestTask, workflowTask } from "../../../test/support/trial-events.ts";
 import type { Eval } from "../formats/model.ts";
 import { runEnvironment } from "./environment.ts";
 
@@ -34,7 +35,7 @@ it("says what ran where, and nothing that could be secret", () => {
       { type: "scripted", name: "script", plan: {} },
     ],
     judge: { model: "openai/gpt-4o", apiKey: "secret", passThreshold: 0.8 },
-    tasks: [],
+    tasks: [workflowTask()],
     trials: 1,
     limits: { trialMs: 1, callMs: 1, modelMs: 1 },
     reporters: [],
@@ -54,4 +55,6 @@ it("says what ran where, and nothing that could be secret", () => {
   });
   const { judge: _judge, ...unjudged } = spec;
   expect(runEnvironment(unjudged, versions)).not.toHaveProperty("judge");
+  const alone = { ...spec, tasks: [toolTestTask()] };
+  expect(runEnvironment(alone, versions).agents).toEqual([]);
 });

@@ -74,7 +74,9 @@ function nullProblems(trial: ProofTrial | undefined, oracle: ProofTrial | undefi
       return [skipped(agent, trial)];
     case "error":
     case "timeout":
-      return [broken(agent, trial, isMendedByFailing(trial, oracle) ? "; let its verify steps fail instead" : "")];
+      return [
+        broken(agent, trial, isMendedByFailing(trial, oracle) ? "; let its verify steps fail instead" : ""),
+      ];
   }
 }
 

@@ -25,6 +25,12 @@ describe("a trial's result", () => {
     expect(keys).not.toContain("difficulty");
   });
 
+  it("has its duration to the microsecond", () => {
+    const trial = new TrialEvents().begin("workflow");
+    trial.emit({ type: "trial.finished", outcome: "completed", durationMs: 12.345_678_9 });
+    expect(trialResult(trial.trajectory(workflowTask()), [pass]).durationMs).toBe(12.346);
+  });
+
   it("joins how it went and what its graders say", () => {
     const trial = new TrialEvents("t7").begin("workflow", "agent");
     const usage = { inputTokens: 10, outputTokens: 2, requests: 1 };

@@ -21,12 +21,17 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
     ...identity(trial, task),
     verdict: trialVerdict(outcome, grades),
     score: averageScore(grades),
-    durationMs: finished?.durationMs ?? 0,
+    durationMs: toMicroseconds(finished?.durationMs ?? 0),
     grades,
     ...optional("error", finished === undefined ? cutOff : isUngraded ? ungraded : finished.error),
     ...optional("usage", usage),
     ...(warnings.length === 0 ? {} : { warnings }),
   };
+}
+
+/** More digits are noise. */
+function toMicroseconds(milliseconds: number): number {
+  return Math.round(milliseconds * 1000) / 1000;
 }
 
 /** The row of a trial that never started. */

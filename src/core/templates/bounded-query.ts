@@ -36,18 +36,13 @@ export function compileQuery(path: string): BoundedQuery {
   environment ??= createEnvironment();
   const query = environment.compile(path);
   bound(query);
-  // All at once, the library would pass long lists as arguments, which exhausts the stack.
-  const begin = (way: JSONPathQuery, value: Json): IterableIterator<JSONPathNode> => {
-    left = mostSteps;
-    return way.lazyQuery(value as Parameters<JSONPathQuery["query"]>[0]);
-  };
   return {
     singular: query.singularQuery(),
     follow: (value) => [...begin(query, value)],
     nearest(value) {
       for (let length = query.segments.length; length > 0; length -= 1) {
         const way = new jsonpath.JSONPathQuery(query.environment, query.segments.slice(0, length));
-        const found = [...begin(way, value).take(mostNearest)].map((node) => node.value as Json);
+        const found = firstOf(begin(way, value));
         if (found.length > 0) return found;
       }
       return [value];
@@ -55,8 +50,23 @@ export function compileQuery(path: string): BoundedQuery {
   };
 }
 
+/** All at once, the library would pass long lists as arguments, which exhausts the stack. */
+function begin(query: JSONPathQuery, value: Json): IterableIterator<JSONPathNode> {
+  left = mostSteps;
+  return query.lazyQuery(value as Parameters<JSONPathQuery["query"]>[0]);
+}
+
 /** Values that are enough to show what is there instead. */
 const mostNearest = 3;
+
+function firstOf(nodes: Iterable<JSONPathNode>): readonly Json[] {
+  const found: Json[] = [];
+  for (const node of nodes) {
+    found.push(node.value as Json);
+    if (found.length === mostNearest) break;
+  }
+  return found;
+}
 
 function spend(steps: number): void {
   left -= steps;

@@ -66,12 +66,13 @@ export function escapeTemplate(text: string): string {
   return written;
 }
 
-const pattern = /\{\s*([A-Za-z_][\w-]*)((?:\.[\w-]+)*)(?::([\w-]+))?\s*(?:\|([^{}]*))?\}/y;
+/** `{ROOT.NAME:VARIANT | FILTER}`, at `lastIndex`, whatever the root is. */
+export const expressionPattern = /\{\s*([A-Za-z_][\w-]*)((?:\.[\w-]+)*)(?::([\w-]+))?\s*(?:\|([^{}]*))?\}/y;
 
 function expressionAt(text: string, at: number, isRoot: (root: string) => boolean): Expression | undefined {
   if (text[at] !== "{" || text[at - 1] === "$") return undefined;
-  pattern.lastIndex = at;
-  const match = pattern.exec(text);
+  expressionPattern.lastIndex = at;
+  const match = expressionPattern.exec(text);
   const root = match?.[1];
   if (match === null || root === undefined || !isRoot(root)) return undefined;
   const [whole, , dotted = "", variant, filter] = match;

@@ -36,7 +36,9 @@ function ignoredFailures({ attempts }: StepRun): readonly Finished[] {
 /** What was not looked at. A list's items and alternatives are chosen among with conditions, which is no news. */
 function skippedSteps(runs: readonly StepRun[], pathOf: (step: string) => string): string[] {
   const skipped = runs.flatMap((run) => skippedIn(run));
-  const told = skipped.slice(0, most).map(({ step }) => `${pathOf(step)} was skipped: its if does not hold`);
+  const told = skipped
+    .slice(0, most)
+    .map(({ step }) => `verify step "${pathOf(step)}" was skipped: its if does not hold`);
   const rest = skipped.length - told.length;
   return rest > 0 ? [...told, `${rest} more verify steps were skipped`] : told;
 }

@@ -141,7 +141,10 @@ it("tells of verify steps that were skipped, also in a row, but not of items and
       ...step("any", { type: "anyOf" }, step("any/inner", { parent: "any", skipped: true })),
       ...step("dropped", { phase: "cleanup", skipped: true }),
     ),
-  ).toEqual(["verify[0] was skipped: its if does not hold", "all › inner was skipped: its if does not hold"]);
+  ).toEqual([
+    'verify step "verify[0]" was skipped: its if does not hold',
+    'verify step "all › inner" was skipped: its if does not hold',
+  ]);
 });
 
 interface Shape {

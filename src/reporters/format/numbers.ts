@@ -29,5 +29,6 @@ export function countOf(count: number, noun: string): string {
 
 /** A score with two digits; never rounded up to `1.00`, which is a perfect one. */
 export function formatScore(score: number): string {
-  return (Math.floor(score * 100 + 1e-9) / 100).toFixed(2);
+  const shown = Math.round(score * 100) / 100;
+  return (score < 1 ? Math.min(shown, 0.99) : shown).toFixed(2);
 }

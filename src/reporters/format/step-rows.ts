@@ -96,8 +96,9 @@ function failedRows(check: Check, { said }: StepTelling): readonly Row[] {
 }
 
 /** What a program wrote that did not end as it should; undefined for other checks. */
-function programRows({ actual }: Check): readonly Row[] | undefined {
-  if (!isJsonObject(actual) || !("exitCode" in actual || "signal" in actual)) return undefined;
+function programRows({ name, actual }: Check): readonly Row[] | undefined {
+  if (name !== "exit code" || !isJsonObject(actual) || !("exitCode" in actual || "signal" in actual))
+    return undefined;
   return ["stderr", "stdout"].flatMap((label) => {
     const text = actual[label];
     if (typeof text !== "string" || text.trim() === "") return [];

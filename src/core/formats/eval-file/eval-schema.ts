@@ -13,6 +13,17 @@ const agentTypes = [
   "builtin.openai-acp",
 ] as const;
 
+/** Those that are a model of a provider. */
+const modelTypes = agentTypes.filter((type) => type !== "file" && type !== "builtin.claude-code");
+
+/** For the JSON Schema alone: agents of these types need a text under that key. */
+function neededBy(types: readonly string[], key: string): object {
+  return {
+    if: { properties: { type: { enum: types } }, required: ["type"] },
+    then: { properties: { [key]: { type: "string", minLength: 1 } }, required: [key] },
+  };
+}
+
 const agentRef = closedObject({
   type: z
     .enum(agentTypes)
@@ -22,7 +33,12 @@ const agentRef = closedObject({
     .optional()
     .meta({ description: "The agent's file, relative to this one; for `type: file`." }),
   model: z.string().optional().meta({ description: "`PROVIDER:MODEL`; for `builtin.llm-agent`." }),
-}).meta({ id: "AgentRef", title: "Agent", description: "An agent in a file of its own, or a built-in one." });
+}).meta({
+  id: "AgentRef",
+  title: "Agent",
+  description: "An agent in a file of its own, or a built-in one.",
+  allOf: [neededBy(["file"], "path"), neededBy(modelTypes, "model")],
+});
 
 const judge = closedObject({
   ref: agentRef.optional().meta({ description: "The model that judges, as an agent." }),
@@ -41,6 +57,7 @@ const judge = closedObject({
   title: "Judge",
   description:
     "The model that answers `llmJudge` and `llm` steps. Without it a task that has one is an error.",
+  anyOf: [{ required: ["ref"] }, { required: ["env"] }],
 });
 
 const extension = closedObject({
@@ -140,12 +157,17 @@ const taskSet = closedObject({
   source: z
     .string()
     .optional()
-    .meta({ description: "Name of one of the `sources`. Refused: sources are never fetched." }),
+    .meta({ description: "Name of one of the `sources`. Refused: sources are never fetched.", maxLength: 0 }),
   labelSelector: texts.optional().meta({ description: "Labels that a task must have, all of them." }),
   assertions: assertions
     .optional()
     .meta({ description: "What its tasks must fulfil besides their own steps." }),
-}).meta({ id: "TaskSet", title: "Task set", description: "Tasks, by `path` or by `glob`." });
+}).meta({
+  id: "TaskSet",
+  title: "Task set",
+  description: "Tasks, by `path` or by `glob`.",
+  oneOf: [{ required: ["path"] }, { required: ["glob"] }],
+});
 
 const config = closedObject({
   agent: agentRef.optional().meta({ description: "Who plays the tasks." }),
@@ -171,7 +193,9 @@ const config = closedObject({
     .optional()
     .meta({ description: "Extensions by the names that tasks use." }),
   sources: z.record(nameKey, source).optional().meta({ description: "Where tasks are kept, by name." }),
-  skills: anyObject.optional().meta({ description: "Refused: skills are not known to this version." }),
+  skills: anyObject
+    .optional()
+    .meta({ description: "Refused: skills are not known to this version.", not: {} }),
   defaultTaskLimits: closedObject({ timeout: goDuration.optional(), cleanupTimeout: goDuration.optional() })
     .optional()
     .meta({ description: "Limits of tasks that set none." }),
@@ -182,8 +206,13 @@ const config = closedObject({
     .max(1024)
     .optional()
     .meta({ description: "Trials at once, of tasks that are `parallel`." }),
-  taskSets: z.array(taskSet).optional().meta({ description: "Which tasks run." }),
-}).meta({ id: "EvalConfig", title: "Config", description: "What runs, and how." });
+  taskSets: z.array(taskSet).optional().meta({ description: "Which tasks run.", minItems: 1 }),
+}).meta({
+  id: "EvalConfig",
+  title: "Config",
+  description: "What runs, and how.",
+  required: ["taskSets"],
+});
 
 /** The eval format: the one source of its validation and its JSON Schema. */
 export const evalSchema = closedObject({

@@ -83,6 +83,7 @@ describe("the script form", () => {
   it("becomes a task of scripts", () => {
     expect(parse(scriptForm)).toEqual({
       ok: true,
+      extensions: [],
       notes: [],
       servers: {},
       task: {

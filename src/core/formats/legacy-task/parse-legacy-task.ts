@@ -5,6 +5,7 @@ import { memberOf } from "../member-of.ts";
 import type { PortableTask, Task, Turn } from "../model.ts";
 import type { Step } from "../step.ts";
 import { checkFilePath } from "../task/check-file-path.ts";
+import type { ExtensionUse } from "../task/extension-uses.ts";
 import type { ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
 import { withoutUndefined } from "../without-undefined.ts";
 import { buildStep } from "./build-step.ts";
@@ -26,14 +27,31 @@ import { readStepForm } from "./read-step-form.ts";
  */
 export function parseLegacyTask(document: unknown, options: ParseTaskOptions): ParsedTask {
   const reader = new LenientReader(options.locate, { notes: "line" });
-  const task = readTask(document, options, reader);
-  if (task === undefined || reader.failed) return { ok: false, diagnostics: reader.diagnostics() };
-  return { ok: true, task, servers: {}, notes: reader.notes };
+  const form = readForm(document, reader);
+  const task = form === undefined ? undefined : readTask(form, options, reader);
+  if (form === undefined || task === undefined || reader.failed)
+    return { ok: false, diagnostics: reader.diagnostics() };
+  const extensions = operationsOf(form, task, options);
+  return { ok: true, task, servers: {}, notes: reader.notes, extensions };
 }
 
-function readTask(document: unknown, options: ParseTaskOptions, reader: LenientReader): Task | undefined {
-  const form = readForm(document, reader);
-  if (form === undefined) return undefined;
+/** The steps of extensions, with the places of their types. */
+function operationsOf(
+  form: LegacyForm,
+  { verify, portable }: Task,
+  { locate }: ParseTaskOptions,
+): ExtensionUse[] {
+  const steps = [...(portable?.setup ?? []), ...verify, ...(portable?.cleanup ?? [])];
+  return steps.flatMap((step) => {
+    if (step.type !== "extension") return [];
+    const raw = form.steps.find(({ id }) => id === step.id);
+    const location = raw === undefined ? undefined : locate({ path: raw.path, at: "key" });
+    const use = { step: step.id, text: `${step.extension}.${step.operation}` };
+    return [{ ...use, ...(location === undefined ? {} : { location }) }];
+  });
+}
+
+function readTask(form: LegacyForm, options: ParseTaskOptions, reader: LenientReader): Task {
   const { aliases, steps } = form;
   const expressions = new Expressions({ reader, steps, aliases });
   const building = {

@@ -141,21 +141,15 @@ export const fileSchema = closedObject({
     description: "Permission bits of the file that is made.",
     defaultText: "`0644`",
   }),
-  absent: z
-    .literal(true)
-    .optional()
-    .meta({
-      description:
-        "Removes what is there, in the workspace also a folder with all in it. Nothing there is fine.",
-    }),
+  absent: z.literal(true).optional().meta({
+    description:
+      "Removes what is there, in the workspace also a folder with all in it. Nothing there is fine.",
+  }),
   expect: fileExpectation.optional().meta({ description: "Looks at the file." }),
   timeout: timeoutField("30s"),
   ...commonFields,
 })
-  .refine(
-    (value) => fileUses.filter((key) => value[key] !== undefined).length === 1,
-    asWhole(fileUseError),
-  )
+  .refine((value) => fileUses.filter((key) => value[key] !== undefined).length === 1, asWhole(fileUseError))
   .refine(
     (value) => value.mode === undefined || value.content !== undefined,
     asWhole("has mode, which needs content"),
@@ -172,12 +166,10 @@ export const fileSchema = closedObject({
 export const llmSchema = closedObject({
   contains: filledText.optional().meta({ description: "What the text must say, in any words." }),
   exact: filledText.optional().meta({ description: "What the text must say, no more and no less." }),
-  rubric: filledText
-    .optional()
-    .meta({
-      description:
-        "How the text is to be judged; it passes from the judge's `passThreshold` on, 0.8 unless set.",
-    }),
+  rubric: filledText.optional().meta({
+    description:
+      "How the text is to be judged; it passes from the judge's `passThreshold` on, 0.8 unless set.",
+  }),
   input: z.string().optional().meta({ description: "What is judged.", defaultText: "the agent's output" }),
   timeout: timeoutField("60s"),
   ...commonFields,
@@ -196,12 +188,10 @@ export const llmSchema = closedObject({
 
 /** `script`. */
 export const scriptSchema = closedObject({
-  file: filledText
-    .optional()
-    .meta({
-      description:
-        "The program, relative to the task's folder. It is started itself when it is executable, else by what its `#!` line names, else by the shell.",
-    }),
+  file: filledText.optional().meta({
+    description:
+      "The program, relative to the task's folder. It is started itself when it is executable, else by what its `#!` line names, else by the shell.",
+  }),
   inline: filledText.optional().meta({
     description: "Its text. A first line such as `#!/usr/bin/env python3` chooses what runs it.",
   }),

@@ -2,7 +2,7 @@ import { formatKeyPath, type KeyPath } from "../key-path.ts";
 import { asList, asObject, asText } from "../lenient.ts";
 import type { Problem } from "../problem.ts";
 import { checkFilePath, type FileWanted } from "./check-file-path.ts";
-import { staticText } from "./check-text.ts";
+import { partsOf, staticText } from "./check-text.ts";
 import type { TaskFiles } from "./task-options.ts";
 import type { Locals } from "./template-names.ts";
 import type { TaskView } from "./view-task.ts";
@@ -43,8 +43,35 @@ export function checkStepPaths(
 function check(value: unknown, path: KeyPath, wanted: FileWanted & { readonly locals?: Locals }): Problem[] {
   const text = asText(value);
   if (text === undefined) return [];
-  const file = staticText(text, wanted.locals ?? new Map());
-  return file === undefined ? [] : checkFilePath(file, path, wanted);
+  const locals = wanted.locals ?? new Map();
+  const file = staticText(text, locals);
+  if (file !== undefined) return checkFilePath(file, path, wanted);
+  // Where paths may leave the task's folder, they may leave the workspace.
+  return leavesWorkspace(text, locals) && wanted.files.look("..") === "outside" ? [outside(text, path)] : [];
+}
+
+/** Whether a path that begins with `{workspace}`, and has no other template, goes up above it. */
+function leavesWorkspace(text: string, locals: Locals): boolean {
+  const [first, ...rest] = partsOf(text, locals);
+  if (typeof first !== "object" || first.root !== "workspace" || locals.has("workspace")) return false;
+  if (!rest.every((part) => typeof part === "string")) return false;
+  let depth = 0;
+  for (const name of rest.join("").split("/")) {
+    if (name === "..") depth -= 1;
+    else if (name !== "" && name !== ".") depth += 1;
+    if (depth < 0) return true;
+  }
+  return false;
+}
+
+function outside(text: string, path: KeyPath): Problem {
+  return {
+    code: "task/outside",
+    message: `${formatKeyPath(path)}: ${JSON.stringify(text)} leads out of the workspace`,
+    path,
+    at: "value",
+    hint: "Keep what a task makes inside {workspace}, or allow the path with --allow-outside.",
+  };
 }
 
 /** Neither `npm:NAME` nor an address such as `github.com/ORG/REPO`. */

@@ -1,16 +1,20 @@
 import { isJsonObject } from "../json.ts";
 import type { KeyPath } from "../key-path.ts";
+import { asObject } from "../lenient.ts";
 import type { Json, JsonObject } from "../model.ts";
 import type { Problem } from "../problem.ts";
 import { mostProblems } from "../validate.ts";
 import { checkAddress } from "./check-address.ts";
+import { checkCondition } from "./check-condition.ts";
 import { checkExpectations } from "./check-expectations.ts";
 import { checkStepPaths } from "./check-paths.ts";
+import { checkOutput, spellingNotes } from "./check-spelling.ts";
 import { checkText, type DeclaredOutputs, type TaskNames, type TextScope } from "./check-text.ts";
 import type { PromptTurn } from "./read-prompt.ts";
 import { innerLists } from "./step-forms.ts";
 import { givesOutputs, type Locals, solutionValues, valuesOf, variableOf } from "./template-names.ts";
 import type { TaskFiles } from "./task-options.ts";
+import type { PlacedNote } from "./task-notes.ts";
 import type { TaskView } from "./view-task.ts";
 import type { StepView } from "./view-steps.ts";
 
@@ -28,6 +32,13 @@ interface Walk {
   readonly locals: Locals;
   /** How many problems there are. */
   readonly told: { count: number };
+  readonly notes: PlacedNote[];
+}
+
+export interface CheckedTemplates {
+  readonly problems: readonly Problem[];
+  /** What is taken as text, although it looks like a template. */
+  readonly notes: readonly PlacedNote[];
 }
 
 /**
@@ -38,14 +49,16 @@ export function checkTemplates(
   view: TaskView,
   turns: readonly PromptTurn[],
   known: { readonly names: TaskNames; readonly files: TaskFiles },
-): Problem[] {
+): CheckedTemplates {
   const { setup, verify, cleanup } = view.steps;
+  const notes: PlacedNote[] = [];
   const start: Walk = {
     ...known,
     earlier: new Map(),
     absent: beforeSteps,
     locals: new Map(),
     told: { count: 0 },
+    notes,
   };
   const early = { ...start, absent: beforeAgent };
   const problems = [
@@ -60,12 +73,36 @@ export function checkTemplates(
     }),
   ];
   const late = { ...start, absent: {} };
-  return [...problems, ...walkList(verify, late), ...walkList(cleanup.toReversed(), late)];
+  problems.push(...walkList(verify, late), ...walkList(cleanup.toReversed(), late));
+  return { problems, notes };
 }
 
-function check(text: string, path: KeyPath, { names, locals, earlier, absent, told }: Walk): Problem[] {
+function check(text: string, path: KeyPath, walk: Walk): Problem[] {
+  if (walk.notes.length < mostProblems)
+    walk.notes.push(...spellingNotes(text, path, walk.locals).slice(0, mostProblems));
+  return counted(walk, () => checkText(text, path, walk));
+}
+
+/** Checks what a step or an action gives out; `values` are those that only this text may use. */
+function checkOutputs(
+  parent: Json,
+  path: KeyPath,
+  { walk, values }: { walk: Walk; values: Locals },
+): Problem[] {
+  const locals: Locals = new Map([...walk.locals, ...values]);
+  const outputs = isJsonObject(parent) ? parent["outputs"] : undefined;
+  return Object.entries(asObject(outputs)).flatMap(([name, text]) => {
+    if (typeof text !== "string") return [];
+    const at = [...path, "outputs", name];
+    const found = checkOutput(text, at, { locals, values });
+    if (walk.notes.length < mostProblems) walk.notes.push(...found.notes);
+    return counted(walk, () => [...found.problems, ...checkText(text, at, { ...walk, locals })]);
+  });
+}
+
+function counted({ told }: Walk, find: () => Problem[]): Problem[] {
   if (told.count >= mostProblems) return [];
-  const problems = checkText(text, path, { names, locals, earlier, absent });
+  const problems = find();
   told.count += problems.length;
   return problems;
 }
@@ -86,14 +123,14 @@ function walkList(views: readonly StepView[], walk: Walk): Problem[] {
 function walkStep(view: StepView, walk: Walk): Problem[] {
   const own = ownTexts(view).flatMap(({ text, path }) => check(text, path, walk));
   const inner = walkInner(view, walk);
-  const withValues = { ...walk, locals: new Map([...walk.locals, ...valuesOf(view)]) };
-  const outputs = view.isShort ? [] : textsAt(view.body, view.bodyPath, "outputs");
-  const after = outputs.flatMap(({ text, path }) => check(text, path, withValues));
+  const values = valuesOf(view);
+  const after = view.isShort ? [] : checkOutputs(view.body, view.bodyPath, { walk, values });
   if (view.ownId !== undefined) walk.earlier.set(view.ownId, declaredOutputs(view));
   const plain = [
     ...checkStepPaths(view, walk),
     ...checkExpectations(view, walk.locals),
     ...checkAddress(view, walk.locals),
+    ...checkCondition(view, walk.locals),
   ];
   return [...own, ...plain, ...inner, ...after];
 }
@@ -166,8 +203,7 @@ function walkAction(body: Json, path: KeyPath, walk: Walk): Problem[] {
     const inside = { ...walk, locals: new Map([...walk.locals, ...variableIn(body)]) };
     return [...own, ...walkActions(body["steps"], [...path, "steps"], inside)];
   }
-  const withValues = { ...walk, locals: new Map([...walk.locals, ...solutionValues]) };
-  const after = textsAt(body, path, "outputs").flatMap((each) => check(each.text, each.path, withValues));
+  const after = checkOutputs(body, path, { walk, values: solutionValues });
   const { id, outputs } = body;
   if (typeof id === "string") walk.earlier.set(id, isJsonObject(outputs) ? Object.keys(outputs) : []);
   return [...own, ...after];

@@ -55,13 +55,14 @@ export function checkText(text: string, path: KeyPath, scope: TextScope): Proble
   return partsOf(text, scope.locals).flatMap((part) => {
     if (typeof part === "string") return [];
     const found = [nameProblem(part, scope), filterProblem(part)].filter((each) => each !== undefined);
-    return found.map(({ what, hint }): Problem => ({
+    return found.map(({ what, hint, sameAs }): Problem => ({
       code: "config/unknown-reference",
       message: `${formatKeyPath(path)}: ${part.text} ${what}`,
       path,
       at: "value",
       text: part.text,
       ...(hint === undefined ? {} : { hint }),
+      ...(sameAs === undefined ? {} : { sameAs }),
     }));
   });
 }
@@ -73,6 +74,7 @@ interface Wrong {
   /** Goes on after the expression. */
   readonly what: string;
   readonly hint?: string;
+  readonly sameAs?: string;
 }
 
 function nameProblem(expression: Expression, scope: TextScope): Wrong | undefined {
@@ -121,7 +123,7 @@ function envProblem([name = "", ...rest]: readonly string[], names: TaskNames): 
   const near = didYouMean(name, [...env, ...Object.keys(variables)].slice(0, mostCompared));
   const meant = near === undefined ? "" : `Did you mean "${near}"? `;
   const hint = `${meant}Declare it in spec.env, pass --env ${name}=VALUE, set it, or add {env: ${name}} to spec.requires.`;
-  return { what: "is a variable that is not set", hint };
+  return { what: "is a variable that is not set", hint, sameAs: `env.${name}` };
 }
 
 function serverProblem(names: readonly string[], { urls, local }: TaskNames): Wrong | undefined {

@@ -1,10 +1,9 @@
 import { expect, it } from "vitest";
-import { check, taskOf } from "../../../../test/support/task-file.ts";
-import { extensionUses } from "./extension-uses.ts";
+import { check, taskDocument, valid } from "../../../../test/support/task-file.ts";
 
 it("finds the operations of extensions in every phase, however deep", () => {
-  const task = taskOf(
-    {
+  const { extensions } = valid(
+    taskDocument({
       setup: [{ "ext.make": {} }],
       verify: [
         check,
@@ -13,14 +12,15 @@ it("finds the operations of extensions in every phase, however deep", () => {
       cleanup: [
         { foreach: { var: "x", in: [1], steps: [{ extension: { package: "npm:e@1", action: "b" } }] } },
       ],
-    },
+    }),
     { extensions: ["ext"] },
   );
-  expect(extensionUses(task)).toEqual([
-    { step: "setup[0]", text: "ext.make" },
-    { step: "mine", text: "ext.a" },
-    { step: "steps[0]", text: "ext.look.at" },
-    { step: "steps[0]", text: "npm:e@1.b" },
+  const uses = extensions.map(({ step, text, location }) => [step, text, location?.path]);
+  expect(uses).toEqual([
+    ["setup[0]", "ext.make", 'key spec.setup[0]["ext.make"]'],
+    ["mine", "ext.a", 'key spec.verify[1].group.setup[0]["ext.a"]'],
+    ["steps[0]", "ext.look.at", 'key spec.verify[1].group.steps[0].not["ext.look.at"]'],
+    ["steps[0]", "npm:e@1.b", "key spec.cleanup[0].foreach.steps[0].extension"],
   ]);
-  expect(extensionUses(taskOf({}))).toEqual([]);
+  expect(valid(taskDocument()).extensions).toEqual([]);
 });

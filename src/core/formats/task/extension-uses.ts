@@ -1,5 +1,9 @@
-import type { Task } from "../model.ts";
-import { walkSteps } from "../walk-steps.ts";
+import type { SourceLocation } from "../../errors/error.ts";
+import { asObject } from "../lenient.ts";
+import type { Locate } from "../problem.ts";
+import type { StepView } from "./view-steps.ts";
+import type { TaskView } from "./view-task.ts";
+import { walkViews } from "./walk-views.ts";
 
 /** A step that needs an extension. */
 export interface ExtensionUse {
@@ -7,14 +11,23 @@ export interface ExtensionUse {
   readonly step: string;
   /** `EXTENSION.OPERATION`. */
   readonly text: string;
+  /** Where its type stands. */
+  readonly location?: SourceLocation;
 }
 
 /** The steps of a task, those inside others included, that are operations of extensions. */
-export function extensionUses(task: Task): readonly ExtensionUse[] {
-  const { setup = [], cleanup = [] } = task.portable ?? {};
-  return [setup, task.verify, cleanup]
-    .flatMap((steps) => [...walkSteps(steps)])
-    .flatMap((step) =>
-      step.type === "extension" ? [{ step: step.id, text: `${step.extension}.${step.operation}` }] : [],
-    );
+export function extensionUses({ steps }: TaskView, locate: Locate): readonly ExtensionUse[] {
+  return [...walkViews([...steps.setup, ...steps.verify, ...steps.cleanup])].flatMap((view) => {
+    const text = operationOf(view);
+    const location = locate({ path: view.bodyPath, at: "key" });
+    return text === undefined
+      ? []
+      : [{ step: view.id, text, ...(location === undefined ? {} : { location }) }];
+  });
+}
+
+function operationOf({ kind, body, first, rest }: StepView): string | undefined {
+  if (kind === "operation") return `${first}.${rest}`;
+  const { package: extension, action } = asObject(body);
+  return kind === "extension" ? `${String(extension)}.${String(action)}` : undefined;
 }

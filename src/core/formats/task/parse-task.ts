@@ -7,6 +7,8 @@ import type { Problem } from "../problem.ts";
 import { readJson } from "../read-json.ts";
 import { mostProblems, validate } from "../validate.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
+import { extensionUses } from "./extension-uses.ts";
+import { nullNotes } from "./null-notes.ts";
 import { buildTask } from "./build-task.ts";
 import { readPrompt } from "./read-prompt.ts";
 import { readSolution } from "./read-solution.ts";
@@ -16,7 +18,7 @@ import { checkTask } from "./task-rules.ts";
 import type { ParsedTask, ParseTaskOptions } from "./task-options.ts";
 import { taskApiVersion, taskSchema } from "./task-schema.ts";
 import { completeServers } from "./task-servers.ts";
-import { taskNotes } from "./task-notes.ts";
+import { placeNotes, taskNotes } from "./task-notes.ts";
 import { viewTask } from "./view-task.ts";
 
 export type { ParsedTask, ParseTaskOptions, TaskFiles } from "./task-options.ts";
@@ -69,7 +71,8 @@ function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedT
     ...view.problems,
     ...[setup, verify, cleanup, solution, prompt].flatMap(({ problems }) => problems),
   ];
-  const found = [...wrong, ...checkTask(view, { options, turns: prompt.turns, wrong })];
+  const checked = checkTask(view, { options, turns: prompt.turns, wrong });
+  const found = [...wrong, ...checked.problems];
   if (found.length > 0 || data === undefined) return refusal(found.slice(0, mostProblems), options);
   const read = {
     setup: setup.steps,
@@ -79,7 +82,11 @@ function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedT
     turns: prompt.turns.map(({ text }) => text),
   };
   const { task, servers } = buildTask(data, read, { view, options });
-  return { ok: true, task, servers, notes: taskNotes(view) };
+  const notes = [
+    ...taskNotes(view),
+    ...placeNotes([...checked.notes, ...nullNotes(view, options.locate)], options.locate),
+  ];
+  return { ok: true, task, servers, notes, extensions: extensionUses(view, options.locate) };
 }
 
 function withServers(document: JsonObject): JsonObject {

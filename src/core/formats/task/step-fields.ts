@@ -47,7 +47,7 @@ export const commonFields = {
   name: filledText.optional().meta({ description: "What reports call it.", defaultText: "its `id`" }),
   if: filledText.optional().meta({
     description:
-      "The step is skipped unless this holds: a text that is not empty, `false` or `0`, or `A == B`, or `A != B`.",
+      "The step is skipped unless this holds: a text that is not empty, `false` or `0`, or `A == B`, or `A != B`, with spaces around the sign and texts without quotes. There are no other operators.",
     defaultText: "always run",
   }),
   continueOnError: z.boolean().optional().meta({
@@ -164,7 +164,8 @@ export const textExpectation = z
  * depend on the object.
  */
 export function asWhole(error: string | ((value: unknown) => string)): z.core.$ZodCustomParams {
-  const message = typeof error === "string" ? error : ({ input }: { readonly input?: unknown }) => error(input);
+  const message =
+    typeof error === "string" ? error : ({ input }: { readonly input?: unknown }) => error(input);
   return { error: message, when: ({ issues }) => issues.length === 0 };
 }
 

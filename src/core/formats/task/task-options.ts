@@ -2,6 +2,7 @@ import type { Diagnostic } from "../../errors/error.ts";
 import type { CompleteStdio } from "../config/build-server.ts";
 import type { ServerSpec, Task } from "../model.ts";
 import type { Locate } from "../problem.ts";
+import type { ExtensionUse } from "./extension-uses.ts";
 
 /** The files that a task may see. */
 export interface TaskFiles {
@@ -37,5 +38,7 @@ export type ParsedTask =
       readonly servers: Readonly<Record<string, ServerSpec>>;
       /** What is valid but does not do what its author may think. */
       readonly notes: readonly string[];
+      /** Its steps that need extensions. */
+      readonly extensions: readonly ExtensionUse[];
     }
   | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };

@@ -22,6 +22,39 @@ function cases(all: readonly Case[]): void {
   }
 }
 
+describe("hints", () => {
+  it.each<[object, string]>([
+    [{ verify: [{ command: { run: { workspace: null } } }] }, 'Write it in quotes: "{workspace}"'],
+    [
+      { verify: [{ script: { inline: "x", args: [{ "env.A | sh": null }] } }] },
+      'Write it in quotes: "{env.A | sh}"',
+    ],
+    [
+      { verify: [{ command: { run: "x", expect: { stdout: { "steps.a.outputs.b": null } } } }] },
+      'Write it in quotes: "{steps.a.outputs.b}"',
+    ],
+    [
+      { verify: [{ foreach: { var: "x", in: { "steps.a.outputs.b": null }, steps: [check] } }] },
+      'Write it in quotes: "{steps.a.outputs.b}"',
+    ],
+    [
+      { verify: [{ file: { path: "a", expect: "x" } }] },
+      "Its keys are exists, equals, contains, matches, json, mode.",
+    ],
+    [
+      { verify: [{ command: "ls" }] },
+      "Its keys are run, shell, workdir, env, stdin, expect, timeout, id, name, if, continueOnError, outputs, retry, stableFor.",
+    ],
+    [
+      { verify: [{ command: run, http: { url: "http://x" } }] },
+      'command and http are a step each: begin a new item with "-" before http.',
+    ],
+    [{ verify: [{ command: run, retry: "1s" }] }, "Indent the other keys under command."],
+  ])("%j", (spec, hint) => {
+    expect(hintsIn(spec)).toEqual([hint]);
+  });
+});
+
 describe("the document", () => {
   const base = taskDocument();
 
@@ -274,11 +307,11 @@ describe("names", () => {
     ],
     [
       {
-        requires: [{}, { command: "a", env: "b" }, { platform: "windows" }, { judge: false }, { tool: "x" }],
+        requires: [{}, { command: "a", env: "b" }, { platform: "beos" }, { judge: false }, { tool: "x" }],
       },
       "config/invalid-value at value spec.requires[0]: spec.requires[0] must have exactly one of command, env, server, platform and judge",
       "config/invalid-value at value spec.requires[1]: spec.requires[1] must have exactly one of command, env, server, platform and judge",
-      'config/invalid-value at value spec.requires[2].platform: spec.requires[2].platform must be "aix", "android", "darwin", "freebsd", "linux", "openbsd", "sunos" or "win32"',
+      'config/invalid-value at value spec.requires[2].platform: spec.requires[2].platform must be "linux", "macos", "windows", "darwin", "win32", "freebsd", "openbsd", "sunos", "aix" or "android"',
       "config/invalid-value at value spec.requires[3].judge: spec.requires[3].judge must be true, not false",
       'config/unknown-key at key spec.requires[4].tool: unknown key "tool" in spec.requires[4]',
     ],

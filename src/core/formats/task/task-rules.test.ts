@@ -76,6 +76,7 @@ describe("paths", () => {
       'config/invalid-value at value spec.setup[2].script.file: spec.setup[2].script.file: "dir" is a folder, not a file',
       'task/outside at value spec.setup[4].command.workdir: spec.setup[4].command.workdir: "/tmp" lies outside the task\'s folder',
       'task/outside at value spec.setup[6].file.path: spec.setup[6].file.path: "../x" lies outside the task\'s folder',
+      'task/outside at value spec.setup[7].file.path: spec.setup[7].file.path: "{workspace}/../x" leads out of the workspace',
     ]);
   });
 
@@ -85,4 +86,26 @@ describe("paths", () => {
       'config/invalid-value at value spec.prompt.file: spec.prompt.file: the file "p" cannot be read as text',
     ]);
   });
+});
+
+describe("paths in the workspace", () => {
+  const make = (path: string): object => ({ setup: [{ file: { path, content: "" } }] });
+
+  it.each(["{workspace}/../x", "{workspace}/a/../../x", "{workspace}/..", "{workspace}/./../a"])(
+    "may not lead out of it: %s",
+    (path) => {
+      expect(wrongIn(make(path))).toEqual([
+        `task/outside at value spec.setup[0].file.path: spec.setup[0].file.path: ${JSON.stringify(path)} leads out of the workspace`,
+      ]);
+      const open = { ...filesOf({}), look: () => "folder" as const };
+      expect(wrongIn(make(path), { files: open })).toEqual([]);
+    },
+  );
+
+  it.each(["{workspace}/a/../x", "{workspace}/..a", "{workspace}/{random.id}/../../x"])(
+    "may be %s",
+    (path) => {
+      expect(wrongIn(make(path))).toEqual([]);
+    },
+  );
 });

@@ -4,7 +4,7 @@ import { checkEnvCircles } from "./check-env.ts";
 import { checkNames, solutionIds } from "./check-names.ts";
 import { checkTaskPaths } from "./check-paths.ts";
 import { checkLimits, checkSolution } from "./check-solution.ts";
-import { checkTemplates } from "./check-templates.ts";
+import { type CheckedTemplates, checkTemplates } from "./check-templates.ts";
 import type { TaskNames } from "./check-text.ts";
 import { checkVerify } from "./check-verify.ts";
 import type { PromptTurn } from "./read-prompt.ts";
@@ -20,12 +20,13 @@ export interface RuleContext {
 }
 
 /** Everything that must hold between the parts of a task. */
-export function checkTask(view: TaskView, { options, turns, wrong }: RuleContext): Problem[] {
+export function checkTask(view: TaskView, { options, turns, wrong }: RuleContext): CheckedTemplates {
   const names = namesOf(view, options);
-  return [
+  const templates = checkTemplates(view, turns, { names, files: options.files });
+  const problems = [
     ...checkNames(view),
     ...checkTaskPaths(view, options.files),
-    ...checkTemplates(view, turns, { names, files: options.files }),
+    ...templates.problems,
     ...checkEnvCircles(view.spec),
     // A key that is not known may be the prompt.
     ...(wrong.some(isUnknownPart) ? [] : checkSolution(view)),
@@ -33,6 +34,7 @@ export function checkTask(view: TaskView, { options, turns, wrong }: RuleContext
     // What verify checks cannot be told while something inside it is wrong.
     ...(wrong.some(({ path }) => path[1] === "verify") ? [] : checkVerify(view.steps.verify)),
   ];
+  return { problems, notes: templates.notes };
 }
 
 function isUnknownPart({ code, path }: Problem): boolean {

@@ -40,7 +40,19 @@ const importEntry = closedObject({
 }).meta({ id: "Import", title: "Import", description: "An extension whose operations the task uses." });
 
 /** As Node names them. */
-const platforms = ["aix", "android", "darwin", "freebsd", "linux", "openbsd", "sunos", "win32"] as const;
+/** Names of Node, and those that people use. */
+const platforms = [
+  "linux",
+  "macos",
+  "windows",
+  "darwin",
+  "win32",
+  "freebsd",
+  "openbsd",
+  "sunos",
+  "aix",
+  "android",
+] as const;
 
 const requirement = closedObject({
   command: filledText.optional().meta({ description: "A program on the path." }),

@@ -1,0 +1,124 @@
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { describe, expect, it } from "vitest";
+import { evalJsonSchema } from "./eval-json-schema.ts";
+import { parseEvalFile } from "./parse-eval-file.ts";
+
+const validate = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false }).compile(
+  evalJsonSchema(),
+);
+
+function parsed(document: unknown): ReturnType<typeof parseEvalFile> {
+  return parseEvalFile(document, { locate: () => undefined });
+}
+
+const set = { path: "a.yaml" };
+
+/** A strict eval with one task set and these settings. */
+function evalWith(config: object, rest: object = {}): object {
+  return { apiVersion: "mcp-eval/v1", kind: "Eval", config: { taskSets: [set], ...config }, ...rest };
+}
+
+function withSet(taskSet: object): object {
+  return evalWith({ taskSets: [taskSet] });
+}
+
+const judgeEnv = { baseUrlKey: "URL", apiKeyKey: "KEY", modelNameKey: "MODEL" };
+const model = { type: "builtin.llm-agent", model: "anthropic:claude-sonnet-4-5" };
+const everyAssertion = {
+  toolsUsed: [{ server: "k8s", toolPattern: "pods_.*" }, { server: "k8s" }],
+  requireAny: [{ server: "k8s", tool: "list" }],
+  toolsNotUsed: [],
+  minToolCalls: 0,
+  maxToolCalls: 20,
+  resourcesRead: [{ server: "docs", uri: "file:///a" }],
+  resourcesNotRead: [{ server: "docs", uriPattern: "secret" }],
+  promptsUsed: [{ server: "docs", prompt: "p" }],
+  promptsNotUsed: [{ server: "docs", promptPattern: "x" }],
+  callOrder: [{ type: "tool", server: "k8s", name: "list" }],
+  noDuplicateCalls: true,
+};
+
+const good: Readonly<Record<string, object>> = {
+  "the least there is": { kind: "Eval", config: { taskSets: [set] } },
+  "a schema and metadata": evalWith(
+    {},
+    { $schema: "eval.schema.json", metadata: { name: "n", description: "d" } },
+  ),
+  "an agent in a file": evalWith({ agent: { type: "file", path: "agent.yaml" } }),
+  "an agent in a file, the older way": evalWith({ agentFile: "agent.yaml" }),
+  "a model as agent": evalWith({ agent: model }),
+  "the old name of a model as agent": evalWith({ agent: { type: "builtin.openai-agent", model: "gpt-5" } }),
+  "a program as agent": evalWith({ agent: { type: "builtin.claude-code" } }),
+  "agents by name": evalWith({
+    agents: { small: "openai/gpt-5-mini", plays: { type: "scripted", plan: { one: [{ say: "hi" }] } } },
+  }),
+  servers: evalWith({
+    mcpConfigFile: "mcp.json",
+    servers: { a: { transport: "stdio", command: "docs" }, b: { transport: "shttp", url: "http://x/mcp" } },
+  }),
+  "a judge that is a model": evalWith({ llmJudge: { ref: model, passThreshold: 0.5 } }),
+  "a judge by variables": evalWith({ llmJudge: { env: judgeEnv } }),
+  extensions: evalWith({
+    extensions: { k8s: { package: "github.com/x/k@v1", env: { A: "b" }, config: { a: [1] } } },
+  }),
+  limits: evalWith({ defaultTaskLimits: { timeout: "10m", cleanupTimeout: "1m30s" }, runs: 3, parallel: 2 }),
+  "inherited variables": evalWith({ inheritEnv: ["KUBECONFIG"] }),
+  "all variables": evalWith({ inheritEnv: true }),
+  "a source that nothing uses": evalWith({ sources: { unused: { repo: "https://x/y.git", ref: "main" } } }),
+  "a task set by glob": withSet({ glob: "tasks/*.yaml", labelSelector: { suite: "pods" } }),
+  "every assertion": withSet({ ...set, assertions: everyAssertion }),
+};
+
+const bad: Readonly<Record<string, unknown>> = {
+  "no object": "Eval",
+  "another kind": { ...evalWith({}), kind: "Task" },
+  "no kind": { config: { taskSets: [set] } },
+  "no config": { apiVersion: "mcp-eval/v1", kind: "Eval" },
+  "an unknown key": evalWith({}, { spec: {} }),
+  "an unknown key of config": evalWith({ taskset: [] }),
+  "an unknown key of metadata": evalWith({}, { metadata: { nam: "n" } }),
+  "no task sets": evalWith({ taskSets: [] }),
+  "task sets left out": { apiVersion: "mcp-eval/v1", kind: "Eval", config: {} },
+  "a task set with neither path nor glob": withSet({ labelSelector: { a: "b" } }),
+  "a task set with both path and glob": withSet({ path: "a", glob: "b" }),
+  "a task set with a blank path": withSet({ path: " " }),
+  "an unknown assertion": withSet({ ...set, assertions: { toolUsed: [] } }),
+  "an assertion without a server": withSet({ ...set, assertions: { toolsUsed: [{ tool: "a" }] } }),
+  "a negative number of calls": withSet({ ...set, assertions: { maxToolCalls: -1 } }),
+  "an unknown kind of call": withSet({
+    ...set,
+    assertions: { callOrder: [{ type: "call", server: "a", name: "b" }] },
+  }),
+  "an unknown kind of agent": evalWith({ agent: { type: "builtin.other" } }),
+  "an agent without a type": evalWith({ agent: { path: "a.yaml" } }),
+  "an agent of type file without its path": evalWith({ agent: { type: "file" } }),
+  "an agent of type file with an empty path": evalWith({ agent: { type: "file", path: "" } }),
+  "a model as agent without the model": evalWith({ agent: { type: "builtin.llm-agent" } }),
+  "an old name of a model without the model": evalWith({ agent: { type: "builtin.openai-acp" } }),
+  "a judge of type file without its path": evalWith({ llmJudge: { ref: { type: "file" } } }),
+  "a judge that names no model": evalWith({ llmJudge: { passThreshold: 0.5 } }),
+  "a judge by too few variables": evalWith({ llmJudge: { env: { ...judgeEnv, apiKeyKey: undefined } } }),
+  "a threshold above 1": evalWith({ llmJudge: { ref: model, passThreshold: 2 } }),
+  "no runs": evalWith({ runs: 0 }),
+  "half a run": evalWith({ runs: 1.5 }),
+  "a limit that is no duration": evalWith({ defaultTaskLimits: { timeout: true } }),
+  "inheriting nothing that is known": evalWith({ inheritEnv: "PATH" }),
+  "a server of no kind": evalWith({ servers: { a: {} } }),
+  "an extension without a package": evalWith({ extensions: { a: {} } }),
+  "a source that is used": withSet({ ...set, source: "s" }),
+  skills: evalWith({ skills: {} }),
+};
+
+describe("the JSON Schema of an eval and the parser", () => {
+  it.each(Object.entries(good))("both take %s", (_, document) => {
+    const { ok, ...rest } = parsed(document);
+    const valid = validate(document);
+    expect({ ok, valid, errors: validate.errors }).toEqual({ ok: true, valid: true, errors: null });
+    expect(rest).not.toHaveProperty("diagnostics");
+  });
+
+  it.each(Object.entries(bad))("both refuse %s", (_, document) => {
+    const clean: unknown = JSON.parse(JSON.stringify(document));
+    expect({ ok: parsed(clean).ok, valid: validate(clean) }).toEqual({ ok: false, valid: false });
+  });
+});

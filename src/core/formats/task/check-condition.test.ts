@@ -1,0 +1,52 @@
+import { expect, it } from "vitest";
+import { hintsIn, wrongIn } from "../../../../test/support/task-file.ts";
+
+const when = (condition: string): object => ({ verify: [{ command: { run: "x", if: condition } }] });
+const place = "spec.verify[0].command.if";
+
+it.each([
+  ["{env.HOME} === x", "=== is no operator", "A == B"],
+  ["{env.HOME} !== x", "!== is no operator", "A == B"],
+  ["{env.HOME} = x", "= is no operator", "A == B"],
+  ["{env.HOME}=x", "= is no operator", "A == B"],
+  ["{env.HOME} < 5", "< is no operator", "A == B"],
+  ["{env.HOME} >= 5", ">= is no operator", "A == B"],
+  ["{env.HOME} && {workspace}", "&& is no operator", "nest steps"],
+  ["{env.HOME} == a && {workspace} == b", "&& is no operator", "nest steps"],
+  ["{env.HOME} == a || b", "|| is no operator", "nest steps"],
+  ["!{env.HOME}", "! is no operator", "A == false"],
+  ["! {env.HOME} == a", "! is no operator", "A == false"],
+  ["{env.HOME}==x", "== stands between two texts, once and with spaces around it", "A == B"],
+  ["{env.HOME} ==", "== stands between two texts, once and with spaces around it", "A == B"],
+  ["a == b != c", "!= stands between two texts, once and with spaces around it", "A == B"],
+  ["{env.HOME} == 'pod'", "the quotes would be part of the text", "without quotes"],
+  ['"{env.HOME}" != pod', "the quotes would be part of the text", "without quotes"],
+  ["'{env.HOME}'", "the quotes would be part of the text", "without quotes"],
+])("%s is no condition", (condition, what, hint) => {
+  expect(wrongIn(when(condition))).toEqual([
+    `config/invalid-value at value ${place}: ${place} is no condition: ${what}`,
+  ]);
+  expect(hintsIn(when(condition))).toEqual([expect.stringContaining(hint)]);
+});
+
+it.each([
+  "{env.HOME}",
+  "true",
+  "{env.HOME} == pod",
+  "{env.HOME} != it's",
+  "{env.HOME | json $.a[?(@.b == 'c')]} == x",
+  "{env.HOME} == <b>x=1</b>",
+  "-> == a",
+])("%s is a condition", (condition) => {
+  expect(wrongIn(when(condition))).toEqual([]);
+});
+
+it("is looked at in every step, and an operation's too", () => {
+  const inner = { command: { run: "x", if: "!a" } };
+  expect(
+    wrongIn({
+      imports: [{ package: "npm:e@1", as: "e" }],
+      verify: [{ allOf: [inner] }, { "e.do": { if: "a = b" } }, { group: { if: "a > b", steps: [inner] } }],
+    }),
+  ).toHaveLength(4);
+});

@@ -1,0 +1,155 @@
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { folderOf } from "../support/cli.ts";
+import { failure, load, problems } from "./support/load.ts";
+
+/** A task of so many lines that mistakes in it can be told apart. */
+function task(name: string, { spec = "" } = {}): string {
+  return `apiVersion: mcp-eval/v1
+kind: Task
+metadata:
+  name: ${name}
+spec:
+  prompt: Do ${name}.
+  verify:
+    - command: { run: "true" }
+${spec}`;
+}
+
+describe("files that are not quite tasks", () => {
+  const withoutKind = task("x").replace("kind: Task\n", "");
+
+  it("are noted beside tasks, and manifests are not", async () => {
+    using folder = folderOf({
+      "t/a.yaml": task("a"),
+      "t/agent.yaml": "kind: Agent\nmetadata: { name: x }\n",
+      "t/config/mcp-eval.config.yaml": "workflows: []\n",
+      "t/data.yaml": "prompt: a\nverify: b\nspec: { replicas: 1 }\n",
+      "t/empty.yaml": "",
+      "t/eval.yaml": "kind: Eval\nconfig: {}\n",
+      "t/exported.json": { schema: "mcpvals.task/1", prompt: [], verify: [] },
+      "t/legacy.yaml": "metadata: { name: l }\nsteps: { prompt: { inline: p }, verify: { inline: x } }\n",
+      "t/manifest.yaml": "apiVersion: apps/v1\nkind: Deployment\nspec: { verify: 1 }\n",
+      "t/several.yaml": "apiVersion: v1\nkind: Pod\n---\napiVersion: v1\nkind: Pod\n",
+      "t/tekton.yaml": "apiVersion: tekton.dev/v1\nkind: Tasks\n",
+      "t/x.yaml": withoutKind,
+    });
+    const noKind = "has no kind, so it is not taken as a task; add kind: Task";
+    const expected = [
+      `${join("t", "legacy.yaml")} ${noKind}`,
+      `${join("t", "x.yaml")} ${noKind}`,
+      `${join("t", "config/mcp-eval.config.yaml")} is a config; run it by itself`,
+      `${join("t", "eval.yaml")} is an Eval; run it by itself`,
+      `${join("t", "exported.json")} is an exported task; run the file that it was made from`,
+    ];
+    for (const source of ["t", "t/**/*.{yaml,json}"]) {
+      const { notes, eval: spec } = await load(folder.path, { source });
+      expect(spec.tasks.map(({ name }) => name)).toEqual(["a"]);
+      expect(notes).toEqual(expected);
+    }
+  });
+
+  it("are noted in the tasks of a config, but not the config itself", async () => {
+    using folder = folderOf({
+      "mcp-eval.config.yaml": "server: { transport: stdio, command: node }\ntasks: ['**/*.yaml']\n",
+      "t/a.yaml": task("a"),
+      "t/x.yaml": withoutKind,
+    });
+    const { notes } = await load(folder.path);
+    expect(notes).toEqual([
+      `${join("t", "x.yaml")} has no kind, so it is not taken as a task; add kind: Task`,
+    ]);
+  });
+
+  it("are named where there is no task", async () => {
+    using folder = folderOf({ "t/x.yaml": withoutKind, "t/empty.yaml": "\n" });
+    const { details } = await failure(folder.path, { source: "t" });
+    expect(details.diagnostics?.[0]?.hint).toMatch(
+      /^t.x\.yaml has no kind, .*; t.empty\.yaml is empty\. A task is a \.yaml/,
+    );
+  });
+
+  it.each([
+    ["a kind that is nearly Task", "kind: Taks\n", "1:7"],
+    ["a kind in small letters", "metadata: {name: x}\nkind: task\n", "2:7"],
+    ["a kind that is none, in our version", "apiVersion: mcp-eval/v1\nkind: Workflow\n", "2:7"],
+    ["a kind of another type, in our version", "apiVersion: mcp-eval/v1\nkind: [Task]\n", "2:7"],
+  ])("are refused with %s", async (_, text, place) => {
+    using folder = folderOf({ "t/a.yaml": task("a"), "t/b.yaml": text });
+    const file = join("t", "b.yaml");
+    expect(await problems(folder.path, { source: "t" })).toEqual([
+      `${file}:${place} config/invalid-value ${file} is of a kind that is not known`,
+    ]);
+  });
+
+  it("are refused when they are broken and say that they are ours", async () => {
+    using folder = folderOf({ "t/a.yaml": task("a"), "t/b.yaml": "apiVersion: mcp-eval/v1\nspec: {\n" });
+    expect(await problems(folder.path, { source: "t" })).toEqual([
+      expect.stringContaining("b.yaml:3:1 config/syntax"),
+    ]);
+  });
+
+  it("are refused when they are exported tasks", async () => {
+    using folder = folderOf({ "t.json": { schema: "mcpvals.task/1", name: "a" } });
+    const error = await failure(folder.path, { source: "t.json" });
+    expect([error.code, error.message, error.details.hint]).toEqual([
+      "config/invalid-value",
+      "t.json is an exported task, made for other tools to read",
+      "Run the file that it was made from.",
+    ]);
+  });
+});
+
+describe("slips of YAML", () => {
+  it.each([
+    "file: { path: {workspace}/a, expect: {} }",
+    "command: { run: {steps.x.outputs.y} | cat }",
+    "http: { url: http://x, headers: { a: {env.X} b } }",
+  ])("%s", async (step) => {
+    using folder = folderOf({ "a.yaml": `${task("a")}    - ${step}\n` });
+    const { details } = await failure(folder.path, { source: "a.yaml" });
+    expect(details.diagnostics?.map(({ code, hint }) => [code, hint])).toEqual([
+      ["config/syntax", "A value that begins with { has to be in quotes."],
+    ]);
+  });
+
+  it("that make an argument null are noted with their places", async () => {
+    const spec = `    - mcp: { tool: t, args: { query: SELECT id, name } }
+    - mcp:
+        tool: t
+        args: { path: {workspace}, none: null, tilde: ~, list: [null] }
+  solution:
+    - foreach: { var: x, in: [1], steps: [{ mcp: { tool: t, args: { a, b: 1 } } }] }
+`;
+    using folder = folderOf({ "a.yaml": task("a", { spec }) });
+    const { notes } = await load(folder.path, { source: "a.yaml" });
+    const why = "is null: a text with a comma, or with braces, has to be in quotes";
+    expect(notes).toEqual([
+      `a.yaml:9: spec.verify[1].mcp.args.name ${why}`,
+      `a.yaml:12: spec.verify[2].mcp.args.path.workspace ${why}`,
+      `a.yaml:14: spec.solution[0].foreach.steps[0].mcp.args.a ${why}`,
+    ]);
+  });
+
+  it("are no slips in JSON", async () => {
+    const document = {
+      apiVersion: "mcp-eval/v1",
+      kind: "Task",
+      metadata: { name: "j" },
+      spec: { verify: [{ mcp: { tool: "t", args: { a: null } } }] },
+    };
+    using folder = folderOf({ "j.json": document });
+    expect((await load(folder.path, { source: "j.json" })).notes).toEqual([]);
+  });
+});
+
+describe("notes of tasks", () => {
+  it("have the line of the text that they are about", async () => {
+    const spec = "  cleanup:\n    - command:\n        run: |\n          echo a\n          echo {worksapce}\n";
+    using folder = folderOf({ "t/a.yaml": task("a", { spec }) });
+    const { notes } = await load(folder.path, { source: "t" });
+    expect(notes).toEqual([
+      `${join("t", "a.yaml")}:13: spec.cleanup[0].command.run: {worksapce} is taken as text: nothing is named worksapce here; did you mean {workspace}?`,
+    ]);
+  });
+});

@@ -1,0 +1,262 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { AgentContext } from "../../src/agents/driver.ts";
+import type { JsonObject, Task } from "../../src/core/formats/model.ts";
+import type { ParseTaskOptions } from "../../src/core/formats/task/parse-task.ts";
+import type { TaskVariables } from "../../src/execute/trial-world.ts";
+import { evaluate } from "../../src/index.ts";
+import { folderOf, root } from "../support/cli.ts";
+import { type PlayedTrial, playTrial, taskFolder, type TrialOptions } from "../support/portable.ts";
+import { taskOf } from "../support/task-file.ts";
+
+const fixtureServer = join(root, "test/fixtures/servers/fixture-server.mjs");
+const path = process.env["PATH"] ?? "";
+/** What every process gets. */
+const base = { PATH: path, HOME: "/home/someone", LANG: "C.UTF-8", TMPDIR: "/var/tmp" };
+/** What no process gets unless somebody says so. */
+const rest = { KUBECONFIG: "/home/someone/.kube", EDITOR: "vi", API_TOKEN: "t-1234", NODE_ENV: "production" };
+const shell = { ...base, ...rest };
+
+/** A command that is found in every environment that has a PATH. */
+const tell = `exec node -p "JSON.stringify(process.env)"`;
+const tellAsJson = `#!/usr/bin/env node
+console.log(JSON.stringify({ passed: true, outputs: { env: JSON.stringify(process.env) } }));`;
+const give = { env: "{stdout}" };
+
+/** One step of each kind that starts a process, spread over the phases. */
+const tellers = {
+  setup: [{ command: { id: "command", run: tell, outputs: give } }],
+  verify: [
+    { script: { id: "script", inline: tell, outputs: give } },
+    { group: { steps: [{ script: { id: "json", inline: tellAsJson, protocol: "json" } }] } },
+  ],
+  cleanup: [{ command: { id: "late", run: tell, outputs: give } }],
+};
+
+/** What shells and mcpvals add by themselves. */
+const added = new Set(["PWD", "OLDPWD", "SHLVL", "_", "MCPVALS_RUN", "MCPVALS_PROCESS"]);
+
+/** The environments of the processes of a task with this `spec.env`, by step. */
+async function environments(
+  env: Readonly<Record<string, string>>,
+  variables: TaskVariables,
+  options: Partial<ParseTaskOptions> = {},
+): Promise<Readonly<Record<string, JsonObject>>> {
+  using folder = taskFolder();
+  const task = taskOf({ env, ...tellers }, { dir: folder.path, variables: variables.shell, ...options });
+  const { events, finished } = await playTrial(task, { ports: { variables } });
+  if (finished.error !== undefined) throw new Error(finished.error.message);
+  const told = events.flatMap((event) =>
+    event.type === "step.finished" && typeof event.outputs?.["env"] === "string"
+      ? [[event.step.replace(/^.*\//, ""), withoutAdded(event.outputs["env"])] as const]
+      : [],
+  );
+  return Object.fromEntries(told);
+}
+
+function withoutAdded(json: string): JsonObject {
+  const env = JSON.parse(json) as JsonObject;
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !added.has(name)));
+}
+
+function allHave(env: JsonObject): Readonly<Record<string, JsonObject>> {
+  return { command: env, script: env, json: env, late: env };
+}
+
+describe.concurrent("the processes of steps get", () => {
+  it("a safe base, and nothing else of the shell", async () => {
+    expect(await environments({}, { overrides: {}, shell })).toEqual(allHave(base));
+  });
+
+  it("spec.env with its templates replaced, which wins over the base", async () => {
+    const env = {
+      LANG: "de",
+      WHO: "{task.name}",
+      TELL: "{env.WHO} uses {env.EDITOR}",
+      ODD: "a  'b' $HOME\n",
+    };
+    expect(await environments(env, { overrides: {}, shell })).toEqual(
+      allHave({ ...base, LANG: "de", WHO: "a task", TELL: "a task uses vi", ODD: "a  'b' $HOME\n" }),
+    );
+  });
+
+  it("what spec.env builds on the shell's value of the same name", async () => {
+    const env = { PATH: "{env.PATH}:/opt/tools", KUBECONFIG: "{env.KUBECONFIG}/config" };
+    expect(await environments(env, { overrides: {}, shell })).toEqual(
+      allHave({ ...base, PATH: `${path}:/opt/tools`, KUBECONFIG: "/home/someone/.kube/config" }),
+    );
+  });
+
+  it("what the command line gives, which wins over all else", async () => {
+    const overrides = { WHO: "line", EDITOR: "emacs", HOME: "/home/other" };
+    const env = { WHO: "task", TELL: "{env.WHO}" };
+    expect(await environments(env, { overrides, shell })).toEqual(
+      allHave({ ...base, HOME: "/home/other", WHO: "line", EDITOR: "emacs", TELL: "line" }),
+    );
+  });
+
+  it("the variables that inheritEnv names", async () => {
+    const inheritEnv = ["KUBECONFIG", "EDITOR", "NOT_SET"];
+    const told = await environments({ EDITOR: "ed" }, { overrides: {}, shell }, { inheritEnv });
+    expect(told).toEqual(allHave({ ...base, KUBECONFIG: rest.KUBECONFIG, EDITOR: "ed" }));
+  });
+
+  it("the whole shell when inheritEnv says so", async () => {
+    const told = await environments({ EDITOR: "ed" }, { overrides: {}, shell }, { inheritEnv: true });
+    expect(told).toEqual(allHave({ ...shell, EDITOR: "ed" }));
+  });
+});
+
+/** The code of the error that listening on a port gives; undefined when it is free. */
+async function taken(port: string | undefined): Promise<string | undefined> {
+  const server = createServer().listen(Number(port), "127.0.0.1");
+  try {
+    await once(server, "listening");
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code;
+  }
+  server.close();
+  await once(server, "close");
+  return undefined;
+}
+
+const listen = (port: string): string =>
+  `exec node -e 'require("node:net").createServer().listen(${port}, "127.0.0.1", () => process.exit(7))'`;
+
+describe.concurrent("a random port", () => {
+  /** Plays a task whose agent looks which of the ports in its prompt are taken. */
+  async function play(task: Task, options: TrialOptions = {}): Promise<PlayedTrial & { found: unknown }> {
+    let found: unknown;
+    const agent = async ({ turns }: AgentContext): Promise<void> => {
+      found = await Promise.all((turns[0]?.user ?? "").split(" ").map(taken));
+    };
+    return { ...(await playTrial(task, { agent, ...options })), found };
+  }
+
+  it("is let go when a process is started with it, and not before", async () => {
+    using folder = taskFolder();
+    const spec = {
+      prompt: "{random.port:a} {random.port:b} {random.port:c}",
+      setup: [{ command: { run: "true" } }, { command: { run: ": {random.port:a}" } }],
+      verify: [
+        {
+          command: {
+            id: "b",
+            run: listen("process.env.PORT"),
+            env: { PORT: "{random.port:b}" },
+            expect: { exitCode: 7 },
+          },
+        },
+        { script: { id: "c", inline: `(${listen("{random.port:c}")}) || test $? = 7` } },
+      ],
+    };
+    const task = taskOf(spec, { dir: folder.path });
+    const { found, outcomes, finished } = await play(task);
+    expect([found, finished.error]).toEqual([[undefined, "EADDRINUSE", "EADDRINUSE"], undefined]);
+    expect(outcomes).toMatchObject({ b: "passed", c: "passed" });
+  });
+
+  it("is let go when a server is started with it, and stays the same for the steps", async () => {
+    const server = `import { createServer } from "node:net";
+const [port, , fixture] = process.argv.splice(2, 3);
+createServer((socket) => socket.end("mine")).listen(Number(port), "127.0.0.1", () => import(fixture));`;
+    const ask = `require("node:net").connect({random.port:a}, "127.0.0.1").pipe(process.stdout)`;
+    const task = {
+      apiVersion: "mcp-eval/v1",
+      kind: "Task",
+      metadata: { name: "t" },
+      spec: {
+        prompt: "Go.",
+        solution: [{ say: "gone" }],
+        servers: {
+          own: { command: process.execPath, args: ["server.mjs", "{random.port:a}", "--", fixtureServer] },
+        },
+        verify: [
+          { mcp: { server: "own", tool: "echo", args: { message: "hi" } } },
+          { command: { run: `exec node -e '${ask}'`, expect: { stdout: "mine" } } },
+        ],
+      },
+    };
+    using folder = folderOf({ "server.mjs": server, "t.json": task });
+    const { trials } = await evaluate("t.json", { cwd: folder.path, agents: ["oracle"], output: false });
+    expect(trials.map(({ verdict, error }) => [verdict, error?.message])).toEqual([["pass", undefined]]);
+  });
+});
+
+const input = `#!/usr/bin/env node
+let text = "";
+for await (const chunk of process.stdin) text += chunk;
+const { task, agent } = JSON.parse(text);
+console.log(JSON.stringify({ passed: true, outputs: { task, agent } }));`;
+
+describe.concurrent("what steps are told of the agent", () => {
+  const told = { script: { id: "told", inline: input, protocol: "json" } };
+  const quoted = {
+    command: { id: "quoted", run: "printf %s {agent.output | sh}", outputs: { said: "{stdout}" } },
+  };
+
+  async function outputs(spec: object, options: TrialOptions): Promise<unknown> {
+    using folder = taskFolder();
+    const task = taskOf({ prompt: "Go.", ...spec }, { dir: folder.path });
+    const { events } = await playTrial(task, options);
+    const given = events.flatMap((event) =>
+      event.type === "step.finished" && event.outputs !== undefined
+        ? [[`${event.phase} ${event.step}`, event.outputs] as const]
+        : [],
+    );
+    return Object.fromEntries(given);
+  }
+
+  const says =
+    (text: string, end: (context: AgentContext) => Promise<void> = () => Promise.resolve()) =>
+    async (context: AgentContext): Promise<void> => {
+      context.emit({ type: "agent.message", turn: 0, text: "first" });
+      context.emit({ type: "agent.message", turn: 0, text });
+      await end(context);
+    };
+
+  const untilCutOff = ({ signal }: AgentContext): Promise<void> =>
+    new Promise((_resolve, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
+    });
+
+  it("in cleanup: what it said last, and that it came to its end", async () => {
+    const both = [quoted, told];
+    expect(await outputs({ cleanup: both }, { agent: says("it's done") })).toEqual({
+      "cleanup told": {
+        task: { name: "a task", prompt: "Go." },
+        agent: { output: "it's done", exitCode: 0 },
+      },
+      "cleanup quoted": { said: "it's done" },
+    });
+  });
+
+  it.each([
+    ["that was cut off", { limits: { trialMs: 300, callMs: 300, modelMs: 300 } }, untilCutOff],
+    ["that broke", {}, () => Promise.reject(new Error("broken"))],
+  ])("in cleanup, of one %s: what it had said, and that it did not", async (_, ports, end) => {
+    const given = await outputs({ cleanup: [quoted, told] }, { agent: says("half", end), ports });
+    expect(given).toEqual({
+      "cleanup told": { task: { name: "a task", prompt: "Go." }, agent: { output: "half", exitCode: 1 } },
+      "cleanup quoted": { said: "half" },
+    });
+  });
+
+  it("in verify: its turns as it was told them, with an empty line between them", async () => {
+    const spec = { prompt: ["Call {task.name}.", "  Then\nstop.", "Bye {{you}}."], verify: [told] };
+    const heard: string[] = [];
+    const agent = ({ turns }: AgentContext): Promise<void> => {
+      heard.push(...turns.map((turn) => turn.user));
+      return Promise.resolve();
+    };
+    expect(await outputs(spec, { agent })).toEqual({
+      "verify told": {
+        task: { name: "a task", prompt: "Call a task.\n\n  Then\nstop.\n\nBye {you}." },
+        agent: { output: "", exitCode: 0 },
+      },
+    });
+    expect(heard).toEqual(["Call a task.", "  Then\nstop.", "Bye {you}."]);
+  });
+});
