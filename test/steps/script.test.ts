@@ -1,8 +1,17 @@
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdirSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { McpvalsError } from "../../src/core/errors/error.ts";
 import type { JsonObject } from "../../src/core/formats/model.ts";
 import type { ScriptStep } from "../../src/core/formats/step.ts";
@@ -17,6 +26,14 @@ import {
 import { scopeOf } from "../support/step-context.ts";
 
 const outputs = { out: "{stdout}", err: "{stderr}", code: "{exitCode}" };
+
+/** Temporary files of these tests alone: others run scripts at the same time. */
+const temporary = realpathSync(mkdtempSync(join(tmpdir(), "mcpvals-scripts-")));
+beforeAll(() => void vi.stubEnv("TMPDIR", temporary));
+afterAll(() => {
+  vi.unstubAllEnvs();
+  rmSync(temporary, { recursive: true, force: true });
+});
 
 /** Names of the folders for texts of scripts that are there now. */
 function leftFolders(): string[] {

@@ -1,0 +1,37 @@
+import { describe, expect, it } from "vitest";
+import { check, hintsIn } from "../../../../test/support/task-file.ts";
+
+const run = { run: "true" };
+
+describe("hints", () => {
+  it.each<[object, string]>([
+    [{ verify: [{ command: { run: { workspace: null } } }] }, 'Write it in quotes: "{workspace}"'],
+    [
+      { verify: [{ script: { inline: "x", args: [{ "env.A | sh": null }] } }] },
+      'Write it in quotes: "{env.A | sh}"',
+    ],
+    [
+      { verify: [{ command: { run: "x", expect: { stdout: { "steps.a.outputs.b": null } } } }] },
+      'Write it in quotes: "{steps.a.outputs.b}"',
+    ],
+    [
+      { verify: [{ foreach: { var: "x", in: { "steps.a.outputs.b": null }, steps: [check] } }] },
+      'Write it in quotes: "{steps.a.outputs.b}"',
+    ],
+    [
+      { verify: [{ file: { path: "a", expect: "x" } }] },
+      "Its keys are exists, equals, contains, matches, json, mode.",
+    ],
+    [
+      { verify: [{ command: "ls" }] },
+      "Its keys are run, shell, workdir, env, stdin, expect, timeout, id, name, if, continueOnError, outputs, retry, stableFor.",
+    ],
+    [
+      { verify: [{ command: run, http: { url: "http://x" } }] },
+      'command and http are a step each: begin a new item with "-" before http.',
+    ],
+    [{ verify: [{ command: run, retry: "1s" }] }, "Indent the other keys under command."],
+  ])("%j", (spec, hint) => {
+    expect(hintsIn(spec)).toEqual([hint]);
+  });
+});
