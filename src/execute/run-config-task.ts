@@ -1,6 +1,6 @@
 import { abortAfter } from "../process/deadline.ts";
-import { runSequence } from "../steps/run-sequence.ts";
-import { runStep } from "../steps/run-step.ts";
+import { runSequence } from "../steps/running/run-sequence.ts";
+import { runStep } from "../steps/running/run-step.ts";
 import { runPhase, trialTimeout } from "./run-phase.ts";
 import { plainWorld } from "./plain-world.ts";
 import type { TrialPorts, TrialRun } from "./trial-ports.ts";

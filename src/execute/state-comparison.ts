@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Json } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
 import { walkSteps } from "../core/formats/walk-steps.ts";
-import { runStep } from "../steps/run-step.ts";
+import { runStep } from "../steps/running/run-step.ts";
 import type { StepContext } from "../steps/step-runner.ts";
 import { runPhase } from "./run-phase.ts";
 import type { TrialPorts, TrialRun } from "./trial-ports.ts";

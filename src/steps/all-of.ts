@@ -1,6 +1,6 @@
 import type { AllOfStep } from "../core/formats/step.ts";
-import { runInner } from "./run-inner.ts";
-import { joinedChecks } from "./run-sequence.ts";
+import { runInner } from "./running/run-inner.ts";
+import { joinedChecks } from "./running/run-sequence.ts";
 import type { StepRunner } from "./step-runner.ts";
 
 /** Passes when all of its steps pass. */

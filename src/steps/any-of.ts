@@ -1,8 +1,8 @@
 import { McpvalsError } from "../core/errors/error.ts";
 import type { AnyOfStep } from "../core/formats/step.ts";
 import type { Check } from "../core/trace/events.ts";
-import { innerContext } from "./run-inner.ts";
-import { joinedChecks, type Ran } from "./run-sequence.ts";
+import { innerContext } from "./running/run-inner.ts";
+import { joinedChecks, type Ran } from "./running/run-sequence.ts";
 import type { StepReport, StepRunner } from "./step-runner.ts";
 
 /**

@@ -7,11 +7,11 @@ import type { Check } from "../core/trace/events.ts";
 import { mergeEnvironments } from "../process/environment.ts";
 import type { KeptText } from "../process/program-output.ts";
 import { defaultShell } from "../process/shell.ts";
-import { exitCheck } from "./exit-check.ts";
-import { type ProgramRun, runProgram } from "./run-program.ts";
-import { tailOf, withoutLineEnd } from "./shown-output.ts";
+import { exitCheck } from "./programs/exit-check.ts";
+import { type ProgramRun, runProgram } from "./programs/run-program.ts";
+import { tailOf, withoutLineEnd } from "./programs/shown-output.ts";
 import { expandRecord, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
-import { resolveTaskPath } from "./task-path.ts";
+import { resolveTaskPath } from "./files/task-path.ts";
 
 /** Runs a line with the shell (see `defaultShell`) and looks at its exit code and what it wrote. */
 export const commandStep: StepRunner<CommandStep> = {

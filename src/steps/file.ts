@@ -5,11 +5,11 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { JsonObject } from "../core/formats/model.ts";
 import type { FileStep } from "../core/formats/step.ts";
 import type { Expander } from "../core/templates/expand.ts";
-import { checkFile, modeText } from "./check-file.ts";
-import { orAbsent } from "./or-absent.ts";
+import { checkFile, modeText } from "./files/check-file.ts";
+import { orAbsent } from "./files/or-absent.ts";
 import type { StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
-import { isInWorkspace, resolveTaskPath } from "./task-path.ts";
-import { writeFileWhole } from "./write-file-whole.ts";
+import { isInWorkspace, resolveTaskPath } from "./files/task-path.ts";
+import { writeFileWhole } from "./files/write-file-whole.ts";
 
 /** Makes, removes or looks at a file. */
 export const fileStep: StepRunner<FileStep> = {

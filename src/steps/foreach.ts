@@ -3,8 +3,8 @@ import type { ForeachStep } from "../core/formats/step.ts";
 import { loopItems } from "../core/templates/loop-items.ts";
 import { withLocals } from "../core/templates/scope.ts";
 import type { Check } from "../core/trace/events.ts";
-import { innerContext } from "./run-inner.ts";
-import { joinedChecks, runSequence } from "./run-sequence.ts";
+import { innerContext } from "./running/run-inner.ts";
+import { joinedChecks, runSequence } from "./running/run-sequence.ts";
 import type { StepRunner } from "./step-runner.ts";
 
 /** Runs its steps for every item, one after the other; all must pass. Setup ends with the first item that fails. */

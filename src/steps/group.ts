@@ -1,7 +1,13 @@
 import { McpvalsError } from "../core/errors/error.ts";
 import type { GroupStep } from "../core/formats/step.ts";
-import { innerContext } from "./run-inner.ts";
-import { type CleanupOptions, joinedChecks, type Ran, runCleanup, runSequence } from "./run-sequence.ts";
+import { innerContext } from "./running/run-inner.ts";
+import {
+  type CleanupOptions,
+  joinedChecks,
+  type Ran,
+  runCleanup,
+  runSequence,
+} from "./running/run-sequence.ts";
 import type { RunChild, StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
 
 /** Longest that a group's cleanup may take. */

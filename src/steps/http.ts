@@ -5,7 +5,7 @@ import type { JsonObject } from "../core/formats/model.ts";
 import type { HttpExpectation, HttpStep } from "../core/formats/step.ts";
 import type { Expander } from "../core/templates/expand.ts";
 import type { Check } from "../core/trace/events.ts";
-import { type HttpAnswer, sendHttp } from "./send-http.ts";
+import { type HttpAnswer, sendHttp } from "./http/send-http.ts";
 import { expandRecord, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
 
 /** Sends one HTTP request and looks at the response. */

@@ -1,6 +1,6 @@
 import type { NotStep } from "../core/formats/step.ts";
-import { runInner } from "./run-inner.ts";
-import { joinedChecks, type Ran } from "./run-sequence.ts";
+import { runInner } from "./running/run-inner.ts";
+import { joinedChecks, type Ran } from "./running/run-sequence.ts";
 import type { StepReport, StepRunner } from "./step-runner.ts";
 
 /**

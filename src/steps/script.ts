@@ -2,11 +2,11 @@ import type { Json, JsonObject } from "../core/formats/model.ts";
 import type { ScriptStep } from "../core/formats/step.ts";
 import type { Check } from "../core/trace/events.ts";
 import { mergeEnvironments } from "../process/environment.ts";
-import { exitCheck } from "./exit-check.ts";
-import { type ProgramRun, runProgram } from "./run-program.ts";
-import { readScriptAnswer } from "./script-answer.ts";
-import { prepareScript } from "./script-launch.ts";
-import { tailOf, withoutLineEnd } from "./shown-output.ts";
+import { exitCheck } from "./programs/exit-check.ts";
+import { type ProgramRun, runProgram } from "./programs/run-program.ts";
+import { readScriptAnswer } from "./programs/script-answer.ts";
+import { prepareScript } from "./programs/script-launch.ts";
+import { tailOf, withoutLineEnd } from "./programs/shown-output.ts";
 import { expandRecord, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
 
 /** Runs a program of the task's own, which says by its exit code or by JSON on stdout how it went. */

@@ -17,7 +17,7 @@ import type {
 } from "../../src/core/formats/step.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import { plainWorld } from "../../src/execute/plain-world.ts";
-import { runStep } from "../../src/steps/run-step.ts";
+import { runStep } from "../../src/steps/running/run-step.ts";
 import type { StepContext, StepJudge, StepReport } from "../../src/steps/step-runner.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 import { anyTool, stubSession, textResult } from "../support/sessions.ts";

@@ -4,7 +4,7 @@ import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { Json } from "../../src/core/formats/model.ts";
 import type { LlmStep } from "../../src/core/formats/step.ts";
 import { plainWorld } from "../../src/execute/plain-world.ts";
-import { runStep } from "../../src/steps/run-step.ts";
+import { runStep } from "../../src/steps/running/run-step.ts";
 import type { StepJudge, StepReport } from "../../src/steps/step-runner.ts";
 import { scopeOf, stepContext, type TestContext } from "../support/step-context.ts";
 

@@ -5,7 +5,7 @@ import type { Check } from "../../src/core/trace/events.ts";
 import { plainWorld } from "../../src/execute/plain-world.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/session.ts";
-import { runStep } from "../../src/steps/run-step.ts";
+import { runStep } from "../../src/steps/running/run-step.ts";
 import type { StepReport } from "../../src/steps/step-runner.ts";
 import { anyTool, startEverything, stubSession } from "../support/sessions.ts";
 import { scopeOf, stepContext, type TestContext } from "../support/step-context.ts";

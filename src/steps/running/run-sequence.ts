@@ -1,8 +1,8 @@
-import { McpvalsError } from "../core/errors/error.ts";
-import type { Step } from "../core/formats/step.ts";
-import type { Check } from "../core/trace/events.ts";
-import { abortAfter } from "../process/deadline.ts";
-import type { RunChild, StepContext, StepReport } from "./step-runner.ts";
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { Step } from "../../core/formats/step.ts";
+import type { Check } from "../../core/trace/events.ts";
+import { abortAfter } from "../../process/deadline.ts";
+import type { RunChild, StepContext, StepReport } from "../step-runner.ts";
 
 /** A step and how it went. */
 export interface Ran {

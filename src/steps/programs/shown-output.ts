@@ -1,4 +1,4 @@
-import type { KeptText } from "../process/program-output.ts";
+import type { KeptText } from "../../process/program-output.ts";
 
 /** Shown of the end of a text, in characters. */
 const tailCharacters = 2000;

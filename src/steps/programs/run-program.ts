@@ -1,11 +1,11 @@
 import { stat } from "node:fs/promises";
-import { McpvalsError } from "../core/errors/error.ts";
-import type { StepBase } from "../core/formats/step.ts";
-import { abortAfter, untilAborted } from "../process/deadline.ts";
-import { type KeptText, ProgramOutput } from "../process/program-output.ts";
-import { type ManagedProcess, type ProcessExit, spawnProcess } from "../process/spawn.ts";
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { StepBase } from "../../core/formats/step.ts";
+import { abortAfter, untilAborted } from "../../process/deadline.ts";
+import { type KeptText, ProgramOutput } from "../../process/program-output.ts";
+import { type ManagedProcess, type ProcessExit, spawnProcess } from "../../process/spawn.ts";
 import { shownOutput } from "./shown-output.ts";
-import type { StepContext } from "./step-runner.ts";
+import type { StepContext } from "../step-runner.ts";
 
 /** How long pipes that a background process holds are read after the program's end, in milliseconds. */
 const drainMs = 200;

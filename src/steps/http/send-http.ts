@@ -1,5 +1,5 @@
-import { McpvalsError } from "../core/errors/error.ts";
-import type { HttpStep } from "../core/formats/step.ts";
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { HttpStep } from "../../core/formats/step.ts";
 
 /** Largest response body that is read, in bytes, after decompression. */
 const mostBytes = 10_000_000;

@@ -2,12 +2,12 @@ import { constants } from "node:fs";
 import { access, mkdtemp, open, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { McpvalsError } from "../core/errors/error.ts";
-import type { ScriptStep } from "../core/formats/step.ts";
-import { interpreterOf } from "../process/interpreter.ts";
-import { defaultShell } from "../process/shell.ts";
-import type { StepWorld } from "./step-runner.ts";
-import { resolveTaskPath } from "./task-path.ts";
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { ScriptStep } from "../../core/formats/step.ts";
+import { interpreterOf } from "../../process/interpreter.ts";
+import { defaultShell } from "../../process/shell.ts";
+import type { StepWorld } from "../step-runner.ts";
+import { resolveTaskPath } from "../files/task-path.ts";
 
 /** Enough for any first line. */
 const headLength = 512;

@@ -1,8 +1,8 @@
 import { readlink, realpath } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { McpvalsError } from "../core/errors/error.ts";
+import { McpvalsError } from "../../core/errors/error.ts";
 import { orAbsent } from "./or-absent.ts";
-import type { StepWorld } from "./step-runner.ts";
+import type { StepWorld } from "../step-runner.ts";
 
 export interface TaskPathOptions {
   /** The place itself is made, replaced or removed, so that a link there is not followed, those before it are. */

@@ -1,9 +1,9 @@
 import { constants, type Stats } from "node:fs";
 import { open, stat } from "node:fs/promises";
-import { checkText } from "../core/checks/text-expectation.ts";
-import { McpvalsError } from "../core/errors/error.ts";
-import type { FileExpectation } from "../core/formats/step.ts";
-import type { Check } from "../core/trace/events.ts";
+import { checkText } from "../../core/checks/text-expectation.ts";
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { FileExpectation } from "../../core/formats/step.ts";
+import type { Check } from "../../core/trace/events.ts";
 import { orAbsent } from "./or-absent.ts";
 
 /** Largest file whose content is looked at, in bytes. */

@@ -1,5 +1,5 @@
-import { expandText } from "../core/templates/expand.ts";
-import type { Scope } from "../core/templates/scope.ts";
+import { expandText } from "../../core/templates/expand.ts";
+import type { Scope } from "../../core/templates/scope.ts";
 
 /**
  * Whether a step's `if` holds: `A == B` and `A != B` compare texts, anything else holds unless it is empty, `false` or

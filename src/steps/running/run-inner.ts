@@ -1,7 +1,7 @@
-import type { Step } from "../core/formats/step.ts";
+import type { Step } from "../../core/formats/step.ts";
 import { runSequence, type SequenceReport } from "./run-sequence.ts";
 import { traceName } from "./trace-name.ts";
-import type { RunChild, StepContext } from "./step-runner.ts";
+import type { RunChild, StepContext } from "../step-runner.ts";
 
 export interface InnerOptions {
   /** Of the step that holds them. */

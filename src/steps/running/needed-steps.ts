@@ -1,6 +1,6 @@
-import type { Resolve, Scope } from "../core/templates/scope.ts";
-import type { Check } from "../core/trace/events.ts";
-import type { StepContext } from "./step-runner.ts";
+import type { Resolve, Scope } from "../../core/templates/scope.ts";
+import type { Check } from "../../core/trace/events.ts";
+import type { StepContext } from "../step-runner.ts";
 
 /** A scope that notices when a text asks for what a failed step would have given. */
 export interface NoticingScope {

@@ -1,15 +1,15 @@
-import { McpvalsError, serializeError } from "../core/errors/error.ts";
-import type { JsonObject } from "../core/formats/model.ts";
-import type { Step } from "../core/formats/step.ts";
-import { expandText, expanderOf } from "../core/templates/expand.ts";
-import { type Scope, withLocals } from "../core/templates/scope.ts";
-import type { Check } from "../core/trace/events.ts";
-import { abortAfter, pause } from "../process/deadline.ts";
+import { McpvalsError, serializeError } from "../../core/errors/error.ts";
+import type { JsonObject } from "../../core/formats/model.ts";
+import type { Step } from "../../core/formats/step.ts";
+import { expandText, expanderOf } from "../../core/templates/expand.ts";
+import { type Scope, withLocals } from "../../core/templates/scope.ts";
+import type { Check } from "../../core/trace/events.ts";
+import { abortAfter, pause } from "../../process/deadline.ts";
 import { conditionHolds } from "./condition.ts";
 import { noticingScope } from "./needed-steps.ts";
 import { Polling } from "./polling.ts";
-import { runnerOf } from "./runners.ts";
-import type { StepAttempt, StepContext, StepReport } from "./step-runner.ts";
+import { runnerOf } from "../runners.ts";
+import type { StepAttempt, StepContext, StepReport } from "../step-runner.ts";
 import { traceName } from "./trace-name.ts";
 
 /**

@@ -1,5 +1,5 @@
-import type { JsonObject } from "../core/formats/model.ts";
-import type { Check } from "../core/trace/events.ts";
+import type { JsonObject } from "../../core/formats/model.ts";
+import type { Check } from "../../core/trace/events.ts";
 import type { ProgramRun } from "./run-program.ts";
 import { tailOf } from "./shown-output.ts";
 
