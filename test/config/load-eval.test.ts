@@ -259,8 +259,8 @@ describe("the judge", () => {
   });
 
   it("that cannot be run is noted: a step that asks for it is an error then, and no other", async () => {
-    const eval_ = evalOf(`  llmJudge: { ref: { type: builtin.claude-code } }\n${all}`);
-    using folder = folderOf({ "eval.yaml": eval_, "tasks/a.yaml": script("a") });
+    const text = evalOf(`  llmJudge: { ref: { type: builtin.claude-code } }\n${all}`);
+    using folder = folderOf({ "eval.yaml": text, "tasks/a.yaml": script("a") });
     const loaded = await load(folder.path, { source: "eval.yaml", agents: ["null"] });
     expect(loaded.eval.judge).toBeUndefined();
     expect(loaded.notes).toContainEqual(

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
-import { createServer, type IncomingHttpHeaders } from "node:http";
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -147,13 +147,16 @@ describe("the secrets of a task", () => {
   const told: Told[] = [];
   // Says all that it was told, in a header too.
   const http = createServer((request, response) => {
-    void text(request).then((body) => {
-      const { url = "", headers } = request;
-      told.push({ url, headers, body });
-      response.setHeader("x-told", JSON.stringify(headers));
-      response.end(JSON.stringify({ url, headers, body }));
-    });
+    void answer(request, response);
   });
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { url = "", headers } = request;
+    const body = await text(request);
+    told.push({ url, headers, body });
+    response.setHeader("x-told", JSON.stringify(headers));
+    response.end(JSON.stringify({ url, headers, body }));
+  }
 
   beforeAll(async () => {
     await new Promise<void>((done) => http.listen(0, "127.0.0.1", done));

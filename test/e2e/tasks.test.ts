@@ -254,7 +254,7 @@ Agents
       expect([code, stderr]).toEqual([
         2,
         expect.stringMatching(
-          /^tasks.x\.yaml:4:9: error step setup\[0\] of the task "x" is k8s\.apply, .*\(task\/extension\)/,
+          /^tasks.x\.yaml:14:13: error step setup\[0\] of the task "x" is k8s\.apply, .*\(task\/extension\)/,
         ),
       ]);
     }

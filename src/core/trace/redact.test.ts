@@ -39,6 +39,7 @@ describe("given secrets", () => {
     ["a path", "p@ss wörd", `https://x${new URL("https://x/p@ss wörd").pathname}`],
     ["a trimmed value", " hunter2\n", "k=hunter2;"],
     ["a shell", 'it\'s-a-"secret"', String.raw`printf %s 'it'\''s-a-"secret"'`],
+    ["a shell, quoted twice", "it's-a-secret", twiceQuoted("it's-a-secret")],
     ["a shell in JSON", "it's-a-secret", JSON.stringify({ run: String.raw`'it'\''s-a-secret'` })],
     ["a lone surrogate", "pass\ud800word", "k=pass%EF%BF%BDword"],
   ])("are found as %s writes them", (_, secret, text) => {
@@ -282,3 +283,9 @@ describe("isClean", () => {
     expect(createRedactor([{ name: "S", value: "hunter2-hunter2" }]).isClean('{"text":"hello"}')).toBe(true);
   });
 });
+
+/** A text as one word for a shell, and that word as one word again. */
+function twiceQuoted(text: string): string {
+  const quote = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`)}'`;
+  return quote(quote(text));
+}

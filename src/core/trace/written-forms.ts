@@ -11,7 +11,9 @@ export function writtenForms(value: string): readonly string[] {
   if (value.length < shortestSecret) return [];
   const lines = value.split(/\r\n|\n|\r/).map((line) => line.trim());
   const plain = [value, value.trim(), ...lines.filter((line) => line.length >= shortestLine)];
-  const parts = [...new Set(plain.flatMap((part) => [part, insideQuotes(part)]))];
+  const parts = [
+    ...new Set(plain.flatMap((part) => [part, insideQuotes(part), insideQuotes(insideQuotes(part))])),
+  ];
   const forms = parts.flatMap((part) => [part, ...jsonForms(part), ...urlForms(part)]);
   return [...new Set(forms)].filter((form) => form.length >= shortestSecret);
 }

@@ -13,15 +13,10 @@ const agentTypes = [
   "builtin.openai-acp",
 ] as const;
 
-/** Those that are a model of a provider. */
-const modelTypes = agentTypes.filter((type) => type !== "file" && type !== "builtin.claude-code");
-
-/** For the JSON Schema alone: agents of these types need a text under that key. */
-function neededBy(types: readonly string[], key: string): object {
-  return {
-    if: { properties: { type: { enum: types } }, required: ["type"] },
-    then: { properties: { [key]: { type: "string", minLength: 1 } }, required: [key] },
-  };
+/** For the JSON Schema alone: agents of all but these types need a text under that key. */
+function neededUnless(key: string, types: readonly string[]): object {
+  const given = { properties: { [key]: { type: "string", minLength: 1 } }, required: [key] };
+  return { anyOf: [{ properties: { type: { enum: types } } }, given] };
 }
 
 const agentRef = closedObject({
@@ -37,7 +32,13 @@ const agentRef = closedObject({
   id: "AgentRef",
   title: "Agent",
   description: "An agent in a file of its own, or a built-in one.",
-  allOf: [neededBy(["file"], "path"), neededBy(modelTypes, "model")],
+  allOf: [
+    neededUnless(
+      "path",
+      agentTypes.filter((type) => type !== "file"),
+    ),
+    neededUnless("model", ["file", "builtin.claude-code"]),
+  ],
 });
 
 const judge = closedObject({
