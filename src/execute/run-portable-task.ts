@@ -143,6 +143,8 @@ class PortableTrial {
     const { text } = expanderOf(world.scope);
     const turns = task.turns.map((turn) => ({ ...turn, user: text(turn.user) }));
     world.prompt = turns.map((turn) => turn.user).join("\n\n");
+    // A port that the agent is told of is the agent's to use.
+    await world.releasePorts([world.prompt]);
     const actions = this.#parts.portable.solution;
     await this.#phase("agent", () =>
       agent.run({

@@ -5,6 +5,8 @@ import type { JsonObject } from "../core/formats/model.ts";
 import { sendRequest } from "../servers/send-request.ts";
 import { checkAnswer, checkMissingAnswer } from "./mcp/check-answer.ts";
 import { mustFail, readAnswer } from "./mcp/answer.ts";
+import { isToolTest } from "./mcp/tool-test.ts";
+import { unknownRequest } from "./mcp/unknown-request.ts";
 import { sessionFor, toolNotOffered } from "./mcp/session-for.ts";
 import { expandObject, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
 
@@ -32,6 +34,8 @@ async function run(step: McpStep, context: StepContext): Promise<StepAttempt> {
   const outcome = await sendRequest(session, request, { timeoutMs, signal: context.signal });
   if (outcome.kind === "timeout") return checkMissingAnswer(step, outcome.message);
   const answer = readAnswer(request.kind, outcome);
+  const unknown = isToolTest(context) ? undefined : unknownRequest(request, answer, session);
+  if (unknown !== undefined) return { kind: "checked", checks: [unknown], healthy: false };
   return {
     kind: "checked",
     checks: await checkAnswer(step, answer, context),

@@ -139,6 +139,7 @@ metadata:
   name: ${name}
 spec:
   env: { SERVICE: "http://127.0.0.1:8080", KIND: pod }
+  servers: { notes: { command: notes } }
   prompt: Do it.
 `;
 }

@@ -7,6 +7,7 @@ import { describe, expect, it } from "vitest";
 import type { AgentContext } from "../../src/agents/driver.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { Task } from "../../src/core/formats/model.ts";
+import { expandText } from "../../src/core/templates/expand.ts";
 import type { TraceEvent } from "../../src/core/trace/events.ts";
 import { leaf, type LeafEnd } from "../support/leaf-steps.ts";
 import { playTrial, portableTask, taskFolder } from "../support/portable.ts";
@@ -231,15 +232,27 @@ describe("what templates refer to", () => {
 
   it("random.port is free, one value a trial, and held until a process is started with it", async () => {
     let taken: unknown;
-    const agent = async ({ turns }: AgentContext): Promise<void> => {
-      const server = createServer().listen(Number(turns[0]?.user), "127.0.0.1");
+    const agent = async ({ solution }: AgentContext): Promise<void> => {
+      const port = expandText("{random.port}", solution?.scope ?? new Map());
+      const server = createServer().listen(Number(port), "127.0.0.1");
       taken = await once(server, "error").then(([error]) => (error as NodeJS.ErrnoException).code);
     };
-    const task = portableTask({ randomPorts: [""] }, { turns: [{ user: "{random.port}" }] });
+    const task = portableTask({ randomPorts: [""], solution: [] }, { turns: [{ user: "Go." }] });
     await playTrial(task, { agent });
     expect(taken).toBe("EADDRINUSE");
     const two = await prompt("{random.port} {random.port:b}", portableTask({ randomPorts: ["", "b"] }));
     expect(new Set(two.split("|")[0]?.split(" ")).size).toBe(2);
+  });
+
+  it("random.port is the agent's as soon as it is told of it", async () => {
+    const agent = async ({ turns }: AgentContext): Promise<void> => {
+      const server = createServer().listen(Number(turns[0]?.user.split(" ").at(-1)), "127.0.0.1");
+      await once(server, "listening");
+      server.close();
+    };
+    const turns = [{ user: "Start it on port {random.port}" }];
+    const { finished } = await playTrial(portableTask({ randomPorts: [""] }, { turns }), { agent });
+    expect(finished.outcome).toBe("completed");
   });
 
   it("env, task and workspace", async () => {

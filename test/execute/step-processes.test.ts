@@ -1,3 +1,4 @@
+import { expandText } from "../../src/core/templates/expand.ts";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -126,11 +127,13 @@ const listen = (port: string): string =>
   `exec node -e 'require("node:net").createServer().listen(${port}, "127.0.0.1", () => process.exit(7))'`;
 
 describe.concurrent("a random port", () => {
-  /** Plays a task whose agent looks which of the ports in its prompt are taken. */
+  /** Plays a task whose agent looks which of the ports are taken that its solution says. */
   async function play(task: Task, options: TrialOptions = {}): Promise<PlayedTrial & { found: unknown }> {
     let found: unknown;
-    const agent = async ({ turns }: AgentContext): Promise<void> => {
-      found = await Promise.all((turns[0]?.user ?? "").split(" ").map(taken));
+    const agent = async ({ solution }: AgentContext): Promise<void> => {
+      const [action] = solution?.actions ?? [];
+      const ports = action?.kind === "say" ? expandText(action.text, solution?.scope ?? new Map()) : "";
+      found = await Promise.all(ports.split(" ").map(taken));
     };
     return { ...(await playTrial(task, { agent, ...options })), found };
   }
@@ -138,7 +141,8 @@ describe.concurrent("a random port", () => {
   it("is let go when a process is started with it, and not before", async () => {
     using folder = taskFolder();
     const spec = {
-      prompt: "{random.port:a} {random.port:b} {random.port:c}",
+      prompt: "Go.",
+      solution: [{ say: "{random.port:a} {random.port:b} {random.port:c}" }],
       setup: [{ command: { run: "true" } }, { command: { run: ": {random.port:a}" } }],
       verify: [
         {

@@ -301,6 +301,17 @@ describe("assertion sets", () => {
     expect((await grade(new Played(), forbidden)).verdict).toBe("pass");
   });
 
+  it("that a tool was not called says nothing when its name is a slip", async () => {
+    const finding = await grade(new Played((trial) => trial.get()), {
+      toolsNotUsed: [{ server: "k8s", name: "delte" }],
+    });
+    expect(finding).toMatchObject({
+      verdict: "fail",
+      reason:
+        'toolsNotUsed: k8s offers no tool delte, so that it was not called says nothing; did you mean "delete"?',
+    });
+  });
+
   it("bring the grader with them", () => {
     const names = (task: Task) => gradersOf(task, undefined).map((grader) => grader.name);
     expect(names(taskWith({ maxToolCalls: 0 }))).toContain("assertions");

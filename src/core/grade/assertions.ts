@@ -111,16 +111,31 @@ function some(patterns: readonly CallPattern[], evidence: Evidence): Finding {
     : { holds: true, reason: callName(first), seqs: [first.seq] };
 }
 
-function none(patterns: readonly CallPattern[], type: CallType, { calls }: Evidence): Finding {
+function none(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
+  const { calls } = evidence;
   const found = patterns.flatMap((pattern) => fitting(pattern, type, calls));
   const listed = patterns.map(describe).join(", ");
-  if (found.length === 0) return { holds: true, reason: `no ${verbs[type].noun} of ${listed}`, seqs: [] };
+  if (found.length === 0) {
+    const slips = type === "tool" ? patterns.flatMap((pattern) => slipOf(pattern, evidence)) : [];
+    if (slips.length > 0) return { holds: false, reason: slips.join("; "), seqs: [] };
+    return { holds: true, reason: `no ${verbs[type].noun} of ${listed}`, seqs: [] };
+  }
   const names = [...new Set(found.map(callName))];
   return {
     holds: false,
     reason: `${names.join(", ")} ${names.length === 1 ? "was" : "were"} ${verbs[type].past}`,
     seqs: found.map(({ seq }) => seq),
   };
+}
+
+/** A tool that its server does not offer, with a name so near to one that it does offer that it must be a slip. */
+function slipOf({ server, name: tool }: CallPattern, { trajectory }: Evidence): string[] {
+  const offered = trajectory.tools.filter((each) => each.server === server);
+  if (tool === undefined || offered.some((each) => each.name === tool)) return [];
+  const near = nearestTool(tool, offered);
+  return near === undefined
+    ? []
+    : [`${server} offers no tool ${tool}, so that it was not called says nothing; ${near}`];
 }
 
 const verbs: Readonly<Record<CallType, { readonly noun: string; readonly past: string }>> = {

@@ -19,7 +19,8 @@ export function exitCheck(run: ProgramRun, expected: number, evidence: JsonObjec
   const shown = Object.fromEntries(Object.entries(evidence).filter(([, text]) => text !== ""));
   const actual = exitCode !== null && Object.keys(shown).length === 0 ? exitCode : { ...ended, ...shown };
   const check = { name: "exit code", passed, expected, actual, message: messageOf(run, expected) };
-  return passed || notRun[exitCode ?? 0] === undefined ? check : { ...check, untried: true };
+  const toldSomething = passed || (exitCode !== null && notRun[exitCode] === undefined);
+  return toldSomething ? check : { ...check, untried: true };
 }
 
 function messageOf({ exitCode, signal, stdout, stderr }: ProgramRun, expected: number): string {
