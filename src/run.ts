@@ -6,7 +6,8 @@ import { McpvalsError, serializeError } from "./core/errors/error.ts";
 import type { Grade } from "./core/grade/grade.ts";
 import type { GradeContext, Grader } from "./core/grade/grader.ts";
 import { gradersOf } from "./core/grade/graders.ts";
-import type { Eval, ServerSpec, Task } from "./core/formats/model.ts";
+import type { Eval, ServerSpec } from "./core/formats/model.ts";
+import { effectiveServers } from "./core/plan/effective-servers.ts";
 import { createPlan, type Plan } from "./core/plan/plan.ts";
 import { collectEvidence } from "./core/report/collect-evidence.ts";
 import { runEnvironment } from "./core/report/environment.ts";
@@ -21,7 +22,7 @@ import { runVerdict, summarize } from "./core/report/summarize.ts";
 import type { Emit, TraceEvent } from "./core/trace/events.ts";
 import { createRedactor, type Redact } from "./core/trace/redact.ts";
 import type { Trajectory } from "./core/trace/trajectory.ts";
-import type { TrialPorts } from "./execute/trial-ports.ts";
+import type { TaskOfTrial, TrialPorts } from "./execute/trial-ports.ts";
 import { runTrials, type TrialsContext } from "./execute/run-trials.ts";
 import { usesJudge } from "./execute/uses-judge.ts";
 import { missingRequirements } from "./execute/missing-requirements.ts";
@@ -30,7 +31,7 @@ import { SchemaValidator } from "./graders/schema-validator.ts";
 import { createStepJudge } from "./graders/step-judge.ts";
 import { checkModel } from "./models/check-model.ts";
 import { expandServer, textsOf } from "./servers/expand-server.ts";
-import { startServer } from "./servers/provision.ts";
+import { serveTrial } from "./servers/serve.ts";
 import { createRunFolder, defaultRunsFolder, type RunFolder } from "./store/run-folder.ts";
 import { version } from "./version.ts";
 
@@ -246,15 +247,15 @@ function trialPorts({ loaded, options, missing, validator }: RunParts): TrialPor
     strict: options.strict ?? false,
     compareState: options.compareState ?? false,
     missing: (task) => missing.get(task.name) ?? [],
-    startServer: async (task, name, { expander, releasePorts, ...start }) => {
-      const server = serverOf(spec, task, name);
+    startServer: async (trialOf, name, { expander, releasePorts, ...start }) => {
+      const server = serverOf(spec, trialOf, name);
       const expanded = expander === undefined ? server : expandServer(server, expander, env);
       await releasePorts(textsOf(expanded));
-      return startServer(name, expanded, { ...start, version });
+      return serveTrial(name, expanded, { ...start, version });
     },
-    urlOf(task, name) {
-      const server = serverOf(spec, task, name);
-      return server.transport === "stdio" ? undefined : server.url;
+    urlOf(trialOf, name) {
+      const server = serverOf(spec, trialOf, name);
+      return "url" in server ? server.url : undefined;
     },
     validateSchema: (schema, value) => validator.validate(schema, value),
     createJudge: (emit) =>
@@ -262,13 +263,13 @@ function trialPorts({ loaded, options, missing, validator }: RunParts): TrialPor
     createAgent(name) {
       const agent = spec.agents.find((candidate) => candidate.name === name);
       if (agent === undefined) throw new Error(`the plan names an agent that the eval lacks: ${name}`);
-      return createAgent(agent, { env, modelMs: spec.limits.modelMs });
+      return createAgent(agent, { env, modelMs: spec.limits.modelMs, version });
     },
   };
 }
 
-function serverOf(spec: Eval, task: Task, name: string): ServerSpec {
-  const server = spec.taskServers?.[task.name]?.[name] ?? spec.servers[name];
+function serverOf(spec: Eval, { task, trial }: TaskOfTrial, name: string): ServerSpec {
+  const server = effectiveServers(spec, task, trial.variant)[name];
   if (server === undefined) throw new Error(`the plan names a server that the eval lacks: ${name}`);
   return server;
 }

@@ -1,5 +1,7 @@
 import type { AgentSpec } from "../core/formats/model.ts";
 import type { AgentDriver } from "./driver.ts";
+import { createAcpAgent } from "./acp.ts";
+import { createCommandAgent } from "./command.ts";
 import { createModelAgent } from "./model.ts";
 import { createNullAgent } from "./null.ts";
 import { createOracle } from "./oracle.ts";
@@ -10,6 +12,8 @@ export interface AgentOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Longest one request to a model may take. */
   readonly modelMs: number;
+  /** Version of mcpvals, as agents that are programs are told. */
+  readonly version: string;
 }
 
 /** Makes the driver of an agent: every kind of agent, one line each. */
@@ -23,5 +27,9 @@ export function createAgent(spec: AgentSpec, options: AgentOptions): AgentDriver
       return createOracle(spec);
     case "null":
       return createNullAgent(spec);
+    case "acp":
+      return createAcpAgent(spec, options);
+    case "command":
+      return createCommandAgent(spec, options);
   }
 }

@@ -1,13 +1,21 @@
-import type { JsonObject, SolutionAction, Turn } from "../core/formats/model.ts";
+import type { ElicitationAnswer, JsonObject, SolutionAction, Turn } from "../core/formats/model.ts";
 import type { Scope } from "../core/templates/scope.ts";
 import type { Emit } from "../core/trace/events.ts";
-import type { ServerSession } from "../servers/session.ts";
+import type { GatewayEndpoint } from "../servers/gateway/endpoint.ts";
+import type { ClientSide, ServerSession } from "../servers/session.ts";
 
 /** What an agent gets for one trial. */
 export interface AgentContext {
   readonly task: string;
   readonly turns: readonly Turn[];
+  /** Of all servers, for a driver that acts inside this process; empty for one that starts a program. */
   readonly sessions: readonly ServerSession[];
+  /** Of all servers, for a driver that starts a program; empty for one that acts inside this process. */
+  readonly endpoints: readonly GatewayEndpoint[];
+  /** Absolute path of the folder that the agent works in. */
+  readonly workspace: string;
+  /** Has work done when the trial ends, after the servers have stopped, whatever happens until then. */
+  readonly defer: (work: () => Promise<void>) => void;
   readonly emit: Emit;
   /** Aborts on the trial's deadline, on interruption and when a server is lost. */
   readonly signal: AbortSignal;
@@ -30,7 +38,18 @@ export interface TaskSolution {
  * behaviour and never thrown; an agent that cannot act throws McpvalsError.
  */
 export interface AgentDriver {
+  /** Whether the agent is a program, which reaches servers over the gateway. */
+  readonly reach: "sessions" | "endpoints";
+  /** What servers can ask of the agent while it acts; for one that uses sessions. */
+  clientSide?(context: ClientSideContext): ClientSide;
   /** Throws McpvalsError when the agent cannot act at all (no key, say); called before any server starts. */
   prepare(): Promise<void>;
   run(context: AgentContext): Promise<void>;
+}
+
+/** What an agent's answers to servers come from. */
+export interface ClientSideContext {
+  readonly emit: Emit;
+  readonly workspace: string;
+  readonly elicitation: readonly ElicitationAnswer[];
 }

@@ -33,6 +33,7 @@ const defaultSystem =
  */
 export function createModelAgent(spec: ModelAgentSpec, options: ModelAgentOptions): AgentDriver {
   return {
+    reach: "sessions",
     prepare: async () => {
       locateModel(spec, options.env);
     },

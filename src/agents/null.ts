@@ -4,6 +4,7 @@ import type { AgentDriver } from "./driver.ts";
 /** Makes the agent that does nothing: what passes with it checks nothing. Its `run` throws only the signal's reason. */
 export function createNullAgent(spec: NullAgentSpec): AgentDriver {
   return {
+    reach: "sessions",
     prepare: () => Promise.resolve(),
     run: async ({ turns, emit, signal }) => {
       signal.throwIfAborted();

@@ -18,6 +18,7 @@ import { playTurns } from "./play-turns.ts";
  */
 export function createOracle(spec: OracleAgentSpec): AgentDriver {
   return {
+    reach: "sessions",
     prepare: () => Promise.resolve(),
     run: async (context) => {
       context.signal.throwIfAborted();

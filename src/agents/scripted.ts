@@ -14,6 +14,7 @@ import { playTurns } from "./play-turns.ts";
  */
 export function createScriptedAgent(spec: ScriptedAgentSpec): AgentDriver {
   return {
+    reach: "sessions",
     prepare: () => Promise.resolve(),
     run: async (context) => {
       context.signal.throwIfAborted();

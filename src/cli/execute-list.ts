@@ -114,6 +114,9 @@ function kindOf(agent: AgentSpec): string {
       return "plays the tasks' own solutions";
     case "null":
       return "does nothing";
+    case "acp":
+    case "command":
+      return [agent.command, ...agent.args].join(" ");
   }
 }
 
@@ -125,5 +128,6 @@ function testLine(task: Task): string {
 }
 
 function targetOf(server: ServerSpec): string {
+  if (server.transport === "mock") return "written answers";
   return server.transport === "stdio" ? [server.command, ...server.args].join(" ") : server.url;
 }

@@ -1,10 +1,13 @@
+import type { Emit } from "../core/trace/events.ts";
 import { abortAfter } from "../process/deadline.ts";
 import { runSequence } from "../steps/running/run-sequence.ts";
 import { runStep } from "../steps/running/run-step.ts";
 import { runPhase, trialTimeout } from "./run-phase.ts";
+import { clientSideOf } from "./client-side.ts";
 import { plainWorld } from "./plain-world.ts";
 import type { TrialPorts, TrialRun } from "./trial-ports.ts";
 import type { TrialServers } from "./trial-servers.ts";
+import { createFolder } from "./workspace.ts";
 
 /** Runs a workflow or a tool test of a config. Throws what ended it early. */
 export async function runConfigTask(run: TrialRun, ports: TrialPorts, servers: TrialServers): Promise<void> {
@@ -14,16 +17,21 @@ export async function runConfigTask(run: TrialRun, ports: TrialPorts, servers: T
   const { trialMs, callMs: callTimeoutMs } = ports.limits;
   using deadline = abortAfter(trialMs, () => trialTimeout(trialMs), run.signal);
   deadline.signal.throwIfAborted();
+  const workspace = agent?.reach === "endpoints" ? await agentFolder(emit, servers) : "";
+  const side = agent === undefined ? {} : clientSideOf(agent, { emit, workspace, task });
   await runPhase("servers", emit, () =>
-    servers.start({ signal: deadline.signal, releasePorts: () => Promise.resolve() }),
+    servers.start({ signal: deadline.signal, releasePorts: () => Promise.resolve(), ...side }),
   );
   using alive = servers.whileAlive(deadline.signal);
   const { signal } = alive;
   const { sessions } = servers;
   if (agent !== undefined) {
     const { name, turns } = task;
+    const defer = (work: () => Promise<void>): void => servers.defer(work);
     await runPhase("agent", emit, () =>
-      agent.run({ task: name, turns, sessions, emit, signal, callTimeoutMs }),
+      servers.forAgent(agent, signal, (ways) =>
+        agent.run({ task: name, turns, ...ways, emit, signal, callTimeoutMs, workspace, defer }),
+      ),
     );
     signal.throwIfAborted();
   }
@@ -36,4 +44,14 @@ export async function runConfigTask(run: TrialRun, ports: TrialPorts, servers: T
     });
     signal.throwIfAborted();
   }
+}
+
+/** A program has to be somewhere. */
+async function agentFolder(emit: Emit, servers: TrialServers): Promise<string> {
+  return runPhase("workspace", emit, async () => {
+    const folder = await createFolder();
+    servers.defer(() => folder.remove());
+    emit({ type: "workspace.created", path: folder.path, fixtures: [] });
+    return folder.path;
+  });
 }

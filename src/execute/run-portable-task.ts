@@ -8,6 +8,7 @@ import { setupFailed } from "../steps/group.ts";
 import { runCleanup, runSequence } from "../steps/running/run-sequence.ts";
 import { runStep } from "../steps/running/run-step.ts";
 import type { StepContext, StepJudge } from "../steps/step-runner.ts";
+import { clientSideOf } from "./client-side.ts";
 import { runPhase, trialTimeout } from "./run-phase.ts";
 import { SkippedTrial } from "./skipped-trial.ts";
 import { StateComparison } from "./state-comparison.ts";
@@ -104,7 +105,7 @@ class PortableTrial {
       events,
       urls: () => {
         const { text } = expanderOf(world.scope);
-        const urls = task.servers.map((name) => [name, urlOf(task, name)] as const);
+        const urls = task.servers.map((name) => [name, urlOf(this.#run, name)] as const);
         return Object.fromEntries(
           urls.flatMap(([name, url]) => (url === undefined ? [] : [[name, text(url)]])),
         );
@@ -115,9 +116,11 @@ class PortableTrial {
 
   async #untilVerified(world: TrialWorld, state: StateComparison, signal: AbortSignal): Promise<void> {
     const { servers, portable, agent } = this.#parts;
+    const { emit, task } = this.#run;
     const expander = portable.format === "mcp-eval/v1" ? { expander: expanderOf(world.scope) } : {};
+    const side = agent === undefined ? {} : clientSideOf(agent, { emit, workspace: world.workspace, task });
     await this.#phase("servers", () =>
-      servers.start({ signal, ...expander, releasePorts: (texts) => world.releasePorts(texts) }),
+      servers.start({ signal, ...expander, ...side, releasePorts: (texts) => world.releasePorts(texts) }),
     );
     using alive = servers.whileAlive(signal);
     await state.remember(this.#context("probe", world, alive.signal));
@@ -146,16 +149,19 @@ class PortableTrial {
     // A port that the agent is told of is the agent's to use.
     await world.releasePorts([world.prompt]);
     const actions = this.#parts.portable.solution;
+    const { servers } = this.#parts;
+    const context = {
+      task: task.name,
+      turns,
+      emit: this.#listening(),
+      signal,
+      callTimeoutMs: this.#ports.limits.callMs,
+      workspace: world.workspace,
+      defer: (work: () => Promise<void>) => servers.defer(work),
+      ...(actions === undefined ? {} : { solution: { actions, ...world.forSolution() } }),
+    };
     await this.#phase("agent", () =>
-      agent.run({
-        task: task.name,
-        turns,
-        sessions: this.#parts.servers.sessions,
-        emit: this.#listening(),
-        signal,
-        callTimeoutMs: this.#ports.limits.callMs,
-        ...(actions === undefined ? {} : { solution: { actions, ...world.forSolution() } }),
-      }),
+      servers.forAgent(agent, signal, (ways) => agent.run({ ...context, ...ways })),
     );
     signal.throwIfAborted();
     world.agent = { output: this.#said, exitCode: 0 };

@@ -1,6 +1,6 @@
 import type { Task } from "../core/formats/model.ts";
 import type { Grade } from "../core/grade/grade.ts";
-import type { Plan, Trial } from "../core/plan/plan.ts";
+import { type Plan, taskInVariant, type Trial } from "../core/plan/plan.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { notRun, skippedTrial, trialResult } from "../core/report/trial-result.ts";
 import { buildTrajectory } from "../core/trace/build-trajectory.ts";
@@ -41,10 +41,10 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
     concurrency: plan.concurrency,
     isStopped: () => bailed || context.signal.aborted,
     run: async (trial) => {
-      const result = await runTrial(trial, taskOf(trial, tasks), {
+      const result = await runTrial(trial, taskInVariant(plan, taskOf(trial, tasks), trial), {
         ...context,
         share,
-        gradedTask: taskOf(trial, gradedTasks),
+        gradedTask: taskInVariant(plan, taskOf(trial, gradedTasks), trial),
       });
       results.set(trial.id, result);
       bailed ||= context.bail && result.verdict !== "pass" && result.verdict !== "skip";

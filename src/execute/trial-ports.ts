@@ -3,7 +3,8 @@ import type { Limits, Task } from "../core/formats/model.ts";
 import type { Trial } from "../core/plan/plan.ts";
 import type { Expander } from "../core/templates/expand.ts";
 import type { Emit, TraceEvent } from "../core/trace/events.ts";
-import type { ServerSession } from "../servers/session.ts";
+import type { ClientSide } from "../servers/session.ts";
+import type { TrialServer } from "../servers/trial-server.ts";
 import type { TaskVariables } from "./trial-world.ts";
 import type { StepJudge, ValidateSchema } from "../steps/step-runner.ts";
 
@@ -14,7 +15,12 @@ export interface ServerStart {
   readonly expander?: Expander;
   /** To be called with everything that the server's process is started with. */
   readonly releasePorts: (texts: Iterable<string>) => Promise<void>;
+  /** What the server can ask of the agent; absent: nothing. */
+  readonly clientSide?: ClientSide;
 }
+
+/** A task as one trial runs it. */
+export type TaskOfTrial = Pick<TrialRun, "trial" | "task">;
 
 /** What a trial needs of the outside world. */
 export interface TrialPorts {
@@ -29,9 +35,13 @@ export interface TrialPorts {
   readonly compareState: boolean;
   /** What the task requires and is not there; told before the run. */
   missing(task: Task): readonly string[];
-  startServer(task: Task, name: string, start: ServerStart): Promise<ServerSession>;
+  /**
+   * Starts a server of the trial's, or takes the one that is there. Undefined, with the reason on record, when it does
+   * not start and the trial can do without it. Throws as `startServer` of src/servers.
+   */
+  startServer(run: TaskOfTrial, name: string, start: ServerStart): Promise<TrialServer | undefined>;
   /** The address of a task's server, before templates are replaced; undefined when it has none. */
-  readonly urlOf: (task: Task, name: string) => string | undefined;
+  readonly urlOf: (run: TaskOfTrial, name: string) => string | undefined;
   createAgent(name: string): AgentDriver;
   /** The judge for steps; undefined when none is configured. */
   createJudge(emit: Emit): StepJudge | undefined;

@@ -1,18 +1,28 @@
 import type { Expander } from "../core/templates/expand.ts";
 import { abortWithAny, type DeadlineSignal } from "../process/deadline.ts";
-import type { ServerSession } from "../servers/session.ts";
+import type { AgentDriver } from "../agents/driver.ts";
+import type { GatewayEndpoint } from "../servers/gateway/endpoint.ts";
+import type { ClientSide, ServerSession } from "../servers/session.ts";
+import type { TrialServer } from "../servers/trial-server.ts";
 import type { TrialPorts, TrialRun } from "./trial-ports.ts";
 
 interface StartOptions {
   readonly signal: AbortSignal;
   readonly expander?: Expander;
   readonly releasePorts: (texts: Iterable<string>) => Promise<void>;
+  readonly clientSide?: ClientSide;
+}
+
+/** The agent's ways to the servers: of the two lists one is empty. */
+export interface AgentSide {
+  readonly sessions: readonly ServerSession[];
+  readonly endpoints: readonly GatewayEndpoint[];
 }
 
 /** The servers of one trial. */
 export class TrialServers {
   /** In the order of the task, without those that did not start. */
-  readonly sessions: ServerSession[] = [];
+  readonly #servers: TrialServer[] = [];
   readonly #run: TrialRun;
   readonly #ports: TrialPorts;
   readonly #deferred: (() => Promise<void>)[] = [];
@@ -22,13 +32,36 @@ export class TrialServers {
     this.#ports = ports;
   }
 
+  /** What steps talk over, in the order of the task. */
+  get sessions(): readonly ServerSession[] {
+    return this.#servers.map((server) => server.session);
+  }
+
+  /** Opens the agent's ways to all servers, works with them, and closes them. Throws what the work throws. */
+  async forAgent(
+    { reach }: AgentDriver,
+    signal: AbortSignal,
+    work: (side: AgentSide) => Promise<void>,
+  ): Promise<void> {
+    const servers = this.#servers;
+    try {
+      const endpoints =
+        reach === "endpoints" ? await Promise.all(servers.map((each) => each.endpoint())) : [];
+      const sessions =
+        reach === "sessions" ? await Promise.all(servers.map((each) => each.agentSession({ signal }))) : [];
+      await work({ sessions, endpoints });
+    } finally {
+      await Promise.all(servers.map((server) => server.closeAgentSide()));
+    }
+  }
+
   /** Starts all servers of the task at once. Throws what the first of them that did not start throws. */
   async start(options: StartOptions): Promise<void> {
     const { task, emit } = this.#run;
-    const starts = task.servers.map((name) => this.#ports.startServer(task, name, { emit, ...options }));
+    const starts = task.servers.map((name) => this.#ports.startServer(this.#run, name, { emit, ...options }));
     const settled = await Promise.allSettled(starts);
     for (const start of settled) {
-      if (start.status === "fulfilled") this.sessions.push(start.value);
+      if (start.status === "fulfilled" && start.value !== undefined) this.#servers.push(start.value);
     }
     const broken = settled.find((start) => start.status === "rejected");
     if (broken !== undefined) throw broken.reason;
@@ -36,7 +69,7 @@ export class TrialServers {
 
   /** A signal that aborts with the given one, and when one of the servers is lost. */
   whileAlive(signal: AbortSignal): DeadlineSignal {
-    return abortWithAny([signal, ...this.sessions.map((session) => session.lost)]);
+    return abortWithAny([signal, ...this.#servers.map((server) => server.lost)]);
   }
 
   /** What is to be done once no server runs any more. */
@@ -46,7 +79,7 @@ export class TrialServers {
 
   /** Ends all servers, then does what was deferred. Throws what that throws, when all of it was tried. */
   async stop(): Promise<void> {
-    await Promise.all(this.sessions.map((session) => session.stop()));
+    await Promise.all(this.#servers.map((server) => server.stop()));
     const settled = await Promise.allSettled(this.#deferred.map((work) => work()));
     const broken = settled.find((work) => work.status === "rejected");
     if (broken !== undefined) throw broken.reason;

@@ -22,11 +22,7 @@ export async function createWorkspace(
   { fixtures, dir }: PortableTask,
   { allowOutside }: { readonly allowOutside: boolean },
 ): Promise<Workspace> {
-  const path = await failingAs("cannot be made", async () =>
-    realpath(await mkdtemp(join(tmpdir(), "mcpvals-"))),
-  );
-  const remove = (): Promise<void> =>
-    failingAs("cannot be removed", () => rm(path, { recursive: true, force: true, maxRetries: 5 }));
+  const { path, remove } = await createFolder();
   try {
     for (const fixture of fixtures) await copy(resolve(dir, fixture), path, { allowOutside });
   } catch (error) {
@@ -34,6 +30,16 @@ export async function createWorkspace(
     throw error;
   }
   return { path, fixtures: fixtures.map((fixture) => basename(fixture)), remove };
+}
+
+/** Makes a fresh, empty folder. Throws McpvalsError `task/workspace`. */
+export async function createFolder(): Promise<Pick<Workspace, "path" | "remove">> {
+  const path = await failingAs("cannot be made", async () =>
+    realpath(await mkdtemp(join(tmpdir(), "mcpvals-"))),
+  );
+  const remove = (): Promise<void> =>
+    failingAs("cannot be removed", () => rm(path, { recursive: true, force: true, maxRetries: 5 }));
+  return { path, remove };
 }
 
 function copy(

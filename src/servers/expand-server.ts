@@ -8,6 +8,7 @@ type Variables = Readonly<Record<string, string>>;
  * Throws `task/template`.
  */
 export function expandServer(server: ServerSpec, { text }: Expander, shell: Variables): ServerSpec {
+  if (server.transport === "mock") return server;
   if (server.transport !== "stdio") {
     return { ...server, url: text(server.url), headers: mapValues(server.headers, text) };
   }

@@ -6,7 +6,7 @@ import type { ServerConnection } from "./connection.ts";
 import { type Handshake, type HandshakeStep, shakeHands } from "./client/handshake.ts";
 import { openHttpConnection } from "./http/http-connection.ts";
 import { loadSdk, type Sdk } from "./client/sdk.ts";
-import type { ServerSession } from "./session.ts";
+import type { ClientSide, ServerSession } from "./session.ts";
 import { explainStartFailure } from "./start-failure.ts";
 import { openStdioConnection } from "./stdio/stdio-connection.ts";
 
@@ -16,6 +16,8 @@ export interface StartOptions {
   readonly signal: AbortSignal;
   /** Version of mcpvals, as the server is told. */
   readonly version: string;
+  /** What the server can ask of us; absent: nothing. */
+  readonly clientSide?: ClientSide;
 }
 
 /**
@@ -63,6 +65,7 @@ interface Opened {
 
 /** Starts a process first and loads the SDK then, which takes about as long as the process takes to start up. */
 async function open(name: string, spec: ServerSpec, emit: Emit): Promise<Opened> {
+  if (spec.transport === "mock") throw new Error("mock servers are not there yet");
   if (spec.transport !== "stdio") {
     const sdk = await loadSdk();
     return { connection: openHttpConnection(name, spec, { emit, sdk }), loading: Promise.resolve(sdk) };

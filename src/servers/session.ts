@@ -29,10 +29,27 @@ export interface CallOptions {
   readonly signal: AbortSignal;
 }
 
+/** What a server may ask of its client; what is absent is not declared, so that servers know. */
+export interface ClientSide {
+  /** Answers `sampling/createMessage`: its params to its result. Rejecting answers with an error. */
+  readonly sampling?: (params: JsonObject, signal: AbortSignal) => Promise<JsonObject>;
+  /** Answers `elicitation/create`. */
+  readonly elicitation?: (params: JsonObject, context: { readonly server: string }) => JsonObject;
+  /** Answers `roots/list`. */
+  readonly roots?: readonly { readonly uri: string; readonly name?: string }[];
+}
+
+/** What a server says that it can do, as its handshake gave it. */
+export interface ServerAbilities {
+  readonly resources: boolean;
+  readonly prompts: boolean;
+}
+
 /** A started, healthy server, for one trial. */
 export interface ServerSession extends AsyncDisposable {
   readonly name: string;
   readonly tools: readonly ToolDefinition[];
+  readonly abilities: ServerAbilities;
   /**
    * Calls a tool. Throws McpvalsError when the connection is lost (`server/exited`, `server/unreachable`,
    * `server/message-too-large`, …), and the signal's reason when it aborts.
@@ -42,6 +59,8 @@ export interface ServerSession extends AsyncDisposable {
   readResource(uri: string, options: CallOptions): Promise<CallOutcome>;
   /** Gets a prompt; the result has `messages`. Arguments that are no texts are sent as JSON. Throws as `callTool` does. */
   getPrompt(name: string, args: JsonObject, options: CallOptions): Promise<CallOutcome>;
+  /** All pages of `resources/list`, of `resources/templates/list` and of `prompts/list`, as `{resources}` and so on. Throws as `callTool` does. */
+  list(kind: "resources" | "resourceTemplates" | "prompts", options: CallOptions): Promise<CallOutcome>;
   /** Aborts with an McpvalsError when the connection is lost without our asking. */
   readonly lost: AbortSignal;
   /** Ends the connection and the whole process tree; never throws. */

@@ -30,8 +30,11 @@ interface Way {
   readonly prepare: (turns: readonly ScriptedTurn[]) => Promise<Prepared>;
 }
 
-/** Every kind of agent that can be made to do something; one that is missing does not compile. */
-const kinds: Readonly<Record<Exclude<AgentSpec["type"], "null">, readonly Way[]>> = {
+/** Programs reach servers over the gateway, so they are looked at with real ones. */
+type ProgramType = "acp" | "command";
+
+/** Every kind of agent in this process that can be made to do something; one that is missing does not compile. */
+const kinds: Readonly<Record<Exclude<AgentSpec["type"], "null" | ProgramType>, readonly Way[]>> = {
   model: [
     modelOver("anthropic", (baseURL) => ({ model: "anthropic/claude-sonnet-4-5", baseURL })),
     modelOver("openai-responses", (baseURL) => ({ model: "openai/gpt-5", baseURL })),
@@ -138,12 +141,15 @@ function bench({ prepare }: Way): Bench {
       }),
     async play(turns, sessions, signal = new AbortController().signal) {
       const { spec, solution, close } = await prepare(turns);
-      const agent = createAgent(spec, { env: {}, modelMs: 10_000 });
+      const agent = createAgent(spec, { env: {}, modelMs: 10_000, version: "0.0.0" });
       await agent.prepare();
       const context: AgentContext = {
         task: "task",
         turns: turns.map((_, index) => ({ user: `user ${index}` })),
         sessions,
+        endpoints: [],
+        workspace: "",
+        defer: () => undefined,
         emit,
         signal,
         callTimeoutMs: 10_000,

@@ -8,6 +8,7 @@ import type { EventOf, TraceEvent } from "../../src/core/trace/events.ts";
 import { executeTrial } from "../../src/execute/execute-trial.ts";
 import type { TrialPorts } from "../../src/execute/trial-ports.ts";
 import { leafServer } from "./leaf-steps.ts";
+import { trialServer } from "./sessions.ts";
 
 /** A task from a file of its own; its folder is the folder for temporary files unless given. */
 export function portableTask(parts: Partial<PortableTask> = {}, task: Partial<Task> = {}): Task {
@@ -75,9 +76,10 @@ export async function playTrial(task: Task, options: TrialOptions = {}): Promise
     strict: false,
     compareState: false,
     missing: () => [],
-    startServer: () => Promise.resolve(session),
+    startServer: () => Promise.resolve(trialServer(session)),
     urlOf: () => undefined,
     createAgent: () => ({
+      reach: "sessions",
       prepare: () => Promise.resolve(),
       run: (context) => (agent === undefined ? Promise.resolve() : agent(context)),
     }),

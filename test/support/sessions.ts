@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import type { JsonObject } from "../../src/core/formats/model.ts";
 import type { Emit } from "../../src/core/trace/events.ts";
 import { startServer } from "../../src/servers/provision.ts";
+import type { TrialServer } from "../../src/servers/trial-server.ts";
 import type { CallOptions, CallOutcome, ServerSession, ToolDefinition } from "../../src/servers/session.ts";
 
 /** Starts the official `everything` server over stdio; what happens on the wire is emitted. */
@@ -42,6 +43,8 @@ export function stubSession(options: StubSessionOptions): ServerSession {
   return {
     name: options.name,
     tools: options.tools,
+    abilities: { resources: options.read !== undefined, prompts: options.prompt !== undefined },
+    list: async (kind) => noMethod(kind),
     callTool: async (tool, args, callOptions) => options.call(tool, args, callOptions),
     readResource: async (uri, callOptions) => options.read?.(uri, callOptions) ?? noMethod("resources/read"),
     getPrompt: async (name, args, callOptions) =>
@@ -49,6 +52,19 @@ export function stubSession(options: StubSessionOptions): ServerSession {
     lost: new AbortController().signal,
     stop,
     [Symbol.asyncDispose]: stop,
+  };
+}
+
+/** A session as a trial has it, without a gateway. */
+export function trialServer(session: ServerSession): TrialServer {
+  return {
+    name: session.name,
+    session,
+    lost: session.lost,
+    agentSession: () => Promise.resolve(session),
+    endpoint: () => Promise.reject(new Error("this server has no gateway")),
+    closeAgentSide: () => Promise.resolve(),
+    stop: () => session.stop(),
   };
 }
 

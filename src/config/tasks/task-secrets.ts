@@ -54,6 +54,7 @@ function withCredentials(name: string, value: string): (readonly [name: string, 
  */
 export function withVariables(server: ServerSpec, variables: EnvironmentVariables): ServerSpec {
   const known = (text: string): string => withKnown(text, variables);
+  if (server.transport === "mock") return server;
   if (server.transport !== "stdio") {
     return { ...server, url: known(server.url), headers: mapValues(server.headers, known) };
   }

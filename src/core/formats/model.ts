@@ -26,6 +26,17 @@ export interface Eval {
   readonly reporters: readonly string[];
   /** Servers that a task declares itself, by task and name; they win over `servers`. */
   readonly taskServers?: Readonly<Record<string, Readonly<Record<string, ServerSpec>>>>;
+  /** Other sets of servers to run every task with, each a dimension of the matrix beside the agents; absent: one, unnamed. */
+  readonly variants?: readonly Variant[];
+  /** Begins the random numbers of faults. Default: 0. */
+  readonly seed?: number;
+}
+
+/** One set of servers that tasks are run with. */
+export interface Variant {
+  readonly name: string;
+  /** All servers that a trial of a task starts, by task and server. */
+  readonly servers: Readonly<Record<string, Readonly<Record<string, ServerSpec>>>>;
 }
 
 export interface Limits {
@@ -37,11 +48,57 @@ export interface Limits {
   readonly modelMs: number;
 }
 
+/** How long one started server serves; see docs/architecture.md, "Servers". */
+export type ServerLifetime = "per_trial" | "per_task" | "per_run";
+
 interface ServerBase {
   /** Longest that handshake and `tools/list` may take together. */
   readonly startupTimeoutMs: number;
   /** Largest single message accepted from the server, in bytes. */
   readonly maxMessageBytes: number;
+  /** Absent: `per_trial` for programs and mocks, `per_run` for servers with an address. */
+  readonly lifetime?: ServerLifetime;
+  /**
+   * true: when it cannot start, nothing runs at all. false: a trial goes on without it. Absent: a trial that cannot start
+   * it is an error.
+   */
+  readonly required?: boolean;
+  /** Tools that agents see and may call, by name or glob; absent: all. */
+  readonly tools?: readonly string[];
+  readonly rateLimit?: RateLimit;
+  /** What goes wrong on purpose between agents and this server. */
+  readonly faults?: readonly Fault[];
+  /** `legacy` begins with `initialize`, `modern` is 2026-07-28; absent: `legacy`, then `modern` where that is refused. */
+  readonly protocol?: "legacy" | "modern";
+  /** Whether what the server writes to stderr is recorded; absent: yes. */
+  readonly captureStderr?: boolean;
+}
+
+/** At most `requests` of the client's requests in any `perMs`; those over it wait. */
+export interface RateLimit {
+  readonly requests: number;
+  readonly perMs: number;
+}
+
+/** Something that goes wrong on purpose with a request of an agent. */
+export interface Fault {
+  /**
+   * `delay`: the request is held for `ms`. `drop`: it is never answered. `error`: we answer with a JSON-RPC error.
+   * `truncate`: the texts of the result are cut to `bytes`. `disconnect`: the connection is cut.
+   */
+  readonly kind: "delay" | "drop" | "error" | "truncate" | "disconnect";
+  /** Name or glob of the tools that it befalls; absent: any. Only for `tools/call`. */
+  readonly tool?: string;
+  /** Method that it befalls. Default: `tools/call`. */
+  readonly method?: string;
+  /** 0 to 1. */
+  readonly probability: number;
+  /** How often it may happen in one trial; absent: without end. */
+  readonly times?: number;
+  readonly ms?: number;
+  readonly bytes?: number;
+  readonly code?: number;
+  readonly message?: string;
 }
 
 export interface StdioServerSpec extends ServerBase {
@@ -59,9 +116,94 @@ export interface HttpServerSpec extends ServerBase {
   readonly transport: "shttp" | "sse";
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
+  readonly auth?: OAuthSpec;
 }
 
-export type ServerSpec = StdioServerSpec | HttpServerSpec;
+/** How to get an access token by OAuth 2.1. */
+export type OAuthSpec =
+  | {
+      readonly kind: "client-credentials";
+      readonly clientId: string;
+      readonly clientSecret: string;
+      readonly scope?: string;
+    }
+  /** Tokens that were got before; refreshed ones are written back to the file. */
+  | {
+      readonly kind: "stored";
+      /** Absolute path of a JSON file with `access_token`, and `refresh_token` where there is one. */
+      readonly file: string;
+      readonly clientId?: string;
+      readonly clientSecret?: string;
+    };
+
+/** A server that is nothing but written answers. */
+export interface MockServerSpec extends ServerBase {
+  readonly transport: "mock";
+  readonly mock: MockDefinition;
+}
+
+/** What a mock server offers and answers. */
+export interface MockDefinition {
+  readonly instructions?: string;
+  readonly tools: Readonly<Record<string, MockTool>>;
+  readonly resources: readonly MockResource[];
+  readonly prompts: readonly MockPrompt[];
+  /** Values that responses can look at and change; each server process begins with these. */
+  readonly state: Readonly<Record<string, Json>>;
+}
+
+export interface MockTool {
+  readonly description?: string;
+  readonly inputSchema: JsonObject;
+  readonly outputSchema?: JsonObject;
+  /** The first that fits answers; when none does, the call is an error of the tool. */
+  readonly responses: readonly MockResponse[];
+}
+
+export interface MockResponse {
+  /** The arguments, exactly and all of them. */
+  readonly match?: JsonObject;
+  /** A JSON Schema that the arguments satisfy. */
+  readonly matchSchema?: JsonObject;
+  /** Regular expressions (RE2) by argument. */
+  readonly matchRegex?: Readonly<Record<string, string>>;
+  /** Values that the state must have. */
+  readonly when?: Readonly<Record<string, Json>>;
+  /** Values that the state has from then on. */
+  readonly set?: Readonly<Record<string, Json>>;
+  readonly latencyMs?: number;
+  readonly answer:
+    | { readonly kind: "return"; readonly value: Json }
+    /** An error of the tool (`isError`). */
+    | { readonly kind: "error"; readonly message: string }
+    /** A JSON-RPC error. */
+    | { readonly kind: "protocol-error"; readonly code: number; readonly message: string }
+    /** This text in the place of the whole answer; `{id}` is the request's id as JSON. */
+    | { readonly kind: "malformed"; readonly text: string }
+    | { readonly kind: "silence" };
+}
+
+export interface MockResource {
+  readonly uri: string;
+  readonly name: string;
+  readonly description?: string;
+  readonly mimeType?: string;
+  readonly text: string;
+}
+
+export interface MockPrompt {
+  readonly name: string;
+  readonly description?: string;
+  readonly arguments: readonly {
+    readonly name: string;
+    readonly required: boolean;
+    readonly description?: string;
+  }[];
+  /** `{NAME}` is replaced by the argument. */
+  readonly messages: readonly { readonly role: "user" | "assistant"; readonly text: string }[];
+}
+
+export type ServerSpec = StdioServerSpec | HttpServerSpec | MockServerSpec;
 
 /** How to reach a language model. */
 export interface ModelSpec {
@@ -82,6 +224,8 @@ export interface ModelAgentSpec extends ModelSpec {
   /** Model calls allowed in one user turn. */
   readonly maxSteps: number;
   readonly system?: string;
+  /** Whether the model can read resources and get prompts, with tools of ours. Default: true. */
+  readonly resources?: boolean;
 }
 
 /** One thing a scripted agent does: call a tool, or say something, which ends the turn. */
@@ -108,7 +252,74 @@ export interface NullAgentSpec {
   readonly name: string;
 }
 
-export type AgentSpec = ModelAgentSpec | ScriptedAgentSpec | OracleAgentSpec | NullAgentSpec;
+/** Agent programs that we know how to start, configure and read. */
+export const agentPresets = ["claude-code", "codex", "gemini", "copilot", "opencode"] as const;
+export type AgentPreset = (typeof agentPresets)[number];
+
+/** Programs whose MCP config files we can write into a workspace. */
+export const mcpClients = [...agentPresets, "vscode", "cursor"] as const;
+export type McpClient = (typeof mcpClients)[number];
+
+interface ProgramAgentBase {
+  readonly name: string;
+  /** Who it is, for the names of tools, config files and defaults; absent: nobody known. */
+  readonly preset?: AgentPreset;
+  readonly command: string;
+  readonly args: readonly string[];
+  /** The complete environment of the program. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Absolute path of the folder that it works in; absent: the trial's workspace. */
+  readonly cwd?: string;
+  readonly model?: string;
+  /** How the program reaches servers: at an address, or by a command that it starts. Default: whatever it can. */
+  readonly connect?: "http" | "bridge";
+  readonly modelProxy?: ModelProxySpec;
+}
+
+/** Requests to the model go through us, so that tokens are counted whatever the agent tells. */
+export interface ModelProxySpec {
+  /** Address of the provider's API. */
+  readonly target: string;
+  /** Variable of the agent that is set to our address. */
+  readonly variable: string;
+}
+
+/** What an agent's own requests for permission are answered. `allow-mcp` allows calls of tools of servers only. */
+export type PermissionPolicy = "allow" | "allow-mcp" | "deny";
+
+/** A program that speaks the Agent Client Protocol on its stdin and stdout. */
+export interface AcpAgentSpec extends ProgramAgentBase {
+  readonly type: "acp";
+  readonly permissions: PermissionPolicy;
+}
+
+/** Formats of lines of JSON that agent programs print. */
+export const commandOutputs = ["text", ...agentPresets] as const;
+export type CommandOutput = (typeof commandOutputs)[number];
+
+/**
+ * A program that is started once for each user turn. In `command`, `args` and `env`, `{prompt}`, `{workspace}`, `{mcpConfig}`
+ * (path of a file with `mcpServers`), `{model}`, `{session}` (id of the session before, empty in the first turn) and
+ * `{servers.NAME.url}` are replaced; `{{` writes a brace.
+ */
+export interface CommandAgentSpec extends ProgramAgentBase {
+  readonly type: "command";
+  readonly output: CommandOutput;
+  /** Arguments of every turn but the first. Absent: `args`. */
+  readonly nextArgs?: readonly string[];
+  /** The prompt is written to stdin. */
+  readonly stdin: boolean;
+  /** Clients whose config files are written into the folder that the program works in. */
+  readonly configFiles: readonly McpClient[];
+}
+
+export type AgentSpec =
+  | ModelAgentSpec
+  | ScriptedAgentSpec
+  | OracleAgentSpec
+  | NullAgentSpec
+  | AcpAgentSpec
+  | CommandAgentSpec;
 
 export interface JudgeSpec extends ModelSpec {
   /** Lowest score that passes, 0 to 1. */
@@ -122,6 +333,15 @@ export interface Turn {
   readonly expectedState?: string;
   /** A tool call in this turn is expected to fail with this text; such a failure is healthy. */
   readonly expectedError?: string;
+}
+
+/** What the user answers when a server asks. */
+export interface ElicitationAnswer {
+  /** Text that the server's question contains, ignoring case; absent: any question. */
+  readonly message?: string;
+  readonly server?: string;
+  readonly action: "accept" | "decline" | "cancel";
+  readonly content?: JsonObject;
 }
 
 /** A portable unit of evaluation. Workflows and tool tests are short forms of it. */
@@ -141,6 +361,8 @@ export interface Task {
   readonly verify: readonly Step[];
   /** Whether trials of this task may overlap with others of the same suite. */
   readonly parallel: boolean;
+  /** Answers to what servers ask of the user (elicitation), in order of trying; without one that fits it is declined. */
+  readonly elicitation?: readonly ElicitationAnswer[];
   readonly location?: SourceLocation;
   /** What only a task from a file of its own has; always there when `form` is `task`, absent otherwise. */
   readonly portable?: PortableTask;
@@ -148,8 +370,8 @@ export interface Task {
 
 /** The parts of a task that come from its own file. In their strings templates are still to be replaced. */
 export interface PortableTask {
-  /** `script-form` and `step-form` are the older forms. */
-  readonly format: "mcp-eval/v1" | "script-form" | "step-form";
+  /** `script-form` and `step-form` are the older forms of `mcp-eval/v1`; `waza` is that tool's task. Only ours is templated. */
+  readonly format: "mcp-eval/v1" | "script-form" | "step-form" | "waza";
   /** Absolute path of the task's file. */
   readonly file: string;
   /** Absolute path of the folder that relative paths start from, and that they may not leave. */

@@ -27,20 +27,24 @@ function limitTimes(
   spec: Eval,
   tasks: readonly Task[],
   most: number,
-): Pick<Eval, "tasks" | "servers" | "limits" | "taskServers"> {
+): Pick<Eval, "tasks" | "servers" | "limits" | "taskServers" | "variants"> {
   const { callMs, modelMs } = spec.limits;
-  const { taskServers } = spec;
+  const { taskServers, variants } = spec;
+  const limited = (tables: TaskTables): TaskTables =>
+    mapValues(tables, (servers) => limitStarts(servers, most));
   return {
     tasks: tasks.map((task) => limitSteps(task, most)),
     servers: limitStarts(spec.servers, most),
-    ...(taskServers === undefined
+    ...(taskServers === undefined ? {} : { taskServers: limited(taskServers) }),
+    ...(variants === undefined
       ? {}
-      : { taskServers: mapValues(taskServers, (servers) => limitStarts(servers, most)) }),
+      : { variants: variants.map(({ name, servers }) => ({ name, servers: limited(servers) })) }),
     limits: { trialMs: most, callMs: Math.min(callMs, most), modelMs: Math.min(modelMs, most) },
   };
 }
 
 type Servers = Readonly<Record<string, ServerSpec>>;
+type TaskTables = Readonly<Record<string, Servers>>;
 
 function limitStarts(servers: Servers, most: number): Servers {
   return mapValues(servers, (server) => ({

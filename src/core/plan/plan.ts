@@ -1,4 +1,4 @@
-import type { AgentSpec, Eval, Task } from "../formats/model.ts";
+import type { AgentSpec, Eval, Task, Variant } from "../formats/model.ts";
 
 /** One attempt of one task by one agent: the unit of scheduling. */
 export interface Trial {
@@ -6,6 +6,8 @@ export interface Trial {
   readonly task: string;
   /** Name of the agent; null when the task has no user turns, so that no agent takes part. */
   readonly agent: string | null;
+  /** Name of the set of servers; absent when the eval has no variants. */
+  readonly variant?: string;
   /** Counts from 1. */
   readonly attempt: number;
   /** Trials of one lane run one after the other; without a lane a trial may overlap with any other. */
@@ -19,8 +21,17 @@ export interface Plan {
   readonly agents: readonly AgentSummary[];
   readonly tasks: readonly Task[];
   readonly trials: readonly Trial[];
+  /** Names of the servers that trials of each task start, by variant; absent when the eval has none. */
+  readonly variants?: readonly VariantPlan[];
   /** Trials at once. */
   readonly concurrency: number;
+}
+
+/** One set of servers that tasks are run with. */
+export interface VariantPlan {
+  readonly name: string;
+  /** Names of servers, by task. */
+  readonly servers: Readonly<Record<string, readonly string[]>>;
 }
 
 /** What a report says of an agent: enough to know who acted, nothing secret. */
@@ -47,24 +58,39 @@ export function createPlan(spec: Eval): Plan {
     agents: spec.agents.map(summarizeAgent),
     tasks: spec.tasks,
     trials,
+    ...(spec.variants === undefined ? {} : { variants: spec.variants.map(planVariant) }),
     concurrency:
       spec.concurrency ?? (trials.some((trial) => trial.lane === undefined) ? parallelSuiteSlots : 1),
   };
 }
 
+/** A task as a trial of it runs it: with the servers of the trial's variant. */
+export function taskInVariant(plan: Plan, task: Task, { variant }: Pick<Trial, "variant">): Task {
+  if (variant === undefined) return task;
+  const servers = plan.variants?.find(({ name }) => name === variant)?.servers[task.name];
+  return { ...task, servers: servers ?? [] };
+}
+
+function planVariant({ name, servers }: Variant): VariantPlan {
+  const names = Object.entries(servers).map(([task, table]) => [task, Object.keys(table)] as const);
+  return { name, servers: Object.fromEntries(names) };
+}
+
 /** What may be said of an agent in public. */
 export function summarizeAgent(agent: AgentSpec): AgentSummary {
-  const model = agent.type === "model" ? { model: agent.model } : {};
+  const model = "model" in agent && agent.model !== undefined ? { model: agent.model } : {};
   return { name: agent.name, type: agent.type, ...model };
 }
 
 function attemptsOf(task: Task, spec: Eval): Omit<Trial, "id">[] {
   const agents = task.turns.length === 0 ? [null] : spec.agents.map((agent) => agent.name);
+  const variants = spec.variants?.map((variant) => ({ variant: variant.name })) ?? [{}];
   const lane = laneOf(task, spec);
-  return agents.flatMap((agent) =>
+  const cells = agents.flatMap((agent) => variants.map((variant) => ({ agent, ...variant })));
+  return cells.flatMap((cell) =>
     Array.from({ length: task.portable?.runs ?? spec.trials }, (_, index) => ({
       task: task.name,
-      agent,
+      ...cell,
       attempt: index + 1,
       ...(lane === undefined ? {} : { lane }),
     })),

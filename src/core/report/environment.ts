@@ -20,6 +20,7 @@ export function runEnvironment(
 }
 
 function describeServer(server: ServerSpec): JsonObject {
+  if (server.transport === "mock") return { transport: "mock" };
   if (server.transport !== "stdio") return { transport: server.transport, url: server.url };
   return { transport: server.transport, command: [server.command, ...server.args].join(" ") };
 }

@@ -1,5 +1,5 @@
 import type { SerializedError } from "../errors/error.ts";
-import type { Json, JsonObject } from "../formats/model.ts";
+import type { Fault, Json, JsonObject } from "../formats/model.ts";
 import type { Grade, Verdict } from "../grade/grade.ts";
 
 export type Phase = "workspace" | "servers" | "probe" | "setup" | "agent" | "verify" | "cleanup" | "stop";
@@ -33,6 +33,9 @@ export interface Check {
 /** `skipped`: its `if` did not hold. */
 export type StepOutcome = "passed" | "failed" | "error" | "timeout" | "skipped";
 
+/** How a user turn ended: only `done` is the agent's own decision to be finished. */
+export type TurnEnd = "done" | "max-steps" | "max-tokens" | "refused" | "cancelled";
+
 /** What happened, without its stamp. `mcp.message` is the raw truth; tool calls are a view of it (see trajectory.ts). */
 export type EventBody =
   | {
@@ -49,7 +52,11 @@ export type EventBody =
       readonly transport: string;
       readonly target: string;
       readonly pid?: number;
+      /** It had been started before this trial, whose lifetime is longer than one. */
+      readonly reused?: true;
     }
+  /** A server that a trial can do without did not start. */
+  | { readonly type: "server.failed"; readonly server: string; readonly error: SerializedError }
   | {
       readonly type: "server.ready";
       readonly server: string;
@@ -77,12 +84,15 @@ export type EventBody =
   | {
       readonly type: "server.stopped";
       readonly server: string;
+      /** `disconnect`: only the connection was ended; the server goes on. */
       readonly by: "stdin" | "SIGTERM" | "SIGKILL" | "already-exited" | "disconnect";
       readonly durationMs: number;
     }
   | {
       readonly type: "mcp.message";
       readonly server: string;
+      /** The agent's connection, when it is not our own: a number in the trial. Its request ids are its own. */
+      readonly client?: string;
       readonly direction: "client-to-server" | "server-to-client";
       /** The JSON-RPC message as parsed. */
       readonly message: Json;
@@ -92,14 +102,107 @@ export type EventBody =
   | {
       readonly type: "http.response";
       readonly server: string;
+      readonly client?: string;
       readonly method: string;
       readonly status: number;
       readonly requestIds: readonly (string | number)[];
     }
-  | { readonly type: "agent.started"; readonly agent: string; readonly kind: string; readonly model?: string }
+  /** A client of the agent's reached our gateway, or left it. */
+  | {
+      readonly type: "gateway.connected";
+      readonly server: string;
+      readonly client: string;
+      readonly via: "http" | "bridge";
+    }
+  | { readonly type: "gateway.disconnected"; readonly server: string; readonly client: string }
+  /** A request waited before it went to the server; the wait is not the server's time. */
+  | {
+      readonly type: "request.held";
+      readonly server: string;
+      readonly client?: string;
+      readonly id: string | number;
+      readonly heldMs: number;
+    }
+  /** Something went wrong on purpose. */
+  | {
+      readonly type: "fault.injected";
+      readonly server: string;
+      readonly client?: string;
+      readonly fault: Fault["kind"];
+      readonly method: string;
+      readonly tool?: string;
+      readonly id: string | number;
+    }
+  /** Tools that the server lists and the agent does not see. */
+  | {
+      readonly type: "tools.hidden";
+      readonly server: string;
+      readonly client?: string;
+      readonly tools: readonly string[];
+    }
+  /** The agent called a tool that it may not use; the server never heard of it. */
+  | {
+      readonly type: "tool.refused";
+      readonly server: string;
+      readonly client?: string;
+      readonly tool: string;
+      readonly id: string | number;
+    }
+  | {
+      readonly type: "agent.started";
+      readonly agent: string;
+      readonly kind: string;
+      readonly model?: string;
+      /** What the program says of itself, such as its name and version. */
+      readonly program?: string;
+      readonly pid?: number;
+    }
+  /** What the agent itself tells of a use of a tool, its own or a server's; the last one of a `callId` is final. */
+  | {
+      readonly type: "agent.tool";
+      readonly turn: number;
+      readonly callId: string;
+      /** As the agent names it. */
+      readonly name: string;
+      /** `builtin`, `mcp:SERVER`, or `unknown`, where the name does not tell. */
+      readonly source: string;
+      /** The server's own name of the tool, for one of a server's. */
+      readonly tool?: string;
+      readonly status: "started" | "completed" | "failed";
+      readonly args?: Json;
+      readonly result?: Json;
+      readonly parentCallId?: string;
+    }
+  /** The agent asked whether it may do something. */
+  | {
+      readonly type: "agent.permission";
+      readonly turn: number;
+      readonly callId?: string;
+      /** What it asked for, in its words. */
+      readonly title: string;
+      readonly decision: "allowed" | "denied" | "cancelled";
+      readonly policy: string;
+    }
+  /** Tokens of a program's model: what the agent tells itself, or what our proxy counted, which wins. */
+  | { readonly type: "agent.usage"; readonly source: "agent" | "proxy"; readonly usage: Usage }
+  /** What a program writes that is neither protocol nor answer. */
+  | { readonly type: "agent.output"; readonly stream: "stdout" | "stderr"; readonly text: string }
+  | {
+      readonly type: "agent.exited";
+      readonly exitCode: number | null;
+      readonly signal: string | null;
+      readonly expected: boolean;
+    }
+  /** A config file that leads an agent to our gateway; `replaced`: there was one, and it is put back. */
+  | {
+      readonly type: "client_config.written";
+      readonly client: string;
+      readonly path: string;
+      readonly action: "created" | "replaced";
+    }
   | { readonly type: "turn.started"; readonly turn: number; readonly user: string }
   | { readonly type: "agent.message"; readonly turn: number; readonly text: string }
-  | { readonly type: "turn.finished"; readonly turn: number; readonly reason: "done" | "max-steps" }
+  | { readonly type: "turn.finished"; readonly turn: number; readonly reason: TurnEnd }
   | { readonly type: "tool.rejected"; readonly tool: string; readonly args: Json; readonly reason: string }
   | {
       readonly type: "model.called";

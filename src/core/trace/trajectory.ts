@@ -1,6 +1,6 @@
 import type { Json, JsonObject, Task } from "../formats/model.ts";
 import type { Trial } from "../plan/plan.ts";
-import type { EventOf, Phase, TraceEvent, Usage } from "./events.ts";
+import type { EventOf, Phase, TraceEvent, TurnEnd, Usage } from "./events.ts";
 
 /** A tool as its server declared it in `tools/list`. */
 export interface ToolDeclaration {
@@ -22,6 +22,8 @@ export interface ToolCall {
   readonly server: string | null;
   readonly tool: string;
   readonly args: Json;
+  /** The agent's own connection that it came over; absent: ours. */
+  readonly client?: string;
   /** Number of the turn, counting from 0, or the id of the step that made the call. */
   readonly turn?: number;
   readonly step?: string;
@@ -44,7 +46,7 @@ export interface TurnView {
   readonly user: string;
   readonly messages: readonly EventOf<"agent.message">[];
   readonly calls: readonly ToolCall[];
-  readonly reason?: "done" | "max-steps";
+  readonly reason?: TurnEnd;
 }
 
 /** A step with its last attempt. */

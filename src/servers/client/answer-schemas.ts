@@ -22,6 +22,11 @@ export const resourceResultSchema: StandardSchemaV1<unknown, JsonObject> = withL
 /** Takes a result of `prompts/get` that has messages, and leaves it as it came. */
 export const promptResultSchema: StandardSchemaV1<unknown, JsonObject> = withList("messages");
 
+/** Takes a page of a list under this key, and leaves it as it came. */
+export function listResultSchema(key: string): StandardSchemaV1<unknown, JsonObject> {
+  return withList(key);
+}
+
 function withList(key: string): StandardSchemaV1<unknown, JsonObject> {
   return resultSchema((result) =>
     Array.isArray(result[key]) ? { value: result } : { problem: `${key} is not an array` },

@@ -4,20 +4,22 @@ import type { ServerConnection } from "../connection.ts";
 import type { Handshake } from "./handshake.ts";
 import type { Sdk } from "./sdk.ts";
 import { ServerCaller } from "./server-caller.ts";
-import type { CallOptions, CallOutcome, ServerSession, ToolDefinition } from "../session.ts";
+import type { CallOptions, CallOutcome, ServerAbilities, ServerSession, ToolDefinition } from "../session.ts";
 
 /** A healthy server that this process talks to itself, with the SDK's client on a recorded connection. */
 export class ClientSession implements ServerSession {
   readonly name: string;
   readonly tools: readonly ToolDefinition[];
+  readonly abilities: ServerAbilities;
   readonly lost: AbortSignal;
   readonly #connection: ServerConnection;
   readonly #caller: ServerCaller;
   #stopped = false;
 
-  constructor(connection: ServerConnection, { client, tools }: Handshake, sdk: Sdk) {
+  constructor(connection: ServerConnection, { client, tools, abilities }: Handshake, sdk: Sdk) {
     this.name = connection.name;
     this.tools = tools;
+    this.abilities = abilities;
     this.lost = connection.lost;
     this.#connection = connection;
     this.#caller = new ServerCaller(client, sdk);
@@ -33,6 +35,10 @@ export class ClientSession implements ServerSession {
 
   getPrompt(name: string, args: JsonObject, options: CallOptions): Promise<CallOutcome> {
     return this.#ask(options, () => this.#caller.getPrompt(name, args, options));
+  }
+
+  list(kind: "resources" | "resourceTemplates" | "prompts", options: CallOptions): Promise<CallOutcome> {
+    return this.#ask(options, () => this.#caller.list(kind, options));
   }
 
   stop(): Promise<void> {

@@ -3,7 +3,7 @@ import { AnswerGuard } from "./answer-guard.ts";
 import type { ServerConnection } from "../connection.ts";
 import { listTools } from "./list-tools.ts";
 import type { Sdk } from "./sdk.ts";
-import type { ToolDefinition } from "../session.ts";
+import type { ServerAbilities, ToolDefinition } from "../session.ts";
 
 /** What a server is asked before it counts as healthy. */
 export type HandshakeStep = "initialize" | "tools/list";
@@ -20,6 +20,7 @@ export interface HandshakeOptions {
 export interface Handshake {
   readonly client: Client;
   readonly tools: readonly ToolDefinition[];
+  readonly abilities: ServerAbilities;
   readonly server: { readonly name: string; readonly version: string; readonly protocolVersion: string };
 }
 
@@ -40,8 +41,10 @@ export async function shakeHands(
   const guard = new AnswerGuard(connection.transport, { onUnanswered: () => connection.unanswered?.() });
   await client.connect(guard, options);
   onStep("tools/list");
-  const tools = client.getServerCapabilities()?.tools === undefined ? [] : await listTools(client, options);
+  const { tools: hasTools, resources, prompts } = client.getServerCapabilities() ?? {};
+  const tools = hasTools === undefined ? [] : await listTools(client, options);
+  const abilities = { resources: resources !== undefined, prompts: prompts !== undefined };
   const { name = "", version: serverVersion = "" } = client.getServerVersion() ?? {};
   const protocolVersion = client.getNegotiatedProtocolVersion() ?? "";
-  return { client, tools, server: { name, version: serverVersion, protocolVersion } };
+  return { client, tools, abilities, server: { name, version: serverVersion, protocolVersion } };
 }

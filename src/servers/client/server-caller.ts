@@ -1,18 +1,31 @@
 import type { Client, StandardSchemaV1 } from "@modelcontextprotocol/client";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { OriginalError, unusableAnswer } from "./answer-guard.ts";
-import { callResultSchema, promptResultSchema, resourceResultSchema } from "./answer-schemas.ts";
+import {
+  callResultSchema,
+  listResultSchema,
+  promptResultSchema,
+  resourceResultSchema,
+} from "./answer-schemas.ts";
 import type { Sdk } from "./sdk.ts";
-import type { CallOptions, CallOutcome } from "../session.ts";
+import type { CallOptions, CallOutcome, ServerSession } from "../session.ts";
 
 /** The longest time limit that the SDK can keep, in milliseconds. */
 const longestTimeout = 2 ** 31 - 1;
+type ListKind = Parameters<ServerSession["list"]>[0];
+
+const lists = {
+  resources: { method: "resources/list", key: "resources" },
+  resourceTemplates: { method: "resources/templates/list", key: "resourceTemplates" },
+  prompts: { method: "prompts/list", key: "prompts" },
+} as const;
+
 /** Shown of the body of an HTTP error, in characters. */
 const bodyLength = 300;
 
 /** One request to a server. */
 interface ServerRequest {
-  readonly method: "tools/call" | "resources/read" | "prompts/get";
+  readonly method: string;
   readonly params: JsonObject;
   readonly schema: StandardSchemaV1<unknown, JsonObject>;
   /** What is asked, in words. */
@@ -55,6 +68,26 @@ export class ServerCaller {
     const [method, what] = ["prompts/get", `prompt "${name}"`] as const;
     const params = { name, arguments: promptArguments(args) };
     return this.#send({ method, params, schema: promptResultSchema, what }, options);
+  }
+
+  /** Asks for every page of a list; the lists are joined under the list's own key. */
+  async list(kind: ListKind, options: CallOptions): Promise<CallOutcome> {
+    const { method, key } = lists[kind];
+    const items: Json[] = [];
+    const started = performance.now();
+    const seen = new Set<string>();
+    let cursor: string | undefined;
+    do {
+      const params: JsonObject = cursor === undefined ? {} : { cursor };
+      const page = await this.#send({ method, params, schema: listResultSchema(key), what: method }, options);
+      if (page.kind !== "result") return page;
+      const listed = page.result[key];
+      items.push(...(Array.isArray(listed) ? (listed as readonly Json[]) : []));
+      const next = page.result["nextCursor"];
+      cursor = typeof next === "string" && !seen.has(next) ? next : undefined;
+      if (cursor !== undefined) seen.add(cursor);
+    } while (cursor !== undefined);
+    return { kind: "result", result: { [key]: items }, latencyMs: performance.now() - started };
   }
 
   async #send(

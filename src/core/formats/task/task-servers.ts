@@ -69,7 +69,7 @@ export function buildServers(
   const built = Object.entries(servers).flatMap(([name, server]) => {
     if (server === null) return [];
     const spec = buildServer(name, server, starting);
-    return [[name, spec.transport === "stdio" ? spec : { ...spec, url: urlOf(name, written) ?? spec.url }]];
+    return [[name, "url" in spec ? { ...spec, url: urlOf(name, written) ?? spec.url } : spec]];
   });
   return Object.fromEntries(built) as Readonly<Record<string, ServerSpec>>;
 }
