@@ -11,7 +11,7 @@ export interface Row {
 }
 
 /** The middle value; the mean of the two middle ones for an even number. */
-function median(values: readonly number[]): number {
+export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = Math.floor(sorted.length / 2);
   const [low = 0, high = 0] =

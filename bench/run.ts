@@ -1,4 +1,5 @@
 import { callThroughput } from "./call-throughput.ts";
+import { gatewayLatency } from "./gateway.ts";
 import { helpTime } from "./help-time.ts";
 import type { Row } from "./measure.ts";
 import { modelConcurrency } from "./model-concurrency.ts";
@@ -11,6 +12,7 @@ import { trialOverhead } from "./trial-overhead.ts";
 const benches: Readonly<Record<string, () => Promise<readonly Row[]>>> = {
   "tool-test": toolTestTime,
   calls: callThroughput,
+  gateway: gatewayLatency,
   trials: trialOverhead,
   memory: trialMemory,
   tasks: taskLoad,

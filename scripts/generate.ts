@@ -8,6 +8,7 @@ import { taskJsonSchema } from "../src/core/formats/task/task-json-schema.ts";
 import { taskReference } from "../src/core/formats/task/task-reference.ts";
 import { evalJsonSchema } from "../src/core/formats/eval-file/eval-json-schema.ts";
 import { taskExportJsonSchema } from "../src/core/formats/task-export/task-export-schema.ts";
+import { wazaEvalJsonSchema, wazaTaskJsonSchema } from "../src/core/formats/waza/waza-json-schema.ts";
 import { resultJsonSchema } from "../src/core/report/result-schema.ts";
 
 /**
@@ -19,6 +20,8 @@ const generated: Readonly<Record<string, () => string>> = {
   "schemas/task.schema.json": () => json(taskJsonSchema()),
   "schemas/eval.schema.json": () => json(evalJsonSchema()),
   "schemas/task-export.schema.json": () => json(taskExportJsonSchema()),
+  "schemas/waza-eval.schema.json": () => json(wazaEvalJsonSchema()),
+  "schemas/waza-task.schema.json": () => json(wazaTaskJsonSchema()),
   "schemas/result.schema.json": () => json(resultJsonSchema()),
   "docs/reference/config.md": configReference,
   "docs/reference/task.md": taskReference,

@@ -16,6 +16,8 @@ export interface EvaluateOptions {
   readonly labels?: readonly string[];
   /** Difficulties, of which a task must have one. */
   readonly difficulties?: readonly string[];
+  /** Names of variants of the servers to run. */
+  readonly variants?: readonly string[];
   /** Attempts of each task. */
   readonly trials?: number;
   /** Trials at once. */
@@ -61,6 +63,7 @@ const checks: { readonly [K in keyof Required<EvaluateOptions>]: Check } = {
   tags: [isTexts, "a list of tags"],
   labels: [isLabels, "a list of texts KEY=VALUE"],
   difficulties: [isTexts, "a list of difficulties"],
+  variants: [isTexts, "a list of names"],
   trials: wholeNumber(10_000),
   concurrency: wholeNumber(1024),
   llm: [isBoolean, "true or false"],

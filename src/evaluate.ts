@@ -44,8 +44,8 @@ export async function evaluate(
 }
 
 function selectionOf(options: EvaluateOptions): Selection {
-  const { tasks, tags, labels, difficulties, trials, concurrency, timeoutMs } = options;
-  return { tasks, tags, labels, difficulties, trials, concurrency, timeoutMs };
+  const { tasks, tags, labels, difficulties, variants, trials, concurrency, timeoutMs } = options;
+  return { tasks, tags, labels, difficulties, variants, trials, concurrency, timeoutMs };
 }
 
 /** Without this, a config that is undefined by mistake would be the nearest file. */

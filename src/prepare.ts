@@ -1,10 +1,18 @@
 import type { LoadedConfig } from "./config/load-config.ts";
 import { taskFilter, type TaskFilters } from "./config/select-tasks.ts";
 import { type Diagnostic, McpvalsError } from "./core/errors/error.ts";
+import { suggestion } from "./core/formats/did-you-mean.ts";
+import type { Eval } from "./core/formats/model.ts";
 import { applyOverrides, type Overrides } from "./core/plan/overrides.ts";
 
+/** Which of the tasks, and of the variants, are meant. Empty or absent: all. */
+export interface Filters extends TaskFilters {
+  /** Names. */
+  readonly variants?: readonly string[] | undefined;
+}
+
 /** What a caller may change about a loaded config; undefined leaves it as it is. */
-export interface Selection extends TaskFilters {
+export interface Selection extends Filters {
   readonly trials?: number | undefined;
   readonly concurrency?: number | undefined;
   readonly timeoutMs?: number | undefined;
@@ -16,13 +24,28 @@ export interface Selection extends TaskFilters {
  */
 export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfig {
   const { trials, concurrency, timeoutMs } = selection;
-  const given = { trials, concurrency, timeoutMs, selects: taskFilter(selection, loaded.eval.tasks) };
+  const variants = variantFilter(selection.variants, loaded.eval.variants);
+  const selects = taskFilter(selection, loaded.eval.tasks);
+  const given = { trials, concurrency, timeoutMs, selects, variants };
   const overrides: Overrides = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== undefined),
   );
   const spec = applyOverrides(loaded.eval, overrides);
   refuseTasks(spec.tasks.flatMap(({ name }) => loaded.refused.get(name) ?? []));
   return { ...loaded, eval: spec };
+}
+
+/** The names that were asked for; undefined when none was. Throws `usage/no-match` for one that there is not. */
+function variantFilter(
+  wanted: Filters["variants"] = [],
+  variants: Eval["variants"] = [],
+): readonly string[] | undefined {
+  const known = variants.map(({ name }) => name);
+  const lost = wanted.find((name) => !known.includes(name));
+  if (lost === undefined) return wanted.length === 0 ? undefined : wanted;
+  throw new McpvalsError("usage/no-match", `no variant is named "${lost}"`, {
+    hint: suggestion(lost, known, "variants"),
+  });
 }
 
 function refuseTasks(diagnostics: readonly Diagnostic[]): void {

@@ -6,8 +6,6 @@ import { McpvalsError, serializeError } from "./core/errors/error.ts";
 import type { Grade } from "./core/grade/grade.ts";
 import type { GradeContext, Grader } from "./core/grade/grader.ts";
 import { gradersOf } from "./core/grade/graders.ts";
-import type { Eval, ServerSpec } from "./core/formats/model.ts";
-import { effectiveServers } from "./core/plan/effective-servers.ts";
 import { createPlan, type Plan } from "./core/plan/plan.ts";
 import { collectEvidence } from "./core/report/collect-evidence.ts";
 import { runEnvironment } from "./core/report/environment.ts";
@@ -22,7 +20,7 @@ import { runVerdict, summarize } from "./core/report/summarize.ts";
 import type { Emit, TraceEvent } from "./core/trace/events.ts";
 import { createRedactor, type Redact } from "./core/trace/redact.ts";
 import type { Trajectory } from "./core/trace/trajectory.ts";
-import type { TaskOfTrial, TrialPorts } from "./execute/trial-ports.ts";
+import type { TrialPorts } from "./execute/trial-ports.ts";
 import { runTrials, type TrialsContext } from "./execute/run-trials.ts";
 import { usesJudge } from "./execute/uses-judge.ts";
 import { missingRequirements } from "./execute/missing-requirements.ts";
@@ -30,8 +28,8 @@ import { createJudge } from "./graders/judge.ts";
 import { SchemaValidator } from "./graders/schema-validator.ts";
 import { createStepJudge } from "./graders/step-judge.ts";
 import { checkModel } from "./models/check-model.ts";
-import { expandServer, textsOf } from "./servers/expand-server.ts";
-import { serveTrial } from "./servers/serve.ts";
+import { hearTokens } from "./servers/http/token-sources.ts";
+import { createProvisioning, type Provisioning } from "./provisioning.ts";
 import { createRunFolder, defaultRunsFolder, type RunFolder } from "./store/run-folder.ts";
 import { version } from "./version.ts";
 
@@ -76,21 +74,25 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   checkModels(loaded);
   const started = performance.now();
   const head = describeRun(loaded);
+  using _ = hearTokens(head.redact.add);
   const { id, plan, startedAt, environment } = head;
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new Map<string, readonly TraceEvent[]>();
   await using validator = new SchemaValidator();
-  await using folder = await openFolder(head, options);
   using interruption = interruptionOf(options.signal);
-  using exit = flushOnExit(folder);
   const { signal } = interruption;
+  await using servers = provisioningOf(loaded, plan, validator);
+  await servers.startRequired(signal);
+  await using folder = await openFolder(head, options);
+  using exit = flushOnExit(folder);
   const missing = await missingRequirements(loaded, plan.tasks);
-  const parts = { loaded, options, head, reporters, evidence, validator, folder, signal, missing };
+  const parts = { loaded, options, head, reporters, evidence, validator, servers, folder, signal, missing };
   const context = trialsContext(parts);
   const place = folder === undefined ? {} : { folder: folder.path };
   try {
     await reporters.onRunStart({ id, plan, startedAt, environment, ...place });
     const trials = await runTrials(plan, context);
+    await servers[Symbol.asyncDispose]();
     const verdict = runVerdict(trials, { interrupted: signal.aborted });
     const durationMs = Math.round(performance.now() - started);
     const result = resultOf(head, { trials, verdict, durationMs });
@@ -123,6 +125,15 @@ function describeRun(loaded: RunInput): RunHead {
     environment: redact(runEnvironment(loaded.eval, versions)),
     redact,
   };
+}
+
+function provisioningOf({ eval: spec, env }: RunInput, plan: Plan, validator: SchemaValidator): Provisioning {
+  return createProvisioning({
+    eval: spec,
+    plan,
+    env,
+    validateSchema: (schema, value) => validator.validate(schema, value),
+  });
 }
 
 async function openFolder(head: RunHead, { cwd, output }: RunOptions): Promise<RunFolder | undefined> {
@@ -159,6 +170,7 @@ interface RunParts {
   readonly reporters: Multiplexer;
   readonly evidence: Map<string, readonly TraceEvent[]>;
   readonly validator: SchemaValidator;
+  readonly servers: Provisioning;
   readonly folder: RunFolder | undefined;
   readonly signal: AbortSignal;
   /** What tasks require and is not there, by task. */
@@ -166,7 +178,7 @@ interface RunParts {
 }
 
 function trialsContext(parts: RunParts): TrialsContext {
-  const { options, head, reporters, evidence, folder, signal } = parts;
+  const { options, head, reporters, evidence, servers, folder, signal } = parts;
   return {
     ports: trialPorts(parts),
     redact: head.redact,
@@ -183,6 +195,7 @@ function trialsContext(parts: RunParts): TrialsContext {
       if (isWorthEvidence(result, evidence.size)) {
         evidence.set(result.id, collectEvidence(events, result.grades));
       }
+      await servers.trialEnded(result);
       await reporters.onTrialEnd(result);
     },
   };
@@ -238,7 +251,7 @@ async function gradeSafely(
   }
 }
 
-function trialPorts({ loaded, options, missing, validator }: RunParts): TrialPorts {
+function trialPorts({ loaded, options, missing, validator, servers }: RunParts): TrialPorts {
   const { eval: spec, env, overrides } = loaded;
   return {
     limits: spec.limits,
@@ -247,16 +260,8 @@ function trialPorts({ loaded, options, missing, validator }: RunParts): TrialPor
     strict: options.strict ?? false,
     compareState: options.compareState ?? false,
     missing: (task) => missing.get(task.name) ?? [],
-    startServer: async (trialOf, name, { expander, releasePorts, ...start }) => {
-      const server = serverOf(spec, trialOf, name);
-      const expanded = expander === undefined ? server : expandServer(server, expander, env);
-      await releasePorts(textsOf(expanded));
-      return serveTrial(name, expanded, { ...start, version });
-    },
-    urlOf(trialOf, name) {
-      const server = serverOf(spec, trialOf, name);
-      return "url" in server ? server.url : undefined;
-    },
+    startServer: servers.startServer,
+    urlOf: servers.urlOf,
     validateSchema: (schema, value) => validator.validate(schema, value),
     createJudge: (emit) =>
       spec.judge && createStepJudge(spec.judge, { env, emit, modelMs: spec.limits.modelMs }),
@@ -266,12 +271,6 @@ function trialPorts({ loaded, options, missing, validator }: RunParts): TrialPor
       return createAgent(agent, { env, modelMs: spec.limits.modelMs, version });
     },
   };
-}
-
-function serverOf(spec: Eval, { task, trial }: TaskOfTrial, name: string): ServerSpec {
-  const server = effectiveServers(spec, task, trial.variant)[name];
-  if (server === undefined) throw new Error(`the plan names a server that the eval lacks: ${name}`);
-  return server;
 }
 
 /** A signal that follows the caller's, with an McpvalsError as its reason. */

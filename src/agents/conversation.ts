@@ -78,10 +78,11 @@ export class Conversation {
       return { type: "tool-result", toolCallId, toolName, output: this.#reject(call, tool, reason ?? "") };
     }
     const { context, images } = this.#options;
-    const { session, definition } = tool;
-    const options = { timeoutMs: context.callTimeoutMs, signal };
-    const outcome = await session.callTool(definition.name, call.input as JsonObject, options);
-    return { type: "tool-result", toolCallId, toolName, output: toolOutput(outcome, { images }) };
+    const options = { timeoutMs: context.callTimeoutMs, signal, progress: true };
+    const outcome = await tool.call(call.input as JsonObject, options);
+    const output =
+      "rejected" in outcome ? this.#reject(call, tool, outcome.rejected) : toolOutput(outcome, { images });
+    return { type: "tool-result", toolCallId, toolName, output };
   }
 
   /** Why a call cannot be made; undefined when it can. */

@@ -6,6 +6,7 @@ import { expandJson, expandText } from "../core/templates/expand.ts";
 import { loopItems } from "../core/templates/loop-items.ts";
 import { type Scope, withLocals } from "../core/templates/scope.ts";
 import { callServer } from "./call-server.ts";
+import { writtenAnswers } from "./client-side.ts";
 import type { AgentContext, AgentDriver, TaskSolution } from "./driver.ts";
 import { playTurns } from "./play-turns.ts";
 
@@ -19,6 +20,7 @@ import { playTurns } from "./play-turns.ts";
 export function createOracle(spec: OracleAgentSpec): AgentDriver {
   return {
     reach: "sessions",
+    clientSide: writtenAnswers,
     prepare: () => Promise.resolve(),
     run: async (context) => {
       context.signal.throwIfAborted();

@@ -1,6 +1,7 @@
 import { McpvalsError } from "../core/errors/error.ts";
 import type { ScriptedAction, ScriptedAgentSpec } from "../core/formats/model.ts";
 import { callServer } from "./call-server.ts";
+import { writtenAnswers } from "./client-side.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import { playTurns } from "./play-turns.ts";
 
@@ -15,6 +16,7 @@ import { playTurns } from "./play-turns.ts";
 export function createScriptedAgent(spec: ScriptedAgentSpec): AgentDriver {
   return {
     reach: "sessions",
+    clientSide: writtenAnswers,
     prepare: () => Promise.resolve(),
     run: async (context) => {
       context.signal.throwIfAborted();

@@ -7,9 +7,13 @@ export type ToolOutput =
   | { readonly type: "text" | "error-text"; readonly value: string }
   | { readonly type: "content"; readonly value: OutputPart[] };
 
-type OutputPart =
-  | { readonly type: "text"; readonly text: string }
-  | { readonly type: "file"; readonly mediaType: string; readonly data: { type: "data"; data: string } };
+interface FilePart {
+  readonly type: "file";
+  readonly mediaType: string;
+  readonly data: { type: "data"; data: string };
+}
+
+type OutputPart = { readonly type: "text"; readonly text: string } | FilePart;
 
 /**
  * Turns the outcome of a tool call into what the model is told. The texts of a result are passed on as one, since
@@ -61,7 +65,8 @@ function textOf(block: JsonObject): string | undefined {
   return isJsonObject(resource) && typeof resource["text"] === "string" ? resource["text"] : undefined;
 }
 
-function describeBlock(block: JsonObject): string {
+/** A block of content in words: its text, or what it is. */
+export function describeBlock(block: JsonObject): string {
   const text = textOf(block);
   if (text !== undefined) return text;
   const resource = isJsonObject(block["resource"]) ? block["resource"] : block;
@@ -82,7 +87,8 @@ function sizeOf(base64: Json | undefined): string | undefined {
 /** The image types that every provider takes. Anything else would make it refuse the whole conversation. */
 const passableImages = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
-function passableImage(block: JsonObject): OutputPart | undefined {
+/** An image that every provider takes; undefined for any other block. */
+export function passableImage(block: JsonObject): FilePart | undefined {
   const { type, data, mimeType } = block;
   if (type !== "image" || typeof mimeType !== "string" || !passableImages.has(mimeType)) return undefined;
   if (typeof data !== "string" || data.length % 4 !== 0 || !/^[A-Za-z0-9+/]+={0,2}$/.test(data))

@@ -1,6 +1,6 @@
 import { Command, Option } from "commander";
 import type { LoadOptions } from "../config/load.ts";
-import type { TaskFilters } from "../config/select-tasks.ts";
+import type { Filters } from "../prepare.ts";
 import { addSourceFlags, loadOptions, type SourceFlags, taskFilters } from "./source-flags.ts";
 
 interface ConfigFlags extends SourceFlags {
@@ -10,7 +10,7 @@ interface ConfigFlags extends SourceFlags {
 /** What a command that only reads files is asked for. */
 export interface ConfigQuestion {
   readonly load: Omit<LoadOptions, "cwd">;
-  readonly filters: TaskFilters;
+  readonly filters: Filters;
   readonly json: boolean;
 }
 

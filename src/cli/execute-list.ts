@@ -1,7 +1,8 @@
 import { relative } from "node:path";
 import type { LoadedConfig } from "../config/load-config.ts";
 import { load } from "../config/load.ts";
-import type { AgentSpec, Eval, ServerSpec, Task } from "../core/formats/model.ts";
+import type { AgentSpec, Eval, ServerSpec, Task, Variant } from "../core/formats/model.ts";
+import { lifetimeOf } from "../core/plan/effective-servers.ts";
 import { visibleLines, visibleText } from "../core/report/visible-text.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { prepare } from "../prepare.ts";
@@ -22,7 +23,12 @@ function listing({ eval: spec, file }: LoadedConfig): unknown {
     name: spec.name,
     file,
     agents: spec.agents.map((agent) => agent.name),
+    agentTypes: Object.fromEntries(spec.agents.map((agent) => [agent.name, agent.type])),
     servers: Object.keys(spec.servers),
+    lifetimes: Object.fromEntries(
+      Object.entries(spec.servers).map(([name, server]) => [name, lifetimeOf(server)]),
+    ),
+    variants: spec.variants?.map((variant) => variant.name),
     tasks: spec.tasks.map((task) => ({
       name: task.name,
       form: task.form,
@@ -61,8 +67,11 @@ function render(spec: Eval): string {
     ),
     ...section(
       "Servers",
-      Object.entries(spec.servers).map(([name, server]) => `${name}  ${targetOf(server)}`),
+      Object.entries(spec.servers).map(
+        ([name, server]) => `${name}  ${lifetimeOf(server)}  ${targetOf(server)}`,
+      ),
     ),
+    ...section("Variants", (spec.variants ?? []).map(variantLine)),
   ]
     .map((line) => visibleText(line))
     .join("\n");
@@ -104,6 +113,12 @@ function firstLine(text = ""): string | undefined {
   return line === "" ? undefined : line.trimEnd();
 }
 
+/** A variant with all servers that some task starts in it. */
+function variantLine({ name, servers }: Variant): string {
+  const names = [...new Set(Object.values(servers).flatMap((table) => Object.keys(table)))];
+  return `${name}  ${names.length === 0 ? "no servers" : `servers ${names.join(", ")}`}`;
+}
+
 function kindOf(agent: AgentSpec): string {
   switch (agent.type) {
     case "model":
@@ -115,8 +130,9 @@ function kindOf(agent: AgentSpec): string {
     case "null":
       return "does nothing";
     case "acp":
+      return `acp  ${[agent.command, ...agent.args].join(" ")}`;
     case "command":
-      return [agent.command, ...agent.args].join(" ");
+      return `command  ${[agent.command, ...agent.args].join(" ")}`;
   }
 }
 

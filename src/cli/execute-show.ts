@@ -1,10 +1,13 @@
 import { resolve } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
+import { taskInVariant, type Trial } from "../core/plan/plan.ts";
 import { createMultiplexer } from "../core/report/multiplexer.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { renderTrace } from "../core/report/render-trace.ts";
 import { replayRun } from "../core/report/replay.ts";
 import { visibleText } from "../core/report/visible-text.ts";
+import { buildTrajectory } from "../core/trace/build-trajectory.ts";
+import { toolEvents } from "../core/trace/tool-events.ts";
 import { defaultRunsFolder, readRun, type StoredRun } from "../store/run-folder.ts";
 import type { ShowFlags } from "./show-flags.ts";
 import { openReporters } from "./open-reporters.ts";
@@ -14,19 +17,39 @@ import { writeError, writeOut } from "./terminal.ts";
 export async function executeShow(name: string, flags: ShowFlags): Promise<number> {
   const stored = await readRun(resolve(flags.output ?? defaultRunsFolder), name);
   if (stored.torn) writeError("The journal's last line is cut off; what it held is lost, the rest is whole.");
-  if (flags.trial !== undefined) showTrial(stored, flags.trial, flags.json ?? false);
+  if (flags.tools === true) showTools(stored, flags.trial);
+  else if (flags.trial !== undefined) showTrial(stored, flags.trial, flags.json ?? false);
   else await showRun(stored, flags.reporter ?? [flags.json === true ? "json" : "console"]);
   return 0;
 }
 
-function showTrial(stored: StoredRun, id: string, json: boolean): void {
-  const trial = stored.plan.trials.find((candidate) => candidate.id === id || candidate.task === id);
-  if (trial === undefined) {
-    const ids = stored.plan.trials.slice(0, 10).map((candidate) => `${candidate.id} (${candidate.task})`);
-    throw new McpvalsError("store/not-found", `the run has no trial "${id}"`, {
-      hint: `There are: ${ids.join(", ")}`,
-    });
+/** Writes the uses of tools of all trials, or of one. */
+function showTools(stored: StoredRun, id: string | undefined): void {
+  const { plan } = stored;
+  const trials = id === undefined ? plan.trials : [findTrial(stored, id)];
+  for (const trial of trials) {
+    const task = plan.tasks.find((candidate) => candidate.name === trial.task);
+    if (task === undefined) continue;
+    const events = stored.events.filter((event) => event.trial === trial.id);
+    const used = toolEvents(buildTrajectory(trial, taskInVariant(plan, task, trial), events));
+    const { id: trialId, task: name, agent, variant } = trial;
+    for (const event of used) {
+      writeOut(JSON.stringify({ trial: trialId, task: name, agent, variant, ...event }));
+    }
   }
+}
+
+function findTrial({ plan }: StoredRun, id: string): Trial {
+  const trial = plan.trials.find((candidate) => candidate.id === id || candidate.task === id);
+  if (trial !== undefined) return trial;
+  const ids = plan.trials.slice(0, 10).map((candidate) => `${candidate.id} (${candidate.task})`);
+  throw new McpvalsError("store/not-found", `the run has no trial "${id}"`, {
+    hint: `There are: ${ids.join(", ")}`,
+  });
+}
+
+function showTrial(stored: StoredRun, id: string, json: boolean): void {
+  const trial = findTrial(stored, id);
   const events = stored.events.filter((event) => event.trial === trial.id);
   const result = replayRun(stored).result.trials.find((candidate) => candidate.id === trial.id);
   const head = json || result === undefined ? [] : [...renderVerdict(result), ""];
@@ -35,8 +58,10 @@ function showTrial(stored: StoredRun, id: string, json: boolean): void {
 }
 
 /** What came of the trial, before the events that led to it. */
-function renderVerdict({ id, task, agent, attempt, verdict, grades, error }: TrialResult): string[] {
-  const who = agent === null ? "" : `, agent ${agent}`;
+function renderVerdict(trial: TrialResult): string[] {
+  const { id, task, agent, variant, attempt, verdict, grades, error } = trial;
+  const servers = variant === undefined ? "" : `, ${variant}`;
+  const who = `${agent === null ? "" : `, agent ${agent}`}${servers}`;
   const reasons = grades.map((grade) => `  ${grade.verdict} ${grade.grader}: ${grade.reason}`);
   const broken = error === undefined ? [] : [`  ${error.code}: ${error.message}`];
   return [`${id} ${task}${who}, attempt ${attempt}: ${verdict}`, ...reasons, ...broken].map(visibleText);

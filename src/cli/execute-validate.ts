@@ -1,7 +1,8 @@
 import type { LoadedConfig } from "../config/load-config.ts";
 import { load } from "../config/load.ts";
 import { McpvalsError } from "../core/errors/error.ts";
-import type { Task } from "../core/formats/model.ts";
+import type { Eval, Task } from "../core/formats/model.ts";
+import { lifetimeOf } from "../core/plan/effective-servers.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { prepare } from "../prepare.ts";
 import type { ConfigQuestion } from "./config-command.ts";
@@ -32,6 +33,7 @@ interface Counts {
   readonly name: string;
   readonly servers: readonly string[];
   readonly agents: readonly string[];
+  readonly variants: readonly string[];
   readonly workflows: number;
   readonly toolTests: number;
   readonly tasks: number;
@@ -45,6 +47,7 @@ function counts({ eval: spec, file }: LoadedConfig): Counts {
     name: spec.name,
     servers: [...new Set([...Object.keys(spec.servers), ...own])],
     agents: spec.agents.map((agent) => agent.name),
+    variants: (spec.variants ?? []).map((variant) => variant.name),
     workflows: count("workflow"),
     toolTests: count("tool-test"),
     tasks: count("task"),
@@ -52,10 +55,24 @@ function counts({ eval: spec, file }: LoadedConfig): Counts {
 }
 
 function sentence(loaded: LoadedConfig): string {
-  const { workflows, toolTests, tasks, servers } = counts(loaded);
+  const { workflows, toolTests, tasks, servers, variants } = counts(loaded);
   const ofConfig = [`${workflows} workflows`, `${toolTests} tool tests`];
   const ofTasks = [`${tasks} ${tasks === 1 ? "task" : "tasks"}`];
   const what = tasks === 0 ? ofConfig : workflows + toolTests === 0 ? ofTasks : [...ofConfig, ...ofTasks];
   const started = servers.length === 0 ? "no servers" : `servers ${servers.join(", ")}`;
-  return `${loaded.file ?? loaded.dir} is valid: ${[...what, started].join(", ")}`;
+  const first = `${loaded.file ?? loaded.dir} is valid: ${[...what, started].join(", ")}`;
+  return [first, ...facts(loaded.eval, variants)].join("\n");
+}
+
+/** What a run does with servers and agents, where the file says more of it than their names: a line each. */
+function facts(spec: Eval, variants: readonly string[]): string[] {
+  const own = Object.entries(spec.servers).filter(([, server]) => server.lifetime !== undefined);
+  const lifetimes = own.map(([name, server]) => `${name} ${lifetimeOf(server)}`);
+  const programs = spec.agents.filter(({ type }) => type === "acp" || type === "command");
+  const kinds = programs.map(({ name, type }) => `${name} ${type}`);
+  return [
+    ...(lifetimes.length === 0 ? [] : [`lifetimes: ${lifetimes.join(", ")}`]),
+    ...(variants.length === 0 ? [] : [`variants: ${variants.join(", ")}`]),
+    ...(kinds.length === 0 ? [] : [`agents: ${kinds.join(", ")}`]),
+  ];
 }

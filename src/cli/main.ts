@@ -10,5 +10,11 @@ if (major < 22 || (major === 22 && minor < 13)) {
   process.exit(2);
 }
 nodeModule.enableCompileCache?.();
+const [command, ...args] = process.argv.slice(2);
+if (command === "bridge") {
+  // An agent waits for it, so it does without the rest of the program.
+  const { bridge } = await import("./bridge/bridge.ts");
+  process.exit(await bridge(args));
+}
 const { runProgram } = await import("./program.ts");
 process.exit(await runProgram(process.argv.slice(2)));

@@ -4,4 +4,5 @@ export interface ShowFlags {
   readonly trial?: string;
   readonly reporter?: readonly string[];
   readonly json?: boolean;
+  readonly tools?: boolean;
 }

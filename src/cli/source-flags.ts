@@ -1,6 +1,6 @@
 import { Argument, type Command, Option } from "commander";
 import type { LoadOptions } from "../config/load.ts";
-import type { TaskFilters } from "../config/select-tasks.ts";
+import type { Filters } from "../prepare.ts";
 import { collect, label, namedSources, variable } from "./options.ts";
 
 /** The flags that say what is evaluated, as commander gives them. */
@@ -10,6 +10,7 @@ export interface SourceFlags {
   readonly tag?: readonly string[];
   readonly label?: readonly string[];
   readonly difficulty?: readonly string[];
+  readonly variant?: readonly string[];
   readonly judge?: string;
   readonly mcpConfig?: string;
   readonly allowOutside?: boolean;
@@ -39,6 +40,9 @@ export function addSourceFlags(command: Command): Command {
     .addOption(
       new Option("--difficulty <level>", "only tasks of this difficulty; repeatable").argParser(collect),
     )
+    .addOption(
+      new Option("--variant <name>", "only this variant of the servers; repeatable").argParser(collect),
+    )
     .addOption(new Option("--judge <model>", "model that judges, whatever the files say"))
     .addOption(new Option("--mcp-config <file>", "file with mcpServers, for tasks and Evals"))
     .addOption(new Option("--allow-outside", "let paths of tasks leave their folders"))
@@ -61,7 +65,7 @@ export function loadOptions(sources: readonly string[], flags: SourceFlags): Omi
   };
 }
 
-/** Which of the tasks are meant. */
-export function taskFilters({ task, tag, label: labels, difficulty }: SourceFlags): TaskFilters {
-  return { tasks: task, tags: tag, labels, difficulties: difficulty };
+/** Which of the tasks and variants are meant. */
+export function taskFilters({ task, tag, label: labels, difficulty, variant }: SourceFlags): Filters {
+  return { tasks: task, tags: tag, labels, difficulties: difficulty, variants: variant };
 }

@@ -3,7 +3,7 @@ import { withoutUndefined } from "../core/formats/without-undefined.ts";
 import type { EnvironmentVariables } from "./environment.ts";
 import type { FileProblems } from "./file-problems.ts";
 import type { LoadedConfig } from "./load-config.ts";
-import { collectSecrets } from "./secrets/secrets.ts";
+import { collectSecrets, serversOfEval } from "./secrets/secrets.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { refusedTasks } from "./tasks/refused-tasks.ts";
 import { sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
@@ -15,6 +15,10 @@ export interface EvalParts {
   readonly file?: string;
   readonly dir: string;
   readonly servers: Readonly<Record<string, ServerSpec>>;
+  /** Names of sets of servers; what tasks start in them is said by the tasks. */
+  readonly variants?: readonly string[] | undefined;
+  /** Begins the random numbers of faults. */
+  readonly seed?: number | undefined;
   readonly agents: readonly AgentSpec[];
   readonly judge: JudgeSpec | undefined;
   readonly tasks: TasksOfEval;
@@ -44,7 +48,7 @@ export function assembleEval(parts: EvalParts, surroundings: Surroundings): Load
     serverEnvironments: tasks.variables,
     overrides,
     environment,
-    servers: [...Object.values(parts.servers), ...tasks.servers],
+    servers: [...serversOfEval(spec), ...tasks.servers],
     judge: parts.judge,
     agents: parts.agents,
   });
@@ -56,7 +60,8 @@ export function assembleEval(parts: EvalParts, surroundings: Surroundings): Load
   return { eval: spec, ...place, env, overrides, secrets, notes, refused };
 }
 
-function evalOf({ name, servers, agents, judge, tasks, trials, concurrency, trialMs }: EvalParts): Eval {
+function evalOf(parts: EvalParts): Eval {
+  const { name, servers, agents, judge, tasks, trials, concurrency, trialMs, variants, seed } = parts;
   return withoutUndefined({
     name,
     servers,
@@ -68,5 +73,7 @@ function evalOf({ name, servers, agents, judge, tasks, trials, concurrency, tria
     limits: { trialMs: trialMs ?? defaultTrialMs, callMs: defaultCallMs, modelMs: defaultModelMs },
     reporters: ["console"],
     taskServers: tasks.taskServers,
+    variants: variants?.map((variant) => ({ name: variant, servers: tasks.variants[variant] ?? {} })),
+    seed,
   });
 }

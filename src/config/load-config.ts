@@ -1,5 +1,6 @@
 import { basename, dirname, resolve } from "node:path";
 import type { Diagnostic } from "../core/errors/error.ts";
+import { readConfigServers } from "../core/formats/config/config-servers.ts";
 import { configAgentProblems } from "../core/formats/config/config-task-plans.ts";
 import type { ParsedStdioServer } from "../core/formats/config/build-server.ts";
 import { parseConfig, type ParsedEval } from "../core/formats/config/parse-config.ts";
@@ -10,10 +11,13 @@ import type { Secret } from "../core/trace/redact.ts";
 import { type EnvironmentVariables, variableNamed } from "./environment.ts";
 import { FileProblems } from "./file-problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
-import { collectSecrets } from "./secrets/secrets.ts";
+import { collectSecrets, serversOfEval } from "./secrets/secrets.ts";
+import { programCompleter } from "./program-environment.ts";
+import { fixtureReader } from "./read-fixtures.ts";
 import { completeStdio, unsetInherited } from "./server-environment.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { collectTasks, parseTasks, sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
+import { joinVariants } from "./tasks/join-variants.ts";
 import { refusedTasks } from "./tasks/refused-tasks.ts";
 import { tasksOfPatterns } from "./tasks/tasks-of-patterns.ts";
 
@@ -69,7 +73,8 @@ export async function loadConfig(
     serverEnvironments: tasks.variables,
     overrides,
     environment,
-    servers: [...Object.values(spec?.servers ?? {}), ...tasks.servers],
+    servers: [...serversOfEval(spec), ...tasks.servers],
+    agents: spec?.agents ?? [],
   });
   problems.throwIfAny(secrets);
   if (spec === undefined || !parsed.ok) throw new Error("a config was refused without a problem");
@@ -109,8 +114,11 @@ function parse(
       unset.push(...unsetNotes(name, server, environment));
       return completeStdio(server, { dir, environment, overrides });
     },
+    completeProgram: programCompleter({ dir, environment, overrides }),
+    resolvePath: (path) => resolve(dir, path),
+    readFixtures: fixtureReader(dir),
   });
-  return { parsed, unset };
+  return { parsed, unset: [...new Set(unset)] };
 }
 
 /** Tasks are looked at even when the config is wrong, so that everything is told at once. */
@@ -122,10 +130,11 @@ async function loadTasks(
   const root = asObject(found.value);
   const patterns = asList(root["tasks"]).flatMap((pattern) => asText(pattern) ?? []);
   const { files, notes } = await tasksOfPatterns(patterns, { dir, cwd: surroundings.cwd, problems });
-  const named = root["server"] === undefined ? Object.keys(asObject(root["servers"])) : ["default"];
+  const named = Object.keys(readConfigServers(found.value).written);
   const tasks = parseTasks(files, {
     surroundings,
     servers: named,
+    ...(parsed.ok ? { provided: parsed.provided } : {}),
     inheritEnv: parsed.ok ? parsed.taskFiles.inheritEnv : [],
     extensions: [],
     problems,
@@ -134,9 +143,10 @@ async function loadTasks(
   return { ...collected, notes: [...notes, ...collected.notes] };
 }
 
-function withTasks(spec: Eval, { tasks, taskServers }: TasksOfEval): Eval {
+function withTasks(spec: Eval, { tasks, taskServers, variants }: TasksOfEval): Eval {
   if (tasks.length === 0) return spec;
-  return { ...spec, tasks: [...spec.tasks, ...tasks], taskServers };
+  const all = { ...spec, tasks: [...spec.tasks, ...tasks], taskServers };
+  return spec.variants === undefined ? all : { ...all, variants: joinVariants(spec.variants, variants) };
 }
 
 function rulesWithTasks(spec: Eval, document: ConfigDocument): readonly Diagnostic[] {

@@ -10,10 +10,11 @@ import { findSources } from "./sources/find-sources.ts";
 import { type OpenedFile, openSources } from "./sources/open-sources.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { loadTasks } from "./tasks/load-tasks.ts";
+import { loadWaza } from "./waza/load-waza.ts";
 
 export interface LoadOptions {
   /**
-   * Files, folders and globs: one config, one Eval, or any number of tasks; none: the nearest config from `cwd` upwards.
+   * Files, folders and globs: one config, one Eval or eval of waza, or any number of tasks; none: the nearest config from `cwd` upwards.
    * Or the config itself.
    */
   readonly sources: readonly string[] | Config;
@@ -63,6 +64,8 @@ export async function load(options: LoadOptions): Promise<LoadedConfig> {
       return openConfig({ document: other.document, file: other.path }, surroundings);
     case "Eval":
       return loadEval(other, surroundings);
+    case "waza":
+      return openWaza(other, surroundings);
     case "Agent":
       throw agentAlone(other);
   }
@@ -93,16 +96,22 @@ async function openConfig(
   config: Parameters<typeof loadConfig>[0],
   surroundings: Surroundings,
 ): Promise<LoadedConfig> {
-  if (surroundings.mcpConfig !== undefined) {
-    throw new McpvalsError(
-      "usage/invalid-option",
-      "a config has servers of its own; --mcp-config is for others",
-      {
-        hint: "Leave out --mcp-config, or name tasks or an Eval.",
-      },
-    );
-  }
+  refuseMcpConfig(surroundings);
   return loadConfig(config, surroundings);
+}
+
+async function openWaza(opened: OpenedFile, surroundings: Surroundings): Promise<LoadedConfig> {
+  refuseMcpConfig(surroundings);
+  return loadWaza(opened, surroundings);
+}
+
+function refuseMcpConfig({ mcpConfig }: Surroundings): void {
+  if (mcpConfig === undefined) return;
+  throw new McpvalsError(
+    "usage/invalid-option",
+    "a config has servers of its own; --mcp-config is for others",
+    { hint: "Leave out --mcp-config, or name tasks or an Eval." },
+  );
 }
 
 function valueDocument(value: unknown): ConfigDocument {
@@ -113,7 +122,8 @@ function valueDocument(value: unknown): ConfigDocument {
 }
 
 function notAlone({ kind, shown }: OpenedFile): McpvalsError {
-  const what = { config: "a config", Eval: "an Eval", Agent: "an agent", Task: "a task" }[kind];
+  const kinds = { config: "a config", Eval: "an Eval", waza: "an eval", Agent: "an agent", Task: "a task" };
+  const what = kinds[kind];
   return new McpvalsError("usage/invalid-option", `several sources are named, and ${shown} is ${what}`, {
     hint: "Only tasks can be run together; name a config or an Eval alone.",
   });

@@ -1,11 +1,16 @@
 import type { Diagnostic } from "../core/errors/error.ts";
-import { modelAgent } from "../core/formats/config/build-eval.ts";
-import { builtinAgents, chooseAgents, defaultAgent } from "../core/formats/config/config-agents.ts";
+import { type CompleteProgram, modelAgent, presetAgent } from "../core/formats/config/build-agent.ts";
+import { chooseAgents, defaultAgent, undeclaredAgents } from "../core/formats/config/config-agents.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import { modelId } from "../core/formats/eval-file/model-id.ts";
 import type { AgentSpec, JudgeSpec } from "../core/formats/model.ts";
 import type { FileProblems } from "./file-problems.ts";
 import type { Surroundings } from "./surroundings.ts";
+
+export interface RequestOptions {
+  readonly problems: FileProblems;
+  readonly complete: CompleteProgram;
+}
 
 /**
  * The agents that play: those asked for, else those that are declared, else the default one. A name of nothing goes to
@@ -14,7 +19,7 @@ import type { Surroundings } from "./surroundings.ts";
 export function requestedAgents(
   declared: readonly AgentSpec[],
   requested: readonly string[],
-  problems: FileProblems,
+  { problems, complete }: RequestOptions,
 ): readonly AgentSpec[] {
   const byName = new Map(declared.map((agent) => [agent.name, agent]));
   return chooseAgents({ declared: [...byName.keys()], requested }).flatMap((choice): AgentSpec[] => {
@@ -25,6 +30,8 @@ export function requestedAgents(
       }
       case "builtin":
         return [{ type: choice.name, name: choice.name }];
+      case "preset":
+        return [presetAgent(choice.name, complete)];
       case "model":
         return [modelAgent(choice.model, choice.model)];
       case "unknown":
@@ -41,7 +48,7 @@ function unknownAgent(name: string, declared: readonly string[]): Diagnostic {
   return {
     code: "config/unknown-reference",
     message: `no agent is named ${JSON.stringify(name)}`,
-    hint: `${suggestion(name, [...declared, ...builtinAgents], "agents")} A model id is written PROVIDER/MODEL.`,
+    hint: `${suggestion(name, [...declared, ...undeclaredAgents], "agents")} A model id is written PROVIDER/MODEL.`,
   };
 }
 

@@ -35,8 +35,9 @@ export function unsetInherited(server: ParsedStdioServer, environment: Environme
     : server.inheritEnv.filter((name) => variableNamed(name, environment) === undefined);
 }
 
-function inherit(
-  names: ParsedStdioServer["inheritEnv"],
+/** Variables of the environment by name; `true`: all. */
+export function inherit(
+  names: readonly string[] | true,
   environment: EnvironmentVariables,
 ): EnvironmentVariables {
   if (names === true) return environment;
@@ -49,6 +50,6 @@ function inherit(
 }
 
 /** The base environment has PATH already, with local programs in front. */
-function withoutPath(variables: EnvironmentVariables): EnvironmentVariables {
+export function withoutPath(variables: EnvironmentVariables): EnvironmentVariables {
   return Object.fromEntries(Object.entries(variables).filter(([name]) => name.toUpperCase() !== "PATH"));
 }

@@ -15,21 +15,24 @@ export interface Workspace {
 }
 
 /**
- * Makes a fresh folder and copies the task's fixtures into it. Throws McpvalsError `task/workspace`, and `task/outside` for
- * a link in a fixture that leads out of it, unless `allowOutside`; nothing is left then.
+ * Makes a fresh folder and copies the task's fixtures into it, under their last names; those of waza keep their folders.
+ * Throws McpvalsError `task/workspace`, and `task/outside` for a link in a fixture that leads out of it, unless
+ * `allowOutside`; nothing is left then.
  */
 export async function createWorkspace(
-  { fixtures, dir }: PortableTask,
+  { fixtures, dir, format }: PortableTask,
   { allowOutside }: { readonly allowOutside: boolean },
 ): Promise<Workspace> {
   const { path, remove } = await createFolder();
+  const nameOf = (fixture: string): string => (format === "waza" ? fixture : basename(fixture));
   try {
-    for (const fixture of fixtures) await copy(resolve(dir, fixture), path, { allowOutside });
+    for (const fixture of fixtures)
+      await copy(resolve(dir, fixture), join(path, nameOf(fixture)), { allowOutside });
   } catch (error) {
     await remove();
     throw error;
   }
-  return { path, fixtures: fixtures.map((fixture) => basename(fixture)), remove };
+  return { path, fixtures: fixtures.map(nameOf), remove };
 }
 
 /** Makes a fresh, empty folder. Throws McpvalsError `task/workspace`. */
@@ -44,10 +47,9 @@ export async function createFolder(): Promise<Pick<Workspace, "path" | "remove">
 
 function copy(
   fixture: string,
-  folder: string,
+  to: string,
   { allowOutside }: { readonly allowOutside: boolean },
 ): Promise<void> {
-  const to = join(folder, basename(fixture));
   return failingAs(`lacks its fixture ${fixture}`, async () => {
     const from = await realpath(fixture);
     const filter = async (source: string): Promise<boolean> => {

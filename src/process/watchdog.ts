@@ -1,32 +1,35 @@
 import { spawn } from "node:child_process";
 import { Socket } from "node:net";
 import { runMarker, runMarkerName } from "./marker.ts";
+import { undo, undoScript, type UndoStep } from "./undo.ts";
 
 /**
- * Kills what is left when this process is killed in a way that runs none of its code. It learns the process groups over a
- * pipe that only we hold, and its end is our end. `$1` is the marker of the run; without /proc it finds groups only.
+ * Kills what is left when this process is killed in a way that runs none of its code, and then puts files back. It learns
+ * the process groups, and what is to be done about files, over a pipe that only we hold, and its end is our end. `$1` is
+ * the marker of the run; without /proc it finds groups only.
  */
 const script = `
 trap '' INT TERM HUP QUIT
-groups= search=
-while read -r order group; do
+groups= search= undos=
+without() { left=; for one in $2; do [ "$one" = "$1" ] || left="$left $one"; done; }
+while read -r order group script; do
   case $order in
     add) groups="$groups $group" ;;
-    del)
-      left=
-      for one in $groups; do [ "$one" = "$group" ] || left="$left $one"; done
-      groups=$left ;;
+    del) without "$group" "$groups"; groups=$left ;;
     search) search=yes ;;
+    undo) undos="$undos $group"; eval "undo_$group=\\$script" ;;
+    keep) without "$group" "$undos"; undos=$left; unset "undo_$group" ;;
   esac
 done
-[ -n "$groups$search" ] || exit 0
+[ -n "$groups$search$undos" ] || exit 0
 for one in $groups; do kill -9 "-$one"; done
-for round in 1 2 3; do
+[ -z "$groups$search" ] || for round in 1 2 3; do
   for file in $(grep -lsF "$1" /proc/[0-9]*/environ); do
     pid=\${file#/proc/}
     kill -9 "\${pid%/environ}"
   done
 done
+for one in $undos; do eval "eval \\"\\$undo_$one\\""; done
 `;
 
 let pipe: Socket | undefined;
@@ -55,6 +58,43 @@ export function releaseEmptyGroup(group: number): void {
     process.kill(-group, 0);
   } catch {
     releaseGroup(group);
+  }
+}
+
+const undos = new Map<number, readonly UndoStep[]>();
+let lastUndo = 0;
+
+/**
+ * Has changes of the disk taken back when this process ends without having done it, however it ends (on Windows: unless it
+ * is killed). To be called before the changes are made; `release` when they have been taken back.
+ */
+export function guardUndo(steps: readonly UndoStep[]): { release(): void } {
+  lastUndo += 1;
+  const id = lastUndo;
+  if (undos.size === 0) process.on("exit", undoAll);
+  undos.set(id, steps);
+  const script = process.platform === "win32" ? undefined : undoScript(steps);
+  if (script !== undefined) {
+    pipe ??= startWatchdog(undefined);
+    pipe?.write(`undo ${id} ${script}\n`);
+  }
+  return {
+    release() {
+      if (!undos.delete(id)) return;
+      if (undos.size === 0) process.off("exit", undoAll);
+      pipe?.write(`keep ${id}\n`);
+    },
+  };
+}
+
+/** At the very end nobody can be told of an error any more; what is left then, the watchdog tries too. */
+function undoAll(): void {
+  for (const steps of undos.values()) {
+    try {
+      undo(steps);
+    } catch {
+      continue;
+    }
   }
 }
 

@@ -7,7 +7,11 @@ type Variables = Readonly<Record<string, string>>;
  * Replaces the templates in how a server is started or reached. A variable that is the shell's own is left as it is.
  * Throws `task/template`.
  */
-export function expandServer(server: ServerSpec, { text }: Expander, shell: Variables): ServerSpec {
+export function expandServer(
+  server: ServerSpec,
+  { text }: Pick<Expander, "text">,
+  shell: Variables,
+): ServerSpec {
   if (server.transport === "mock") return server;
   if (server.transport !== "stdio") {
     return { ...server, url: text(server.url), headers: mapValues(server.headers, text) };

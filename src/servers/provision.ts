@@ -3,14 +3,22 @@ import type { Emit } from "../core/trace/events.ts";
 import { abortAfter, untilAborted } from "../process/deadline.ts";
 import { ClientSession } from "./client/client-session.ts";
 import type { ServerConnection } from "./connection.ts";
-import { type Handshake, type HandshakeStep, shakeHands } from "./client/handshake.ts";
-import { openHttpConnection } from "./http/http-connection.ts";
+import { type Handshake, type HandshakeOptions, type HandshakeStep, shakeHands } from "./client/handshake.ts";
 import { loadSdk, type Sdk } from "./client/sdk.ts";
+import type { ConnectOptions, ServerHost } from "./hosts/host.ts";
+import { openHttpHost } from "./hosts/http-host.ts";
+import { openStdioHost } from "./hosts/stdio-host.ts";
+import type { ValidateSchema } from "./mock/find-response.ts";
 import type { ClientSide, ServerSession } from "./session.ts";
 import { explainStartFailure } from "./start-failure.ts";
-import { openStdioConnection } from "./stdio/stdio-connection.ts";
 
-export interface StartOptions {
+/** What hosts need of the outside. */
+export interface HostOptions {
+  /** For mocks that look at arguments with a schema. */
+  readonly validateSchema?: ValidateSchema;
+}
+
+export interface StartOptions extends HostOptions {
   readonly emit: Emit;
   /** Aborts the start. */
   readonly signal: AbortSignal;
@@ -20,11 +28,18 @@ export interface StartOptions {
   readonly clientSide?: ClientSide;
 }
 
+/** How a client of ours gets its session. */
+export interface SessionOptions extends StartOptions {
+  readonly connect?: ConnectOptions;
+  /** Ends more than the connection, both when the session is stopped and when there is none. Never throws. */
+  readonly end?: () => Promise<void>;
+  /** When the start began, by `performance.now()`; absent: now. */
+  readonly started?: number;
+}
+
 /**
- * Starts or reaches a server and waits until it is healthy: handshake and all of `tools/list` within the startup timeout.
- * Throws McpvalsError (`server/spawn-failed`, `server/exited`, `server/handshake-timeout`, `server/protocol-error`,
- * `server/message-too-large`, `server/http-status`, `server/unreachable`) or the signal's reason; by then everything that
- * was started is gone.
+ * Starts or reaches a server and waits until it is healthy; the session's end is the server's. Throws as `openHost` and
+ * `openSession` do; by then everything that was started is gone.
  */
 export async function startServer(
   name: string,
@@ -33,45 +48,95 @@ export async function startServer(
 ): Promise<ServerSession> {
   options.signal.throwIfAborted();
   const started = performance.now();
-  const deadline = abortAfter(spec.startupTimeoutMs, () => timeUp, options.signal);
+  const host = await openHost(name, spec, options);
+  host.watch(options.emit);
+  return openSession(host, spec, { ...options, started, end: () => host.stop() });
+}
+
+/**
+ * Starts a server that nobody talks to yet, or prepares for reaching it. A process exists when this function returns,
+ * before its promise settles. Throws McpvalsError `server/spawn-failed` and, for a url that is none, `server/unreachable`.
+ */
+export async function openHost(
+  name: string,
+  spec: ServerSpec,
+  { validateSchema = noValidator }: HostOptions = {},
+): Promise<ServerHost> {
+  switch (spec.transport) {
+    case "stdio":
+      return openStdioHost(name, spec);
+    case "mock": {
+      // Hardly anybody needs it, and it brings a lot along.
+      const { openMockHost } = await import("./mock/mock-host.ts");
+      return openMockHost(name, spec, { validateSchema });
+    }
+    case "shttp":
+    case "sse":
+      return openHttpHost(name, spec, { sdk: await loadSdk() });
+  }
+}
+
+/**
+ * Opens a session of our own with a server and waits until it is healthy: handshake and all of `tools/list` within the
+ * startup timeout. Throws McpvalsError (`server/exited`, `server/handshake-timeout`, `server/protocol-error`,
+ * `server/message-too-large`, `server/http-status`, `server/unreachable`) or the signal's reason; the session has ended by
+ * then.
+ */
+export async function openSession(
+  host: ServerHost,
+  spec: ServerSpec,
+  options: SessionOptions,
+): Promise<ServerSession> {
+  const { emit, signal, started = performance.now() } = options;
+  const deadline = abortAfter(spec.startupTimeoutMs, () => timeUp, signal);
   try {
-    const { connection, loading } = await open(name, spec, options.emit);
+    const connection = endingWith(host.connect(emit, options.connect), options.end);
+    // A process takes about as long to start up as the SDK takes to load.
+    const loading = loadSdk();
     const handshake = await greet(connection, { loading, spec, options, signal: deadline.signal });
     const { tools, server } = handshake;
     const durationMs = performance.now() - started;
-    const { name: program, version, protocolVersion } = server;
-    options.emit({
-      type: "server.ready",
-      server: name,
-      name: program,
-      version,
-      protocolVersion,
-      tools: tools.length,
-      durationMs,
-    });
+    // An agent's client is not the first to talk to the server.
+    if (options.connect?.agent !== true)
+      emit({ type: "server.ready", server: host.name, ...server, tools: tools.length, durationMs });
     return new ClientSession(connection, handshake, await loading);
   } finally {
     deadline[Symbol.dispose]();
   }
 }
 
+function noValidator(): Promise<never> {
+  return Promise.reject(new Error("a mock server has nothing to look at schemas with"));
+}
+
 /** The reason of the signal when the startup timeout is over. */
 const timeUp = Symbol("startup timeout");
 
-interface Opened {
-  readonly connection: ServerConnection;
-  readonly loading: Promise<Sdk>;
+/** The same connection, whose end is the end of more. */
+function endingWith(connection: ServerConnection, end: (() => Promise<void>) | undefined): ServerConnection {
+  if (end === undefined) return connection;
+  const { name, transport, lost } = connection;
+  return {
+    name,
+    transport,
+    lost,
+    evidence: () => connection.evidence(),
+    unanswered: () => connection.unanswered?.(),
+    async stop() {
+      await end();
+      await connection.stop();
+    },
+  };
 }
 
-/** Starts a process first and loads the SDK then, which takes about as long as the process takes to start up. */
-async function open(name: string, spec: ServerSpec, emit: Emit): Promise<Opened> {
-  if (spec.transport === "mock") throw new Error("mock servers are not there yet");
-  if (spec.transport !== "stdio") {
-    const sdk = await loadSdk();
-    return { connection: openHttpConnection(name, spec, { emit, sdk }), loading: Promise.resolve(sdk) };
-  }
-  const connection = await openStdioConnection(name, spec, emit);
-  return { connection, loading: loadSdk() };
+function handshakeOptions(
+  { protocol }: ServerSpec,
+  { clientSide }: StartOptions,
+): Pick<HandshakeOptions, "protocol" | "clientSide"> {
+  return {
+    ...(protocol === undefined ? {} : { protocol }),
+    ...(clientSide === undefined ? {} : { clientSide }),
+  };
 }
 
 interface GreetOptions {
@@ -94,7 +159,13 @@ async function greet(
   try {
     const sdk = await untilAborted(loading, end);
     return await untilAborted(
-      shakeHands(connection, { sdk, version: options.version, signal: end, onStep }),
+      shakeHands(connection, {
+        sdk,
+        version: options.version,
+        signal: end,
+        onStep,
+        ...handshakeOptions(spec, options),
+      }),
       end,
     );
   } catch (error) {

@@ -53,19 +53,24 @@ export class RecordingTransport extends RelayTransport {
   }
 
   #flooding(): McpvalsError | undefined {
-    if (this.#unasked <= mostUnasked) return undefined;
-    return new McpvalsError(
-      "server/protocol-error",
-      `server "${this.#options.server}" sent more than ${mostUnasked} notifications and requests in one trial`,
-      { hint: "Is it logging in a loop? Every message is kept in memory and in the journal." },
-    );
+    return this.#unasked <= mostUnasked ? undefined : tooManyUnasked(this.#options.server);
   }
 }
 
 /** Messages that are no answers to ours and that one connection may carry, so that a flood cannot fill the memory. */
-const mostUnasked = 100_000;
+export const mostUnasked = 100_000;
 
-function nestedTooDeeply(server: string): McpvalsError {
+/** The error for a server that sent more than {@link mostUnasked}. */
+export function tooManyUnasked(server: string): McpvalsError {
+  return new McpvalsError(
+    "server/protocol-error",
+    `server "${server}" sent more than ${mostUnasked} notifications and requests in one trial`,
+    { hint: "Is it logging in a loop? Every message is kept in memory and in the journal." },
+  );
+}
+
+/** The error for a message nested more than {@link deepestMessage} levels deep. */
+export function nestedTooDeeply(server: string): McpvalsError {
   return new McpvalsError(
     "server/protocol-error",
     `server "${server}" sent a message nested more than ${deepestMessage} levels deep`,

@@ -27,6 +27,8 @@ export type CallOutcome =
 export interface CallOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
+  /** Asks the server to report progress, which goes on record and changes no limit. */
+  readonly progress?: boolean;
 }
 
 /** What a server may ask of its client; what is absent is not declared, so that servers know. */

@@ -2,6 +2,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { ErrorCode } from "../core/errors/catalogue.ts";
 import type { ServerSpec } from "../core/formats/model.ts";
 import type { Evidence, ServerConnection } from "./connection.ts";
+import { modernVersion, unsupportedVersion } from "./client/era-switch.ts";
 import type { HandshakeStep } from "./client/handshake.ts";
 import type { Sdk } from "./client/sdk.ts";
 
@@ -25,12 +26,14 @@ export function explainStartFailure(error: unknown, problem: StartProblem): Mcpv
   const evidence = connection.evidence();
   const lost: unknown = connection.lost.reason;
   if (lost instanceof McpvalsError) {
+    if (lost.code === "server/unauthorized") return lost;
     const message = `${lost.message} before it had answered ${step}`;
     const hint = exitHint(lost);
     return typed(lost.code, message, { ...lost.details, ...(hint === undefined ? {} : { hint }), evidence });
   }
   if (timedOut) return timeoutFailure(problem, evidence);
-  if (evidence.httpFailure !== undefined) return withBody(evidence.httpFailure, error, problem.sdk);
+  if (evidence.httpFailure !== undefined)
+    return withBody(inContext(evidence.httpFailure, step), error, problem.sdk);
   return protocolFailure(error, problem, evidence);
 }
 
@@ -66,11 +69,20 @@ function protocolFailure(
   evidence: Evidence,
 ): McpvalsError {
   const message = error instanceof Error ? error.message : String(error);
+  const other = otherVersion(error, step, sdk);
   const how =
     error instanceof sdk.ProtocolError
       ? `answered ${step} with an error: ${message} (code ${error.code})`
-      : `answered ${step} with something unusable: ${message}`;
+      : other === undefined
+        ? `answered ${step} with something unusable: ${message}`
+        : `does not speak MCP ${modernVersion}: ${message}`;
   const { firstInvalidLine } = evidence;
+  if (other !== undefined)
+    return typed("server/protocol-error", `server "${connection.name}" ${how}`, {
+      hint: other,
+      evidence,
+      cause: error,
+    });
   return typed("server/protocol-error", `server "${connection.name}" ${how}`, {
     hint:
       transport !== "stdio" && /content type/i.test(message)
@@ -81,6 +93,29 @@ function protocolFailure(
     evidence,
     cause: error,
   });
+}
+
+/** What to do about a server that speaks other versions of MCP than it was asked to; undefined when that is not known. */
+function otherVersion(error: unknown, step: HandshakeStep, sdk: Sdk): string | undefined {
+  if (step === "server/discover") {
+    const { SdkError, SdkErrorCode } = sdk;
+    const isOther =
+      (error instanceof SdkError && error.code === SdkErrorCode.EraNegotiationFailed) ||
+      error instanceof sdk.UnsupportedProtocolVersionError;
+    return isOther ? "Leave `protocol` out, so that it is greeted with `initialize`." : undefined;
+  }
+  const isNewer = error instanceof sdk.ProtocolError && error.code === unsupportedVersion;
+  return step === "initialize" && isNewer
+    ? "It speaks newer versions of MCP only: leave `protocol` out, or write `protocol: modern`."
+    : undefined;
+}
+
+/** Servers of older versions refuse in many ways to be greeted in the newer one. */
+function inContext(failure: McpvalsError, step: HandshakeStep): McpvalsError {
+  if (step !== "server/discover" || failure.code !== "server/http-status") return failure;
+  const { hint = "", ...details } = failure.details;
+  const asked = `It was asked to speak MCP ${modernVersion}: should it not, leave \`protocol\` out.`;
+  return new McpvalsError(failure.code, failure.message, { ...details, hint: `${hint} ${asked}`.trim() });
 }
 
 /** An HTTP failure with the text that came with it, which often says more than the status. */

@@ -1,4 +1,5 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import type { McpvalsError } from "../core/errors/error.ts";
 
 /** A JSON-RPC message together with its text, which is what is passed on: writing it again could change its bytes. */
 export interface WireMessage {
@@ -23,6 +24,9 @@ export interface Channel {
 /** Who hears what a server says to one client. */
 export interface ChannelListener {
   onMessage(wire: WireMessage): void;
-  /** The server ended the exchange, or cannot go on with it. Called at most once. */
-  onClosed(): void;
+  /**
+   * The server ended the exchange, or cannot go on with it. Called at most once; with the reason, where it is one of this
+   * exchange and not of the host.
+   */
+  onClosed(reason?: McpvalsError): void;
 }

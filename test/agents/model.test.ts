@@ -15,6 +15,9 @@ beforeAll(async () => {
 });
 afterAll(() => everything.stop());
 
+/** What the model is given besides, for a server with resources and prompts. */
+const ownTools = ["list_mcp_resources", "read_mcp_resource", "list_mcp_prompts", "get_mcp_prompt"];
+
 const noWait = { baseDelayMs: 0 };
 
 function spec(provider: Pick<FakeProvider, "url">, changes: Partial<ModelAgentSpec> = {}): ModelAgentSpec {
@@ -122,7 +125,8 @@ describe.each(wires)("over $wire", ({ wire, passesImages, marksErrors, spec: spe
       ["echo", "Echo: hello"],
     ]);
     expect(last?.tools).toContain("get-sum");
-    expect(last?.tools).toHaveLength(everything.tools.length);
+    expect(last?.tools).toHaveLength(everything.tools.length + ownTools.length);
+    expect(last?.tools).toEqual(expect.arrayContaining(ownTools));
     expect(last?.system).toMatch(/^You are an assistant with tools\./);
     expect(last?.system).not.toMatch(/eval|test|judge|grade/i);
   });

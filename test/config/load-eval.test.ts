@@ -1,6 +1,7 @@
 import { mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import type { AgentSpec } from "../../src/core/formats/model.ts";
 import { createPlan } from "../../src/core/plan/plan.ts";
 import { prepare } from "../../src/prepare.ts";
 import { folderOf } from "../support/cli.ts";
@@ -65,14 +66,14 @@ ${all}`),
     expect(Object.keys(spec.servers)).toEqual(["mine"]);
   });
 
-  it("notes that a list of allowed tools is not enforced", async () => {
+  it("tells which tools agents are given", async () => {
     using folder = folderOf({
       "eval.yaml": evalOf(`  mcpConfigFile: mcp.json\n${all}`),
       "mcp.json": { mcpServers: { main: { command: "node", alwaysAllow: ["a", "b"] } } },
       "tasks/a.yaml": script("a"),
     });
     expect((await load(folder.path, { source: "eval.yaml" })).notes).toEqual([
-      'mcp.json: server "main": agents are offered all of its tools, though only these are allowed without asking: a, b',
+      'mcp.json: server "main": agents are given only these of its tools (alwaysAllow): a, b',
     ]);
   });
 });
@@ -217,28 +218,116 @@ describe("agents in files", () => {
     ]);
   });
 
-  it.each([
-    ["acp: { cmd: my-agent }", /the agent is a program that speaks the Agent Client Protocol, "my-agent"/],
-    ["builtin: { type: claude-code }", /the agent is Claude Code/],
-    ["commands: { runPrompt: 'x {{.Prompt}}' }", /the agent is a program that is started with a shell/],
-  ])("are refused when they are something else, unless another is asked for: %s", async (text, message) => {
+  const environment = { PATH: "/bin", SHELL: "/bin/sh", TOKEN: "{kept}" };
+
+  async function agentOf(text: string, servers = ""): Promise<AgentSpec | undefined> {
     using folder = folderOf({
-      "eval.yaml": withFile,
+      "eval.yaml": evalOf(`  agent: { type: file, path: agent.yaml }\n${servers}${all}`, {
+        withAgent: false,
+      }),
       "agent.yaml": `kind: Agent\nmetadata: { name: mine }\n${text}\n`,
       "tasks/a.yaml": script("a"),
     });
-    const error = await failure(folder.path, { source: "eval.yaml" });
-    expect(error.details.diagnostics?.[0]).toMatchObject({
-      message: expect.stringMatching(message),
-      hint: "Use another one: --agent, with a model id, oracle or null.",
-      location: { file: "eval.yaml", line: 5 },
+    return (await load(folder.path, { source: "eval.yaml", environment })).eval.agents[0];
+  }
+
+  it("are programs that speak the Agent Client Protocol, with the whole environment", async () => {
+    expect(await agentOf("acp: { cmd: my-agent, args: [--acp] }")).toMatchObject({
+      type: "acp",
+      name: "mine",
+      command: "my-agent",
+      args: ["--acp"],
+      env: { SHELL: "/bin/sh", TOKEN: "{kept}" },
+      permissions: "allow",
     });
-    const { agents } = (await load(folder.path, { source: "eval.yaml", agents: ["oracle"] })).eval;
-    expect(agents).toEqual([{ type: "oracle", name: "oracle" }]);
-    // Who only looks needs no agent.
-    const looked = await load(folder.path, { source: "eval.yaml", lookOnly: true });
-    expect(looked.eval.agents).toEqual([]);
-    expect(looked.notes).toContainEqual(expect.stringMatching(message));
+    expect(await agentOf("builtin: { type: claude-code }")).toMatchObject({
+      type: "acp",
+      preset: "claude-code",
+      command: "claude-agent-acp",
+    });
+  });
+
+  it("are lines for the shell", async () => {
+    const servers = "  servers: { db: { transport: stdio, command: node, tools: [query] } }\n";
+    const commands = [
+      "commands:",
+      "  argTemplateMcpServer: '--mcp-config {{ .File }}'",
+      "  argTemplateAllowedTools: 'mcp__{{ .ServerName }}__{{ .ToolName }}'",
+      "  runPrompt: 'my {{ .McpServerFileArgs }} --allow {{ .AllowedToolArgs }} -p \"{{ .Prompt }}\"'",
+    ];
+    expect(await agentOf(commands.join("\n"), servers)).toMatchObject({
+      type: "command",
+      command: "/bin/sh",
+      args: [
+        "-c",
+        'exec 2>&1\nmy --mcp-config "${{MCPVALS_MCP_CONFIG}" --allow mcp__db__query -p "${{MCPVALS_PROMPT}"',
+      ],
+      env: { MCPVALS_PROMPT: "{prompt}", MCPVALS_MCP_CONFIG: "{mcpConfig}", TOKEN: "{{kept}" },
+      output: "text",
+    });
+  });
+
+  it("are refused by the key that cannot be kept", async () => {
+    using folder = folderOf({
+      "eval.yaml": withFile,
+      "agent.yaml": "kind: Agent\ncommands: { runPrompt: 'x {{ .Secret }}' }\n",
+      "tasks/a.yaml": script("a"),
+    });
+    const { details } = await failure(folder.path, { source: "eval.yaml" });
+    expect(details.diagnostics).toMatchObject([
+      {
+        message: "the agent's commands.runPrompt cannot be kept: nothing is known of {{ .Secret }}",
+        location: { file: "eval.yaml", line: 5 },
+      },
+    ]);
+    const { agents } = (await load(folder.path, { source: "eval.yaml", agents: ["gemini"] })).eval;
+    expect(agents).toMatchObject([{ type: "acp", name: "gemini", preset: "gemini" }]);
+  });
+});
+
+describe("servers of an Eval", () => {
+  it("have variants, lifetimes and variables", async () => {
+    const config = [
+      "  serverLifetime: per_task",
+      "  seed: 3",
+      "  servers: { db: { transport: stdio, command: node, args: ['${ONE:-a}'] } }",
+      "  variants: { plain: {}, other: { servers: { db: { args: [b] } } }, none: { mcp_servers: { db: null } } }",
+    ];
+    using folder = folderOf({
+      "eval.yaml": evalOf(`${config.join("\n")}\n${all}`),
+      "tasks/a.yaml": script("a"),
+      "tasks/b.yaml": `apiVersion: mcp-eval/v1
+kind: Task
+metadata: { name: b }
+spec:
+  servers: { db: { lifetime: per_run } }
+  prompt: hi
+  verify: [{ command: { run: "true" } }]
+`,
+    });
+    const { eval: spec } = await load(folder.path, { source: "eval.yaml" });
+    expect(spec).toMatchObject({
+      seed: 3,
+      servers: { db: { args: ["a"], lifetime: "per_task" } },
+      taskServers: { b: { db: { args: ["a"], lifetime: "per_run" } } },
+      variants: [
+        { name: "plain", servers: { a: { db: { args: ["a"] } }, b: { db: { lifetime: "per_run" } } } },
+        { name: "other", servers: { a: { db: { args: ["b"] } }, b: { db: { args: ["b"] } } } },
+        { name: "none", servers: { a: {}, b: {} } },
+      ],
+    });
+  });
+
+  it("are told with their places when they are wrong", async () => {
+    using folder = folderOf({
+      "eval.yaml": evalOf(
+        `  servers: { db: { transport: stdio, command: node } }\n  variants: { v: { servers: { bd: null } } }\n${all}`,
+      ),
+      "tasks/a.yaml": script("a"),
+    });
+    expect(await problems(folder.path, { source: "eval.yaml" })).toEqual([
+      expect.stringMatching(/^eval\.yaml:\d+:\d+ config\/unknown-reference no server is named "bd"$/),
+    ]);
   });
 });
 

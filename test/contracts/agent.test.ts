@@ -30,7 +30,7 @@ interface Way {
   readonly prepare: (turns: readonly ScriptedTurn[]) => Promise<Prepared>;
 }
 
-/** Programs reach servers over the gateway, so they are looked at with real ones. */
+/** Programs reach servers over the gateway, so they are looked at with real ones: see test/agents. */
 type ProgramType = "acp" | "command";
 
 /** Every kind of agent in this process that can be made to do something; one that is missing does not compile. */

@@ -76,6 +76,8 @@ class PageRunner {
   async #checkConfig(block: DocBlock): Promise<void> {
     if (block.attributes["in"] !== undefined) return this.#checkSteps(block, block.attributes["in"]);
     const file = this.#write(block, `block-${block.line}.yaml`);
+    // A file that another one names is checked with that.
+    if (block.attributes["of"] !== undefined) return;
     const names = [...block.text.matchAll(/\$\{(\w+)\}/g)].map(([, name]) => `--env ${name}=given`);
     await this.#mustPass(block, [`npx mcpvals validate ${file}`, ...names].join(" "));
   }

@@ -4,10 +4,19 @@ import type { JsonObject } from "../../src/core/formats/model.ts";
 import type { Emit } from "../../src/core/trace/events.ts";
 import { startServer } from "../../src/servers/provision.ts";
 import type { TrialServer } from "../../src/servers/trial-server.ts";
-import type { CallOptions, CallOutcome, ServerSession, ToolDefinition } from "../../src/servers/session.ts";
+import type {
+  CallOptions,
+  CallOutcome,
+  ClientSide,
+  ServerSession,
+  ToolDefinition,
+} from "../../src/servers/session.ts";
 
 /** Starts the official `everything` server over stdio; what happens on the wire is emitted. */
-export async function startEverything(emit: Emit = () => 0): Promise<ServerSession> {
+export async function startEverything(
+  emit: Emit = () => 0,
+  clientSide: ClientSide = {},
+): Promise<ServerSession> {
   const entry = createRequire(import.meta.url).resolve(
     "@modelcontextprotocol/server-everything/dist/index.js",
   );
@@ -22,7 +31,7 @@ export async function startEverything(emit: Emit = () => 0): Promise<ServerSessi
       startupTimeoutMs: 20_000,
       maxMessageBytes: 10_000_000,
     },
-    { emit, signal: new AbortController().signal, version: "0.0.0" },
+    { emit, signal: new AbortController().signal, version: "0.0.0", clientSide },
   );
 }
 

@@ -12,6 +12,9 @@ export function showCommand(setExitCode: (code: number) => void): Command {
     .addOption(
       new Option("-r, --reporter <name[=file]>", "console, json or junit; repeatable").argParser(collect),
     )
+    .addOption(
+      new Option("--tools", "every use of a tool by an agent, as JSON Lines").conflicts(["reporter", "json"]),
+    )
     .addOption(new Option("--json", "with --trial: the events as JSON Lines; without: the result document"))
     .action(async (name: string, flags: ShowFlags) => {
       const { executeShow } = await import("../execute-show.ts");

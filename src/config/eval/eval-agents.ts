@@ -1,15 +1,12 @@
 import { resolve } from "node:path";
-import type { Diagnostic } from "../../core/errors/error.ts";
-import { modelAgent } from "../../core/formats/config/build-eval.ts";
+import { buildAgent, type CompleteProgram, modelAgent } from "../../core/formats/config/build-agent.ts";
 import type { AgentRef } from "../../core/formats/eval-file/eval-file.ts";
-import {
-  type AgentFile,
-  type FileAgent,
-  parseAgentFile,
-} from "../../core/formats/eval-file/parse-agent-file.ts";
-import type { AgentSpec, ModelAgentSpec } from "../../core/formats/model.ts";
+import { type FileAgent, parseAgentFile } from "../../core/formats/eval-file/parse-agent-file.ts";
+import { type ShellAgent, shellAgent } from "../../core/formats/eval-file/shell-agent.ts";
+import type { AgentSpec, ModelAgentSpec, ServerSpec } from "../../core/formats/model.ts";
 import { withoutUndefined } from "../../core/formats/without-undefined.ts";
 import { variableNamed } from "../environment.ts";
+import { programCompleter } from "../program-environment.ts";
 import { plainDocument } from "../read/plain-document.ts";
 import { readData } from "../read/read-document.ts";
 import { requestedAgents } from "../requested-agents.ts";
@@ -22,81 +19,151 @@ export interface EvalAgents {
 }
 
 /** The agents that play an eval: those asked for, else the one that it refers to, else its own ones. */
-export async function evalAgents(context: EvalContext): Promise<EvalAgents> {
+export async function evalAgents(context: EvalContext, servers: Servers): Promise<EvalAgents> {
   const { file, surroundings, problems } = context;
   const requested = surroundings.agents;
   if (requested.length > 0 || file.agent === undefined) {
-    return { agents: requestedAgents(file.agents, requested, problems), notes: [] };
+    const complete = completerOf(context);
+    const declared = Object.entries(file.agents).map(([name, agent]) => buildAgent(name, agent, complete));
+    return { agents: requestedAgents(declared, requested, { problems, complete }), notes: [] };
   }
-  const { agent, notes } = await referredAgent(file.agent, context, {
-    key: "agent",
-    isOptional: surroundings.lookOnly,
-    instead: "--agent, with a model id, oracle or null",
-  });
-  return { agents: agent === undefined ? [] : [agent], notes };
+  const { agent, name, notes } = await readAgent(file.agent, context);
+  const built = agent === undefined ? undefined : buildReferred({ name, agent }, context, servers);
+  return { agents: built === undefined ? [] : [built], notes };
 }
 
-interface Reference {
-  /** The key of the eval's `config` that refers to the agent. */
-  readonly key: string;
-  /** Whether a run can do without it. */
-  readonly isOptional: boolean;
-  /** What a reader can use when the agent cannot be run. */
-  readonly instead: string;
+type Servers = Readonly<Record<string, ServerSpec>>;
+
+function completerOf({ dir, surroundings }: EvalContext): CompleteProgram {
+  return programCompleter({ ...surroundings, dir });
 }
 
-export interface ReferredAgent {
-  /** Absent when it cannot be run; why is among the problems. */
-  readonly agent?: ModelAgentSpec;
+/** The agent that a reference means. Programs get the whole environment, as the tool that the format comes from gives it. */
+function buildReferred(
+  { name, agent }: NamedAgent,
+  context: EvalContext,
+  servers: Servers,
+): AgentSpec | undefined {
+  const complete = completerOf(context);
+  const all = { env: {}, inheritEnv: true as const };
+  switch (agent.kind) {
+    case "llm-agent":
+      return modelOf({ name, agent }, context.surroundings);
+    case "claude-code":
+      return buildAgent(name ?? "claude-code", { type: "acp", preset: "claude-code", ...all }, complete);
+    case "acp": {
+      const { command, args } = agent;
+      return buildAgent(name ?? command, { type: "acp", command, args: [...args], ...all }, complete);
+    }
+    case "shell": {
+      const { environment } = context.surroundings;
+      const made = shellAgent(agent.commands, { servers, shell: environment["SHELL"] ?? "bash" });
+      if (!made.ok) return refuseKey(made, context);
+      const { command, args, env } = made;
+      return buildAgent(
+        name ?? "shell",
+        { type: "command", command, args: [...args], env: { ...env }, inheritEnv: true },
+        complete,
+      );
+    }
+  }
+}
+
+function refuseKey({ key, reason }: Extract<ShellAgent, { ok: false }>, context: EvalContext): undefined {
+  const { document, problems } = context;
+  const location = document.locate({ path: ["config", "agent"], at: "value" });
+  problems.add(
+    [
+      {
+        code: "config/invalid-value",
+        message: `the agent's commands.${key} cannot be kept: ${reason}`,
+        hint: "Use another agent: type: builtin.claude-code, one in config.agents, or --agent.",
+        ...(location === undefined ? {} : { location }),
+      },
+    ],
+    document.source,
+  );
+  return undefined;
+}
+
+interface NamedAgent {
+  readonly name: string | undefined;
+  readonly agent: FileAgent;
+}
+
+interface ReadAgent {
+  readonly name: string | undefined;
+  /** Absent when it cannot be read; why is among the problems. */
+  readonly agent: FileAgent | undefined;
+  /** What it is, in words. */
+  readonly description: string;
   readonly notes: readonly string[];
 }
 
-/** Reads the agent that a reference means. What is wrong with it goes to the problems. */
-export async function referredAgent(
+/** What a run can use instead of a judge that is no model. */
+const instead = "Use another one: --judge MODEL; steps that ask a judge are errors until then.";
+
+/** The model that a reference means; undefined for an agent that is none, which is noted, and for one that cannot be read. */
+export async function referredModel(
   ref: AgentRef,
   context: EvalContext,
-  reference: Reference,
-): Promise<ReferredAgent> {
+): Promise<{ readonly model?: ModelAgentSpec; readonly notes: readonly string[] }> {
+  const { name, agent, description, notes } = await readAgent(ref, context);
+  if (agent === undefined) return { notes };
+  if (agent.kind === "llm-agent") return { model: modelOf({ name, agent }, context.surroundings), notes };
+  const message = `the judge is ${description}, which this version does not run`;
+  return { notes: [...notes, `${context.shown}: ${message}. ${instead}`] };
+}
+
+/** Reads the agent that a reference means. What is wrong with it goes to the problems. */
+async function readAgent(ref: AgentRef, context: EvalContext): Promise<ReadAgent> {
   switch (ref.kind) {
     case "llm-agent":
-      return { agent: modelAgent(ref.model, ref.model), notes: [] };
+      return { ...nobody, agent: { kind: "llm-agent", model: ref.model } };
     case "claude-code":
-      return { notes: refuse("Claude Code, over the Agent Client Protocol", context, reference) };
+      return {
+        ...nobody,
+        agent: { kind: "claude-code" },
+        description: "Claude Code, over the Agent Client Protocol",
+      };
     case "file":
-      return readAgentFile(resolve(context.dir, ref.path), context, reference);
+      return readAgentFile(resolve(context.dir, ref.path), context);
   }
 }
 
-async function readAgentFile(
-  path: string,
-  context: EvalContext,
-  reference: Reference,
-): Promise<ReferredAgent> {
-  const { surroundings, problems } = context;
+const nobody: ReadAgent = { name: undefined, agent: undefined, description: "", notes: [] };
+
+async function readAgentFile(path: string, { surroundings, problems }: EvalContext): Promise<ReadAgent> {
   try {
     const shown = shownFrom(surroundings.cwd, path);
     const document = await readData(path, shown);
     const json = plainDocument(document, "the agent", problems);
-    if (json === undefined) return { notes: [] };
+    if (json === undefined) return nobody;
     const parsed = parseAgentFile(json, { locate: document.locate });
+    const known = document.notes ?? [];
     if (!parsed.ok) {
       problems.add(parsed.diagnostics, document.source);
-      return { notes: document.notes ?? [] };
+      return { ...nobody, notes: known };
     }
-    const { file } = parsed;
-    const notes = parsed.notes.map((note) => `${shown}: ${note}`);
-    const agent = modelOf(file, surroundings);
-    const known = [...(document.notes ?? []), ...notes];
-    if (agent === undefined) return { notes: [...known, ...refuse(file.description, context, reference)] };
-    return { notes: known, agent };
+    const { name, agent, description } = parsed.file;
+    return {
+      name,
+      agent,
+      description,
+      notes: [...known, ...parsed.notes.map((note) => `${shown}: ${note}`)],
+    };
   } catch (error) {
     problems.addError(error);
-    return { notes: [] };
+    return nobody;
   }
 }
 
-function modelOf({ name, agent }: AgentFile, surroundings: Surroundings): ModelAgentSpec | undefined {
-  if (agent.kind !== "llm-agent") return undefined;
+interface NamedModel {
+  readonly name: string | undefined;
+  readonly agent: Extract<FileAgent, { kind: "llm-agent" }>;
+}
+
+function modelOf({ name, agent }: NamedModel, surroundings: Surroundings): ModelAgentSpec {
   return withoutUndefined({
     ...modelAgent(name ?? agent.model, agent.model),
     baseURL: agent.baseURL ?? valueOf(agent.baseURLVariable, surroundings),
@@ -111,25 +178,4 @@ function valueOf(
   if (variable === undefined) return undefined;
   const value = variableNamed(variable, overrides) ?? variableNamed(variable, environment);
   return value === "" ? undefined : value;
-}
-
-/** Says that an agent cannot be run: as a note where a run can do without it, else as a problem. */
-function refuse(
-  description: string,
-  { document, problems, shown }: EvalContext,
-  { key, instead, isOptional }: Reference,
-): string[] {
-  const who = key === "agent" ? "agent" : "judge";
-  const message = `the ${who} is ${description}, which this version does not run`;
-  const hint = `Use another one: ${instead}.`;
-  if (isOptional) return [`${shown}: ${message}. ${hint}`];
-  const location = document.locate({ path: ["config", key], at: "value" });
-  const diagnostic: Diagnostic = {
-    code: "config/invalid-value",
-    message,
-    hint,
-    ...(location === undefined ? {} : { location }),
-  };
-  problems.add([diagnostic], document.source);
-  return [];
 }

@@ -4,7 +4,7 @@ import type { JudgeSpec } from "../../core/formats/model.ts";
 import { variableNamed } from "../environment.ts";
 import { requestedJudge } from "../requested-agents.ts";
 import type { EvalContext } from "./eval-context.ts";
-import { referredAgent } from "./eval-agents.ts";
+import { referredModel } from "./eval-agents.ts";
 
 export interface EvalJudge {
   readonly judge: JudgeSpec | undefined;
@@ -21,11 +21,7 @@ export async function evalJudge(context: EvalContext): Promise<EvalJudge> {
   const asked = surroundings.judgeModel !== undefined || own === undefined;
   if (asked) return { judge: requestedJudge(surroundings, passThreshold), notes: [] };
   if (own.kind === "env") return { judge: fromVariables(own, passThreshold, context), notes: [] };
-  const { agent, notes } = await referredAgent(own.agent, context, {
-    key: "llmJudge",
-    isOptional: true,
-    instead: "--judge MODEL; steps that ask a judge are errors until then",
-  });
+  const { model: agent, notes } = await referredModel(own.agent, context);
   if (agent === undefined) return { judge: undefined, notes };
   const { model, baseURL, apiKey } = agent;
   const judge = {

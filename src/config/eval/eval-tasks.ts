@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import type { Diagnostic } from "../../core/errors/error.ts";
 import type { TaskSet } from "../../core/formats/eval-file/eval-file.ts";
+import type { ProvidedServers } from "../../core/formats/config/provided-servers.ts";
 import { asObject } from "../../core/formats/lenient.ts";
 import { memberOf } from "../../core/formats/member-of.ts";
 import type { AssertionSet, PortableTask, Task } from "../../core/formats/model.ts";
@@ -20,13 +21,14 @@ export interface EvalTasks {
  * The tasks that an eval's task sets reach, each once, with the assertions of every set that reached it. What is wrong
  * with them goes to the problems.
  */
-export async function evalTasks(context: EvalContext, servers: readonly string[]): Promise<EvalTasks> {
+export async function evalTasks(context: EvalContext, provided: ProvidedServers): Promise<EvalTasks> {
   const { file, surroundings, problems } = context;
   const { sets, notes: leftOut } = await filesOfSets(context);
   const files = withoutRepeats(sets.flatMap((set) => set.files));
   const parsed = parseTasks(files, {
     surroundings,
-    servers,
+    servers: Object.keys(provided.base.written),
+    provided,
     inheritEnv: file.inheritEnv,
     extensions: Object.keys(file.extensions),
     problems,

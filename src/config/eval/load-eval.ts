@@ -1,42 +1,38 @@
-import { basename, dirname, extname, resolve } from "node:path";
+import { basename, dirname, extname } from "node:path";
 import { checkAssertedServers, parseEvalFile } from "../../core/formats/eval-file/parse-eval-file.ts";
 import type { EvalFile } from "../../core/formats/eval-file/eval-file.ts";
-import { buildServer } from "../../core/formats/config/build-server.ts";
-import type { ServerSpec } from "../../core/formats/model.ts";
+import { placeProblems } from "../../core/formats/place-problems.ts";
+import { interpolateParts } from "../waza/interpolate-parts.ts";
 import { assembleEval } from "../assemble-eval.ts";
 import { FileProblems } from "../file-problems.ts";
 import type { LoadedConfig } from "../load-config.ts";
 import { plainDocument } from "../read/plain-document.ts";
-import { completeStdio } from "../server-environment.ts";
 import type { OpenedFile } from "../sources/open-sources.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { collectTasks } from "../tasks/parse-tasks.ts";
 import { evalAgents } from "./eval-agents.ts";
 import type { EvalContext } from "./eval-context.ts";
 import { evalJudge } from "./eval-judge.ts";
+import { evalServers } from "./eval-servers.ts";
 import { evalTasks } from "./eval-tasks.ts";
-import { loadMcpConfig, type McpServers, noServers, readServers } from "./load-mcp-config.ts";
-import { mcpVariables } from "./mcp-variables.ts";
+
+/** The parts of an Eval in which `${VAR}` is replaced. */
+const partsWithVariables = ["servers", "mcp_servers", "mocks", "mcp_mocks", "variants", "agents"].map(
+  (key) => ["config", key],
+);
 
 /** Loads a file of kind Eval and everything that it names. Throws one error for all that is wrong with any of the files. */
 export async function loadEval(opened: OpenedFile, surroundings: Surroundings): Promise<LoadedConfig> {
   const { document, path } = opened;
   const problems = new FileProblems();
-  const json = plainDocument(document, "the eval", problems);
-  problems.throwIfAny([]);
-  const parsed = parseEvalFile(json, { locate: document.locate });
-  if (!parsed.ok) {
-    problems.add(parsed.diagnostics, document.source);
-    problems.throwIfAny([]);
-    throw new Error("an eval was refused without a problem");
-  }
-  const file = parsed.eval;
+  const { file, variables, notes: odd } = readEval(opened, { surroundings, problems });
   const context: EvalContext = { ...opened, file, dir: dirname(path), surroundings, problems };
   const provided = await evalServers(context);
-  const agents = await evalAgents(context);
+  const agents = await evalAgents(context, provided.servers);
   const judge = await evalJudge(context);
-  const servers = Object.keys(provided.servers);
-  const { parsed: files, notes } = await evalTasks(context, servers);
+  const { base, variants = [] } = provided.provided;
+  const servers = [base, ...variants].flatMap((table) => Object.keys(table.written));
+  const { parsed: files, notes } = await evalTasks(context, provided.provided);
   const own = files.flatMap((each) => Object.keys(each.servers));
   problems.add(checkAssertedServers(file, [...servers, ...own], document.locate), document.source);
   return assembleEval(
@@ -45,16 +41,18 @@ export async function loadEval(opened: OpenedFile, surroundings: Surroundings): 
       file: path,
       dir: dirname(path),
       servers: provided.servers,
+      variants: provided.provided.variants?.map(({ name }) => name),
+      seed: file.seed,
       agents: agents.agents,
       judge: judge.judge,
       tasks: collectTasks(files, { surroundings, problems }),
       trials: file.runs,
       concurrency: file.parallel,
       trialMs: file.limits.timeoutMs,
-      variables: provided.variables,
+      variables: new Map([...variables, ...provided.variables]),
       notes: [
         ...(document.notes ?? []),
-        ...parsed.notes.map((note) => `${opened.shown}: ${note}`),
+        ...odd.map((note) => `${opened.shown}: ${note}`),
         ...provided.notes,
         ...agents.notes,
         ...judge.notes,
@@ -66,42 +64,29 @@ export async function loadEval(opened: OpenedFile, surroundings: Surroundings): 
   );
 }
 
-/** The servers of the command line's file, else those of the eval's, else that of `MCP_…` variables; its own win. */
-async function evalServers(context: EvalContext): Promise<McpServers> {
-  const { file, surroundings } = context;
-  const own = ownServers(file, context);
-  const others = await otherServers(context, Object.keys(own).length > 0);
-  const isAsked = surroundings.mcpConfig !== undefined;
-  return { ...others, servers: isAsked ? { ...own, ...others.servers } : { ...others.servers, ...own } };
+interface ReadEval {
+  readonly file: EvalFile;
+  /** Variables that were put into it. */
+  readonly variables: ReadonlyMap<string, string>;
+  readonly notes: readonly string[];
 }
 
-async function otherServers(context: EvalContext, hasOwn: boolean): Promise<McpServers> {
-  const { file, dir, surroundings, problems } = context;
-  if (surroundings.mcpConfig !== undefined) {
-    return loadMcpConfig(surroundings.mcpConfig, { surroundings, problems });
-  }
-  if (file.mcpConfigFile !== undefined) {
-    return loadMcpConfig(resolve(dir, file.mcpConfigFile), { surroundings, problems });
-  }
-  const variables = hasOwn ? undefined : mcpVariables(surroundings, problems);
-  if (variables === undefined) return noServers;
-  return readServers(variables, {
-    surroundings,
-    problems,
-    locate: () => ({ file: "MCP_ variables" }),
-    dir: surroundings.cwd,
-  });
-}
-
-function ownServers(file: EvalFile, { dir, surroundings }: EvalContext): Record<string, ServerSpec> {
-  const { environment, overrides } = surroundings;
-  const built = Object.entries(file.servers).map(([name, server]) => {
-    const starting = {
-      startupTimeoutMs: 30_000,
-      completeStdio: (stdio: Parameters<typeof completeStdio>[0]) =>
-        completeStdio(stdio, { dir, environment, overrides }),
-    };
-    return [name, buildServer(name, server, starting)] as const;
-  });
-  return Object.fromEntries(built);
+/** Reads the file alone. Throws what is wrong with it, but for variables that are not set, which go to the problems. */
+function readEval(
+  { document }: OpenedFile,
+  { surroundings, problems }: Pick<EvalContext, "surroundings" | "problems">,
+): ReadEval {
+  const json = plainDocument(document, "the eval", problems);
+  problems.throwIfAny([]);
+  const {
+    value,
+    variables,
+    problems: unset,
+  } = interpolateParts(json ?? {}, partsWithVariables, surroundings);
+  problems.add(placeProblems(unset, document.locate), document.source);
+  const parsed = parseEvalFile(value, { locate: document.locate });
+  if (parsed.ok) return { file: parsed.eval, variables, notes: parsed.notes };
+  problems.add(parsed.diagnostics, document.source);
+  problems.throwIfAny([]);
+  throw new Error("an eval was refused without a problem");
 }

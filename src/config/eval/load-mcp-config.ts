@@ -1,36 +1,33 @@
-import { dirname } from "node:path";
-import { buildServer, type ParsedStdioServer } from "../../core/formats/config/build-server.ts";
+import { dirname, resolve } from "node:path";
+import type { ParsedServer } from "../../core/formats/config/config-server-schema.ts";
+import { noServers as noTable, type ServerTable } from "../../core/formats/config/server-tables.ts";
 import {
   type McpConfigServer,
   parseMcpConfigFile,
 } from "../../core/formats/eval-file/parse-mcp-config-file.ts";
 import { interpolate } from "../../core/formats/interpolate.ts";
-import type { ServerSpec, StdioServerSpec } from "../../core/formats/model.ts";
+import type { JsonObject } from "../../core/formats/model.ts";
 import { type Locate, placeProblem } from "../../core/formats/problem.ts";
 import { variableNamed } from "../environment.ts";
 import type { FileProblems } from "../file-problems.ts";
 import { readData } from "../read/read-document.ts";
 import type { SourceText } from "../read/source-text.ts";
-import { completeStdio } from "../server-environment.ts";
 import { shownFrom, type Surroundings } from "../surroundings.ts";
 
 /** Servers from outside an eval. */
 export interface McpServers {
-  readonly servers: Readonly<Record<string, ServerSpec>>;
+  readonly table: ServerTable;
   /** Variables that were put into the file. */
   readonly variables: ReadonlyMap<string, string>;
   readonly notes: readonly string[];
 }
 
-export const noServers: McpServers = { servers: {}, variables: new Map(), notes: [] };
+export const noServers: McpServers = { table: noTable, variables: new Map(), notes: [] };
 
 export interface McpConfigContext {
   readonly surroundings: Surroundings;
   readonly problems: FileProblems;
 }
-
-/** Longest that the start of a server may take when its file says nothing of it. */
-const startupTimeoutMs = 30_000;
 
 /** Reads a file with `mcpServers`. What is wrong with it goes to the problems. */
 export async function loadMcpConfig(file: string, context: McpConfigContext): Promise<McpServers> {
@@ -78,32 +75,25 @@ export function readServers(document: unknown, context: ServersContext): McpServ
     return noServers;
   }
   return {
-    servers: Object.fromEntries(parsed.servers.map((each) => [each.name, build(each, context)])),
+    table: tableOf(parsed.servers, context),
     variables: found.variables,
     notes: [...parsed.notes, ...parsed.servers.flatMap(allowListNotes)],
   };
 }
 
-function build({ name, server }: McpConfigServer, { surroundings, dir }: ServersContext): ServerSpec {
-  return buildServer(name, server, {
-    startupTimeoutMs,
-    completeStdio: (stdio) => completeProgram(stdio, surroundings, dir),
-  });
-}
-
 /** Such files are written for programs that start where the reader is. */
-function completeProgram(
-  server: ParsedStdioServer,
-  { environment, overrides, cwd }: Surroundings,
-  dir: string,
-): Pick<StdioServerSpec, "cwd" | "env"> {
-  return completeStdio(server, { dir: server.cwd === undefined ? cwd : dir, environment, overrides });
+function tableOf(found: readonly McpConfigServer[], { surroundings, dir }: ServersContext): ServerTable {
+  const placed = found.map(({ name, server }): readonly [string, ParsedServer] => {
+    if (server.transport !== "stdio") return [name, server];
+    const cwd = server.cwd === undefined ? surroundings.cwd : resolve(dir, server.cwd);
+    return [name, { ...server, cwd }];
+  });
+  const servers = Object.fromEntries(placed);
+  return { written: servers as JsonObject, servers };
 }
 
-function allowListNotes({ name, allowedTools }: McpConfigServer): string[] {
-  if (allowedTools === undefined || allowedTools === "all") return [];
-  const tools = allowedTools.length === 0 ? "no tool" : allowedTools.join(", ");
-  return [
-    `server "${name}": agents are offered all of its tools, though only these are allowed without asking: ${tools}`,
-  ];
+function allowListNotes({ name, server: { tools } }: McpConfigServer): string[] {
+  if (tools === undefined) return [];
+  if (tools.length === 0) return [`server "${name}": agents are given none of its tools (enableAllTools)`];
+  return [`server "${name}": agents are given only these of its tools (alwaysAllow): ${tools.join(", ")}`];
 }

@@ -1,19 +1,51 @@
-/** What a document says it is. */
-export type DocumentKind = "Task" | "Eval" | "Agent" | "config";
+/** What a document says it is; `waza` is an eval of that tool. */
+export type DocumentKind = "Task" | "Eval" | "Agent" | "waza" | "config";
 
 const kinds = ["Task", "Eval", "Agent"] as const;
 
-/** The kind that the root of a document names; `config` when it names none, undefined when it is one that does not exist. */
+/**
+ * The kind that the root of a document names; when it names none, `waza` or `config` by what it holds; undefined when it is one
+ * that does not exist.
+ */
 export function documentKind(root: ReadonlyMap<string, unknown>): DocumentKind | undefined {
   const [, kind] = memberNamed(root, "kind");
-  if (kind === undefined) return "config";
+  if (kind === undefined) return isWazaEval(root) ? "waza" : "config";
   return kinds.find((each) => each === kind);
+}
+
+/** Keys that only the `config` of a waza eval has; a config has no `config`, and that of an Eval none of these. */
+const wazaConfigKeys = [
+  "trials_per_task",
+  "timeout_seconds",
+  "executor",
+  "fail_fast",
+  "max_attempts",
+  "max_workers",
+  "workers",
+  "judge_model",
+  "group_by",
+  "skill_directories",
+  "required_skills",
+  "mcp_servers",
+  "mcp_server_lifetime",
+];
+/** Keys of a waza eval that no config has; beside one of them it also has tasks. */
+const wazaRootKeys = ["skill", "metrics", "tasks_from"];
+/** Keys that no waza eval has. */
+const configKeys = ["server", "servers", "workflows", "toolHealthSuites"];
+
+function isWazaEval(root: ReadonlyMap<string, unknown>): boolean {
+  if (configKeys.some((key) => root.has(key))) return false;
+  const config = rootMembers(root.get("config"));
+  if (wazaConfigKeys.some((key) => config.has(key))) return true;
+  const isNamed = wazaRootKeys.some((key) => root.has(key));
+  return isNamed && (root.has("tasks") || root.has("tasks_from"));
 }
 
 /** Whether a document is a Task, Eval or Agent of one of the older forms, which are read leniently. */
 export function isOlderForm(root: ReadonlyMap<string, unknown>): boolean {
   const kind = documentKind(root);
-  if (kind === undefined || kind === "config") return false;
+  if (kind === undefined || kind === "config" || kind === "waza") return false;
   const [, version] = memberNamed(root, "apiVersion");
   return typeof version !== "string" || !version.startsWith("mcp-eval/");
 }

@@ -55,6 +55,8 @@ function whatIsIn(document: ConfigDocument, shown: string): FoundFile {
       return { kind: "task", document };
     case "Eval":
       return { kind: "other", note: `${shown} is an Eval; run it by itself` };
+    case "waza":
+      return { kind: "other", note: `${shown} is an eval of waza; run it by itself` };
     case "Agent":
       return { kind: "foreign" };
     case "config":

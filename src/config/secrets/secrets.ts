@@ -1,5 +1,5 @@
 import { asList, asObject } from "../../core/formats/lenient.ts";
-import type { AgentSpec, JudgeSpec, ServerSpec } from "../../core/formats/model.ts";
+import type { AgentSpec, Eval, JudgeSpec, ServerSpec } from "../../core/formats/model.ts";
 import type { Secret } from "../../core/trace/redact.ts";
 import type { EnvironmentVariables } from "../environment.ts";
 import { isSecretName, isSecretValue } from "./secret-names.ts";
@@ -38,6 +38,7 @@ export function collectSecrets(sources: SecretSources): Secret[] {
     ...serverEnvironments.flatMap(variableSecrets),
     ...servers.flatMap((server) => serverSecrets(asObject(server))),
     ...[judge, ...agents].flatMap((model) => modelSecrets(asObject(model))),
+    ...agents.flatMap((agent) => programSecrets(asObject(agent))),
     ...providerKeys(environment),
   ];
   const byValue = new Map<string, string>();
@@ -90,16 +91,43 @@ function leavesOf(value: unknown): string[] {
 
 function documentSecrets(document: unknown): Secret[] {
   const root = asObject(document);
-  const servers = { default: root["server"], ...asObject(root["servers"]) };
+  const tables = [root, ...Object.values(asObject(root["variants"])).map(asObject)];
+  const servers = [
+    root["server"],
+    ...tables
+      .flatMap((table) => [table["servers"], table["mcp_servers"]])
+      .flatMap((table) => Object.values(asObject(table))),
+  ];
   const models = [root["agent"], root["judge"], ...Object.values(asObject(root["agents"]))];
   return [
     ...keySecret("openaiKey", root["openaiKey"]),
-    ...Object.values(servers).flatMap((server) => serverSecrets(asObject(server))),
-    ...models.flatMap((model) => modelSecrets(asObject(model))),
+    ...servers.flatMap((server) => serverSecrets(asObject(server))),
+    ...models.flatMap((model) => [...modelSecrets(asObject(model)), ...programSecrets(asObject(model))]),
   ];
 }
 
+/** The servers of an eval, and those of its variants. Tasks in files of their own have templates in theirs, and are left out. */
+export function serversOfEval(spec: Eval | undefined): readonly ServerSpec[] {
+  if (spec === undefined) return [];
+  const { servers, variants = [], tasks } = spec;
+  const own = tasks.filter(({ portable }) => portable === undefined).map(({ name }) => name);
+  const tables = variants.flatMap((variant) => own.map((task) => variant.servers[task] ?? {}));
+  return [servers, ...tables].flatMap((table) => Object.values(table));
+}
+
 type Members = Readonly<Record<string, unknown>>;
+
+/** Agents that are programs. */
+function programSecrets(agent: Members): Secret[] {
+  return [
+    ...serverSecrets(agent),
+    ...textsIn([asObject(agent["modelProxy"])["target"]]).flatMap((url) => secretsInUrls(url, "modelProxy")),
+  ];
+}
+
+function authSecrets({ token, clientSecret }: Members): Secret[] {
+  return [...keySecret("token", token), ...keySecret("clientSecret", clientSecret)];
+}
 
 function modelSecrets(model: Members): Secret[] {
   return [
@@ -114,6 +142,7 @@ function serverSecrets(server: Members): Secret[] {
   const commandLine = [...textsIn([server["command"]]), ...args];
   return [
     ...headerSecrets(server["headers"]),
+    ...authSecrets(asObject(server["auth"])),
     ...textEntries(server["env"]).flatMap(([name, value]) => variableSecrets({ [name]: value })),
     ...flagSecrets(args),
     ...commandLine.flatMap((text) => secretsInUrls(text, "args")),

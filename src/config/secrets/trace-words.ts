@@ -10,6 +10,10 @@ const words = `
   servers verify stop stdio shttp sse stderr stdout stdin SIGTERM SIGKILL already-exited disconnect client-to-server
   server-to-client scripted done max-steps judge completed timeout interrupted not-started pass fail skip result latency
   call environment usage bug
+  client via http bridge id heldMs fault callId source builtin mcp: unknown status started failed parentCallId title
+  decision allowed denied cancelled policy path action created replaced program reused max-tokens refused
+  server.failed gateway.connected gateway.disconnected request.held fault.injected tools.hidden tool.refused agent.tool
+  agent.permission agent.usage agent.output agent.exited client_config.written mock delay drop truncate
   jsonrpc params data initialize initialized notifications/initialized notifications/cancelled requestId tools/list
   tools/call ping arguments capabilities serverInfo clientInfo content image audio resource resource_link uri mimeType
   blob isError structuredContent _meta inputSchema outputSchema nextCursor cursor description annotations title

@@ -1,6 +1,9 @@
+import { buildServers } from "../../core/formats/config/build-server.ts";
 import { assembleEval } from "../assemble-eval.ts";
+import { serverBuilder } from "../eval/eval-servers.ts";
 import { loadMcpConfig, type McpServers, noServers } from "../eval/load-mcp-config.ts";
 import type { LoadedConfig } from "../load-config.ts";
+import { programCompleter } from "../program-environment.ts";
 import { requestedAgents, requestedJudge } from "../requested-agents.ts";
 import type { Source } from "../sources/find-sources.ts";
 import type { OpenedSources } from "../sources/open-sources.ts";
@@ -18,9 +21,11 @@ export async function loadTasks(
   const { mcpConfig, agents, cwd } = surroundings;
   const provided: McpServers =
     mcpConfig === undefined ? noServers : await loadMcpConfig(mcpConfig, { surroundings, problems });
+  const build = serverBuilder({ dir: cwd, surroundings });
   const parsed = parseTasks(withoutRepeats(files), {
     surroundings,
-    servers: Object.keys(provided.servers),
+    servers: Object.keys(provided.table.written),
+    provided: { base: provided.table, build },
     inheritEnv: [],
     extensions: [],
     problems,
@@ -30,8 +35,11 @@ export async function loadTasks(
     {
       name: only?.name ?? (basename(cwd) || "tasks"),
       ...placeOf(only, cwd),
-      servers: provided.servers,
-      agents: requestedAgents([], agents, problems),
+      servers: buildServers(provided.table.servers, build),
+      agents: requestedAgents([], agents, {
+        problems,
+        complete: programCompleter({ ...surroundings, dir: cwd }),
+      }),
       judge: requestedJudge(surroundings),
       tasks: collectTasks(parsed, { surroundings, problems }),
       variables: provided.variables,

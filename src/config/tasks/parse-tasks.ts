@@ -1,8 +1,9 @@
-import { dirname } from "node:path";
+import { dirname, resolve } from "node:path";
 import type { Diagnostic } from "../../core/errors/error.ts";
 import { formatLocation } from "../../core/errors/format-location.ts";
 import type { ExtensionUse } from "../../core/formats/task/extension-uses.ts";
-import type { ServerSpec, Task } from "../../core/formats/model.ts";
+import type { ProvidedServers } from "../../core/formats/config/provided-servers.ts";
+import type { ServerSpec, Task, Variant } from "../../core/formats/model.ts";
 import { parseTask } from "../../core/formats/task/parse-task.ts";
 import { taskChecksNothing } from "../../core/formats/task-checks-nothing.ts";
 import type { EnvironmentVariables } from "../environment.ts";
@@ -18,6 +19,8 @@ export interface TaskContext {
   readonly surroundings: Surroundings;
   /** Names of the eval's servers. */
   readonly servers: readonly string[];
+  /** What those are; absent when the eval is not valid. */
+  readonly provided?: ProvidedServers;
   /** Variables of the shell that tasks' processes get. */
   readonly inheritEnv: readonly string[] | true;
   /** Names of the eval's extensions. */
@@ -31,6 +34,8 @@ export interface ParsedFile {
   readonly task: Task;
   /** Those that it declares itself. */
   readonly servers: Readonly<Record<string, ServerSpec>>;
+  /** All servers that it starts, by variant of the eval. */
+  readonly variants: Variant["servers"];
   readonly notes: readonly string[];
   /** Its steps that need extensions. */
   readonly extensions: readonly ExtensionUse[];
@@ -43,7 +48,7 @@ export function parseTasks(files: readonly TaskFile[], context: TaskContext): re
 
 function parseOne(file: TaskFile, context: TaskContext): ParsedFile[] {
   const { path, document } = file;
-  const { surroundings, problems, servers, inheritEnv, extensions } = context;
+  const { surroundings, problems, servers, provided, inheritEnv, extensions } = context;
   const { environment, overrides, allowOutside } = surroundings;
   const dir = dirname(path);
   problems.add([], document.source);
@@ -53,6 +58,8 @@ function parseOne(file: TaskFile, context: TaskContext): ParsedFile[] {
     locate: document.locate,
     files: taskFiles(dir, { allowOutside }),
     servers,
+    ...(provided === undefined ? {} : { provided }),
+    resolvePath: (relative) => resolve(dir, relative),
     variables: { ...environment, ...overrides },
     completeStdio: (server) => completeStdio(server, { dir, environment, overrides }),
     inheritEnv,
@@ -65,8 +72,8 @@ function parseOne(file: TaskFile, context: TaskContext): ParsedFile[] {
   const { task } = parsed;
   const name = nameOf(task);
   const notes = [...(document.notes ?? []), ...parsed.notes.map((note) => placedNote(note, name))];
-  const { servers: own, extensions: uses } = parsed;
-  return [{ file, task, servers: own, notes: shortened(notes, name), extensions: uses }];
+  const { servers: own, variants = {}, extensions: uses } = parsed;
+  return [{ file, task, servers: own, variants, notes: shortened(notes, name), extensions: uses }];
 }
 
 /** A note with its place as other messages have it. */
@@ -92,6 +99,8 @@ export interface TasksOfEval {
   readonly tasks: readonly Task[];
   /** The servers that tasks declare themselves, by task. */
   readonly taskServers: Readonly<Record<string, Readonly<Record<string, ServerSpec>>>>;
+  /** All servers that tasks start, by variant and task. */
+  readonly variants: Readonly<Record<string, Variant["servers"]>>;
   readonly notes: readonly string[];
   /** Variables that may hold secrets; a name may come again with another value. */
   readonly variables: readonly EnvironmentVariables[];
@@ -110,24 +119,35 @@ export function collectTasks(
   const known = { ...environment, ...overrides };
   const variables = new Map<string, EnvironmentVariables>();
   const servers: ServerSpec[] = [];
-  for (const { file, task, servers: own } of parsed) {
+  for (const { file, task, servers: own, variants } of parsed) {
     if (taskChecksNothing(task)) problems.add([checksNothing(task)], file.document.source);
     const named = taskVariables(file.document.source?.text ?? "", task, known);
     for (const [name, value] of [named, ...stepVariables(task, named)].flatMap((some) =>
       Object.entries(some),
     ))
       variables.set(`${name}=${value}`, { [name]: value });
-    for (const server of Object.values(own)) servers.push(withVariables(server, named));
+    for (const server of [own, ...Object.values(variants)].flatMap((table) => Object.values(table)))
+      servers.push(withVariables(server, named));
   }
   const declaring = parsed.filter((each) => Object.keys(each.servers).length > 0);
   return {
     tasks: parsed.map(({ task }) => task),
     taskServers: Object.fromEntries(declaring.map(({ task, servers: own }) => [task.name, own])),
+    variants: byVariant(parsed),
     notes: parsed.flatMap(({ notes }) => notes),
     variables: [...variables.values()],
     servers,
     refused: new Map(parsed.map((each) => [each.task.name, refusalsOf(each)])),
   };
+}
+
+function byVariant(parsed: readonly ParsedFile[]): TasksOfEval["variants"] {
+  const names = new Set(parsed.flatMap(({ variants }) => Object.keys(variants)));
+  const tables = [...names].map((name) => {
+    const tasks = parsed.map(({ task, variants }) => [task.name, variants[name] ?? {}] as const);
+    return [name, Object.fromEntries(tasks)] as const;
+  });
+  return Object.fromEntries(tables);
 }
 
 function refusalsOf({ file, task, extensions }: ParsedFile): Diagnostic[] {

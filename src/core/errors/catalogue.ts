@@ -114,6 +114,11 @@ export const errorCatalogue = {
     title: "The server's URL answered with an HTTP error",
     help: "Check the url, the headers and the credentials.",
   },
+  "server/unauthorized": {
+    kind: "environment",
+    title: "No access token for the server could be had, or it was refused",
+    help: "Check `auth` of the server: the client, its secret, the file with the tokens.",
+  },
   "server/unreachable": {
     kind: "environment",
     title: "No connection to the server's URL",
@@ -123,6 +128,11 @@ export const errorCatalogue = {
     kind: "environment",
     title: "The server sent a message over the size limit",
     help: "Answer with less, or raise maxMessageBytes for that server.",
+  },
+  "server/required": {
+    kind: "usage",
+    title: "A server that is required does not start, so nothing was run",
+    help: "Mend the server, or leave out required: true.",
   },
   "server/call-timeout": {
     kind: "timeout",
@@ -163,6 +173,51 @@ export const errorCatalogue = {
     kind: "usage",
     title: "The scripted agent has no plan for a workflow",
     help: "Add a plan under that workflow's name, or choose another agent.",
+  },
+  "agent/program-not-found": {
+    kind: "environment",
+    title: "An agent's program cannot be found",
+    help: "Install it, or give its full path as command.",
+  },
+  "agent/spawn-failed": {
+    kind: "environment",
+    title: "An agent's program cannot be started",
+    help: "Check command and cwd, and run the same command in a terminal.",
+  },
+  "agent/startup-timeout": {
+    kind: "environment",
+    title: "An agent's program did not get ready in time",
+    help: "It may wait for a login, or may not speak the Agent Client Protocol; run it in a terminal.",
+  },
+  "agent/exited": {
+    kind: "environment",
+    title: "An agent's program ended before its turn did",
+    help: "Its stderr, shown with the error, usually says why.",
+  },
+  "agent/protocol": {
+    kind: "environment",
+    title: "An agent's program said something that is not its protocol",
+    help: "Check that command and arguments start it in the right mode, and its version.",
+  },
+  "agent/failed": {
+    kind: "environment",
+    title: "An agent's program said that it could not act",
+    help: "Its message says why: usually the key, the model or the network.",
+  },
+  "agent/auth": {
+    kind: "environment",
+    title: "An agent's program is not logged in",
+    help: "Log in with the program itself, or pass the variable with its key.",
+  },
+  "agent/model-not-offered": {
+    kind: "usage",
+    title: "An agent's program does not offer the model",
+    help: "Name a model that it offers, or leave model out.",
+  },
+  "agent/client-config": {
+    kind: "environment",
+    title: "A config file that leads an agent program to the servers cannot be written or put back",
+    help: "Mend or move away the file that is named, or let only one run at a time work in that folder.",
   },
   "task/template": {
     kind: "environment",

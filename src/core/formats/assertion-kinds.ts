@@ -18,7 +18,7 @@ export function assertedServers(set: AssertionSet): readonly string[] {
     const value = set[kind];
     return typeof value === "object" ? value : [];
   });
-  return [...new Set(patterns.map(({ server }) => server))];
+  return [...new Set(patterns.flatMap(({ server }) => server ?? []))];
 }
 
 const allKinds = [

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { formatKeyPath } from "./key-path.ts";
+import type { Json } from "./model.ts";
 import { parseConfig } from "./config/parse-config.ts";
 
 const stdio = { transport: "stdio", command: "node" };
@@ -16,9 +17,10 @@ interface Found {
 }
 
 function problems(config: unknown, templates = new Map<string, string>()): Found[] {
-  const parsed = parseConfig(config, {
+  const parsed = parseConfig(config as Json, {
     defaultName: "folder",
     completeStdio: () => ({ cwd: "/", env: {} }),
+    completeProgram: ({ env }) => ({ env }),
     locate: ({ path, at }) => ({ file: "f", path: `${at} ${formatKeyPath(path)}` }),
     templates,
   });
@@ -60,19 +62,19 @@ describe("servers", () => {
       { ...suites, server: {} },
       "config/missing-key",
       "value server",
-      'missing key "transport" in server: "stdio", "shttp" or "sse"',
+      'missing key "transport" in server: "stdio", "shttp", "sse" or "mock"',
     ],
     [
       { ...suites, server: { transport: "http" } },
       "config/invalid-value",
       "value server.transport",
-      'server.transport must be "stdio", "shttp" or "sse"',
+      'server.transport must be "stdio", "shttp", "sse" or "mock"',
     ],
     [
       { ...suites, server: { transport: 5 } },
       "config/invalid-value",
       "value server.transport",
-      'server.transport must be "stdio", "shttp" or "sse", not a number',
+      'server.transport must be "stdio", "shttp", "sse" or "mock", not a number',
     ],
     [
       { ...suites, server: "node x" },
@@ -180,13 +182,13 @@ describe("unknown keys", () => {
         code: "config/unknown-key",
         at: "key server.arg",
         message: 'unknown key "arg" in server',
-        hint: 'Did you mean "args"? Known keys: transport, command, args, env, cwd, inheritEnv, startupTimeout, maxMessageBytes.',
+        hint: 'Did you mean "args"? Known keys: transport, command, args, env, cwd, inheritEnv, startupTimeout, maxMessageBytes, lifetime, required, tools, rateLimit, faults, protocol, captureStderr.',
       },
       {
         code: "config/unknown-key",
         at: "key server.foo",
         message: 'unknown key "foo" in server',
-        hint: "Known keys: transport, command, args, env, cwd, inheritEnv, startupTimeout, maxMessageBytes.",
+        hint: "Known keys: transport, command, args, env, cwd, inheritEnv, startupTimeout, maxMessageBytes, lifetime, required, tools, rateLimit, faults, protocol, captureStderr.",
       },
       {
         code: "config/unknown-key",
@@ -398,7 +400,7 @@ describe("agents: the branch that was meant", () => {
       "value agent",
       "agent must be a string or an object, not a number",
     ],
-    [{ ...flows, agent: {} }, "config/missing-key", "value agent", 'missing key "model" in agent: a string'],
+    [{ ...flows, agent: {} }, "config/missing-key", "value agent", 'missing key "model" or "type" in agent'],
     [
       { ...flows, agent: { model: 5 } },
       "config/invalid-value",
@@ -415,7 +417,7 @@ describe("agents: the branch that was meant", () => {
       { ...flows, agent: { type: "robot", model: "m" } },
       "config/invalid-value",
       "value agent.type",
-      'agent.type must be "model" or "scripted"',
+      'agent.type must be "model", "scripted", "acp" or "command"',
     ],
     [
       { ...flows, agent: { type: "scripted" } },
@@ -627,7 +629,7 @@ describe("rules between the parts", () => {
     };
     expect(problems(config)[0]?.hint).toBe('Did you mean "alpha"? Known servers: alpha, beta.');
     expect(problems({ ...flows, agent: "nobody" })[0]?.hint).toBe(
-      "There are no agents. A model id is written PROVIDER/MODEL.",
+      "Known agents: oracle, null, claude-code, codex, gemini, copilot, opencode. A model id is written PROVIDER/MODEL.",
     );
   });
 
@@ -695,7 +697,7 @@ describe("words that are used elsewhere", () => {
       {
         code: "config/invalid-value",
         at: "value server.transport",
-        message: 'server.transport must be "stdio", "shttp" or "sse"',
+        message: 'server.transport must be "stdio", "shttp", "sse" or "mock"',
         hint: 'Did you mean "shttp"?',
       },
     ]);

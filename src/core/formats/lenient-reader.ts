@@ -6,6 +6,7 @@ import { formatKeyPath, type KeyPath } from "./key-path.ts";
 import { readLeniently, type Repair } from "./lenient-document.ts";
 import { placeProblems } from "./place-problems.ts";
 import type { Locate, Problem } from "./problem.ts";
+import { mostProblems, validate } from "./validate.ts";
 import { problemsOfIssues } from "./zod-problems.ts";
 
 export interface LenientReaderOptions {
@@ -39,9 +40,10 @@ export class LenientReader {
     const lenient = this.#strict ? asWritten(value) : readLeniently(value, schema);
     if (path.length === 0) this.#written = lenient.written;
     for (const repair of lenient.repairs) this.#noteRepair({ ...repair, path: [...path, ...repair.path] });
-    const parsed = schema.safeParse(lenient.value, { jitless: true });
-    if (parsed.success) return parsed.data;
-    const issues = parsed.error.issues.map((issue) => ({ ...issue, path: [...path, ...issue.path] }));
+    const parsed = validate(schema, lenient.value);
+    if (parsed.issues.length === 0) return parsed.data;
+    const told = parsed.issues.slice(0, mostProblems);
+    const issues = told.map((issue) => ({ ...issue, path: [...path, ...issue.path] }));
     const found = problemsOfIssues(issues, wrap(lenient.value, path));
     for (const problem of found) {
       const written = lenient.written(problem.path.slice(path.length));

@@ -126,6 +126,8 @@ export type OAuthSpec =
       readonly clientId: string;
       readonly clientSecret: string;
       readonly scope?: string;
+      /** The authorization server that may see the secret; absent: the one that the server names. */
+      readonly issuer?: string;
     }
   /** Tokens that were got before; refreshed ones are written back to the file. */
   | {
@@ -134,6 +136,8 @@ export type OAuthSpec =
       readonly file: string;
       readonly clientId?: string;
       readonly clientSecret?: string;
+      /** The authorization server that may see the refresh token; absent: the file's `issuer`, or the one that the server names. */
+      readonly issuer?: string;
     };
 
 /** A server that is nothing but written answers. */
@@ -298,9 +302,9 @@ export const commandOutputs = ["text", ...agentPresets] as const;
 export type CommandOutput = (typeof commandOutputs)[number];
 
 /**
- * A program that is started once for each user turn. In `command`, `args` and `env`, `{prompt}`, `{workspace}`, `{mcpConfig}`
- * (path of a file with `mcpServers`), `{model}`, `{session}` (id of the session before, empty in the first turn) and
- * `{servers.NAME.url}` are replaced; `{{` writes a brace.
+ * A program that is started once for each user turn. In `command`, `args`, `nextArgs` and `env`, `{prompt}`, `{workspace}`
+ * (of the trial), `{cwd}` (the folder that it works in), `{mcpConfig}` (path of a file with `mcpServers`), `{model}`,
+ * `{session}` (id of the session before, empty in the first turn) and `{servers.NAME.url}` are replaced; `{{` writes a brace.
  */
 export interface CommandAgentSpec extends ProgramAgentBase {
   readonly type: "command";
@@ -448,7 +452,8 @@ export type SolutionAction =
 
 /** A call, by server and by name or pattern; both: one of the two has to fit. None: any call on that server. */
 export interface CallPattern {
-  readonly server: string;
+  /** Absent: any server, and the tools of the agent itself as far as it tells of them. */
+  readonly server?: string;
   /** Name of the tool or prompt, or URI of the resource. */
   readonly name?: string;
   /** A regular expression (RE2) found anywhere in the name. */

@@ -78,9 +78,9 @@ function plainTypeText(schema: JsonObject, names: Names): string {
     case "array":
       return `list of ${plural(typeText(schema["items"], names))}`;
     case "object":
-      return schema["additionalProperties"] === undefined || schema["properties"] !== undefined
-        ? objectText(schema, names)
-        : `object: name to ${typeText(schema["additionalProperties"], names)}`;
+      return isTable(schema)
+        ? `object: name to ${typeText(schema["additionalProperties"], names)}`
+        : objectText(schema, names);
     case "integer":
       return `whole number${rangeText(schema)}`;
     case "number":
@@ -94,6 +94,13 @@ function plainTypeText(schema: JsonObject, names: Names): string {
     default:
       return "any JSON value";
   }
+}
+
+/** Whether the members of an object have any names, be there one or another that means something of its own. */
+function isTable({ properties, additionalProperties }: JsonObject): boolean {
+  return (
+    isJsonObject(additionalProperties) || (additionalProperties !== undefined && properties === undefined)
+  );
 }
 
 /** A small object that has no section of its own. */

@@ -223,7 +223,8 @@ function eitherKey(
   missing: readonly (readonly Issue[])[],
   context: Context,
 ): Problem[] {
-  const keys = missing.map((issues) => `"${String(issues[0]?.path[0] ?? "")}"`).join(" or ");
+  const lacking = missing.map((issues) => `"${String(issues[0]?.path[0] ?? "")}"`);
+  const keys = [...new Set(lacking)].join(" or ");
   const unknown = branches.flatMap((branch) => branch.filter((issue) => issue.code === "unrecognized_keys"));
   const known = [...new Set(unknown.flatMap((issue) => issue.message.split(", ")))];
   const extra = [...new Set(unknown.flatMap((issue) => issue.keys))];

@@ -319,3 +319,64 @@ describe("assertion sets", () => {
     expect(names(taskWith())).not.toContain("assertions");
   });
 });
+
+describe("a pattern without a server", () => {
+  /** An agent that calls a tool of a server, and uses one of its own. */
+  function played(): { readonly trial: Played; readonly got: number; readonly ran: number } {
+    let got = 0;
+    let ran = 0;
+    const trial = new Played((trial) => {
+      got = trial.get();
+      const use = { turn: 0, callId: "c1", name: "bash", source: "builtin" };
+      ran = trial.emit({ type: "agent.tool", ...use, status: "started" });
+      trial.emit({ type: "agent.tool", ...use, status: "completed" });
+      // What the agent tells of a server's tool is on record already.
+      trial.emit({
+        type: "agent.tool",
+        turn: 0,
+        callId: "c2",
+        name: "list",
+        source: "mcp:k8s",
+        status: "started",
+      });
+    });
+    return { trial, got, ran };
+  }
+
+  it("fits the tools of every server, and those of the agent itself", async () => {
+    const { trial, got, ran } = played();
+    expect(await grade(trial, { toolsUsed: [{ name: "get" }, { name: "bash" }] })).toEqual({
+      grader: "assertions",
+      verdict: "pass",
+      score: 1,
+      reason: "toolsUsed: get, bash",
+      evidence: [got, ran],
+    });
+    expect(await grade(trial, { toolsNotUsed: [{ pattern: "^ba" }, { name: "delete" }] })).toMatchObject({
+      verdict: "fail",
+      reason: "toolsNotUsed: builtin.bash was called",
+      evidence: [ran],
+    });
+    expect(await grade(trial, { toolsUsed: [{ name: "list" }, { name: "gett" }, {}] })).toMatchObject({
+      verdict: "fail",
+      reason: 'toolsUsed: no call of list, gett (did you mean "get"?); called: k8s.get',
+    });
+  });
+
+  it("does not fit an agent's own tools when it names a server, and they are not counted", async () => {
+    const { trial } = played();
+    expect(await grade(trial, { toolsNotUsed: [{ server: "builtin" }], maxToolCalls: 1 })).toMatchObject({
+      verdict: "pass",
+      reason: "toolsNotUsed: no call of anything of builtin; maxToolCalls: 1 tool call, at most 1 expected",
+    });
+  });
+
+  it("says nothing when it is a slip for a tool that is offered", async () => {
+    const { trial } = played();
+    expect(await grade(trial, { toolsNotUsed: [{ name: "delet" }] })).toMatchObject({
+      verdict: "fail",
+      reason:
+        'toolsNotUsed: no server offers a tool delet, so that it was not called says nothing; did you mean "delete"?',
+    });
+  });
+});

@@ -2,6 +2,7 @@ import { compilePattern } from "../checks/pattern.ts";
 import { type AssertionKind, assertionKinds } from "../formats/assertion-kinds.ts";
 import type { AssertionSet, CallPattern, Json } from "../formats/model.ts";
 import { agentCalls, type AgentCall } from "../trace/agent-calls.ts";
+import { agentTools } from "../trace/agent-tools.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import type { Grade } from "./grade.ts";
 import type { Grader } from "./grader.ts";
@@ -22,17 +23,18 @@ export const assertionsGrader: Grader = { name, grade };
 function grade(trajectory: Trajectory): Grade {
   const sets = trajectory.task.portable?.assertions ?? [];
   const { started, calls } = agentCalls(trajectory.events);
+  const own = ownTools(trajectory);
   if (started === undefined) return skip("no agent took part");
   const findings = sets.flatMap((set, index) => {
     const prefix = sets.length === 1 ? "" : `set ${index + 1}, `;
     return assertionKinds(set).map((kind) => {
-      const finding = judge(kind, set, { calls, trajectory });
+      const finding = judge(kind, set, { calls, own, trajectory });
       return { ...finding, reason: `${prefix}${kind}: ${finding.reason}` };
     });
   });
   if (findings.length === 0) return skip("nothing is asserted");
   const failed = findings.filter((finding) => !finding.holds);
-  if (failed.length === 0 && calls.length === 0 && trajectory.task.verify.length === 0)
+  if (failed.length === 0 && calls.length + own.length === 0 && trajectory.task.verify.length === 0)
     return skip("the agent called nothing, and nothing else shows what it did");
   const told = failed.length === 0 ? findings : failed;
   const absence = [calls.at(-1)?.seq ?? started];
@@ -60,7 +62,21 @@ interface Finding {
 
 interface Evidence {
   readonly calls: readonly AgentCall[];
+  /** Uses of tools that no server has, as the agent tells of them. */
+  readonly own: readonly AgentCall[];
   readonly trajectory: Trajectory;
+}
+
+function ownTools({ events }: Trajectory): readonly AgentCall[] {
+  return agentTools(events)
+    .filter(({ source }) => !source.startsWith("mcp:"))
+    .map(({ name: tool, source, args, seq }) => ({
+      type: "tool",
+      server: source,
+      name: tool,
+      args: args ?? {},
+      seq,
+    }));
 }
 
 function judge(kind: AssertionKind, set: AssertionSet, evidence: Evidence): Finding {
@@ -93,7 +109,7 @@ function judge(kind: AssertionKind, set: AssertionSet, evidence: Evidence): Find
 type CallType = AgentCall["type"];
 
 function every(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
-  const found = patterns.map((pattern) => ({ pattern, calls: fitting(pattern, type, evidence.calls) }));
+  const found = patterns.map((pattern) => ({ pattern, calls: fitting(pattern, type, evidence) }));
   const missing = found.filter(({ calls }) => calls.length === 0).map(({ pattern }) => pattern);
   if (missing.length > 0) return { holds: false, reason: absent(missing, type, evidence), seqs: [] };
   return {
@@ -104,7 +120,7 @@ function every(patterns: readonly CallPattern[], type: CallType, evidence: Evide
 }
 
 function some(patterns: readonly CallPattern[], evidence: Evidence): Finding {
-  const calls = patterns.flatMap((pattern) => fitting(pattern, "tool", evidence.calls));
+  const calls = patterns.flatMap((pattern) => fitting(pattern, "tool", evidence));
   const [first] = calls;
   return first === undefined
     ? { holds: false, reason: absent(patterns, "tool", evidence), seqs: [] }
@@ -112,8 +128,7 @@ function some(patterns: readonly CallPattern[], evidence: Evidence): Finding {
 }
 
 function none(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
-  const { calls } = evidence;
-  const found = patterns.flatMap((pattern) => fitting(pattern, type, calls));
+  const found = patterns.flatMap((pattern) => fitting(pattern, type, evidence));
   const listed = patterns.map(describe).join(", ");
   if (found.length === 0) {
     const slips = type === "tool" ? patterns.flatMap((pattern) => slipOf(pattern, evidence)) : [];
@@ -130,12 +145,14 @@ function none(patterns: readonly CallPattern[], type: CallType, evidence: Eviden
 
 /** A tool that its server does not offer, with a name so near to one that it does offer that it must be a slip. */
 function slipOf({ server, name: tool }: CallPattern, { trajectory }: Evidence): string[] {
-  const offered = trajectory.tools.filter((each) => each.server === server);
+  const offered = toolsOf(server, trajectory);
   if (tool === undefined || offered.some((each) => each.name === tool)) return [];
   const near = nearestTool(tool, offered);
   return near === undefined
     ? []
-    : [`${server} offers no tool ${tool}, so that it was not called says nothing; ${near}`];
+    : [
+        `${server ?? "no server"} offers ${server === undefined ? "a" : "no"} tool ${tool}, so that it was not called says nothing; ${near}`,
+      ];
 }
 
 const verbs: Readonly<Record<CallType, { readonly noun: string; readonly past: string }>> = {
@@ -209,10 +226,11 @@ function sortKeys(value: Json): Json {
   return Object.fromEntries(members.toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-function fitting(pattern: CallPattern, type: CallType, calls: readonly AgentCall[]): readonly AgentCall[] {
+function fitting(pattern: CallPattern, type: CallType, { calls, own }: Evidence): readonly AgentCall[] {
   const regex = pattern.pattern === undefined ? undefined : compilePattern(pattern.pattern);
-  return calls.filter((call) => {
-    if (call.type !== type || call.server !== pattern.server) return false;
+  const all = pattern.server === undefined ? [...calls, ...own] : calls;
+  return all.filter((call) => {
+    if (call.type !== type || (call.server !== pattern.server && pattern.server !== undefined)) return false;
     if (pattern.name === undefined && regex === undefined) return true;
     return call.name === pattern.name || regex?.test(call.name) === true;
   });
@@ -228,9 +246,13 @@ function absent(patterns: readonly CallPattern[], type: CallType, { calls, traje
 }
 
 /** A hint for a tool that its server does not offer. */
-function misspelling({ server, name = "" }: CallPattern, { tools }: Trajectory): string | undefined {
-  const offered = tools.filter((tool) => tool.server === server);
+function misspelling({ server, name = "" }: CallPattern, trajectory: Trajectory): string | undefined {
+  const offered = toolsOf(server, trajectory);
   return offered.some((tool) => tool.name === name) ? undefined : nearestTool(name, offered);
+}
+
+function toolsOf(server: string | undefined, { tools }: Trajectory): Trajectory["tools"] {
+  return server === undefined ? tools : tools.filter((tool) => tool.server === server);
 }
 
 const shownCalls = 10;
@@ -246,7 +268,8 @@ function describe({ server, name, pattern }: CallPattern): string {
   const parts = [name, pattern === undefined ? undefined : `/${pattern}/`].filter(
     (part) => part !== undefined,
   );
-  return parts.length === 0 ? `anything of ${server}` : `${server}.${parts.join(" or ")}`;
+  if (parts.length === 0) return `anything of ${server ?? "any server"}`;
+  return `${server === undefined ? "" : `${server}.`}${parts.join(" or ")}`;
 }
 
 function callName({ server, name }: { readonly server: string; readonly name: string }): string {

@@ -1,5 +1,6 @@
 import { resultText } from "../checks/result-text.ts";
 import type { Json, JsonObject, Task } from "../formats/model.ts";
+import type { TurnEnd } from "../trace/events.ts";
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
 import { createFence, type Fence, fenceWarning } from "./judged-text.ts";
 
@@ -104,15 +105,19 @@ function wordEntries({ events }: Trajectory, limits: Limits): Entry[] {
       entries.push({ seq: event.seq, body: limited("user", event.user, limits.messageCharacters) });
     } else if (event.type === "agent.message") {
       entries.push({ seq: event.seq, body: limited("assistant", event.text, limits.messageCharacters) });
-    } else if (event.type === "turn.finished" && event.reason === "max-steps") {
-      entries.push({
-        seq: event.seq,
-        body: { turnEnded: "the assistant wanted to go on but had no steps left" },
-      });
+    } else if (event.type === "turn.finished" && event.reason !== "done") {
+      entries.push({ seq: event.seq, body: { turnEnded: turnEnds[event.reason] } });
     }
   }
   return entries;
 }
+
+const turnEnds: Readonly<Record<Exclude<TurnEnd, "done">, string>> = {
+  "max-steps": "the assistant wanted to go on but had no steps left",
+  "max-tokens": "the assistant's answer was cut off at its output limit",
+  refused: "the assistant refused to go on",
+  cancelled: "the turn was cancelled",
+};
 
 function callEntries(call: ToolCall, limits: Limits): Entry[] {
   const tool = call.server === null ? call.tool : `${call.server}/${call.tool}`;

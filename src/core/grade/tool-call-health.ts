@@ -15,12 +15,12 @@ const shownProblems = 5;
  * exception, no `isError`, content that clients can use, HTTP status 200 to 299 where the transport is HTTP, structured
  * content valid against the tool's `outputSchema`. A failure that its turn or step expects is healthy. A turn that
  * expects an error and saw none counts as one unhealthy call; of a step, `verify-steps` says that. Attempts of a step
- * that were tried again do not count.
+ * that were tried again do not count, and neither do calls that we made fail on purpose.
  */
 export const toolCallHealth: Grader = { name, grade };
 
 async function grade(trajectory: Trajectory, context: GradeContext): Promise<Grade> {
-  const calls = trajectory.calls.filter((call) => !call.superseded);
+  const calls = trajectory.calls.filter((call) => !call.superseded && !isSpoilt(call));
   const missing = missingErrors(trajectory, calls);
   if (calls.length + missing.length === 0) {
     return { grader: name, verdict: "skip", score: null, reason: "no tool was called", evidence: [] };
@@ -36,6 +36,11 @@ async function grade(trajectory: Trajectory, context: GradeContext): Promise<Gra
     reason: sick.length === 0 ? healthyReason(diagnoses) : sickReason(sick, total),
     evidence: [...new Set((sick.length === 0 ? diagnoses : sick).flatMap((diagnosis) => diagnosis.evidence))],
   };
+}
+
+/** A fault other than a delay takes the answer away, so that nothing is known of the call. */
+function isSpoilt({ fault }: ToolCall): boolean {
+  return fault !== undefined && fault !== "delay";
 }
 
 interface Diagnosis {

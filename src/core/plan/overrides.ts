@@ -8,11 +8,15 @@ export interface Overrides {
   readonly timeoutMs?: number;
   /** Keeps only the tasks for which this is true. */
   readonly selects?: (task: Task) => boolean;
+  /** Keeps only the variants of these names. */
+  readonly variants?: readonly string[];
 }
 
 /** The eval with the overrides applied. */
 export function applyOverrides(spec: Eval, overrides: Overrides): Eval {
-  const { trials, concurrency, timeoutMs, selects } = overrides;
+  const { variants, ...others } = overrides;
+  if (variants !== undefined) return applyOverrides(onlyVariants(spec, variants), others);
+  const { trials, concurrency, timeoutMs, selects } = others;
   const chosen = selects === undefined ? spec.tasks : spec.tasks.filter(selects);
   const selected = trials === undefined ? chosen : chosen.map(withoutRuns);
   return {
@@ -21,6 +25,11 @@ export function applyOverrides(spec: Eval, overrides: Overrides): Eval {
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(timeoutMs === undefined ? { tasks: selected } : limitTimes(spec, selected, timeoutMs)),
   };
+}
+
+function onlyVariants(spec: Eval, names: readonly string[]): Eval {
+  const { variants = [] } = spec;
+  return { ...spec, variants: variants.filter(({ name }) => names.includes(name)) };
 }
 
 function limitTimes(

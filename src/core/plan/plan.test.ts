@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import { portableTask } from "../../../test/support/portable.ts";
 import { toolTestTask, workflowTask } from "../../../test/support/trial-events.ts";
 import type { AgentSpec, Eval, Task } from "../formats/model.ts";
-import { createPlan, summarizeAgent, type Trial } from "./plan.ts";
+import { effectiveServers } from "./effective-servers.ts";
+import { createPlan, summarizeAgent, taskInVariant, type Trial } from "./plan.ts";
 
 const claude: AgentSpec = {
   type: "model",
@@ -97,4 +98,54 @@ describe("createPlan", () => {
 
 it("says nothing secret of an agent", () => {
   expect(JSON.stringify([claude, script].map(summarizeAgent))).not.toContain("secret");
+});
+
+describe("variants", () => {
+  const server = {
+    transport: "stdio",
+    command: "x",
+    args: [],
+    env: {},
+    cwd: "/",
+    startupTimeoutMs: 1,
+    maxMessageBytes: 1,
+  } as const;
+  const agent = (name: string) => ({ type: "null", name }) as const;
+  const spec: Eval = {
+    name: "matrix",
+    servers: { db: server },
+    agents: [agent("a"), agent("b"), agent("c")],
+    tasks: [workflowTask({ name: "one" })],
+    trials: 2,
+    limits: { trialMs: 1, callMs: 1, modelMs: 1 },
+    reporters: [],
+    variants: [
+      { name: "with", servers: { one: { db: server } } },
+      { name: "without", servers: { one: {} } },
+    ],
+  };
+
+  it("make a matrix with agents and attempts", () => {
+    const plan = createPlan(spec);
+    expect(plan.trials.map(({ agent: who, variant, attempt }) => `${who} ${variant} ${attempt}`)).toEqual(
+      ["a", "b", "c"].flatMap((who) => [
+        `${who} with 1`,
+        `${who} with 2`,
+        `${who} without 1`,
+        `${who} without 2`,
+      ]),
+    );
+    expect(new Set(plan.trials.map(({ id }) => id)).size).toBe(12);
+  });
+
+  it("have servers of their own", () => {
+    const plan = createPlan(spec);
+    const [task] = spec.tasks;
+    if (task === undefined) throw new Error("there is a task");
+    expect(taskInVariant(plan, task, { variant: "with" }).servers).toEqual(["db"]);
+    expect(taskInVariant(plan, task, { variant: "without" }).servers).toEqual([]);
+    expect(effectiveServers(spec, task, "without")).toEqual({});
+    expect(effectiveServers(spec, task, "with")).toEqual({ db: server });
+    expect(() => effectiveServers(spec, task, "other")).toThrow("a variant that the eval lacks: other");
+  });
 });

@@ -49,12 +49,62 @@ it("says what ran where, and nothing that could be secret", () => {
     ],
     judge: { model: "openai/gpt-4o" },
     servers: {
-      local: { transport: "stdio", command: "node server.js -v" },
-      remote: { transport: "shttp", url: "https://example.com/mcp" },
+      local: {
+        transport: "stdio",
+        command: "node server.js -v",
+        variables: ["KEY"],
+        lifetime: "per_trial",
+      },
+      remote: {
+        transport: "shttp",
+        url: "https://example.com/mcp",
+        headers: ["authorization"],
+        lifetime: "per_run",
+      },
     },
   });
   const { judge: _judge, ...unjudged } = spec;
   expect(runEnvironment(unjudged, versions)).not.toHaveProperty("judge");
   const alone = { ...spec, tasks: [toolTestTask()] };
   expect(runEnvironment(alone, versions).agents).toEqual([]);
+});
+
+it("tells the servers of each variant, and of tasks only where they differ", () => {
+  const base = {
+    startupTimeoutMs: 1,
+    maxMessageBytes: 1,
+    transport: "stdio",
+    args: [],
+    env: {},
+    cwd: "/x",
+  } as const;
+  const server = (command: string): Eval["servers"][string] => ({ ...base, command });
+  const described = (command: string): object => ({
+    transport: "stdio",
+    command,
+    variables: [],
+    lifetime: "per_trial",
+  });
+  const environment = runEnvironment(
+    {
+      name: "any",
+      servers: { a: server("one") },
+      agents: [],
+      tasks: [],
+      trials: 1,
+      limits: { trialMs: 1, callMs: 1, modelMs: 1 },
+      reporters: [],
+      taskServers: { t1: {}, t2: { own: server("mine") } },
+      variants: [
+        { name: "old", servers: { t1: { a: server("one") }, t2: { a: server("one") } } },
+        { name: "new", servers: { t1: { a: server("two") }, t2: {} } },
+      ],
+    },
+    { mcpvals: "0", node: "24", platform: "linux" },
+  );
+  expect(environment.taskServers).toEqual({ t2: { own: described("mine") } });
+  expect(environment.variants).toEqual({
+    old: { servers: { a: described("one") } },
+    new: { servers: { a: described("two") }, tasks: { t2: {} } },
+  });
 });

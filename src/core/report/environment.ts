@@ -1,26 +1,94 @@
-import type { Eval, JsonObject, ServerSpec } from "../formats/model.ts";
+import { equalJson } from "../checks/json-match.ts";
+import type { Eval, JsonObject, ServerSpec, Variant } from "../formats/model.ts";
+import { lifetimeOf } from "../plan/effective-servers.ts";
 import { summarizeAgent } from "../plan/plan.ts";
 import type { RunEnvironment } from "./result.ts";
 
-/** What ran where, for the result: agents only when one takes part. The caller still has to remove secrets from it. */
+/**
+ * What ran where, for the result: agents only when one takes part; servers as they are in effect, with names of variables
+ * and headers in the place of their values. The caller still has to remove secrets from it.
+ */
 export function runEnvironment(
   spec: Eval,
   versions: Pick<RunEnvironment, "mcpvals" | "node" | "platform">,
 ): RunEnvironment {
-  const servers = Object.entries(spec.servers).map(
-    ([name, server]) => [name, describeServer(server)] as const,
-  );
   const acts = spec.tasks.some((task) => task.turns.length > 0);
+  const own = Object.entries(spec.taskServers ?? {}).filter(([, servers]) => Object.keys(servers).length > 0);
   return {
     ...versions,
     agents: acts ? spec.agents.map(summarizeAgent) : [],
     ...(spec.judge === undefined ? {} : { judge: { model: spec.judge.model } }),
-    servers: Object.fromEntries(servers),
+    servers: describeServers(spec.servers),
+    ...(own.length === 0 ? {} : { taskServers: mapTables(Object.fromEntries(own)) }),
+    ...(spec.variants === undefined ? {} : { variants: describeVariants(spec.variants) }),
   };
 }
 
+type Servers = Readonly<Record<string, ServerSpec>>;
+
+function describeServers(servers: Servers): JsonObject {
+  return Object.fromEntries(Object.entries(servers).map(([name, server]) => [name, describeServer(server)]));
+}
+
+function mapTables(tables: Readonly<Record<string, Servers>>): JsonObject {
+  return Object.fromEntries(
+    Object.entries(tables).map(([task, servers]) => [task, describeServers(servers)]),
+  );
+}
+
+/** Most tasks of a variant have the same servers, and a run can have many tasks. */
+function describeVariants(variants: readonly Variant[]): JsonObject {
+  const described = variants.map(({ name, servers }) => {
+    const tables = Object.entries(servers).map(([task, table]) => [task, describeServers(table)] as const);
+    const usual = tables[0]?.[1] ?? {};
+    const others = tables.filter(([, table]) => !equalJson(table, usual));
+    return [
+      name,
+      { servers: usual, ...(others.length === 0 ? {} : { tasks: Object.fromEntries(others) }) },
+    ] as const;
+  });
+  return Object.fromEntries(described);
+}
+
 function describeServer(server: ServerSpec): JsonObject {
-  if (server.transport === "mock") return { transport: "mock" };
-  if (server.transport !== "stdio") return { transport: server.transport, url: server.url };
-  return { transport: server.transport, command: [server.command, ...server.args].join(" ") };
+  return { ...describeTarget(server), ...describeUse(server) };
+}
+
+function describeTarget(server: ServerSpec): JsonObject {
+  switch (server.transport) {
+    case "stdio": {
+      const { transport, command, args, env } = server;
+      return { transport, command: [command, ...args].join(" "), variables: Object.keys(env).toSorted() };
+    }
+    case "mock": {
+      const { tools, resources, prompts } = server.mock;
+      return {
+        transport: "mock",
+        mock: { tools: Object.keys(tools), resources: resources.length, prompts: prompts.length },
+      };
+    }
+    case "shttp":
+    case "sse": {
+      const { transport, url, headers, auth } = server;
+      return {
+        transport,
+        url,
+        headers: Object.keys(headers).toSorted(),
+        ...(auth === undefined ? {} : { auth: auth.kind }),
+      };
+    }
+  }
+}
+
+/** What is not as it usually is. */
+function describeUse(server: ServerSpec): JsonObject {
+  const { required, tools, rateLimit, faults, protocol } = server;
+  return {
+    lifetime: lifetimeOf(server),
+    ...(required === undefined ? {} : { required }),
+    ...(tools === undefined ? {} : { tools }),
+    ...(rateLimit === undefined ? {} : { rateLimit: { ...rateLimit } }),
+    ...(faults === undefined ? {} : { faults: faults.map((fault) => ({ ...fault })) }),
+    ...(protocol === undefined ? {} : { protocol }),
+  };
 }

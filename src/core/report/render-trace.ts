@@ -30,6 +30,10 @@ function describe(event: TraceEvent, pathOf: PathOf): string {
     case "server.stderr":
     case "server.invalid_output":
       return `${event.server} ${event.type === "server.stderr" ? "stderr" : "stdout, not MCP"}: ${shorten(event.text)}`;
+    case "agent.output":
+      return `agent ${event.stream}: ${shorten(event.text)}`;
+    case "agent.tool":
+      return describeTool(event);
     case "agent.message":
       return `assistant: ${shorten(event.text)}`;
     case "turn.started":
@@ -46,7 +50,8 @@ function describe(event: TraceEvent, pathOf: PathOf): string {
 }
 
 function describeMessage(event: EventOf<"mcp.message">): string {
-  const arrow = event.direction === "client-to-server" ? `→ ${event.server}` : `← ${event.server}`;
+  const who = event.client === undefined ? event.server : `${event.server} (agent ${event.client})`;
+  const arrow = event.direction === "client-to-server" ? `→ ${who}` : `← ${who}`;
   const { message } = event;
   if (!isJsonObject(message)) return `${arrow} ${preview(message)}`;
   const id = message["id"] === undefined ? "" : ` #${preview(message["id"])}`;
@@ -55,6 +60,11 @@ function describeMessage(event: EventOf<"mcp.message">): string {
   return message["error"] === undefined
     ? `${arrow}${id} result ${preview(message["result"])}`
     : `${arrow}${id} error ${preview(message["error"])}`;
+}
+
+function describeTool({ name, source, status, args, result, callId }: EventOf<"agent.tool">): string {
+  const told = [args, result].flatMap((value) => (value === undefined ? [] : [preview(value)]));
+  return `agent's tool ${name} (${source}, ${callId}) ${status}${told.length === 0 ? "" : `: ${told.join(" → ")}`}`;
 }
 
 function describeStart(

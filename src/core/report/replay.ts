@@ -1,5 +1,5 @@
 import type { Task } from "../formats/model.ts";
-import type { Plan } from "../plan/plan.ts";
+import { type Plan, taskInVariant } from "../plan/plan.ts";
 import { buildTrajectory } from "../trace/build-trajectory.ts";
 import type { TraceEvent } from "../trace/events.ts";
 import { collectEvidence } from "./collect-evidence.ts";
@@ -33,8 +33,9 @@ export function replayRun(run: RecordedRun): ReplayedRun {
   const evidence = new Map<string, readonly TraceEvent[]>();
   const trials = plan.trials.map((trial): TrialResult => {
     const events = byTrial.get(trial.id) ?? [];
-    const task: Task | undefined = tasks.get(trial.task);
-    if (task === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${trial.task}`);
+    const planned: Task | undefined = tasks.get(trial.task);
+    if (planned === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${trial.task}`);
+    const task = taskInVariant(plan, planned, trial);
     if (events.length === 0) return skippedTrial(trial, task, notRun({ interrupted: wasInterrupted(run) }));
     const result = trialResult(buildTrajectory(trial, task, events), gradesOf(events));
     if (result.verdict !== "pass") evidence.set(trial.id, collectEvidence(events, result.grades));

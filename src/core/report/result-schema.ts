@@ -64,6 +64,28 @@ const usageSchema = z
   })
   .meta({ id: "Usage", description: "Use of a model." });
 
+const serverDigestSchema = z
+  .strictObject({
+    calls: count.describe("Calls of its tools."),
+    errors: count.describe("Of these, those that failed or were not answered."),
+    distinctTools: count.describe("Different tools that were called."),
+    p50Ms: milliseconds.describe("Median time of an answer, in milliseconds.").exactOptional(),
+    p95Ms: milliseconds.describe("95th percentile of the time of an answer.").exactOptional(),
+  })
+  .meta({ id: "ServerDigest", description: "The calls of one server by the agent." });
+
+const digestSchema = z
+  .strictObject({
+    toolCalls: count.describe(
+      "Uses of tools of any kind, the agent's own ones included where it tells them.",
+    ),
+    mcpToolCalls: count.describe("Calls that reached servers."),
+    serversUsed: z.array(z.string()).describe("Servers that the agent called."),
+    serversUnused: z.array(z.string()).describe("Servers that it had and never called."),
+    servers: z.record(z.string(), serverDigestSchema).describe("By name of the server."),
+  })
+  .meta({ id: "ToolDigest", description: "What an agent did with tools, in numbers." });
+
 const trialSchema = z
   .strictObject({
     id: z.string().describe("Id of the trial, unique in the run."),
@@ -76,6 +98,7 @@ const trialSchema = z
     tags: z.array(z.string()).describe("The task's tags, where it has any.").exactOptional(),
     labels: z.record(z.string(), z.string()).describe("The task's labels, where it has any.").exactOptional(),
     agent: z.string().nullable().describe("Name of the agent; null when no agent takes part."),
+    variant: z.string().describe("Name of the set of servers, where the eval has variants.").exactOptional(),
     attempt: z.int().min(1).describe("Which attempt of the task by the agent this is, counting from 1."),
     verdict: z
       .enum(verdicts)
@@ -85,6 +108,9 @@ const trialSchema = z
     grades: z.array(gradeSchema).describe("What each grader says; empty for a trial that did not complete."),
     error: errorSchema.describe("Why the trial is `error`, `timeout` or `skip`.").exactOptional(),
     usage: usageSchema.describe("Absent when no model was asked.").exactOptional(),
+    tools: digestSchema
+      .describe("What the agent did with tools; absent when no agent took part.")
+      .exactOptional(),
     warnings: z
       .array(z.string())
       .describe("Things that deserve a look but change no verdict.")
@@ -121,7 +147,19 @@ const environmentSchema = z
       .strictObject({ model: z.string().describe("Its model id.") })
       .describe("The model that judged; absent when none was asked to.")
       .exactOptional(),
-    servers: z.record(z.string(), json).describe("By name: transport and target, without secrets."),
+    servers: z
+      .record(z.string(), json)
+      .describe("By name: how each is started or reached and what it may do, without secrets."),
+    taskServers: z
+      .record(z.string(), json)
+      .describe("Servers that tasks declare themselves, by task and name.")
+      .exactOptional(),
+    variants: z
+      .record(z.string(), json)
+      .describe(
+        "The servers of each variant: `servers` by name, and by task under `tasks` where they differ from those.",
+      )
+      .exactOptional(),
   })
   .meta({ id: "Environment", description: "What the run ran with." });
 

@@ -3,6 +3,7 @@ import type { JsonObject } from "../formats/model.ts";
 import type { Grade, Verdict } from "../grade/grade.ts";
 import type { AgentSummary } from "../plan/plan.ts";
 import type { Usage } from "../trace/events.ts";
+import type { ToolDigest } from "../trace/tool-digest.ts";
 
 /**
  * Verdict of a whole run. `incomplete`: nothing failed, but errors, timeouts or a lack of evidence could have
@@ -22,6 +23,8 @@ export interface TrialResult {
   readonly labels?: Readonly<Record<string, string>>;
   /** null when no agent takes part. */
   readonly agent: string | null;
+  /** Name of the set of servers; absent when the eval has no variants. */
+  readonly variant?: string;
   readonly attempt: number;
   readonly verdict: Verdict;
   /** Average of the scored grades, 0 to 1; null when nothing was scored. */
@@ -32,6 +35,8 @@ export interface TrialResult {
   readonly error?: SerializedError;
   /** Absent when no model was asked. */
   readonly usage?: Usage;
+  /** What the agent did with tools; absent when no agent took part. */
+  readonly tools?: ToolDigest;
   /** Things that deserve a look but change no verdict, such as a server that logs on stdout. */
   readonly warnings?: readonly string[];
 }
@@ -52,8 +57,12 @@ export interface RunEnvironment {
   readonly agents: readonly AgentSummary[];
   /** The model that judged; absent when none was asked to. */
   readonly judge?: { readonly model: string };
-  /** Name to transport and target, without secrets. */
+  /** How each server is started or reached and what it may do, by name, without secrets. */
   readonly servers: JsonObject;
+  /** Servers that tasks declare themselves, or have otherwise than the eval, by task and name. */
+  readonly taskServers?: JsonObject;
+  /** The servers of each variant, by its name; of tasks only where they differ from the variant's other tasks. */
+  readonly variants?: JsonObject;
 }
 
 /** The result document; its schema is published as `schemas/result.schema.json`. */

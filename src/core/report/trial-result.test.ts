@@ -55,6 +55,7 @@ describe("a trial's result", () => {
       durationMs: 40,
       grades: [pass, fail],
       usage,
+      tools: { toolCalls: 0, mcpToolCalls: 0, serversUsed: [], serversUnused: ["calc"], servers: {} },
       warnings: [
         'server "calc" wrote a line on stdout that is not MCP, first "hello"; logs belong on stderr, other clients may break on them',
       ],

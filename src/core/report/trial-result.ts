@@ -4,6 +4,8 @@ import type { Grade, Verdict } from "../grade/grade.ts";
 import type { Trial } from "../plan/plan.ts";
 import type { EventOf, TraceEvent, TrialOutcome } from "../trace/events.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
+import { toolDigest } from "../trace/tool-digest.ts";
+import { toolEvents } from "../trace/tool-events.ts";
 import type { TrialResult } from "./result.ts";
 import { averageScore, trialVerdict } from "./summarize.ts";
 
@@ -25,6 +27,9 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
     grades,
     ...optional("error", finished === undefined ? cutOff : isUngraded ? ungraded : finished.error),
     ...optional("usage", usage),
+    ...(trial.agent === null || events.length === 0
+      ? {}
+      : { tools: toolDigest(toolEvents(trajectory), task.servers) }),
     ...(warnings.length === 0 ? {} : { warnings }),
   };
 }
@@ -71,7 +76,7 @@ function identity(
   task: Task,
 ): Pick<
   TrialResult,
-  "id" | "task" | "form" | "suite" | "difficulty" | "tags" | "labels" | "agent" | "attempt"
+  "id" | "task" | "form" | "suite" | "difficulty" | "tags" | "labels" | "agent" | "variant" | "attempt"
 > {
   const { difficulty, tags = [], labels = {} } = task.portable ?? {};
   return {
@@ -83,6 +88,7 @@ function identity(
     ...(tags.length === 0 ? {} : { tags }),
     ...(Object.keys(labels).length === 0 ? {} : { labels }),
     agent: trial.agent,
+    ...optional("variant", trial.variant),
     attempt: trial.attempt,
   };
 }

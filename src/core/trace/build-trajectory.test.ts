@@ -69,7 +69,7 @@ describe("a trajectory", () => {
         { server: "calc", name: "add", outputSchema: { type: "object" } },
         { server: "calc", name: "echo" },
       ],
-      warnings: [],
+      warnings: ["turn 2: the agent had no model calls left"],
     });
   });
 

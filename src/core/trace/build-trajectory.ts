@@ -2,6 +2,7 @@ import type { Json, JsonObject, Task } from "../formats/model.ts";
 import { isJsonObject } from "../formats/json.ts";
 import type { Trial } from "../plan/plan.ts";
 import type { EventOf, TraceEvent, Usage } from "./events.ts";
+import { agentWarnings } from "./agent-warnings.ts";
 import { warningsOf } from "./warnings.ts";
 import type { CallError, StepView, ToolCall, ToolDeclaration, Trajectory, TurnView } from "./trajectory.ts";
 
@@ -12,11 +13,19 @@ import type { CallError, StepView, ToolCall, ToolDeclaration, Trajectory, TurnVi
 export function buildTrajectory(trial: Trial, task: Task, events: readonly TraceEvent[]): Trajectory {
   const reader = new TrajectoryReader();
   for (const event of events) reader.read(event);
-  return { trial, task, events, ...reader.finish(), warnings: warningsOf(events) };
+  const view = reader.finish();
+  const warnings = [...warningsOf(events), ...agentWarnings({ calls: view.calls, events })];
+  return { trial, task, events, ...view, warnings };
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
-type OpenCall = Mutable<ToolCall> & { attempt?: number; sentAt: number; givenUpAt?: number };
+type OpenCall = Mutable<ToolCall> & {
+  attempt?: number;
+  sentAt: number;
+  /** Time of waiting before the request went to the server, in milliseconds. */
+  heldMs?: number;
+  givenUpAt?: number;
+};
 type OpenTurn = Mutable<TurnView> & { readonly messages: EventOf<"agent.message">[] };
 
 /** Accumulates one pass over the events; lives only while a trajectory is built. */
@@ -29,6 +38,10 @@ class TrajectoryReader {
   readonly #turns: OpenTurn[] = [];
   readonly #attempts = new Map<string, EventOf<"step.finished">[]>();
   #turn: number | undefined;
+  /** The turn that began last; a program may still call when it has said its last word. */
+  #lastTurn: number | undefined;
+  /** Tokens of a program's model, as we counted them and as it told. */
+  readonly #told: { proxy?: Usage; agent?: Usage } = {};
   /** The steps that have begun and not ended, the innermost last. */
   readonly #open: { readonly id: string; readonly attempt: number }[] = [];
   #usage: Usage | undefined;
@@ -39,10 +52,15 @@ class TrajectoryReader {
         this.#readMessage(event);
         break;
       case "http.response":
-        for (const id of event.requestIds) this.#noteStatus(event.server, id, event.status);
+        for (const id of event.requestIds) this.#noteStatus(callKey(event, id), event.status);
+        break;
+      case "request.held":
+      case "fault.injected":
+        this.#noteFilter(event);
         break;
       case "turn.started":
         this.#turn = event.turn;
+        this.#lastTurn = event.turn;
         this.#turns.push({ turn: event.turn, user: event.user, messages: [], calls: [] });
         break;
       case "agent.message":
@@ -69,6 +87,9 @@ class TrajectoryReader {
         this.#noteAttempt(event);
         this.#open.pop();
         break;
+      case "agent.usage":
+        this.#told[event.source] = addUsage(this.#told[event.source], event.usage);
+        break;
       case "model.called":
         if (event.purpose === "agent") this.#usage = addUsage(this.#usage, event.usage);
         break;
@@ -79,12 +100,14 @@ class TrajectoryReader {
 
   finish(): Pick<Trajectory, "turns" | "calls" | "steps" | "tools" | "usage"> {
     const calls = this.#calls.map((call) => this.#closed(call));
+    const told = this.#told.proxy ?? this.#told.agent;
+    const usage = told === undefined ? this.#usage : addUsage(this.#usage, told);
     return {
       turns: this.#turns.map((turn) => ({ ...turn, calls: calls.filter((call) => call.turn === turn.turn) })),
       calls,
       steps: [...this.#attempts].map(([step, attempts]) => stepView(step, attempts)),
       tools: this.#tools,
-      ...(this.#usage === undefined ? {} : { usage: this.#usage }),
+      ...(usage === undefined ? {} : { usage }),
     };
   }
 
@@ -99,7 +122,8 @@ class TrajectoryReader {
     const { id, method } = message;
     if (method === "notifications/cancelled") this.#readCancellation(event, message["params"]);
     if (typeof id !== "string" && typeof id !== "number") return;
-    if (method === "tools/list") this.#listings.add(callKey(event.server, id));
+    const key = callKey(event, id);
+    if (method === "tools/list") this.#listings.add(key);
     if (method !== "tools/call") return;
     const params = isJsonObject(message["params"]) ? message["params"] : {};
     const call = this.#add({
@@ -109,27 +133,28 @@ class TrajectoryReader {
       seq: event.seq,
       sentAt: event.at,
       superseded: false,
+      ...(event.client === undefined ? {} : { client: event.client }),
     });
-    this.#byId.set(callKey(event.server, id), call);
+    this.#byId.set(key, call);
   }
 
   #readCancellation(event: EventOf<"mcp.message">, params: Json | undefined): void {
     const id = isJsonObject(params) ? params["requestId"] : undefined;
     if (typeof id !== "string" && typeof id !== "number") return;
-    const call = this.#byId.get(callKey(event.server, id));
+    const call = this.#byId.get(callKey(event, id));
     if (call !== undefined && call.responseSeq === undefined) call.givenUpAt = event.at;
   }
 
   #readResponse(event: EventOf<"mcp.message">, message: JsonObject): void {
     const { id } = message;
     if (typeof id !== "string" && typeof id !== "number") return;
-    const key = callKey(event.server, id);
+    const key = callKey(event, id);
     if (this.#listings.delete(key)) this.#tools.push(...declaredTools(event.server, message["result"]));
     const call = this.#byId.get(key);
     // Who gave up on a call does not get an answer that comes later.
     if (call === undefined || call.responseSeq !== undefined || call.givenUpAt !== undefined) return;
     call.responseSeq = event.seq;
-    call.latencyMs = event.at - call.sentAt;
+    call.latencyMs = Math.max(0, event.at - call.sentAt - (call.heldMs ?? 0));
     if (isJsonObject(message["result"])) call.result = message["result"];
     else call.error = answeredError(message["error"]);
   }
@@ -140,15 +165,23 @@ class TrajectoryReader {
     this.#attempts.set(event.step, [...(this.#attempts.get(event.step) ?? []), event]);
   }
 
-  #noteStatus(server: string, id: string | number, status: number): void {
-    const call = this.#byId.get(callKey(server, id));
+  #noteStatus(key: string, status: number): void {
+    const call = this.#byId.get(key);
     if (call !== undefined) call.httpStatus = status;
   }
 
+  #noteFilter(event: EventOf<"request.held"> | EventOf<"fault.injected">): void {
+    const call = this.#byId.get(callKey(event, event.id));
+    if (call === undefined) return;
+    if (event.type === "request.held") call.heldMs = (call.heldMs ?? 0) + event.heldMs;
+    else call.fault = event.fault;
+  }
+
   #add(call: OpenCall): OpenCall {
-    const step = this.#open.at(-1);
+    const step = call.client === undefined ? this.#open.at(-1) : undefined;
+    const turn = this.#turn ?? (call.client === undefined ? undefined : this.#lastTurn);
     if (step !== undefined) Object.assign(call, { step: step.id, attempt: step.attempt });
-    else if (this.#turn !== undefined) call.turn = this.#turn;
+    else if (turn !== undefined) call.turn = turn;
     this.#calls.push(call);
     return call;
   }
@@ -163,7 +196,7 @@ class TrajectoryReader {
     return this.#turns.findLast((candidate) => candidate.turn === turn);
   }
 
-  #closed({ attempt, sentAt, givenUpAt, ...call }: OpenCall): ToolCall {
+  #closed({ attempt, sentAt, heldMs: _, givenUpAt, ...call }: OpenCall): ToolCall {
     const last = call.step === undefined ? undefined : this.#attempts.get(call.step)?.at(-1)?.attempt;
     const superseded = attempt !== undefined && last !== undefined && attempt < last;
     if (call.result !== undefined || call.error !== undefined) return { ...call, superseded };
@@ -173,9 +206,12 @@ class TrajectoryReader {
   }
 }
 
-/** What a request and its answer have in common. */
-export function callKey(server: string, id: string | number): string {
-  return `${server}\n${typeof id}\n${id}`;
+/** What a request and its answer have in common; each connection has ids of its own. */
+export function callKey(
+  { server, client = "" }: { readonly server: string; readonly client?: string },
+  id: string | number,
+): string {
+  return `${server}\n${client}\n${typeof id}\n${id}`;
 }
 
 /** Why an answer without a result gave none. */

@@ -66,7 +66,7 @@ class HistoryReader {
     const { id, method } = message;
     if (method === "notifications/cancelled") this.#giveUp(event, message["params"]);
     if (typeof id !== "string" && typeof id !== "number") return;
-    const key = callKey(event.server, id);
+    const key = callKey(event, id);
     if (event.direction === "server-to-client") {
       if (method === undefined) this.#answer(key, message);
       return;
@@ -89,10 +89,10 @@ class HistoryReader {
   }
 
   /** Who gave up on a call does not get an answer that comes later. */
-  #giveUp({ server, direction }: EventOf<"mcp.message">, params: Json | undefined): void {
+  #giveUp(event: EventOf<"mcp.message">, params: Json | undefined): void {
     const id = isJsonObject(params) ? params["requestId"] : undefined;
-    if (direction !== "client-to-server" || (typeof id !== "string" && typeof id !== "number")) return;
-    this.#open.delete(callKey(server, id));
+    if (event.direction !== "client-to-server" || (typeof id !== "string" && typeof id !== "number")) return;
+    this.#open.delete(callKey(event, id));
   }
 }
 

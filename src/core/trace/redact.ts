@@ -11,6 +11,8 @@ export interface Redact {
   <T>(value: T): T;
   /** Whether a value with this JSON surely holds nothing to replace: one look at a text instead of a walk. */
   readonly isClean: (json: string) => boolean;
+  /** Has one more secret removed from then on, such as a token that was got during the run. */
+  readonly add: (secret: Secret) => void;
 }
 
 /** Deeper values would overflow the stack of whoever reads or writes them as JSON. */
@@ -56,10 +58,26 @@ const shapeHints =
 export function createRedactor(secrets: readonly Secret[]): Redact {
   const names = new Map<string, string>();
   const labels = new Labels();
-  for (const { name, value } of secrets) {
+  const learn = ({ name, value }: Secret): void => {
     const label = labels.of(name, value);
     for (const form of writtenForms(value)) names.set(form, label);
-  }
+  };
+  for (const secret of secrets) learn(secret);
+  let parts = compile(names, labels);
+  const isClean = (json: string): boolean => !parts.hints.test(json);
+  const redact = <T>(value: T): T => {
+    const json = writeJson(value);
+    return json !== undefined && isClean(json) ? value : (redactValue(value, parts) as T);
+  };
+  const add = (secret: Secret): void => {
+    learn(secret);
+    parts = compile(names, labels);
+  };
+  return Object.assign(redact, { isClean, add });
+}
+
+/** Everything that follows from the secrets known so far. */
+function compile(names: ReadonlyMap<string, string>, labels: Labels): Replace & { readonly hints: RegExp } {
   const forms = [...names.keys()].toSorted((a, b) => b.length - a.length);
   const shapes = knownShapes.map((shape) => shape.source);
   const pattern = new RegExp([...forms.map(escapeRegExp), ...shapes].join("|"), "g");
@@ -68,20 +86,14 @@ export function createRedactor(secrets: readonly Secret[]): Redact {
     const name = names.get(secret);
     return name === undefined ? markFor(labels.of("key", secret), forms) : (marks.get(name) ?? lastMark);
   };
-  const redactText = (text: string): string => text.replace(pattern, markOf);
-  const redactNumber = (value: number): unknown => {
-    const text = String(value);
-    return secretNumber.test(text) && names.has(text) ? markOf(text) : value;
+  return {
+    redactText: (text) => text.replace(pattern, markOf),
+    redactNumber: (value) => {
+      const text = String(value);
+      return secretNumber.test(text) && names.has(text) ? markOf(text) : value;
+    },
+    hints: hintPattern(forms),
   };
-  const hints = hintPattern(forms);
-  const isClean = (json: string): boolean => !hints.test(json);
-  const redact = <T>(value: T): T => {
-    const json = writeJson(value);
-    return json !== undefined && isClean(json)
-      ? value
-      : (redactValue(value, { redactText, redactNumber }) as T);
-  };
-  return Object.assign(redact, { isClean });
 }
 
 /** Different values that are told apart; a server can make up keys without end. */

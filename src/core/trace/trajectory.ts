@@ -1,4 +1,4 @@
-import type { Json, JsonObject, Task } from "../formats/model.ts";
+import type { Fault, Json, JsonObject, Task } from "../formats/model.ts";
 import type { Trial } from "../plan/plan.ts";
 import type { EventOf, Phase, TraceEvent, TurnEnd, Usage } from "./events.ts";
 
@@ -31,6 +31,8 @@ export interface ToolCall {
   readonly superseded: boolean;
   /** Number of the request's event. */
   readonly seq: number;
+  /** What went wrong with it on purpose. */
+  readonly fault?: Fault["kind"];
   /** Number of the response's event. */
   readonly responseSeq?: number;
   readonly latencyMs?: number;

@@ -1,4 +1,4 @@
-import type { TraceEvent } from "./events.ts";
+import type { TraceEvent, TurnEnd } from "./events.ts";
 
 /** What was odd about how a model ended the user's turns: cut off, refused, or without a word. */
 export function turnWarnings(events: readonly TraceEvent[]): string[] {
@@ -14,11 +14,34 @@ export function turnWarnings(events: readonly TraceEvent[]): string[] {
       finish = event.finishReason;
       spoke = false;
     }
-    if (event.type !== "turn.finished" || calls === 0) continue;
-    const oddity = event.reason === "max-steps" ? cutOff(calls) : oddEnd(finish, spoke);
+    if (event.type !== "turn.finished") continue;
+    const oddity = calls === 0 ? programEnd(event.reason) : modelEnd(event.reason, { calls, finish, spoke });
     if (oddity !== undefined) warnings.push(`turn ${event.turn + 1}: ${oddity}`);
   }
   return warnings;
+}
+
+/** How a program says that a turn ended. */
+function programEnd(reason: TurnEnd): string | undefined {
+  switch (reason) {
+    case "done":
+      return undefined;
+    case "max-steps":
+      return "the agent had no model calls left";
+    case "max-tokens":
+      return "the agent's model reached its output limit";
+    case "refused":
+      return "the agent refused to go on";
+    case "cancelled":
+      return "the turn was cancelled";
+  }
+}
+
+function modelEnd(
+  reason: TurnEnd,
+  { calls, finish, spoke }: { readonly calls: number; readonly finish: string; readonly spoke: boolean },
+): string | undefined {
+  return reason === "max-steps" ? cutOff(calls) : oddEnd(finish, spoke);
 }
 
 function cutOff(calls: number): string {

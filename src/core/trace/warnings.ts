@@ -37,11 +37,11 @@ const shownText = 80;
 const logsOnStderr = "; logs belong on stderr, other clients may break on them";
 
 function readMessage(event: EventOf<"mcp.message">, open: Set<string>, unasked: Tally): void {
-  const { server, direction, message } = event;
+  const { server, client = "", direction, message } = event;
   if (!isJsonObject(message) || message["id"] === undefined) return;
   const id = JSON.stringify(message["id"]);
   const isRequest = message["method"] !== undefined;
-  const key = `${server}\n${id}`;
+  const key = `${server}\n${client}\n${id}`;
   if (direction === "client-to-server" && isRequest) open.add(key);
   if (direction === "client-to-server" || isRequest || open.delete(key)) return;
   const { error } = message;

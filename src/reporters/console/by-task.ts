@@ -1,6 +1,6 @@
 import type { TrialResult } from "../../core/report/result.ts";
 import { cutToWidth, displayWidth, padToWidth } from "../format/display-width.ts";
-import { fullTitle, varietyOf } from "../format/names.ts";
+import { fullTitle, type Variety, varietyOf } from "../format/names.ts";
 import { countOf, formatInteger } from "../format/numbers.ts";
 import type { Page } from "../format/rows.ts";
 import type { Tone } from "../format/style.ts";
@@ -17,11 +17,11 @@ interface Cell {
 
 type Table = Map<string, { readonly title: string; readonly cells: Map<string, Cell> }>;
 
-/** How many attempts of each task passed, agent by agent; nothing for a run of one agent and one attempt. */
+/** How many attempts of each task passed, by agent and set of servers; nothing for a run of one of each and one attempt. */
 export function byTaskLines(trials: readonly TrialResult[], page: Page): string[] {
   const variety = varietyOf(trials);
-  if (!variety.agents && !variety.attempts) return [];
-  const { table, columns } = tabulate(trials);
+  if (!variety.agents && !variety.variants && !variety.attempts) return [];
+  const { table, columns } = tabulate(trials, variety);
   const rows = [...table.values()];
   const mixed = rows.filter(({ cells }) => [...cells.values()].some((cell) => cell.passed < cell.total));
   const shown = rows.length <= shownTasks ? rows : mixed.slice(0, shownTasks);
@@ -45,11 +45,14 @@ export function byTaskLines(trials: readonly TrialResult[], page: Page): string[
   ];
 }
 
-function tabulate(trials: readonly TrialResult[]): { readonly table: Table; readonly columns: string[] } {
+function tabulate(
+  trials: readonly TrialResult[],
+  variety: Variety,
+): { readonly table: Table; readonly columns: string[] } {
   const table: Table = new Map();
   const columns = new Set<string>();
   for (const trial of trials) {
-    const column = trial.agent === null ? "no agent" : visibleText(trial.agent);
+    const column = columnOf(trial, variety);
     columns.add(column);
     const row = table.get(trial.task) ?? { title: fullTitle(trial), cells: new Map<string, Cell>() };
     table.set(trial.task, row);
@@ -60,6 +63,12 @@ function tabulate(trials: readonly TrialResult[]): { readonly table: Table; read
     if (trial.verdict === "fail") cell.failed += 1;
   }
   return { table, columns: [...columns] };
+}
+
+function columnOf({ agent, variant }: TrialResult, { agents }: Variety): string {
+  const who = agent === null ? "no agent" : visibleText(agent);
+  if (variant === undefined) return who;
+  return agents || agent === null ? `${who} · ${visibleText(variant)}` : visibleText(variant);
 }
 
 function cellText(cell: Cell | undefined): string {

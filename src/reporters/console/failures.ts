@@ -54,8 +54,8 @@ function countAttempts(trials: readonly TrialResult[]): Map<string, Attempts> {
   return counts;
 }
 
-function taskAndAgent({ task, agent }: TrialResult): string {
-  return JSON.stringify([task, agent]);
+function taskAndAgent({ task, agent, variant }: TrialResult): string {
+  return JSON.stringify([task, agent, variant]);
 }
 
 function failedTask(

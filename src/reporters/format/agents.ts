@@ -69,5 +69,6 @@ function usageByAgent(trials: readonly TrialResult[]): Map<string | null, Usage>
 function describeUsage({ inputTokens, outputTokens, cacheReadTokens, requests }: Usage): string {
   const cached = cacheReadTokens === undefined ? "" : ` (${formatInteger(cacheReadTokens)} cached)`;
   const tokens = `${formatInteger(inputTokens)} tokens in${cached}, ${formatInteger(outputTokens)} out`;
-  return `${tokens}, ${countOf(requests, "model request")}`;
+  // Some programs tell tokens and not how often they asked.
+  return requests === 0 ? tokens : `${tokens}, ${countOf(requests, "model request")}`;
 }

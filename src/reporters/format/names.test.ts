@@ -44,6 +44,6 @@ describe("variants", () => {
   });
 
   it("do not count tasks without an agent as an agent", () => {
-    expect(varietyOf([flow, test])).toEqual({ agents: false, attempts: true });
+    expect(varietyOf([flow, test])).toEqual({ agents: false, variants: false, attempts: true });
   });
 });

@@ -3,23 +3,28 @@ import type { TrialResult } from "../../core/report/result.ts";
 import { visibleText } from "../../core/report/visible-text.ts";
 
 /** What a name is read from; a planned trial and its result both have it. */
-export type Nameable = Pick<TrialResult, "task" | "agent" | "attempt" | "form"> & { readonly suite?: string };
+export type Nameable = Pick<TrialResult, "task" | "agent" | "variant" | "attempt" | "form"> & {
+  readonly suite?: string;
+};
 
-/** Whether a run has several agents or attempts, so that names must say which one is meant. */
+/** Whether a run has several agents, sets of servers or attempts, so that names must say which one is meant. */
 export interface Variety {
   readonly agents: boolean;
+  readonly variants: boolean;
   readonly attempts: boolean;
 }
 
 /** Finds out which variants trials come in. */
-export function varietyOf(trials: readonly Pick<Trial, "agent" | "attempt">[]): Variety {
+export function varietyOf(trials: readonly Pick<Trial, "agent" | "variant" | "attempt">[]): Variety {
   const agents = new Set<string>();
+  const variants = new Set<string>();
   let attempts = false;
-  for (const { agent, attempt } of trials) {
+  for (const { agent, variant, attempt } of trials) {
     if (agent !== null) agents.add(agent);
+    if (variant !== undefined) variants.add(variant);
     if (attempt > 1) attempts = true;
   }
-  return { agents: agents.size > 1, attempts };
+  return { agents: agents.size > 1, variants: variants.size > 0, attempts };
 }
 
 const groups: Readonly<Record<Nameable["form"], string>> = {
@@ -45,13 +50,14 @@ export function fullTitle(trial: Nameable): string {
   return trial.suite === undefined ? taskTitle(trial) : `${groupName(trial)} › ${taskTitle(trial)}`;
 }
 
-/** Which agent and attempt a trial is, where a run has several; empty otherwise. */
+/** Which agent, set of servers and attempt a trial is, where a run has several; empty otherwise. */
 export function variantName(
-  { agent, attempt }: Pick<Nameable, "agent" | "attempt">,
+  { agent, variant, attempt }: Pick<Nameable, "agent" | "variant" | "attempt">,
   variety: Variety,
 ): string {
   const parts = [
     ...(variety.agents && agent !== null ? [visibleText(agent)] : []),
+    ...(variety.variants && variant !== undefined ? [visibleText(variant)] : []),
     ...(variety.attempts ? [`attempt ${attempt}`] : []),
   ];
   return parts.join(" · ");

@@ -88,17 +88,20 @@ describe("AnswerGuard", () => {
     ]);
   });
 
-  it("leaves errors of the handshake to the client, which reads their data", async () => {
-    const { guard, received, say } = setUp();
-    const message = {
-      jsonrpc: "2.0",
-      id: 0,
-      error: { code: -32022, message: "no", data: { supported: [] } },
-    };
-    await guard.send({ jsonrpc: "2.0", id: 0, method: "initialize" });
-    say(message);
-    expect(received[0]).toBe(message);
-  });
+  it.each(["initialize", "server/discover"])(
+    "leaves errors of %s to the client, which reads their data",
+    async (method) => {
+      const { guard, received, say } = setUp();
+      const message = {
+        jsonrpc: "2.0",
+        id: 0,
+        error: { code: -32022, message: "no", data: { supported: [] } },
+      };
+      await guard.send({ jsonrpc: "2.0", id: 0, method });
+      say(message);
+      expect(received[0]).toBe(message);
+    },
+  );
 
   it("settles a request whose stream ends without the answer", async () => {
     const { guard, received, unanswered, endStream } = setUp();
@@ -107,6 +110,15 @@ describe("AnswerGuard", () => {
     endStream();
     expect(received).toEqual([refusal("the server ended the response without an answer")]);
     expect(unanswered).toEqual([0]);
+  });
+
+  it("says nothing when the client has ended the stream itself, to cancel the request", async () => {
+    const { guard, received, unanswered, endStream } = setUp();
+    const cancel = new AbortController();
+    await guard.send(request, { requestSignal: cancel.signal });
+    cancel.abort();
+    endStream();
+    expect([received, unanswered]).toEqual([[], []]);
   });
 
   it("says nothing when the answer had come before", async () => {

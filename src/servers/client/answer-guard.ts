@@ -25,6 +25,9 @@ export class OriginalError {
   }
 }
 
+/** What the client asks while it connects; it reads the errors itself. */
+const handshakeMethods: ReadonlySet<string> = new Set(["initialize", "server/discover"]);
+
 export interface AnswerGuardOptions {
   /** Called when the stream that was to carry an answer has ended without it; may end the connection. */
   readonly onUnanswered?: () => void;
@@ -50,7 +53,10 @@ export class AnswerGuard extends RelayTransport {
     if (!("method" in message && "id" in message)) return super.send(message, options);
     const { id, method } = message;
     this.#pending.set(id, method);
-    return super.send(message, { ...options, onRequestStreamEnd: () => this.#streamEnded(id) });
+    return super.send(message, {
+      ...options,
+      onRequestStreamEnd: () => this.#streamEnded(id, options?.requestSignal?.aborted === true),
+    });
   }
 
   protected override receive(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
@@ -63,12 +69,13 @@ export class AnswerGuard extends RelayTransport {
     this.#pending.delete(message.id);
     const problem = problemOf(message);
     if (problem !== undefined) return failure(message.id, problem);
-    if (!("error" in message) || method === undefined || method === "initialize") return message;
+    if (!("error" in message) || method === undefined || handshakeMethods.has(method)) return message;
     return { ...message, error: { ...message.error, data: new OriginalError(message.error) } };
   }
 
-  #streamEnded(id: RequestId): void {
-    if (!this.#pending.delete(id)) return;
+  /** A request is cancelled by ending its stream in 2026-07-28: then nobody waits for the answer. */
+  #streamEnded(id: RequestId, wasCancelled: boolean): void {
+    if (!this.#pending.delete(id) || wasCancelled) return;
     this.#options.onUnanswered?.();
     super.receive(failure(id, "the server ended the response without an answer"));
   }

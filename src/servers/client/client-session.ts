@@ -22,7 +22,7 @@ export class ClientSession implements ServerSession {
     this.abilities = abilities;
     this.lost = connection.lost;
     this.#connection = connection;
-    this.#caller = new ServerCaller(client, sdk);
+    this.#caller = new ServerCaller(client, sdk, tools);
   }
 
   callTool(tool: string, args: JsonObject, options: CallOptions): Promise<CallOutcome> {

@@ -1,14 +1,16 @@
 import type { Client, StandardSchemaV1 } from "@modelcontextprotocol/client";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { OriginalError, unusableAnswer } from "./answer-guard.ts";
+import { abortAfter } from "../../process/deadline.ts";
+import { OriginalError } from "./answer-guard.ts";
 import {
   callResultSchema,
   listResultSchema,
   promptResultSchema,
   resourceResultSchema,
 } from "./answer-schemas.ts";
+import { paramHeaders } from "./param-headers.ts";
 import type { Sdk } from "./sdk.ts";
-import type { CallOptions, CallOutcome, ServerSession } from "../session.ts";
+import type { CallOptions, CallOutcome, ServerSession, ToolDefinition } from "../session.ts";
 
 /** The longest time limit that the SDK can keep, in milliseconds. */
 const longestTimeout = 2 ** 31 - 1;
@@ -30,6 +32,8 @@ interface ServerRequest {
   readonly schema: StandardSchemaV1<unknown, JsonObject>;
   /** What is asked, in words. */
   readonly what: string;
+  /** Headers that it needs over HTTP. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -41,20 +45,26 @@ export class ServerCaller {
   readonly #client: Client;
   readonly #sdk: Sdk;
   readonly #callSchema: StandardSchemaV1<unknown, JsonObject>;
+  readonly #isModern: boolean;
+  readonly #tools: ReadonlyMap<string, ToolDefinition>;
 
-  constructor(client: Client, sdk: Sdk) {
+  constructor(client: Client, sdk: Sdk, tools: readonly ToolDefinition[]) {
     this.#client = client;
+    this.#tools = new Map(tools.map((tool) => [tool.name, tool]));
     this.#sdk = sdk;
     this.#callSchema = callResultSchema(sdk);
+    this.#isModern = client.getProtocolEra() === "modern";
   }
 
   callTool(tool: string, args: JsonObject, options: CallOptions): Promise<CallOutcome> {
     const params = { name: tool, arguments: args };
+    const definition = this.#isModern ? this.#tools.get(tool) : undefined;
     const request = {
       method: "tools/call",
       params,
       schema: this.#callSchema,
       what: `tool "${tool}"`,
+      ...(definition === undefined ? {} : { headers: paramHeaders(definition.inputSchema, args) }),
     } as const;
     return this.#send(request, options);
   }
@@ -70,47 +80,71 @@ export class ServerCaller {
     return this.#send({ method, params, schema: promptResultSchema, what }, options);
   }
 
-  /** Asks for every page of a list; the lists are joined under the list's own key. */
+  /** Asks for every page of a list, all in the time for one call; the lists are joined under the list's own key. */
   async list(kind: ListKind, options: CallOptions): Promise<CallOutcome> {
     const { method, key } = lists[kind];
+    const schema = listResultSchema(key);
     const items: Json[] = [];
     const started = performance.now();
     const seen = new Set<string>();
     let cursor: string | undefined;
     do {
       const params: JsonObject = cursor === undefined ? {} : { cursor };
-      const page = await this.#send({ method, params, schema: listResultSchema(key), what: method }, options);
-      if (page.kind !== "result") return page;
+      const timeoutMs = Math.max(options.timeoutMs - (performance.now() - started), 1);
+      const page = await this.#send({ method, params, schema, what: method }, { ...options, timeoutMs });
+      const latencyMs = performance.now() - started;
+      if (page.kind === "timeout") return { ...page, message: timeoutText(method, options), latencyMs };
+      if (page.kind !== "result") return { ...page, latencyMs };
       const listed = page.result[key];
-      items.push(...(Array.isArray(listed) ? (listed as readonly Json[]) : []));
-      const next = page.result["nextCursor"];
-      cursor = typeof next === "string" && !seen.has(next) ? next : undefined;
+      if (Array.isArray(listed)) items.push(...(listed as readonly Json[]));
+      cursor = cursorOf(page.result);
+      if (cursor !== undefined && seen.has(cursor))
+        return { kind: "error", message: circleText(method, cursor), unusable: true, latencyMs };
       if (cursor !== undefined) seen.add(cursor);
     } while (cursor !== undefined);
     return { kind: "result", result: { [key]: items }, latencyMs: performance.now() - started };
   }
 
   async #send(
-    { method, params, schema, what }: ServerRequest,
-    { timeoutMs, signal }: CallOptions,
+    { method, params, schema, what, headers }: ServerRequest,
+    { timeoutMs, signal, progress }: CallOptions,
   ): Promise<CallOutcome> {
     const started = performance.now();
-    const options = { timeout: Math.min(timeoutMs, longestTimeout), signal };
+    const timeout = Math.min(timeoutMs, longestTimeout);
+    // Since 2026-07-28 one call can take several requests, with our own answers in between; the limit is for all of it.
+    using limit = this.#isModern ? abortAfter(timeout, () => this.#timeUp(timeout), signal) : undefined;
+    const options = {
+      timeout,
+      signal: limit?.signal ?? signal,
+      ...(progress === true ? { onprogress: ignoreProgress } : {}),
+      ...(headers === undefined ? {} : { headers: { ...headers } }),
+    };
     try {
       const result = await this.#client.request({ method, params }, schema, options);
       return { kind: "result", result, latencyMs: performance.now() - started };
     } catch (error) {
       const latencyMs = performance.now() - started;
-      if (error instanceof this.#sdk.SdkError && error.code === this.#sdk.SdkErrorCode.RequestTimeout)
-        return { kind: "timeout", message: `${what} did not answer within ${timeoutMs} ms`, latencyMs };
+      if (this.#isTimeout(error) || (limit?.signal.aborted === true && !signal.aborted))
+        return { kind: "timeout", message: timeoutText(what, { timeoutMs }), latencyMs };
       return { kind: "error", ...this.#describe(error), latencyMs };
     }
   }
 
+  #isTimeout(error: unknown): boolean {
+    const { SdkError, SdkErrorCode } = this.#sdk;
+    return error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout;
+  }
+
+  #timeUp(timeout: number): Error {
+    const { SdkError, SdkErrorCode } = this.#sdk;
+    return new SdkError(SdkErrorCode.RequestTimeout, "Request timed out", { timeout });
+  }
+
   #describe(error: unknown): { message: string; code?: number; data?: Json; unusable?: true } {
     if (error instanceof this.#sdk.ProtocolError) {
-      if (error.data === unusableAnswer) return { message: error.message, unusable: true };
-      const { message, code, data } = error.data instanceof OriginalError ? error.data.error : error;
+      // Every error that the server sent comes with its original; others are made in this process.
+      if (!(error.data instanceof OriginalError)) return { message: error.message, unusable: true };
+      const { message, code, data } = error.data.error;
       return { message, code, ...(data === undefined ? {} : { data: data as Json }) };
     }
     if (error instanceof this.#sdk.SdkHttpError) {
@@ -120,6 +154,21 @@ export class ServerCaller {
     }
     return { message: error instanceof Error ? error.message : String(error), unusable: true };
   }
+}
+
+/** Being asked for is what a server reports progress for; the record has it. The time limit stays what it is. */
+function ignoreProgress(): void {}
+
+function timeoutText(what: string, { timeoutMs }: Pick<CallOptions, "timeoutMs">): string {
+  return `${what} did not answer within ${Math.round(timeoutMs)} ms`;
+}
+
+function cursorOf({ nextCursor }: JsonObject): string | undefined {
+  return typeof nextCursor === "string" ? nextCursor : undefined;
+}
+
+function circleText(method: string, cursor: string): string {
+  return `${method} goes in circles: the cursor ${JSON.stringify(cursor)} comes twice`;
 }
 
 /** Arguments of prompts are texts (MCP 2025-11-25, prompts/get); anything else is sent as its JSON. */

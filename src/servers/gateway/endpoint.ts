@@ -1,3 +1,4 @@
+import type { McpvalsError } from "../../core/errors/error.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import type { Filter, FilterContext } from "../filters/filter.ts";
 import type { ServerHost } from "../hosts/host.ts";
@@ -16,6 +17,11 @@ export interface GatewayRoute {
   readonly emit: Emit;
   /** Makes the filters of one connection, from the client to the server; they are passed in reverse on the way back. */
   readonly filters: (context: FilterContext) => readonly Filter[];
+  /**
+   * Called when the server did what no exchange with it survives, and the host cannot know: a message that is too large or
+   * nested too deeply, a flood, no connection to its address.
+   */
+  readonly onLost?: (error: McpvalsError) => void;
 }
 
 /** Where an agent reaches one server. */

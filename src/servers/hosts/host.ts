@@ -1,3 +1,4 @@
+import type { Transport } from "@modelcontextprotocol/client";
 import type { HttpServerSpec, ServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import type { ServerConnection } from "../connection.ts";
@@ -19,7 +20,7 @@ export interface ServerHost {
    */
   watch(emit: Emit): () => void;
   /** A recorded connection for a client in this process. Ending it does not end the server. */
-  connect(emit: Emit): ServerConnection;
+  connect(emit: Emit, options?: ConnectOptions): ServerConnection;
   /** An exchange for a client elsewhere; nothing of it is recorded here. */
   open(listener: ChannelListener): Channel;
   /** How to reach the server itself, for one that has an address. */
@@ -28,10 +29,22 @@ export interface ServerHost {
   stop(): Promise<void>;
 }
 
+export interface ConnectOptions {
+  /**
+   * Whether it is an agent's, which hears everything that is meant for all clients; ours hears it only while it waits for
+   * an answer or nobody else is there, so that it is not recorded twice. Default: false.
+   */
+  readonly agent?: boolean;
+  /** Puts something between the client and the server; the record has what the client sends and gets. */
+  readonly between?: (inner: Transport) => Transport;
+}
+
 /** Where a server with an address is, and how requests get there. */
 export interface HttpAddress {
   readonly transport: HttpServerSpec["transport"];
   readonly url: URL;
   /** `fetch` with the server's headers and its access token. */
   readonly fetch: typeof fetch;
+  /** Longest message accepted from the server, in bytes. */
+  readonly maxMessageBytes: number;
 }

@@ -3,12 +3,12 @@ import type {
   StreamableHTTPClientTransport,
   Transport,
 } from "@modelcontextprotocol/client";
-import { McpvalsError } from "../../core/errors/error.ts";
+import type { McpvalsError } from "../../core/errors/error.ts";
 import type { HttpServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { withDeadline } from "../../process/deadline.ts";
 import type { Evidence, ServerConnection } from "../connection.ts";
-import { shownUrl } from "./http-errors.ts";
+import type { ConnectOptions } from "../hosts/host.ts";
 import { HttpTap } from "./http-tap.ts";
 import { RecordingTransport } from "../recording.ts";
 import type { Sdk } from "../client/sdk.ts";
@@ -19,56 +19,47 @@ const farewellMs = 1000;
 export interface HttpConnectionOptions {
   readonly emit: Emit;
   readonly sdk: Sdk;
+  /** `fetch` with what the server wants to see in every request. */
+  readonly fetch: typeof fetch;
+  /** Called when the connection was stopped. */
+  readonly onEnd: () => void;
+  readonly between?: ConnectOptions["between"];
 }
 
-/** Prepares the connection to a server over HTTP; nothing is sent before the transport is started. Throws McpvalsError. */
-export function openHttpConnection(
-  name: string,
-  spec: HttpServerSpec,
-  options: HttpConnectionOptions,
-): ServerConnection {
-  if (!URL.canParse(spec.url))
-    throw new McpvalsError("server/unreachable", `server "${name}": not a URL: ${JSON.stringify(spec.url)}`, {
-      hint: "Give a complete url, such as http://127.0.0.1:3000/mcp.",
-    });
-  return new HttpConnection(name, spec, options);
-}
-
-class HttpConnection implements ServerConnection {
+/** One client's connection to a server over HTTP; nothing is sent before the transport is started. */
+export class HttpConnection implements ServerConnection {
   readonly name: string;
   readonly transport: Transport;
   readonly #emit: Emit;
+  readonly #onEnd: () => void;
   readonly #tap: HttpTap;
   readonly #http: StreamableHTTPClientTransport | SSEClientTransport;
   readonly #lost = new AbortController();
   #stopping: Promise<void> | undefined;
   #stopped = false;
 
-  constructor(name: string, spec: HttpServerSpec, { emit, sdk }: HttpConnectionOptions) {
+  constructor(name: string, spec: HttpServerSpec, options: HttpConnectionOptions) {
+    const { emit, sdk, between = (inner: Transport) => inner } = options;
     this.name = name;
+    this.#onEnd = options.onEnd;
     this.#emit = (event) => (this.#stopped ? 0 : emit(event));
     this.#tap = new HttpTap({
       server: name,
       spec,
+      fetch: options.fetch,
       emit: this.#emit,
       onLost: (error) => this.#lose(error),
     });
-    const options = { fetch: this.#tap.fetch, requestInit: { headers: { ...spec.headers } } };
+    const transportOptions = { fetch: this.#tap.fetch };
     const url = new URL(spec.url);
     this.#http =
       spec.transport === "sse"
-        ? new sdk.SSEClientTransport(url, options)
-        : new sdk.StreamableHTTPClientTransport(url, options);
-    this.transport = new RecordingTransport(this.#http, {
+        ? new sdk.SSEClientTransport(url, transportOptions)
+        : new sdk.StreamableHTTPClientTransport(url, transportOptions);
+    this.transport = new RecordingTransport(between(this.#http), {
       server: name,
       emit: this.#emit,
       onBroken: (error) => this.#lose(error),
-    });
-    this.#emit({
-      type: "server.started",
-      server: name,
-      transport: spec.transport,
-      target: shownUrl(spec.url),
     });
   }
 
@@ -92,12 +83,10 @@ class HttpConnection implements ServerConnection {
   }
 
   async #stop(): Promise<void> {
-    const started = performance.now();
     await this.#endSession();
     await this.#http.close();
-    const durationMs = performance.now() - started;
-    this.#emit({ type: "server.stopped", server: this.name, by: "disconnect", durationMs });
     this.#stopped = true;
+    this.#onEnd();
   }
 
   async #endSession(): Promise<void> {

@@ -8,6 +8,7 @@ import { watchBody } from "./watch-body.ts";
 export interface HttpTapOptions {
   readonly server: string;
   readonly spec: HttpServerSpec;
+  readonly fetch: typeof fetch;
   readonly emit: Emit;
   /** The connection as a whole is gone. */
   readonly onLost: (error: McpvalsError) => void;
@@ -35,7 +36,7 @@ export class HttpTap {
   }
 
   async #fetch(url: string | URL, init: RequestInit | undefined): Promise<Response> {
-    const { server, emit } = this.#options;
+    const { server, emit, fetch } = this.#options;
     const method = (init?.method ?? "GET").toUpperCase();
     let response: Response;
     try {
@@ -55,7 +56,7 @@ export class HttpTap {
 
   #unreachable(error: unknown): McpvalsError {
     const { server, spec, onLost } = this.#options;
-    this.#failure = explainUnreachable(server, spec.url, error);
+    this.#failure = error instanceof McpvalsError ? error : explainUnreachable(server, spec.url, error);
     onLost(this.#failure);
     return this.#failure;
   }

@@ -1,4 +1,5 @@
 import type { Emit } from "../../core/trace/events.ts";
+import { invalidLineText } from "./output-tail.ts";
 
 export interface OutputRecorderOptions {
   readonly server: string;
@@ -7,13 +8,10 @@ export interface OutputRecorderOptions {
 
 /** Recorded of a server's stderr in one trial, in bytes. */
 const stderrLimit = 256 * 1024;
-/** Kept of the end of stderr for error messages, in bytes. */
-const tailLength = 4096;
 /** A piece of stderr without a line end is recorded when it has this many bytes. */
 const pieceLength = 8192;
 /** Recorded of what stands on stdout and is no message. */
 const invalidLineLimit = 50;
-const invalidLineLength = 2000;
 
 const newline = 0x0a;
 const empty = Buffer.alloc(0);
@@ -24,29 +22,15 @@ export class OutputRecorder {
   #recorded = 0;
   #omitted = 0;
   #unfinished: Buffer = empty;
-  #tail: Buffer = empty;
   #invalidLines = 0;
   #invalidOmitted = 0;
-  #firstInvalidLine: string | undefined;
 
   constructor(options: OutputRecorderOptions) {
     this.#options = options;
   }
 
-  /** The last 4 KiB of stderr; undefined when it is empty. */
-  get stderrTail(): string | undefined {
-    const text = this.#tail.toString("utf8").trim();
-    return text === "" ? undefined : text;
-  }
-
-  get firstInvalidLine(): string | undefined {
-    return this.#firstInvalidLine;
-  }
-
   /** Takes a piece of stderr. Whole lines are recorded together, so that no secret is cut in two. */
   stderr(chunk: Buffer): void {
-    const last = chunk.subarray(-tailLength);
-    this.#tail = Buffer.concat([this.#tail.subarray(last.length - tailLength), last]).subarray(-tailLength);
     const room = stderrLimit - this.#recorded;
     const taken = chunk.subarray(0, room);
     this.#recorded += taken.length;
@@ -76,9 +60,7 @@ export class OutputRecorder {
       return;
     }
     this.#invalidLines += 1;
-    // A character has at most four bytes.
-    const text = line.toString("utf8", 0, invalidLineLength * 4).slice(0, invalidLineLength);
-    this.#firstInvalidLine ??= text;
+    const text = invalidLineText(line);
     this.#options.emit({ type: "server.invalid_output", server: this.#options.server, text });
   }
 

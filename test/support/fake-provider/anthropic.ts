@@ -96,6 +96,11 @@ function readBlock(view: ViewBuilder, role: unknown, block: Fields): void {
       });
       break;
     }
+    case "image": {
+      const mediaType = text(fields(block["source"])["media_type"]);
+      view.require(imageTypes.includes(mediaType), `image type ${mediaType} is not supported`);
+      break;
+    }
     default:
       view.problems.push(`a content block of type ${JSON.stringify(block["type"])}`);
   }

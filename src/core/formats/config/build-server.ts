@@ -1,8 +1,20 @@
-import type { ServerSpec, StdioServerSpec } from "../model.ts";
+import type {
+  Fault,
+  HttpServerSpec,
+  OAuthSpec,
+  ServerLifetime,
+  ServerSpec,
+  StdioServerSpec,
+} from "../model.ts";
+import { withoutUndefined } from "../without-undefined.ts";
+import { buildMock } from "./build-mock.ts";
 import type { ParsedServer } from "./config-server-schema.ts";
 
 /** A local server as a file gives it. */
 export type ParsedStdioServer = Extract<ParsedServer, { transport: "stdio" }>;
+
+type ParsedHttpServer = Extract<ParsedServer, { transport: "shttp" | "sse" }>;
+type ParsedFault = NonNullable<ParsedServer["faults"]>[number];
 
 /** What the world adds to a local server: where it starts, and in which environment. */
 export type CompleteStdio = (server: ParsedStdioServer, name: string) => Pick<StdioServerSpec, "cwd" | "env">;
@@ -11,17 +23,83 @@ export interface BuildServerOptions {
   readonly completeStdio: CompleteStdio;
   /** Longest that the start may take, unless the server says. */
   readonly startupTimeoutMs: number;
+  /** Lifetime of servers that have none of their own. */
+  readonly lifetime?: ServerLifetime | undefined;
+  /** Makes the path of a file absolute. Default: it is left as written. */
+  readonly resolvePath?: ((path: string) => string) | undefined;
+}
+
+/** Makes the model's server of one that is valid. */
+export type BuildServer = (name: string, server: ParsedServer) => ServerSpec;
+
+/** Builds all servers of a table. */
+export function buildServers(
+  servers: Readonly<Record<string, ParsedServer>>,
+  build: BuildServer,
+): Readonly<Record<string, ServerSpec>> {
+  return Object.fromEntries(Object.entries(servers).map(([name, server]) => [name, build(name, server)]));
 }
 
 /** Turns a valid server into the model's. */
 export function buildServer(name: string, server: ParsedServer, options: BuildServerOptions): ServerSpec {
-  const common = {
+  const common = commonParts(server, options);
+  switch (server.transport) {
+    case "stdio": {
+      const { command, args } = server;
+      return { transport: "stdio", command, args, ...options.completeStdio(server, name), ...common };
+    }
+    case "shttp":
+    case "sse":
+      return { transport: server.transport, url: server.url, ...credentials(server, options), ...common };
+    case "mock":
+      return { transport: "mock", mock: buildMock(server.mock), ...common };
+  }
+}
+
+type Common = Omit<
+  ServerSpec,
+  "transport" | "command" | "args" | "env" | "cwd" | "url" | "headers" | "auth" | "mock"
+>;
+
+function commonParts(server: ParsedServer, options: BuildServerOptions): Common {
+  const { rateLimit, protocol } = server;
+  return withoutUndefined({
     startupTimeoutMs: server.startupTimeout ?? options.startupTimeoutMs,
     maxMessageBytes: server.maxMessageBytes,
-  };
-  if (server.transport !== "stdio") {
-    return { transport: server.transport, url: server.url, headers: server.headers, ...common };
+    lifetime: server.lifetime ?? options.lifetime,
+    required: server.required,
+    tools: server.tools?.includes("*") === true ? undefined : server.tools,
+    rateLimit: rateLimit === undefined ? undefined : { requests: rateLimit.requests, perMs: rateLimit.per },
+    faults: server.faults?.map(buildFault),
+    protocol: protocol === "auto" ? undefined : protocol,
+    captureStderr: server.captureStderr,
+  });
+}
+
+function buildFault(fault: ParsedFault): Fault {
+  if (fault.kind !== "delay") return withoutUndefined(fault);
+  const { delay, ...rest } = fault;
+  return withoutUndefined({ ...rest, ms: delay });
+}
+
+/** A token that is known is a header like others. */
+function credentials(
+  { headers, auth }: ParsedHttpServer,
+  { resolvePath = (path) => path }: BuildServerOptions,
+): Pick<HttpServerSpec, "headers" | "auth"> {
+  if (auth === undefined) return { headers };
+  if (auth.type === "bearer") return { headers: { ...headers, Authorization: `Bearer ${auth.token}` } };
+  return { headers, auth: oauth(auth, resolvePath) };
+}
+
+function oauth(
+  auth: Exclude<NonNullable<ParsedHttpServer["auth"]>, { type: "bearer" }>,
+  resolvePath: (path: string) => string,
+): OAuthSpec {
+  if (auth.type === "stored") {
+    const { file, clientId, clientSecret } = auth;
+    return withoutUndefined({ kind: "stored" as const, file: resolvePath(file), clientId, clientSecret });
   }
-  const { command, args } = server;
-  return { transport: "stdio", command, args, ...options.completeStdio(server, name), ...common };
+  const { clientId, clientSecret, scope } = auth;
+  return withoutUndefined({ kind: "client-credentials" as const, clientId, clientSecret, scope });
 }

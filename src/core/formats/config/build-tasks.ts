@@ -18,18 +18,31 @@ interface Context {
   readonly timeoutMs: number;
 }
 
+export interface BuiltTasks {
+  readonly tasks: readonly Task[];
+  /** Names of the servers that a task names itself; tasks that are not here have all of them. */
+  readonly serversOf: ReadonlyMap<string, readonly string[]>;
+}
+
 /**
  * Makes a task of every workflow and of every tool test, tool tests first: whether tools work comes before
  * whether an agent can work with them.
  */
-export function buildTasks(config: ParsedConfig, context: Pick<Context, "servers" | "locate">): Task[] {
+export function buildTasks(config: ParsedConfig, context: Pick<Context, "servers" | "locate">): BuiltTasks {
   const full = { ...context, timeoutMs: config.timeout };
-  return [
-    ...config.toolHealthSuites.flatMap((suite, index) =>
-      suiteTasks(suite, ["toolHealthSuites", index], full),
-    ),
-    ...config.workflows.map((workflow, index) => workflowTask(workflow, ["workflows", index], full)),
-  ];
+  const tests = config.toolHealthSuites.flatMap((suite, index) =>
+    suiteTasks(suite, ["toolHealthSuites", index], full),
+  );
+  const workflows = config.workflows.map((workflow, index) =>
+    workflowTask(workflow, ["workflows", index], full),
+  );
+  const named = config.workflows.flatMap(({ name, servers }): (readonly [string, readonly string[]])[] =>
+    servers === undefined ? [] : [[name, servers]],
+  );
+  const called = tests.flatMap(({ name, verify: [step] }): (readonly [string, readonly string[]])[] =>
+    step?.type === "mcp" && step.server !== undefined ? [[name, [step.server]]] : [],
+  );
+  return { tasks: [...tests, ...workflows], serversOf: new Map([...called, ...named]) };
 }
 
 /** The tools that a workflow expects: its own list, or those of its steps joined when it has none. */
@@ -50,6 +63,7 @@ function workflowTask(workflow: Workflow, path: KeyPath, context: Context): Task
     expectTools: expectedTools(workflow),
     verify: [],
     parallel: false,
+    elicitation: workflow.elicitation?.map(withoutUndefined),
     location: context.locate({ path, at: "value" }),
   });
 }

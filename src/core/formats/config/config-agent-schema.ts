@@ -1,4 +1,6 @@
 import * as z from "zod";
+import { agentPresetFacts } from "../agent-presets.ts";
+import { type AgentPreset, agentPresets, commandOutputs, mcpClients } from "../model.ts";
 import { anyObject, closedObject, filledText, httpUrl, nameKey } from "./config-fields.ts";
 
 const modelFields = {
@@ -41,6 +43,10 @@ const modelAgent = closedObject({
     .meta({ description: "HTTP headers sent to the provider. Their values are kept out of traces." }),
   maxSteps: z.int().min(1).default(20).meta({ description: "Model calls allowed in one user turn." }),
   system: z.string().optional().meta({ description: "System prompt.", defaultText: "none" }),
+  resources: z.boolean().optional().meta({
+    description: "Whether the model can read resources and get prompts, with tools of ours.",
+    defaultText: "`true`",
+  }),
 }).meta({ id: "ModelAgent", title: "Model agent", description: "A language model that is given the tools." });
 
 const scriptedCall = closedObject({
@@ -67,15 +73,131 @@ const scriptedAgent = closedObject({
   description: "Plays a written plan; for examples, tests and work without a model.",
 });
 
+const modelProxy = closedObject({
+  target: httpUrl.meta({ description: "Address of the provider's API." }),
+  variable: filledText.meta({ description: "Variable of the program that is set to our address." }),
+}).meta({ id: "ModelProxy", title: "Model proxy", description: "Where the program's model is reached." });
+
+const programFields = {
+  preset: z.enum(agentPresets).optional().meta({
+    description: "A program that we know how to start; it fills in what is not said here.",
+    defaultText: "none",
+  }),
+  command: filledText.optional().meta({
+    description: "The program to start.",
+    defaultText: "the preset's; without one it is required",
+  }),
+  args: z.array(z.string()).optional().meta({ description: "Its arguments.", defaultText: "the preset's" }),
+  env: z
+    .record(z.string().regex(/^[^=\0]+$/, { error: "must be the name of a variable" }), z.string())
+    .default({})
+    .meta({ description: "Environment variables for the program, on top of a small safe set." }),
+  inheritEnv: z
+    .union([z.array(filledText), z.literal(true)])
+    .default([])
+    .meta({
+      description:
+        "Variables to pass on from your own environment, by name, besides those of the preset; `true` passes on all of them.",
+    }),
+  cwd: filledText.optional().meta({
+    description: "Folder that the program works in, relative to the config file.",
+    defaultText: "a fresh one for each trial",
+  }),
+  model: filledText.optional().meta({
+    description: "Model for the program to use, in its own words.",
+    defaultText: "its own choice",
+  }),
+  connect: z.enum(["http", "bridge"]).optional().meta({
+    description: "How it reaches servers: at an address, or by a command that it starts.",
+    defaultText: "whatever it can",
+  }),
+  modelProxy: z
+    .union([z.literal(true), modelProxy])
+    .optional()
+    .meta({
+      description:
+        "Lets its requests to the model go through us, so that tokens are counted; `true` where the preset says how.",
+      defaultText: "not",
+    }),
+};
+
+const named = {
+  check: ({ preset, command }: { preset?: unknown; command?: unknown }): boolean =>
+    preset !== undefined || command !== undefined,
+  message: { error: "must have preset or command" },
+};
+
+const proxied = {
+  check: ({ preset, modelProxy }: { preset?: AgentPreset | undefined; modelProxy?: unknown }): boolean =>
+    modelProxy !== true || (preset !== undefined && agentPresetFacts[preset].modelApi !== undefined),
+  message: {
+    path: ["modelProxy"],
+    error: "must be {target, variable}: no preset says where the program's model is reached",
+  },
+};
+
+const acpAgent = closedObject({
+  type: z.literal("acp").meta({ description: "A program that speaks the Agent Client Protocol." }),
+  ...programFields,
+  permissions: z.enum(["allow", "allow-mcp", "deny"]).optional().meta({
+    description:
+      "What its requests for permission are answered; `allow-mcp` allows calls of tools of servers only.",
+    defaultText: "`allow`; with `cwd`, `allow-mcp`",
+  }),
+})
+  .refine(named.check, named.message)
+  .refine(proxied.check, proxied.message)
+  .meta({
+    id: "AcpAgent",
+    title: "ACP agent",
+    description: "A program that speaks the Agent Client Protocol on stdin and stdout.",
+  });
+
+const commandAgent = closedObject({
+  type: z.literal("command").meta({ description: "A program that is started for each user turn." }),
+  ...programFields,
+  nextArgs: z.array(z.string()).optional().meta({
+    description: "Arguments of every turn but the first.",
+    defaultText: "`args`; with a preset and without `args`, the preset's",
+  }),
+  stdin: z.boolean().optional().meta({
+    description: "Whether the prompt is written to stdin.",
+    defaultText: "the preset's; without one `false`",
+  }),
+  output: z.enum(commandOutputs).optional().meta({
+    description: "What it prints.",
+    defaultText: "the preset's; without one `text`",
+  }),
+  configFiles: z.array(z.enum(mcpClients)).optional().meta({
+    description: "Clients whose MCP config files are written into the folder that it works in.",
+    defaultText: "the preset's; without one none",
+  }),
+})
+  .refine(named.check, named.message)
+  .refine(proxied.check, proxied.message)
+  .meta({
+    id: "CommandAgent",
+    title: "Command agent",
+    description:
+      "A program that is started once for each user turn. In `command`, `args` and `env`, `{prompt}`, `{workspace}`, `{cwd}`, `{mcpConfig}` (a file with `mcpServers`), `{model}`, `{session}` (id of the session before) and `{servers.NAME.url}` are replaced; `{{` writes a brace.",
+  });
+
 /** What `agents.NAME` may be. */
 export const namedAgentSchema = z.union([
   filledText.regex(/^[^/\s]+\/\S+$/, { error: 'must be a model id such as "anthropic/claude-sonnet-4-5"' }),
   modelAgent,
   scriptedAgent,
+  acpAgent,
+  commandAgent,
 ]);
 
-/** What `agent` may be; a text is the name of one in `agents`, or a model id. */
-export const agentSchema = z.union([filledText, modelAgent, scriptedAgent]);
+/** What `agent` may be; a text is the name of one in `agents`, a model id, or a preset. */
+export const agentSchema = z.union([filledText, modelAgent, scriptedAgent, acpAgent, commandAgent]);
+
+/** An agent as parsed. */
+export type ParsedAgent = z.output<typeof namedAgentSchema>;
+/** An agent that is a program, as parsed. */
+export type ParsedProgram = z.output<typeof acpAgent> | z.output<typeof commandAgent>;
 
 /** The model that judges. */
 export const judgeSchema = closedObject({

@@ -1,3 +1,5 @@
+import { type AgentPreset, agentPresets } from "../model.ts";
+
 /** The agent that plays when a config names none. */
 export const defaultAgent = { name: "claude", model: "anthropic/claude-sonnet-4-5" } as const;
 
@@ -12,11 +14,16 @@ export type AgentChoice =
   | { readonly kind: "default" }
   /** Always known: `oracle` plays a task's own solution, `null` does nothing. */
   | { readonly kind: "builtin"; readonly name: BuiltinAgent }
+  /** A program that we know how to start; it speaks the Agent Client Protocol. */
+  | { readonly kind: "preset"; readonly name: AgentPreset }
   /** Names nothing. */
   | { readonly kind: "unknown"; readonly name: string };
 
 /** Names of agents that need no declaration. */
 export const builtinAgents = ["oracle", "null"] as const;
+
+/** Names that an agent can be asked for by without being declared. */
+export const undeclaredAgents: readonly string[] = [...builtinAgents, ...agentPresets];
 
 type BuiltinAgent = (typeof builtinAgents)[number];
 
@@ -49,5 +56,7 @@ function resolve(name: string, declared: readonly string[]): AgentChoice {
   if (declared.includes(name)) return { kind: "declared", name };
   const builtin = builtinAgents.find((each) => each === name);
   if (builtin !== undefined) return { kind: "builtin", name: builtin };
+  const preset = agentPresets.find((each) => each === name);
+  if (preset !== undefined) return { kind: "preset", name: preset };
   return name.includes("/") ? { kind: "model", model: name } : { kind: "unknown", name };
 }

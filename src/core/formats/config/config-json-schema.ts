@@ -1,6 +1,17 @@
 import * as z from "zod";
 import { configSchema } from "./config-schema.ts";
+import { isJsonObject } from "../json.ts";
 import type { JsonObject } from "../model.ts";
+import { withServerOverlays } from "./server-overlay-json-schema.ts";
+
+/** Of these a config has one. */
+const tables = ["server", "servers", "mcp_servers"];
+/** One of these will do as well. */
+const mocks = ["mocks", "mcp_mocks"];
+
+function required(key: string): JsonObject {
+  return { required: [key] };
+}
 
 export interface ConfigJsonSchemaOptions {
   /** Keeps `defaultText`, the words for defaults that are no fixed value; only the reference page wants them. */
@@ -19,10 +30,12 @@ export function configJsonSchema({ defaultTexts = false }: ConfigJsonSchemaOptio
       if (!defaultTexts) delete jsonSchema["defaultText"];
     },
   });
+  const { $defs = {}, ...root } = rest as JsonObject;
   return {
     $schema: $schema ?? "",
     $id: "urn:mcpvals:config",
-    ...(rest as JsonObject),
-    oneOf: [{ required: ["server"] }, { required: ["servers"] }],
+    ...root,
+    $defs: withServerOverlays(isJsonObject($defs) ? $defs : {}),
+    oneOf: [...tables.map(required), { not: { anyOf: tables.map(required) }, anyOf: mocks.map(required) }],
   };
 }

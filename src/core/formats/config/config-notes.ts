@@ -1,13 +1,29 @@
+import type { ParsedServer } from "./config-server-schema.ts";
 import { expectedTools } from "./build-tasks.ts";
 import type { ParsedConfig } from "./config-schema.ts";
 
 /** What is valid but does not do what its author may think: one sentence each. */
-export function configNotes(config: ParsedConfig, judged: boolean): string[] {
-  return [...serverNotes(config), ...judgeNotes(config, judged), ...workflowNotes(config)];
+export function configNotes(
+  config: ParsedConfig,
+  { judged, servers }: { readonly judged: boolean; readonly servers: Servers },
+): string[] {
+  return [
+    ...serverNotes(servers),
+    ...lifetimeNotes(config),
+    ...judgeNotes(config, judged),
+    ...workflowNotes(config),
+  ];
 }
 
-function serverNotes(config: ParsedConfig): string[] {
-  const servers = config.server === undefined ? (config.servers ?? {}) : { default: config.server };
+type Servers = Readonly<Record<string, ParsedServer>>;
+
+function lifetimeNotes({ serverLifetime, mcp_server_lifetime: other }: ParsedConfig): string[] {
+  return serverLifetime === undefined || other === undefined
+    ? []
+    : ["mcp_server_lifetime has no effect: serverLifetime wins"];
+}
+
+function serverNotes(servers: Servers): string[] {
   return Object.entries(servers).flatMap(([name, server]) => {
     if (server.transport !== "sse") return [];
     const keys = (["reconnect", "reconnectInterval", "maxReconnectAttempts"] as const).filter(

@@ -1,4 +1,5 @@
 import type { ErrorCode } from "../../errors/catalogue.ts";
+import { undeclaredAgents } from "./config-agents.ts";
 import type { ConfigView, Place, PlanView } from "./config-view.ts";
 import { suggestion } from "../did-you-mean.ts";
 import { formatKeyPath, type KeyPath } from "../key-path.ts";
@@ -12,6 +13,7 @@ export function checkRules(view: ConfigView): Problem[] {
     ...checkSomethingRuns(view),
     ...checkNames(view),
     ...checkServerReferences(view),
+    ...checkTestsInVariants(view),
     ...checkAgents(view),
     ...checkPlans(view),
     ...checkOperators(view),
@@ -29,12 +31,12 @@ function checkServers(view: ConfigView): Problem[] {
     const place = { path: ["servers"], at: "key", hint } as const;
     return [problem("config/invalid-value", "server and servers cannot both be given", place)];
   }
-  if (!view.hasServer && !view.hasServers) {
+  if (!view.hasServer && !view.hasServers && !view.hasMocks) {
     const hint = "Add server: {transport, …}, or servers: {NAME: {transport, …}}.";
     const place = { path: [], at: "value", hint } as const;
     return [problem("config/missing-key", 'missing key "server" or "servers"', place)];
   }
-  if (view.hasServers && view.servers.length === 0) {
+  if (view.hasServers && !view.hasMocks && view.servers.length === 0) {
     const place = { path: ["servers"], at: "value" } as const;
     return [problem("config/invalid-value", "servers must have at least one server", place)];
   }
@@ -101,12 +103,30 @@ function sameName(place: Place, earlier: KeyPath, about: { kind: string; view: C
 
 function checkServerReferences(view: ConfigView): Problem[] {
   const places = [
-    ...view.workflows.flatMap((workflow) => workflow.servers),
+    ...view.workflows.flatMap((workflow) => [...workflow.servers, ...workflow.answering]),
     ...view.suites.flatMap((suite) => [...suite.servers, ...suite.tests.flatMap((test) => test.servers)]),
     ...view.plans.flatMap((plan) => plan.servers),
   ];
   const repeated = view.workflows.flatMap((workflow) => duplicates(workflow.servers, "servers", view));
-  return [...unknownReferences(places, view.servers, { kind: "server", view }), ...repeated];
+  return [...unknownReferences(places, view.knownServers, { kind: "server", view }), ...repeated];
+}
+
+/** A tool test names its server itself, so it cannot run where a variant has no such server. */
+function checkTestsInVariants(view: ConfigView): Problem[] {
+  const [only] = view.servers.length === 1 ? view.servers : [];
+  const called = view.suites.flatMap((suite) =>
+    suite.tests.flatMap((test) => test.servers[0]?.name ?? suite.servers[0]?.name ?? only ?? []),
+  );
+  return view.variants.flatMap(({ name, path, servers }) => {
+    const lost = [...new Set(called)].filter(
+      (server) => view.knownServers.includes(server) && !servers.includes(server),
+    );
+    return lost.map((server) => {
+      const message = `${formatKeyPath(path)} has no server ${JSON.stringify(server)}, which tool tests call`;
+      const hint = `Keep it in ${JSON.stringify(name)}, or put those tests into a config of their own.`;
+      return problem("config/unknown-reference", message, { path, at: "key", hint });
+    });
+  });
 }
 
 function unknownReferences(
@@ -132,7 +152,7 @@ function checkAgents(view: ConfigView): Problem[] {
     const requested = view.requestedAgents.includes(choice.name);
     const path = [requested ? "agents" : "agent"];
     const message = `no agent is named ${view.show({ name: choice.name, path })}`;
-    const hint = `${suggestion(choice.name, view.agents, "agents")} A model id is written PROVIDER/MODEL.`;
+    const hint = `${suggestion(choice.name, [...view.agents, ...undeclaredAgents], "agents")} A model id is written PROVIDER/MODEL.`;
     const at = requested ? "key" : "value";
     return [problem("config/unknown-reference", message, { path, at, hint })];
   });

@@ -1,7 +1,9 @@
 import * as z from "zod";
 import { agentSchema, judgeSchema, namedAgentSchema } from "./config-agent-schema.ts";
-import { closedObject, duration, filledText, nameKey } from "./config-fields.ts";
+import { anyObject, closedObject, duration, filledText, nameKey } from "./config-fields.ts";
 import { serverSchema } from "./config-server-schema.ts";
+import { mcpMockSchema, mockSchema } from "./mock-schema.ts";
+import { lifetimeSchema } from "./server-parts-schema.ts";
 import { suiteSchema, workflowSchema } from "./config-task-schema.ts";
 
 /** Names of the reporters that `reporters` may list. */
@@ -18,6 +20,48 @@ const reporter = z.string().refine(isReporter, {
   error: `must be NAME or NAME=FILE, where NAME is one of ${reporterNames.join(", ")}`,
 });
 
+/** A set of servers, laid over those of the file. */
+export const variantSchema = closedObject({
+  servers: anyObject.optional().meta({
+    description:
+      "Laid over the servers by name: maps are merged, lists replaced, `null` takes away, `inherit: false` starts empty.",
+  }),
+  mcp_servers: anyObject.optional().meta({ description: "Another spelling of `servers`." }),
+}).meta({
+  id: "Variant",
+  title: "Variant",
+  description: "A set of servers that every task is run with, beside other sets.",
+});
+
+/** Fields of everything that has servers and variants. */
+export const serverTableFields = {
+  mcp_servers: anyObject.optional().meta({
+    description:
+      "Another spelling of `servers`, as other tools have it: `type` for `transport`, `workingDir`, `startup_timeout_ms`, `capture_stderr`; its servers are `required` unless they say otherwise.",
+  }),
+  mocks: z.record(nameKey, mockSchema).optional().meta({
+    description: "Mocks by the names of servers; each replaces the server of its name.",
+  }),
+  mcp_mocks: z.array(mcpMockSchema).optional().meta({
+    description: "Another spelling of `mocks`, as other tools have it.",
+  }),
+  serverLifetime: lifetimeSchema.optional().meta({
+    description: "Lifetime of servers that set none.",
+    defaultText: "`per_trial`; for servers with an address `per_run`",
+  }),
+  mcp_server_lifetime: lifetimeSchema.optional().meta({
+    description: "Another spelling of `serverLifetime`.",
+  }),
+  variants: z.record(nameKey, variantSchema).optional().meta({
+    description:
+      "Sets of servers by name, laid over the servers of the file. Every task is run with each of them, and with no other.",
+  }),
+  seed: z.int().min(0).optional().meta({
+    description: "Begins the random numbers of faults.",
+    defaultText: "`0`",
+  }),
+};
+
 /** The config format: the one source of its types, its validation, its JSON Schema and its reference page. */
 export const configSchema = closedObject({
   $schema: z.string().optional().meta({ description: "Address of the JSON Schema, for editors." }),
@@ -33,8 +77,10 @@ export const configSchema = closedObject({
   servers: z.record(nameKey, serverSchema).optional().meta({
     description: "The servers under test, by name. Not together with `server`.",
   }),
+  ...serverTableFields,
   agent: agentSchema.optional().meta({
-    description: "Who plays the workflows: the name of one in `agents`, a model id, or an agent.",
+    description:
+      "Who plays the workflows: the name of one in `agents`, a model id, an agent, or the name of a preset (`gemini`).",
     defaultText: "all in `agents`; without any, `anthropic/claude-sonnet-4-5`, named claude",
   }),
   agents: z.record(nameKey, namedAgentSchema).default({}).meta({

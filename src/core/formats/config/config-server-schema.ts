@@ -1,17 +1,11 @@
 import * as z from "zod";
 import { closedObject, duration, filledText, httpUrl } from "./config-fields.ts";
+import { mockSchema } from "./mock-schema.ts";
+import { authSchema, sharedServerFields } from "./server-parts-schema.ts";
 
-const common = {
-  startupTimeout: duration.optional().meta({
-    description: "Longest that the handshake and `tools/list` may take together.",
-    defaultText: "`timeout`",
-  }),
-  maxMessageBytes: z
-    .int()
-    .min(1)
-    .default(10 * 1024 * 1024)
-    .meta({ description: "Largest single message accepted from the server, in bytes." }),
-};
+const auth = authSchema
+  .optional()
+  .meta({ description: "How the server is told who asks.", defaultText: "not" });
 
 const headers = z
   .record(filledText, z.string())
@@ -39,20 +33,22 @@ const stdioServer = closedObject({
       description:
         "Variables to pass on from your own environment, by name; `true` passes on all of them. Without it a server gets only what programs need to start (`PATH`, `HOME`, …).",
     }),
-  ...common,
+  ...sharedServerFields,
 }).meta({ id: "StdioServer", title: "Server over stdio", description: "A local program." });
 
 const shttpServer = closedObject({
   transport: z.literal("shttp").meta({ description: "Streamable HTTP." }),
   url: httpUrl.meta({ description: "The server's MCP address." }),
   headers,
-  ...common,
+  auth,
+  ...sharedServerFields,
 }).meta({ id: "ShttpServer", title: "Server over Streamable HTTP", description: "A server with a URL." });
 
 const sseServer = closedObject({
   transport: z.literal("sse").meta({ description: "The older HTTP+SSE transport." }),
   url: httpUrl.meta({ description: "The address of the event stream." }),
   headers,
+  auth,
   reconnect: z
     .boolean()
     .optional()
@@ -65,16 +61,30 @@ const sseServer = closedObject({
     .min(0)
     .optional()
     .meta({ description: "Accepted so that older configs stay valid; has no effect." }),
-  ...common,
+  ...sharedServerFields,
 }).meta({
   id: "SseServer",
   title: "Server over HTTP+SSE",
   description: "A server that speaks only the older HTTP+SSE transport.",
 });
 
+const mockServer = closedObject({
+  transport: z.literal("mock").meta({ description: "Written answers in the place of a server." }),
+  mock: mockSchema.meta({ description: "What it offers and answers." }),
+  ...sharedServerFields,
+}).meta({ id: "MockServer", title: "Mock server", description: "A server that is only written answers." });
+
+/** Every key that some kind of server has. */
+export const serverShapes = {
+  ...sseServer.shape,
+  ...stdioServer.shape,
+  ...shttpServer.shape,
+  ...mockServer.shape,
+};
+
 /** How to start or reach one MCP server. */
 export const serverSchema = z
-  .discriminatedUnion("transport", [stdioServer, shttpServer, sseServer])
+  .discriminatedUnion("transport", [stdioServer, shttpServer, sseServer, mockServer])
   .meta({ id: "Server", title: "Server", description: "One MCP server; `transport` says which kind." });
 
 /** A server as parsed: defaults filled in, durations in milliseconds. */

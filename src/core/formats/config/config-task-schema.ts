@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { anyJson, anyObject, closedObject, duration, filledText } from "./config-fields.ts";
+import { elicitationDescription, elicitationSchema } from "./elicitation-schema.ts";
 
 const expectTools = z.array(filledText);
 
@@ -31,6 +32,7 @@ export const workflowSchema = closedObject({
     description: "Names of the servers that the agent gets.",
     defaultText: "all",
   }),
+  elicitation: elicitationSchema.optional().meta({ description: elicitationDescription }),
 }).meta({
   id: "Workflow",
   title: "Workflow",

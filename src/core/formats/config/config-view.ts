@@ -1,4 +1,5 @@
 import { type AgentChoice, chooseAgents } from "./config-agents.ts";
+import type { ConfigServers } from "./config-servers.ts";
 import { formatKeyPath, type KeyPath } from "../key-path.ts";
 import { asList, asObject, asText } from "../lenient.ts";
 import { withoutUndefined } from "../without-undefined.ts";
@@ -13,6 +14,8 @@ interface WorkflowView {
   readonly path: KeyPath;
   readonly name?: Place;
   readonly servers: readonly Place[];
+  /** Servers that its answers to questions are for. */
+  readonly answering: readonly Place[];
   /** How many steps it has; absent when that cannot be told. */
   readonly steps?: number;
   /** Whether it expects a state, an error or tools. */
@@ -34,6 +37,11 @@ interface TestView {
   readonly servers: readonly Place[];
   /** The key of `expectedResult: {$…: …}`. */
   readonly operator?: Place;
+}
+
+interface VariantView extends Place {
+  /** Names of its servers. */
+  readonly servers: readonly string[];
 }
 
 /** A plan's workflow. */
@@ -59,8 +67,14 @@ export interface PlanView {
  */
 export interface ConfigView {
   readonly hasServer: boolean;
+  /** Whether there is a table of servers, in either spelling. */
   readonly hasServers: boolean;
+  readonly hasMocks: boolean;
+  /** Names of the servers, without those that only variants have. */
   readonly servers: readonly string[];
+  /** Names of all servers, those of variants included. */
+  readonly knownServers: readonly string[];
+  readonly variants: readonly VariantView[];
   readonly agents: readonly string[];
   /** The agents that run. */
   readonly chosen: readonly AgentChoice[];
@@ -93,7 +107,7 @@ export interface ViewOptions {
 }
 
 /** Reads the view. Never fails: what has the wrong type is as if it were not there. */
-export function viewConfig(document: unknown, options: ViewOptions = {}): ConfigView {
+export function viewConfig(document: unknown, tables: ConfigServers, options: ViewOptions = {}): ConfigView {
   const root = asObject(document);
   const agents = Object.keys(asObject(root["agents"]));
   const chosen = chooseAgents(
@@ -106,8 +120,9 @@ export function viewConfig(document: unknown, options: ViewOptions = {}): Config
   );
   return {
     hasServer: root["server"] !== undefined,
-    hasServers: root["servers"] !== undefined,
-    servers: root["server"] === undefined ? Object.keys(asObject(root["servers"])) : ["default"],
+    hasServers: root["servers"] !== undefined || root["mcp_servers"] !== undefined,
+    hasMocks: !isEmpty(root["mcp_mocks"]) || Object.keys(asObject(root["mocks"])).length > 0,
+    ...viewServers(tables),
     agents,
     chosen,
     requestedAgents: options.agents ?? [],
@@ -124,10 +139,27 @@ export function viewConfig(document: unknown, options: ViewOptions = {}): Config
   };
 }
 
-/** The name that an agent written out in `agent` goes by: its model, or "scripted". */
+function viewServers({
+  written,
+  variants = [],
+}: ConfigServers): Pick<ConfigView, "servers" | "knownServers" | "variants"> {
+  const servers = Object.keys(written);
+  const viewed = variants.map((variant) => ({
+    name: variant.name,
+    path: ["variants", variant.name],
+    servers: Object.keys(variant.written),
+  }));
+  const known = [...servers, ...viewed.flatMap((variant) => variant.servers)];
+  return { servers, knownServers: [...new Set(known)], variants: viewed };
+}
+
+/** The name that an agent written out in `agent` goes by: its preset, its model, its program, or "scripted". */
 export function inlineAgentName(agent: unknown): string | undefined {
   if (typeof agent !== "object" || agent === null) return undefined;
-  return asText(asObject(agent)["model"]) ?? "scripted";
+  const { type, preset, model, command } = asObject(agent);
+  const isProgram = type === "acp" || type === "command";
+  const program = asText(preset) ?? asText(command)?.split(/[/\\]/).at(-1);
+  return (isProgram ? program : asText(model)) ?? "scripted";
 }
 
 function viewWorkflow(item: unknown, path: KeyPath): WorkflowView {
@@ -140,6 +172,9 @@ function viewWorkflow(item: unknown, path: KeyPath): WorkflowView {
     name: placeOf(workflow, "name", path),
     servers: asList(workflow["servers"]).flatMap((name, index) =>
       textPlace(name, [...path, "servers", index]),
+    ),
+    answering: asList(workflow["elicitation"]).flatMap((answer, index) =>
+      textPlace(asObject(answer)["server"], [...path, "elicitation", index, "server"]),
     ),
     steps: steps.length === 0 ? undefined : steps.length,
     expectsSomething: tools || expects("expectedState") || expects("expectedError"),

@@ -1,7 +1,8 @@
+import { serverEffects } from "../../../../test/support/config-effects.ts";
 import type { Step } from "../step.ts";
 import { describe, expect, it } from "vitest";
 import type { Config } from "./config-schema.ts";
-import type { Eval } from "../model.ts";
+import type { Eval, Json } from "../model.ts";
 import {
   parseConfig,
   type ParseConfigOptions,
@@ -17,8 +18,13 @@ const workflow = { name: "flow", steps: [{ user: "hi", expectedState: "hello" }]
 const base: Config = { server: stdio, toolHealthSuites: [suite] };
 
 function parse(config: unknown, options: Partial<ParseConfigOptions> = {}): ParsedEval {
-  return parseConfig(config, {
+  return parseConfig(config as Json, {
     defaultName: "folder",
+    completeProgram: ({ env, inheritEnv, cwd }) => ({
+      env: { ...env, inherited: String(inheritEnv) },
+      ...(cwd === undefined ? {} : { cwd: `/dir/${cwd}` }),
+    }),
+    resolvePath: (path) => `/dir/${path}`,
     completeStdio: ({ cwd, env, inheritEnv }) => ({
       cwd: cwd ?? "/dir",
       env: { ...env, inherited: String(inheritEnv) },
@@ -237,6 +243,7 @@ function turn(fields: object): unknown {
 
 /** For every field, by `DEFINITION.FIELD`: what it changes. A field without an entry here fails the test below. */
 const effects: Readonly<Record<string, () => void>> = {
+  ...serverEffects,
   "Config.$schema": () => expect(problemsOf({ ...base, $schema: "./schema.json" })).toEqual([]),
   "Config.name": () => expect(evalOf({ ...base, name: "mine" }).name).toBe("mine"),
   "Config.description": () => expect(problemsOf({ ...base, description: "for readers" })).toEqual([]),

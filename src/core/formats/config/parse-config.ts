@@ -1,11 +1,14 @@
 import type { Diagnostic } from "../../errors/error.ts";
-import { type BuildOptions, buildEval } from "./build-eval.ts";
+import { type BuildOptions, buildEval, providedServers } from "./build-eval.ts";
+import { readConfigServers } from "./config-servers.ts";
+import type { Fixtures } from "./mock-tables.ts";
+import type { ProvidedServers } from "./provided-servers.ts";
 import { configNotes } from "./config-notes.ts";
 import { checkRules } from "./config-rules.ts";
 import { configSchema } from "./config-schema.ts";
 import { viewConfig } from "./config-view.ts";
 import { formatKeyPath, type KeyPath } from "../key-path.ts";
-import type { Eval } from "../model.ts";
+import type { Eval, Json } from "../model.ts";
 import { placeProblems } from "../place-problems.ts";
 import type { Locate, Problem } from "../problem.ts";
 import { mostProblems, validate } from "../validate.ts";
@@ -16,6 +19,8 @@ export interface ParseConfigOptions extends BuildOptions {
   readonly templates?: ReadonlyMap<string, string>;
   /** Problems found before; what is wrong only because of them is not told again. */
   readonly earlier?: readonly Problem[];
+  /** Reads a folder of fixtures of mocks. Absent: they are refused. */
+  readonly readFixtures?: (path: string) => Fixtures;
 }
 
 export type ParsedEval =
@@ -25,6 +30,8 @@ export type ParsedEval =
       readonly notes: readonly string[];
       /** What is said of tasks in files of their own, which are not in the eval yet. */
       readonly taskFiles: TaskFilesOfConfig;
+      /** The servers that those tasks' own are laid over. */
+      readonly provided: ProvidedServers;
     }
   | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };
 
@@ -39,19 +46,30 @@ export interface TaskFilesOfConfig {
  * Checks a config document, with variables already replaced, and turns it into an eval. Gives every problem at once,
  * in the order of the file when `locate` knows lines.
  */
-export function parseConfig(document: unknown, options: ParseConfigOptions): ParsedEval {
+export function parseConfig(document: Json, options: ParseConfigOptions): ParsedEval {
   const { earlier = [], templates } = options;
   const unusable = earlier.filter((problem) => problem.path.length === 0);
   if (unusable.length > 0) return refusal(unusable, options.locate);
   const { data, issues } = validate(configSchema, document);
-  const view = viewConfig(document, options);
-  const wrongValues = problemsOfIssues(issues.slice(0, mostProblems), document, templates);
+  const tables = readConfigServers(document, { templates, readFixtures: options.readFixtures });
+  const view = viewConfig(document, tables, options);
+  const wrongValues = [
+    ...problemsOfIssues(issues.slice(0, mostProblems), document, templates),
+    ...tables.problems,
+  ];
   const found = notCausedBy(earlier, wrongValues);
   const broken = notCausedBy([...earlier, ...found], checkRules(view));
   const problems = [...earlier, ...found, ...broken].slice(0, mostProblems);
   if (problems.length > 0 || data === undefined) return refusal(problems, options.locate);
   const taskFiles = { patterns: data.tasks, inheritEnv: data.inheritEnv };
-  return { ok: true, eval: buildEval(data, options), notes: configNotes(data, view.judged), taskFiles };
+  const provided = providedServers(data, tables, options);
+  return {
+    ok: true,
+    eval: buildEval(data, provided, options),
+    notes: configNotes(data, { judged: view.judged, servers: tables.servers }),
+    taskFiles,
+    provided,
+  };
 }
 
 function refusal(problems: readonly Problem[], locate: Locate): ParsedEval {

@@ -1,6 +1,6 @@
 import type { SourceLocation } from "../../errors/error.ts";
-import type { ParsedServer } from "../config/config-server-schema.ts";
-import type { AgentSpec, AssertionSet, JsonObject } from "../model.ts";
+import type { ParsedAgent } from "../config/config-agent-schema.ts";
+import type { AssertionSet, JsonObject, ServerLifetime } from "../model.ts";
 
 /** A `kind: Eval` file. Paths are as written, relative to the file; durations are in milliseconds. */
 export interface EvalFile {
@@ -8,11 +8,14 @@ export interface EvalFile {
   readonly name?: string;
   /** Absent when the file names none; `agents` may still have some. */
   readonly agent?: AgentRef;
-  /** Agents that the file has itself. */
-  readonly agents: readonly AgentSpec[];
+  /** Agents that the file has itself, by name. */
+  readonly agents: Readonly<Record<string, ParsedAgent>>;
   readonly mcpConfigFile?: string;
-  /** Servers that the file has itself, by name. */
-  readonly servers: Readonly<Record<string, ParsedServer>>;
+  /** What the file itself says of servers: `servers`, `mcp_servers`, `mocks`, `mcp_mocks` and `variants`. */
+  readonly tables: JsonObject;
+  /** Lifetime of servers that set none. */
+  readonly serverLifetime?: ServerLifetime;
+  readonly seed?: number;
   readonly judge?: JudgeRef;
   readonly extensions: Readonly<Record<string, ExtensionRef>>;
   /** For tasks that set none themselves. */

@@ -1,4 +1,6 @@
 import * as z from "zod";
+import { withServerOverlays } from "../config/server-overlay-json-schema.ts";
+import { isJsonObject } from "../json.ts";
 import type { JsonObject } from "../model.ts";
 import { evalSchema } from "./eval-schema.ts";
 
@@ -14,5 +16,7 @@ export function evalJsonSchema(): JsonObject {
       delete jsonSchema["defaultText"];
     },
   });
-  return { $schema: $schema ?? "", $id: "urn:mcpvals:eval", ...(rest as JsonObject) };
+  const { $defs = {}, ...root } = rest as JsonObject;
+  const definitions = withServerOverlays(isJsonObject($defs) ? $defs : {});
+  return { $schema: $schema ?? "", $id: "urn:mcpvals:eval", ...root, $defs: definitions };
 }

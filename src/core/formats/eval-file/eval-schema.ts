@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { anyObject, closedObject, filledText, nameKey } from "../config/config-fields.ts";
 import { namedAgentSchema } from "../config/config-agent-schema.ts";
+import { serverTableFields } from "../config/config-schema.ts";
 import { serverSchema } from "../config/config-server-schema.ts";
 import { goDuration, patternText, texts } from "../lenient-fields.ts";
 
@@ -184,6 +185,7 @@ const config = closedObject({
     .record(nameKey, serverSchema)
     .optional()
     .meta({ description: "Servers by name, as in a config; they win over those of `mcpConfigFile`." }),
+  ...serverTableFields,
   inheritEnv: z
     .union([z.array(filledText), z.literal(true)])
     .optional()

@@ -38,7 +38,15 @@ it.each([
   ],
   [
     "commands: {runPrompt: 'codex exec {{ printf \"%q\" .Prompt }}', useVirtualHome: false}",
-    { kind: "shell", runPrompt: 'codex exec {{ printf "%q" .Prompt }}' },
+    {
+      kind: "shell",
+      commands: {
+        runPrompt: 'codex exec {{ printf "%q" .Prompt }}',
+        argTemplateMcpServer: "",
+        argTemplateAllowedTools: "",
+        allowedToolsJoinSeparator: " ",
+      },
+    },
     "a program that is started with a shell command",
   ],
 ])("reads %s", (yaml, agent, description) => {

@@ -6,6 +6,7 @@ import { memberOf } from "../member-of.ts";
 import type { Locate } from "../problem.ts";
 import { withoutUndefined } from "../without-undefined.ts";
 import { modelId } from "./model-id.ts";
+import type { ShellCommands } from "./shell-agent.ts";
 
 /** A `kind: Agent` file. */
 export interface AgentFile {
@@ -15,7 +16,7 @@ export interface AgentFile {
   readonly description: string;
 }
 
-/** What an agent's file describes; of these only `llm-agent` can be run. */
+/** What an agent's file describes. */
 export type FileAgent =
   | {
       readonly kind: "llm-agent";
@@ -29,7 +30,7 @@ export type FileAgent =
     }
   | { readonly kind: "claude-code" }
   | { readonly kind: "acp"; readonly command: string; readonly args: readonly string[] }
-  | { readonly kind: "shell"; readonly runPrompt: string };
+  | { readonly kind: "shell"; readonly commands: ShellCommands };
 
 export type ParsedAgentFile =
   | { readonly ok: true; readonly file: AgentFile; readonly notes: readonly string[] }
@@ -88,7 +89,7 @@ function readAgent(document: Document, reader: LenientReader): FileAgent | undef
     return readBuiltin(builtin, reader);
   }
   if (acp !== undefined) return { kind: "acp", command: acp.cmd, args: acp.args ?? [] };
-  if (commands?.runPrompt) return { kind: "shell", runPrompt: commands.runPrompt };
+  if (commands?.runPrompt) return { kind: "shell", commands: readCommands(commands, reader) };
   reader.problem({
     code: "config/missing-key",
     message: "the agent needs builtin, acp, or commands with runPrompt",
@@ -96,6 +97,19 @@ function readAgent(document: Document, reader: LenientReader): FileAgent | undef
     at: "value",
   });
   return undefined;
+}
+
+function readCommands(commands: NonNullable<Document["commands"]>, reader: LenientReader): ShellCommands {
+  for (const key of ["useVirtualHome", "getVersion"] as const) {
+    const isSet = commands[key] !== undefined && commands[key] !== false && commands[key] !== "";
+    if (isSet) reader.note(`${key} has no effect`, ["commands", key]);
+  }
+  return {
+    runPrompt: commands.runPrompt ?? "",
+    argTemplateMcpServer: commands.argTemplateMcpServer ?? "",
+    argTemplateAllowedTools: commands.argTemplateAllowedTools ?? "",
+    allowedToolsJoinSeparator: commands.allowedToolsJoinSeparator ?? " ",
+  };
 }
 
 function readBuiltin(

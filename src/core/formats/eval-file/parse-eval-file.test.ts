@@ -83,20 +83,19 @@ describe("an eval file", () => {
       eval: {
         name: "pods",
         agent: { kind: "llm-agent", model: "anthropic/claude-sonnet-4-5" },
-        agents: [
-          { type: "model", name: "small", model: "openai/gpt-4o-mini", maxSteps: 20 },
-          { type: "scripted", name: "plays", plan: { one: [{ say: "hi" }] } },
-        ],
+        agents: { small: "openai/gpt-4o-mini", plays: { type: "scripted", plan: { one: [{ say: "hi" }] } } },
         mcpConfigFile: "mcp.yaml",
-        servers: {
-          docs: {
-            transport: "stdio",
-            command: "docs",
-            args: [],
-            env: {},
-            inheritEnv: [],
-            startupTimeout: 2000,
-            maxMessageBytes: 10_485_760,
+        tables: {
+          servers: {
+            docs: {
+              transport: "stdio",
+              command: "docs",
+              args: [],
+              env: {},
+              inheritEnv: [],
+              startupTimeout: 2000,
+              maxMessageBytes: 10_485_760,
+            },
           },
         },
         judge: { kind: "agent", agent: { kind: "file", path: "judge.yaml" }, passThreshold: 0.5 },
@@ -141,8 +140,8 @@ describe("an eval file", () => {
   it("may be as small as one task set", () => {
     expect(evalOf("kind: Eval\nconfig: {taskSets: [{glob: '*.yaml', assertions: {toolsUsed: []}}]}")).toEqual(
       {
-        agents: [],
-        servers: {},
+        agents: {},
+        tables: {},
         extensions: {},
         limits: {},
         taskSets: [

@@ -1,7 +1,7 @@
 import type { Diagnostic } from "../../errors/error.ts";
-import { buildAgent } from "../config/build-eval.ts";
 import { suggestion } from "../did-you-mean.ts";
 import type { KeyPath } from "../key-path.ts";
+import type { JsonObject } from "../model.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import { asList, asObject } from "../lenient.ts";
 import { memberOf } from "../member-of.ts";
@@ -115,9 +115,11 @@ function buildFile(
   return withoutUndefined({
     name: metadata?.name?.trim() || undefined,
     agent: readAgent(config, reader),
-    agents: Object.entries(agents).map(([name, agent]) => buildAgent(name, agent)),
+    agents,
     mcpConfigFile: config.mcpConfigFile || undefined,
-    servers: config.servers ?? {},
+    tables: tablesOf(config),
+    serverLifetime: config.serverLifetime ?? config.mcp_server_lifetime,
+    seed: config.seed,
     judge: config.llmJudge === undefined ? undefined : readJudge(config.llmJudge, reader),
     extensions: readExtensions(config.extensions),
     limits: withoutUndefined({ timeoutMs: limits.timeout, cleanupTimeoutMs: limits.cleanupTimeout }),
@@ -129,6 +131,11 @@ function buildFile(
 }
 
 type Config = ParsedEvalDocument["config"];
+
+/** What is said of servers; once parsed, it is still as a config has it. */
+function tablesOf({ servers, mcp_servers, mocks, mcp_mocks, variants }: Config): JsonObject {
+  return withoutUndefined({ servers, mcp_servers, mocks, mcp_mocks, variants }) as JsonObject;
+}
 
 function readAgent({ agent, agentFile }: Config, reader: LenientReader): AgentRef | undefined {
   const path = ["config", "agentFile"];

@@ -32,10 +32,16 @@ it("reads programs and addresses, whatever type says", () => {
     servers: [
       {
         name: "a",
-        allowedTools: ["x"],
-        server: { ...program, command: "node", args: ["a.js", "1"], env: { PORT: "8080" }, cwd: "sub" },
+        server: {
+          ...program,
+          command: "node",
+          args: ["a.js", "1"],
+          env: { PORT: "8080" },
+          cwd: "sub",
+          tools: ["x"],
+        },
       },
-      { name: "b", allowedTools: "all", server: { ...program, command: "b" } },
+      { name: "b", server: { ...program, command: "b" } },
       {
         name: "c",
         server: {
@@ -48,10 +54,15 @@ it("reads programs and addresses, whatever type says", () => {
       { name: "d", server: { ...remote, transport: "sse", url: "http://127.0.0.1:1/sse" } },
       {
         name: "e",
-        allowedTools: [],
-        server: { ...remote, transport: "shttp", url: "http://127.0.0.1:1/mcp" },
+        server: { ...remote, transport: "shttp", url: "http://127.0.0.1:1/mcp", tools: [] },
       },
     ],
+  });
+});
+
+it("takes an empty alwaysAllow, which clients write for everybody, for nothing said", () => {
+  expect(parse({ a: { command: "node", alwaysAllow: [] } })).toMatchObject({
+    servers: [{ server: expect.not.objectContaining({ tools: expect.anything() }) }],
   });
 });
 

@@ -13,8 +13,6 @@ export interface McpConfigServer {
   readonly name: string;
   /** As a config has it. */
   readonly server: ParsedServer;
-  /** Tools that an agent may use without asking; absent: the file says nothing of it. */
-  readonly allowedTools?: readonly string[] | "all";
 }
 
 export type ParsedMcpConfigFile =
@@ -74,7 +72,8 @@ function readEntry(name: string, entry: Entry, reader: LenientReader): McpConfig
   }
   const server = reader.read(serverSchema, input, path);
   if (server === undefined) return [];
-  return [withoutUndefined({ name, server, allowedTools: allowedTools(entry) })];
+  const tools = allowedTools(entry);
+  return [{ name, server: tools === undefined ? server : { ...server, tools } }];
 }
 
 /** A type that is none of those that there are says nothing; then `url` and `command` decide. */
@@ -93,7 +92,11 @@ function serverInput(entry: Entry): z.input<typeof serverSchema> | undefined {
   });
 }
 
-function allowedTools({ alwaysAllow, enableAllTools }: Entry): readonly string[] | "all" | undefined {
-  if (enableAllTools === true) return "all";
-  return alwaysAllow ?? (enableAllTools === false ? [] : undefined);
+/**
+ * The tools that agents are given; undefined: all. The tool that this comes from shows agents the others too and denies
+ * their use. An empty `alwaysAllow` by itself is what clients write for "always ask", and says nothing of tools.
+ */
+function allowedTools({ alwaysAllow = [], enableAllTools }: Entry): string[] | undefined {
+  if (enableAllTools === true) return undefined;
+  return alwaysAllow.length === 0 && enableAllTools === undefined ? undefined : alwaysAllow;
 }

@@ -4,6 +4,7 @@ import { LenientReader } from "../lenient-reader.ts";
 import { memberOf } from "../member-of.ts";
 import type { PortableTask, Task, Turn } from "../model.ts";
 import type { Step } from "../step.ts";
+import { layTaskServers } from "../task/lay-task-servers.ts";
 import { checkFilePath } from "../task/check-file-path.ts";
 import type { ExtensionUse } from "../task/extension-uses.ts";
 import type { ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
@@ -32,7 +33,9 @@ export function parseLegacyTask(document: unknown, options: ParseTaskOptions): P
   if (form === undefined || task === undefined || reader.failed)
     return { ok: false, diagnostics: reader.diagnostics() };
   const extensions = operationsOf(form, task, options);
-  return { ok: true, task, servers: {}, notes: reader.notes, extensions };
+  const { variants } = layTaskServers({}, options);
+  const all = variants === undefined ? {} : { variants };
+  return { ok: true, task, servers: {}, ...all, notes: reader.notes, extensions };
 }
 
 /** The steps of extensions, with the places of their types. */

@@ -1,10 +1,9 @@
-import type { PortableTask, Requirement, ServerSpec, SolutionAction, Task } from "../model.ts";
+import type { PortableTask, Requirement, SolutionAction, Task } from "../model.ts";
 import type { Step } from "../step.ts";
 import { withoutUndefined } from "../without-undefined.ts";
 import { randomPorts } from "./random-ports.ts";
 import type { ParseTaskOptions } from "./task-options.ts";
 import type { ParsedTaskFile } from "./task-schema.ts";
-import { buildServers } from "./task-servers.ts";
 import type { TaskView } from "./view-task.ts";
 
 /** The parts of a task that are read by themselves. */
@@ -22,15 +21,11 @@ interface Context {
   readonly options: ParseTaskOptions;
 }
 
-/** Makes a task, and its own servers, of a file that is valid. */
-export function buildTask(
-  file: ParsedTaskFile,
-  parts: TaskParts,
-  context: Context,
-): { readonly task: Task; readonly servers: Readonly<Record<string, ServerSpec>> } {
+/** Makes a task of a file that is valid. */
+export function buildTask(file: ParsedTaskFile, parts: TaskParts, context: Context): Task {
   const { view, options } = context;
   const { metadata, spec } = file;
-  const task: Task = withoutUndefined({
+  return withoutUndefined({
     name: metadata.name,
     form: "task" as const,
     description: metadata.description,
@@ -40,9 +35,9 @@ export function buildTask(
     verify: parts.verify,
     parallel: false,
     location: options.locate({ path: ["metadata", "name"], at: "value" }),
+    elicitation: spec.elicitation?.map(withoutUndefined),
     portable: portablePart(file, parts, context),
   });
-  return { task, servers: buildServers(spec.servers, view.spec["servers"], options) };
 }
 
 function portablePart(

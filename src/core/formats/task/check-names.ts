@@ -1,9 +1,11 @@
 import { taskRoots } from "../../templates/scope.ts";
+import { readOverlay } from "../config/server-tables.ts";
 import { suggestion } from "../did-you-mean.ts";
 import { isJsonObject } from "../json.ts";
 import { formatKeyPath, type KeyPath } from "../key-path.ts";
 import type { Json } from "../model.ts";
 import type { Problem } from "../problem.ts";
+import { saysKind } from "./lay-task-servers.ts";
 import { checkStateProbe } from "./check-state-probe.ts";
 import { staticText } from "./check-text.ts";
 import { type StepPhase, stepPhases, type TaskView } from "./view-task.ts";
@@ -23,7 +25,8 @@ export function checkNames(view: TaskView): Problem[] {
   return [
     ...duplicates([...steps.flatMap(idPlace), ...solutionIds(view)], "steps have the id"),
     ...checkImports(view),
-    ...checkRemovedServers(view),
+    ...checkInheritedServers(view),
+    ...checkAnswers(view),
     ...steps.flatMap((step) => checkServer(step, view)),
     ...steps.flatMap((step) => checkPackage(step, view)),
     ...steps.flatMap(checkVariable),
@@ -83,12 +86,28 @@ function checkImports({ spec, servers }: TaskView): Problem[] {
   ];
 }
 
-/** `null` takes away what the eval provides, and nothing else. */
-function checkRemovedServers({ spec, provided }: TaskView): Problem[] {
-  const servers = isJsonObject(spec["servers"]) ? Object.entries(spec["servers"]) : [];
-  return servers
-    .filter(([name, server]) => server === null && !provided.includes(name))
-    .map(([name]) => unknown("server of the eval", { name, path: ["spec", "servers", name] }, provided));
+/** What is taken away or changed is what the eval provides, and nothing else. */
+function checkInheritedServers({ spec, provided }: TaskView): Problem[] {
+  const overlay = readOverlay(spec, ["spec"]);
+  if (overlay === undefined) return [];
+  const { table, place } = overlay;
+  const known = table["inherit"] === false ? [] : provided;
+  return Object.entries(table).flatMap(([name, server]): Problem[] => {
+    if (typeof server === "boolean" || saysKind(server) || known.includes(name)) return [];
+    const problem = unknown("server of the eval", { name, path: place([name]) }, known);
+    if (server === null) return [problem];
+    return [{ ...problem, at: "key", hint: `${problem.hint ?? ""} A new one needs command, url or mock.` }];
+  });
+}
+
+/** Answers are for servers that there are. */
+function checkAnswers({ spec, servers }: TaskView): Problem[] {
+  const answers: readonly Json[] = Array.isArray(spec["elicitation"]) ? spec["elicitation"] : [];
+  return answers.flatMap((answer, index) => {
+    const name = isJsonObject(answer) ? answer["server"] : undefined;
+    if (typeof name !== "string" || servers.known.includes(name)) return [];
+    return [unknown("server", { name, path: ["spec", "elicitation", index, "server"] }, servers.known)];
+  });
 }
 
 function checkServer({ kind, body, bodyPath }: StepView, { servers }: TaskView): Problem[] {

@@ -17,7 +17,7 @@ import { checkKeys } from "./check-keys.ts";
 import { checkTask } from "./task-rules.ts";
 import type { ParsedTask, ParseTaskOptions } from "./task-options.ts";
 import { taskApiVersion, taskSchema } from "./task-schema.ts";
-import { completeServers } from "./task-servers.ts";
+import { layTaskServers } from "./lay-task-servers.ts";
 import { placeNotes, taskNotes } from "./task-notes.ts";
 import { viewTask } from "./view-task.ts";
 
@@ -55,7 +55,7 @@ function unknownVersion(version: unknown): Problem {
 
 function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedTask {
   const view = viewTask(document, options);
-  const { data, issues } = validate(taskSchema, withServers(document));
+  const { data, issues } = validate(taskSchema, withoutServers(document));
   const { steps } = view;
   const setup = readSteps(steps.setup, document);
   const verify = readSteps(steps.verify, document);
@@ -65,10 +65,12 @@ function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedT
     servers: view.servers.known,
     document,
   });
+  const servers = layTaskServers(view.spec, options);
   const prompt = readPrompt(view.spec["prompt"], options.files);
   const wrong = [
     ...problemsOfIssues(issues.slice(0, mostProblems), document),
     ...view.problems,
+    ...servers.problems,
     ...[setup, verify, cleanup, solution, prompt].flatMap(({ problems }) => problems),
   ];
   const checked = checkTask(view, { options, turns: prompt.turns, wrong });
@@ -81,18 +83,27 @@ function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedT
     solution: solution.actions,
     turns: prompt.turns.map(({ text }) => text),
   };
-  const { task, servers } = buildTask(data, read, { view, options });
+  const task = buildTask(data, read, { view, options });
   const notes = [
     ...taskNotes(view),
     ...placeNotes([...checked.notes, ...nullNotes(view, options.locate)], options.locate),
   ];
-  return { ok: true, task, servers, notes, extensions: extensionUses(view, options.locate) };
+  const { own, variants } = servers;
+  return {
+    ok: true,
+    task,
+    servers: own,
+    ...(variants === undefined ? {} : { variants }),
+    notes,
+    extensions: extensionUses(view, options.locate),
+  };
 }
 
-function withServers(document: JsonObject): JsonObject {
-  const { spec } = document;
-  if (!isJsonObject(spec) || spec["servers"] === undefined) return document;
-  return { ...document, spec: { ...spec, servers: completeServers(spec["servers"]) } };
+/** Servers are read by themselves, laid over those of the eval. */
+function withoutServers(document: JsonObject): JsonObject {
+  if (!isJsonObject(document["spec"])) return document;
+  const { servers: _, mcp_servers: __, ...spec } = document["spec"];
+  return { ...document, spec };
 }
 
 function refusal(problems: readonly Problem[], { locate }: ParseTaskOptions): ParsedTask {

@@ -320,7 +320,7 @@ describe("the reference page", () => {
     "| `every` | duration | `1s` |",
     "| `cleanupTimeout` | duration | `1m` |",
     "| `steps` | list of [Step](#step) | **required** |",
-    "| `servers` | object: name to [Server](#server) or `null` | `{}` |",
+    "| `servers` | object: name to [Server](#server) or [Server overlay](#server-overlay) or `null` | `{}` |",
     '| `transport` | `"stdio"` | told by `command` |',
   ])("shows %s", (row) => {
     expect(page).toContain(row);

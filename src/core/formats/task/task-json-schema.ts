@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { withServerOverlays } from "../config/server-overlay-json-schema.ts";
 import { isJsonObject } from "../json.ts";
 import type { Json, JsonObject } from "../model.ts";
 import {
@@ -135,8 +136,9 @@ function withTaskServers(definitions: JsonObject): JsonObject {
     };
     return { ...definition, required: [told], properties: merged(properties, changed) };
   };
-  return {
+  return withServerOverlays({
     ...definitions,
+    Spec: withOverlays(objectAt(definitions, "Spec")),
     StdioServer: change("StdioServer", "command"),
     ShttpServer: change("ShttpServer", "url"),
     SseServer: {
@@ -145,7 +147,23 @@ function withTaskServers(definitions: JsonObject): JsonObject {
         startupTimeout: { default: "30s" },
       }),
     },
+  });
+}
+
+/** The servers of a task may also be parts, laid over the eval's. */
+function withOverlays(spec: JsonObject): JsonObject {
+  const properties = objectAt(spec, "properties");
+  const { description = "" } = objectAt(properties, "servers");
+  const whole: Json = { $ref: "#/$defs/Server" };
+  const part: Json = { $ref: "#/$defs/ServerOverlay" };
+  const servers: JsonObject = {
+    description,
+    type: "object",
+    properties: { inherit: { description: "`false` takes nothing from the eval.", type: "boolean" } },
+    additionalProperties: { anyOf: [whole, part, { type: "null" }] },
+    default: {},
   };
+  return { ...spec, properties: { ...properties, servers } };
 }
 
 const taskFolder = {

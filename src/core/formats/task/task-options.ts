@@ -1,5 +1,6 @@
 import type { Diagnostic } from "../../errors/error.ts";
 import type { CompleteStdio } from "../config/build-server.ts";
+import type { ProvidedServers } from "../config/provided-servers.ts";
 import type { ServerSpec, Task } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import type { ExtensionUse } from "./extension-uses.ts";
@@ -21,9 +22,13 @@ export interface ParseTaskOptions {
   readonly files: TaskFiles;
   /** Names of the servers that the eval provides; the task may add its own. */
   readonly servers: readonly string[];
+  /** What the eval provides in full; absent where it is not known. */
+  readonly provided?: ProvidedServers;
   /** Variables of the command line and the shell, for checking {env.NAME} at load. */
   readonly variables: Readonly<Record<string, string>>;
   readonly completeStdio: CompleteStdio;
+  /** Makes the path of a file absolute. Default: it is left as written. */
+  readonly resolvePath?: (path: string) => string;
   /** Shell variables that the eval passes on to the processes of tasks. */
   readonly inheritEnv: readonly string[] | true;
   /** Extension aliases that the eval declares. */
@@ -36,6 +41,8 @@ export type ParsedTask =
       readonly task: Task;
       /** The task's own servers. */
       readonly servers: Readonly<Record<string, ServerSpec>>;
+      /** All servers that it starts, by variant of the eval; absent when there are none. */
+      readonly variants?: Readonly<Record<string, Readonly<Record<string, ServerSpec>>>>;
       /** What is valid but does not do what its author may think. */
       readonly notes: readonly string[];
       /** Its steps that need extensions. */

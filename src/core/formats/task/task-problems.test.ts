@@ -268,9 +268,9 @@ describe("names", () => {
     ],
     [
       { servers: { a: {}, b: { transport: "stdio", command: "x", url: "http://x" }, c: { url: "x" } } },
-      'config/missing-key at value spec.servers.a: missing key "transport" in spec.servers.a: "stdio", "shttp" or "sse"',
-      'config/unknown-key at key spec.servers.b.url: unknown key "url" in spec.servers.b',
+      "config/invalid-value at key spec.servers.b.url: spec.servers.b has both command and url, so that it is not clear what it is",
       "config/invalid-value at value spec.servers.c.url: spec.servers.c.url must be a URL that starts with http:// or https://",
+      'config/unknown-reference at key spec.servers.a: no server of the eval is named "a"',
     ],
     [
       {

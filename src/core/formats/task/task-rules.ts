@@ -1,3 +1,4 @@
+import { readOverlay } from "../config/server-tables.ts";
 import { asList, asObject, asText } from "../lenient.ts";
 import type { Problem } from "../problem.ts";
 import { checkEnvCircles } from "./check-env.ts";
@@ -43,7 +44,7 @@ function isUnknownPart({ code, path }: Problem): boolean {
 
 function namesOf(view: TaskView, { variables }: ParseTaskOptions): TaskNames {
   const { spec, servers, steps } = view;
-  const own = Object.entries(asObject(spec["servers"]));
+  const own = Object.entries(readOverlay(spec, ["spec"])?.table ?? {});
   const local = own.filter(([, server]) => asObject(server)["command"] !== undefined).map(([name]) => name);
   const required = asList(spec["requires"]).flatMap((each) => asText(asObject(each)["env"]) ?? []);
   const all = [...walkViews([...steps.setup, ...steps.verify, ...steps.cleanup])];

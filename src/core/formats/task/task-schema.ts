@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { closedObject, duration, filledText } from "../config/config-fields.ts";
+import { anyObject, closedObject, duration, filledText } from "../config/config-fields.ts";
+import { elicitationDescription, elicitationSchema } from "../config/elicitation-schema.ts";
 import { serverSchema } from "../config/config-server-schema.ts";
 import { stepItem, stepList } from "./control-schemas.ts";
 import { solutionList } from "./solution-schemas.ts";
@@ -114,8 +115,13 @@ const spec = closedObject({
       "Variables for all steps, as templates that may use each other in any order. `--env` wins over them, they win over the shell.",
   }),
   servers: z.record(filledText, serverSchema.nullable()).prefault({}).meta({
-    description: "Servers of this task, laid over the eval's by name; `null` takes one away.",
+    description:
+      "Servers of this task, laid over the eval's by name: an entry without `command`, `url` and `mock` changes parts of the eval's server, `null` takes one away, `inherit: false` starts empty.",
   }),
+  mcp_servers: anyObject.optional().meta({
+    description: "Another spelling of `servers`, as other tools have it; not together with it.",
+  }),
+  elicitation: elicitationSchema.optional().meta({ description: elicitationDescription }),
   fixtures: z.array(filledText).default([]).meta({
     description: "Files and folders that are copied into the trial's workspace, each under its last name.",
   }),

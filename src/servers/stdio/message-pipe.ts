@@ -1,14 +1,15 @@
 import type { Readable, Writable } from "node:stream";
-import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { parseMessage } from "../json-rpc.ts";
+import type { WireMessage } from "../wire.ts";
 import { LineReader } from "./line-reader.ts";
 
-export interface StdioTransportOptions {
+export interface MessagePipeOptions {
   /** Name of the server, for messages. */
   readonly server: string;
   /** Largest message accepted, in bytes. */
   readonly maxMessageBytes: number;
+  readonly onMessage: (wire: WireMessage) => void;
   /** Gets every line on stdout that is not a message. */
   readonly onInvalidLine: (line: Buffer) => void;
   /** Called once when the server broke the rules so badly that nothing more can be read. */
@@ -16,20 +17,17 @@ export interface StdioTransportOptions {
 }
 
 /** MCP over the pipes of a process: one JSON-RPC message a line. It does not own the process; closing it only ends the talk. */
-export class StdioTransport implements Transport {
-  onclose?: () => void;
-  onerror?: (error: Error) => void;
-  onmessage?: (message: JSONRPCMessage) => void;
+export class MessagePipe {
   readonly #stdin: Writable;
   readonly #stdout: Readable;
   readonly #reader: LineReader;
-  readonly #options: StdioTransportOptions;
-  readonly #texts = new WeakMap<JSONRPCMessage, string>();
+  readonly #options: MessagePipeOptions;
   readonly #closing = new AbortController();
+  #started = false;
   /** Settles when stdin takes more again; shared by everyone who waits. */
   #drained: Promise<void> | undefined;
 
-  constructor(stdin: Writable, stdout: Readable, options: StdioTransportOptions) {
+  constructor(stdin: Writable, stdout: Readable, options: MessagePipeOptions) {
     this.#stdin = stdin;
     this.#stdout = stdout;
     this.#options = options;
@@ -40,36 +38,30 @@ export class StdioTransport implements Transport {
     });
   }
 
-  start(): Promise<void> {
+  get closed(): boolean {
+    return this.#closing.signal.aborted;
+  }
+
+  /** Begins to read, once somebody listens; calling it again does nothing. */
+  start(): void {
+    if (this.#started) return;
+    this.#started = true;
     this.#stdout.on("data", (chunk: Buffer) => this.#reader.push(chunk));
     this.#stdout.once("end", () => this.#reader.end());
-    return Promise.resolve();
   }
 
   /**
-   * Settles when the message was handed to the pipe. Waits while the server reads too slowly, and on a broken pipe until
-   * the transport is closed, since only the owner of the process can tell what has happened.
+   * Writes a message in one line; settles when it was handed to the pipe. Waits while the server reads too slowly, and on
+   * a broken pipe until this is closed, since only the owner of the process can tell what has happened.
    */
-  async send(message: JSONRPCMessage): Promise<void> {
-    if (this.#closing.signal.aborted)
-      throw new Error(`the talk with server "${this.#options.server}" has ended`);
-    const accepted = this.#stdin.writable && this.#stdin.write(`${JSON.stringify(message)}\n`);
-    if (!accepted) await this.#drain();
+  send(text: string): Promise<void> {
+    const accepted = this.#stdin.writable && this.#stdin.write(`${inOneLine(text)}\n`);
+    return accepted ? Promise.resolve() : this.#drain();
   }
 
-  close(): Promise<void> {
-    if (!this.#closing.signal.aborted) {
-      this.#closing.abort();
-      this.#reader.stop();
-      this.onclose?.();
-    }
-    return Promise.resolve();
-  }
-
-  /** The line that a received message was read from, if writing the message again would not give the same text. */
-  rawText(message: JSONRPCMessage): string | undefined {
-    const text = this.#texts.get(message);
-    return text === JSON.stringify(message) ? undefined : text;
+  close(): void {
+    this.#closing.abort();
+    this.#reader.stop();
   }
 
   #drain(): Promise<void> {
@@ -80,6 +72,7 @@ export class StdioTransport implements Transport {
         this.#closing.signal.removeEventListener("abort", done);
         resolve();
       };
+      if (this.closed) return done();
       this.#stdin.once("drain", done);
       this.#closing.signal.addEventListener("abort", done);
     });
@@ -89,13 +82,8 @@ export class StdioTransport implements Transport {
   #receive(line: Buffer): void {
     if (line.length === 0) return;
     const parsed = parseMessage(line);
-    if (parsed === undefined) {
-      if (line.some(isVisible)) this.#options.onInvalidLine(line);
-      return;
-    }
-    const { message, text } = parsed;
-    this.#texts.set(message, text);
-    this.onmessage?.(message);
+    if (parsed !== undefined) this.#options.onMessage(parsed);
+    else if (line.some(isVisible)) this.#options.onInvalidLine(line);
   }
 
   #refuse(): void {
@@ -108,6 +96,11 @@ export class StdioTransport implements Transport {
       ),
     );
   }
+}
+
+/** A line break in a JSON text stands between its parts, never in a string, so that a space says the same. */
+function inOneLine(text: string): string {
+  return /[\r\n]/.test(text) ? text.replaceAll(/[\r\n]/g, " ") : text;
 }
 
 function isVisible(byte: number): boolean {

@@ -1,0 +1,260 @@
+import type { RequestPermissionRequest, RequestPermissionResponse } from "@agentclientprotocol/sdk";
+import { McpvalsError } from "../../core/errors/error.ts";
+import { type AgentPresetFacts, agentPresetFacts } from "../../core/formats/agent-presets.ts";
+import type { AcpAgentSpec } from "../../core/formats/model.ts";
+import type { TurnEnd } from "../../core/trace/events.ts";
+import { settlesWithin } from "../../process/deadline.ts";
+import type { AgentContext } from "../driver.ts";
+import { acpAnswerError } from "./acp-errors.ts";
+import { AcpLink, type AcpRequest } from "./acp-link.ts";
+import { modelSetting } from "./acp-model.ts";
+import { answerPermission } from "./acp-permission.ts";
+import { acpServers } from "./acp-servers.ts";
+import { AcpUpdates } from "./acp-updates.ts";
+import { AcpUsage } from "./acp-usage.ts";
+import { objectOf, textOf, type WireObject } from "./acp-values.ts";
+import type { AgentProgram } from "./agent-program.ts";
+
+export interface AcpSessionOptions {
+  readonly spec: AcpAgentSpec;
+  readonly program: AgentProgram;
+  readonly context: AgentContext;
+  /** Absolute path of the folder that the agent works in. */
+  readonly cwd: string;
+  readonly version: string;
+  readonly startupMs?: number;
+}
+
+/** The version of the protocol that we speak. */
+const protocolVersion = 1;
+const defaultStartupMs = 60_000;
+/** How long an agent may take to end a turn that was cancelled, in milliseconds. */
+const cancelMs = 1000;
+
+/** One session with an agent program, in which all user turns are played. */
+export class AcpSession {
+  readonly #options: AcpSessionOptions;
+  readonly #facts: AgentPresetFacts | undefined;
+  readonly #updates: AcpUpdates;
+  readonly #usage: AcpUsage;
+  #link: AcpLink | undefined;
+  #authMethods: readonly string[] = [];
+  #turn = 0;
+  #id = "";
+
+  constructor(options: AcpSessionOptions) {
+    const { spec, context } = options;
+    this.#options = options;
+    this.#facts = spec.preset === undefined ? undefined : agentPresetFacts[spec.preset];
+    this.#usage = new AcpUsage(this.#facts?.acp.usage ?? "turn");
+    this.#updates = new AcpUpdates({
+      emit: context.emit,
+      servers: context.endpoints.map(({ server }) => server),
+      ...(spec.preset === undefined ? {} : { preset: spec.preset }),
+    });
+  }
+
+  /** Shakes hands and begins the session. Throws McpvalsError, and the signal's reason. */
+  async open(): Promise<void> {
+    const { spec, program, context } = this.#options;
+    this.#link = await AcpLink.open({
+      name: spec.name,
+      program,
+      emit: context.emit,
+      signal: context.signal,
+      onUpdate: (params) => this.#updates.take(objectOf(objectOf(params)["update"])),
+      onPermission: (request) => this.#answerPermission(request),
+    });
+    const canHttp = await this.#initialize();
+    const session = await this.#begin(canHttp);
+    const id = textOf(session["sessionId"]);
+    if (id === undefined) throw this.#linked.protocolError("began a session without an id");
+    this.#id = id;
+    if (spec.model !== undefined && (this.#facts?.acp.model.by ?? "session") === "session")
+      await this.#chooseModel(spec.model, session);
+  }
+
+  /** Plays one user turn. Throws McpvalsError, and the signal's reason after the agent was told to stop. */
+  async play(turn: number, user: string): Promise<void> {
+    const { emit, signal } = this.#options.context;
+    signal.throwIfAborted();
+    this.#turn = turn;
+    this.#updates.begin(turn);
+    emit({ type: "turn.started", turn, user });
+    const prompt = [{ type: "text", text: user }];
+    const params = { sessionId: this.#id, prompt };
+    const asked = this.#ask({ method: "session/prompt", params, doing: `in turn ${turn + 1}` });
+    const answer = await asked.catch(async (error: unknown) => {
+      this.#updates.end();
+      throw error;
+    });
+    signal.throwIfAborted();
+    this.#updates.end();
+    const usage = this.#usage.take(answer);
+    if (usage !== undefined) emit({ type: "agent.usage", source: "agent", usage });
+    emit({ type: "turn.finished", turn, reason: this.#turnEnd(answer) });
+  }
+
+  /** Tells the agent to stop, when the trial is over, and gives it a moment to; ends the exchange. Never throws. */
+  async close(): Promise<void> {
+    const { context, program } = this.#options;
+    if (this.#link === undefined) return;
+    if (context.signal.aborted && this.#id !== "") {
+      const ended = this.#link.settled();
+      this.#link.notify("session/cancel", { sessionId: this.#id });
+      await settlesWithin(Promise.race([ended, program.process.exited]), cancelMs);
+    }
+    this.#link.close();
+  }
+
+  /** Settles when nothing of the session waits any more, which is soon after the program was stopped. */
+  async finished(): Promise<void> {
+    await this.#link?.finished();
+  }
+
+  get #linked(): AcpLink {
+    if (this.#link === undefined) throw new Error("the session is not open");
+    return this.#link;
+  }
+
+  get #startupMs(): number {
+    return this.#options.startupMs ?? defaultStartupMs;
+  }
+
+  /** Gives whether the agent can reach servers over HTTP. */
+  async #initialize(): Promise<boolean> {
+    const { spec, program, context, version } = this.#options;
+    const params = {
+      protocolVersion,
+      clientInfo: { name: "mcpvals", version },
+      clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
+    };
+    const answer = await this.#ask({
+      method: "initialize",
+      params,
+      doing: "before it had answered initialize",
+      ms: this.#startupMs,
+    });
+    if (answer["protocolVersion"] !== protocolVersion)
+      throw this.#linked.protocolError(
+        `speaks version ${JSON.stringify(answer["protocolVersion"])} of the Agent Client Protocol, not ${protocolVersion}`,
+      );
+    const methods = Array.isArray(answer["authMethods"]) ? answer["authMethods"].map(objectOf) : [];
+    this.#authMethods = methods.flatMap(({ id }) => textOf(id) ?? []);
+    const { name, version: itsVersion } = objectOf(answer["agentInfo"]);
+    const told = [textOf(name), textOf(itsVersion)].filter((text) => text !== undefined).join(" ");
+    context.emit({
+      type: "agent.started",
+      agent: spec.name,
+      kind: "acp",
+      ...(spec.model === undefined ? {} : { model: spec.model }),
+      ...(told === "" ? {} : { program: told }),
+      pid: program.process.pid,
+    });
+    const capabilities = objectOf(answer["agentCapabilities"]);
+    return objectOf(capabilities["mcpCapabilities"])["http"] === true;
+  }
+
+  /** Begins the session; an agent that asks for a login is logged in when a key is there, and asked once more. */
+  async #begin(canHttp: boolean): Promise<WireObject> {
+    const { spec, context, cwd } = this.#options;
+    const mcpServers = acpServers(context.endpoints, { connect: spec.connect, canHttp });
+    const request = {
+      method: "session/new",
+      params: { cwd, mcpServers },
+      doing: "before the session had begun",
+      ms: this.#startupMs,
+    };
+    try {
+      return await this.#ask(request);
+    } catch (error) {
+      const method = this.#loginMethod(error);
+      if (method === undefined) throw error;
+      await this.#ask({ ...request, method: "authenticate", params: { methodId: method } });
+      return this.#ask(request);
+    }
+  }
+
+  #loginMethod(error: unknown): string | undefined {
+    const login = this.#facts?.acp.login;
+    if (!(error instanceof McpvalsError) || error.code !== "agent/auth" || login === undefined)
+      return undefined;
+    const { env } = this.#options.spec;
+    const hasKey = login.variables.some((variable) => (env[variable] ?? "") !== "");
+    return hasKey && this.#authMethods.includes(login.method) ? login.method : undefined;
+  }
+
+  async #chooseModel(model: string, session: WireObject): Promise<void> {
+    const setting = modelSetting(session);
+    const { name } = this.#options.spec;
+    if (setting === undefined)
+      throw new McpvalsError("agent/model-not-offered", `agent ${name} lets nobody choose a model`, {
+        hint: "Leave model out, and choose it by the program's own arguments or variables.",
+      });
+    if (!setting.values.includes(model))
+      throw new McpvalsError("agent/model-not-offered", `agent ${name} does not offer the model ${model}`, {
+        hint: `It offers ${setting.values.join(", ")}.`,
+      });
+    if (setting.current === model) return;
+    await this.#ask({
+      method: "session/set_config_option",
+      params: { sessionId: this.#id, configId: setting.configId, value: model },
+      doing: "before the session had begun",
+      ms: this.#startupMs,
+    });
+  }
+
+  /** Asks the agent; the answer is an object. */
+  async #ask(request: AcpRequest): Promise<WireObject> {
+    const { spec, program, context } = this.#options;
+    try {
+      return objectOf(await this.#linked.request(request));
+    } catch (error) {
+      if (error === context.signal.reason) throw error;
+      throw acpAnswerError(error, request.method, {
+        name: spec.name,
+        ...(this.#facts === undefined ? {} : { facts: this.#facts }),
+        authMethods: this.#authMethods,
+        stderrTail: program.stderrTail(),
+      });
+    }
+  }
+
+  #answerPermission({ toolCall, options }: RequestPermissionRequest): RequestPermissionResponse {
+    const { spec, context } = this.#options;
+    // By the protocol, what is still asked after a cancel is answered so.
+    if (context.signal.aborted) return { outcome: { outcome: "cancelled" } };
+    const call = objectOf(toolCall);
+    this.#updates.takeAsked(call);
+    const isMcp = this.#updates.originOf(call).source.startsWith("mcp:");
+    const { decision, optionId } = answerPermission(spec.permissions, options, { isMcp });
+    const callId = textOf(call["toolCallId"]);
+    context.emit({
+      type: "agent.permission",
+      turn: this.#turn,
+      ...(callId === undefined ? {} : { callId }),
+      title: this.#updates.titleOf(call),
+      decision,
+      policy: spec.permissions,
+    });
+    return { outcome: optionId === undefined ? { outcome: "cancelled" } : { outcome: "selected", optionId } };
+  }
+
+  #turnEnd(answer: WireObject): TurnEnd {
+    const { stopReason } = answer;
+    switch (stopReason) {
+      case "end_turn":
+        return "done";
+      case "max_tokens":
+        return "max-tokens";
+      case "max_turn_requests":
+        return "max-steps";
+      case "refusal":
+        return "refused";
+      case "cancelled":
+        return "cancelled";
+      default:
+        throw this.#linked.protocolError(`ended a turn for an unknown reason: ${JSON.stringify(stopReason)}`);
+    }
+  }
+}

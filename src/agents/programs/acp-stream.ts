@@ -1,0 +1,90 @@
+import type { Readable, Writable } from "node:stream";
+import type { AnyMessage, Stream } from "@agentclientprotocol/sdk";
+import { LineReader } from "../../servers/stdio/line-reader.ts";
+
+/** Longest message of an agent, in bytes. */
+export const acpMessageLimit = 64 * 1024 * 1024;
+
+export interface AcpStreamOptions {
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  /** Gets the parameters of each `session/update`, in the order of the wire. */
+  readonly onUpdate: (params: unknown) => void;
+  /** Gets each line that is no message. */
+  readonly onNonsense: (line: Buffer) => void;
+  /** A message is longer than {@link acpMessageLimit}; nothing comes any more. */
+  readonly onTooLong: () => void;
+}
+
+/**
+ * The messages of an agent program, one a line. Updates of the session are handed over as they come, so that each comes
+ * before the answer that follows it; answers to nothing are left out. The stream has no end of its own.
+ */
+export function openAcpStream({ stdin, stdout, onTooLong, ...hear }: AcpStreamOptions): Stream {
+  const asked = new Set<unknown>();
+  let lines: LineReader | undefined;
+  const readable = new ReadableStream<AnyMessage>({
+    start(controller) {
+      const onMessage = (message: AnyMessage): void => controller.enqueue(message);
+      const onLine = (line: Buffer): void => sort(line, { ...hear, asked, onMessage });
+      const reader = new LineReader({ limit: acpMessageLimit, onLine, onTooLong });
+      lines = reader;
+      stdout.on("data", (chunk: Buffer) => reader.push(chunk));
+      stdout.once("end", () => reader.end());
+    },
+    cancel: () => lines?.stop(),
+  });
+  const writable = new WritableStream<AnyMessage>({
+    write(message) {
+      if ("id" in message && "method" in message) asked.add(message.id);
+      return new Promise((resolve) => {
+        // A broken pipe means that the program has gone, which its end reports.
+        stdin.write(`${JSON.stringify(message)}\n`, () => resolve());
+      });
+    },
+  });
+  return { readable, writable };
+}
+
+interface Sorting extends Pick<AcpStreamOptions, "onUpdate" | "onNonsense"> {
+  /** Ids of our own requests that wait for an answer. */
+  readonly asked: Set<unknown>;
+  readonly onMessage: (message: AnyMessage) => void;
+}
+
+function sort(line: Buffer, { asked, onMessage, onUpdate, onNonsense }: Sorting): void {
+  const message = parseMessage(line);
+  if (message === "blank") return;
+  if (message === undefined) onNonsense(line);
+  else if (isUpdate(message)) onUpdate(message["params"]);
+  else if (isMessage(message) && ("method" in message || asked.delete(message["id"]))) onMessage(message);
+  else onNonsense(line);
+}
+
+type Parsed = Readonly<Record<string, unknown>>;
+
+function parseMessage(line: Buffer): Parsed | "blank" | undefined {
+  const text = line.toString("utf8").trim();
+  if (text === "") return "blank";
+  try {
+    const value: unknown = JSON.parse(text);
+    return isRecord(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isUpdate(message: Parsed): boolean {
+  return message["method"] === "session/update" && !("id" in message);
+}
+
+function isMessage(message: Parsed): message is Parsed & AnyMessage {
+  if (typeof message["method"] === "string") return true;
+  if (!("error" in message)) return "result" in message;
+  const { error } = message;
+  return isRecord(error) && typeof error["code"] === "number" && typeof error["message"] === "string";
+}
+
+function isRecord(value: unknown): value is Parsed {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,171 @@
+import type { AgentPreset, Json } from "../../core/formats/model.ts";
+import type { Emit } from "../../core/trace/events.ts";
+import { toolOrigin, type ToolOrigin } from "../../core/trace/tool-origin.ts";
+import { acpToolName } from "./acp-tool-name.ts";
+import { jsonOf, objectOf, textOf, type WireObject } from "./acp-values.ts";
+
+export interface AcpUpdatesOptions {
+  readonly emit: Emit;
+  readonly preset?: AgentPreset;
+  /** Names of the servers that the agent reaches. */
+  readonly servers: readonly string[];
+}
+
+interface ToolState {
+  readonly name: string;
+  readonly origin: ToolOrigin;
+  readonly status: "started" | "completed" | "failed";
+  readonly args?: Json;
+  readonly result?: Json;
+  readonly parentCallId?: string;
+}
+
+/**
+ * Makes events of what an agent tells while it acts: its words, joined to one message from one use of a tool to the next,
+ * and its uses of tools.
+ */
+export class AcpUpdates {
+  readonly #options: AcpUpdatesOptions;
+  readonly #tools = new Map<string, ToolState>();
+  /** Ids of uses that are on record. */
+  readonly #recorded = new Set<string>();
+  #turn: number | undefined;
+  #text = "";
+  #messageId: string | undefined;
+
+  constructor(options: AcpUpdatesOptions) {
+    this.#options = options;
+  }
+
+  /** From now on what comes belongs to this turn. */
+  begin(turn: number): void {
+    this.#turn = turn;
+  }
+
+  /** Nothing that comes from now on is recorded, until another turn begins. */
+  end(): void {
+    this.#flush();
+    this.#turn = undefined;
+  }
+
+  /** Takes the `update` of a `session/update`. */
+  take(update: WireObject): void {
+    if (this.#turn === undefined) return;
+    switch (update["sessionUpdate"]) {
+      case "agent_message_chunk":
+        this.#takeChunk(update);
+        break;
+      case "tool_call":
+      case "tool_call_update":
+        this.#takeTool(update, this.#turn);
+        break;
+      default:
+        break; // plans, thoughts, modes and the like are no behaviour towards servers or the user
+    }
+  }
+
+  /** Takes what the agent says of a tool that it only asks about: some tell of it nowhere else until it is done. */
+  takeAsked(call: WireObject): void {
+    const callId = textOf(call["toolCallId"]);
+    if (callId === undefined || this.#tools.has(callId)) return;
+    this.#flush();
+    this.#tools.set(callId, this.#next(call, undefined));
+  }
+
+  /** Where a tool comes from that the agent asks about, which it may have told of before. */
+  originOf(call: WireObject): ToolOrigin {
+    const known = this.#tools.get(textOf(call["toolCallId"]) ?? "");
+    const origin = this.#originOf(acpToolName(call));
+    return origin.tool === undefined && known !== undefined ? known.origin : origin;
+  }
+
+  /** The title of such a tool, as the agent has it. */
+  titleOf(call: WireObject): string {
+    const known = this.#tools.get(textOf(call["toolCallId"]) ?? "");
+    return textOf(call["title"]) ?? acpToolName(call) ?? known?.name ?? "";
+  }
+
+  #takeChunk(update: WireObject): void {
+    const messageId = textOf(update["messageId"]);
+    if (messageId !== this.#messageId) this.#flush();
+    this.#messageId = messageId;
+    const content = objectOf(update["content"]);
+    if (content["type"] === "text") this.#text += textOf(content["text"]) ?? "";
+  }
+
+  #flush(): void {
+    const text = this.#text;
+    this.#text = "";
+    if (text.trim() === "" || this.#turn === undefined) return;
+    this.#options.emit({ type: "agent.message", turn: this.#turn, text });
+  }
+
+  #takeTool(call: WireObject, turn: number): void {
+    const callId = textOf(call["toolCallId"]);
+    if (callId === undefined) return;
+    const before = this.#tools.get(callId);
+    if (before === undefined) this.#flush();
+    const now = this.#next(call, before);
+    this.#tools.set(callId, now);
+    if (before !== undefined && this.#recorded.has(callId) && !hasNews(before, now)) return;
+    this.#recorded.add(callId);
+    const { name, origin, ...told } = now;
+    this.#options.emit({ type: "agent.tool", turn, callId, name, ...origin, ...told });
+  }
+
+  #next(call: WireObject, before: ToolState | undefined): ToolState {
+    const told = acpToolName(call);
+    const name = told === undefined || isNamed(before) ? (before?.name ?? "") : told;
+    const args = argsOf(call["rawInput"]) ?? before?.args;
+    const result = resultOf(call) ?? before?.result;
+    const parentCallId = parentOf(call) ?? before?.parentCallId;
+    return {
+      name,
+      origin: isNamed(before) ? before.origin : this.#originOf(name),
+      status: statusOf(call["status"], before?.status),
+      ...(args === undefined ? {} : { args }),
+      ...(result === undefined ? {} : { result }),
+      ...(parentCallId === undefined ? {} : { parentCallId }),
+    };
+  }
+
+  #originOf(name: string | undefined): ToolOrigin {
+    const { preset, servers } = this.#options;
+    if (name === undefined || name === "") return { source: "unknown" };
+    return toolOrigin(name, { servers, ...(preset === undefined ? {} : { preset }) });
+  }
+}
+
+/** A tool that was found to be a server's stays it, whatever title the agent gives it later. */
+function isNamed(state: ToolState | undefined): state is ToolState {
+  return state?.origin.tool !== undefined;
+}
+
+function hasNews(before: ToolState, now: ToolState): boolean {
+  if (before.status !== now.status || before.name !== now.name) return true;
+  return JSON.stringify(before.args) !== JSON.stringify(now.args);
+}
+
+function statusOf(told: unknown, before: ToolState["status"] = "started"): ToolState["status"] {
+  return told === "completed" || told === "failed" ? told : before;
+}
+
+/** Codex tells of a server's tool as `{server, tool, arguments}`. */
+function argsOf(input: unknown): Json | undefined {
+  const { server, tool, arguments: args, ...rest } = objectOf(input);
+  const isCodex = typeof server === "string" && typeof tool === "string" && Object.keys(rest).length === 0;
+  return jsonOf(isCodex && args !== undefined ? args : input);
+}
+
+function resultOf(call: WireObject): Json | undefined {
+  const raw = jsonOf(call["rawOutput"]);
+  if (raw !== undefined) return raw;
+  const content = Array.isArray(call["content"]) ? call["content"].map(objectOf) : [];
+  if (content.length === 0) return undefined;
+  const texts = content.map((part) => textOf(objectOf(part["content"])["text"]));
+  return texts.every((text) => text !== undefined) ? texts.join("\n") : jsonOf(content);
+}
+
+function parentOf(call: WireObject): string | undefined {
+  return textOf(objectOf(objectOf(call["_meta"])["claudeCode"])["parentToolUseId"]);
+}

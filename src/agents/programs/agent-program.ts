@@ -1,0 +1,89 @@
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { Emit } from "../../core/trace/events.ts";
+import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../../process/spawn.ts";
+import type { StopOptions } from "../../process/stop-tree.ts";
+import { ProgramLines } from "./program-lines.ts";
+
+/** A running agent program. */
+export interface AgentProgram {
+  readonly process: ManagedProcess;
+  /** The last 4 KiB of its stderr. */
+  stderrTail(): string | undefined;
+  /** Ends it with everything that it started, and records its end once. Never throws. */
+  stop(options?: StopOptions): Promise<void>;
+  /** The error for an end that nobody asked for. */
+  exitedError(doing: string): McpvalsError;
+}
+
+export interface AgentProgramOptions extends ProcessSpec {
+  /** The agent's name. */
+  readonly name: string;
+  readonly emit: Emit;
+  /** It is to end by itself, with code 0. */
+  readonly endsItself?: true;
+}
+
+/**
+ * Starts an agent's program, recording its stderr and its end. Throws McpvalsError `agent/spawn-failed`.
+ */
+export async function startAgentProgram(options: AgentProgramOptions): Promise<AgentProgram> {
+  const process = await spawn(options);
+  return new RunningProgram(process, options);
+}
+
+async function spawn(options: AgentProgramOptions): Promise<ManagedProcess> {
+  try {
+    return await spawnProcess(options);
+  } catch (error) {
+    if (!(error instanceof McpvalsError)) throw error;
+    const { hint } = error.details;
+    throw new McpvalsError("agent/spawn-failed", `agent ${options.name}: ${error.message}`, {
+      ...(hint === undefined ? {} : { hint }),
+      cause: error,
+    });
+  }
+}
+
+class RunningProgram implements AgentProgram {
+  readonly process: ManagedProcess;
+  readonly #options: AgentProgramOptions;
+  readonly #stderr: ProgramLines;
+  #asked = false;
+  #ended = false;
+
+  constructor(process: ManagedProcess, options: AgentProgramOptions) {
+    this.process = process;
+    this.#options = options;
+    this.#stderr = new ProgramLines({ stream: "stderr", emit: options.emit });
+    process.stderr.on("data", (chunk: Buffer) => {
+      if (!this.#ended) this.#stderr.push(chunk);
+    });
+    void process.exited.then(() => this.#recordExit());
+  }
+
+  stderrTail(): string | undefined {
+    return this.#stderr.tail;
+  }
+
+  async stop(options?: StopOptions): Promise<void> {
+    this.#asked ||= this.process.exit === undefined;
+    await this.process.stop(options);
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#stderr.finish();
+  }
+
+  exitedError(doing: string): McpvalsError {
+    const { exitCode, signal } = this.process.exit ?? { exitCode: null, signal: null };
+    const how = signal === null ? `with code ${exitCode}` : `by ${signal}`;
+    const detail = this.stderrTail();
+    const message = `agent ${this.#options.name} ended ${how} ${doing}`;
+    return new McpvalsError("agent/exited", message, detail === undefined ? {} : { detail });
+  }
+
+  #recordExit(): void {
+    const { exitCode, signal } = this.process.exit ?? { exitCode: null, signal: null };
+    const expected = this.#asked || (this.#options.endsItself === true && exitCode === 0);
+    this.#options.emit({ type: "agent.exited", exitCode, signal, expected });
+  }
+}

@@ -1,0 +1,39 @@
+import { expect, it } from "vitest";
+import { fillTemplate, mentions, type TemplateValues } from "./fill-template.ts";
+
+const values: TemplateValues = {
+  prompt: "say {model} and $& {{",
+  workspace: "/w",
+  cwd: "/c",
+  mcpConfig: "/m.json",
+  model: "m",
+  session: "",
+  servers: new Map([["my.srv-1", "http://127.0.0.1:1/x"]]),
+};
+
+it.each([
+  ["{prompt}", "say {model} and $& {{"],
+  ["--in={workspace}:{cwd} @{mcpConfig} {model}{session}|", "--in=/w:/c @/m.json m|"],
+  ["{servers.my.srv-1.url}", "http://127.0.0.1:1/x"],
+  ["{{prompt}", "{prompt}"],
+  ["{{{prompt}", "{say {model} and $& {{"],
+  ['{"a":{"b":1}} {other} {} { prompt }', '{"a":{"b":1}} {other} {} { prompt }'],
+  ["projects={{'{cwd}'={{x='y'}}", "projects={'/c'={x='y'}}"],
+])("fills %s", (text, filled) => {
+  expect(fillTemplate(text, values)).toBe(filled);
+});
+
+it("refuses a server that is not there", () => {
+  expect(() => fillTemplate("{servers.x.url}", values)).toThrow(
+    expect.objectContaining({
+      code: "config/unknown-reference",
+      message: "{servers.x.url}: the trial has no such server",
+      details: { hint: "It has: my.srv-1." },
+    }),
+  );
+});
+
+it("tells whether a name is used", () => {
+  expect(mentions("@{mcpConfig}", "mcpConfig")).toBe(true);
+  expect(mentions("{{mcpConfig}", "mcpConfig")).toBe(false);
+});

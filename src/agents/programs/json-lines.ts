@@ -1,0 +1,68 @@
+import type { WireObject } from "./acp-values.ts";
+
+export interface JsonLinesOptions {
+  /** Longest line, in bytes; longer ones are left out. */
+  readonly limit: number;
+  readonly onObject: (line: WireObject) => void;
+  /** Gets what is no object of JSON, with its line end. */
+  readonly onOther: (line: Buffer) => void;
+}
+
+const newline = 0x0a;
+
+/** Cuts what a program prints into lines of JSON. */
+export class JsonLines {
+  readonly #options: JsonLinesOptions;
+  #parts: Buffer[] = [];
+  #length = 0;
+
+  constructor(options: JsonLinesOptions) {
+    this.#options = options;
+  }
+
+  push(chunk: Buffer): void {
+    let start = 0;
+    for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {
+      this.#hold(chunk.subarray(start, end));
+      this.#finish();
+      start = end + 1;
+    }
+    this.#hold(chunk.subarray(start));
+  }
+
+  /** Takes the last line, if it has no end. */
+  finish(): void {
+    if (this.#length > 0) this.#finish();
+  }
+
+  #hold(piece: Buffer): void {
+    this.#length += piece.length;
+    if (this.#length > this.#options.limit) this.#parts = [];
+    else if (piece.length > 0) this.#parts.push(piece);
+  }
+
+  #finish(): void {
+    const line = Buffer.concat(this.#parts);
+    const length = this.#length;
+    this.#parts = [];
+    this.#length = 0;
+    const { limit, onObject, onOther } = this.#options;
+    if (length > limit) {
+      onOther(Buffer.from(`[a line of ${length} bytes was left out]\n`));
+      return;
+    }
+    const object = parseObject(line);
+    if (object === undefined) onOther(Buffer.concat([line, Buffer.from("\n")]));
+    else onObject(object);
+  }
+}
+
+function parseObject(line: Buffer): WireObject | undefined {
+  // An object begins with a brace; most other output need not be parsed to see that it is none.
+  if (!/^\s*\{/.test(line.toString("latin1", 0, 64))) return undefined;
+  try {
+    return JSON.parse(line.toString("utf8")) as WireObject;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,192 @@
+import { randomBytes } from "node:crypto";
+import {
+  createServer,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  request as requestHttp,
+  type Server,
+  type ServerResponse,
+} from "node:http";
+import { request as requestHttps } from "node:https";
+import { PassThrough, pipeline, type Transform } from "node:stream";
+import { createBrotliDecompress, createUnzip } from "node:zlib";
+import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
+import type { AgentPreset, ModelProxySpec } from "../../core/formats/model.ts";
+import type { Emit, Usage } from "../../core/trace/events.ts";
+import { createUsageReader } from "./model-usage/usage-reader.ts";
+
+export interface ModelProxyOptions {
+  /** Address of the provider's API. */
+  readonly target: string;
+  /** Called for each request to the model that was answered well. */
+  readonly onUsage: (usage: Usage) => void;
+}
+
+/** A reverse proxy on loopback in front of a model's API. */
+export interface ModelProxy {
+  /** Where a program is to reach the API; the path holds a secret. */
+  readonly url: string;
+  /** Ends every exchange and stops listening. Never throws. */
+  close(): Promise<void>;
+}
+
+/**
+ * Starts a proxy that passes requests and answers on as they are, and reads the tokens out of the answers. It keeps neither
+ * keys nor bodies.
+ */
+export async function startModelProxy({ target, onUsage }: ModelProxyOptions): Promise<ModelProxy> {
+  const secret = randomBytes(16).toString("hex");
+  const base = new URL(target);
+  const server = createServer((incoming, outgoing) => {
+    const rest = pathAfter(incoming.url ?? "", `/${secret}`);
+    if (rest === undefined) outgoing.writeHead(404).end();
+    else passOn({ incoming, outgoing, url: joined(base, rest), onUsage });
+  });
+  const port = await listen(server);
+  return { url: `http://127.0.0.1:${port}/${secret}`, close: () => close(server) };
+}
+
+/** What is known of a program that may have its model reached through a proxy. */
+interface ProxiedProgram {
+  readonly env: Readonly<Record<string, string>>;
+  readonly preset?: AgentPreset;
+  readonly modelProxy?: ModelProxySpec;
+}
+
+/** Runs what starts a program, with the environment that leads it to a proxy when it has one; the proxy ends with it. */
+export async function withModelProxy(
+  program: ProxiedProgram,
+  { emit }: { readonly emit: Emit },
+  run: (env: Readonly<Record<string, string>>) => Promise<void>,
+): Promise<void> {
+  const { env, modelProxy } = program;
+  if (modelProxy === undefined) {
+    await run(env);
+    return;
+  }
+  const onUsage = (usage: Usage): void => {
+    emit({ type: "agent.usage", source: "proxy", usage });
+  };
+  const proxy = await startModelProxy({ target: targetOf(program, modelProxy), onUsage });
+  try {
+    await run({ ...env, [modelProxy.variable]: proxy.url });
+  } finally {
+    await proxy.close();
+  }
+}
+
+/** Where no address was chosen, the usual one gives way to one that the program's variable already leads to. */
+function targetOf({ env, preset }: ProxiedProgram, { target, variable }: ModelProxySpec): string {
+  const usual = preset === undefined ? undefined : agentPresetFacts[preset].modelApi;
+  const own = env[variable] ?? "";
+  return usual?.target === target && own !== "" ? own : target;
+}
+
+interface Exchange {
+  readonly incoming: IncomingMessage;
+  readonly outgoing: ServerResponse;
+  readonly url: URL;
+  readonly onUsage: (usage: Usage) => void;
+}
+
+function passOn({ incoming, outgoing, url, onUsage }: Exchange): void {
+  const send = url.protocol === "https:" ? requestHttps : requestHttp;
+  const options = { method: incoming.method, headers: { ...headersOf(incoming), host: url.host } };
+  const upstream = send(url, options, (answer) => {
+    outgoing.writeHead(answer.statusCode ?? 502, headersOf(answer));
+    // What tells streams apart from stuck ones arrives at once this way.
+    outgoing.flushHeaders();
+    const isModel = incoming.method === "POST" && modelPath.test(url.pathname);
+    const isGood = (answer.statusCode ?? 0) >= 200 && (answer.statusCode ?? 0) < 300;
+    if (isModel && isGood) readUsage(answer, onUsage);
+    // An end that is too early is the agent's to see: its side is cut as ours was.
+    pipeline(answer, outgoing, () => undefined);
+  });
+  upstream.on("error", (error) => refuse(outgoing, error));
+  outgoing.on("close", () => upstream.destroy());
+  pipeline(incoming, upstream, () => undefined);
+}
+
+/** Requests that are answered by a model, whatever stands before. */
+const modelPath = /(?:\/messages|\/responses|\/chat\/completions|:generateContent|:streamGenerateContent)$/;
+
+function readUsage(answer: IncomingMessage, onUsage: (usage: Usage) => void): void {
+  const reader = createUsageReader(answer.headers["content-type"]);
+  const plain = decoded(answer.headers["content-encoding"]);
+  plain.on("data", (chunk: Buffer) => reader.push(chunk));
+  plain.on("end", () => {
+    const told = reader.finish();
+    // Of an answer that was cut off nothing may be known, not even that it was paid for.
+    if (!answer.complete && told.inputTokens === undefined) return;
+    onUsage({ inputTokens: 0, outputTokens: 0, ...told, requests: 1 });
+  });
+  // What cannot be unpacked tells nothing; the agent gets it as it is.
+  plain.on("error", () => undefined);
+  answer.on("data", (chunk: Buffer) => plain.write(chunk));
+  answer.on("close", () => plain.end());
+}
+
+function decoded(encoding: string | undefined): Transform {
+  switch (encoding) {
+    case "gzip":
+    case "x-gzip":
+    case "deflate":
+      return createUnzip();
+    case "br":
+      return createBrotliDecompress();
+    default:
+      return new PassThrough();
+  }
+}
+
+function refuse(outgoing: ServerResponse, error: Error): void {
+  if (outgoing.headersSent) {
+    outgoing.destroy();
+    return;
+  }
+  outgoing.writeHead(502, { "content-type": "application/json" });
+  const message = `mcpvals could not reach the model's API: ${error.message}`;
+  outgoing.end(JSON.stringify({ error: { type: "api_error", message } }));
+}
+
+/** Headers that are between two neighbours only. */
+const ownHeaders = new Set(["connection", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer"]);
+
+function headersOf({ headersDistinct }: IncomingMessage): OutgoingHttpHeaders {
+  const headers: Record<string, string | string[]> = {};
+  for (const [name, values = []] of Object.entries(headersDistinct)) {
+    const [first = ""] = values;
+    if (!ownHeaders.has(name)) headers[name] = values.length === 1 ? first : values;
+  }
+  return headers;
+}
+
+function pathAfter(path: string, prefix: string): string | undefined {
+  if (!path.startsWith(prefix)) return undefined;
+  const rest = path.slice(prefix.length);
+  return rest === "" || /^[/?]/.test(rest) ? rest : undefined;
+}
+
+function joined(base: URL, rest: string): URL {
+  const [path = "", query] = rest.split(/\?(.*)/s);
+  const url = new URL(base);
+  url.pathname = `${base.pathname.replace(/\/$/, "")}${path}`;
+  if (query !== undefined) url.search = query;
+  return url;
+}
+
+async function listen(server: Server): Promise<number> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", resolve);
+  });
+  const address = server.address();
+  return typeof address === "object" && address !== null ? address.port : 0;
+}
+
+function close(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}

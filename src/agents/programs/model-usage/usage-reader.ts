@@ -1,0 +1,60 @@
+import { LineReader } from "../../../servers/stdio/line-reader.ts";
+import { type ToldTokens, usageIn } from "./usage-in.ts";
+
+/** Longest body, or line of a stream, that is looked at, in bytes. */
+const limit = 32 * 1024 * 1024;
+
+/** Reads the tokens out of the body of an answer while it passes; keeps nothing else of it. */
+export interface UsageReader {
+  push(chunk: Buffer): void;
+  /** What was told, once the body has ended. */
+  finish(): ToldTokens;
+}
+
+/** Makes the reader for a type of content: a stream of events, or JSON. */
+export function createUsageReader(contentType: string | undefined): UsageReader {
+  return /^text\/event-stream\b/i.test(contentType ?? "") ? eventReader() : jsonReader();
+}
+
+function eventReader(): UsageReader {
+  let told: ToldTokens = {};
+  const onLine = (line: Buffer): void => {
+    if (line.toString("latin1", 0, 5) !== "data:") return;
+    const data = line.toString("utf8", 5);
+    if (data.includes("usage")) told = { ...told, ...usageIn(parse(data)) };
+  };
+  const lines = new LineReader({ limit, onLine, onTooLong: () => undefined });
+  return {
+    push: (chunk) => lines.push(chunk),
+    finish: () => {
+      lines.end();
+      return told;
+    },
+  };
+}
+
+function jsonReader(): UsageReader {
+  let parts: Buffer[] = [];
+  let length = 0;
+  return {
+    push: (chunk) => {
+      length += chunk.length;
+      if (length > limit) parts = [];
+      else parts.push(chunk);
+    },
+    finish: () => {
+      const value = parse(Buffer.concat(parts).toString("utf8"));
+      // Gemini streams an array unless it is asked for events.
+      const pieces: readonly unknown[] = Array.isArray(value) ? value : [value];
+      return pieces.reduce<ToldTokens>((told, piece) => ({ ...told, ...usageIn(piece) }), {});
+    },
+  };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined; // not JSON, so it tells nothing
+  }
+}

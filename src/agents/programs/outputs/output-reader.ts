@@ -1,0 +1,33 @@
+import type { Json } from "../../../core/formats/model.ts";
+import type { TurnEnd, Usage } from "../../../core/trace/events.ts";
+import type { WireObject } from "../acp-values.ts";
+
+/** What a line of a program's output tells. */
+export type OutputEvent =
+  | { readonly kind: "session"; readonly id: string }
+  | { readonly kind: "message"; readonly text: string }
+  | ({ readonly kind: "tool" } & ToolUse)
+  | { readonly kind: "usage"; readonly usage: Usage }
+  /** How the turn ended, where it is not the usual end. */
+  | { readonly kind: "end"; readonly reason: TurnEnd }
+  /** The program could not act. */
+  | { readonly kind: "failed"; readonly message: string };
+
+export interface ToolUse {
+  readonly callId: string;
+  readonly name: string;
+  readonly status: "started" | "completed" | "failed";
+  readonly args?: Json;
+  readonly result?: Json;
+  readonly parentCallId?: string;
+  /** Where the program tells them apart from the name. */
+  readonly origin?: { readonly server: string; readonly tool: string };
+}
+
+/** Reads the lines of JSON that one kind of program prints; one reader reads all turns of a conversation. */
+export interface OutputReader {
+  /** What a line tells; nothing, where its kind is not known. */
+  read(line: WireObject): readonly OutputEvent[];
+  /** What is still to be told when the turn is over. */
+  finish(): readonly OutputEvent[];
+}

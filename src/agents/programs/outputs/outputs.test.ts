@@ -1,0 +1,75 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, it } from "vitest";
+import { agentPresets, type AgentPreset } from "../../../core/formats/model.ts";
+import { createOutputReader } from "./create-output-reader.ts";
+import type { OutputEvent, OutputReader } from "./output-reader.ts";
+
+function readerOf(preset: AgentPreset): OutputReader {
+  const reader = createOutputReader(preset);
+  if (reader === undefined) throw new Error("no reader");
+  return reader;
+}
+
+function read(sample: string, reader: OutputReader): readonly OutputEvent[] {
+  const file = new URL(`../../../../test/fixtures/agents/outputs/${sample}.jsonl`, import.meta.url);
+  const lines = readFileSync(file, "utf8").trimEnd().split("\n");
+  const events = lines.flatMap((line) => reader.read(JSON.parse(line) as Record<string, unknown>));
+  return [...events, ...reader.finish()];
+}
+
+describe.each(agentPresets)("what %s prints", (preset) => {
+  it("is messages, uses of tools, tokens and a session", () => {
+    expect(read(`${preset}-tools`, readerOf(preset))).toMatchSnapshot();
+  });
+
+  it("tells when the model refuses", () => {
+    const failed = read(`${preset}-refused`, readerOf(preset)).filter((event) => event.kind === "failed");
+    expect(failed).toHaveLength(1);
+    expect(failed[0]).toMatchSnapshot();
+  });
+
+  it("may have anything in it", () => {
+    const reader = readerOf(preset);
+    const types =
+      "item.completed turn.completed turn.failed thread.started init message tool_use tool_result result " +
+      "assistant.message assistant.usage tool.execution_start tool.execution_complete session.error error text " +
+      "step_finish system assistant user";
+    for (const type of [...types.split(" "), 5, null]) {
+      for (const value of [null, 5, "x", [], [null], {}, { content: [null, 5] }, { content: "x" }]) {
+        const names = ["item", "data", "part", "message", "usage", "error", "stats", "content", "session_id"];
+        const line = { type, ...Object.fromEntries(names.map((name) => [name, value])) };
+        expect(() => reader.read(line)).not.toThrow();
+      }
+    }
+  });
+});
+
+describe("a second turn", () => {
+  const resumable = agentPresets.filter((preset) => preset !== "claude-code");
+
+  it.each(resumable)("of %s goes on with the session", (preset) => {
+    const reader = readerOf(preset);
+    const sessionOf = (events: readonly OutputEvent[]): string | undefined =>
+      events.find((event) => event.kind === "session")?.id;
+    const first = sessionOf(read(`${preset}-tools`, reader));
+    expect(first).toBeDefined();
+    expect(sessionOf(read(`${preset}-next-turn`, readerOf(preset)))).toBe(first);
+  });
+
+  it("of codex has its own tokens only", () => {
+    const reader = readerOf("codex");
+    const usages = ["codex-tools", "codex-next-turn"].map((sample) =>
+      read(sample, reader).find((event) => event.kind === "usage"),
+    );
+    expect(usages).toEqual([
+      { kind: "usage", usage: { inputTokens: 400, outputTokens: 80, cacheReadTokens: 40, requests: 0 } },
+      { kind: "usage", usage: { inputTokens: 100, outputTokens: 20, cacheReadTokens: 10, requests: 0 } },
+    ]);
+  });
+});
+
+it("takes an end for want of turns for the agent's, not for a failure", () => {
+  const events = read("claude-code-max-turns", readerOf("claude-code"));
+  expect(events.at(-1)).toEqual({ kind: "end", reason: "max-steps" });
+  expect(events.some((event) => event.kind === "failed")).toBe(false);
+});

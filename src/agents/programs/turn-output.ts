@@ -1,0 +1,155 @@
+import type { AgentPreset, CommandOutput } from "../../core/formats/model.ts";
+import type { Emit, TurnEnd } from "../../core/trace/events.ts";
+import { toolOrigin } from "../../core/trace/tool-origin.ts";
+import { JsonLines } from "./json-lines.ts";
+import { createOutputReader } from "./outputs/create-output-reader.ts";
+import type { OutputEvent, OutputReader, ToolUse } from "./outputs/output-reader.ts";
+import { ProgramLines } from "./program-lines.ts";
+
+export interface ConversationOptions {
+  readonly output: CommandOutput;
+  readonly preset?: AgentPreset;
+  readonly servers: readonly string[];
+  readonly emit: Emit;
+}
+
+/** What one turn's program has said, when it has ended. */
+export interface TurnResult {
+  readonly reason: TurnEnd;
+  /** Why the program could not act, in its own words. */
+  readonly failure?: string;
+  /** Whether anything was understood; always, where all that is printed is the message. */
+  readonly understood: boolean;
+}
+
+/** Takes what one turn's program prints. */
+export interface TurnOutput {
+  push(chunk: Buffer): void;
+  finish(): TurnResult;
+}
+
+/** Longest line of JSON, in bytes. */
+const lineLimit = 10 * 1024 * 1024;
+/** Longest message of a program whose whole output is its message, in bytes. */
+const textLimit = 1024 * 1024;
+
+/** What a program prints in all turns of a conversation, as events. */
+export class ConversationOutput {
+  readonly #options: ConversationOptions;
+  readonly #reader: OutputReader | undefined;
+  readonly #firstTurns = new Map<string, number>();
+  #session = "";
+
+  constructor(options: ConversationOptions) {
+    this.#options = options;
+    this.#reader = createOutputReader(options.output);
+  }
+
+  /** Id of the program's session; empty as long as it has told none. */
+  get session(): string {
+    return this.#session;
+  }
+
+  begin(turn: number): TurnOutput {
+    return this.#reader === undefined ? this.#beginText(turn) : this.#beginLines(turn, this.#reader);
+  }
+
+  #beginText(turn: number): TurnOutput {
+    const { emit } = this.#options;
+    const chunks: Buffer[] = [];
+    let length = 0;
+    return {
+      push(chunk) {
+        const room = Math.max(0, textLimit - length);
+        length += chunk.length;
+        if (room > 0) chunks.push(chunk.subarray(0, room));
+      },
+      finish() {
+        const text = Buffer.concat(chunks).toString("utf8").trimEnd();
+        if (text !== "") emit({ type: "agent.message", turn, text });
+        const omitted = length - textLimit;
+        if (omitted > 0) {
+          const text = `[${omitted} more bytes were left out]\n`;
+          emit({ type: "agent.output", stream: "stdout", text });
+        }
+        return { reason: "done", understood: true };
+      },
+    };
+  }
+
+  #beginLines(turn: number, reader: OutputReader): TurnOutput {
+    const others = new ProgramLines({ stream: "stdout", emit: this.#options.emit });
+    let result: TurnResult = { reason: "done", understood: false };
+    const take = (events: readonly OutputEvent[]): void => {
+      if (events.length > 0) result = { ...result, understood: true };
+      for (const event of events) result = { ...result, ...this.#take(event, turn) };
+    };
+    const lines = new JsonLines({
+      limit: lineLimit,
+      onObject: (line) => take(reader.read(line)),
+      onOther: (line) => others.push(line),
+    });
+    return {
+      push: (chunk) => lines.push(chunk),
+      finish() {
+        lines.finish();
+        take(reader.finish());
+        others.finish();
+        return result;
+      },
+    };
+  }
+
+  /** Gives what is to be known of the turn's end. */
+  #take(event: OutputEvent, turn: number): Partial<TurnResult> {
+    const { emit } = this.#options;
+    switch (event.kind) {
+      case "session":
+        this.#session = event.id;
+        return {};
+      case "message":
+        emit({ type: "agent.message", turn, text: event.text });
+        return {};
+      case "tool":
+        this.#emitTool(event, turn);
+        return {};
+      case "usage":
+        emit({ type: "agent.usage", source: "agent", usage: event.usage });
+        return {};
+      case "end":
+        return { reason: event.reason };
+      case "failed":
+        return { failure: event.message };
+    }
+  }
+
+  #emitTool({ callId, name, status, args, result, parentCallId, origin }: ToolUse, turn: number): void {
+    const parent = parentCallId === undefined ? {} : { parentCallId: this.#unique(parentCallId, turn) };
+    this.#options.emit({
+      type: "agent.tool",
+      turn,
+      callId: this.#unique(callId, turn),
+      name,
+      ...(origin === undefined
+        ? this.#originOf(name)
+        : { source: `mcp:${origin.server}`, tool: origin.tool }),
+      status,
+      ...(args === undefined ? {} : { args }),
+      ...(result === undefined ? {} : { result }),
+      ...parent,
+    });
+  }
+
+  #originOf(name: string): ReturnType<typeof toolOrigin> {
+    const { output, preset, servers } = this.#options;
+    const known = output === "text" ? preset : output;
+    return toolOrigin(name, { ...(known === undefined ? {} : { preset: known }), servers });
+  }
+
+  /** Some programs count their calls from the beginning in each turn. */
+  #unique(callId: string, turn: number): string {
+    const first = this.#firstTurns.get(callId) ?? turn;
+    this.#firstTurns.set(callId, first);
+    return first === turn ? callId : `${callId} (turn ${turn})`;
+  }
+}

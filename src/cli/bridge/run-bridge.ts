@@ -1,0 +1,78 @@
+import { request, type IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
+
+/**
+ * Joins stdin and stdout with our gateway, for an agent that only starts programs: what comes in goes out, byte for byte,
+ * until either side ends. Gives the exit code: 0 when it ended in order, 2 without an address, 3 when the gateway is gone
+ * or refuses. It loads nothing but Node, since an agent waits for it.
+ */
+export async function runBridge(args: readonly string[], address: string | undefined): Promise<number> {
+  const [first, ...rest] = args;
+  if (first === "--help" || first === "-h") return say(usage, 0);
+  const url = first ?? address;
+  if (url === undefined || rest.length > 0 || !URL.canParse(url)) return say(usage, 2);
+  try {
+    const { socket, head } = await connect(url);
+    return await join(socket, head);
+  } catch (error) {
+    return say(`mcpvals bridge: ${reasonOf(error)}\n`, 3);
+  }
+}
+
+const usage = `Usage: mcpvals bridge [URL]
+
+Joins stdin and stdout with the gateway of a running mcpvals. A trial's agent is told to start it; URL is that of
+MCPVALS_BRIDGE_URL unless given.
+`;
+
+function say(text: string, code: number): number {
+  (code === 0 ? process.stdout : process.stderr).write(text);
+  return code;
+}
+
+interface Connected {
+  readonly socket: Duplex;
+  /** What has come with the answer to the request. */
+  readonly head: Buffer;
+}
+
+function connect(url: string): Promise<Connected> {
+  const headers = { connection: "Upgrade", upgrade: "mcpvals-bridge" };
+  return new Promise((resolve, reject) => {
+    const opening = request(url, { headers, agent: false });
+    opening.once("upgrade", (_, socket, head) => resolve({ socket, head }));
+    opening.once("response", (response: IncomingMessage) => {
+      response.resume();
+      reject(
+        new Error(`the gateway refused (HTTP ${response.statusCode}); the trial that it was for has ended`),
+      );
+    });
+    opening.once("error", reject);
+    opening.end();
+  });
+}
+
+/** Settles when either side has ended; what the gateway has written is written to the end. */
+function join(socket: Duplex, head: Buffer): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const { stdin, stdout } = process;
+    stdout.write(head);
+    stdin.pipe(socket);
+    socket.pipe(stdout, { end: false });
+    // What has been written to a pipe may not have left yet.
+    socket.once("close", () => stdout.write("", () => resolve(0)));
+    socket.once("error", (error) => reject(error));
+    // The agent has left, and reads nothing any more.
+    stdout.once("error", () => {
+      socket.destroy();
+      resolve(0);
+    });
+  });
+}
+
+function reasonOf(error: unknown): string {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  if (code === "ECONNREFUSED" || code === "ECONNRESET" || code === "EPIPE")
+    return `the gateway is gone (${code}); the run that it belongs to has ended`;
+  return error instanceof Error ? error.message : String(error);
+}

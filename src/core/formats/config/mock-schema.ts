@@ -1,0 +1,157 @@
+import * as z from "zod";
+import { patternText } from "../lenient-fields.ts";
+import { anyJson, anyObject, closedObject, duration, filledText } from "./config-fields.ts";
+
+const answers = ["return", "error", "protocolError", "malformed", "silence"] as const;
+
+/** Two spellings of one key; an object may have one of them. */
+function spelledOnce(pairs: readonly (readonly [string, string])[]): (value: object) => boolean {
+  return (value) => pairs.every(([ours, theirs]) => !(ours in value && theirs in value));
+}
+
+const bothSpellings = { error: "must not have a key in two spellings" };
+
+const schemaText = "A JSON Schema that the arguments satisfy.";
+const regexText = "Regular expressions (RE2) by argument, each found in its value.";
+
+const response = closedObject({
+  match: anyObject.optional().meta({ description: "The arguments: exactly these, and all of them." }),
+  matchSchema: anyObject.optional().meta({ description: schemaText }),
+  match_schema: anyObject.optional().meta({ description: "The same as `matchSchema`." }),
+  matchRegex: z.record(filledText, patternText).optional().meta({ description: regexText }),
+  match_regex: z
+    .record(filledText, patternText)
+    .optional()
+    .meta({ description: "The same as `matchRegex`." }),
+  when: anyObject.optional().meta({ description: "Values that the state must have." }),
+  set: anyObject.optional().meta({ description: "Values that the state has from then on." }),
+  latency: duration.optional().meta({ description: "How long the answer takes." }),
+  return: anyJson.optional().meta({
+    description: "The result: a text, or any other JSON value, which is also the structured content.",
+  }),
+  error: z.string().optional().meta({ description: "The call fails with this text (`isError`)." }),
+  protocolError: closedObject({
+    code: z.int().meta({ description: "Its code." }),
+    message: z.string().meta({ description: "Its text." }),
+  })
+    .optional()
+    .meta({ description: "The answer is this JSON-RPC error." }),
+  malformed: z.string().optional().meta({
+    description: "This text stands for the whole answer; `{id}` is the request's id.",
+  }),
+  silence: z.literal(true).optional().meta({ description: "There is no answer." }),
+})
+  .refine((value) => answers.filter((key) => key in value).length === 1, {
+    error: `must have exactly one of ${answers.join(", ")}`,
+  })
+  .refine(
+    spelledOnce([
+      ["matchSchema", "match_schema"],
+      ["matchRegex", "match_regex"],
+    ]),
+    bothSpellings,
+  )
+  .meta({
+    id: "MockResponse",
+    title: "Mock response",
+    description: "One answer of a mock's tool: what it is for, and exactly one kind of answer.",
+  });
+
+const toolSchema = anyObject.refine(({ type = "object" }) => type === "object", {
+  error: 'must be a JSON Schema of type "object"',
+});
+
+const sameAsInput = "The same as `inputSchema`.";
+
+/** A tool of a mock. */
+export const mockToolSchema = closedObject({
+  description: z.string().optional().meta({ description: "What the agent is told of it." }),
+  inputSchema: toolSchema.optional().meta({
+    description: "JSON Schema of its arguments.",
+    defaultText: "any object",
+  }),
+  input_schema: toolSchema.optional().meta({ description: sameAsInput }),
+  outputSchema: toolSchema.optional().meta({ description: "JSON Schema of its structured results." }),
+  output_schema: toolSchema.optional().meta({ description: "The same as `outputSchema`." }),
+  responses: z.array(response).min(1).meta({
+    description: "The first that fits answers; when none does, the call fails.",
+  }),
+})
+  .refine(
+    spelledOnce([
+      ["inputSchema", "input_schema"],
+      ["outputSchema", "output_schema"],
+    ]),
+    bothSpellings,
+  )
+  .meta({ id: "MockTool", title: "Mock tool", description: "A tool with written answers." });
+
+const mockResource = closedObject({
+  uri: filledText.meta({ description: "Its address." }),
+  name: filledText.optional().meta({ description: "Its name.", defaultText: "its address" }),
+  description: z.string().optional().meta({ description: "What the client is told of it." }),
+  mimeType: filledText.optional().meta({ description: "Its type." }),
+  text: z.string().meta({ description: "What it holds." }),
+}).meta({ id: "MockResource", title: "Mock resource", description: "A resource with written contents." });
+
+const mockArgument = closedObject({
+  name: filledText.meta({ description: "Its name." }),
+  required: z.boolean().default(false).meta({ description: "Whether it must be given." }),
+  description: z.string().optional().meta({ description: "What the client is told of it." }),
+}).meta({ id: "MockArgument", title: "Mock argument", description: "An argument of a prompt." });
+
+const mockMessage = closedObject({
+  role: z.enum(["user", "assistant"]).default("user").meta({ description: "Who says it." }),
+  text: z.string().meta({ description: "What is said; `{NAME}` is replaced by the argument." }),
+}).meta({ id: "MockMessage", title: "Mock message", description: "A message of a prompt." });
+
+const mockPrompt = closedObject({
+  name: filledText.meta({ description: "Its name." }),
+  description: z.string().optional().meta({ description: "What the client is told of it." }),
+  arguments: z.array(mockArgument).default([]).meta({ description: "Its arguments." }),
+  messages: z.array(mockMessage).min(1).meta({ description: "What it consists of." }),
+}).meta({ id: "MockPrompt", title: "Mock prompt", description: "A prompt with written messages." });
+
+const mockTools = z.record(filledText, mockToolSchema);
+
+const offersSomething = {
+  error: "must offer something: tools, resources or prompts",
+};
+
+/** What a mock offers and answers. */
+export const mockSchema = closedObject({
+  instructions: z.string().optional().meta({ description: "What the server says of itself." }),
+  tools: mockTools.default({}).meta({ description: "Its tools, by name." }),
+  resources: z.array(mockResource).default([]).meta({ description: "Its resources." }),
+  prompts: z.array(mockPrompt).default([]).meta({ description: "Its prompts." }),
+  state: anyObject.default({}).meta({
+    description:
+      "Values that responses look at (`when`) and change (`set`); each started server begins with these.",
+  }),
+})
+  .refine(
+    ({ tools, resources, prompts }) => Object.keys(tools).length + resources.length + prompts.length > 0,
+    offersSomething,
+  )
+  .meta({ id: "Mock", title: "Mock", description: "A server that is nothing but written answers." });
+
+/** A mock in the spelling of others: a list, each with its server's name. */
+export const mcpMockSchema = closedObject({
+  name: filledText.meta({ description: "Name of the server that it stands for." }),
+  fixtures: filledText.optional().meta({
+    description:
+      "Folder with JSON files, relative to this one: each has `tools`, or is the tool that the file is named after. `tools` wins.",
+  }),
+  tools: mockTools.optional().meta({ description: "Its tools, by name." }),
+})
+  .refine(({ fixtures, tools = {} }) => fixtures !== undefined || Object.keys(tools).length > 0, {
+    error: "must have tools or fixtures",
+  })
+  .meta({ id: "McpMock", title: "MCP mock", description: "A mock, by the name of its server." });
+
+/** A mock as parsed. */
+export type ParsedMock = z.output<typeof mockSchema>;
+/** A mock's tool as parsed. */
+export type ParsedMockTool = z.output<typeof mockToolSchema>;
+/** A mock in the spelling of others, as parsed. */
+export type ParsedMcpMock = z.output<typeof mcpMockSchema>;

@@ -1,0 +1,69 @@
+import { isJsonObject } from "../json.ts";
+import type { Json, JsonObject } from "../model.ts";
+
+const kinds = ["StdioServer", "ShttpServer", "SseServer", "MockServer"];
+
+/**
+ * The definitions of a JSON Schema with those of servers that are laid over others: `ServerOverlay` has every key of some
+ * kind of server, none required, and null to take one away.
+ */
+export function withServerOverlays(definitions: JsonObject): JsonObject {
+  const shapes = kinds.flatMap((kind) => Object.entries(propertiesOf(definitions[kind])));
+  const keys = Object.entries(Object.fromEntries(shapes.toReversed())).toReversed();
+  return {
+    ...definitions,
+    ...(isJsonObject(definitions["Variant"]) ? { Variant: withTable(definitions["Variant"]) } : {}),
+    ServerOverlays: {
+      title: "Servers laid over others",
+      description: "By name: an overlay, or null for a server that is taken away.",
+      type: "object",
+      properties: { inherit },
+      additionalProperties: { anyOf: [{ $ref: "#/$defs/ServerOverlay" }, { type: "null" }] },
+    },
+    ServerOverlay: {
+      title: "Server overlay",
+      description:
+        "Parts of a server, laid over the server of its name: maps are merged, lists replaced, and null takes a key away. One of a new name is a whole server.",
+      type: "object",
+      properties: { inherit, ...Object.fromEntries(keys.map(([key, value]) => [key, optional(key, value)])) },
+      additionalProperties: false,
+    },
+  };
+}
+
+const inherit: JsonObject = {
+  description: "`false` takes nothing from below.",
+  type: "boolean",
+  default: true,
+};
+
+const described: Readonly<Record<string, string>> = { transport: "Which kind of server it is." };
+
+function optional(key: string, property: Json): JsonObject {
+  const { default: _, defaultText: __, description = "", ...type } = isJsonObject(property) ? property : {};
+  const own = key === "transport" ? { enum: ["stdio", "shttp", "sse", "mock"] } : partOf(key, type);
+  return { description: described[key] ?? description, anyOf: [own, { type: "null" }] };
+}
+
+/** The schema of a variant, whose servers are laid over others. */
+function withTable(variant: JsonObject): JsonObject {
+  const properties = propertiesOf(variant);
+  const { type: _, ...servers } = propertiesOf({ properties: properties["servers"] ?? {} });
+  return {
+    ...variant,
+    properties: { ...properties, servers: { ...servers, $ref: "#/$defs/ServerOverlays" } },
+  };
+}
+
+function propertiesOf(definition: Json | undefined): JsonObject {
+  const properties = isJsonObject(definition) ? definition["properties"] : undefined;
+  return isJsonObject(properties) ? properties : {};
+}
+
+/** Of a map whose members take each other's place, a part may stand there, and null for a member that is taken away. */
+function partOf(key: string, type: JsonObject): JsonObject {
+  if (key === "auth" || key === "rateLimit") return { type: "object" };
+  const { additionalProperties } = type;
+  if (!isJsonObject(additionalProperties)) return type;
+  return { ...type, additionalProperties: { anyOf: [additionalProperties, { type: "null" }] } };
+}

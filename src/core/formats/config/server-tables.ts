@@ -1,0 +1,183 @@
+import { suggestion } from "../did-you-mean.ts";
+import { isJsonObject } from "../json.ts";
+import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { mergeServers, plainServers } from "../mcp-servers/merge-servers.ts";
+import { normalizeMcpServers } from "../mcp-servers/normalize-mcp-servers.ts";
+import { readMcpServers } from "../mcp-servers/read-mcp-servers.ts";
+import type { Json, JsonObject } from "../model.ts";
+import type { Problem } from "../problem.ts";
+import { validate } from "../validate.ts";
+import { type ParsedServer, serverSchema } from "./config-server-schema.ts";
+
+/** Servers by name: as they are written, for others to be laid over, and as they are then. */
+export interface ServerTable {
+  /** In the spelling of a config. */
+  readonly written: JsonObject;
+  /** Those that are valid. */
+  readonly servers: Readonly<Record<string, ParsedServer>>;
+}
+
+/** Servers that are laid over others: by name, `null` for one that is taken away, `inherit: false` to start empty. */
+export interface ServerOverlay {
+  /** In the spelling of a config. */
+  readonly table: JsonObject;
+  /** Problems of the table by itself. */
+  readonly problems: readonly Problem[];
+  /** The path in the document of a path in the table. */
+  readonly place: (path: KeyPath) => KeyPath;
+  /** Whether servers that are new in it are `required` unless they say. */
+  readonly isRequired: boolean;
+}
+
+export interface LayeredTable extends ServerTable {
+  readonly problems: readonly Problem[];
+}
+
+export interface LayOptions {
+  /** Texts as written, by formatted path, of strings that variables went into. */
+  readonly templates?: ReadonlyMap<string, string> | undefined;
+}
+
+export const noServers: ServerTable = { written: {}, servers: {} };
+
+/**
+ * Reads the servers that stand in `container` under `servers` or `mcp_servers`, as a table to be laid over others; `path` is
+ * that of the container. Undefined when it has neither.
+ */
+export function readOverlay(container: JsonObject, path: KeyPath): ServerOverlay | undefined {
+  const { servers, mcp_servers: others } = container;
+  if (servers === undefined && others === undefined) return undefined;
+  if (servers === undefined) {
+    const { table, problems, written } = normalizeMcpServers(others, [...path, "mcp_servers"]);
+    return { table, problems, place: written, isRequired: true };
+  }
+  const at = [...path, "servers"];
+  const twice = others === undefined ? [] : [bothSpellings([...path, "mcp_servers"])];
+  const { table, problems } = plainOverlay(servers, at);
+  const place = (inner: KeyPath): KeyPath => [...at, ...inner];
+  return { table, problems: [...twice, ...problems], place, isRequired: false };
+}
+
+/** Both are one table. */
+export function bothSpellings(path: KeyPath): Problem {
+  const message = "servers and mcp_servers cannot both be given";
+  const hint = "They are two spellings of one table; keep one of them.";
+  return { code: "config/invalid-value", message, path, at: "key", hint };
+}
+
+function plainOverlay(
+  servers: Json,
+  path: KeyPath,
+): { readonly table: JsonObject; readonly problems: Problem[] } {
+  if (!isJsonObject(servers))
+    return { table: {}, problems: [invalid("must be an object: servers by name", path)] };
+  const entries = Object.entries(servers);
+  const wrong = entries.filter(([name, server]) => !isRight(name, server));
+  return {
+    table: Object.fromEntries(entries.filter(([name, server]) => isRight(name, server))),
+    problems: wrong.map(([name]) =>
+      invalid("must be an object, or null to take the server away", [...path, name]),
+    ),
+  };
+}
+
+function isRight(name: string, server: Json): boolean {
+  return server === null || isJsonObject(server) || (name === "inherit" && typeof server === "boolean");
+}
+
+function invalid(predicate: string, path: KeyPath): Problem {
+  return { code: "config/invalid-value", message: `${formatKeyPath(path)} ${predicate}`, path, at: "value" };
+}
+
+/** Lays servers over others. What is wrong with servers that the overlay does not touch is not told. */
+export function layServers(
+  base: ServerTable,
+  overlay: ServerOverlay,
+  { templates }: LayOptions = {},
+): LayeredTable {
+  const below = overlay.table["inherit"] === false ? {} : base.written;
+  const unknown = unknownServers(below, overlay);
+  const lost = new Set(unknown.map(({ name }) => name));
+  const table = Object.fromEntries(Object.entries(overlay.table).filter(([name]) => !lost.has(name)));
+  const written = mapServers(mergeByServer(base.written, table), (server, name) => ({
+    ...transportOf(server),
+    ...(overlay.isRequired && !Object.hasOwn(below, name) ? { required: true } : {}),
+    ...server,
+  }));
+  const touched = Object.fromEntries(Object.entries(written).filter(([name]) => Object.hasOwn(table, name)));
+  const own = readMcpServers(touched, {
+    written: overlay.place,
+    ...(templates === undefined ? {} : { templates }),
+  });
+  return {
+    written,
+    servers: parseServers(written),
+    problems: [...overlay.problems, ...unknown.map(({ problem }) => problem), ...own.problems],
+  };
+}
+
+/** The servers of a table that are valid. */
+export function parseServers(written: JsonObject): Readonly<Record<string, ParsedServer>> {
+  const valid = Object.entries(written).flatMap(([name, server]) => {
+    const { data } = validate(serverSchema, server);
+    return data === undefined ? [] : [[name, data] as const];
+  });
+  return Object.fromEntries(valid);
+}
+
+/** Server by server, so that a server may have any name. */
+function mergeByServer(base: JsonObject, overlay: JsonObject): JsonObject {
+  if (overlay["inherit"] === false) return overlay;
+  const merged = Object.entries(overlay).map(([name, server]): [string, Json] => {
+    const below = base[name];
+    return [name, isJsonObject(server) && isJsonObject(below) ? mergeServers(below, server) : server];
+  });
+  return { ...base, ...Object.fromEntries(merged) };
+}
+
+/** What a command or an address tells of the transport. */
+function transportOf({ command, url, mock }: JsonObject): JsonObject {
+  if (command !== undefined) return { transport: "stdio" };
+  if (url !== undefined) return { transport: "shttp" };
+  return mock === undefined ? {} : { transport: "mock" };
+}
+
+interface Unknown {
+  readonly name: string;
+  readonly problem: Problem;
+}
+
+/** Entries that are taken away or changed and are not there. */
+function unknownServers(below: JsonObject, { table, place }: ServerOverlay): Unknown[] {
+  const known = Object.keys(below);
+  const lost = Object.entries(table).filter(
+    ([name, server]) => !Object.hasOwn(below, name) && (server === null || isPart(server)),
+  );
+  return lost.map(([name, server]) => ({
+    name,
+    problem: {
+      code: "config/unknown-reference",
+      message: `no server is named ${JSON.stringify(name.slice(0, 80))}`,
+      path: place([name]),
+      at: server === null ? "value" : "key",
+      hint: [suggestion(name, known, "servers"), ...(server === null ? [] : [newServerHint])].join(" "),
+    },
+  }));
+}
+
+const newServerHint = "A new one needs command, url or mock.";
+
+/** Whether an entry leaves open what kind of server it is. */
+function isPart(server: Json): boolean {
+  return (
+    isJsonObject(server) && ["command", "url", "mock", "transport"].every((key) => server[key] === undefined)
+  );
+}
+
+/** The servers that remain, each without what was taken away from it. */
+function mapServers(table: JsonObject, change: (server: JsonObject, name: string) => JsonObject): JsonObject {
+  const servers = Object.entries(table).flatMap(([name, server]) =>
+    isJsonObject(server) ? [[name, change(plainServers(server), name)] as const] : [],
+  );
+  return Object.fromEntries(servers);
+}

@@ -1,0 +1,168 @@
+import * as z from "zod";
+import { agentSchema, namedAgentSchema } from "../config/config-agent-schema.ts";
+import { anyObject, closedObject, filledText, nameKey } from "../config/config-fields.ts";
+import { mcpMockSchema } from "../config/mock-schema.ts";
+import { lifetimeSchema } from "../config/server-parts-schema.ts";
+
+/** What is refused by name where it says something. */
+const refused = z.unknown().optional().meta({ refused: true });
+/** What may be there and has no effect. */
+const anything = z.unknown().optional();
+/** A table of servers, read apart. */
+const servers = z.unknown().optional().meta({ servers: true });
+/** A version is a text; YAML makes a number of `1.0`. */
+const version = z.union([z.string(), z.number()]).optional();
+const seconds = z.number().positive().max(2_000_000).meta({ description: "Seconds." });
+const workers = z.int().min(1).max(1024).optional();
+
+/** A grader, whatever its type. */
+const grader = closedObject({
+  type: filledText,
+  name: filledText.optional(),
+  weight: z.number().positive().optional(),
+  config: anyObject.optional(),
+  script: refused,
+  rubric: refused,
+  model: refused,
+  assertions: refused,
+});
+
+const config = closedObject({
+  trials_per_task: z.int().min(1).max(10_000).default(1),
+  timeout_seconds: seconds.optional(),
+  executor: z.enum(["copilot-sdk", "mock"]).optional(),
+  model: filledText.optional(),
+  parallel: z.boolean().default(false),
+  max_workers: workers,
+  workers,
+  fail_fast: z.boolean().default(false),
+  max_attempts: z.int().min(1).default(1),
+  group_by: filledText.optional(),
+  judge_model: filledText.optional(),
+  skill_directories: z.array(filledText).default([]),
+  required_skills: z.array(filledText).default([]),
+  mcp_servers: servers,
+  mcp_server_lifetime: lifetimeSchema.optional(),
+});
+
+const metric = closedObject({
+  name: filledText,
+  weight: z.number().optional(),
+  threshold: z.number().optional(),
+  description: z.string().optional(),
+  enabled: z.boolean().default(true),
+});
+
+const variant = closedObject({ description: z.string().optional(), mcp_servers: servers });
+
+/** An `eval.yaml` of waza: every key that it has, those that are refused too. */
+export const wazaEvalSchema = closedObject({
+  $schema: z.string().optional(),
+  name: filledText.optional(),
+  description: z.string().optional(),
+  skill: z.string().optional(),
+  version,
+  config: config.prefault({}),
+  metrics: z.array(metric).default([]),
+  tasks: z.array(filledText).default([]),
+  graders: z.array(grader).default([]),
+  hooks: refused,
+  inputs: anything,
+  tasks_from: refused,
+  range: refused,
+  baseline: z.boolean().default(false),
+  mcp_mocks: z.array(mcpMockSchema).default([]),
+  variants: z.record(nameKey, variant).optional(),
+  agent: agentSchema.optional(),
+  agents: z.record(nameKey, namedAgentSchema).default({}),
+});
+
+const file = closedObject({ path: filledText, content: z.string().optional() });
+
+const behavior = {
+  max_tool_calls: z.int().min(0).optional(),
+  required_tools: z.array(filledText).default([]),
+  forbidden_tools: z.array(filledText).default([]),
+};
+
+/** `expected.behavior`. */
+export const expectedBehaviorSchema = closedObject({
+  ...behavior,
+  max_iterations: refused,
+  max_tokens: refused,
+  max_response_time_ms: refused,
+});
+
+/** The `config` of a grader of type `behavior`. */
+export const behaviorSchema = closedObject({
+  ...behavior,
+  max_mcp_calls: z.int().min(0).optional(),
+  required_mcp_servers: z.array(filledText).default([]),
+  forbidden_mcp_servers: z.array(filledText).default([]),
+  max_tokens: refused,
+  max_duration_ms: refused,
+  max_tool_errors: refused,
+  max_duplicate_calls: refused,
+});
+
+/** `expected.tool_calls`, and the `config` of a grader of type `tool_calls`. */
+export const toolCallsSchema = closedObject({
+  required_tools: z.array(filledText).default([]),
+  forbidden_tools: z.array(filledText).default([]),
+  min_calls: z.int().min(0).optional(),
+  max_calls: z.int().min(0).optional(),
+  expect: refused,
+});
+
+const toolSpec = closedObject({
+  tool: filledText.optional(),
+  source: filledText.optional(),
+  command_pattern: refused,
+  skill_pattern: refused,
+  path_pattern: refused,
+  args: refused,
+  success: refused,
+  min: refused,
+  max: refused,
+});
+
+/** The `config` of a grader of type `tool_constraint`. */
+export const toolConstraintSchema = closedObject({
+  expect_tools: z.array(toolSpec).default([]),
+  reject_tools: z.array(toolSpec).default([]),
+});
+
+/** A task file of waza. */
+export const wazaTaskSchema = closedObject({
+  $schema: z.string().optional(),
+  id: filledText,
+  name: filledText.optional(),
+  description: z.string().optional(),
+  enabled: z.boolean().default(true),
+  tags: z.array(filledText).default([]),
+  context_dir: filledText.optional(),
+  timeout_seconds: seconds.optional(),
+  inputs: closedObject({
+    prompt: filledText,
+    files: z.array(file).default([]),
+    context: anything,
+    environment: anything,
+  }),
+  expected: closedObject({
+    outcomes: refused,
+    tool_calls: toolCallsSchema.optional(),
+    behavior: expectedBehaviorSchema.optional(),
+    output_contains: refused,
+    output_contains_any: refused,
+    output_not_contains: refused,
+    should_trigger: refused,
+  }).prefault({}),
+  graders: z.array(grader).default([]),
+  mcp_servers: servers,
+  skill_directories: refused,
+  required_skills: refused,
+});
+
+export type ParsedWazaEval = z.output<typeof wazaEvalSchema>;
+export type ParsedWazaTask = z.output<typeof wazaTaskSchema>;
+export type ParsedGrader = ParsedWazaTask["graders"][number];

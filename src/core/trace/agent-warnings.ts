@@ -1,0 +1,54 @@
+import { matchAgentTools } from "./match-agent-tools.ts";
+import type { Trajectory } from "./trajectory.ts";
+
+/**
+ * Where an agent's own log and the gateway's record differ, servers that did not start and were not needed, and faults
+ * that were injected. The record is what counts; a difference means that one of the two has not seen everything.
+ */
+export function agentWarnings(trajectory: Pick<Trajectory, "calls" | "events">): string[] {
+  return [...mismatches(trajectory), ...missingServers(trajectory), ...injectedFaults(trajectory)];
+}
+
+function mismatches(trajectory: Pick<Trajectory, "calls" | "events">): string[] {
+  const { calls, unrecorded, others } = matchAgentTools(trajectory);
+  const done = unrecorded.filter(({ status }) => status === "completed");
+  const tells = calls.some(({ told }) => told !== undefined) || unrecorded.length + others.length > 0;
+  const untold = tells ? calls.filter(({ told }) => told === undefined) : [];
+  return [
+    ...count(
+      done.map(({ source, tool }) => `${source.slice("mcp:".length)}.${tool ?? "?"}`),
+      (names) => `the agent tells of calls that never reached the gateway: ${names}; only the record counts`,
+    ),
+    ...count(
+      untold.map(({ call }) => `${call.server ?? "?"}.${call.tool}`),
+      (names) => `the agent's own log lacks calls that the gateway recorded: ${names}`,
+    ),
+  ];
+}
+
+function missingServers({ events }: Pick<Trajectory, "events">): string[] {
+  return events.flatMap((event) =>
+    event.type === "server.failed"
+      ? [`the trial went on without server "${event.server}", which did not start: ${event.error.message}`]
+      : [],
+  );
+}
+
+function injectedFaults({ events }: Pick<Trajectory, "events">): string[] {
+  const faults = events.flatMap((event) =>
+    event.type === "fault.injected"
+      ? [`${event.fault} of ${event.server}.${event.tool ?? event.method}`]
+      : [],
+  );
+  return count(faults, (names) => `injected on purpose: ${names}`);
+}
+
+/** A sentence about names with how often each occurs; none for no names. */
+function count(names: readonly string[], say: (names: string) => string): string[] {
+  if (names.length === 0) return [];
+  const counts = Map.groupBy(names, (name) => name);
+  const listed = [...counts].map(([name, all]) =>
+    all.length === 1 ? name : `${name} (${all.length} times)`,
+  );
+  return [say(listed.join(", "))];
+}

@@ -1,0 +1,167 @@
+import { mkdir, realpath, rename, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { McpClient } from "../../core/formats/model.ts";
+import type { Emit } from "../../core/trace/events.ts";
+import { undo, type UndoStep } from "../../process/undo.ts";
+import { guardUndo } from "../../process/watchdog.ts";
+import type { GatewayEndpoint } from "../gateway/endpoint.ts";
+import { clientAdapters, type ClientAdapter } from "./adapters.ts";
+import { clientConfigError, reasonOf } from "./failure.ts";
+import { takeFolder } from "./folder-turns.ts";
+import { inspectTarget, type Target } from "./inspect-target.ts";
+import {
+  backupOf,
+  missingBackup,
+  type PlannedFile,
+  recoverFolder,
+  undoSteps,
+  writeJournal,
+} from "./journal.ts";
+import { mergeServers } from "./merge-servers.ts";
+import { serverEntries } from "./server-entries.ts";
+
+export interface ClientFilesOptions {
+  /** How clients are to reach servers. Default: `http`. */
+  readonly connect?: "http" | "bridge";
+  readonly emit: Emit;
+  readonly signal: AbortSignal;
+}
+
+/** Config files in a folder, until they are put back. */
+export interface WrittenFiles {
+  /**
+   * Puts the folder back as it was: a user's own files byte for byte, what was not there is removed. Calling it again gives
+   * the same promise. Throws McpvalsError `agent/client-config`.
+   */
+  restore(): Promise<void>;
+}
+
+/**
+ * Writes config files that lead clients to our gateway into a folder. A user's own file is merged into, and kept beside it
+ * until `restore`. If this process ends before, the watchdog puts it back; where there is none, the next run in the folder.
+ * Who writes into a folder of this process's own first has it until `restore`, and others wait.
+ *
+ * Throws McpvalsError `agent/client-config`, and nothing is changed then: for a file that cannot be read, a link that leads
+ * out of the folder, and a folder that another process has; and the signal's reason.
+ */
+export async function writeClientFiles(
+  folder: string,
+  clients: readonly McpClient[],
+  endpoints: readonly GatewayEndpoint[],
+  { connect = "http", emit, signal }: ClientFilesOptions,
+): Promise<WrittenFiles> {
+  if (clients.length === 0 || endpoints.length === 0) return { restore: () => Promise.resolve() };
+  const real = await realFolder(folder);
+  const giveBack = await takeFolder(real, signal);
+  try {
+    await recoverFolder(real);
+    const changes = await planChanges(real, groupByFile(clients), (adapter) =>
+      serverEntries(endpoints, adapter, connect),
+    );
+    const restore = await applyChanges(real, changes);
+    for (const { path, planned, clients: named } of changes) {
+      const action = planned.replaced ? "replaced" : "created";
+      for (const client of named) emit({ type: "client_config.written", client, path, action });
+    }
+    let restoring: Promise<void> | undefined;
+    return { restore: () => (restoring ??= restore().finally(giveBack)) };
+  } catch (error) {
+    giveBack();
+    throw error;
+  }
+}
+
+async function realFolder(folder: string): Promise<string> {
+  try {
+    return await realpath(folder);
+  } catch (error) {
+    throw clientConfigError(`cannot write config files into ${folder}: ${reasonOf(error)}`, { cause: error });
+  }
+}
+
+interface Change {
+  readonly path: string;
+  readonly text: string;
+  readonly planned: PlannedFile;
+  readonly clients: readonly McpClient[];
+}
+
+/** Some clients read the same file. */
+function groupByFile(clients: readonly McpClient[]): ReadonlyMap<string, readonly McpClient[]> {
+  return Map.groupBy(new Set(clients), (client) => clientAdapters[client].file);
+}
+
+async function planChanges(
+  folder: string,
+  byFile: ReadonlyMap<string, readonly McpClient[]>,
+  entriesFor: (adapter: ClientAdapter) => Parameters<typeof mergeServers>[1],
+): Promise<readonly Change[]> {
+  const changes: Change[] = [];
+  for (const [file, clients] of byFile) {
+    const target = await inspectTarget(folder, file);
+    const adapters = clients.map((client) => clientAdapters[client]);
+    const text = adapters.reduce(
+      (merged, adapter) =>
+        merge(target, merged, (before) => mergeServers(before, entriesFor(adapter), adapter)),
+      target.text ?? "",
+    );
+    const planned = { file, replaced: target.text !== undefined, madeFolder: !target.hasFolder };
+    changes.push({ path: target.path, text, planned, clients });
+  }
+  return changes;
+}
+
+function merge({ path }: Target, text: string, work: (text: string) => string): string {
+  try {
+    return work(text);
+  } catch (error) {
+    throw clientConfigError(`cannot add servers to ${path}: ${reasonOf(error)}`, {
+      hint: "Mend the file, or move it away; it was left as it is.",
+      cause: error,
+    });
+  }
+}
+
+/** Gives what takes the changes back. Those that were made are taken back when one cannot be made. */
+async function applyChanges(folder: string, changes: readonly Change[]): Promise<() => Promise<void>> {
+  const files = changes.map(({ planned }) => planned);
+  const steps = undoSteps(folder, files);
+  await writeJournal(folder, files);
+  const guard = guardUndo(steps);
+  try {
+    for (const change of changes) await apply(change);
+  } catch (error) {
+    undo(steps);
+    guard.release();
+    throw clientConfigError(`cannot write config files into ${folder}: ${reasonOf(error)}`, { cause: error });
+  }
+  return async () => {
+    putBack(folder, files, steps);
+    guard.release();
+    await Promise.resolve();
+  };
+}
+
+async function apply({ path, text, planned }: Change): Promise<void> {
+  if (planned.madeFolder) await mkdir(dirname(path), { recursive: true });
+  if (planned.replaced) await rename(path, backupOf(path));
+  // The address of the gateway is a secret.
+  await writeFile(path, text, { flag: "wx", mode: 0o600 });
+}
+
+function putBack(folder: string, files: readonly PlannedFile[], steps: readonly UndoStep[]): void {
+  const missing = missingBackup(folder, files);
+  let reason = missing === undefined ? undefined : `${missing} is gone`;
+  let cause: unknown;
+  try {
+    undo(steps);
+  } catch (error) {
+    reason ??= reasonOf(error);
+    cause = error;
+  }
+  if (reason === undefined) return;
+  throw clientConfigError(`cannot put back the config files in ${folder}: ${reason}`, {
+    hint: "Files named *.mcpvals-backup are the user's own; rename them to what they were.",
+    cause,
+  });
+}

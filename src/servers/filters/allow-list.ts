@@ -1,0 +1,67 @@
+import type { RequestId } from "@modelcontextprotocol/client";
+import { isJsonObject } from "../../core/formats/json.ts";
+import type { Json } from "../../core/formats/model.ts";
+import { type WireMessage, wireMessage } from "../wire.ts";
+import type { Filter, FilterContext } from "./filter.ts";
+import { nameMatcher } from "./match-name.ts";
+import { answeredId, calledTool, requestOf, resultOf, withResult } from "./messages.ts";
+
+/** JSON-RPC's code for parameters that are not right, which servers use for a tool that they do not have. */
+const invalidParams = -32602;
+
+/**
+ * Shows the client only tools that fit one of the names or globs, in what the server answers to `tools/list`
+ * (`tools.hidden`), and answers calls of others in the server's place (`tool.refused`).
+ */
+export function allowListFilter(
+  patterns: readonly string[],
+  { server, client, emit }: FilterContext,
+): Filter {
+  const isAllowed = nameMatcher(patterns);
+  const who = { server, ...(client === undefined ? {} : { client }) };
+  const listings = new Set<RequestId>();
+
+  const show = (wire: WireMessage): WireMessage => {
+    const result = resultOf(wire.message);
+    const tools = result?.["tools"];
+    if (result === undefined || !Array.isArray(tools)) return wire;
+    const hidden: string[] = [];
+    const shown = (tools as readonly Json[]).filter((tool) => {
+      const name = nameOf(tool);
+      const isShown = name === undefined || isAllowed(name);
+      if (!isShown) hidden.push(name);
+      return isShown;
+    });
+    if (hidden.length === 0) return wire;
+    emit({ type: "tools.hidden", ...who, tools: hidden });
+    return wireMessage(withResult(wire.message, { ...result, tools: shown }));
+  };
+
+  return {
+    fromClient(wire) {
+      const request = requestOf(wire.message);
+      if (request?.method === "tools/list") listings.add(request.id);
+      const tool = calledTool(wire.message);
+      if (tool === undefined || isAllowed(tool)) return { kind: "pass", wire };
+      // A call that asks for no answer gets none.
+      if (request === undefined) return { kind: "drop" };
+      emit({ type: "tool.refused", ...who, tool, id: request.id });
+      return { kind: "answer", wire: refusal(request.id, tool) };
+    },
+    fromServer(wire) {
+      const id = answeredId(wire.message);
+      const isListing = id !== undefined && listings.delete(id);
+      return { kind: "pass", wire: isListing ? show(wire) : wire };
+    },
+  };
+}
+
+function refusal(id: RequestId, tool: string): WireMessage {
+  const message = `Unknown tool: ${tool} (it is not among the tools that are allowed here)`;
+  return wireMessage({ jsonrpc: "2.0", id, error: { code: invalidParams, message } });
+}
+
+function nameOf(tool: Json): string | undefined {
+  const name = isJsonObject(tool) ? tool["name"] : undefined;
+  return typeof name === "string" ? name : undefined;
+}

@@ -1,0 +1,330 @@
+import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import * as fc from "fast-check";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import type { Fault, JsonObject, ServerSpec } from "../../core/formats/model.ts";
+import type { EventBody } from "../../core/trace/events.ts";
+import { type WireMessage, wireMessage } from "../wire.ts";
+import { createFilters, type FiltersOptions, hasFilters } from "./create-filters.ts";
+import { RateLimiter } from "./rate-limiter.ts";
+import { runFilters } from "./run-filters.ts";
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+type Rules = Pick<ServerSpec, "tools" | "rateLimit" | "faults">;
+
+const specOf = (rules: Rules): ServerSpec => ({
+  transport: "shttp",
+  url: "http://127.0.0.1:1/mcp",
+  headers: {},
+  startupTimeoutMs: 1000,
+  maxMessageBytes: 1000,
+  ...rules,
+});
+
+const call = (id: number | string, name = "echo"): JSONRPCMessage => ({
+  jsonrpc: "2.0",
+  id,
+  method: "tools/call",
+  params: { name, arguments: {} },
+});
+const ask = (id: number, method: string): JSONRPCMessage => ({ jsonrpc: "2.0", id, method });
+const result = (id: number | string, value: JsonObject): JSONRPCMessage => ({
+  jsonrpc: "2.0",
+  id,
+  result: value,
+});
+const text = (value: string): JsonObject => ({ content: [{ type: "text", text: value }] });
+
+/** One connection with the filters of some rules, and what came of everything. */
+function connect(make: ReturnType<typeof createFilters>, client?: string) {
+  const events: EventBody[] = [];
+  const context = {
+    server: "s",
+    ...(client === undefined ? {} : { client }),
+    emit: (e: EventBody) => events.push(e),
+  };
+  const run = runFilters(make(context));
+  const toServer: JSONRPCMessage[] = [];
+  const toClient: JSONRPCMessage[] = [];
+  const ends: string[] = [];
+  const hear =
+    (there: JSONRPCMessage[]) =>
+    (passage: { kind: string; wire?: WireMessage }): void => {
+      if (passage.kind === "pass" && passage.wire !== undefined) there.push(passage.wire.message);
+      else if (passage.kind === "answer" && passage.wire !== undefined) toClient.push(passage.wire.message);
+      else ends.push(passage.kind);
+    };
+  return {
+    events,
+    toServer,
+    toClient,
+    ends,
+    run,
+    say: (message: JSONRPCMessage) => run.fromClient(wireMessage(message), hear(toServer)),
+    hear: (message: JSONRPCMessage) => run.fromServer(wireMessage(message), hear(toClient)),
+  };
+}
+
+const filtered = (rules: Rules, options: Partial<FiltersOptions> = {}) =>
+  connect(createFilters(specOf(rules), { seed: "0", ...options }));
+
+it("knows whether anything stands in the way", () => {
+  expect(hasFilters(specOf({}))).toBe(false);
+  expect(hasFilters(specOf({ faults: [] }))).toBe(false);
+  expect(hasFilters(specOf({ tools: [] }))).toBe(true);
+  expect(hasFilters(specOf({ rateLimit: { requests: 1, perMs: 1 } }))).toBe(true);
+  expect(hasFilters(specOf({ faults: [{ kind: "drop", probability: 1 }] }))).toBe(true);
+});
+
+it("hides tools in answers of tools/list only, and keeps all else of the answer", async () => {
+  const { say, hear, toClient, events } = filtered({ tools: ["read*"] });
+  const tools = [{ name: "read_file", x: 1 }, { name: "write" }, { name: "delete" }, { odd: true }, 5];
+  const page = { tools, nextCursor: "2", _meta: { a: 1 }, ttlMs: 0 };
+  await say(ask(1, "tools/list"));
+  await say(ask(2, "other/list"));
+  await hear(result(2, page));
+  await hear(result(1, page));
+  await hear(result(1, page));
+  expect(toClient).toEqual([
+    result(2, page),
+    result(1, { ...page, tools: [{ name: "read_file", x: 1 }, { odd: true }, 5] }),
+    result(1, page),
+  ]);
+  expect(events).toEqual([{ type: "tools.hidden", server: "s", tools: ["write", "delete"] }]);
+});
+
+it("leaves a listing alone that hides nothing, or is an error", async () => {
+  const { say, hear, toClient, events } = filtered({ tools: ["*"] });
+  await say(ask(1, "tools/list"));
+  await hear(result(1, { tools: [{ name: "a" }] }));
+  await say(ask(2, "tools/list"));
+  const error: JSONRPCMessage = { jsonrpc: "2.0", id: 2, error: { code: -1, message: "no" } };
+  await hear(error);
+  expect(toClient).toEqual([result(1, { tools: [{ name: "a" }] }), error]);
+  expect(events).toEqual([]);
+});
+
+it("refuses calls of tools that are not allowed, and the server never hears of them", async () => {
+  const make = createFilters(specOf({ tools: ["echo"] }), { seed: "0" });
+  const { say, toServer, toClient, events } = connect(make, "2");
+  await say(call("a", "delete"));
+  await say(call("b", "echo"));
+  await say({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: "a" } });
+  expect(toServer).toEqual([call("b", "echo")]);
+  expect(toClient).toEqual([
+    {
+      jsonrpc: "2.0",
+      id: "a",
+      error: {
+        code: -32602,
+        message: "Unknown tool: delete (it is not among the tools that are allowed here)",
+      },
+    },
+  ]);
+  expect(events).toEqual([{ type: "tool.refused", server: "s", client: "2", tool: "delete", id: "a" }]);
+});
+
+it("holds requests over the limit, all of them and nothing else, and records how long", async () => {
+  const { say, toServer, events } = filtered({ rateLimit: { requests: 1, perMs: 100 } });
+  await say(ask(1, "initialize"));
+  await say(result(9, {}));
+  void say(ask(2, "tools/list"));
+  void say(call(3));
+  expect(toServer).toEqual([ask(1, "initialize"), result(9, {})]);
+  await vi.advanceTimersByTimeAsync(200);
+  expect(toServer.slice(2)).toEqual([ask(2, "tools/list"), call(3)]);
+  expect(events).toEqual([
+    { type: "request.held", server: "s", id: 2, heldMs: 100 },
+    { type: "request.held", server: "s", id: 3, heldMs: 200 },
+  ]);
+});
+
+it("never sends a held request that is taken back, and gives its place to the next", async () => {
+  const { say, toServer, events, ends } = filtered({ rateLimit: { requests: 1, perMs: 100 } });
+  await say(call(1));
+  void say(call(2));
+  void say(call(3));
+  await vi.advanceTimersByTimeAsync(40);
+  void say({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 2 } });
+  await vi.advanceTimersByTimeAsync(60);
+  expect(toServer).toEqual([call(1), call(3)]);
+  expect(ends).toEqual(["drop", "drop"]);
+  expect(events).toEqual([
+    { type: "request.held", server: "s", id: 2, heldMs: 40 },
+    { type: "request.held", server: "s", id: 3, heldMs: 100 },
+  ]);
+});
+
+it("limits all trials together that share a server, and those alone that do not", async () => {
+  const spec = specOf({ rateLimit: { requests: 1, perMs: 100 } });
+  const limiter = new RateLimiter({ requests: 1, perMs: 100 });
+  const [one, other] = [1, 2].map((seed) => connect(createFilters(spec, { seed: `${seed}`, limiter })));
+  await one?.say(call(1));
+  void other?.say(call(1));
+  expect(other?.toServer).toEqual([]);
+  await vi.advanceTimersByTimeAsync(100);
+  expect(other?.toServer).toEqual([call(1)]);
+  const alone = connect(createFilters(spec, { seed: "3" }));
+  await alone.say(call(1));
+  expect(alone.toServer).toEqual([call(1)]);
+});
+
+it("leaves no timer when a connection ends", async () => {
+  const rules: Rules = {
+    rateLimit: { requests: 1, perMs: 60_000 },
+    faults: [{ kind: "delay", ms: 60_000, tool: "slow", probability: 1 }],
+  };
+  const { say, run, ends, events } = filtered(rules);
+  await say(call(1));
+  void say(call(2));
+  void say(call(3, "slow"));
+  expect(vi.getTimerCount()).toBe(2);
+  run.close();
+  expect(vi.getTimerCount()).toBe(0);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(ends).toEqual(["drop", "drop"]);
+  expect(events.filter(({ type }) => type === "request.held")).toEqual([]);
+});
+
+it("injects each kind of fault, and records it when it happens", async () => {
+  const faults: Fault[] = [
+    { kind: "delay", ms: 50, tool: "slow", probability: 1 },
+    { kind: "drop", tool: "lost", probability: 1 },
+    { kind: "error", tool: "broken", probability: 1 },
+    { kind: "error", tool: "teapot", probability: 1, code: 418, message: "short and stout" },
+    { kind: "disconnect", method: "resources/read", probability: 1 },
+    { kind: "truncate", tool: "wordy", bytes: 3, probability: 1 },
+  ];
+  const { say, hear, toServer, toClient, ends, events } = filtered({ faults });
+  void say(call(1, "slow"));
+  await say(call(2, "lost"));
+  await say(call(3, "broken"));
+  await say(call(4, "teapot"));
+  await say(call(5, "wordy"));
+  expect(toServer).toEqual([call(5, "wordy")]);
+  await hear(result(5, text("abcdef")));
+  await vi.advanceTimersByTimeAsync(50);
+  await say(ask(6, "resources/read"));
+  expect(toServer).toEqual([call(5, "wordy"), call(1, "slow")]);
+  const message = "injected fault: this error was made on purpose, the server never got the request";
+  expect(toClient).toEqual([
+    { jsonrpc: "2.0", id: 3, error: { code: -32603, message } },
+    { jsonrpc: "2.0", id: 4, error: { code: 418, message: "short and stout" } },
+    result(5, text("abc")),
+  ]);
+  expect(ends).toEqual(["drop", "disconnect"]);
+  const fault = { type: "fault.injected", server: "s", method: "tools/call" };
+  expect(events).toEqual([
+    { ...fault, fault: "delay", tool: "slow", id: 1 },
+    { ...fault, fault: "drop", tool: "lost", id: 2 },
+    { ...fault, fault: "error", tool: "broken", id: 3 },
+    { ...fault, fault: "error", tool: "teapot", id: 4 },
+    { ...fault, fault: "truncate", tool: "wordy", id: 5 },
+    { type: "request.held", server: "s", id: 1, heldMs: 50 },
+    { ...fault, fault: "disconnect", method: "resources/read", id: 6 },
+  ]);
+});
+
+it("lets several faults befall one request, in their order", async () => {
+  const faults: Fault[] = [
+    { kind: "delay", ms: 10, probability: 1 },
+    { kind: "error", probability: 1 },
+    { kind: "drop", probability: 1, times: 1 },
+  ];
+  const { say, toClient, events } = filtered({ faults });
+  void say(call(1));
+  expect(toClient).toEqual([]);
+  await vi.advanceTimersByTimeAsync(10);
+  expect(toClient).toHaveLength(1);
+  expect(events.map((event) => ("fault" in event ? event.fault : event.type))).toEqual([
+    "delay",
+    "request.held",
+    "error",
+  ]);
+});
+
+it("counts how often a fault happened over all connections of a trial; a cut of nothing is none", async () => {
+  const faults: Fault[] = [{ kind: "truncate", bytes: 3, probability: 1, times: 1 }];
+  const make = createFilters(specOf({ faults }), { seed: "0" });
+  const [one, other] = [connect(make, "1"), connect(make, "2")];
+  await one.say(call(1));
+  await one.hear(result(1, text("abc")));
+  await other.say(call(1));
+  await other.hear(result(1, text("abcd")));
+  await one.say(call(2));
+  await one.hear(result(2, text("abcd")));
+  expect([...one.toClient, ...other.toClient]).toEqual([
+    result(1, text("abc")),
+    result(2, text("abcd")),
+    result(1, text("abc")),
+  ]);
+  const again = connect(createFilters(specOf({ faults }), { seed: "0" }));
+  await again.say(call(1));
+  await again.hear(result(1, text("abcd")));
+  expect(again.toClient).toEqual([result(1, text("abc"))]);
+});
+
+/** Ids of the requests that an error befell. */
+const befallen = async (seed: string, tools: readonly string[], faults: Fault[]): Promise<unknown[]> => {
+  const { say, events } = filtered({ faults }, { seed });
+  for (const [id, tool] of tools.entries()) await say(call(id, tool));
+  return events.flatMap((event) => (event.type === "fault.injected" ? [event.id] : []));
+};
+
+it("meets the same calls with the same faults, whatever is called besides", async () => {
+  const faults: Fault[] = [{ kind: "error", tool: "a", probability: 0.5 }];
+  await fc.assert(
+    fc.asyncProperty(
+      fc.string(),
+      fc.array(fc.constantFrom("a", "b"), { maxLength: 40 }),
+      async (seed, tools) => {
+        const all = await befallen(seed, tools, faults);
+        expect(await befallen(seed, tools, faults)).toEqual(all);
+        const onlyA = tools.flatMap((tool, id) => (tool === "a" ? [id] : []));
+        const alone = await befallen(
+          seed,
+          onlyA.map(() => "a"),
+          faults,
+        );
+        expect(alone.map((id) => onlyA[Number(id)])).toEqual(all);
+      },
+    ),
+  );
+});
+
+it("happens about as often as its probability says: always at 1, never at 0", async () => {
+  const many = Array.from({ length: 2000 }, () => "a");
+  expect(await befallen("x", many, [{ kind: "error", probability: 1 }])).toHaveLength(2000);
+  expect(await befallen("x", many, [{ kind: "error", probability: 0 }])).toEqual([]);
+  const some = (await befallen("x", many, [{ kind: "error", probability: 0.25 }])).length;
+  expect(some).toBeGreaterThan(400);
+  expect(some).toBeLessThan(600);
+  expect(await befallen("x", many, [{ kind: "error", probability: 0.25, times: 3 }])).toHaveLength(3);
+});
+
+it("passes on whatever it does not know, untouched; a call without an id is no way around the allow-list", async () => {
+  const { say, hear, toServer, toClient, ends, events } = filtered({
+    tools: ["echo"],
+    rateLimit: { requests: 1000, perMs: 1 },
+    faults: [{ kind: "drop", probability: 1 }],
+  });
+  const odd = [
+    { jsonrpc: "2.0", id: 1, method: "of/the/future", params: { name: "x" } },
+    { jsonrpc: "2.0", id: 2, method: "tools/call", params: 5 },
+    { jsonrpc: "2.0", id: null, method: "tools/call", params: { name: "other" } },
+    { jsonrpc: "2.0", method: "tools/call", params: { name: "other" } },
+    { jsonrpc: "2.0", id: 3, result: 5 },
+    { jsonrpc: "2.0", id: 4, error: "odd" },
+  ] as unknown as JSONRPCMessage[];
+  const dropped = odd.slice(1, 4);
+  const passing = odd.filter((message) => !dropped.includes(message));
+  for (const message of odd) await say(message);
+  for (const message of odd) await hear(message);
+  expect(toServer).toEqual(passing);
+  expect(ends).toEqual(["drop", "drop", "drop"]);
+  expect(toClient).toEqual(odd);
+  expect(events).toEqual([
+    { type: "fault.injected", server: "s", fault: "drop", method: "tools/call", id: 2 },
+  ]);
+});

@@ -1,0 +1,165 @@
+import type { JSONRPCMessage, RequestId } from "@modelcontextprotocol/client";
+import { untilAborted } from "../../process/deadline.ts";
+import type { WireMessage } from "../wire.ts";
+import { connectionEnded, requestCancelled } from "./filter-signal.ts";
+import type { Filter, Passage } from "./filter.ts";
+import { type HandOver, Line, type Place } from "./line.ts";
+import { cancelledId, requestOf } from "./messages.ts";
+
+export type { HandOver } from "./line.ts";
+
+/** The filters of one connection at work. */
+export interface FilterRun {
+  /**
+   * Takes a message of the client. `handOver` is called once, when it is decided what becomes of the message, and in the
+   * order of the messages; only a request that a filter holds is overtaken, and by no notification but the one that takes
+   * a request back. A request that is taken back while it is held is dropped. The promise settles as that of `handOver`
+   * does.
+   */
+  fromClient(wire: WireMessage, handOver: HandOver): Promise<void>;
+  /** Takes a message of the server; none overtakes another. */
+  fromServer(wire: WireMessage, handOver: HandOver): Promise<void>;
+  /** Ends the connection: whatever waits is dropped, and so is what comes later. No timer is left. */
+  close(): void;
+}
+
+/** Puts filters, in the order from the client to the server, to work on one connection. */
+export function runFilters(filters: readonly Filter[]): FilterRun {
+  return new FilterChain(filters);
+}
+
+class FilterChain implements FilterRun {
+  readonly #filters: readonly Filter[];
+  readonly #fromClient = new Line();
+  readonly #fromServer = new Line();
+  readonly #connection = new AbortController();
+  /** Requests of the client that have not been handed over. */
+  readonly #waiting = new Map<RequestId, AbortController>();
+  /** Requests of the client that the server never hears of. */
+  readonly #unheard = new Set<RequestId>();
+
+  constructor(filters: readonly Filter[]) {
+    this.#filters = filters;
+  }
+
+  fromClient(wire: WireMessage, handOver: HandOver): Promise<void> {
+    const request = requestOf(wire.message);
+    if (request !== undefined) return this.#fromClientRequest(request.id, wire, handOver);
+    const cancelled = cancelledId(wire.message);
+    const signal = cancelled !== undefined && this.#takeBack(cancelled) ? gone : this.#connection.signal;
+    const place = placeOf(wire.message, cancelled);
+    const decide = decision(signal, () => outward(this.#filters, { wire, signal }));
+    return this.#fromClient.join({ place, decide, handOver });
+  }
+
+  fromServer(wire: WireMessage, handOver: HandOver): Promise<void> {
+    const { signal } = this.#connection;
+    const decide = decision(signal, () => inward(this.#filters, { wire, signal }));
+    return this.#fromServer.join({ place: "strict", decide, handOver });
+  }
+
+  close(): void {
+    this.#connection.abort(connectionEnded);
+    for (const controller of this.#waiting.values()) controller.abort(connectionEnded);
+  }
+
+  #fromClientRequest(id: RequestId, wire: WireMessage, handOver: HandOver): Promise<void> {
+    const controller = new AbortController();
+    if (this.#connection.signal.aborted) controller.abort(connectionEnded);
+    this.#unheard.delete(id);
+    this.#waiting.set(id, controller);
+    const { signal } = controller;
+    return this.#fromClient.join({
+      place: "holdable",
+      decide: decision(signal, () => outward(this.#filters, { wire, signal })),
+      handOver: (passage) => {
+        if (this.#waiting.get(id) === controller) this.#waiting.delete(id);
+        if (passage.kind !== "pass") this.#unheard.add(id);
+        return handOver(passage);
+      },
+    });
+  }
+
+  /** Whether the server never hears of a request that is taken back, so that it need not hear of that either. */
+  #takeBack(id: RequestId): boolean {
+    const controller = this.#waiting.get(id);
+    controller?.abort(requestCancelled);
+    return controller !== undefined || this.#unheard.delete(id);
+  }
+}
+
+/** A notification stays behind what came before it; answers, and what takes a request back, need not. */
+function placeOf(message: JSONRPCMessage, cancelled: RequestId | undefined): Place {
+  return "method" in message && cancelled === undefined ? "strict" : "free";
+}
+
+const gone = AbortSignal.abort(requestCancelled);
+const dropped: Passage = { kind: "drop" };
+
+/** What becomes of a message; it is dropped when the signal aborts first. */
+function decision(
+  signal: AbortSignal,
+  ask: () => Passage | Promise<Passage>,
+): () => Passage | Promise<Passage> {
+  return () => {
+    if (signal.aborted) return dropped;
+    const passage = ask();
+    return passage instanceof Promise ? unlessAborted(passage, signal) : passage;
+  };
+}
+
+async function unlessAborted(deciding: Promise<Passage>, signal: AbortSignal): Promise<Passage> {
+  try {
+    const passage = await untilAborted(deciding, signal);
+    return signal.aborted ? dropped : passage;
+  } catch (error) {
+    if (signal.aborted) return dropped;
+    throw error;
+  }
+}
+
+interface Passing {
+  readonly wire: WireMessage;
+  readonly signal: AbortSignal;
+}
+
+/** Asks the filters from `index` on, towards the server. An answer of one goes back through those before it. */
+function outward(
+  filters: readonly Filter[],
+  { wire, signal }: Passing,
+  index = 0,
+): Passage | Promise<Passage> {
+  const filter = filters[index];
+  if (filter === undefined) return { kind: "pass", wire };
+  const go = (passage: Passage): Passage | Promise<Passage> => {
+    if (passage.kind === "pass") return outward(filters, { wire: passage.wire, signal }, index + 1);
+    if (passage.kind !== "answer") return passage;
+    return then(inward(filters.slice(0, index), { wire: passage.wire, signal }), asAnswer);
+  };
+  return then(filter.fromClient?.(wire, signal) ?? { kind: "pass", wire }, go);
+}
+
+/** Asks the filters before `end`, the last one first, towards the client. */
+function inward(
+  filters: readonly Filter[],
+  { wire, signal }: Passing,
+  end = filters.length,
+): Passage | Promise<Passage> {
+  const filter = filters[end - 1];
+  if (filter === undefined) return { kind: "pass", wire };
+  return then(filter.fromServer?.(wire, signal) ?? { kind: "pass", wire }, (passage) =>
+    passage.kind === "pass" ? inward(filters, { wire: passage.wire, signal }, end - 1) : passage,
+  );
+}
+
+function asAnswer(passage: Passage): Passage {
+  return passage.kind === "pass" ? { kind: "answer", wire: passage.wire } : passage;
+}
+
+/** At once where the value is there, so that messages which nothing holds are never late. */
+function then(
+  passage: Passage | Promise<Passage>,
+  use: (passage: Passage) => Passage | Promise<Passage>,
+): Passage | Promise<Passage> {
+  return passage instanceof Promise ? passage.then(use) : use(passage);
+}

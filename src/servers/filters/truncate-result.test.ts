@@ -1,0 +1,62 @@
+import * as fc from "fast-check";
+import { expect, it } from "vitest";
+import { truncateResult, truncateText } from "./truncate-result.ts";
+
+const bytesOf = (text: string): number => Buffer.byteLength(text, "utf8");
+
+it("cuts a text at the last whole character that has room", () => {
+  expect(truncateText("añb", 2)).toBe("a");
+  expect(truncateText("añb", 3)).toBe("añ");
+  expect(truncateText("😀😀", 7)).toBe("😀");
+  expect(truncateText("abc", 3)).toBe("abc");
+  expect(truncateText("abc", 0)).toBe("");
+});
+
+it("leaves the longest beginning that fits, of every text", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "grapheme" }), fc.nat(40), (text, bytes) => {
+      const cut = truncateText(text, bytes);
+      expect(text.startsWith(cut)).toBe(true);
+      expect(bytesOf(cut)).toBeLessThanOrEqual(bytes);
+      const [next = ""] = text.slice(cut.length);
+      if (next !== "") expect(bytesOf(cut + next)).toBeGreaterThan(bytes);
+    }),
+  );
+});
+
+it("cuts every text that a model reads and leaves out the structured content", () => {
+  const result = {
+    content: [
+      { type: "text", text: "abcdef", annotations: { audience: ["user"] } },
+      { type: "image", data: "abcdef", mimeType: "image/png" },
+      { type: "resource", resource: { uri: "text:abcdef", text: "abcdef" } },
+      { type: "text", text: "ab" },
+    ],
+    structuredContent: { text: "abcdef" },
+    isError: false,
+    _meta: { text: "abcdef" },
+  };
+  expect(truncateResult(result, 3)).toEqual({
+    content: [
+      { type: "text", text: "abc", annotations: { audience: ["user"] } },
+      { type: "image", data: "abcdef", mimeType: "image/png" },
+      { type: "resource", resource: { uri: "text:abcdef", text: "abc" } },
+      { type: "text", text: "ab" },
+    ],
+    isError: false,
+    _meta: { text: "abcdef" },
+  });
+  expect(truncateResult({ contents: [{ uri: "x:", text: "abcd" }] }, 1)).toEqual({
+    contents: [{ uri: "x:", text: "a" }],
+  });
+  const messages = [{ role: "user", content: { type: "text", text: "abcd" } }];
+  expect(truncateResult({ messages }, 1)).toEqual({
+    messages: [{ role: "user", content: { type: "text", text: "a" } }],
+  });
+});
+
+it("says so when nothing is longer", () => {
+  const result = { content: [{ type: "text", text: "abc" }], structuredContent: { a: 1 } };
+  expect(truncateResult(result, 3)).toBeUndefined();
+  expect(truncateResult({ tools: [{ name: "a", text: "long text" }] }, 3)).toBeUndefined();
+});

@@ -1,0 +1,127 @@
+import type { McpvalsError } from "../../core/errors/error.ts";
+import type { Emit } from "../../core/trace/events.ts";
+import type { Filter, FilterContext } from "../filters/filter.ts";
+import { requestOf } from "../filters/messages.ts";
+import { type FilterRun, type HandOver, runFilters } from "../filters/run-filters.ts";
+import { deepestMessage, isTooDeep, messageJson } from "../json-rpc.ts";
+import { mostUnasked, nestedTooDeeply, tooManyUnasked } from "../recording.ts";
+import { type WireMessage, wireMessage } from "../wire.ts";
+
+export interface AgentLinkOptions {
+  readonly server: string;
+  /** Number of the connection in the trial and server. */
+  readonly client: string;
+  readonly via: "http" | "bridge";
+  readonly emit: Emit;
+  readonly filters: (context: FilterContext) => readonly Filter[];
+  /** The server did what no exchange with it survives. */
+  readonly onLost: (error: McpvalsError) => void;
+}
+
+/** One connection of an agent's: what it sends and gets passes through the filters, and is on record as the agent saw it. */
+export class AgentLink {
+  readonly #options: AgentLinkOptions;
+  readonly #filters: FilterRun;
+  readonly #ended = new AbortController();
+  readonly #wires = new Set<() => void>();
+  #unasked = 0;
+  #asked = 0;
+
+  constructor(options: AgentLinkOptions) {
+    this.#options = options;
+    const { server, client, via, filters } = options;
+    const emit: Emit = (event) => this.#emit(event);
+    this.#filters = runFilters(filters({ server, client, emit }));
+    emit({ type: "gateway.connected", server, client, via });
+  }
+
+  /** Aborts when the connection has ended. */
+  get ended(): AbortSignal {
+    return this.#ended.signal;
+  }
+
+  /**
+   * Records a message of the agent's, and has decided what becomes of it. Settles as `handOver` does, which is not
+   * called after the end.
+   */
+  fromAgent(wire: WireMessage, handOver: HandOver): Promise<void> {
+    if (isTooDeep(wire.message)) return Promise.resolve(handOver(refusal(wire)));
+    this.#asked += 1;
+    // An agent in a loop must not fill the memory.
+    if (this.#asked > mostUnasked) return Promise.resolve(handOver({ kind: "disconnect" }));
+    this.#record("client-to-server", wire);
+    return this.#filters.fromClient(wire, (passage) => (this.ended.aborted ? undefined : handOver(passage)));
+  }
+
+  /** Has decided what becomes of a message of the server's; settles as `handOver` does. */
+  fromServer(wire: WireMessage, handOver: HandOver): Promise<void> {
+    const problem = this.#problemOf(wire);
+    if (problem !== undefined) {
+      this.#options.onLost(problem);
+      return Promise.resolve(handOver({ kind: "disconnect" }));
+    }
+    return this.#filters.fromServer(wire, (passage) => (this.ended.aborted ? undefined : handOver(passage)));
+  }
+
+  /** Records what the agent is given now. */
+  delivers(wire: WireMessage): void {
+    this.#record("server-to-client", wire);
+  }
+
+  /** Records how a request over HTTP was answered. */
+  responds(method: string, status: number, requestIds: readonly (string | number)[]): void {
+    const { server, client } = this.#options;
+    this.#emit({ type: "http.response", server, client, method, status, requestIds });
+  }
+
+  /** Adds something to be cut with the connection; the result takes it back. */
+  holds(cut: () => void): () => void {
+    if (this.ended.aborted) cut();
+    else this.#wires.add(cut);
+    return () => this.#wires.delete(cut);
+  }
+
+  /** Cuts whatever is open now; an agent over HTTP may come back. */
+  cut(): void {
+    for (const cut of this.#wires) cut();
+  }
+
+  /** Ends the connection; nothing of it is recorded afterwards. */
+  end(): void {
+    if (this.ended.aborted) return;
+    const { server, client } = this.#options;
+    this.#emit({ type: "gateway.disconnected", server, client });
+    this.#ended.abort();
+    this.#filters.close();
+    this.cut();
+  }
+
+  #emit(event: Parameters<Emit>[0]): number {
+    return this.ended.aborted ? 0 : this.#options.emit(event);
+  }
+
+  #record(direction: "client-to-server" | "server-to-client", wire: WireMessage): void {
+    const { server, client } = this.#options;
+    const message = messageJson(wire.message);
+    const raw = wire.text === JSON.stringify(message) ? {} : { raw: wire.text };
+    this.#emit({ type: "mcp.message", server, client, direction, message, ...raw });
+  }
+
+  #problemOf({ message }: WireMessage): McpvalsError | undefined {
+    const { server } = this.#options;
+    if ("method" in message) this.#unasked += 1;
+    if (isTooDeep(message)) return nestedTooDeeply(server);
+    return this.#unasked > mostUnasked ? tooManyUnasked(server) : undefined;
+  }
+}
+
+/** A message that cannot be handled is answered, where it wants an answer. */
+function refusal({ message }: WireMessage): Parameters<HandOver>[0] {
+  const request = requestOf(message);
+  if (request === undefined) return { kind: "drop" };
+  const text = `mcpvals passes on no message nested more than ${deepestMessage} levels deep`;
+  return {
+    kind: "answer",
+    wire: wireMessage({ jsonrpc: "2.0", id: request.id, error: { code: -32600, message: text } }),
+  };
+}

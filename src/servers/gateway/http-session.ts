@@ -1,0 +1,190 @@
+import type { ServerResponse } from "node:http";
+import { McpvalsError } from "../../core/errors/error.ts";
+import { answeredId, requestOf } from "../filters/messages.ts";
+import type { Passage } from "../filters/filter.ts";
+import type { ServerHost } from "../hosts/host.ts";
+import { type BodyMessages, wiresOf } from "../http/body-messages.ts";
+import { idAt } from "../hosts/message-parts.ts";
+import { type Channel, type WireMessage, wireMessage } from "../wire.ts";
+import type { AgentLink } from "./agent-link.ts";
+import { answerError } from "./answers.ts";
+import type { HttpExchange } from "./door.ts";
+import { EventStream } from "./event-stream.ts";
+import { belongsTo } from "./message-target.ts";
+import { Post } from "./post.ts";
+
+export interface HttpSessionOptions {
+  readonly link: AgentLink;
+  readonly host: ServerHost;
+  /** Absent: a client without a session. */
+  readonly id?: string;
+  /** The server, or the agent, ended it. */
+  readonly onEnded: () => void;
+  /** The server did what no exchange with it survives. */
+  readonly onLost: (error: McpvalsError) => void;
+}
+
+/** One client over Streamable HTTP, with an exchange of its own on a server that speaks messages. */
+export class HttpSession {
+  readonly #options: HttpSessionOptions;
+  readonly #channel: Channel;
+  readonly #posts = new Map<string | number, Post>();
+  /** What has nowhere to go yet. */
+  readonly #waiting: WireMessage[] = [];
+  #stream: EventStream | undefined;
+  #isEnded = false;
+
+  constructor(options: HttpSessionOptions) {
+    this.#options = options;
+    this.#channel = options.host.open({
+      onMessage: (wire) => this.#receive(wire),
+      onClosed: (reason) => this.#serverEnded(reason),
+    });
+    options.link.ended.addEventListener("abort", () => this.end(), { once: true });
+  }
+
+  isWaitingFor(id: string | number): boolean {
+    return this.#posts.has(id);
+  }
+
+  /** Hands an agent's messages to the server; requests keep the response open until they are answered. */
+  async post(exchange: HttpExchange, messages: BodyMessages): Promise<void> {
+    const { link } = this.#options;
+    const wires = wiresOf(messages);
+    const ids = wires.flatMap(({ message }) => requestOf(message)?.id ?? []);
+    const release = link.holds(() => exchange.response.destroy());
+    exchange.response.once("close", release);
+    const post = ids.length === 0 ? undefined : this.#openPost(exchange, messages, ids);
+    try {
+      await Promise.all(wires.map((wire) => this.#forward(wire, post)));
+    } catch (error) {
+      this.#undelivered(exchange.response, error);
+      return;
+    }
+    if (post === undefined && !exchange.response.destroyed)
+      exchange.response.writeHead(202, this.#headers()).end();
+  }
+
+  /** Opens the stream for what belongs to no request; one that was open before ends. */
+  get({ response }: HttpExchange): void {
+    this.#stream?.end();
+    const release = this.#options.link.holds(() => response.destroy());
+    const stream = new EventStream(response, this.#headers());
+    this.#stream = stream;
+    response.once("close", () => {
+      release();
+      if (this.#stream === stream) this.#stream = undefined;
+    });
+    this.#flush((wire) => this.#deliver(wire, (given) => stream.send(given)));
+  }
+
+  /** Ends the exchange. */
+  end(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    void this.#channel.close();
+    this.#options.link.end();
+    this.#options.onEnded();
+  }
+
+  #headers(): Record<string, string> {
+    const { id } = this.#options;
+    return id === undefined ? {} : { "mcp-session-id": id };
+  }
+
+  #openPost(exchange: HttpExchange, messages: BodyMessages, ids: readonly (string | number)[]): Post {
+    const path = ["params", "_meta", "progressToken"];
+    const tokens = new Set(wiresOf(messages).map(({ message }) => idAt(message, path)));
+    const isBatch = messages.kind === "batch";
+    const post = new Post(exchange, { ids, tokens, isBatch, headers: this.#headers() });
+    for (const id of ids) this.#posts.set(id, post);
+    exchange.response.once("close", () => this.#closed(post, ids));
+    return post;
+  }
+
+  /** An agent that leaves without its answer has taken its request back, where there is no other way to. */
+  #closed(post: Post, ids: readonly (string | number)[]): void {
+    for (const id of ids) if (this.#posts.get(id) === post) this.#posts.delete(id);
+    if (this.#options.id !== undefined || this.#isEnded) return;
+    for (const requestId of post.unanswered) {
+      const cancelled = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } } as const;
+      // Whoever is gone needs not hear that nobody waits.
+      this.#channel.send(wireMessage(cancelled)).catch(() => undefined);
+    }
+  }
+
+  #forward(wire: WireMessage, post: Post | undefined): Promise<void> {
+    const { link } = this.#options;
+    return link.fromAgent(wire, (passage) => {
+      switch (passage.kind) {
+        case "pass":
+          if (post?.takesEvents === true)
+            this.#flush((waiting) => this.#deliver(waiting, (given) => post.send(given)));
+          return this.#channel.send(passage.wire);
+        case "answer":
+          return this.#answer(passage.wire);
+        case "disconnect":
+          return link.cut();
+        case "drop":
+          return undefined;
+      }
+    });
+  }
+
+  #undelivered(response: ServerResponse, error: unknown): void {
+    if (error instanceof McpvalsError) this.#options.onLost(error);
+    else if (!this.#isEnded) throw error;
+    const message = error instanceof Error ? error.message : String(error);
+    answerError(response, 502, { code: -32000, message });
+  }
+
+  #receive(wire: WireMessage): void {
+    const { link } = this.#options;
+    const passing = link.fromServer(wire, (passage) => this.#give(passage));
+    // A filter that throws is a bug of ours; the agent must not wait for ever.
+    passing.catch(() => link.cut());
+  }
+
+  #give(passage: Passage): void {
+    if (passage.kind === "disconnect") this.#options.link.cut();
+    else if (passage.kind === "drop") return;
+    else if (answeredId(passage.wire.message) === undefined) this.#route(passage.wire);
+    else this.#answer(passage.wire);
+  }
+
+  #answer(wire: WireMessage): void {
+    const id = answeredId(wire.message);
+    const post = id === undefined ? undefined : this.#posts.get(id);
+    // Nobody waits for it: the agent has left, or the server answers twice.
+    if (id === undefined || post === undefined) return;
+    this.#posts.delete(id);
+    this.#deliver(wire, (given) => post.answer(id, given));
+  }
+
+  /** Finds the response on which a request or notification of the server's goes out. */
+  #route(wire: WireMessage): void {
+    const posts = [...new Set(this.#posts.values())].filter(({ takesEvents }) => takesEvents);
+    const stream = this.#stream?.isOpen === true ? this.#stream : undefined;
+    const target = belongsTo(wire, { posts: this.#posts, open: posts, stream });
+    if (target === undefined) this.#waiting.push(wire);
+    else this.#deliver(wire, (given) => target.send(given));
+  }
+
+  #flush(give: (wire: WireMessage) => void): void {
+    for (const wire of this.#waiting.splice(0)) give(wire);
+  }
+
+  #deliver(wire: WireMessage, give: (wire: WireMessage) => void): void {
+    this.#options.link.delivers(wire);
+    give(wire);
+  }
+
+  #serverEnded(reason: McpvalsError | undefined): void {
+    if (reason !== undefined) this.#options.onLost(reason);
+    const message = reason?.message ?? `server "${this.#options.host.name}" has ended the exchange`;
+    for (const post of new Set(this.#posts.values())) post.fail(502, message);
+    this.#posts.clear();
+    this.#stream?.end();
+    this.end();
+  }
+}

@@ -1,0 +1,151 @@
+import type { HttpAddress } from "../hosts/host.ts";
+import { requestOf } from "../filters/messages.ts";
+import { readBody, wiresOf } from "../http/body-messages.ts";
+import { explainUnreachable } from "../http/http-errors.ts";
+import type { AgentLink } from "./agent-link.ts";
+import { answerError } from "./answers.ts";
+import type { Door, HttpExchange, Room } from "./door.ts";
+import { Lanes } from "./lanes.ts";
+import { requestHeaders } from "./proxy-headers.ts";
+import { passAgentBody } from "./proxy-request.ts";
+import { relayResponse } from "./proxy-response.ts";
+
+/** Methods that `fetch` can pass on. */
+const passed = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+/** One client of a server that is reached through the proxy. */
+export class ProxyClient {
+  readonly link: AgentLink;
+  readonly #waiting = new Map<string | number, number>();
+
+  constructor(link: AgentLink) {
+    this.link = link;
+  }
+
+  isWaitingFor(id: string | number): boolean {
+    return this.#waiting.has(id);
+  }
+
+  /** Notes requests that are on their way, until the result is called. */
+  waitsFor(ids: readonly (string | number)[]): () => void {
+    for (const id of ids) this.#waiting.set(id, (this.#waiting.get(id) ?? 0) + 1);
+    return () => {
+      for (const id of ids) {
+        const left = (this.#waiting.get(id) ?? 1) - 1;
+        if (left === 0) this.#waiting.delete(id);
+        else this.#waiting.set(id, left);
+      }
+    };
+  }
+}
+
+/** Brings an agent's HTTP to a server with an address: a reverse proxy that only looks, unless a filter changes something. */
+export class HttpProxy implements Door {
+  readonly #room: Room;
+  readonly #address: HttpAddress;
+  readonly #sessions = new Map<string, ProxyClient>();
+  readonly #lanes: Lanes<ProxyClient>;
+
+  constructor(room: Room, address: HttpAddress) {
+    this.#room = room;
+    this.#address = address;
+    this.#lanes = new Lanes(() => this.#newClient());
+  }
+
+  async handle(exchange: HttpExchange): Promise<void> {
+    const { request, response, body } = exchange;
+    if (!passed.includes(request.method ?? "")) {
+      answerError(response, 405, { code: -32000, message: "Method not allowed." });
+      return;
+    }
+    const messages = readBody(body.toString("utf8"));
+    const wires = wiresOf(messages);
+    const ids = wires.flatMap(({ message }) => requestOf(message)?.id ?? []);
+    const begins = wires.some(({ message }) => requestOf(message)?.method === "initialize");
+    const session = headerOf(request.headers["mcp-session-id"]);
+    const client = this.#clientOf({ session, begins, ids });
+    const done = client.waitsFor(ids);
+    response.once("close", done);
+    const release = client.link.holds(() => response.destroy());
+    response.once("close", release);
+    const outgoing = await passAgentBody(exchange, messages, client.link);
+    if (outgoing === undefined) return;
+    const upstream = await this.#fetch(exchange, { body: outgoing.body, link: client.link, ids });
+    if (upstream === undefined) return;
+    client.link.responds(request.method ?? "GET", upstream.status, ids);
+    this.#noteSession({ client, session, begins, upstream, method: request.method });
+    await relayResponse(exchange, upstream, {
+      link: client.link,
+      room: this.#room,
+      address: this.#address,
+      ids: ids.filter((id) => !outgoing.dropped.includes(id)),
+      answers: outgoing.answers,
+    });
+    if (request.method === "DELETE" && upstream.ok && session !== undefined) this.#endSession(session);
+  }
+
+  #clientOf(from: {
+    readonly session: string | undefined;
+    readonly begins: boolean;
+    readonly ids: readonly (string | number)[];
+  }): ProxyClient {
+    const known = from.session === undefined ? undefined : this.#sessions.get(from.session);
+    if (known !== undefined) return known;
+    return from.begins ? this.#newClient() : this.#lanes.pick(from.ids);
+  }
+
+  #newClient(): ProxyClient {
+    return new ProxyClient(this.#room.connect("http"));
+  }
+
+  #noteSession(from: {
+    readonly client: ProxyClient;
+    readonly session: string | undefined;
+    readonly begins: boolean;
+    readonly upstream: Response;
+    readonly method: string | undefined;
+  }): void {
+    if (!from.begins || from.session !== undefined) return;
+    const session = from.upstream.headers.get("mcp-session-id");
+    if (session === null) this.#lanes.add(from.client);
+    else this.#sessions.set(session, from.client);
+  }
+
+  #endSession(session: string): void {
+    this.#sessions.get(session)?.link.end();
+    this.#sessions.delete(session);
+  }
+
+  /** undefined: there is no response, and the agent has been told. */
+  async #fetch(
+    { request, response, signal }: HttpExchange,
+    sending: {
+      readonly body: Uint8Array;
+      readonly link: AgentLink;
+      readonly ids: readonly (string | number)[];
+    },
+  ): Promise<Response | undefined> {
+    const method = request.method ?? "GET";
+    const { url, fetch } = this.#address;
+    try {
+      return await fetch(url, {
+        method,
+        headers: requestHeaders(request),
+        // `fetch` takes none with these.
+        ...(method === "GET" || method === "HEAD" ? {} : { body: Buffer.from(sending.body) }),
+        signal,
+      });
+    } catch (error) {
+      if (signal.aborted) return undefined;
+      const unreachable = explainUnreachable(this.#room.server, url.href, error);
+      this.#room.onLost(unreachable);
+      sending.link.responds(method, 502, sending.ids);
+      answerError(response, 502, { code: -32000, message: unreachable.message });
+      return undefined;
+    }
+  }
+}
+
+function headerOf(value: string | string[] | undefined): string | undefined {
+  return Array.isArray(value) ? value[0] : value;
+}

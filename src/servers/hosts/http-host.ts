@@ -1,0 +1,97 @@
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { HttpServerSpec } from "../../core/formats/model.ts";
+import type { Emit } from "../../core/trace/events.ts";
+import type { Sdk } from "../client/sdk.ts";
+import type { ServerConnection } from "../connection.ts";
+import { HttpConnection } from "../http/http-connection.ts";
+import { shownUrl } from "../http/http-errors.ts";
+import { openHttpChannel } from "../http/open-http-channel.ts";
+import { createServerFetch } from "../http/server-fetch.ts";
+import type { Channel, ChannelListener } from "../wire.ts";
+import type { ConnectOptions, HttpAddress, ServerHost } from "./host.ts";
+
+/** Prepares for talking to a server that has an address; nothing is sent yet. Throws McpvalsError `server/unreachable`. */
+export function openHttpHost(name: string, spec: HttpServerSpec, { sdk }: { readonly sdk: Sdk }): ServerHost {
+  if (!URL.canParse(spec.url))
+    throw new McpvalsError("server/unreachable", `server "${name}": not a URL: ${JSON.stringify(spec.url)}`, {
+      hint: "Give a complete url, such as http://127.0.0.1:3000/mcp.",
+    });
+  return new HttpHost(name, spec, sdk);
+}
+
+/** A server that others run: every client has a session of its own, and what one of them loses is its own affair. */
+class HttpHost implements ServerHost {
+  readonly name: string;
+  readonly transport: HttpServerSpec["transport"];
+  readonly address: HttpAddress;
+  /** Never aborts: whether the server is there, only those who talk to it find out. */
+  readonly lost: AbortSignal = new AbortController().signal;
+  readonly #spec: HttpServerSpec;
+  readonly #sdk: Sdk;
+  readonly #watchers = new Set<Emit>();
+  /** What clients have open. */
+  readonly #exchanges = new Set<{ stop(): Promise<void> }>();
+  #watched = false;
+  #stopping: Promise<void> | undefined;
+
+  constructor(name: string, spec: HttpServerSpec, sdk: Sdk) {
+    this.name = name;
+    this.transport = spec.transport;
+    this.address = {
+      transport: spec.transport,
+      url: new URL(spec.url),
+      fetch: createServerFetch(spec),
+      maxMessageBytes: spec.maxMessageBytes,
+    };
+    this.#spec = spec;
+    this.#sdk = sdk;
+  }
+
+  watch(emit: Emit): () => void {
+    const { name: server, transport } = this;
+    const reused = this.#watched ? ({ reused: true } as const) : {};
+    emit({ type: "server.started", server, transport, target: shownUrl(this.#spec.url), ...reused });
+    this.#watched = true;
+    this.#watchers.add(emit);
+    return () => void this.#watchers.delete(emit);
+  }
+
+  connect(emit: Emit, { between }: ConnectOptions = {}): ServerConnection {
+    const connection: HttpConnection = new HttpConnection(this.name, this.#spec, {
+      emit,
+      onEnd: () => this.#exchanges.delete(connection),
+      sdk: this.#sdk,
+      fetch: this.address.fetch,
+      ...(between === undefined ? {} : { between }),
+    });
+    this.#exchanges.add(connection);
+    return connection;
+  }
+
+  open(listener: ChannelListener): Channel {
+    const channel = openHttpChannel(this.name, this.address, listener);
+    const exchange = { stop: () => channel.close() };
+    this.#exchanges.add(exchange);
+    return {
+      send: (wire) => channel.send(wire),
+      close: () => {
+        this.#exchanges.delete(exchange);
+        return channel.close();
+      },
+    };
+  }
+
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
+  }
+
+  async #stop(): Promise<void> {
+    const started = performance.now();
+    await Promise.all([...this.#exchanges].map((exchange) => exchange.stop()));
+    const durationMs = performance.now() - started;
+    for (const emit of this.#watchers)
+      emit({ type: "server.stopped", server: this.name, by: "disconnect", durationMs });
+    this.#watchers.clear();
+  }
+}

@@ -1,0 +1,207 @@
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { StdioServerSpec } from "../../core/formats/model.ts";
+import type { Emit, EventBody } from "../../core/trace/events.ts";
+import { settlesWithin } from "../../process/deadline.ts";
+import { type ManagedProcess, type ProcessExit, spawnProcess } from "../../process/spawn.ts";
+import { closed } from "../../process/stop-tree.ts";
+import type { Evidence } from "../connection.ts";
+import { MessagePipe } from "../stdio/message-pipe.ts";
+import { OutputRecorder } from "../stdio/output-recorder.ts";
+import { OutputTail } from "../stdio/output-tail.ts";
+import type { Channel, ChannelListener } from "../wire.ts";
+import type { Era } from "./eras.ts";
+import { type ClientOptions, Multiplexer } from "./multiplexer.ts";
+
+/** How long output may arrive after the process has ended, and the end after the output, in milliseconds. */
+const settleMs = 250;
+
+/**
+ * Starts a server's program. The process exists when this function returns, before its promise settles. Throws
+ * McpvalsError `server/spawn-failed`.
+ */
+export async function startServerProcess(name: string, spec: StdioServerSpec): Promise<ServerProcess> {
+  try {
+    return new ServerProcess(name, spec, await spawnProcess(spec));
+  } catch (error) {
+    if (!(error instanceof McpvalsError)) throw error;
+    throw new McpvalsError(
+      error.code,
+      `server "${name}" could not be started: ${error.message}`,
+      error.details,
+    );
+  }
+}
+
+/** One who has the process recorded. */
+interface Watcher {
+  readonly emit: Emit;
+  readonly output: OutputRecorder;
+}
+
+/** A program that serves MCP over its pipes: the process, who talks over its pipes, and who has it recorded. */
+export class ServerProcess {
+  /** The era that it has begun to speak; undefined before it has begun. */
+  era: Era | undefined;
+  readonly #name: string;
+  readonly #spec: StdioServerSpec;
+  readonly #process: ManagedProcess;
+  readonly #pipe: MessagePipe;
+  readonly #clients: Multiplexer;
+  readonly #watchers = new Set<Watcher>();
+  readonly #tail = new OutputTail();
+  readonly #lost = new AbortController();
+  readonly #ended: Promise<void>;
+  #watched = false;
+  #stopping: Promise<void> | undefined;
+
+  constructor(name: string, spec: StdioServerSpec, process: ManagedProcess) {
+    this.#name = name;
+    this.#spec = spec;
+    this.#process = process;
+    this.#clients = new Multiplexer((text) => this.#send(text));
+    this.#pipe = new MessagePipe(process.stdin, process.stdout, {
+      server: name,
+      maxMessageBytes: spec.maxMessageBytes,
+      onMessage: (wire) => this.#clients.receive(wire),
+      onInvalidLine: (line) => this.#takeInvalidLine(line),
+      onBroken: (error) => this.#lose(error),
+    });
+    process.stderr.on("data", (chunk: Buffer) => this.#takeStderr(chunk));
+    this.#ended = process.exited.then((exit) => this.#recordExit(exit));
+    process.stdin.once("close", () => void this.#pipeClosed("stdin"));
+    process.stdout.once("end", () => void this.#pipeClosed("stdout"));
+  }
+
+  /** Aborts with an McpvalsError when the process is lost without our asking. */
+  get lost(): AbortSignal {
+    return this.#lost.signal;
+  }
+
+  /** Has the process recorded until the result is called. */
+  watch(emit: Emit): () => void {
+    const watcher = { emit, output: new OutputRecorder({ server: this.#name, emit }) };
+    const { command, args } = this.#spec;
+    emit({
+      type: "server.started",
+      server: this.#name,
+      transport: "stdio",
+      target: [command, ...args].join(" "),
+      pid: this.#process.pid,
+      ...(this.#watched ? { reused: true } : {}),
+    });
+    this.#watched = true;
+    this.#watchers.add(watcher);
+    return () => {
+      if (this.#watchers.delete(watcher)) watcher.output.finish();
+    };
+  }
+
+  /** Lets a client talk to the program, from the first message on that the program writes. */
+  open(listener: ChannelListener, options: ClientOptions): Channel {
+    if (this.#pipe.closed) {
+      queueMicrotask(() => listener.onClosed());
+      return { send: () => Promise.reject(this.#gone()), close: () => Promise.resolve() };
+    }
+    const channel = this.#clients.open(listener, options);
+    this.#pipe.start();
+    return channel;
+  }
+
+  evidence(): Evidence {
+    const { stderrTail, firstInvalidLine } = this.#tail;
+    return {
+      ...(stderrTail === undefined ? {} : { stderrTail }),
+      ...(firstInvalidLine === undefined ? {} : { firstInvalidLine }),
+    };
+  }
+
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
+  }
+
+  async #stop(): Promise<void> {
+    const { by, durationMs } = await this.#process.stop();
+    // A process that outlives even SIGKILL, stuck in the kernel, has no end to record.
+    await settlesWithin(this.#ended, settleMs);
+    this.#endTalks();
+    for (const { output } of this.#watchers) output.finish();
+    this.#announce({ type: "server.stopped", server: this.#name, by, durationMs });
+    this.#watchers.clear();
+  }
+
+  #send(text: string): Promise<void> {
+    return this.#pipe.closed ? Promise.reject(this.#gone()) : this.#pipe.send(text);
+  }
+
+  #takeStderr(chunk: Buffer): void {
+    this.#tail.stderr(chunk);
+    if (this.#spec.captureStderr === false) return;
+    for (const { output } of this.#watchers) output.stderr(chunk);
+  }
+
+  #takeInvalidLine(line: Buffer): void {
+    this.#tail.invalidLine(line);
+    for (const { output } of this.#watchers) output.invalidLine(line);
+  }
+
+  #announce(event: EventBody): void {
+    for (const { emit } of this.#watchers) emit(event);
+  }
+
+  async #recordExit({ exitCode, signal }: ProcessExit): Promise<void> {
+    const expected = this.#stopping !== undefined;
+    await this.#drain();
+    for (const { output } of this.#watchers) output.flush();
+    this.#announce({ type: "server.exited", server: this.#name, exitCode, signal, expected });
+    const how = signal === null ? `exited with code ${exitCode}` : `was ended by ${signal}`;
+    this.#lose(
+      new McpvalsError("server/exited", `server "${this.#name}" ${how}`, {
+        hint: "Its stderr usually says why; run the same command in a terminal.",
+        ...this.#detail(),
+      }),
+    );
+  }
+
+  /** The last answer may be the reason why the process could end, so everything that it wrote is read first. */
+  async #drain(): Promise<void> {
+    const { stdout, stderr } = this.#process;
+    await settlesWithin(Promise.all([closed(stdout), closed(stderr)]), settleMs);
+  }
+
+  async #pipeClosed(pipe: "stdin" | "stdout"): Promise<void> {
+    if (await settlesWithin(this.#ended, settleMs * 2)) return;
+    this.#lose(
+      new McpvalsError(
+        "server/protocol-error",
+        `server "${this.#name}" closed its ${pipe} but goes on running`,
+        {
+          hint: "An MCP server over stdio keeps both open until it ends.",
+          ...this.#detail(),
+        },
+      ),
+    );
+  }
+
+  #lose(error: McpvalsError): void {
+    if (this.#stopping !== undefined) return;
+    if (!this.#lost.signal.aborted) this.#lost.abort(error);
+    this.#endTalks();
+  }
+
+  #endTalks(): void {
+    this.#pipe.close();
+    this.#clients.close();
+  }
+
+  #gone(): McpvalsError {
+    const lost: unknown = this.#lost.signal.reason;
+    if (lost instanceof McpvalsError) return lost;
+    return new McpvalsError("server/exited", `server "${this.#name}" was stopped by us, so it hears nothing`);
+  }
+
+  #detail(): { detail?: string } {
+    const { stderrTail } = this.#tail;
+    return stderrTail === undefined ? {} : { detail: stderrTail };
+  }
+}

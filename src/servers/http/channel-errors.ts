@@ -1,0 +1,24 @@
+import { McpvalsError } from "../../core/errors/error.ts";
+import { requestOf } from "../filters/messages.ts";
+import { type WireMessage, wireMessage } from "../wire.ts";
+
+/** The error for a message of a server's over the limit. */
+export function messageTooLarge(server: string, limit: number): McpvalsError {
+  return new McpvalsError(
+    "server/message-too-large",
+    `server "${server}" sent a message of more than ${limit} bytes`,
+    { hint: "Answer with less, or raise maxMessageBytes for that server." },
+  );
+}
+
+/** The answer to a request that the server gave none: whoever speaks messages has no other way to hear why. */
+export function failedAnswer(request: WireMessage, message: string): WireMessage | undefined {
+  const id = requestOf(request.message)?.id;
+  return id === undefined ? undefined : wireMessage({ jsonrpc: "2.0", id, error: { code: -32000, message } });
+}
+
+/** What a response with an error status says. */
+export function statusMessage({ status, statusText }: Response, body: string): string {
+  const text = statusText === "" ? "" : ` ${statusText}`;
+  return `HTTP ${status}${text}${body === "" ? "" : `: ${body.slice(0, 1000)}`}`;
+}

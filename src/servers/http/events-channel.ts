@@ -1,0 +1,110 @@
+import { McpvalsError } from "../../core/errors/error.ts";
+import { untilAborted } from "../../process/deadline.ts";
+import type { HttpAddress } from "../hosts/host.ts";
+import type { Channel, ChannelListener, WireMessage } from "../wire.ts";
+import { readBody, wiresOf } from "./body-messages.ts";
+import { failedAnswer, messageTooLarge, statusMessage } from "./channel-errors.ts";
+import { explainStatus, explainUnreachable, shownUrl } from "./http-errors.ts";
+import { messageHeaders } from "./message-headers.ts";
+import { eventsOf, wholeOf } from "./stream-reader.ts";
+
+/** A client of the older HTTP+SSE transport that knows texts only: everything comes over one stream of events. */
+export class EventsChannel implements Channel {
+  readonly #server: string;
+  readonly #address: HttpAddress;
+  readonly #listener: ChannelListener;
+  readonly #closing = new AbortController();
+  readonly #endpoint: Promise<URL>;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(server: string, address: HttpAddress, listener: ChannelListener) {
+    this.#server = server;
+    this.#address = address;
+    this.#listener = listener;
+    const found = Promise.withResolvers<URL>();
+    this.#endpoint = untilAborted(found.promise, this.#closing.signal);
+    // Whoever sends hears of it.
+    this.#endpoint.catch(() => undefined);
+    void this.#listen(found.resolve);
+  }
+
+  send(wire: WireMessage): Promise<void> {
+    const sent = this.#turn.then(() => this.#post(wire));
+    this.#turn = sent.catch(() => undefined);
+    return sent;
+  }
+
+  close(): Promise<void> {
+    this.#closing.abort(new Error("the exchange was ended"));
+    return Promise.resolve();
+  }
+
+  async #listen(onEndpoint: (url: URL) => void): Promise<void> {
+    const { url, maxMessageBytes: limit } = this.#address;
+    const { signal } = this.#closing;
+    try {
+      const response = await this.#address.fetch(url, { headers: { accept: "text/event-stream" }, signal });
+      if (!response.ok) throw explainStatus(this.#server, response, { url, method: "GET" });
+      const onTooLong = (): Error => messageTooLarge(this.#server, limit);
+      for await (const { event = "message", data = "" } of eventsOf(response, { limit, onTooLong })) {
+        if (event === "endpoint") onEndpoint(this.#checked(new URL(data, url)));
+        else if (event === "message") this.#receive(data);
+      }
+      this.#lose(
+        new McpvalsError(
+          "server/unreachable",
+          `server "${this.#server}" ended the event stream ${shownUrl(url)}, over which all its answers come`,
+          { hint: "See the server's own log for why." },
+        ),
+      );
+    } catch (error) {
+      this.#lose(this.#asLoss(error));
+    }
+  }
+
+  /** The server's headers are for that server alone. */
+  #checked(endpoint: URL): URL {
+    if (endpoint.origin === this.#address.url.origin) return endpoint;
+    throw new McpvalsError(
+      "server/protocol-error",
+      `server "${this.#server}" names an endpoint of another origin: ${shownUrl(endpoint)}`,
+      { hint: "The endpoint has to have the scheme, host and port of the url." },
+    );
+  }
+
+  #receive(data: string): void {
+    for (const wire of wiresOf(readBody(data)))
+      if (!this.#closing.signal.aborted) this.#listener.onMessage(wire);
+  }
+
+  async #post(wire: WireMessage): Promise<void> {
+    const { signal } = this.#closing;
+    const { fetch, maxMessageBytes: limit } = this.#address;
+    try {
+      const headers = { "content-type": "application/json", ...messageHeaders(wire) };
+      const response = await fetch(await this.#endpoint, {
+        method: "POST",
+        headers,
+        body: wire.text,
+        signal,
+      });
+      const onTooLong = (): Error => messageTooLarge(this.#server, limit);
+      const text = (await wholeOf(response, { limit, onTooLong })).toString("utf8");
+      const answer = response.ok ? undefined : failedAnswer(wire, statusMessage(response, text));
+      if (answer !== undefined) this.#listener.onMessage(answer);
+    } catch (error) {
+      throw this.#asLoss(error);
+    }
+  }
+
+  #asLoss(error: unknown): McpvalsError {
+    if (error instanceof McpvalsError) return error;
+    return explainUnreachable(this.#server, this.#address.url.href, error);
+  }
+
+  #lose(error: McpvalsError): void {
+    if (this.#closing.signal.aborted) return;
+    this.#closing.abort(error);
+    this.#listener.onClosed(error);
+  }
+}

@@ -1,0 +1,263 @@
+import type {
+  AuthorizationServerMetadata,
+  FetchLike,
+  OAuthServerInfo,
+  OAuthTokens,
+} from "@modelcontextprotocol/client";
+import type { McpvalsError } from "../../core/errors/error.ts";
+import type { Json, JsonObject, OAuthSpec } from "../../core/formats/model.ts";
+import { createRedactor, type Secret } from "../../core/trace/redact.ts";
+import { loadSdk, type Sdk } from "../client/sdk.ts";
+import { explainTokenFailure, type TokenStep, unusableFile } from "./oauth-errors.ts";
+import { shownUrl } from "./http-errors.ts";
+import { readTokenFile, writeTokenFile } from "./token-file.ts";
+
+/** A server with an address, and how to get tokens for it. */
+export interface ProtectedServer {
+  readonly url: string;
+  readonly auth: OAuthSpec;
+}
+
+/** What the server's refusal says about the tokens that it wants. */
+export interface TokenHint {
+  readonly resourceMetadataUrl?: URL;
+  readonly scope?: string;
+}
+
+type Stored = Extract<OAuthSpec, { kind: "stored" }>;
+type Credentials = Extract<OAuthSpec, { kind: "client-credentials" }>;
+
+/** Longest that one request to an authorization server may take, in milliseconds. */
+const requestMs = 30_000;
+
+/** The access token of one server, for all who talk to it: whoever needs a new one waits for the same request. */
+export class TokenSource {
+  readonly #server: ProtectedServer;
+  readonly #secrets = new Map<string, Secret>();
+  readonly #announce: (secret: Secret) => void;
+  #token: string | undefined;
+  #reading: Promise<void> | undefined;
+  #renewing: Promise<string> | undefined;
+
+  /** `announce` hears of every secret before it is first used. */
+  constructor(server: ProtectedServer, announce: (secret: Secret) => void) {
+    this.#server = server;
+    this.#announce = announce;
+    this.#keep("client_secret", server.auth.clientSecret);
+  }
+
+  /** All secrets so far, those that are not good any more included. */
+  get secrets(): readonly Secret[] {
+    return [...this.#secrets.values()];
+  }
+
+  /** Removes all secrets from a text. */
+  readonly clean = (text: string): string => createRedactor(this.secrets)(text);
+
+  /** The token to try; none, when there is none yet. Throws `server/unauthorized` for a file that cannot be used. */
+  async current(): Promise<string | undefined> {
+    const { auth } = this.#server;
+    if (auth.kind === "stored" && this.#token === undefined) {
+      this.#reading ??= this.#readFirst(auth).finally(() => {
+        this.#reading = undefined;
+      });
+      await this.#reading;
+    }
+    return this.#token;
+  }
+
+  async #readFirst(auth: Stored): Promise<void> {
+    const { access } = await this.#read(auth);
+    this.#token ??= access;
+  }
+
+  /** A token in the place of one that was refused. Throws `server/unauthorized`. */
+  renew(used: string | undefined, hint: TokenHint): Promise<string> {
+    if (this.#token !== undefined && this.#token !== used) return Promise.resolve(this.#token);
+    this.#renewing ??= this.#renew(used, hint).finally(() => {
+      this.#renewing = undefined;
+    });
+    return this.#renewing;
+  }
+
+  async #renew(used: string | undefined, hint: TokenHint): Promise<string> {
+    const { auth } = this.#server;
+    const token =
+      auth.kind === "stored" ? await this.#refresh(auth, used, hint) : await this.#fetch(auth, hint);
+    this.#token = token;
+    return token;
+  }
+
+  async #fetch(auth: Credentials, hint: TokenHint): Promise<string> {
+    const { clientId, clientSecret } = auth;
+    return this.#ask(hint, auth.issuer, async ({ sdk, issuer, found, ...request }) => {
+      const scope = auth.scope ?? hint.scope ?? found.resourceMetadata?.scopes_supported?.join(" ");
+      const client = { clientId, clientSecret, clientName: "mcpvals", expectedIssuer: issuer };
+      const provider = new sdk.ClientCredentialsProvider(client);
+      const { access_token: token } = await sdk.fetchToken(provider, found.authorizationServerUrl, {
+        ...request,
+        ...(scope === undefined ? {} : { scope }),
+      });
+      return this.#keep("access_token", token);
+    });
+  }
+
+  /** Another process may have refreshed the tokens meanwhile; a refresh token is often good only once. */
+  async #refresh(auth: Stored, used: string | undefined, hint: TokenHint): Promise<string> {
+    const stored = await this.#read(auth);
+    if (stored.access !== undefined && stored.access !== used) return stored.access;
+    const { refresh, clientId, clientSecret } = stored;
+    if (refresh === undefined)
+      throw this.#unusable(auth, "the stored access token was refused, and there is no refresh_token", logIn);
+    if (clientId === undefined)
+      throw this.#unusable(auth, "there is no client id to refresh with", "Give `clientId` in `auth`.");
+    return this.#ask(
+      hint,
+      auth.issuer ?? stored.issuer,
+      async ({ sdk, found, issuer: _issuer, ...request }) => {
+        const tokens = await sdk.refreshAuthorization(found.authorizationServerUrl, {
+          ...request,
+          clientInformation: {
+            client_id: clientId,
+            ...(clientSecret === undefined ? {} : { client_secret: clientSecret }),
+          },
+          refreshToken: refresh,
+        });
+        this.#keep("refresh_token", tokens.refresh_token);
+        const token = this.#keep("access_token", tokens.access_token);
+        await this.#write(auth, { ...stored.content, ...written(tokens), ...expiry(stored.content, tokens) });
+        return token;
+      },
+    );
+  }
+
+  /** Finds the authorization server and has it asked; what fails is explained. */
+  async #ask(
+    { resourceMetadataUrl }: TokenHint,
+    expectedIssuer: string | undefined,
+    work: (request: TokenRequest) => Promise<string>,
+  ): Promise<string> {
+    const sdk = await loadSdk();
+    let step: TokenStep = "discovery";
+    let issuer: string | undefined;
+    try {
+      const found = await sdk.discoverOAuthServerInfo(this.#server.url, {
+        ...(resourceMetadataUrl === undefined ? {} : { resourceMetadataUrl }),
+        fetchFn,
+      });
+      const { authorizationServerMetadata: metadata, authorizationServerUrl } = found;
+      issuer = metadata?.issuer ?? authorizationServerUrl;
+      if (expectedIssuer !== undefined && !sameIssuer(issuer, expectedIssuer))
+        throw new Error(`it is ${issuer} and not the expected ${expectedIssuer}`);
+      const resource = resourceOf(this.#server.url, found, sdk);
+      step = metadata === undefined ? "guess" : "token";
+      return await work({
+        sdk,
+        found,
+        issuer,
+        fetchFn,
+        ...(metadata === undefined ? {} : { metadata }),
+        ...(resource === undefined ? {} : { resource }),
+      });
+    } catch (error) {
+      const place = issuer === undefined ? {} : { issuer };
+      throw explainTokenFailure(this.#server, error, { step, sdk, clean: this.clean, ...place });
+    }
+  }
+
+  async #read(auth: Stored): Promise<StoredTokens> {
+    const content = await this.#try(auth, "read", () => readTokenFile(auth.file));
+    const clientSecret = auth.clientSecret ?? textOf(content["client_secret"]);
+    const [access, refresh] = [textOf(content["access_token"]), textOf(content["refresh_token"])];
+    const clientId = auth.clientId ?? textOf(content["client_id"]);
+    const issuer = textOf(content["issuer"]);
+    this.#keep("client_secret", clientSecret);
+    this.#keep("refresh_token", refresh);
+    this.#keep("access_token", access);
+    if (access === undefined && refresh === undefined)
+      throw this.#unusable(auth, "there is neither an access_token nor a refresh_token", logIn);
+    return { content, access, refresh, clientId, clientSecret, issuer };
+  }
+
+  async #write(auth: Stored, content: JsonObject): Promise<void> {
+    await this.#try(auth, "written", () => writeTokenFile(auth.file, content));
+  }
+
+  async #try<T>(auth: Stored, what: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      throw this.#unusable(auth, `it cannot be ${what}: ${this.clean(reason)}`, "Check `file` of `auth`.");
+    }
+  }
+
+  #unusable({ file }: Stored, problem: string, hint: string): McpvalsError {
+    return unusableFile(this.#server, `the tokens in ${file}: ${problem}`, hint);
+  }
+
+  #keep<T extends string | undefined>(name: string, value: T): T {
+    if (value === undefined || this.#secrets.has(value)) return value;
+    const secret = { name, value };
+    this.#secrets.set(value, secret);
+    this.#announce(secret);
+    return value;
+  }
+}
+
+const logIn = "Log in again with the program that wrote the file.";
+
+/** What a request to an authorization server is made with. */
+interface TokenRequest {
+  readonly sdk: Sdk;
+  readonly found: OAuthServerInfo;
+  readonly issuer: string;
+  readonly fetchFn: FetchLike;
+  readonly metadata?: AuthorizationServerMetadata;
+  readonly resource?: string;
+}
+
+interface StoredTokens {
+  readonly content: JsonObject;
+  readonly access: string | undefined;
+  readonly refresh: string | undefined;
+  readonly clientId: string | undefined;
+  readonly clientSecret: string | undefined;
+  readonly issuer: string | undefined;
+}
+
+/** The token is for all trials, so that no trial's end ends the request. */
+const fetchFn: FetchLike = (url, init) => fetch(url, { ...init, signal: AbortSignal.timeout(requestMs) });
+
+/** What the token is to be good for; throws when the server says that it is another one. */
+function resourceOf(url: string, { resourceMetadata }: OAuthServerInfo, sdk: Sdk): string | undefined {
+  if (resourceMetadata === undefined) return undefined;
+  const { resource } = resourceMetadata;
+  const requestedResource = sdk.resourceUrlFromServerUrl(url);
+  if (sdk.checkResourceAllowed({ requestedResource, configuredResource: resource })) return resource;
+  throw new Error(`the server's metadata is about another resource: ${shownUrl(resource)}`);
+}
+
+function sameIssuer(a: string, b: string): boolean {
+  return a.replace(/\/$/, "") === b.replace(/\/$/, "");
+}
+
+/** What a refresh gives, which replaces what was there. */
+function written(tokens: OAuthTokens): JsonObject {
+  const { access_token, refresh_token, expires_in, scope, token_type, id_token } = tokens;
+  const given = { access_token, refresh_token, expires_in, scope, token_type, id_token };
+  return Object.fromEntries(
+    Object.entries(given).flatMap(([key, value]) => (value === undefined ? [] : [[key, value] as const])),
+  );
+}
+
+/** When the new token ends, for files that say so, in their own unit: seconds or milliseconds since the Unix epoch. */
+function expiry({ expires_at: known }: JsonObject, { expires_in: seconds }: OAuthTokens): JsonObject {
+  if (typeof known !== "number" || seconds === undefined) return {};
+  const endsAt = Date.now() + seconds * 1000;
+  return { expires_at: known > 1e11 ? endsAt : Math.round(endsAt / 1000) };
+}
+
+function textOf(value: Json | undefined): string | undefined {
+  return typeof value === "string" && value !== "" ? value : undefined;
+}

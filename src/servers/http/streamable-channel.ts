@@ -1,0 +1,253 @@
+import { McpvalsError } from "../../core/errors/error.ts";
+import { pause, withDeadline } from "../../process/deadline.ts";
+import { answeredId, cancelledId, requestOf } from "../filters/messages.ts";
+import type { HttpAddress } from "../hosts/host.ts";
+import { methodOf, valueAt } from "../hosts/message-parts.ts";
+import type { Channel, ChannelListener, WireMessage } from "../wire.ts";
+import { readBody, wiresOf } from "./body-messages.ts";
+import { failedAnswer, messageTooLarge, statusMessage } from "./channel-errors.ts";
+import { explainUnreachable } from "./http-errors.ts";
+import { messageHeaders, versionIn } from "./message-headers.ts";
+import { eventsOf, type StreamReaderOptions, wholeOf } from "./stream-reader.ts";
+
+/** How long the server may take to confirm the end of a session, in milliseconds. */
+const farewellMs = 1000;
+/** How long a broken stream rests before it is taken up again, unless the server says, in milliseconds. */
+const defaultRetryMs = 1000;
+/** Times that a stream is taken up again without a single event. */
+const mostRetries = 3;
+
+/** How far a stream of events has come. */
+interface Progress {
+  lastEventId?: string;
+  retryMs: number;
+}
+
+/** A request that waits for its answer. */
+interface Call {
+  readonly wire: WireMessage;
+  readonly abort: AbortController;
+  isAnswered: boolean;
+}
+
+/** A client of Streamable HTTP that knows texts only: both eras, sessions, streams that are taken up again. */
+export class StreamableChannel implements Channel {
+  readonly #server: string;
+  readonly #address: HttpAddress;
+  readonly #listener: ChannelListener;
+  readonly #closing = new AbortController();
+  readonly #calls = new Map<string | number, Call>();
+  readonly #reading: StreamReaderOptions;
+  #session: string | undefined;
+  #version: string | undefined;
+  /** Settles when the next message may go: notifications keep their place, and all wait for `initialize`. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(server: string, address: HttpAddress, listener: ChannelListener) {
+    this.#server = server;
+    this.#address = address;
+    this.#listener = listener;
+    const limit = address.maxMessageBytes;
+    this.#reading = { limit, onTooLong: () => messageTooLarge(server, limit) };
+  }
+
+  send(wire: WireMessage): Promise<void> {
+    if (this.#closing.signal.aborted)
+      return Promise.reject(
+        explainUnreachable(this.#server, this.#address.url.href, this.#closing.signal.reason),
+      );
+    // An answer may be what `initialize` waits for.
+    if (answeredId(wire.message) !== undefined) return this.#notify(wire);
+    const sent = this.#turn.then(() => this.#sendNow(wire));
+    this.#turn = sent.catch(() => undefined);
+    return sent;
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing.signal.aborted) return;
+    this.#closing.abort(new Error("the exchange was ended"));
+    if (this.#session === undefined) return;
+    try {
+      await withDeadline((signal) => this.#fetch("DELETE", { signal }), {
+        ms: farewellMs,
+        onTimeout: () => new Error("no answer to DELETE"),
+      });
+    } catch {
+      // A courtesy: the server forgets the session sooner.
+    }
+  }
+
+  /** Settles when the next message may go. */
+  async #sendNow(wire: WireMessage): Promise<void> {
+    const request = requestOf(wire.message);
+    if (request === undefined) return this.#takesBack(wire) ? undefined : this.#notify(wire);
+    const answered = this.#call(request.id, wire);
+    if (request.method === "initialize") await answered;
+  }
+
+  /** In 2026-07-28 a request is taken back by leaving it. */
+  #takesBack({ message }: WireMessage): boolean {
+    const id = cancelledId(message);
+    const call = id === undefined ? undefined : this.#calls.get(id);
+    if (call === undefined || versionIn(call.wire) === undefined) return false;
+    call.isAnswered = true;
+    call.abort.abort();
+    return true;
+  }
+
+  async #notify(wire: WireMessage): Promise<void> {
+    const response = await this.#reach(() => this.#post(wire, this.#closing.signal));
+    // A notification has no answer, so that what the server says of it can be told to nobody.
+    await response.body?.cancel();
+    if (methodOf(wire.message) === "notifications/initialized" && response.ok) void this.#listen();
+  }
+
+  /** Never rejects: a request that fails is answered, and a server that is gone ends the exchange. */
+  async #call(id: string | number, wire: WireMessage): Promise<void> {
+    const call: Call = { wire, abort: new AbortController(), isAnswered: false };
+    const stop = (): void => call.abort.abort(this.#closing.signal.reason);
+    this.#closing.signal.addEventListener("abort", stop, { once: true });
+    this.#calls.set(id, call);
+    try {
+      await this.#answer(call);
+    } catch (error) {
+      if (!call.abort.signal.aborted) this.#lose(this.#asLoss(error));
+    } finally {
+      this.#closing.signal.removeEventListener("abort", stop);
+      if (this.#calls.get(id) === call) this.#calls.delete(id);
+    }
+  }
+
+  async #answer(call: Call): Promise<void> {
+    const response = await this.#reach(() => this.#post(call.wire, call.abort.signal));
+    this.#session ??= response.headers.get("mcp-session-id") ?? undefined;
+    const why = await this.#read(response, call);
+    if (call.isAnswered) return;
+    const answer = failedAnswer(call.wire, why);
+    if (answer !== undefined) this.#receive(answer, call);
+  }
+
+  /** Reads what answers a request; gives why there was no answer in it. */
+  async #read(response: Response, call: Call): Promise<string> {
+    const type = response.headers.get("content-type") ?? "";
+    if (response.ok && type.startsWith("text/event-stream")) {
+      await this.#readStream(response, call);
+      return "the server ended the response without an answer";
+    }
+    const text = (await wholeOf(response, this.#reading)).toString("utf8");
+    for (const wire of wiresOf(readBody(text))) {
+      // An error that is nobody's is this request's, but the agent could not tell.
+      if (response.ok || answeredId(wire.message) !== undefined) this.#receive(wire, call);
+    }
+    return response.ok ? "the server answered with something that is not MCP" : statusMessage(response, text);
+  }
+
+  /** Reads a stream to its end, and takes it up again where the server lets us. */
+  async #readStream(first: Response, call: Call): Promise<void> {
+    const progress: Progress = { retryMs: defaultRetryMs };
+    let response: Response | undefined = first;
+    for (let tries = 0; response !== undefined && tries <= mostRetries; tries++) {
+      const before = progress.lastEventId;
+      await this.#readEvents(response, progress, call);
+      if (call.isAnswered || progress.lastEventId === undefined) return;
+      if (progress.lastEventId !== before) tries = 0;
+      await pause(progress.retryMs, call.abort.signal);
+      response = await this.#openStream(progress.lastEventId, call.abort.signal);
+    }
+  }
+
+  async #readEvents(response: Response, progress: Progress, call?: Call): Promise<void> {
+    try {
+      for await (const event of eventsOf(response, this.#reading)) {
+        if (event.id !== undefined) progress.lastEventId = event.id;
+        progress.retryMs = event.retry ?? progress.retryMs;
+        if (event.data === undefined || (event.event ?? "message") !== "message") continue;
+        for (const wire of wiresOf(readBody(event.data))) this.#receive(wire, call);
+      }
+    } catch (error) {
+      if (error instanceof McpvalsError || this.#closing.signal.aborted) throw error;
+      // A stream that broke can be taken up again, if the server has said where it was.
+      if (call !== undefined && !call.isAnswered && progress.lastEventId === undefined) throw error;
+    }
+  }
+
+  /** The stream for what belongs to no request; servers need not have one. */
+  async #listen(): Promise<void> {
+    const { signal } = this.#closing;
+    const progress: Progress = { retryMs: defaultRetryMs };
+    try {
+      for (let tries = 0; tries <= mostRetries; tries++) {
+        const before = progress.lastEventId;
+        const response = await this.#openStream(progress.lastEventId, signal);
+        if (response === undefined) return;
+        await this.#readEvents(response, progress);
+        if (progress.lastEventId !== before) tries = 0;
+        await pause(progress.retryMs, signal);
+      }
+    } catch (error) {
+      // Whether the server is gone the next request will tell.
+      if (error instanceof McpvalsError && error.code === "server/message-too-large") this.#lose(error);
+    }
+  }
+
+  async #openStream(lastEventId: string | undefined, signal: AbortSignal): Promise<Response | undefined> {
+    const headers = lastEventId === undefined ? {} : { "last-event-id": lastEventId };
+    const response = await this.#fetch("GET", {
+      headers: { accept: "text/event-stream", ...headers },
+      signal,
+    });
+    const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
+    if (response.ok && isStream) return response;
+    await response.body?.cancel();
+    return undefined;
+  }
+
+  #receive(wire: WireMessage, call?: Call): void {
+    if (this.#closing.signal.aborted) return;
+    const id = answeredId(wire.message);
+    const answered = id === undefined ? undefined : this.#calls.get(id);
+    if (answered !== undefined) answered.isAnswered = true;
+    if (call !== undefined && methodOf(call.wire.message) === "initialize" && answered === call) {
+      const version = valueAt(wire.message, ["result", "protocolVersion"]);
+      if (typeof version === "string") this.#version = version;
+    }
+    this.#listener.onMessage(wire);
+  }
+
+  #post(wire: WireMessage, signal: AbortSignal): Promise<Response> {
+    const headers = {
+      "content-type": "application/json",
+      accept: "application/json, text/event-stream",
+      ...messageHeaders(wire),
+    };
+    return this.#fetch("POST", { headers, body: wire.text, signal });
+  }
+
+  #fetch(method: string, init: RequestInit): Promise<Response> {
+    const headers = new Headers(init.headers);
+    if (this.#session !== undefined) headers.set("mcp-session-id", this.#session);
+    if (this.#version !== undefined && !headers.has("mcp-protocol-version"))
+      headers.set("mcp-protocol-version", this.#version);
+    return this.#address.fetch(this.#address.url, { ...init, method, headers });
+  }
+
+  /** Throws McpvalsError when there is no response. */
+  async #reach(request: () => Promise<Response>): Promise<Response> {
+    try {
+      return await request();
+    } catch (error) {
+      throw this.#asLoss(error);
+    }
+  }
+
+  #asLoss(error: unknown): McpvalsError {
+    if (error instanceof McpvalsError) return error;
+    return explainUnreachable(this.#server, this.#address.url.href, error);
+  }
+
+  #lose(error: McpvalsError): void {
+    if (this.#closing.signal.aborted) return;
+    this.#closing.abort(error);
+    this.#listener.onClosed(error);
+  }
+}

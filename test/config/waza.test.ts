@@ -1,0 +1,564 @@
+import { symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { folderOf } from "../support/cli.ts";
+import { load, problems } from "./support/load.ts";
+
+/** An eval with one server and a grader, and one task. */
+function filesOf(parts: {
+  readonly config?: string;
+  readonly root?: string;
+  readonly task?: string;
+  readonly grader?: string;
+  readonly servers?: string;
+}): Record<string, string> {
+  const {
+    config = "  executor: copilot-sdk\n",
+    root = "",
+    task = "",
+    grader = "{ type: behavior, config: { max_tool_calls: 2 } }",
+    servers = "    main: { command: node, args: [s.js] }\n",
+  } = parts;
+  return {
+    "eval.yaml": `name: demo\nconfig:\n${config}${servers === "" ? "" : `  mcp_servers:\n${servers}`}tasks: [tasks/*.yaml]\n${
+      grader === "" ? "" : `graders:\n  - ${grader}\n`
+    }${root}`,
+    "tasks/a.yaml": `id: a\nname: First\ninputs:\n  prompt: Do it.\n${task}`,
+  };
+}
+
+async function loaded(parts: Parameters<typeof filesOf>[0], options: Parameters<typeof load>[1] = {}) {
+  using folder = folderOf(filesOf(parts));
+  return await load(folder.path, { source: "eval.yaml", ...options });
+}
+
+async function refusals(
+  parts: Parameters<typeof filesOf>[0],
+  options: Parameters<typeof load>[1] = {},
+): Promise<string[]> {
+  using folder = folderOf(filesOf(parts));
+  return await problems(folder.path, { source: "eval.yaml", ...options });
+}
+
+describe("an eval of waza", () => {
+  it("is its tasks, servers, agent and limits", async () => {
+    using folder = folderOf({
+      "eval.yaml": `name: demo
+description: A demonstration.
+skill: demo
+version: 1.0
+config:
+  trials_per_task: 3
+  timeout_seconds: 1.5
+  executor: copilot-sdk
+  model: gpt-5
+  parallel: true
+  workers: 6
+  mcp_server_lifetime: per_benchmark
+  mcp_servers:
+    main:
+      type: stdio
+      command: node
+      args: ["\${SCRIPT}", "\${MODE:-fast}"]
+      workingDir: sub
+      lifetime: per_task
+    web: { type: http, url: "http://127.0.0.1:1/mcp", headers: { Authorization: "Bearer \${TOKEN}" } }
+metrics: [{ name: trigger_accuracy, enabled: false }]
+tasks: [tasks/b.yaml, "tasks/*.yaml"]
+mcp_mocks:
+  - name: weather
+    tools:
+      forecast: { responses: [{ match: { city: Oslo }, return: rain }] }
+`,
+      "tasks/a.yaml": `id: a
+name: First
+description: The first.
+tags: [quick]
+context_dir: ../files
+timeout_seconds: 2
+inputs:
+  prompt: Say {task.name}.
+  files: [{ path: ./x/in.txt }, { path: out.txt, content: "{y}" }]
+expected:
+  tool_calls: { required_tools: [add], forbidden_tools: [drop], min_calls: 1, max_calls: 4 }
+  behavior: { max_tool_calls: 3, required_tools: [list] }
+`,
+      "tasks/b.yaml": `id: b
+inputs: { prompt: Go. }
+graders:
+  - type: tool_constraint
+    name: tools
+    weight: 2
+    config:
+      expect_tools: [{ tool: add, source: "mcp:main" }, { source: "mcp:web" }, { tool: get_.+ }]
+      reject_tools: [{ tool: drop }]
+  - { type: behavior, name: calm, config: { max_mcp_calls: 0, forbidden_mcp_servers: [web] } }
+  - { type: tool_calls, name: calls, config: { min_calls: 1 } }
+`,
+      "tasks/off.yaml":
+        "id: off\nenabled: false\ninputs: { prompt: x }\nexpected: { tool_calls: { min_calls: 1 } }\n",
+      "files/x/in.txt": "in",
+    });
+    const env = { SCRIPT: "s.js", TOKEN: "abcdefghijkl" };
+    const result = await load(folder.path, { source: "eval.yaml", env });
+    expect(result).toMatchObject({
+      file: join(folder.path, "eval.yaml"),
+      eval: {
+        name: "demo",
+        trials: 3,
+        concurrency: 6,
+        limits: { trialMs: 1500 },
+        servers: {
+          main: {
+            transport: "stdio",
+            command: "node",
+            args: ["s.js", "fast"],
+            cwd: join(folder.path, "sub"),
+            lifetime: "per_task",
+            required: true,
+          },
+          web: { transport: "shttp", headers: { Authorization: "Bearer abcdefghijkl" }, lifetime: "per_run" },
+          weather: {
+            transport: "mock",
+            mock: { tools: { forecast: { responses: [{ match: { city: "Oslo" } }] } } },
+          },
+        },
+        agents: [
+          {
+            type: "acp",
+            name: "copilot",
+            preset: "copilot",
+            command: "copilot",
+            model: "gpt-5",
+            permissions: "allow",
+          },
+        ],
+        tasks: [
+          {
+            name: "b",
+            servers: ["main", "web", "weather"],
+            portable: {
+              assertions: [
+                {
+                  toolsUsed: [
+                    { server: "main", name: "add" },
+                    { server: "web" },
+                    { pattern: "(?i)^(?:get_.+)$" },
+                  ],
+                  toolsNotUsed: [{ name: "drop" }],
+                },
+                { toolsNotUsed: [{ server: "web" }], maxToolCalls: 0 },
+                { minToolCalls: 1 },
+              ],
+            },
+          },
+          {
+            name: "a",
+            form: "task",
+            description: "First: The first.",
+            turns: [{ user: "Say {{task.name}}." }],
+            verify: [],
+            parallel: true,
+            location: { file: "tasks/a.yaml", line: 1 },
+            portable: {
+              format: "waza",
+              dir: join(folder.path, "files"),
+              tags: ["quick"],
+              timeoutMs: 2000,
+              fixtures: ["x/in.txt"],
+              setup: [
+                {
+                  type: "file",
+                  path: "{workspace}/out.txt",
+                  action: { kind: "create", content: "{{y}}", mode: 0o644 },
+                },
+              ],
+              assertions: [
+                {
+                  toolsUsed: [{ name: "add" }],
+                  toolsNotUsed: [{ name: "drop" }],
+                  minToolCalls: 1,
+                  maxToolCalls: 4,
+                },
+                { toolsUsed: [{ name: "list" }], maxToolCalls: 3 },
+              ],
+            },
+          },
+        ],
+      },
+    });
+    expect(result.notes).toEqual([
+      "limits on tool calls count calls of servers, not of an agent's own tools",
+      "tasks/b.yaml:6:5: weight has no effect: every grader has to pass",
+      "tasks/b.yaml:7:5: tools are rejected by their whole names; write .*NAME.* for a part of one",
+      'the task "off" is left out: enabled is false',
+    ]);
+    expect(result.secrets.map(({ value }) => value)).toContain("abcdefghijkl");
+  });
+
+  it("lays the servers of tasks over its own, and those of variants over both", async () => {
+    using folder = folderOf({
+      ...filesOf({
+        root: `variants:
+  plain: {}
+  other: { mcp_servers: { main: { args: [other.js] }, extra: null } }
+  none: { mcp_servers: { inherit: false } }
+`,
+        servers:
+          "    main: { command: node, args: [s.js], env: { A: '1' } }\n    extra: { url: 'http://127.0.0.1:1/mcp' }\n",
+      }),
+      "tasks/b.yaml": `id: b
+inputs: { prompt: x }
+mcp_servers:
+  main: { env: { B: "2" }, tools: [add], lifetime: per_run }
+  extra: null
+  own: { command: node }
+`,
+      "tasks/c.yaml":
+        "id: c\ninputs: { prompt: x }\nmcp_servers: { inherit: false, own: { command: other } }\n",
+    });
+    const { eval: spec } = await load(folder.path, { source: "eval.yaml" });
+    expect(spec.tasks.map(({ name, servers }) => [name, servers])).toEqual([
+      ["a", ["main", "extra"]],
+      ["b", ["main", "own"]],
+      ["c", ["own"]],
+    ]);
+    expect(spec.taskServers).toMatchObject({
+      b: {
+        main: {
+          command: "node",
+          args: ["s.js"],
+          env: { A: "1", B: "2" },
+          tools: ["add"],
+          lifetime: "per_run",
+          cwd: folder.path,
+        },
+      },
+      c: { own: { command: "other" } },
+    });
+    const shown = spec.variants?.map(({ name, servers }) => [
+      name,
+      Object.entries(servers).map(([task, table]) => `${task}: ${Object.keys(table).join(" ")}`),
+    ]);
+    expect(shown).toEqual([
+      ["plain", ["a: main extra", "b: main own", "c: own"]],
+      ["other", ["a: main", "b: main own", "c: own"]],
+      ["none", ["a: ", "b: ", "c: "]],
+    ]);
+    expect(spec.variants?.[1]?.servers["b"]?.["main"]).toMatchObject({
+      args: ["other.js"],
+      env: { A: "1", B: "2" },
+      tools: ["add"],
+    });
+  });
+
+  it("is played by whom it declares, or by whom is asked for", async () => {
+    const agents = "agents: { one: { type: scripted, plan: { a: [{ say: x }] } }, two: openai/gpt-5 }\n";
+    const names = async (parts: Parameters<typeof filesOf>[0], asked: readonly string[] = []) => {
+      const { eval: spec, notes } = await loaded(parts, { agents: asked });
+      return { names: spec.agents.map(({ name }) => name), notes };
+    };
+    expect(await names({ config: "", root: agents })).toEqual({ names: ["one", "two"], notes: [] });
+    expect((await names({ config: "", root: agents }, ["two"])).names).toEqual(["two"]);
+    expect((await names({ config: "", root: `agent: two\n${agents}` })).names).toEqual(["two"]);
+    expect(await names({ config: "  executor: mock\n  model: x\n" }, ["null"])).toEqual({
+      names: ["null"],
+      notes: [
+        "eval.yaml:3:3: executor has no effect: --agent wins",
+        "eval.yaml:4:3: model has no effect: --agent wins",
+      ],
+    });
+  });
+
+  it("says what has no effect", async () => {
+    const { notes } = await loaded({
+      config:
+        "  executor: copilot-sdk\n  max_workers: 2\n  fail_fast: true\n  group_by: model\n  judge_model: x\n  max_attempts: 1\n",
+      root: "metrics: [{ name: quality, weight: 1 }]\ninputs: { a: b }\nvariants: { none: { mcp_servers: { main: null } } }\n",
+      grader: "{ type: tool_calls, config: { required_tools: [x] } }",
+      task: "  context: { a: 1 }\n  environment: { A: b }\n",
+    });
+    expect(notes).toEqual([
+      "eval.yaml:16:1: only the variants run; to compare with the servers as they are, add NAME: {}",
+      "eval.yaml:14:1: metrics have no effect (quality): verdicts come from graders and expected",
+      "eval.yaml:15:1: inputs have no effect without tasks_from",
+      "eval.yaml:5:3: fail_fast has no effect; pass --bail to stop early",
+      "eval.yaml:6:3: group_by has no effect",
+      "eval.yaml:7:3: judge_model has no effect: no grader that is known asks a judge",
+      "eval.yaml:4:3: max_workers has no effect without parallel: true",
+      "tasks/a.yaml:5:3: inputs.context has no effect",
+      "tasks/a.yaml:6:3: inputs.environment has no effect",
+    ]);
+  });
+});
+
+const at = (line: number, column: number, file = "eval.yaml"): string => `${file}:${line}:${column}`;
+const inTask = (line: number, column: number): string => at(line, column, "tasks/a.yaml");
+
+describe("an eval of waza is refused, by name and with the place", () => {
+  it.each<[string, Parameters<typeof filesOf>[0], string[]]>([
+    ["an unknown key", { root: "hoks: {}\n" }, [`${at(9, 1)} config/unknown-key unknown key "hoks"`]],
+    [
+      "an unknown key of config",
+      { config: "  executor: copilot-sdk\n  trials: 2\n" },
+      [`${at(4, 3)} config/unknown-key unknown key "trials" in config`],
+    ],
+    [
+      "hooks",
+      { root: "hooks: { before_run: [{ command: x }] }\n" },
+      [`${at(9, 1)} config/invalid-value hooks is not known yet`],
+    ],
+    [
+      "tasks_from and range",
+      { root: "tasks_from: x.csv\nrange: [1, 2]\n" },
+      [
+        `${at(9, 1)} config/invalid-value tasks_from is not known yet`,
+        `${at(10, 1)} config/invalid-value range is not known yet`,
+      ],
+    ],
+    [
+      "baseline",
+      { root: "baseline: true\n" },
+      [
+        `${at(9, 1)} config/invalid-value baseline is not known yet: it takes away skills, which this version gives no agent`,
+      ],
+    ],
+    [
+      "trigger_accuracy",
+      { root: "metrics: [{ name: trigger_accuracy, threshold: 0.9 }]\n" },
+      [`${at(9, 19)} config/invalid-value the metric trigger_accuracy is not known yet`],
+    ],
+    [
+      "skills and retries",
+      {
+        config:
+          "  executor: copilot-sdk\n  required_skills: [x]\n  skill_directories: []\n  max_attempts: 2\n",
+      },
+      [
+        `${at(4, 3)} config/invalid-value required_skills is not known yet`,
+        `${at(6, 17)} config/invalid-value max_attempts over 1 is refused: trying again until it passes hides flakiness`,
+      ],
+    ],
+    [
+      "the mock executor",
+      { config: "  executor: mock\n" },
+      [
+        `${at(3, 13)} config/invalid-value the executor mock calls no tools, so its trials say nothing of a server`,
+      ],
+    ],
+    [
+      "nobody to play",
+      { config: "  trials_per_task: 1\n" },
+      [`${at(2, 1)} config/missing-key missing key "executor" in config: nobody plays the tasks`],
+    ],
+    [
+      "two values of one setting",
+      { config: "  executor: copilot-sdk\n  workers: 1\n  max_workers: 2\n" },
+      [`${at(5, 16)} config/invalid-value workers and max_workers are the same setting, with two values`],
+    ],
+    [
+      "a server that is wrong",
+      { servers: "    main: { comand: node }\n" },
+      [
+        `${at(5, 5)} config/missing-key missing key "command" or "url" in config.mcp_servers.main`,
+        `${at(5, 13)} config/unknown-key unknown key "comand" in config.mcp_servers.main`,
+      ],
+    ],
+    [
+      "an unset variable",
+      { servers: "    main: { url: '${NOWHERE}' }\n" },
+      [`${at(5, 19)} config/unset-variable config.mcp_servers.main.url: the variable NOWHERE is not set`],
+    ],
+    [
+      "a mock that is wrong",
+      { root: "mcp_mocks: [{ name: w, tool: {} }]\n" },
+      [
+        `${at(9, 13)} config/invalid-value mcp_mocks[0] must have tools or fixtures`,
+        `${at(9, 24)} config/unknown-key unknown key "tool" in mcp_mocks[0]`,
+      ],
+    ],
+    [
+      "a variant of nothing",
+      { root: "variants: { none: { mcp_servers: { mian: null } } }\n" },
+      [`${at(9, 42)} config/unknown-reference no server is named "mian"`],
+    ],
+    [
+      "graders that are not known",
+      {
+        task: "graders:\n  - { type: file, name: f, config: { must_exist: [x] } }\n  - { type: fiel, name: g }\n",
+      },
+      [
+        `${inTask(6, 13)} config/invalid-value graders of type file are not known yet`,
+        `${inTask(7, 13)} config/invalid-value "fiel" is no type of grader`,
+      ],
+    ],
+    [
+      "parts of graders that are not known",
+      {
+        task: `graders:
+  - { type: behavior, name: f, config: { max_tokens: 5, max_tool_calls: 1 }, rubric: x }
+  - { type: tool_constraint, config: { expect_tools: [{ tool: x, args: { a: 1 } }, { tool: "(" }] } }
+  - { type: tool_constraint, config: { reject_tools: [{ tool: x, source: builtin }, { tool: y, source: "mcp:nowhere" }] } }
+`,
+      },
+      [
+        `${inTask(6, 42)} config/invalid-value max_tokens is not known yet`,
+        `${inTask(6, 78)} config/invalid-value rubric is not known yet`,
+        `${inTask(7, 66)} config/invalid-value args is not known yet`,
+        `${inTask(7, 92)} config/invalid-value graders[1].config.expect_tools[1].tool is no regular expression (RE2)`,
+        `${inTask(8, 74)} config/invalid-value only the source mcp:SERVER is known yet`,
+      ],
+    ],
+    [
+      "a server that a grader names and that is none",
+      {
+        task: "graders: [{ type: tool_constraint, config: { reject_tools: [{ tool: y, source: 'mcp:nowhere' }] } }]\n",
+      },
+      [`${inTask(5, 85)} config/unknown-reference no server is named "nowhere"`],
+    ],
+    [
+      "expectations that are not known",
+      {
+        task: `expected:
+  output_contains: [x]
+  should_trigger: false
+  behavior: { max_tokens: 5, max_tool_call: 1 }
+`,
+      },
+      [`${inTask(8, 30)} config/unknown-key unknown key "max_tool_call" in expected.behavior`],
+    ],
+    [
+      "more expectations that are not known",
+      {
+        task: "expected:\n  output_contains: [x]\n  should_trigger: false\n  outcomes: []\n  behavior: { max_iterations: 5 }\n",
+      },
+      [
+        `${inTask(6, 3)} config/invalid-value output_contains is not known yet`,
+        `${inTask(7, 3)} config/invalid-value should_trigger is not known yet`,
+        `${inTask(9, 15)} config/invalid-value max_iterations is not known yet`,
+      ],
+    ],
+    [
+      "graders of one name",
+      {
+        grader: "{ type: behavior, name: one, config: { max_tool_calls: 1 } }",
+        task: "graders: [{ type: behavior, name: one, config: { max_tool_calls: 2 } }]\n",
+      },
+      [`${inTask(5, 35)} config/duplicate-name graders[0].name: another grader has this name`],
+    ],
+    [
+      "a grader that checks nothing",
+      { grader: "{ type: behavior, name: one }" },
+      [`${at(8, 5)} config/checks-nothing the grader graders[0] checks nothing, so it could not fail`],
+    ],
+    [
+      "a task that checks nothing",
+      { grader: "" },
+      [`${inTask(1, 5)} config/checks-nothing the task "a" checks nothing, so it could not fail`],
+    ],
+    [
+      "files that leave the workspace",
+      {
+        task: "  files: [{ path: ../x, content: a }, { path: /x, content: a }, { path: C:/x, content: a }]\n",
+      },
+      [
+        `${inTask(5, 19)} config/invalid-value inputs.files[0].path must stay inside the workspace: relative, and without ..`,
+        `${inTask(5, 47)} config/invalid-value inputs.files[1].path must stay inside the workspace: relative, and without ..`,
+        `${inTask(5, 73)} config/invalid-value inputs.files[2].path must stay inside the workspace: relative, and without ..`,
+      ],
+    ],
+    [
+      "a server of a task that is wrong",
+      { task: "mcp_servers: { main: { args: x }, gone: null, part: { args: [] } }\n" },
+      [
+        `${inTask(5, 30)} config/invalid-value mcp_servers.main.args must be a list, not a string`,
+        `${inTask(5, 41)} config/unknown-reference no server is named "gone"`,
+        `${inTask(5, 47)} config/unknown-reference no server is named "part"`,
+      ],
+    ],
+  ])("%s", async (_, parts, expected) => {
+    expect((await refusals(parts)).toSorted()).toEqual(expected.toSorted());
+  });
+
+  it("a plan without its task, a task without its plan, two tasks of one name", async () => {
+    const agents = "agents: { one: { type: scripted, plan: { b: [{ say: x }] } } }\n";
+    expect(await refusals({ config: "", root: agents })).toEqual([
+      `${at(8, 42)} config/unknown-reference no workflow or task is named "b"`,
+      `${at(8, 34)} agent/no-plan the scripted agent "one" has no plan for the task "a"`,
+    ]);
+    using folder = folderOf({ ...filesOf({}), "tasks/b.yaml": "id: a\ninputs: { prompt: x }\n" });
+    expect(await problems(folder.path, { source: "eval.yaml" })).toEqual([
+      `${at(1, 5, "tasks/b.yaml")} config/duplicate-name two tasks are named "a"`,
+    ]);
+  });
+
+  it("a file that a link leads to, out of its folder", async () => {
+    using folder = folderOf({
+      ...filesOf({ task: "  files: [{ path: link.txt }]\n" }),
+      "secret.txt": "x",
+      "fixtures/other.txt": "x",
+    });
+    symlinkSync(join(folder.path, "secret.txt"), join(folder.path, "fixtures/link.txt"));
+    expect(await problems(folder.path, { source: "eval.yaml" })).toEqual([
+      `${inTask(5, 19)} config/invalid-value inputs.files[0].path leads out of its folder, through a link`,
+    ]);
+    const { eval: spec } = await load(folder.path, { source: "eval.yaml", allowOutside: true });
+    expect(spec.tasks[0]?.portable?.fixtures).toEqual(["link.txt"]);
+  });
+
+  it("all files at once, with tasks that are not there and files that are not", async () => {
+    using folder = folderOf({
+      ...filesOf({ root: "hooks: { after_run: [{ command: x }] }\n" }),
+      "tasks/a.yaml": "id: a\ninputs: { prompt: x, files: [{ path: in.txt }] }\n",
+      "tasks/b.yaml": "id: b\nname: [\n",
+    });
+    const found = await problems(folder.path, { source: "eval.yaml" });
+    expect(found.map((problem) => problem.split(" ").slice(0, 2).join(" "))).toEqual([
+      `${at(9, 1)} config/invalid-value`,
+      `${at(3, 1, "tasks/b.yaml")} config/syntax`,
+      `${at(2, 38, "tasks/a.yaml")} config/not-found`,
+    ]);
+    using none = folderOf({ "eval.yaml": "config: { executor: copilot-sdk }\ntasks: [nowhere/*.yaml]\n" });
+    expect(await problems(none.path, { source: "eval.yaml" })).toEqual([
+      `${at(2, 9)} config/not-found tasks: there is no task file at "nowhere/*.yaml"`,
+    ]);
+  });
+
+  it("however much of it is wrong", async () => {
+    const graders = Array.from({ length: 150_000 }, () => ({}));
+    using folder = folderOf({
+      "eval.json": JSON.stringify({ config: { executor: "copilot-sdk" }, tasks: ["t.json"], graders }),
+      "t.json": { id: "t", inputs: { prompt: "x" } },
+    });
+    const found = await problems(folder.path, { source: "eval.json" });
+    expect(found).toHaveLength(1000);
+    expect(found[0]).toMatch(/config\/missing-key missing key "type" in graders\[0\]/);
+  });
+
+  it("a variant that goes with no task's servers", async () => {
+    const found = await refusals({
+      root: "variants: { other: { mcp_servers: { main: { env: { A: b } } } } }\n",
+      task: "mcp_servers: { main: { type: http, command: null, args: null, url: 'http://x/mcp' } }\n",
+    });
+    expect(found).toEqual([
+      `${at(9, 45)} config/unknown-key with the servers of the task "a": unknown key "env" in variants.other.mcp_servers.main`,
+    ]);
+  });
+});
+
+describe("a document is an eval of waza", () => {
+  it.each<[string, string, RegExp]>([
+    ["by its config", "config: { executor: mock }\n", /the eval has no tasks|executor mock/],
+    ["by its skill", "skill: x\ntasks: []\n", /the eval has no tasks/],
+    [
+      "but not with the servers of a config",
+      "servers: {}\nconfig: { executor: mock }\n",
+      /unknown key "config"/,
+    ],
+    ["but not with what a config has too", "mcp_servers: {}\ntasks: [x.yaml]\n", /no file of kind Task/],
+    ["but not with an Eval's config", "config: { taskSets: [] }\n", /unknown key "config"/],
+  ])("%s", async (_, text, expected) => {
+    using folder = folderOf({ "eval.yaml": text });
+    expect((await problems(folder.path, { source: "eval.yaml" })).join("\n")).toMatch(expected);
+  });
+});

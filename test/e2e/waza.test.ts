@@ -1,0 +1,166 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
+import { folderOf } from "../support/cli.ts";
+import { runSource } from "../support/source-cli.ts";
+
+const person = "{ name: Ada, entityType: person, observations: [likes tea] }";
+
+const evalFile = `name: memory
+skill: memory
+version: "1.0"
+config:
+  trials_per_task: 2
+  timeout_seconds: 60
+  mcp_servers:
+    memory:
+      type: stdio
+      command: mcp-server-memory
+      env: { MEMORY_FILE_PATH: "\${HOME}/memory.json" }
+tasks: [tasks/*.yaml]
+graders:
+  - { type: behavior, name: calm, config: { max_tool_calls: 2, forbidden_tools: [delete_entities] } }
+agents:
+  writer:
+    type: scripted
+    plan:
+      recall: [{ call: read_graph }, { call: create_entities, args: { entities: [] } }, { say: Nothing. }]
+      remember: [{ call: create_entities, args: { entities: [${person}] } }, { say: Done. }]
+`;
+
+const tasks = {
+  "tasks/recall.yaml": `id: recall
+name: Recall
+inputs: { prompt: What do you know? }
+mcp_servers:
+  memory: { tools: [read_*] }
+graders:
+  - type: tool_constraint
+    name: reads
+    config: { expect_tools: [{ tool: read_graph, source: "mcp:memory" }], reject_tools: [{ tool: delete_.* }] }
+`,
+  "tasks/remember.yaml": `id: remember
+name: Remember
+inputs:
+  prompt: 'Remember {"name": "{workspace}"}'
+  files: [{ path: notes/ada.txt, content: "{task.name}" }, { path: sub/b.txt }]
+expected:
+  tool_calls: { required_tools: [create_entities], min_calls: 1 }
+`,
+  "fixtures/sub/b.txt": "b",
+};
+
+function verdicts({ trials }: RunResult): string[] {
+  return trials.map(({ task, variant, attempt, verdict }: TrialResult) =>
+    [task, variant, attempt, verdict].filter((part) => part !== undefined).join(" "),
+  );
+}
+
+/** Events of the journal of a run. */
+function journal(stdout: string, folder: string): string {
+  const { id } = JSON.parse(stdout) as { readonly id: string };
+  return readFileSync(join(folder, ".mcpvals/runs", id, "journal.jsonl"), "utf8");
+}
+
+describe("an eval.yaml of waza", () => {
+  it("runs its tasks, each with its servers, and records what the agent called", async () => {
+    using folder = folderOf({ "eval.yaml": evalFile, ...tasks });
+    const { code, stdout, stderr } = await runSource(["run", "eval.yaml", "--reporter", "json"], {
+      cwd: folder.path,
+    });
+    expect(stderr).not.toContain("error");
+    const result = JSON.parse(stdout) as RunResult;
+    expect(verdicts(result)).toEqual([
+      "recall 1 pass",
+      "recall 2 pass",
+      "remember 1 pass",
+      "remember 2 pass",
+    ]);
+    expect(code).toBe(0);
+    const [recall] = result.trials;
+    expect(recall?.grades).toMatchObject([
+      { grader: "verify-steps", verdict: "skip" },
+      {
+        grader: "assertions",
+        verdict: "pass",
+        reason: expect.stringContaining("toolsUsed: memory.read_graph") as string,
+      },
+    ]);
+    const events = journal(stdout, folder.path);
+    // The task lets the agent see tools that read, and nothing else.
+    expect(events).toContain('"tools.hidden"');
+    // What is written in braces stays as it is.
+    expect(events).toContain(JSON.stringify('Remember {"name": "{workspace}"}'));
+    expect(events).toContain('"{task.name}"');
+  });
+
+  it("runs them in each variant: without its server a task cannot pass", async () => {
+    const variants = "variants:\n  with: {}\n  without: { mcp_servers: { memory: null } }\n";
+    using folder = folderOf({ "eval.yaml": evalFile + variants, ...tasks });
+    const { code, stdout } = await runSource(["run", "eval.yaml", "--reporter", "json"], {
+      cwd: folder.path,
+    });
+    const result = JSON.parse(stdout) as RunResult;
+    expect(verdicts(result)).toEqual([
+      "recall with 1 pass",
+      "recall with 2 pass",
+      "recall without 1 fail",
+      "recall without 2 fail",
+      "remember with 1 pass",
+      "remember with 2 pass",
+      "remember without 1 fail",
+      "remember without 2 fail",
+    ]);
+    expect(code).toBe(1);
+  });
+
+  it("runs on a mock in the place of a server, and ends a trial when its time is up", async () => {
+    using folder = folderOf({
+      "eval.yaml": `config:
+  timeout_seconds: 3
+  mcp_servers: { weather: { command: no-such-program } }
+mcp_mocks:
+  - { name: weather, fixtures: mocks }
+tasks: [quick.yaml, slow.yaml]
+graders: [{ type: tool_calls, config: { required_tools: [forecast], max_calls: 1 } }]
+agent:
+  type: scripted
+  plan:
+    quick: [{ call: forecast, args: { city: Oslo } }, { say: Rain. }]
+    slow: [{ call: forecast, args: { city: Rome } }, { say: Sun. }]
+`,
+      "quick.yaml": "id: quick\ninputs: { prompt: Oslo? }\n",
+      "slow.yaml": "id: slow\ntimeout_seconds: 0.5\ninputs: { prompt: Rome? }\n",
+      "mocks/forecast.json": {
+        responses: [
+          { match: { city: "Oslo" }, return: "rain" },
+          { match: { city: "Rome" }, silence: true },
+        ],
+      },
+    });
+    const { code, stdout } = await runSource(["run", "eval.yaml", "--reporter", "json"], {
+      cwd: folder.path,
+    });
+    expect(verdicts(JSON.parse(stdout) as RunResult)).toEqual(["quick 1 pass", "slow 1 timeout"]);
+    expect(code).toBe(3);
+  });
+
+  it("is validated, and refused with everything that is wrong", async () => {
+    using folder = folderOf({ "eval.yaml": evalFile, ...tasks });
+    const valid = await runSource(["validate", "eval.yaml"], { cwd: folder.path });
+    expect(valid).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("is valid: 2 tasks, servers memory") as string,
+    });
+    using wrong = folderOf({
+      "eval.yaml": `${evalFile}hooks: { before_run: [{ command: x }] }\n`,
+      ...tasks,
+      "tasks/recall.yaml": "id: recall\ninputs: { prompt: x }\ngraders: [{ type: text, name: t }]\n",
+    });
+    const refused = await runSource(["run", "eval.yaml"], { cwd: wrong.path });
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toContain("hooks is not known yet");
+    expect(refused.stderr).toContain("graders of type text are not known yet");
+  });
+});

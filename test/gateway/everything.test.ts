@@ -1,0 +1,66 @@
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { SSEClientTransport } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { describe, expect, it } from "vitest";
+import { addressHost, everythingMain, openGateway, programHost, transportTo } from "./support.ts";
+import { listenEverything } from "./listen.ts";
+import { tour } from "./tour.ts";
+
+const ways = ["http", "bridge"] as const;
+
+describe("an agent of the reference server gets through the gateway what it gets without", () => {
+  it("from a program", async () => {
+    const direct = tour(
+      new StdioClientTransport({ command: process.execPath, args: [everythingMain], stderr: "ignore" }),
+    );
+    const through = ways.map(async (way) => {
+      const { endpoint, record, losses } = await openGateway(await programHost([everythingMain]));
+      const seen = await tour(transportTo(endpoint, way));
+      return { seen, record, losses };
+    });
+    const [expected, ...others] = await Promise.all([direct, ...through]);
+    for (const { seen, record, losses } of others) {
+      expect(seen).toEqual(expected);
+      expect(losses).toEqual([]);
+      expect(unanswered(record.of("mcp.message"))).toEqual(["trigger-long-running-operation"]);
+    }
+  }, 90_000);
+
+  it("from an address", async () => {
+    const url = `${await listenEverything("streamableHttp")}/mcp`;
+    const direct = tour(new StreamableHTTPClientTransport(new URL(url)));
+    const through = ways.map(async (way) => {
+      const { endpoint, record, losses } = await openGateway(await addressHost(url));
+      const seen = await tour(transportTo(endpoint, way));
+      return { seen, record, losses };
+    });
+    const [expected, ...others] = await Promise.all([direct, ...through]);
+    for (const { seen, record, losses } of others) {
+      expect(seen).toEqual(expected);
+      expect(losses).toEqual([]);
+      expect(unanswered(record.of("mcp.message"))).toEqual(["trigger-long-running-operation"]);
+    }
+  }, 90_000);
+
+  it("from an address of the older transport", async () => {
+    const url = `${await listenEverything("sse")}/sse`;
+    const direct = tour(new SSEClientTransport(new URL(url)));
+    const through = ways.map(async (way) => {
+      const { endpoint } = await openGateway(await addressHost(url, "sse"));
+      return tour(transportTo(endpoint, way));
+    });
+    const [expected, ...others] = await Promise.all([direct, ...through]);
+    for (const seen of others) expect(seen).toEqual(expected);
+  }, 90_000);
+});
+
+/** Tools whose call has no answer on record. */
+function unanswered(messages: readonly { direction: string; message: unknown }[]): unknown[] {
+  const open = new Map<unknown, unknown>();
+  for (const { direction, message } of messages) {
+    const { id, method, params } = message as { id?: unknown; method?: string; params?: { name?: unknown } };
+    if (direction === "client-to-server" && method === "tools/call") open.set(id, params?.name);
+    else if (direction === "server-to-client" && method === undefined) open.delete(id);
+  }
+  return [...open.values()];
+}

@@ -1,0 +1,176 @@
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
+import { askingServer, startAskingServer } from "../fixtures/servers/asking-server.ts";
+import { conformingServer } from "../fixtures/servers/conforming-server.ts";
+import { fixtureServer } from "../process/support.ts";
+import { addressHost, openGateway, type Opened, programHost } from "./support.ts";
+
+const accept = "application/json, text/event-stream";
+
+interface Asked {
+  readonly response: Response;
+  /** The data of the next event. */
+  next(): Promise<unknown>;
+  leave(): void;
+}
+
+/** Sends one message as a bare client would. */
+async function ask(
+  { url }: GatewayEndpoint,
+  message: object,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Asked> {
+  const controller = new AbortController();
+  onTestFinished(() => controller.abort());
+  const { signal } = controller;
+  const isGet = Object.keys(message).length === 0;
+  const response = await fetch(url, {
+    method: isGet ? "GET" : "POST",
+    headers: { accept, "content-type": "application/json", ...headers },
+    ...(isGet ? {} : { body: JSON.stringify({ jsonrpc: "2.0", ...message }) }),
+    signal,
+  });
+  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  let text = "";
+  return {
+    response,
+    leave: () => controller.abort(),
+    async next() {
+      for (;;) {
+        const event = /data: (.*)\n\n/.exec(text);
+        text = event === null ? text : text.slice(event.index + event[0].length);
+        if (event?.[1] !== undefined) return JSON.parse(event[1]);
+        reader ??= response.body?.getReader();
+        const part = await reader?.read();
+        if (part === undefined || part.done) throw new Error("the stream has ended");
+        text += Buffer.from(part.value).toString();
+      }
+    },
+  };
+}
+
+async function initialize(endpoint: GatewayEndpoint): Promise<Readonly<Record<string, string>>> {
+  const params = {
+    protocolVersion: "2025-11-25",
+    capabilities: { sampling: {}, elicitation: {} },
+    clientInfo: { name: "a", version: "1" },
+  };
+  const { response } = await ask(endpoint, { id: 0, method: "initialize", params });
+  const session = { "mcp-session-id": response.headers.get("mcp-session-id") ?? "" };
+  expect(await response.json()).toHaveProperty("result.protocolVersion");
+  await ask(endpoint, { method: "notifications/initialized" }, session);
+  return session;
+}
+
+const call = (id: number | string, name: string, args: object = {}): object => ({
+  id,
+  method: "tools/call",
+  params: { name, arguments: args },
+});
+
+describe("a subscription of 2026-07-28", () => {
+  const listen = (id: string): object => ({
+    id,
+    method: "subscriptions/listen",
+    params: {
+      notifications: { toolsListChanged: true },
+      _meta: {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { name: "a", version: "1" },
+      },
+    },
+  });
+  const headers = { "mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen" };
+
+  it.each(["a program", "an address"])("has a stream of its own (%s)", async (kind) => {
+    let opened: Opened;
+    if (kind === "a program") opened = await openGateway(await programHost([askingServer, "both"]));
+    else {
+      const server = await startAskingServer("stateless");
+      onTestFinished(() => server.close());
+      opened = await openGateway(await addressHost(server.url));
+    }
+    const streams = await Promise.all(["A", "B"].map((id) => ask(opened.endpoint, listen(id), headers)));
+    for (const [index, stream] of streams.entries())
+      expect(await stream.next()).toMatchObject({
+        method: "notifications/subscriptions/acknowledged",
+        params: { _meta: { "io.modelcontextprotocol/subscriptionId": ["A", "B"][index] } },
+      });
+  });
+});
+
+describe("what a program asks of an agent over HTTP", () => {
+  it("goes out on the response of the request that it belongs to", async () => {
+    const { endpoint } = await openGateway(await programHost([conformingServer]));
+    const session = await initialize(endpoint);
+    const asked = await ask(endpoint, call(1, "test_sampling", { prompt: "p" }), session);
+    expect(asked.response.headers.get("content-type")).toBe("text/event-stream");
+    const { id } = (await asked.next()) as { id: number };
+    const answered = await ask(
+      endpoint,
+      { id, result: { role: "assistant", content: [], model: "m" } },
+      session,
+    );
+    expect(answered.response.status).toBe(202);
+    expect(await asked.next()).toMatchObject({ id: 1, result: { content: [{ type: "text" }] } });
+  });
+
+  it("waits for a stream where the client takes no events, and goes out on that", async () => {
+    const { endpoint, record } = await openGateway(await programHost([conformingServer]));
+    const session = await initialize(endpoint);
+    const asking = ask(endpoint, call(1, "test_sampling", { prompt: "p" }), {
+      ...session,
+      accept: "application/json",
+    });
+    await vi.waitFor(() => expect(JSON.stringify(record.events)).toContain("test_sampling"));
+    const stream = await ask(endpoint, {}, session);
+    const { id, method } = (await stream.next()) as { id: number; method: string };
+    expect(method).toBe("sampling/createMessage");
+    await ask(endpoint, { id, result: { role: "assistant", content: [], model: "m" } }, session);
+    const { response } = await asking;
+    expect(response.headers.get("content-type")).toBe("application/json");
+  });
+
+  it("gives progress to the request with its token, whichever is the latest", async () => {
+    const { endpoint } = await openGateway(await programHost([conformingServer]));
+    const session = await initialize(endpoint);
+    const [first, second] = await Promise.all(
+      ["one", "two"].map((progressToken, index) =>
+        ask(
+          endpoint,
+          {
+            id: index,
+            method: "tools/call",
+            params: { name: "test_tool_with_progress", _meta: { progressToken } },
+          },
+          session,
+        ),
+      ),
+    );
+    for (const [token, stream] of [["one", first] as const, ["two", second] as const])
+      for (const progress of [0, 50, 100])
+        expect(await stream?.next()).toMatchObject({ params: { progressToken: token, progress } });
+  });
+});
+
+describe("an agent that leaves its request", () => {
+  it("has taken it back, where it has no session", async () => {
+    const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
+    const controller = new AbortController();
+    const leaving = fetch(endpoint.url, {
+      method: "POST",
+      body: JSON.stringify({ jsonrpc: "2.0", ...call("mine", "slow", { ms: 60_000 }) }),
+      signal: controller.signal,
+    });
+    await vi.waitFor(() => expect(JSON.stringify(record.events)).toContain("slow"));
+    controller.abort();
+    await expect(leaving).rejects.toThrow();
+    await vi.waitFor(async () => {
+      const { response } = await ask(endpoint, call("next", "cancelled"));
+      expect(await response.text()).toContain("mine");
+    });
+    const sent = record.of("mcp.message").map(({ message }) => JSON.stringify(message));
+    expect(sent.filter((text) => text.includes("notifications/cancelled"))).toEqual([]);
+  });
+});

@@ -1,0 +1,94 @@
+import type { Transport } from "@modelcontextprotocol/client";
+import { expect, it, onTestFinished } from "vitest";
+import type { Fault, MockServerSpec, ServerSpec } from "../../src/core/formats/model.ts";
+import { createFilters } from "../../src/servers/filters/create-filters.ts";
+import { FilterTransport } from "../../src/servers/filters/filter-transport.ts";
+import { openHost, openSession } from "../../src/servers/provision.ts";
+import type { CallOutcome, ServerSession } from "../../src/servers/session.ts";
+import { watchLeftovers } from "../support/leftovers.ts";
+import { callOptions, createRecord, fixtureSpec, type Record } from "./support.ts";
+
+type Rules = Pick<ServerSpec, "tools" | "rateLimit" | "faults">;
+
+/** A session of an agent in this process, with filters between it and the server, and the agent's record. */
+async function start(spec: ServerSpec): Promise<{ session: ServerSession; record: Record }> {
+  const record = createRecord();
+  const host = await openHost("s", spec);
+  onTestFinished(() => host.stop());
+  const { signal } = new AbortController();
+  const filters = createFilters(spec, { seed: "0" })({ server: "s", emit: record.emit });
+  const between = (inner: Transport): Transport => new FilterTransport(inner, filters);
+  const options = { emit: record.emit, signal, version: "9.9.9", connect: { agent: true, between } };
+  const session = await openSession(host, spec, options);
+  onTestFinished(() => session.stop());
+  return { session, record };
+}
+
+/** The fixture server with filters. */
+const filtered = (rules: Rules): ReturnType<typeof start> => start({ ...fixtureSpec(), ...rules });
+
+const echo = (session: ServerSession, message = "hi", timeoutMs = 5000): Promise<CallOutcome> =>
+  session.callTool("echo", { message }, callOptions({ timeoutMs }));
+
+const always = (fault: Omit<Fault, "probability">): Rules => ({ faults: [{ ...fault, probability: 1 }] });
+
+it("shows an agent the tools that it may use, on record as the agent sees them", async () => {
+  const { session, record } = await filtered({ tools: ["echo", "ad*"] });
+  expect(session.tools.map(({ name }) => name)).toEqual(["echo", "add"]);
+  const [hidden] = record.of("tools.hidden");
+  expect(hidden?.tools).toContain("fail");
+  const lists = record.of("mcp.message").map(({ message }) => JSON.stringify(message));
+  expect(lists.some((message) => message.includes('"add"'))).toBe(true);
+  expect(lists.some((message) => message.includes('"fail"'))).toBe(false);
+  expect(await session.callTool("fail", {}, callOptions())).toMatchObject({ kind: "error", code: -32602 });
+  expect(record.of("tool.refused")).toMatchObject([{ server: "s", tool: "fail" }]);
+  expect(await echo(session)).toMatchObject({ kind: "result" });
+});
+
+it("has requests wait, and says how long", async () => {
+  const { session, record } = await filtered({ rateLimit: { requests: 1, perMs: 50 } });
+  const before = record.of("request.held").length;
+  const [, second] = await Promise.all([echo(session), echo(session)]);
+  expect(second).toMatchObject({ kind: "result" });
+  const held = record.of("request.held").slice(before).at(-1);
+  expect(second?.latencyMs).toBeGreaterThanOrEqual(held?.heldMs ?? Infinity);
+});
+
+it("fails a call, loses it, and cuts its result, on purpose", async () => {
+  const broken = await filtered(always({ kind: "error", code: -1, message: "on purpose" }));
+  expect(await echo(broken.session)).toMatchObject({ kind: "error", code: -1, message: "on purpose" });
+  const lost = await filtered(always({ kind: "drop" }));
+  expect(await echo(lost.session, "hi", 30)).toMatchObject({ kind: "timeout" });
+  const cut = await filtered(always({ kind: "truncate", bytes: 2 }));
+  const outcome = await echo(cut.session, "abc");
+  expect(outcome).toMatchObject({ result: { content: [{ type: "text", text: "ab" }] } });
+  const last = cut.record.of("mcp.message").at(-1);
+  expect(last?.message).toMatchObject({ result: { content: [{ text: "ab" }] } });
+  expect(last?.raw).toBeUndefined();
+});
+
+it("cuts the connection, so that every call fails at once, and the server is not lost", async () => {
+  const { session, record } = await filtered(always({ kind: "disconnect", tool: "echo" }));
+  const slow = session.callTool("slow", { ms: 60_000 }, callOptions());
+  expect(await echo(session)).toMatchObject({ kind: "error" });
+  expect(await slow).toMatchObject({ kind: "error" });
+  expect(await echo(session)).toMatchObject({ kind: "error" });
+  expect(session.lost.aborted).toBe(false);
+  expect(record.of("fault.injected")).toMatchObject([{ fault: "disconnect", tool: "echo" }]);
+});
+
+it("leaves no timer behind when the agent's session ends", async () => {
+  const spec: MockServerSpec = {
+    transport: "mock",
+    startupTimeoutMs: 5000,
+    maxMessageBytes: 1000,
+    mock: { tools: { a: { inputSchema: {}, responses: [] } }, resources: [], prompts: [], state: {} },
+    ...always({ kind: "delay", ms: 60_000 }),
+  };
+  const nothingIsLeft = watchLeftovers();
+  const { session } = await start(spec);
+  const calling = session.callTool("a", {}, callOptions());
+  await session.stop();
+  await expect(calling).rejects.toThrow("stopped by us");
+  await nothingIsLeft();
+});

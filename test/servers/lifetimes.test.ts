@@ -1,0 +1,250 @@
+import { spawn } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import type { Config } from "../../src/core/formats/config/config-schema.ts";
+import { evaluate } from "../../src/evaluate.ts";
+import { fixtureServer, processTag, type ServerConfig } from "../e2e/support.ts";
+import { livingProcesses } from "../process/support.ts";
+import { folderOf, root } from "../support/cli.ts";
+import { runSource } from "../support/source-cli.ts";
+
+type Stdio = ReturnType<typeof fixtureServer>;
+
+const counter: Stdio = {
+  transport: "stdio",
+  command: process.execPath,
+  args: [fileURLToPath(new URL("../fixtures/servers/counter-server.mjs", import.meta.url))],
+};
+const linux = process.platform === "linux";
+
+/** Tests that say what the counter has to answer, one after the other. */
+function counting(server: Stdio, expected: readonly number[]): Config {
+  const tests = expected.map((count, index) => ({
+    name: "count",
+    description: `call ${index + 1}`,
+    args: {},
+    expectedResult: String(count),
+  }));
+  return { server, toolHealthSuites: [{ name: "s", tests }] };
+}
+
+async function verdicts(config: Config): Promise<string[]> {
+  const { trials } = await evaluate(config, { output: false });
+  return trials.map(
+    ({ verdict, error, grades }) => error?.message ?? (verdict === "pass" ? verdict : JSON.stringify(grades)),
+  );
+}
+
+describe("a run whose server", () => {
+  it("is of one trial counts anew in each", async () => {
+    expect(await verdicts(counting(counter, [1, 1, 1]))).toEqual(["pass", "pass", "pass"]);
+  });
+
+  it("is of the run goes on counting", async () => {
+    expect(await verdicts(counting({ ...counter, lifetime: "per_run" }, [1, 2, 3]))).toEqual([
+      "pass",
+      "pass",
+      "pass",
+    ]);
+  });
+
+  it("is of a task counts through the task's trials", async () => {
+    const config = counting({ ...counter, lifetime: "per_task" }, [1, 1]);
+    const { trials } = await evaluate(config, { output: false, trials: 2 });
+    expect(trials.map(({ attempt, verdict }) => [attempt, verdict])).toEqual([
+      [1, "pass"],
+      [2, "fail"],
+      [1, "pass"],
+      [2, "fail"],
+    ]);
+  });
+
+  it("of the run dies in a trial has a fresh one in the next", async () => {
+    const dying: Stdio = { ...counter, args: [...(counter.args ?? []), "--exit-on=2"], lifetime: "per_run" };
+    expect(await verdicts(counting(dying, [1, 2, 1]))).toEqual([
+      "pass",
+      'server "default" exited with code 7',
+      "pass",
+    ]);
+  });
+});
+
+describe("a server that does not start", () => {
+  const broken = fixtureServer("--exit=3", "--stderr=no database");
+  const echo = { name: "echo", args: { message: "hi" }, expectedResult: "hi", server: "good" };
+  const workflow = { name: "w", steps: [{ user: "hello", expectedState: "Hello" }] };
+  const script: Config["agents"] = {
+    script: {
+      type: "scripted",
+      plan: { w: [{ call: "echo", args: { message: "Hello" } }, { say: "Hello" }] },
+    },
+  };
+
+  it("and is required ends the run before any trial, with 2 and the reason", async () => {
+    const tag = processTag();
+    const good = { ...fixtureServer(), env: tag.env, required: true };
+    using folder = folderOf({
+      "mcp-eval.config.json": {
+        servers: { good, bad: { ...broken, env: tag.env, required: true } },
+        toolHealthSuites: [{ name: "s", tests: [echo, { ...echo, server: "bad" }] }],
+      },
+    });
+    const { code, stdout, stderr } = await runSource(["run"], { cwd: folder.path });
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toContain('server "bad" exited with code 3 before it had answered initialize');
+    expect(stderr).toContain("no database");
+    expect(existsSync(join(folder.path, ".mcpvals"))).toBe(false);
+    if (linux) expect(await tag.living()).toEqual([]);
+  });
+
+  it("and is not required is left out of the trial, which goes on", async () => {
+    const servers = { good: fixtureServer(), bad: { ...broken, required: false } };
+    const { trials } = await evaluate({ servers, agents: script, workflows: [workflow] }, { output: false });
+    expect(trials.map(({ verdict, error }) => error?.message ?? verdict)).toEqual(["pass"]);
+  });
+
+  it("is an error of the trial otherwise", async () => {
+    const servers = { good: fixtureServer(), bad: broken };
+    const { trials } = await evaluate({ servers, agents: script, workflows: [workflow] }, { output: false });
+    expect(trials.map(({ error }) => error?.code)).toEqual(["server/exited"]);
+  });
+});
+
+describe.runIf(linux)("nothing is left of servers that many trials share", () => {
+  /** One test that passes and one that hangs, on a server that heeds nothing and has a daemon. */
+  function hanging(env: Readonly<Record<string, string>>): Config {
+    const flags = ["--stubborn", "--grandchild", "--daemon"];
+    const server: ServerConfig = { ...fixtureServer(...flags), env, lifetime: "per_run" };
+    const tests = [
+      { name: "echo", args: { message: "hi" }, expectedResult: "hi" },
+      { name: "slow", args: { ms: 1_000_000 } },
+    ];
+    return { server, timeout: 60_000, toolHealthSuites: [{ name: "s", tests }] };
+  }
+
+  it.each([
+    ["SIGINT", 130],
+    ["SIGKILL", null],
+  ] as const)("after %s to mcpvals", async (signal, expected) => {
+    const tag = processTag();
+    using folder = folderOf({ "mcp-eval.config.json": hanging(tag.env) });
+    const child = spawn(process.execPath, [join(root, "src/cli/main.ts"), "run"], {
+      cwd: folder.path,
+      env: { PATH: process.env["PATH"] ?? "", HOME: folder.path },
+      stdio: "ignore",
+    });
+    const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
+    const journal = (): string =>
+      readdirSync(folder.path, { recursive: true, encoding: "utf8" })
+        .filter((name) => name.endsWith("journal.jsonl"))
+        .map((name) => readFileSync(join(folder.path, name), "utf8"))
+        .join("");
+    await vi.waitFor(() => expect(journal()).toContain('"name":"slow","arguments"'), {
+      timeout: 20_000,
+      interval: 50,
+    });
+    await vi.waitFor(async () => expect(await tag.living()).toHaveLength(3), { timeout: 5000, interval: 20 });
+    child.kill(signal);
+    expect(await ended).toBe(expected);
+    await vi.waitFor(async () => expect(await tag.living()).toEqual([]), { timeout: 10_000, interval: 20 });
+  });
+
+  it("after the run's end", async () => {
+    const server: Stdio = { ...fixtureServer("--stubborn", "--daemon"), lifetime: "per_run" };
+    const tests = [{ name: "echo", args: { message: "hi" }, expectedResult: "hi" }];
+    await evaluate({ server, toolHealthSuites: [{ name: "s", tests }] }, { output: false });
+    expect(await livingProcesses()).toEqual([]);
+  });
+});
+
+describe.runIf(linux)("64 trials at once, with three servers each", () => {
+  it("leave no process, port or descriptor", async () => {
+    const url = await startWebServer();
+    const servers: Config["servers"] = {
+      own: counter,
+      shared: { ...counter, args: [...(counter.args ?? []), "shared"], lifetime: "per_run" },
+      web: { transport: "shttp", url },
+    };
+    const plan = [
+      { call: "count", server: "own", args: {} },
+      { call: "count", server: "shared", args: {} },
+      { call: "hello", server: "web", args: {} },
+      { say: "Done" },
+    ];
+    const config: Config = {
+      servers,
+      agents: { script: { type: "scripted", plan: { w: plan } } },
+      workflows: [{ name: "w", steps: [{ user: "count", expectedState: "Done" }] }],
+    };
+    const trials = (number: number): Promise<string[]> =>
+      evaluate(config, { output: false, trials: number, concurrency: number }).then((result) =>
+        result.trials.map(({ verdict, error }) => error?.message ?? verdict),
+      );
+    await trials(1);
+    const before = leftovers();
+    expect(await trials(64)).toEqual(Array.from({ length: 64 }, () => "pass"));
+    expect(await livingProcesses()).toEqual([]);
+    await vi.waitFor(() => expect(leftovers()).toEqual(before), { timeout: 10_000, interval: 50 });
+  });
+
+  interface Leftovers {
+    readonly descriptors: number;
+    readonly listening: number;
+    readonly timers: number;
+  }
+
+  function leftovers(): Leftovers {
+    const tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map((file) => readFileSync(file, "utf8"));
+    const own = new Set(readdirSync("/proc/self/fd").flatMap((fd) => inodeOf(fd) ?? []));
+    const listening = tables
+      .flatMap((table) => table.split("\n"))
+      .map((line) => line.trim().split(/\s+/))
+      .filter((fields) => fields[3] === "0A" && own.has(fields[9] ?? ""));
+    return {
+      descriptors: readdirSync("/proc/self/fd").length,
+      listening: listening.length,
+      timers: process.getActiveResourcesInfo().filter((name) => name === "Timeout").length,
+    };
+  }
+});
+
+/** Starts an MCP server over HTTP that knows no sessions and ends with the test; gives its address. */
+async function startWebServer(): Promise<string> {
+  const results: Readonly<Record<string, object>> = {
+    initialize: {
+      protocolVersion: "2025-11-25",
+      capabilities: { tools: {} },
+      serverInfo: { name: "web", version: "1" },
+    },
+    "tools/list": { tools: [{ name: "hello", inputSchema: { type: "object" } }] },
+    "tools/call": { content: [{ type: "text", text: "hello" }] },
+  };
+  const server = createServer((request, response) => {
+    response.setHeader("connection", "close");
+    if (request.method !== "POST") return void response.writeHead(405).end();
+    let body = "";
+    request.on("data", (chunk: Buffer) => (body += chunk.toString("utf8")));
+    request.on("end", () => {
+      const { id, method } = JSON.parse(body) as { id?: number; method: string };
+      if (id === undefined) return void response.writeHead(202).end();
+      response.setHeader("content-type", "application/json");
+      response.end(JSON.stringify({ jsonrpc: "2.0", id, result: results[method] ?? {} }));
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+}
+
+/** The number of the socket that a descriptor stands for. */
+function inodeOf(fd: string): string | undefined {
+  try {
+    return /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/self/fd/${fd}`))?.[1];
+  } catch {
+    return undefined; // the descriptor of the listing itself
+  }
+}

@@ -1,0 +1,460 @@
+import { Client, SUPPORTED_PROTOCOL_VERSIONS } from "@modelcontextprotocol/client";
+import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import { afterAll, expect, it, onTestFinished, vi } from "vitest";
+import type {
+  JsonObject,
+  MockDefinition,
+  MockResponse,
+  MockServerSpec,
+} from "../../src/core/formats/model.ts";
+import { SchemaValidator } from "../../src/graders/schema-validator.ts";
+import type { ServerHost } from "../../src/servers/hosts/host.ts";
+import { legacyVersions } from "../../src/servers/mock/mock-era.ts";
+import { openMockHost } from "../../src/servers/mock/mock-host.ts";
+import { openSession } from "../../src/servers/provision.ts";
+import type { ServerSession } from "../../src/servers/session.ts";
+import { type WireMessage, wireMessage } from "../../src/servers/wire.ts";
+import { watchLeftovers } from "../support/leftovers.ts";
+import { callOptions, createRecord, type Record } from "./support.ts";
+
+const emptyMock: MockDefinition = { tools: {}, resources: [], prompts: [], state: {} };
+
+function mockSpec(mock: Partial<MockDefinition>, changes: Partial<MockServerSpec> = {}): MockServerSpec {
+  const base = { transport: "mock", startupTimeoutMs: 5000, maxMessageBytes: 1_000_000 } as const;
+  return { ...base, mock: { ...emptyMock, ...mock }, ...changes };
+}
+
+const validator = new SchemaValidator();
+afterAll(() => validator[Symbol.asyncDispose]());
+
+const tool = (...responses: MockResponse[]): MockDefinition["tools"][string] => ({
+  inputSchema: { type: "object" },
+  responses,
+});
+const says = (value: string): MockResponse["answer"] => ({ kind: "return", value });
+const text = (value: string): JsonObject => ({ content: [{ type: "text", text: value }] });
+const latencyMs = expect.any(Number) as unknown;
+
+function open(spec: MockServerSpec): ServerHost {
+  const host = openMockHost("m", spec, {
+    validateSchema: (schema, value) => validator.validate(schema, value),
+  });
+  onTestFinished(() => host.stop());
+  return host;
+}
+
+async function start(
+  mock: Partial<MockDefinition>,
+  changes: Partial<MockServerSpec> = {},
+): Promise<{
+  host: ServerHost;
+  session: ServerSession;
+  record: Record;
+}> {
+  const spec = mockSpec(mock, changes);
+  const host = open(spec);
+  const record = createRecord();
+  host.watch(record.emit);
+  const { signal } = new AbortController();
+  const session = await openSession(host, spec, { emit: record.emit, signal, version: "9.9.9" });
+  onTestFinished(() => session.stop());
+  return { host, session, record };
+}
+
+/** A client elsewhere: what it is told, as text. */
+function outside(host: ServerHost) {
+  const told: WireMessage[] = [];
+  let closed = 0;
+  const channel = host.open({
+    onMessage: (wire) => void told.push(wire),
+    onClosed: () => void (closed += 1),
+  });
+  const ask = (id: number, method: string, params: JsonObject = {}): Promise<void> =>
+    channel.send(wireMessage({ jsonrpc: "2.0", id, method, params }));
+  const texts = (count: number): Promise<string[]> =>
+    vi.waitFor(() => {
+      expect(told).toHaveLength(count);
+      return told.map((wire) => wire.text);
+    });
+  return { channel, told, ask, texts, closed: () => closed };
+}
+
+it("knows the versions that the SDK knows", () => {
+  expect(legacyVersions).toEqual(SUPPORTED_PROTOCOL_VERSIONS);
+});
+
+it.each(["legacy", "modern"] as const)("is a server to our client in the %s era", async (protocol) => {
+  const { host, session, record } = await start(
+    {
+      instructions: "be nice",
+      tools: {
+        greet: {
+          description: "says hello",
+          inputSchema: { type: "object", properties: { name: { type: "string" } } },
+          outputSchema: { type: "object" },
+          responses: [{ answer: says("hello") }],
+        },
+      },
+      resources: [
+        { uri: "mock:a", name: "a", description: "the first", mimeType: "text/plain", text: "A" },
+        { uri: "mock:b", name: "b", text: "B" },
+      ],
+      prompts: [
+        {
+          name: "ask",
+          description: "asks",
+          arguments: [
+            { name: "city", required: true, description: "where" },
+            { name: "why", required: false },
+          ],
+          messages: [
+            { role: "user", text: "Weather in {city}{why}? {literal} {" },
+            { role: "assistant", text: "Sunny in {city}" },
+          ],
+        },
+      ],
+    },
+    { protocol },
+  );
+  expect(session.tools).toEqual([
+    {
+      name: "greet",
+      description: "says hello",
+      inputSchema: { type: "object", properties: { name: { type: "string" } } },
+      outputSchema: { type: "object" },
+    },
+  ]);
+  expect(session.abilities).toEqual({ resources: true, prompts: true });
+  const [started, ready] = [record.of("server.started"), record.of("server.ready")];
+  expect(started).toEqual([
+    { type: "server.started", server: "m", transport: "mock", target: "written answers" },
+  ]);
+  expect(ready).toMatchObject([
+    {
+      name: "m",
+      version: "mock",
+      protocolVersion: protocol === "modern" ? "2026-07-28" : "2025-11-25",
+      tools: 1,
+    },
+  ]);
+  const call = await session.callTool("greet", {}, callOptions());
+  expect(call).toMatchObject({ kind: "result", result: text("hello") });
+  expect(await session.list("resources", callOptions())).toMatchObject({
+    result: {
+      resources: [
+        { uri: "mock:a", name: "a", description: "the first", mimeType: "text/plain" },
+        { uri: "mock:b", name: "b" },
+      ],
+    },
+  });
+  expect(await session.list("resourceTemplates", callOptions())).toMatchObject({
+    result: { resourceTemplates: [] },
+  });
+  expect(await session.readResource("mock:a", callOptions())).toMatchObject({
+    result: { contents: [{ uri: "mock:a", mimeType: "text/plain", text: "A" }] },
+  });
+  expect(await session.readResource("mock:c", callOptions())).toMatchObject({
+    kind: "error",
+    code: protocol === "modern" ? -32602 : -32002,
+    message: "Resource not found: mock:c",
+    data: { uri: "mock:c" },
+  });
+  expect(await session.list("prompts", callOptions())).toMatchObject({
+    result: {
+      prompts: [{ name: "ask", description: "asks", arguments: [{ name: "city" }, { name: "why" }] }],
+    },
+  });
+  expect(await session.getPrompt("ask", { city: "{why}" }, callOptions())).toMatchObject({
+    result: {
+      description: "asks",
+      messages: [
+        { role: "user", content: { type: "text", text: "Weather in {why}? {literal} {" } },
+        { role: "assistant", content: { type: "text", text: "Sunny in {why}" } },
+      ],
+    },
+  });
+  expect(await session.getPrompt("ask", {}, callOptions())).toMatchObject({
+    kind: "error",
+    code: -32602,
+    message: "Missing argument: city",
+  });
+  expect(await session.getPrompt("none", {}, callOptions())).toMatchObject({
+    message: "Unknown prompt: none",
+  });
+  await session.stop();
+  await host.stop();
+  expect(record.events.at(-1)).toEqual({
+    type: "server.stopped",
+    server: "m",
+    by: "disconnect",
+    durationMs: 0,
+  });
+});
+
+it("is a server to the SDK's own client, which believes no answer that is not as it should be", async () => {
+  const host = open(
+    mockSpec({ tools: { greet: tool({ answer: says("hello") }) }, resources: [], prompts: [] }),
+  );
+  const record = createRecord();
+  for (const mode of ["legacy", { pin: "2026-07-28" }] as const) {
+    const { transport } = host.connect(record.emit);
+    const client = new Client({ name: "c", version: "1" }, { versionNegotiation: { mode } });
+    await client.connect(transport);
+    expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(["greet"]);
+    expect(await client.callTool({ name: "greet" })).toMatchObject(text("hello"));
+    if (mode === "legacy") expect(await client.ping()).toMatchObject({});
+    if (mode === "legacy") await client.setLoggingLevel("debug");
+    await client.close();
+  }
+});
+
+it("answers as MCP says what clients outside ask, each in its era", async () => {
+  const host = open(mockSpec({ tools: { greet: tool({ answer: says("hello") }) } }));
+  const { ask, texts, channel } = outside(host);
+  const modern = { _meta: { "io.modelcontextprotocol/protocolVersion": "2026-07-28" } };
+  await ask(1, "initialize", { protocolVersion: "2024-11-05" });
+  await ask(2, "initialize", { protocolVersion: "1999-01-01" });
+  await channel.send(wireMessage({ jsonrpc: "2.0", method: "notifications/initialized" }));
+  await channel.send(wireMessage({ jsonrpc: "2.0", id: 7, result: {} }));
+  await ask(3, "server/discover");
+  await ask(4, "server/discover", modern);
+  await ask(5, "tools/list", modern);
+  await ask(6, "ping", { _meta: { "io.modelcontextprotocol/protocolVersion": "2027-01-01" } });
+  await ask(8, "completion/complete");
+  const answers = (await texts(7)).map((answer) => JSON.parse(answer) as JSONRPCMessage);
+  const info = { name: "m", version: "mock" };
+  const capabilities = { logging: {}, tools: {} };
+  const server = { "io.modelcontextprotocol/serverInfo": info };
+  const kept = { resultType: "complete", ttlMs: 0, cacheScope: "private", _meta: server };
+  const answer = (id: number, rest: object): object => ({ jsonrpc: "2.0", id, ...rest });
+  expect(answers).toEqual([
+    answer(1, { result: { protocolVersion: "2024-11-05", capabilities, serverInfo: info } }),
+    answer(2, { result: { protocolVersion: "2025-11-25", capabilities, serverInfo: info } }),
+    answer(3, { error: { code: -32601, message: "Method not found: server/discover" } }),
+    answer(4, { result: { ...kept, supportedVersions: ["2026-07-28"], capabilities } }),
+    answer(5, { result: { ...kept, tools: [{ name: "greet", inputSchema: { type: "object" } }] } }),
+    answer(6, {
+      error: {
+        code: -32022,
+        message: "Unsupported protocol version: 2027-01-01",
+        data: { supported: ["2026-07-28"], requested: "2027-01-01" },
+      },
+    }),
+    answer(8, { error: { code: -32601, message: "Method not found: completion/complete" } }),
+  ]);
+});
+
+it("answers with the first response that fits", async () => {
+  const { session } = await start({
+    tools: {
+      search: tool(
+        { match: { q: "a", n: [1, { b: null }] }, answer: says("exact") },
+        { match: { q: "a" }, matchRegex: { q: "b" }, answer: says("never") },
+        { matchRegex: { q: "(?i)^rome$" }, answer: says("pattern") },
+        { matchRegex: { n: "^4\\d$" }, answer: says("pattern of a number") },
+        {
+          matchSchema: { type: "object", required: ["deep"], properties: { deep: { type: "integer" } } },
+          answer: says("schema"),
+        },
+        { answer: says("anything") },
+      ),
+    },
+  });
+  const said = async (args: JsonObject): Promise<unknown> => {
+    const outcome = await session.callTool("search", args, callOptions());
+    return outcome.kind === "result" ? (outcome.result["content"] as { text: string }[])[0]?.text : outcome;
+  };
+  expect(await said({ n: [1, { b: null }], q: "a" })).toBe("exact");
+  expect(await said({ n: [1, { b: null }], q: "a", more: 1 })).toBe("anything");
+  expect(await said({ q: "ROME" })).toBe("pattern");
+  expect(await said({ n: 42 })).toBe("pattern of a number");
+  expect(await said({ deep: 5 })).toBe("schema");
+  expect(await said({ deep: "5" })).toBe("anything");
+});
+
+it("makes a call that nothing fits an error of the tool, which says what would fit", async () => {
+  const { session } = await start({
+    state: { open: false },
+    tools: {
+      search: tool(
+        { match: { q: "a" }, answer: says("x") },
+        { matchRegex: { q: "^z" }, answer: says("x") },
+        { matchSchema: { required: ["n"] }, answer: says("x") },
+        { matchRegex: { q: "^b" }, when: { open: true }, answer: says("x") },
+      ),
+    },
+  });
+  const lines = [
+    'No answer of the mock\'s tool "search" fits this call:',
+    '- response 1: arguments at /q is "b", expected "a"',
+    '- response 2: argument q is "b", expected /^z/',
+    "- response 3: arguments do not satisfy its schema: the value must have required property 'n'",
+    "- response 4: state open is false, expected true",
+  ];
+  expect(await session.callTool("search", { q: "b" }, callOptions())).toEqual({
+    kind: "result",
+    result: { ...text(lines.join("\n")), isError: true },
+    latencyMs,
+  });
+  expect(await session.callTool("other", {}, callOptions())).toEqual({
+    kind: "result",
+    result: { ...text("Unknown tool: other"), isError: true },
+    latencyMs,
+  });
+});
+
+it("gives each kind of answer", async () => {
+  const whole = {
+    content: [{ type: "text", text: "x", annotations: { priority: 1 } }],
+    isError: true,
+    more: 1,
+  };
+  const { session, record } = await start({
+    tools: {
+      object: tool({ answer: { kind: "return", value: { a: 1 } } }),
+      list: tool({ answer: { kind: "return", value: [1, 2] } }),
+      whole: tool({ answer: { kind: "return", value: whole } }),
+      fail: tool({ answer: { kind: "error", message: "it broke" } }),
+      refuse: tool({ answer: { kind: "protocol-error", code: -32001, message: "no" } }),
+      silent: tool({ answer: { kind: "silence" } }),
+      garbled: tool({ answer: { kind: "malformed", text: "<html>{id}</html>" } }),
+      shapeless: tool({ answer: { kind: "malformed", text: '{"jsonrpc":"2.0", "id":{id},"result":5}' } }),
+    },
+  });
+  const call = (name: string, timeoutMs = 5000): Promise<unknown> =>
+    session.callTool(name, {}, callOptions({ timeoutMs }));
+  expect(await call("object")).toEqual({
+    kind: "result",
+    result: { ...text('{"a":1}'), structuredContent: { a: 1 } },
+    latencyMs,
+  });
+  expect(await call("list")).toEqual({ kind: "result", result: text("[1,2]"), latencyMs });
+  expect(await call("whole")).toEqual({ kind: "result", result: whole, latencyMs });
+  expect(await call("fail")).toEqual({
+    kind: "result",
+    result: { ...text("it broke"), isError: true },
+    latencyMs,
+  });
+  expect(await call("refuse")).toEqual({ kind: "error", code: -32001, message: "no", latencyMs });
+  expect(await call("shapeless")).toMatchObject({ kind: "error", unusable: true });
+  expect(await call("silent", 30)).toMatchObject({ kind: "timeout" });
+  expect(record.of("server.invalid_output")).toEqual([]);
+  expect(await call("garbled", 30)).toMatchObject({ kind: "timeout" });
+  expect(record.of("server.invalid_output")).toEqual([
+    {
+      type: "server.invalid_output",
+      server: "m",
+      text: expect.stringMatching(/^<html>\d+<\/html>$/) as unknown,
+    },
+  ]);
+  const raw = record.of("mcp.message").flatMap((event) => event.raw ?? []);
+  expect(raw).toEqual([expect.stringMatching(/^\{"jsonrpc":"2.0", "id":\d+,"result":5\}$/)]);
+});
+
+it("gives clients outside what is no message as it is, with an error that stands for it", async () => {
+  const broken = tool({ answer: { kind: "malformed", text: "{id}: not JSON {" } });
+  const host = open(mockSpec({ tools: { broken } }));
+  const record = createRecord();
+  host.watch(record.emit);
+  const { ask, texts, told } = outside(host);
+  await ask(5, "tools/call", { name: "broken" });
+  expect(await texts(1)).toEqual(["5: not JSON {"]);
+  expect(told[0]?.message).toEqual({
+    jsonrpc: "2.0",
+    id: 5,
+    error: { code: -32700, message: "the mock's answer is no JSON-RPC message, on purpose" },
+  });
+  expect(record.of("server.invalid_output")).toHaveLength(1);
+});
+
+it("has one state for all who talk to it, changed by one call after the other", async () => {
+  const step = (from: number): MockResponse => ({
+    when: { n: from },
+    set: { n: from + 1, last: { from } },
+    // Looking at a schema takes a while, in which no other call may look at the state.
+    matchSchema: { type: "object" },
+    answer: says(`${from}`),
+  });
+  const mock = { state: { n: 0 }, tools: { count: tool(step(0), step(1), step(2), step(3)) } };
+  const { host, session } = await start(mock);
+  const { ask, texts } = outside(host);
+  const [first, second] = [0, 1].map(() => session.callTool("count", {}, callOptions()));
+  await ask(1, "tools/call", { name: "count" });
+  await ask(2, "tools/call", { name: "count" });
+  const results = await Promise.all([first, second]);
+  const all = [...results.map((outcome) => JSON.stringify(outcome)), ...(await texts(2))];
+  const numbers = all.map((answer) => /"text":"(\d)"/.exec(answer)?.[1]);
+  expect(numbers.toSorted()).toEqual(["0", "1", "2", "3"]);
+  const fresh = await start(mock);
+  expect(await fresh.session.callTool("count", {}, callOptions())).toMatchObject({ result: text("0") });
+});
+
+it("takes its time, answers others meanwhile, and forgets who has left or taken back what was asked", async () => {
+  const { host, session } = await start({
+    tools: {
+      slow: tool({ latencyMs: 60_000, answer: says("late") }),
+      brief: tool({ latencyMs: 40, answer: says("soon") }),
+      quick: tool({ answer: says("now") }),
+    },
+  });
+  const nothingIsLeft = watchLeftovers();
+  const started = performance.now();
+  expect(await session.callTool("slow", {}, callOptions({ timeoutMs: 20 }))).toMatchObject({
+    kind: "timeout",
+  });
+  const brief = await session.callTool("brief", {}, callOptions());
+  expect(brief).toMatchObject({ result: text("soon") });
+  expect(brief.latencyMs).toBeGreaterThanOrEqual(39);
+  const { ask, texts, channel, told } = outside(host);
+  await ask(1, "tools/call", { name: "slow" });
+  await ask(2, "tools/call", { name: "slow" });
+  await channel.send(
+    wireMessage({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 2 } }),
+  );
+  await ask(3, "tools/call", { name: "quick" });
+  expect((await texts(1))[0]).toContain('"id":3');
+  await channel.close();
+  await expect(ask(4, "ping")).rejects.toThrow("has left");
+  await nothingIsLeft();
+  expect(told).toHaveLength(1);
+  expect(performance.now() - started).toBeLessThan(5000);
+});
+
+it("ends all exchanges when it is stopped, and says so once", async () => {
+  const host = open(mockSpec({ tools: { slow: tool({ latencyMs: 60_000, answer: says("late") }) } }));
+  const record = createRecord();
+  const later = createRecord();
+  host.watch(record.emit);
+  const unwatch = host.watch(later.emit);
+  const { ask, closed, channel } = outside(host);
+  await ask(1, "tools/call", { name: "slow" });
+  unwatch();
+  await host.stop();
+  await host.stop();
+  await channel.close();
+  expect(closed()).toBe(1);
+  expect(record.events.map(({ type }) => type)).toEqual(["server.started", "server.stopped"]);
+  expect(later.events).toEqual([
+    { type: "server.started", server: "m", transport: "mock", target: "written answers", reused: true },
+  ]);
+  const late = outside(host);
+  await vi.waitFor(() => expect(late.closed()).toBe(1));
+  await expect(late.ask(1, "ping")).rejects.toThrow();
+});
+
+it("refuses a pattern that is none before anybody talks to it", () => {
+  const broken = tool({ matchRegex: { q: "(" }, answer: says("x") });
+  expect(() => open(mockSpec({ tools: { broken } }))).toThrow(
+    expect.objectContaining({ code: "task/pattern" }),
+  );
+});
+
+it("says that it does not know when a schema of its own cannot be used", async () => {
+  const broken = tool({ matchSchema: { type: "no such type" }, answer: says("x") }, { answer: says("y") });
+  const { session } = await start({ tools: { broken } });
+  expect(await session.callTool("broken", {}, callOptions())).toMatchObject({
+    kind: "error",
+    code: -32603,
+    message: expect.stringMatching(/^a matchSchema of the mock: /) as unknown,
+  });
+});

@@ -1,0 +1,405 @@
+import { readdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { McpvalsError } from "../../src/core/errors/error.ts";
+import type { ServerSpec, StdioServerSpec } from "../../src/core/formats/model.ts";
+import type { Trial } from "../../src/core/plan/plan.ts";
+import { createGateway } from "../../src/servers/gateway/gateway.ts";
+import { createServerPool, type ServerPool } from "../../src/servers/hosts/server-pool.ts";
+import type { TrialServer } from "../../src/servers/trial-server.ts";
+import { livingProcesses } from "../process/support.ts";
+import { callOptions, createRecord, fixtureSpec, type Record, rejection, stdioSpec } from "./support.ts";
+
+const counter = fileURLToPath(new URL("../fixtures/servers/counter-server.mjs", import.meta.url));
+
+function counterSpec(changes: Partial<StdioServerSpec> = {}, ...flags: string[]): StdioServerSpec {
+  return stdioSpec(process.execPath, [counter, ...flags], changes);
+}
+
+/** Attempts of one task, then of the next, by two agents each. */
+function trialsOf(tasks: readonly string[], attempts: number, agents: readonly string[] = ["a"]): Trial[] {
+  let number = 0;
+  return tasks.flatMap((task) =>
+    agents.flatMap((agent) =>
+      Array.from({ length: attempts }, (_one, index) => ({
+        id: `t${(number += 1)}`,
+        task,
+        agent,
+        attempt: index + 1,
+      })),
+    ),
+  );
+}
+
+function poolFor(trials: readonly Trial[]): ServerPool {
+  const pool = createServerPool({
+    version: "9.9.9",
+    trials,
+    createGateway: () => Promise.resolve(createGateway()),
+  });
+  onTestFinished(() => pool[Symbol.asyncDispose]());
+  return pool;
+}
+
+interface Served {
+  readonly server: TrialServer | undefined;
+  readonly record: Record;
+}
+
+async function serve(
+  pool: ServerPool,
+  trial: Trial,
+  spec: ServerSpec,
+  signal = new AbortController().signal,
+): Promise<Served> {
+  const record = createRecord();
+  return { server: await pool.serve({ name: "s", spec, trial }, { emit: record.emit, signal }), record };
+}
+
+async function count(server: TrialServer | undefined): Promise<number> {
+  const outcome = await server?.session.callTool("count", {}, callOptions());
+  return Number(/"text":"(\d+)"/.exec(JSON.stringify(outcome))?.[1]);
+}
+
+/** Runs each trial with one server, in turn, and gives what the server counted in each. */
+async function counts(pool: ServerPool, trials: readonly Trial[], spec: ServerSpec): Promise<number[]> {
+  const counted: number[] = [];
+  for (const trial of trials) {
+    const { server } = await serve(pool, trial, spec);
+    counted.push(await count(server));
+    await server?.stop();
+    await pool.trialEnded(trial);
+  }
+  return counted;
+}
+
+async function expectLiving(number: number): Promise<void> {
+  if (process.platform === "linux") expect(await livingProcesses()).toHaveLength(number);
+}
+
+/** The events of a trial without its messages. */
+function storyOf({ events }: Record): string[] {
+  return events.flatMap((event) => {
+    if (event.type === "mcp.message") return [];
+    const reused = event.type === "server.started" && event.reused === true ? " reused" : "";
+    return `${event.type}${reused}${event.type === "server.stopped" ? ` by ${event.by}` : ""}`;
+  });
+}
+
+describe("a server", () => {
+  it("of one trial is never seen by another", async () => {
+    const trials = trialsOf(["x"], 3);
+    const pool = poolFor(trials);
+    expect(await counts(pool, trials, counterSpec())).toEqual([1, 1, 1]);
+    await expectLiving(0);
+  });
+
+  it("of one trial is not shared by trials at the same time", async () => {
+    const trials = trialsOf(["x"], 4);
+    const pool = poolFor(trials);
+    const counted = trials.map((trial) => counts(pool, [trial], counterSpec()));
+    expect(await Promise.all(counted)).toEqual([[1], [1], [1], [1]]);
+  });
+
+  it("of a run serves all trials, whatever their task and agent, and ends with the run", async () => {
+    const trials = trialsOf(["x", "y"], 2, ["a", "b"]);
+    const pool = poolFor(trials);
+    expect(await counts(pool, trials, counterSpec({ lifetime: "per_run" }))).toEqual([
+      1, 2, 3, 4, 5, 6, 7, 8,
+    ]);
+    await expectLiving(1);
+    await pool[Symbol.asyncDispose]();
+    await expectLiving(0);
+  });
+
+  it("of a task serves its trials with one agent, and ends with the last of them", async () => {
+    const trials = trialsOf(["x", "y"], 2, ["a", "b"]);
+    const pool = poolFor(trials);
+    expect(await counts(pool, trials, counterSpec({ lifetime: "per_task" }))).toEqual([
+      1, 2, 1, 2, 1, 2, 1, 2,
+    ]);
+    await expectLiving(0);
+  });
+
+  it("of a task ends after the last of its trials that runs at the same time", async () => {
+    const trials = trialsOf(["x"], 2);
+    const pool = poolFor(trials);
+    const spec = counterSpec({ lifetime: "per_task" });
+    const served = await Promise.all(trials.map((trial) => serve(pool, trial, spec)));
+    await expectLiving(1);
+    await served[0]?.server?.stop();
+    await pool.trialEnded(trials[0] as Trial);
+    expect(await count(served[1]?.server)).toBe(1);
+    await served[1]?.server?.stop();
+    await pool.trialEnded(trials[1] as Trial);
+    await expectLiving(0);
+  });
+
+  it("that is shared is another one for another variant or another way to start it", async () => {
+    const trials = ["v", "w"].map((variant, index) => ({ ...(trialsOf(["x"], 2)[index] as Trial), variant }));
+    const pool = poolFor(trials);
+    expect(await counts(pool, trials, counterSpec({ lifetime: "per_run" }))).toEqual([1, 1]);
+    expect(await counts(pool, trials, counterSpec({ lifetime: "per_run" }, "own"))).toEqual([1, 1]);
+    await expectLiving(4);
+  });
+
+  it("that is shared is on record in each trial, with what it wrote there", async () => {
+    const trials = trialsOf(["x"], 2);
+    const pool = poolFor(trials);
+    const spec = counterSpec({ lifetime: "per_run" }, "--stderr");
+    const story: string[][] = [];
+    const written: string[][] = [];
+    for (const trial of trials) {
+      const { server, record } = await serve(pool, trial, spec);
+      await count(server);
+      await expect.poll(() => record.of("server.stderr").length).toBe(1);
+      await server?.stop();
+      story.push(storyOf(record));
+      written.push(record.of("server.stderr").map(({ text }) => text));
+    }
+    expect(written).toEqual([["1\n"], ["2\n"]]);
+    expect(story).toEqual(
+      ["server.started", "server.started reused"].map((started) => [
+        started,
+        "server.ready",
+        "server.stderr",
+        "server.stopped by disconnect",
+      ]),
+    );
+  });
+
+  it("writes nothing to the record with captureStderr: false", async () => {
+    const [trial] = trialsOf(["x"], 1);
+    const { server, record } = await serve(
+      poolFor([]),
+      trial as Trial,
+      counterSpec({ captureStderr: false }, "--stderr"),
+    );
+    await count(server);
+    await server?.stop();
+    expect(storyOf(record)).toEqual([
+      "server.started",
+      "server.ready",
+      "server.exited",
+      "server.stopped by stdin",
+    ]);
+  });
+
+  it("that is shared and dies is lost for all who use it, and a fresh one for the next", async () => {
+    const trials = trialsOf(["x"], 3);
+    const pool = poolFor(trials);
+    const spec = counterSpec({ lifetime: "per_run" }, "--exit-on=2");
+    const [first, second] = await Promise.all(trials.slice(0, 2).map((trial) => serve(pool, trial, spec)));
+    expect(await count(first?.server)).toBe(1);
+    const error = await rejection(count(second?.server));
+    expect([error.code, first?.server?.lost.reason, second?.server?.lost.reason]).toEqual([
+      "server/exited",
+      error,
+      error,
+    ]);
+    for (const served of [first, second])
+      expect(storyOf(served?.record as Record)).toContain("server.exited");
+    const next = await serve(pool, trials[2] as Trial, spec);
+    expect(await count(next.server)).toBe(1);
+    expect(storyOf(next.record)[0]).toBe("server.started");
+    for (const served of [first, second, next]) await served?.server?.stop();
+    await expectLiving(1);
+  });
+
+  it("that is shared starts once for who asks at the same time, also when the first one gives up", async () => {
+    const trials = trialsOf(["x"], 3);
+    const pool = poolFor(trials);
+    const spec = counterSpec({ lifetime: "per_run" });
+    const controller = new AbortController();
+    const [one, two, three] = trials as [Trial, Trial, Trial];
+    const aborted = serve(pool, one, spec, controller.signal);
+    const others = [serve(pool, two, spec), serve(pool, three, spec)];
+    controller.abort(new Error("enough"));
+    await expect(aborted).rejects.toThrow("enough");
+    const served = await Promise.all(others);
+    await expectLiving(1);
+    expect((await Promise.all(served.map(({ server }) => count(server)))).toSorted()).toEqual([1, 2]);
+  });
+
+  it("that is shared and does not become healthy is started anew for the next trial", async () => {
+    const trials = trialsOf(["x"], 2);
+    const pool = poolFor(trials);
+    const spec = fixtureSpec(["--silent"], { lifetime: "per_run", startupTimeoutMs: 300 });
+    for (const trial of trials) {
+      const error = await rejection(serve(pool, trial, spec));
+      expect(error.code).toBe("server/handshake-timeout");
+    }
+    await expectLiving(0);
+  });
+});
+
+describe("a server that does not start", () => {
+  const broken = fixtureSpec(["--exit=3", "--stderr=no database"]);
+  const [trial] = trialsOf(["x"], 1) as [Trial];
+
+  it("fails its trial", async () => {
+    expect((await rejection(serve(poolFor([trial]), trial, broken))).code).toBe("server/exited");
+  });
+
+  it("is on record and left out with required: false", async () => {
+    const { server, record } = await serve(poolFor([trial]), trial, { ...broken, required: false });
+    expect(server).toBeUndefined();
+    expect(record.events.at(-1)).toMatchObject({
+      type: "server.failed",
+      server: "s",
+      error: { code: "server/exited", detail: "no database" },
+    });
+  });
+
+  it("is not left out when the trial was aborted", async () => {
+    const controller = new AbortController();
+    const serving = serve(
+      poolFor([trial]),
+      trial,
+      { ...fixtureSpec(["--silent"]), required: false },
+      controller.signal,
+    );
+    controller.abort(new Error("enough"));
+    await expect(serving).rejects.toThrow("enough");
+  });
+});
+
+describe("a required server", () => {
+  const signal = new AbortController().signal;
+  const [trial] = trialsOf(["x"], 1) as [Trial];
+
+  it("is started once and waits for who asks first, with a record of its own", async () => {
+    const pool = poolFor([trial]);
+    const spec = counterSpec({ required: true });
+    await pool.startRequired(
+      [
+        { name: "s", spec },
+        { name: "s", spec },
+        { name: "t", spec },
+      ],
+      signal,
+    );
+    await expectLiving(2);
+    const { server, record } = await serve(pool, trial, spec);
+    await expectLiving(2);
+    expect(await count(server)).toBe(1);
+    await server?.stop();
+    expect(storyOf(record)).toEqual([
+      "server.started",
+      "server.ready",
+      "server.exited",
+      "server.stopped by stdin",
+    ]);
+    await pool[Symbol.asyncDispose]();
+    await expectLiving(0);
+  });
+
+  it("that does not start is named, with all others, in one error", async () => {
+    const pool = poolFor([trial]);
+    const starting = pool.startRequired(
+      [
+        { name: "good", spec: counterSpec({ required: true }) },
+        { name: "bad", spec: fixtureSpec(["--exit=3", "--stderr=no database"], { required: true }) },
+        { name: "none", spec: stdioSpec("no-such-program", [], { required: true }) },
+      ],
+      signal,
+    );
+    const error: McpvalsError = await rejection(starting);
+    expect([error.code, error.kind]).toEqual(["server/required", "usage"]);
+    expect(error.message).toContain(
+      'server "bad" exited with code 3 before it had answered initialize; server "none"',
+    );
+    expect(error.details.detail).toContain("no database");
+    expect((error.cause as AggregateError).errors).toHaveLength(2);
+    await pool[Symbol.asyncDispose]();
+    await expectLiving(0);
+  });
+
+  it("is no reason to fail when the run is interrupted", async () => {
+    const pool = poolFor([trial]);
+    const controller = new AbortController();
+    const starting = pool.startRequired([{ name: "s", spec: fixtureSpec(["--silent"]) }], controller.signal);
+    controller.abort(new Error("enough"));
+    await starting;
+    await expectLiving(0);
+  });
+});
+
+describe("the agent's side of a server", () => {
+  const signal = new AbortController().signal;
+  const [trial] = trialsOf(["x"], 1) as [Trial];
+
+  /** Lets an agent outside count, over the gateway. */
+  async function countOutside(server: TrialServer | undefined): Promise<number> {
+    const endpoint = await server?.endpoint();
+    const client = new Client({ name: "outside", version: "1" });
+    await client.connect(new StreamableHTTPClientTransport(new URL(endpoint?.url ?? "")));
+    const result = await client.callTool({ name: "count", arguments: {} });
+    await client.close();
+    return Number(/"text":"(\d+)"/.exec(JSON.stringify(result))?.[1]);
+  }
+
+  it("is our own session where nothing stands between", async () => {
+    const { server } = await serve(poolFor([trial]), trial, counterSpec());
+    expect(await server?.agentSession({ signal })).toBe(server?.session);
+    await server?.closeAgentSide();
+    expect(await count(server)).toBe(1);
+  });
+
+  it("is a session of its own behind filters, on the same process, which closes alone", async () => {
+    const { server, record } = await serve(poolFor([trial]), trial, counterSpec({ tools: ["none"] }));
+    const agents = await server?.agentSession({ signal });
+    expect(await server?.agentSession({ signal })).toBe(agents);
+    expect([server?.session.tools.length, agents?.tools]).toEqual([1, []]);
+    expect(await agents?.callTool("count", {}, callOptions())).toMatchObject({ kind: "error" });
+    expect(record.of("tool.refused")).toHaveLength(1);
+    expect(record.of("server.ready")).toHaveLength(1);
+    await server?.closeAgentSide();
+    expect((await rejection(agents?.callTool("count", {}, callOptions()) ?? Promise.resolve())).code).toBe(
+      "server/exited",
+    );
+    expect(await count(server)).toBe(1);
+    await server?.stop();
+    await expectLiving(0);
+  });
+
+  it("is an address for an agent outside, on the same process, gone when it is closed", async () => {
+    const { server, record } = await serve(poolFor([trial]), trial, counterSpec());
+    expect(await countOutside(server)).toBe(1);
+    expect(await count(server)).toBe(2);
+    expect(record.of("gateway.connected")).toHaveLength(1);
+    const url = (await server?.endpoint())?.url ?? "";
+    await server?.closeAgentSide();
+    const late = await fetch(url, { method: "POST", body: "{}" }).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+    expect(late).toBe(false);
+    expect(await count(server)).toBe(3);
+  });
+
+  it.runIf(process.platform === "linux")("leaves nothing behind, many at once on one server", async () => {
+    const trials = trialsOf(["x"], 64);
+    const spec = counterSpec({ lifetime: "per_run" });
+    const descriptors = (): number => readdirSync("/proc/self/fd").length;
+    const round = async (some: readonly Trial[]): Promise<number[]> => {
+      const pool = poolFor(some);
+      const counted = some.map(async (each) => {
+        const { server } = await serve(pool, each, spec);
+        const number = await countOutside(server);
+        await server?.stop();
+        return number;
+      });
+      const numbers = await Promise.all(counted);
+      await pool[Symbol.asyncDispose]();
+      return numbers;
+    };
+    await round(trials.slice(0, 1));
+    const before = descriptors();
+    const numbers = await round(trials);
+    expect(numbers.toSorted((a, b) => a - b)).toEqual(trials.map((_one, index) => index + 1));
+    await expectLiving(0);
+    await expect.poll(descriptors, { timeout: 10_000, interval: 50 }).toBeLessThanOrEqual(before);
+  });
+});
