@@ -90,6 +90,27 @@ describe("variants of a config", () => {
     expect([bad?.cwd, bad?.env["A"], bad?.env["B"]]).toEqual([work, undefined, "2"]);
   });
 
+  it("replace a mock as a whole, whose nulls are values, also of a server that is named so", async () => {
+    const mock = (value: string): string =>
+      `{ tools: { get: { responses: [{ when: { a: null }, return: ${value} }] } } }`;
+    using folder = folderOf({
+      "mcp-eval.config.yaml": `servers:
+  mock: { transport: mock, mock: ${mock("1")}, tools: [get] }
+variants:
+  v: { servers: { mock: { mock: ${mock("null")}, tools: null } } }
+workflows: [{ name: w, steps: [{ user: hi, expectedState: x }] }]
+`,
+    });
+    const { variants = [] } = (await load(folder.path)).eval;
+    const server = variants[0]?.servers["w"]?.["mock"];
+    expect(server).not.toHaveProperty("tools");
+    expect(server).toMatchObject({
+      mock: {
+        tools: { get: { responses: [{ when: { a: null }, answer: { kind: "return", value: null } }] } },
+      },
+    });
+  });
+
   it("are chosen by name", async () => {
     using folder = folderOf({ "mcp-eval.config.yaml": config, "tasks/a.yaml": task("a", "") });
     const loaded = await load(folder.path);

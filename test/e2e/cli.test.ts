@@ -309,6 +309,7 @@ describe("list and validate", () => {
       name: "example",
       servers: ["default"],
       agents: ["ada"],
+      variants: [],
       workflows: 1,
       toolTests: 3,
       tasks: 0,

@@ -215,7 +215,9 @@ Agents
     expect(JSON.parse(stdout)).toEqual({
       name: "tasks",
       agents: ["claude"],
+      agentTypes: { claude: "model" },
       servers: ["main"],
+      lifetimes: { main: "per_run" },
       tasks: [
         {
           name: "easy one",

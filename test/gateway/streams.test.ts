@@ -1,9 +1,11 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { askingServer, startAskingServer } from "../fixtures/servers/asking-server.ts";
 import { conformingServer } from "../fixtures/servers/conforming-server.ts";
 import { fixtureServer } from "../process/support.ts";
-import { addressHost, openGateway, type Opened, programHost } from "./support.ts";
+import { addressHost, connectClient, openGateway, type Opened, programHost, transportTo } from "./support.ts";
 
 const accept = "application/json, text/event-stream";
 
@@ -172,5 +174,24 @@ describe("an agent that leaves its request", () => {
     });
     const sent = record.of("mcp.message").map(({ message }) => JSON.stringify(message));
     expect(sent.filter((text) => text.includes("notifications/cancelled"))).toEqual([]);
+  });
+});
+
+describe("a stream that the server ends before the answer", () => {
+  it.each(["http", "bridge"] as const)("is taken up again for an agent over %s", async (way) => {
+    const child = spawn(process.execPath, [conformingServer, "http"], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    onTestFinished(() => void child.kill());
+    const [port] = (await once(child.stdout, "data")) as [Buffer];
+    const host = await addressHost(`http://127.0.0.1:${port.toString().trim()}/mcp`);
+    const { endpoint, losses, record } = await openGateway(host);
+    const client = await connectClient(transportTo(endpoint, way));
+    expect(await client.callTool({ name: "test_reconnection", arguments: {} })).toEqual({
+      content: [{ type: "text", text: "reconnected" }],
+    });
+    expect(losses).toEqual([]);
+    if (way === "http")
+      expect(record.of("http.response").filter(({ method }) => method === "GET").length).toBeGreaterThan(1);
   });
 });

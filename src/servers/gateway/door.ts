@@ -7,7 +7,7 @@ export interface HttpExchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly body: Buffer;
-  /** Aborts when the agent has gone, or has got everything. */
+  /** Aborts when the agent leaves before it has got everything. */
   readonly signal: AbortSignal;
 }
 

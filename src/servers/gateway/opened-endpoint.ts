@@ -58,7 +58,7 @@ export class OpenedEndpoint implements Room {
     const controller = new AbortController();
     response.once("close", () => {
       this.#responses.delete(response);
-      controller.abort();
+      if (!response.writableFinished) controller.abort();
     });
     const body = await readRequest(request, mostBytes);
     if (body === undefined)

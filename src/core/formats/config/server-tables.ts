@@ -99,7 +99,7 @@ export function layServers(
   const unknown = unknownServers(below, overlay);
   const lost = new Set(unknown.map(({ name }) => name));
   const table = Object.fromEntries(Object.entries(overlay.table).filter(([name]) => !lost.has(name)));
-  const written = mapServers(mergeByServer(base.written, table), (server, name) => ({
+  const written = mapServers(plainServers(mergeServers(base.written, table)), (server, name) => ({
     ...transportOf(server),
     ...(overlay.isRequired && !Object.hasOwn(below, name) ? { required: true } : {}),
     ...server,
@@ -123,16 +123,6 @@ export function parseServers(written: JsonObject): Readonly<Record<string, Parse
     return data === undefined ? [] : [[name, data] as const];
   });
   return Object.fromEntries(valid);
-}
-
-/** Server by server, so that a server may have any name. */
-function mergeByServer(base: JsonObject, overlay: JsonObject): JsonObject {
-  if (overlay["inherit"] === false) return overlay;
-  const merged = Object.entries(overlay).map(([name, server]): [string, Json] => {
-    const below = base[name];
-    return [name, isJsonObject(server) && isJsonObject(below) ? mergeServers(below, server) : server];
-  });
-  return { ...base, ...Object.fromEntries(merged) };
 }
 
 /** What a command or an address tells of the transport. */
@@ -174,10 +164,9 @@ function isPart(server: Json): boolean {
   );
 }
 
-/** The servers that remain, each without what was taken away from it. */
 function mapServers(table: JsonObject, change: (server: JsonObject, name: string) => JsonObject): JsonObject {
   const servers = Object.entries(table).flatMap(([name, server]) =>
-    isJsonObject(server) ? [[name, change(plainServers(server), name)] as const] : [],
+    isJsonObject(server) ? [[name, change(server, name)] as const] : [],
   );
   return Object.fromEntries(servers);
 }
