@@ -8,17 +8,20 @@ export type Effects = Readonly<Record<string, () => void>>;
 const toolHealthSuites = [{ name: "suite", tests: [{ name: "add" }] }];
 
 function evalOf(config: JsonObject): Eval {
-  const parsed = parseConfig({ toolHealthSuites, ...config }, {
-    defaultName: "folder",
-    completeStdio: ({ env }) => ({ cwd: "/dir", env }),
-    completeProgram: ({ env, inheritEnv, cwd }) => ({
-      env: { ...env, inherited: String(inheritEnv) },
-      ...(cwd === undefined ? {} : { cwd: `/dir/${cwd}` }),
-    }),
-    resolvePath: (path) => `/dir/${path}`,
-    readFixtures: (path) => ({ ok: true, tools: { [path]: { responses: [{ return: path }] } } }),
-    locate: () => undefined,
-  });
+  const parsed = parseConfig(
+    { toolHealthSuites, ...config },
+    {
+      defaultName: "folder",
+      completeStdio: ({ env }) => ({ cwd: "/dir", env }),
+      completeProgram: ({ env, inheritEnv, cwd }) => ({
+        env: { ...env, inherited: String(inheritEnv) },
+        ...(cwd === undefined ? {} : { cwd: `/dir/${cwd}` }),
+      }),
+      resolvePath: (path) => `/dir/${path}`,
+      readFixtures: (path) => ({ ok: true, tools: { [path]: { responses: [{ return: path }] } } }),
+      locate: () => undefined,
+    },
+  );
   if (!parsed.ok) throw new Error(parsed.diagnostics.map((each) => each.message).join("\n"));
   return parsed.eval;
 }

@@ -59,9 +59,7 @@ class TrajectoryReader {
         this.#noteFilter(event);
         break;
       case "turn.started":
-        this.#turn = event.turn;
-        this.#lastTurn = event.turn;
-        this.#turns.push({ turn: event.turn, user: event.user, messages: [], calls: [] });
+        this.#startTurn(event);
         break;
       case "agent.message":
         this.#turnOf(event)?.messages.push(event);
@@ -186,6 +184,12 @@ class TrajectoryReader {
     return call;
   }
 
+  #startTurn({ turn, user }: EventOf<"turn.started">): void {
+    this.#turn = turn;
+    this.#lastTurn = turn;
+    this.#turns.push({ turn, user, messages: [], calls: [] });
+  }
+
   #finishTurn(event: EventOf<"turn.finished">): void {
     const turn = this.#turnOf(event);
     if (turn !== undefined) turn.reason = event.reason;
@@ -196,12 +200,12 @@ class TrajectoryReader {
     return this.#turns.findLast((candidate) => candidate.turn === turn);
   }
 
-  #closed({ attempt, sentAt, heldMs: _, givenUpAt, ...call }: OpenCall): ToolCall {
+  #closed({ attempt, sentAt, heldMs, givenUpAt, ...call }: OpenCall): ToolCall {
     const last = call.step === undefined ? undefined : this.#attempts.get(call.step)?.at(-1)?.attempt;
     const superseded = attempt !== undefined && last !== undefined && attempt < last;
     if (call.result !== undefined || call.error !== undefined) return { ...call, superseded };
-    const message =
-      givenUpAt === undefined ? "never answered" : `not answered within ${Math.round(givenUpAt - sentAt)} ms`;
+    const waited = givenUpAt === undefined ? undefined : Math.round(givenUpAt - sentAt - (heldMs ?? 0));
+    const message = waited === undefined ? "never answered" : `not answered within ${waited} ms`;
     return { ...call, superseded, error: { kind: "no-response", message } };
   }
 }

@@ -72,7 +72,7 @@ describe("events of tools", () => {
     run.asks("2", 9, "slow");
     const trajectory = run.trial.trajectory(workflowTask());
     const events = toolEvents(trajectory);
-    expect(events.map(({ startedAt: _, ...event }) => event)).toEqual([
+    expect(events.map(({ startedAt: _startedAt, ...event }) => event)).toEqual([
       {
         sequence: 1,
         turn: 0,

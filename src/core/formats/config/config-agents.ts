@@ -20,7 +20,7 @@ export type AgentChoice =
   | { readonly kind: "unknown"; readonly name: string };
 
 /** Names of agents that need no declaration. */
-export const builtinAgents = ["oracle", "null"] as const;
+const builtinAgents = ["oracle", "null"] as const;
 
 /** Names that an agent can be asked for by without being declared. */
 export const undeclaredAgents: readonly string[] = [...builtinAgents, ...agentPresets];

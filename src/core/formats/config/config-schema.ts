@@ -21,7 +21,7 @@ const reporter = z.string().refine(isReporter, {
 });
 
 /** A set of servers, laid over those of the file. */
-export const variantSchema = closedObject({
+const variantSchema = closedObject({
   servers: anyObject.optional().meta({
     description:
       "Laid over the servers by name: maps are merged, lists replaced, `null` takes away, `inherit: false` starts empty.",

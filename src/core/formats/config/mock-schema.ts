@@ -153,5 +153,3 @@ export const mcpMockSchema = closedObject({
 export type ParsedMock = z.output<typeof mockSchema>;
 /** A mock's tool as parsed. */
 export type ParsedMockTool = z.output<typeof mockToolSchema>;
-/** A mock in the spelling of others, as parsed. */
-export type ParsedMcpMock = z.output<typeof mcpMockSchema>;
