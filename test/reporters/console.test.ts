@@ -346,3 +346,20 @@ function between(text: string, from: string, to = "\u0000"): string {
   const end = text.indexOf(to, start);
   return text.slice(start, end === -1 ? undefined : end).replaceAll(/^\n+|\n+$/gu, "");
 }
+
+it("lists agents and sets of servers below each task where a table would be wider than the page", async () => {
+  const task = workflow("books a flight");
+  const trials = ["claude", "a rather long name of an agent"].flatMap((agent) =>
+    ["with the server", "without"].map((variant) => trialOf(task, { agent, variant })),
+  );
+  const text = await printed(sampleRun({ tasks: [task], trials }));
+  expect(between(text, "By task", "  4 passed")).toBe(
+    [
+      "  books a flight",
+      "    claude · with the server                          1/1",
+      "    claude · without                                  1/1",
+      "    a rather long name of an agent · with the server  1/1",
+      "    a rather long name of an agent · without          1/1",
+    ].join("\n"),
+  );
+});

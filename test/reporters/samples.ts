@@ -123,7 +123,9 @@ export function workflow(name: string): Task {
   };
 }
 
-export interface TrialOptions extends Partial<Pick<TrialResult, "agent" | "attempt" | "usage" | "warnings">> {
+export interface TrialOptions extends Partial<
+  Pick<TrialResult, "agent" | "variant" | "attempt" | "usage" | "warnings">
+> {
   readonly ms?: number;
   readonly grades?: readonly Grade[];
   readonly events?: readonly EventBody[];
@@ -142,7 +144,7 @@ export function brokenTrial(task: Task, error: SerializedError, options: TrialOp
 
 function sample(
   task: Task,
-  { agent, attempt = 1, ms = 41, events = [], usage, warnings }: TrialOptions,
+  { agent, variant, attempt = 1, ms = 41, events = [], usage, warnings }: TrialOptions,
   outcome: Pick<TrialResult, "grades"> & Partial<Pick<TrialResult, "error" | "verdict">>,
 ): SampleTrial {
   const result: TrialResult = {
@@ -151,6 +153,7 @@ function sample(
     form: task.form,
     ...(task.suite === undefined ? {} : { suite: task.suite }),
     agent: agent ?? null,
+    ...(variant === undefined ? {} : { variant }),
     attempt,
     verdict: trialVerdict("completed", outcome.grades),
     score: averageScore(outcome.grades),

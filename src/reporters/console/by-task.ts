@@ -8,11 +8,18 @@ import { visibleText } from "../../core/report/visible-text.ts";
 
 const shownTasks = 30;
 const maxTitleWidth = 50;
+/** A wider table is hard to read also where lines have no end. */
+const widestTable = 120;
 
 interface Cell {
   passed: number;
   total: number;
   failed: number;
+}
+
+interface Row {
+  readonly title: string;
+  readonly cells: ReadonlyMap<string, Cell>;
 }
 
 type Table = Map<string, { readonly title: string; readonly cells: Map<string, Cell> }>;
@@ -25,11 +32,28 @@ export function byTaskLines(trials: readonly TrialResult[], page: Page): string[
   const rows = [...table.values()];
   const mixed = rows.filter(({ cells }) => [...cells.values()].some((cell) => cell.passed < cell.total));
   const shown = rows.length <= shownTasks ? rows : mixed.slice(0, shownTasks);
-  const { style } = page;
+  const layout = { columns, shown, page };
+  return [
+    ...(tableLines(layout) ?? listLines(layout)),
+    ...restLines(rows.length, mixed.length, shown.length).map((line) => page.style.dim(line)),
+  ];
+}
+
+interface Layout {
+  readonly columns: readonly string[];
+  readonly shown: readonly Row[];
+  readonly page: Page;
+}
+
+/** A row a task; undefined where that is wider than the page. */
+function tableLines({ columns, shown, page }: Layout): string[] | undefined {
+  const { style, width } = page;
   const titleWidth = Math.min(maxTitleWidth, Math.max(7, ...shown.map((row) => displayWidth(row.title))));
   const widths = columns.map((name) =>
     Math.max(displayWidth(name), ...shown.map(({ cells }) => cellText(cells.get(name)).length)),
   );
+  const total = widths.reduce((sum, each) => sum + each + 2, titleWidth + 2);
+  if (total > Math.min(width, widestTable) && columns.length > 1) return undefined;
   const headings = columns.map((name, index) => padToWidth(name, widths[index] ?? 0)).join("  ");
   return [
     `${style.strong(padToWidth("By task", titleWidth + 2))}  ${style.dim(headings.trimEnd())}`.trimEnd(),
@@ -41,8 +65,22 @@ export function byTaskLines(trials: readonly TrialResult[], page: Page): string[
       });
       return `  ${padToWidth(cutToWidth(title, titleWidth), titleWidth)}  ${painted.join("  ")}`.trimEnd();
     }),
-    ...restLines(rows.length, mixed.length, shown.length).map((line) => style.dim(line)),
   ];
+}
+
+/** A block a task, with a line for each column. */
+function listLines({ columns, shown, page: { style, width } }: Layout): string[] {
+  const nameWidth = Math.min(Math.max(20, width - 20), Math.max(...columns.map(displayWidth)));
+  const blocks = shown.flatMap(({ title, cells }) => [
+    `  ${cutToWidth(title, width - 4)}`,
+    ...columns.flatMap((name) => {
+      const cell = cells.get(name);
+      if (cell === undefined) return [];
+      const padded = padToWidth(cutToWidth(name, nameWidth), nameWidth);
+      return [`    ${style.dim(padded)}  ${style[cellTone(cell)](cellText(cell))}`];
+    }),
+  ]);
+  return [style.strong("By task"), "", ...blocks];
 }
 
 function tabulate(
