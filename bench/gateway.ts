@@ -57,14 +57,21 @@ export async function gatewayLatency(): Promise<readonly Row[]> {
 
 function row(pairs: readonly (readonly [number, number])[]): Row {
   const floor = median(pairs.map(([direct]) => direct));
-  const added = median(pairs.map(([direct, through]) => through - direct));
+  const p50 = median(pairs.map(([direct, through]) => through - direct));
+  // Of each by itself: the difference of a pair has the outliers of both.
+  const p95 = slowest(pairs.map(([, through]) => through)) - slowest(pairs.map(([direct]) => direct));
   return {
     name: "a call over HTTP, through the gateway",
-    measured: `${added.toFixed(2)} ms more (p50)`,
+    measured: `${p50.toFixed(2)} ms more (p50), ${p95.toFixed(2)} ms (p95)`,
     floor: `the same call direct ${floor.toFixed(2)} ms`,
-    target: "under 1 ms",
-    holds: added < 1,
+    target: "under 1 ms (p50), 5 ms (p95)",
+    holds: p50 < 1 && p95 < 5,
   };
+}
+
+/** The 95th percentile. */
+function slowest(times: readonly number[]): number {
+  return times.toSorted((a, b) => a - b)[Math.floor(times.length * 0.95)] ?? Number.NaN;
 }
 
 async function connect(url: string): Promise<Client> {

@@ -23,7 +23,7 @@ import type { Trajectory } from "./core/trace/trajectory.ts";
 import type { TrialPorts } from "./execute/trial-ports.ts";
 import { runTrials, type TrialsContext } from "./execute/run-trials.ts";
 import { usesJudge } from "./execute/uses-judge.ts";
-import { missingRequirements } from "./execute/missing-requirements.ts";
+import { type MissingRequirements, missingRequirements } from "./execute/missing-requirements.ts";
 import { createJudge } from "./graders/judge.ts";
 import { SchemaValidator } from "./graders/schema-validator.ts";
 import { createStepJudge } from "./graders/step-judge.ts";
@@ -82,7 +82,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   using interruption = interruptionOf(options.signal);
   const { signal } = interruption;
   await using servers = provisioningOf(loaded, plan, validator);
-  await servers.startRequired(signal);
+  await startRequired(servers, reporters, signal);
   await using folder = await openFolder(head, options);
   using exit = flushOnExit(folder);
   const missing = await missingRequirements(loaded, plan.tasks);
@@ -102,6 +102,20 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   } finally {
     exit.flush();
     await reporters.close();
+  }
+}
+
+/** Reporters have nothing to tell of a run that does not begin. */
+async function startRequired(
+  servers: Provisioning,
+  reporters: Multiplexer,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    await servers.startRequired(signal);
+  } catch (error) {
+    await reporters.close();
+    throw error;
   }
 }
 
@@ -173,8 +187,8 @@ interface RunParts {
   readonly servers: Provisioning;
   readonly folder: RunFolder | undefined;
   readonly signal: AbortSignal;
-  /** What tasks require and is not there, by task. */
-  readonly missing: ReadonlyMap<string, readonly string[]>;
+  /** What tasks require and is not there. */
+  readonly missing: MissingRequirements;
 }
 
 function trialsContext(parts: RunParts): TrialsContext {
@@ -259,7 +273,7 @@ function trialPorts({ loaded, options, missing, validator, servers }: RunParts):
     allowOutside: options.allowOutside ?? false,
     strict: options.strict ?? false,
     compareState: options.compareState ?? false,
-    missing: (task) => missing.get(task.name) ?? [],
+    missing: ({ trial: { task, variant } }) => missing({ task, variant }),
     startServer: servers.startServer,
     urlOf: servers.urlOf,
     validateSchema: (schema, value) => validator.validate(schema, value),

@@ -1,4 +1,13 @@
-import { closeSync, mkdirSync, openSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { WriteStream } from "node:tty";
 import { McpvalsError } from "../core/errors/error.ts";
@@ -82,20 +91,32 @@ function repeat(ms: number, callback: () => void): () => void {
   return () => clearInterval(timer);
 }
 
-/** A file as reporters see it. Throws `store/unwritable` at once when it cannot be written. */
+/**
+ * A file as reporters see it. Throws `store/unwritable` at once when it cannot be written. Until something is written an
+ * older file stays as it is, and one that was not there is gone again when nothing was.
+ */
 export function fileOutput(file: string): ReporterOutput & { close(): void } {
   const path = resolve(file);
   try {
     mkdirSync(dirname(path), { recursive: true });
-    const handle = openSync(path, "w");
+    const isNew = !existsSync(path);
+    const handle = openSync(path, "a");
+    let written = false;
     return {
-      write: (text) => writeFileSync(handle, text),
+      write(text) {
+        if (!written && fstatSync(handle).isFile()) ftruncateSync(handle);
+        written = true;
+        writeFileSync(handle, text);
+      },
       isTerminal: false,
       colors: false,
       columns: () => 100,
       now: Date.now,
       every: repeat,
-      close: () => closeSync(handle),
+      close() {
+        closeSync(handle);
+        if (isNew && !written) rmSync(path, { force: true });
+      },
     };
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);

@@ -8,32 +8,42 @@ export interface Provided {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/**
- * Looks for everything that tasks require; gives what is missing, as texts for the reader, by the name of the task. Tasks
- * that lack nothing are left out.
- */
+/** A task with a set of servers; without one, those of the eval. */
+export interface TaskInVariant {
+  readonly task: string;
+  readonly variant: string | undefined;
+}
+
+/** What tasks require and is not there, as texts for the reader. */
+export type MissingRequirements = (of: TaskInVariant) => readonly string[];
+
+/** Looks for everything that tasks require, servers in each of the eval's variants. */
 export async function missingRequirements(
   provided: Provided,
   tasks: readonly Task[],
-): Promise<ReadonlyMap<string, readonly string[]>> {
+): Promise<MissingRequirements> {
   const missing = new Map<string, readonly string[]>();
-  for (const task of tasks) {
-    const problems = await problemsOf(provided, task);
-    if (problems.length > 0) missing.set(task.name, problems);
+  const variants = provided.eval.variants?.map(({ name }) => name) ?? [undefined];
+  for (const task of tasks.filter(({ portable }) => portable !== undefined)) {
+    for (const variant of variants)
+      missing.set(keyOf(task.name, variant), await problemsOf(provided, task, variant));
   }
-  return missing;
+  return ({ task, variant }) => missing.get(keyOf(task, variant)) ?? [];
 }
 
-async function problemsOf(provided: Provided, task: Task): Promise<string[]> {
+function keyOf(task: string, variant: string | undefined): string {
+  return JSON.stringify([task, variant ?? null]);
+}
+
+async function problemsOf(provided: Provided, task: Task, variant: string | undefined): Promise<string[]> {
   if (task.portable === undefined) return [];
   const { requires, dir } = task.portable;
-  const place = { ...provided, task: task.name, dir };
+  const place = { ...provided, task: task.name, variant, dir };
   const problems = await Promise.all(requires.map((requirement) => problemOf(requirement, place)));
   return [...new Set(problems.filter((problem) => problem !== undefined))];
 }
 
-interface Place extends Provided {
-  readonly task: string;
+interface Place extends Provided, TaskInVariant {
   /** Absolute path of the task's folder. */
   readonly dir: string;
 }
@@ -68,12 +78,16 @@ function envProblem(name: string, { env }: Place): string | undefined {
   return value === "" ? `the variable ${name}, which is empty` : undefined;
 }
 
-function serverProblem(name: string, { eval: spec, task }: Place): string | undefined {
-  const known = { ...spec.servers, ...spec.taskServers?.[task] };
+function serverProblem(name: string, { eval: spec, task, variant }: Place): string | undefined {
+  const known =
+    variant === undefined
+      ? { ...spec.servers, ...spec.taskServers?.[task] }
+      : (spec.variants?.find((each) => each.name === variant)?.servers[task] ?? {});
   if (Object.hasOwn(known, name)) return undefined;
   const names = Object.keys(known);
   const others = names.length === 0 ? "no servers are configured" : `there are ${names.join(", ")}`;
-  return `the server ${quote(name)}, which is not configured (${others})`;
+  const where = variant === undefined ? "is not configured" : `the variant ${quote(variant)} does not have`;
+  return `the server ${quote(name)}, which ${where} (${others})`;
 }
 
 /** Names that people use for platforms, with Node's name for each. */

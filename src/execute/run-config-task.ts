@@ -24,7 +24,7 @@ export async function runConfigTask(run: TrialRun, ports: TrialPorts, servers: T
   );
   using alive = servers.whileAlive(deadline.signal);
   const { signal } = alive;
-  const { sessions } = servers;
+  const { sessions, absent } = servers;
   if (agent !== undefined) {
     const { name, turns } = task;
     const defer = (work: () => Promise<void>): void => servers.defer(work);
@@ -38,7 +38,7 @@ export async function runConfigTask(run: TrialRun, ports: TrialPorts, servers: T
   if (task.verify.length > 0) {
     await runPhase("verify", emit, async () => {
       const world = plainWorld(task.name);
-      const context = { phase: "verify" as const, sessions, emit, signal, scope: undefined, world };
+      const context = { phase: "verify" as const, sessions, absent, emit, signal, scope: undefined, world };
       const { error } = await runSequence(task.verify, context, { kind: "verify", run: runStep });
       if (error !== undefined) throw error;
     });

@@ -37,8 +37,9 @@ export async function runPortableTask(run: TrialRun, ports: TrialPorts, parts: P
   await trial.run();
 }
 
-function checkPreconditions({ task }: TrialRun, ports: TrialPorts, judge: StepJudge | undefined): void {
-  const missing = ports.missing(task);
+function checkPreconditions(run: TrialRun, ports: TrialPorts, judge: StepJudge | undefined): void {
+  const { task } = run;
+  const missing = ports.missing(run);
   if (missing.length > 0) {
     const message = `the task requires what is not there: ${missing.join("; ")}`;
     const Failure = ports.strict ? McpvalsError : SkippedTrial;
@@ -196,7 +197,8 @@ class PortableTrial {
 
   #context(phase: Phase, world: TrialWorld, signal: AbortSignal): StepContext {
     const { emit } = this.#run;
-    return { phase, sessions: this.#parts.servers.sessions, emit, signal, scope: world.scope, world };
+    const { sessions, absent } = this.#parts.servers;
+    return { phase, sessions, absent, emit, signal, scope: world.scope, world };
   }
 
   async #phase(phase: Phase, work: () => Promise<unknown>): Promise<void> {

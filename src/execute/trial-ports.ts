@@ -33,8 +33,8 @@ export interface TrialPorts {
   readonly strict: boolean;
   /** Whether the state after cleanup is compared with that before setup. */
   readonly compareState: boolean;
-  /** What the task requires and is not there; told before the run. */
-  missing(task: Task): readonly string[];
+  /** What the trial's task requires and is not there; told before the run. */
+  missing(run: TaskOfTrial): readonly string[];
   /**
    * Starts a server of the trial's, or takes the one that is there. Undefined, with the reason on record, when it does
    * not start and the trial can do without it. Throws as `startServer` of src/servers.

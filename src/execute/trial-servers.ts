@@ -23,6 +23,8 @@ export interface AgentSide {
 export class TrialServers {
   /** In the order of the task, without those that did not start. */
   readonly #servers: TrialServer[] = [];
+  /** Names of those that did not start. */
+  readonly #absent: string[] = [];
   readonly #run: TrialRun;
   readonly #ports: TrialPorts;
   readonly #deferred: (() => Promise<void>)[] = [];
@@ -35,6 +37,11 @@ export class TrialServers {
   /** What steps talk over, in the order of the task. */
   get sessions(): readonly ServerSession[] {
     return this.#servers.map((server) => server.session);
+  }
+
+  /** Names of the task's servers that did not start, and that the trial does without. */
+  get absent(): readonly string[] {
+    return this.#absent;
   }
 
   /** Opens the agent's ways to all servers, works with them, and closes them. Throws what the work throws. */
@@ -60,8 +67,10 @@ export class TrialServers {
     const { task, emit } = this.#run;
     const starts = task.servers.map((name) => this.#ports.startServer(this.#run, name, { emit, ...options }));
     const settled = await Promise.allSettled(starts);
-    for (const start of settled) {
-      if (start.status === "fulfilled" && start.value !== undefined) this.#servers.push(start.value);
+    for (const [index, start] of settled.entries()) {
+      if (start.status === "rejected") continue;
+      if (start.value === undefined) this.#absent.push(task.servers[index] ?? "");
+      else this.#servers.push(start.value);
     }
     const broken = settled.find((start) => start.status === "rejected");
     if (broken !== undefined) throw broken.reason;

@@ -1,6 +1,7 @@
 import { execFile, execFileSync } from "node:child_process";
 import { closeSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
 import { promisify } from "node:util";
+import { isOutOfFiles, keepSpareFile, withSpareFile } from "./spare-file.ts";
 
 /** One living process, as far as it matters for finding a process tree. */
 export interface ProcessInfo {
@@ -29,20 +30,43 @@ export function processLister(platform: NodeJS.Platform = process.platform): Pro
   return platform === "linux" ? procLister : psLister;
 }
 
-/** Reads /proc: about 10 microseconds a process. Zombies are left out. */
+/**
+ * Reads /proc: about 10 microseconds a process. Zombies are left out. A process that cannot be seen because too many files
+ * are open would be taken for one that has ended, so a file is held back for the look.
+ */
 export const procLister: ProcessLister = {
-  list: () => Promise.resolve(listProc()),
-  listNow: listProc,
-  startOf: (pid) => readStat(String(pid), { ended: true })?.started,
-  carries(pid, variable) {
-    try {
-      const environment = readFileSync(`/proc/${pid}/environ`, "latin1");
-      return environment === "" ? undefined : `\0${environment}`.includes(`\0${variable}\0`);
-    } catch {
-      return false; // ended meanwhile, or another user's
-    }
+  list: () => Promise.resolve(listProcNow()),
+  listNow: listProcNow,
+  startOf(pid) {
+    keepSpareFile();
+    return unseen(() => readStat(String(pid), { ended: true })?.started);
   },
+  carries: (pid, variable) => unseen(() => carries(pid, variable)),
 };
+
+/** What a look gives; undefined when there is no file left to look with. */
+function unseen<T>(look: () => T): T | undefined {
+  try {
+    return withSpareFile(look);
+  } catch (error) {
+    if (isOutOfFiles(error)) return undefined;
+    throw error;
+  }
+}
+
+function carries(pid: number, variable: string): boolean | undefined {
+  try {
+    const environment = readFileSync(`/proc/${pid}/environ`, "latin1");
+    return environment === "" ? undefined : `\0${environment}`.includes(`\0${variable}\0`);
+  } catch (error) {
+    if (isOutOfFiles(error)) throw error;
+    return false; // ended meanwhile, or another user's
+  }
+}
+
+function listProcNow(): ProcessInfo[] {
+  return withSpareFile(listProc);
+}
 
 function listProc(): ProcessInfo[] {
   const processes: ProcessInfo[] = [];
@@ -67,7 +91,8 @@ function readStat(pid: string, { ended } = { ended: false }): ProcessInfo | unde
     } finally {
       closeSync(file);
     }
-  } catch {
+  } catch (error) {
+    if (isOutOfFiles(error)) throw error;
     return undefined; // it ended meanwhile
   }
   // The second field is the program's name in brackets, and the name may hold brackets and blanks itself.

@@ -42,6 +42,17 @@ async function explainCommand(error: unknown, { command, cwd }: Attempt): Promis
         message: `not executable: ${command}`,
         hint: "Name a program, make the file executable (chmod +x), or pass it to its interpreter as an argument.",
       };
+    case "EMFILE":
+    case "ENFILE":
+      return {
+        message: `cannot start ${command}: too many files are open (${codeOf(error)})`,
+        hint: "Run fewer trials at once (concurrency), or raise the limit (ulimit -n).",
+      };
+    case "EAGAIN":
+      return {
+        message: `cannot start ${command}: too many processes are running (EAGAIN)`,
+        hint: "Run fewer trials at once (concurrency), or raise the limit (ulimit -u).",
+      };
     default:
       return {
         message: `cannot start ${command}: ${error instanceof Error ? error.message : String(error)}`,

@@ -10,20 +10,21 @@ import { undo, undoScript, type UndoStep } from "./undo.ts";
  */
 const script = `
 trap '' INT TERM HUP QUIT
-groups= search= undos=
+groups= strays= search= undos=
 without() { left=; for one in $2; do [ "$one" = "$1" ] || left="$left $one"; done; }
 while read -r order group script; do
   case $order in
     add) groups="$groups $group" ;;
-    del) without "$group" "$groups"; groups=$left ;;
+    del) without "$group" "$groups"; groups=$left; without "$group" "$strays"; strays=$left ;;
+    empty) without "$group" "$groups"; groups=$left; strays="$strays $group" ;;
     search) search=yes ;;
     undo) undos="$undos $group"; eval "undo_$group=\\$script" ;;
     keep) without "$group" "$undos"; undos=$left; unset "undo_$group" ;;
   esac
 done
-[ -n "$groups$search$undos" ] || exit 0
+[ -n "$groups$strays$search$undos" ] || exit 0
 for one in $groups; do kill -9 "-$one"; done
-[ -z "$groups$search" ] || for round in 1 2 3; do
+[ -z "$groups$strays$search" ] || for round in 1 2 3; do
   for file in $(grep -lsF "$1" /proc/[0-9]*/environ); do
     pid=\${file#/proc/}
     kill -9 "\${pid%/environ}"
@@ -51,13 +52,16 @@ export function releaseGroup(group: number): void {
   pipe?.write(`del ${group}\n`);
 }
 
-/** Takes back {@link guardGroup} if nobody is left in the group, since its number may then belong to others soon. */
+/**
+ * Has nobody killed by the group's number any more if nobody is left in it, since the number may belong to others soon. Until
+ * {@link releaseGroup} those who have left the group are still searched for.
+ */
 export function releaseEmptyGroup(group: number): void {
   if (pipe === undefined) return;
   try {
     process.kill(-group, 0);
   } catch {
-    releaseGroup(group);
+    pipe.write(`empty ${group}\n`);
   }
 }
 
@@ -107,9 +111,11 @@ function startWatchdog(path: string | undefined): Socket | undefined {
   });
   // Without a shell, or when someone killed it, there is no safety net; nothing else depends on it.
   child.on("error", () => undefined);
-  child.stdin.on("error", () => undefined);
   child.unref();
-  if (!(child.stdin instanceof Socket)) return undefined;
-  child.stdin.unref();
-  return child.stdin;
+  // There is none when too many files are open.
+  const stdin: unknown = child.stdin;
+  if (!(stdin instanceof Socket)) return undefined;
+  stdin.on("error", () => undefined);
+  stdin.unref();
+  return stdin;
 }

@@ -1,4 +1,4 @@
-import type { ServerSpec } from "../core/formats/model.ts";
+import type { OAuthSpec, ServerSpec } from "../core/formats/model.ts";
 import type { Expander } from "../core/templates/expand.ts";
 
 type Variables = Readonly<Record<string, string>>;
@@ -14,7 +14,8 @@ export function expandServer(
 ): ServerSpec {
   if (server.transport === "mock") return server;
   if (server.transport !== "stdio") {
-    return { ...server, url: text(server.url), headers: mapValues(server.headers, text) };
+    const auth = server.auth === undefined ? {} : { auth: expandAuth(server.auth, text) };
+    return { ...server, url: text(server.url), headers: mapValues(server.headers, text), ...auth };
   }
   const { command, args, env, cwd } = server;
   return {
@@ -24,6 +25,11 @@ export function expandServer(
     cwd: text(cwd),
     env: mapValues(env, (value, name) => (shell[name] === value ? value : text(value))),
   };
+}
+
+function expandAuth(auth: OAuthSpec, text: (template: string) => string): OAuthSpec {
+  const { kind: _, ...texts } = auth;
+  return { ...auth, ...mapValues(texts, text) };
 }
 
 /** Everything that a server's process is started with. */

@@ -1,5 +1,5 @@
 import type { ServerSpec } from "../core/formats/model.ts";
-import type { Filter, FilterContext } from "./filters/filter.ts";
+import type { TrialFilters } from "./filters/create-filters.ts";
 import { FilterTransport } from "./filters/filter-transport.ts";
 import type { Gateway, GatewayEndpoint } from "./gateway/endpoint.ts";
 import type { ServerHost } from "./hosts/host.ts";
@@ -19,7 +19,7 @@ export interface Lease {
 export interface ServeOptions extends StartOptions {
   readonly spec: ServerSpec;
   /** Makes what stands between the agent and the server; absent: nothing does. */
-  readonly filters?: (context: FilterContext) => readonly Filter[];
+  readonly filters?: TrialFilters;
   readonly gateway: () => Promise<Gateway>;
   /** When the start began, by `performance.now()`. */
   readonly started: number;
@@ -92,6 +92,7 @@ class ServedServer implements TrialServer {
   #agentSession: Promise<ServerSession> | undefined;
   #endpoint: Promise<GatewayEndpoint> | undefined;
   #stopping: Promise<void> | undefined;
+  #told = false;
 
   constructor(session: ServerSession, part: TrialPart, serving: Serving) {
     this.name = session.name;
@@ -116,7 +117,7 @@ class ServedServer implements TrialServer {
       signal,
       connect: {
         agent: true,
-        between: (inner) => new FilterTransport(inner, filters({ server: host.name, emit })),
+        between: (inner) => new FilterTransport(inner, filters.of({ server: host.name, emit })),
       },
     });
     return this.#agentSession;
@@ -128,11 +129,23 @@ class ServedServer implements TrialServer {
   }
 
   async closeAgentSide(): Promise<void> {
+    this.#tellUnmetFaults();
     const [endpoint, session] = await Promise.allSettled([this.#endpoint, this.#agentSession]);
     await Promise.all([
       endpoint.status === "fulfilled" ? endpoint.value?.close() : undefined,
       session.status === "fulfilled" ? session.value?.stop() : undefined,
     ]);
+  }
+
+  /** Once, when the agent has acted: a fault that nothing met has tested nothing. */
+  #tellUnmetFaults(): void {
+    if (this.#told || (this.#endpoint === undefined && this.#agentSession === undefined)) return;
+    this.#told = true;
+    const { host, options } = this.#serving;
+    for (const { kind, method = "tools/call", tool } of options.filters?.unmetFaults() ?? []) {
+      const what = { method, ...(tool === undefined ? {} : { tool }) };
+      options.emit({ type: "fault.unmet", server: host.name, fault: kind, ...what });
+    }
   }
 
   stop(): Promise<void> {
@@ -147,7 +160,8 @@ class ServedServer implements TrialServer {
 
   async #openEndpoint(): Promise<GatewayEndpoint> {
     const { host, options } = this.#serving;
-    const { emit, filters = () => [] } = options;
+    const { emit } = options;
+    const filters = options.filters?.of ?? (() => []);
     const gateway = await options.gateway();
     // What an agent outside loses is lost to the trial.
     return gateway.open({ host, emit, filters, onLost: (error) => this.#lost.abort(error) });

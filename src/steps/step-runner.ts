@@ -14,6 +14,8 @@ export interface StepContext {
   /** Name in the trace of the step that this one belongs to. */
   readonly parent?: string;
   readonly sessions: readonly ServerSession[];
+  /** Names of the task's servers that did not start; absent: none. */
+  readonly absent?: readonly string[];
   readonly emit: Emit;
   /** Aborts on the trial's deadline, on interruption, when a server is lost, and on the step's own time limit. */
   readonly signal: AbortSignal;

@@ -111,6 +111,33 @@ workflows: [{ name: w, steps: [{ user: hi, expectedState: x }] }]
     });
   });
 
+  it("have the servers that steps of tasks name, unless the task requires them", async () => {
+    const steps = `    - not:
+        - web.get: { id: inner, args: {} }
+    - mcp: { server: web, tool: get }
+    - http: { url: "{servers.web.url}/x" }
+    - db.get: { args: {} }
+`;
+    const own = "  servers: { web: { url: 'http://y' } }\n";
+    using folder = folderOf({
+      "mcp-eval.config.yaml": config,
+      "tasks/a.yaml": task("named", "").replace("[{", `\n${steps}    - {`).replace("}]\n", "}\n"),
+      "tasks/b.yaml": task("required", `  requires: [{ server: web }]\n  setup:\n${steps}`),
+      "tasks/c.yaml": task("own", `${own}  setup:\n${steps}`),
+      "tasks/d.yaml": task("part", `  servers: { web: { headers: { A: b } } }\n  setup:\n${steps}`),
+    });
+    const lost = 'calls the server "web", which the variant "alone" lacks';
+    const address = '{servers.web.url} names no server in the variant "alone"';
+    expect(await problems(folder.path)).toEqual([
+      `tasks/a.yaml:8:11 config/unknown-reference step inner of the task "named" ${lost}`,
+      `tasks/a.yaml:9:22 config/unknown-reference step verify[1] of the task "named" ${lost}`,
+      `tasks/a.yaml:10:21 config/unknown-reference spec.verify[2].http.url: ${address}`,
+      `tasks/d.yaml:10:11 config/unknown-reference step inner of the task "part" ${lost}`,
+      `tasks/d.yaml:11:22 config/unknown-reference step setup[1] of the task "part" ${lost}`,
+      `tasks/d.yaml:12:21 config/unknown-reference spec.setup[2].http.url: ${address}`,
+    ]);
+  });
+
   it("are chosen by name", async () => {
     using folder = folderOf({ "mcp-eval.config.yaml": config, "tasks/a.yaml": task("a", "") });
     const loaded = await load(folder.path);
@@ -199,6 +226,20 @@ describe("mocks of other tools", () => {
     const { details } = await failure(folder.path);
     expect(details.diagnostics?.[0]?.message).toContain(`mcp_mocks[0].fixtures: ${reason}`);
   });
+});
+
+it("keeps client secrets of tasks secret that are templates", async () => {
+  using folder = folderOf({
+    "mcp-eval.config.yaml": "server: { transport: stdio, command: node }\ntasks: [a.yaml]\n",
+    "a.yaml": task(
+      "a",
+      `  env: { LOGIN: "{env.SHELL_LOGIN}" }
+  servers: { c: { url: "http://x", auth: { type: client-credentials, clientId: me, clientSecret: "{env.SHELL_LOGIN}" } } }
+`,
+    ),
+  });
+  const { secrets } = await load(folder.path, { environment: { SHELL_LOGIN: "secret-of-login" } });
+  expect(secrets.map(({ name, value }) => [name, value])).toContainEqual(["clientSecret", "secret-of-login"]);
 });
 
 it("keeps tokens and client secrets of servers, variants and agents secret", async () => {

@@ -270,6 +270,23 @@ mcp_servers:
     });
   });
 
+  it("runs as many at once as max_workers says, which is another name of workers, with parallel", async () => {
+    const concurrency = async (more: string) =>
+      (await loaded({ config: `  executor: copilot-sdk\n${more}` })).eval.concurrency;
+    expect(await concurrency("  parallel: true\n  max_workers: 2\n")).toBe(2);
+    expect(await concurrency("  parallel: true\n  workers: 3\n")).toBe(3);
+    expect(await concurrency("  parallel: true\n")).toBe(4);
+    expect(await concurrency("  max_workers: 2\n")).toBeUndefined();
+  });
+
+  it("has a mock in the place of a server of its name, in variants too", async () => {
+    const { eval: spec } = await loaded({
+      root: "mcp_mocks: [{ name: main, tools: { t: { responses: [{ return: x }] } } }]\nvariants: { same: {}, part: { mcp_servers: { main: { required: false } } } }\n",
+    });
+    const tables = [spec.servers, ...(spec.variants ?? []).map(({ servers }) => servers["a"])];
+    expect(tables.map((table) => table?.["main"]?.transport)).toEqual(["mock", "mock", "mock"]);
+  });
+
   it("says what has no effect", async () => {
     const { notes } = await loaded({
       config:
@@ -466,6 +483,11 @@ describe("an eval of waza is refused, by name and with the place", () => {
         `${inTask(5, 47)} config/invalid-value inputs.files[1].path must stay inside the workspace: relative, and without ..`,
         `${inTask(5, 73)} config/invalid-value inputs.files[2].path must stay inside the workspace: relative, and without ..`,
       ],
+    ],
+    [
+      "a file that comes twice",
+      { task: "  files: [{ path: x, content: a }, { path: ./x, content: b }]\n" },
+      [`${inTask(5, 44)} config/invalid-value inputs.files[1].path comes twice`],
     ],
     [
       "a server of a task that is wrong",

@@ -98,6 +98,17 @@ test("a wrong secret is an error of the environment that says what to do", async
   expect(ran.written).not.toMatch(/canary/);
 });
 
+test("a secret is for the authorization server that the config names, and for no other", async () => {
+  const server = await protect({});
+  const auth = { type: "client-credentials", clientId: "me", clientSecret: server.clientSecret };
+  const own = await runWith(server, { ...auth, issuer: new URL(server.url).origin });
+  expect(own).toMatchObject({ code: 0, stderr: "" });
+  const other = await runWith(server, { ...auth, issuer: "http://127.0.0.1:9" });
+  expect(other.code).toBe(3);
+  expect(other.stdout).toContain("not the expected http://127.0.0.1:9");
+  expect(server.issued).toHaveLength(1);
+});
+
 test("nor is a secret, when nothing can start without the server", async () => {
   const server = await protect({});
   const auth = { type: "client-credentials", clientId: "me", clientSecret: "canary-wrong" };

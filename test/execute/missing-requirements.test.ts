@@ -38,8 +38,7 @@ async function missing(
 ): Promise<unknown> {
   const task = portableTask({ requires, ...(dir === undefined ? {} : { dir }) });
   const found = await missingRequirements({ eval: evalOf(spec), env }, [task]);
-  expect([...found.keys()].filter((name) => name !== task.name)).toEqual([]);
-  return found.get(task.name);
+  return found({ task: task.name, variant: undefined });
 }
 
 const platformNames: Partial<Record<NodeJS.Platform, string>> = {
@@ -64,13 +63,17 @@ describe("what a task requires", () => {
     const provided = { eval: evalOf(), env: {} };
     const plain = { ...portableTask(), name: "plain" };
     const { portable: _, ...workflow } = plain;
-    expect(Object.fromEntries(await missingRequirements(provided, [...tasks, workflow]))).toEqual({
+    const found = await missingRequirements(provided, [...tasks, workflow]);
+    const names = ["first", "second", "third", "plain"];
+    expect(Object.fromEntries(names.map((task) => [task, found({ task, variant: undefined })]))).toEqual({
       first: [
         'the command "kubectl", which is not on PATH',
         "the variable TOKEN, which is not set",
         "a judge, and none is configured",
       ],
+      second: [],
       third: ["a judge, and none is configured"],
+      plain: [],
     });
   });
 
@@ -80,8 +83,8 @@ describe("what a task requires", () => {
     writeFileSync(join(folder.path, "bin/my-tool"), "", { mode: 0o755 });
     const env = { PATH: join(folder.path, "bin") };
     const given = { env, dir: folder.path };
-    expect(await missing([{ kind: "command", name: "my-tool" }], given)).toBeUndefined();
-    expect(await missing([{ kind: "command", name: "./bin/my-tool" }], given)).toBeUndefined();
+    expect(await missing([{ kind: "command", name: "my-tool" }], given)).toEqual([]);
+    expect(await missing([{ kind: "command", name: "./bin/my-tool" }], given)).toEqual([]);
     expect(await missing([{ kind: "command", name: "my-other" }], given)).toEqual([
       'the command "my-other", which is not on PATH',
     ]);
@@ -92,7 +95,7 @@ describe("what a task requires", () => {
 
   it("may be a variable, which is not empty", async () => {
     const env = { TOKEN: "x", EMPTY: "" };
-    expect(await missing([{ kind: "env", name: "TOKEN" }], { env })).toBeUndefined();
+    expect(await missing([{ kind: "env", name: "TOKEN" }], { env })).toEqual([]);
     expect(await missing([{ kind: "env", name: "EMPTY" }], { env })).toEqual([
       "the variable EMPTY, which is empty",
     ]);
@@ -106,8 +109,7 @@ describe("what a task requires", () => {
       servers: { db: server },
       taskServers: { "a task": { web: server }, other: { mail: server } },
     };
-    for (const name of ["db", "web"])
-      expect(await missing([{ kind: "server", name }], { spec })).toBeUndefined();
+    for (const name of ["db", "web"]) expect(await missing([{ kind: "server", name }], { spec })).toEqual([]);
     expect(await missing([{ kind: "server", name: "mail" }], { spec })).toEqual([
       'the server "mail", which is not configured (there are db, web)',
     ]);
@@ -116,9 +118,24 @@ describe("what a task requires", () => {
     ]);
   });
 
+  it("may be a server that only some variants have", async () => {
+    const { servers, taskServers } = { servers: { db: server }, taskServers: { "a task": { web: server } } };
+    const variants = [
+      { name: "both", servers: { "a task": { db: server, web: server } } },
+      { name: "none", servers: { "a task": { web: server } } },
+    ];
+    const spec = evalOf({ servers, taskServers, variants });
+    const task = portableTask({ requires: [{ kind: "server", name: "db" }] });
+    const found = await missingRequirements({ eval: spec, env: {} }, [task]);
+    expect(variants.map(({ name }) => found({ task: task.name, variant: name }))).toEqual([
+      [],
+      ['the server "db", which the variant "none" does not have (there are web)'],
+    ]);
+  });
+
   it("may be a platform, by any of its names", async () => {
     const names = [process.platform, here, here.toUpperCase()];
-    for (const name of names) expect(await missing([{ kind: "platform", name }])).toBeUndefined();
+    for (const name of names) expect(await missing([{ kind: "platform", name }])).toEqual([]);
     for (const name of [elsewhere, "plan9", "constructor"]) {
       expect(await missing([{ kind: "platform", name }])).toEqual([
         `the platform "${name}", and this is ${here}`,
@@ -128,7 +145,7 @@ describe("what a task requires", () => {
 
   it("may be a judge", async () => {
     const judge = { model: "a/b", passThreshold: 0.5 };
-    expect(await missing([{ kind: "judge" }], { spec: { judge } })).toBeUndefined();
+    expect(await missing([{ kind: "judge" }], { spec: { judge } })).toEqual([]);
   });
 
   it("is never an extension, which cannot be run yet", async () => {

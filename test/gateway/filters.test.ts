@@ -134,6 +134,9 @@ describe("what an agent must not send", () => {
       id: 1,
       error: { code: -32600, message: "mcpvals passes on no message nested more than 400 levels deep" },
     });
-    expect(record.of("mcp.message")).toMatchObject([{ direction: "server-to-client" }]);
+    expect(record.of("mcp.message")).toMatchObject([
+      { direction: "client-to-server" },
+      { direction: "server-to-client" },
+    ]);
   });
 });

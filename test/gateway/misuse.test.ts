@@ -54,6 +54,26 @@ describe("the gateway", () => {
     expect(await statusOf(endpoint.url, { host: "localhost", origin: "http://localhost:5173" })).toBe(200);
   });
 
+  it("refuses foreign hosts and origins at the door of bridges too, and lets no other upgrade in", async () => {
+    const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
+    const bridge = endpoint.bridge.env["MCPVALS_BRIDGE_URL"] ?? "";
+    const upgrade = { connection: "Upgrade", upgrade: "mcpvals-bridge" };
+    expect(await statusOf(bridge, { ...upgrade, host: "evil.example" })).toBe(404);
+    expect(await statusOf(bridge, { ...upgrade, origin: "https://evil.example" })).toBe(404);
+    expect(await statusOf(endpoint.url, upgrade)).toBe(404);
+    expect(record.events).toEqual([]);
+  });
+
+  it("answers a client that would rather have HTTP/2", async () => {
+    const { endpoint } = await openGateway(await programHost([fixtureServer]));
+    const h2c = {
+      connection: "Upgrade, HTTP2-Settings",
+      upgrade: "h2c",
+      "http2-settings": "AAMAAABkAAQAAP__",
+    };
+    expect(await statusOf(endpoint.url, h2c)).toBe(200);
+  });
+
   it("answers what is no message, no session and no method as servers over HTTP do", async () => {
     const { endpoint } = await openGateway(await programHost([fixtureServer]));
     const post = (body: string, headers: Record<string, string> = {}): Promise<Response> =>

@@ -46,7 +46,7 @@ async function open(): Promise<{ endpoint: GatewayEndpoint; record: Record }> {
     await host.stop();
   });
   const record = createRecord();
-  const filters = createFilters(spec, { seed: "0" });
+  const filters = createFilters(spec, { seed: "0" }).of;
   const onLost = (error: Error): void =>
     void record.emit({ type: "agent.output", stream: "stderr", text: error.message });
   return { endpoint: await gateway.open({ host, emit: record.emit, filters, onLost }), record };

@@ -134,6 +134,39 @@ describe("what a program asks of an agent over HTTP", () => {
     expect(response.headers.get("content-type")).toBe("application/json");
   });
 
+  it("goes out on the response of the latest request, what tells of changes on the stream", async () => {
+    const script = `require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
+      const { id, method } = JSON.parse(line);
+      if (id === undefined) return;
+      const say = (message) => console.log(JSON.stringify({ jsonrpc: "2.0", ...message }));
+      if (method === "ping") say({ method: "notifications/message", params: { level: "info", data: "x" } });
+      if (method === "ping") say({ method: "notifications/tools/list_changed" });
+      say({ id, result: { protocolVersion: "2025-11-25" } });
+    })`;
+    const { endpoint } = await openGateway(await programHost(["-e", script]));
+    const session = await initialize(endpoint);
+    const stream = await ask(endpoint, {}, session);
+    const asked = await ask(endpoint, { id: 1, method: "ping" }, session);
+    expect(await asked.next()).toMatchObject({ method: "notifications/message" });
+    expect(await asked.next()).toMatchObject({ id: 1, result: {} });
+    expect(await stream.next()).toMatchObject({ method: "notifications/tools/list_changed" });
+  });
+
+  it("goes out on one stream: another one that the client opens takes its place", async () => {
+    const { endpoint } = await openGateway(await programHost([conformingServer]));
+    const session = await initialize(endpoint);
+    const first = await ask(endpoint, {}, session);
+    const second = await ask(endpoint, {}, session);
+    await expect(first.next()).rejects.toThrow("the stream has ended");
+    const asking = ask(endpoint, call(1, "test_sampling", { prompt: "p" }), {
+      ...session,
+      accept: "application/json",
+    });
+    const { id } = (await second.next()) as { id: number };
+    await ask(endpoint, { id, result: { role: "assistant", content: [], model: "m" } }, session);
+    expect((await asking).response.status).toBe(200);
+  });
+
   it("gives progress to the request with its token, whichever is the latest", async () => {
     const { endpoint } = await openGateway(await programHost([conformingServer]));
     const session = await initialize(endpoint);
@@ -174,6 +207,26 @@ describe("an agent that leaves its request", () => {
     });
     const sent = record.of("mcp.message").map(({ message }) => JSON.stringify(message));
     expect(sent.filter((text) => text.includes("notifications/cancelled"))).toEqual([]);
+  });
+});
+
+describe("an agent with a session", () => {
+  it("has taken nothing back when a connection of its breaks", async () => {
+    const { endpoint } = await openGateway(await programHost([fixtureServer]));
+    const session = await initialize(endpoint);
+    const controller = new AbortController();
+    const leaving = fetch(endpoint.url, {
+      method: "POST",
+      body: JSON.stringify({ jsonrpc: "2.0", ...call("mine", "slow", { ms: 60_000 }) }),
+      headers: { accept, "content-type": "application/json", ...session },
+      signal: controller.signal,
+    });
+    await ask(endpoint, call("before", "cancelled"), session);
+    controller.abort();
+    await expect(leaving).rejects.toThrow();
+    const counted = async (id: number): Promise<string> =>
+      (await ask(endpoint, call(id, "cancelled"), session)).response.text();
+    for (const id of [1, 2, 3]) expect(await counted(id)).not.toContain("mine");
   });
 });
 

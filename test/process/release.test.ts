@@ -47,7 +47,10 @@ describe.runIf(linux)("release", () => {
 });
 
 describe.runIf(linux)("what a process leaves running", () => {
-  it("ends when its starter is killed, although nobody of its group is left", async () => {
+  it.each([
+    ["and has been looked for", "await child.release()"],
+    ["and has not been looked for yet", "false"],
+  ])("ends when its starter is killed, although nobody of its group is left, %s", async (_, look) => {
     const source = (name: string): string =>
       JSON.stringify(new URL(`../../src/process/${name}.ts`, import.meta.url));
     const program = `
@@ -56,7 +59,7 @@ describe.runIf(linux)("what a process leaves running", () => {
       const args = ["-c", "setsid sleep 1000 >/dev/null 2>&1 &"];
       const child = await spawnProcess({ command: "/bin/sh", args, env: { PATH: process.env.PATH }, cwd: "/" });
       await child.exited;
-      console.log(runMarker, await child.release());
+      console.log(runMarker, ${look});
       setInterval(() => undefined, 1000);
     `;
     const starter = spawn(process.execPath, ["--input-type=module", "-e", program]);

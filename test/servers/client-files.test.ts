@@ -138,6 +138,35 @@ describe("a user's own file", () => {
     expect(contents(folder)).toEqual(before);
   });
 
+  it("is written anew where it has a server of ours, and whole numbers and others stay what they are", async () => {
+    const text =
+      'whole = 5\nhuge = 9007199254740993\nratio = 1.0\n\n[mcp_servers.calc]\nurl = "http://own"\n';
+    const folder = folderWith({ ".codex/config.toml": text });
+    const files = await write(folder, ["codex"]);
+    const merged = readFileSync(join(folder, ".codex/config.toml"), "utf8");
+    expect(merged).toContain("whole = 5\nhuge = 9007199254740993\nratio = 1.0\n");
+    expect(merged).toContain("http://127.0.0.1:4242/s3cret/calc");
+    expect(merged).not.toContain("http://own");
+    await files.restore();
+    expect(readFileSync(join(folder, ".codex/config.toml"), "utf8")).toBe(text);
+  });
+
+  it("that two clients read is on record for both", async () => {
+    const folder = folderWith();
+    const events: EventBody[] = [];
+    const files = await write(folder, ["copilot", "claude-code"], { events });
+    const path = join(folder, ".mcp.json");
+    expect(events).toEqual(
+      ["copilot", "claude-code"].map((client) => ({
+        type: "client_config.written",
+        client,
+        path,
+        action: "created",
+      })),
+    );
+    await files.restore();
+  });
+
   it("is put back whatever was made of ours, and what others put beside it stays", async () => {
     const folder = folderWith({ ".mcp.json": "{}" });
     const before = contents(folder);

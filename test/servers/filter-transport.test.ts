@@ -16,7 +16,7 @@ async function start(spec: ServerSpec): Promise<{ session: ServerSession; record
   const host = await openHost("s", spec);
   onTestFinished(() => host.stop());
   const { signal } = new AbortController();
-  const filters = createFilters(spec, { seed: "0" })({ server: "s", emit: record.emit });
+  const filters = createFilters(spec, { seed: "0" }).of({ server: "s", emit: record.emit });
   const between = (inner: Transport): Transport => new FilterTransport(inner, filters);
   const options = { emit: record.emit, signal, version: "9.9.9", connect: { agent: true, between } };
   const session = await openSession(host, spec, options);

@@ -272,6 +272,19 @@ it("answers with the first response that fits", async () => {
   expect(await said({ deep: "5" })).toBe("anything");
 });
 
+it("has nothing that every object has: neither tools nor arguments", async () => {
+  const argument = { name: "constructor", required: true };
+  const prompt = { name: "p", arguments: [argument], messages: [{ role: "user", text: "{constructor}" }] };
+  const { session } = await start({ tools: { a: tool() }, prompts: [prompt as never] });
+  expect(await session.callTool("constructor", {}, callOptions())).toMatchObject({
+    result: { ...text("Unknown tool: constructor"), isError: true },
+  });
+  expect(await session.getPrompt("p", {}, callOptions())).toMatchObject({
+    kind: "error",
+    message: expect.stringContaining("Missing argument: constructor") as unknown,
+  });
+});
+
 it("makes a call that nothing fits an error of the tool, which says what would fit", async () => {
   const { session } = await start({
     state: { open: false },

@@ -1,7 +1,9 @@
-import { readdirSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { McpvalsError } from "../../src/core/errors/error.ts";
 import type { ServerSpec, StdioServerSpec } from "../../src/core/formats/model.ts";
 import type { Trial } from "../../src/core/plan/plan.ts";
@@ -252,6 +254,13 @@ describe("a server that does not start", () => {
     });
   });
 
+  it("is left out with required: false when it only does not answer in time", async () => {
+    const silent = { ...fixtureSpec(["--silent"]), startupTimeoutMs: 200, required: false };
+    const { server, record } = await serve(poolFor([trial]), trial, silent);
+    expect(server).toBeUndefined();
+    expect(record.of("server.failed")).toMatchObject([{ error: { code: "server/handshake-timeout" } }]);
+  });
+
   it("is not left out when the trial was aborted", async () => {
     const controller = new AbortController();
     const serving = serve(
@@ -293,6 +302,25 @@ describe("a required server", () => {
     ]);
     await pool[Symbol.asyncDispose]();
     await expectLiving(0);
+  });
+
+  it("that has died before anybody asked is started anew for who asks", async () => {
+    const pool = poolFor([trial]);
+    const marker = join(mkdtempSync(join(tmpdir(), "required-")), "died");
+    onTestFinished(() => rmSync(dirname(marker), { recursive: true }));
+    // Ends soon after its first start, and no more.
+    const script = `const { existsSync, writeFileSync } = require("node:fs");
+      if (!existsSync(${JSON.stringify(marker)})) process.stdin.once("data", () => setTimeout(() => {
+        writeFileSync(${JSON.stringify(marker)}, "");
+        process.exit(3);
+      }, 300));
+      import(${JSON.stringify(pathToFileURL(counter).href)});`;
+    const spec = stdioSpec(process.execPath, ["-e", script], { required: true });
+    await pool.startRequired([{ name: "s", spec }], signal);
+    await vi.waitFor(() => expect(existsSync(marker)).toBe(true), { timeout: 5000 });
+    await expectLiving(0);
+    const { server } = await serve(pool, trial, spec);
+    expect(await count(server)).toBe(1);
   });
 
   it("that does not start is named, with all others, in one error", async () => {

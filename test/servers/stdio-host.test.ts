@@ -103,6 +103,26 @@ describe("a host of a program", () => {
     expect(await living()).toBe(process.platform === "linux" ? 1 : 0);
   });
 
+  it("tells our session nothing that is meant for all while an agent hears it", async () => {
+    const script = `require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
+      const { id, method } = JSON.parse(line);
+      if (id === undefined) return;
+      if (method === "ping") console.log(JSON.stringify({ jsonrpc: "2.0", method: "notifications/x" }));
+      const serverInfo = { name: "n", version: "1" };
+      const result = method === "initialize" ? { protocolVersion: "2025-11-25", capabilities: {}, serverInfo } : {};
+      console.log(JSON.stringify({ jsonrpc: "2.0", id, result }));
+    })`;
+    const spec = stdioSpec(process.execPath, ["-e", script]);
+    const host = await openHost(spec);
+    const record = createRecord();
+    await openSession(host, spec, { emit: record.emit, signal, version: "1" });
+    const agent = join(host);
+    await agent.ask(0, "initialize", hello);
+    await agent.ask(1, "ping");
+    expect(agent.heard).toContain('{"jsonrpc":"2.0","method":"notifications/x"}');
+    expect(JSON.stringify(record.events)).not.toContain("notifications/x");
+  });
+
   it("hands on what an outsider writes byte for byte, in one line", async () => {
     const echo = `process.stdin.on("data", (data) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", method: "x", params: { read: String(data) } }) + "\\n"))`;
     const host = await openHost(stdioSpec(process.execPath, ["-e", echo]));
@@ -177,6 +197,23 @@ describe("a program that speaks both eras, one a process", () => {
     expect(await living()).toBe(0);
   });
 
+  it("is on record twice for who comes when it was started again", async () => {
+    const host = await openHost(spec);
+    const [first, later] = [createRecord(), createRecord()];
+    const stop = host.watch(first.emit);
+    const [legacy, modern] = [join(host), join(host)];
+    await legacy.ask(0, "initialize", hello);
+    await modern.ask(0, "server/discover", envelope);
+    stop();
+    host.watch(later.emit);
+    expect(later.of("server.started").map(({ pid, reused }) => [pid, reused])).toEqual(
+      first.of("server.started").map(({ pid }) => [pid, true]),
+    );
+    await host.stop();
+    expect(later.of("server.stopped")).toHaveLength(2);
+    expect(first.of("server.stopped")).toEqual([]);
+  });
+
   it("is started again for a handshake when it has begun without one", async () => {
     const host = await openHost(spec);
     const [modern, legacy] = [join(host), join(host)];
@@ -224,6 +261,15 @@ describe("a program that speaks one era only", () => {
     expect(await living()).toBe(process.platform === "linux" ? 1 : 0);
   });
 
+  it("may say nothing when it is asked for the other: that is a refusal, once its time to start is over", async () => {
+    const host = await openHost(fixtureSpec(["--silent"], { startupTimeoutMs: 300 }));
+    const client = join(host);
+    await client.send(JSON.stringify({ jsonrpc: "2.0", id: 0, method: "initialize", params: hello }));
+    expect((await client.ask(1, "server/discover", envelope)).error?.code).toBe(-32601);
+    expect(host.lost.aborted).toBe(false);
+    expect(await living()).toBe(process.platform === "linux" ? 1 : 0);
+  });
+
   it("may end when it is asked for the other: that is a refusal, too", async () => {
     const script = `require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
       const { id, method } = JSON.parse(line);
@@ -237,6 +283,34 @@ describe("a program that speaks one era only", () => {
     expect((await client.ask(2, "ping")).result).toEqual({});
     expect(host.lost.aborted).toBe(false);
   });
+
+  it.runIf(process.platform === "linux")(
+    "has not stopped before the one has that was asked for the other",
+    async () => {
+      const script = `require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
+      const { id, method } = JSON.parse(line);
+      const answer = method === "initialize" ? { result: {} } : { error: { code: -32601, message: "no" } };
+      process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, ...answer }) + "\\n");
+      if (method === "initialize") return;
+      process.on("SIGTERM", () => {});
+      process.stderr.write("refused\\n");
+      setInterval(() => {}, 1e6);
+    })`;
+      const host = await openHost(stdioSpec(process.execPath, ["-e", script]));
+      const record = createRecord();
+      host.watch(record.emit);
+      const client = join(host);
+      await client.ask(0, "initialize", hello);
+      const discover = { jsonrpc: "2.0", id: 1, method: "server/discover", params: envelope };
+      await client.send(JSON.stringify(discover));
+      await vi.waitFor(
+        () => expect(record.events.filter(({ type }) => type === "server.stderr")).toHaveLength(1),
+        { timeout: 10_000, interval: 5 },
+      );
+      await host.stop();
+      expect(await living()).toBe(0);
+    },
+  );
 
   it("does not hold up a client that gives up waiting for the other", async () => {
     const host = await openHost(fixtureSpec(["--mute=server/discover"]));

@@ -439,6 +439,28 @@ describe("the server", () => {
     expect(report).toMatchObject({ outcome: "error", error: { code: "config/unknown-reference", message } });
   });
 
+  it.each<[McpRequest, { server?: string }, string[], string]>([
+    [add, { server: "two" }, ["two"], 'the tool "add" needs server "two", which did not start'],
+    [add, {}, ["two"], 'the tool "add" needs server "two", which did not start'],
+    [
+      page,
+      {},
+      ["two", "three"],
+      'the resource "a:page" needs one of the servers "two", "three", which did not start',
+    ],
+  ])("that may be meant has to have started: %j of %j", async (request, named, absent, message) => {
+    const { session, asked } = server("one", fine, []);
+    const report = await runStep(stepOf(request, {}, named), { ...taskContext([session]), absent });
+    expect(report).toMatchObject({ outcome: "error", error: { code: "server/missing", message } });
+    expect(asked).toEqual([]);
+  });
+
+  it("is found though another one did not start", async () => {
+    const { session, asked } = server("one", fine);
+    await runStep(stepOf(add, {}), { ...taskContext([session]), absent: ["two"] });
+    expect(asked).toHaveLength(1);
+  });
+
   it("is missing altogether", async () => {
     const report = await runStep(stepOf(page, {}), taskContext([]));
     expect(report).toMatchObject({

@@ -68,6 +68,7 @@ function authOf(kind: string, auth: JsonObject): ServerSpec {
 }
 
 const credentials: JsonObject = { type: "client-credentials", clientId: "me", clientSecret: "s" };
+const issuer = "https://login.example.com";
 const stored: JsonObject = { type: "stored", file: "t.json", clientId: "me", clientSecret: "s" };
 
 const authEffects: Effects = {
@@ -85,8 +86,12 @@ const authEffects: Effects = {
     expect(authOf("ShttpServer", { type: "bearer", token: "t" })).toMatchObject({
       headers: { Authorization: "Bearer t" },
     }),
-  ...authFields("ClientCredentialsAuth", { ...credentials, scope: "a b" }, { kind: "client-credentials" }),
-  ...authFields("StoredAuth", stored, { kind: "stored", file: "/dir/t.json" }),
+  ...authFields(
+    "ClientCredentialsAuth",
+    { ...credentials, scope: "a b", issuer },
+    { kind: "client-credentials" },
+  ),
+  ...authFields("StoredAuth", { ...stored, issuer }, { kind: "stored", file: "/dir/t.json" }),
 };
 
 function authFields(part: string, auth: JsonObject, changed: JsonObject): Effects {
@@ -286,15 +291,8 @@ const tableEffects: Effects = {
     ).toEqual(["a", "b"]),
   "Variant.servers": () => expect(laidOver("servers")).toMatchObject({ transport: "stdio", args: ["b"] }),
   "Variant.mcp_servers": () => expect(laidOver("mcp_servers")).toMatchObject({ args: ["b"] }),
-  "ServerOverlays.inherit": () =>
-    expect(
-      evalOf({
-        server: kinds["StdioServer"] ?? {},
-        toolHealthSuites: [],
-        workflows: [{ name: "flow", steps: [{ user: "hi", expectedState: "x" }] }],
-        variants: { a: { servers: { inherit: false } } },
-      }).variants,
-    ).toEqual([{ name: "a", servers: { flow: {} } }]),
+  "ServerOverlays.inherit": () => emptied({ servers: { inherit: false } }),
+  "McpServers.inherit": () => emptied({ mcp_servers: { inherit: false } }),
   "Workflow.elicitation": () => expect(answersOf({ action: "decline" })).toEqual([{ action: "decline" }]),
   ...Object.fromEntries(
     ["message", "server", "action", "content"].map((field) => [
@@ -303,6 +301,17 @@ const tableEffects: Effects = {
     ]),
   ),
 };
+
+/** Expects that a variant leaves no server. */
+function emptied(variant: JsonObject): void {
+  const { variants } = evalOf({
+    server: kinds["StdioServer"] ?? {},
+    toolHealthSuites: [],
+    workflows: [{ name: "flow", steps: [{ user: "hi", expectedState: "x" }] }],
+    variants: { a: variant },
+  });
+  expect(variants).toEqual([{ name: "a", servers: { flow: {} } }]);
+}
 
 function laidOver(key: string): ServerSpec | undefined {
   const server = { ...kinds["StdioServer"], args: ["a"] };
@@ -337,17 +346,38 @@ const overlaid: readonly (readonly [field: string, kind: string, value: Json, sp
   ...shared.map(([field, value, spec]) => [field, "SseServer", value, spec] as const),
 ];
 
-const overlayEffects: Effects = Object.fromEntries(
-  overlaid.map(([field, kind, value, spec]) => [
-    `ServerOverlay.${field}`,
-    () => {
-      const rest = field === "inherit" ? kinds["MockServer"] : {};
-      const variants = { v: { servers: { default: { ...rest, [field]: value } } } };
-      const { variants: built } = evalOf({ server: kinds[kind] ?? {}, variants });
-      expect(built?.[0]?.servers["suite/add"]?.["default"]).toMatchObject(spec);
-    },
-  ]),
-);
+/** The same in `mcp_servers`, which has other names besides. */
+const overlaidMcp: typeof overlaid = [
+  ...overlaid,
+  ["type", "ShttpServer", "sse", { transport: "sse" }],
+  ...["working_dir", "workingDir", "workdir"].map(
+    (field) => [field, "StdioServer", "x", { command: "node" }] as const,
+  ),
+  ["startup_timeout_ms", "SseServer", 2000, { startupTimeoutMs: 2000 }],
+  ["capture_stderr", "SseServer", false, { captureStderr: false }],
+  ["rate_limit", "SseServer", { requests: 3, per: "1s" }, { rateLimit: { requests: 3, perMs: 1000 } }],
+  ["inherit_env", "StdioServer", ["X"], { command: "node" }],
+  ["max_message_bytes", "SseServer", 9, { maxMessageBytes: 9 }],
+];
+
+const overlayEffects: Effects = {
+  ...laidEffects("ServerOverlay", "servers", overlaid),
+  ...laidEffects("McpServer", "mcp_servers", overlaidMcp),
+};
+
+function laidEffects(part: string, key: string, fields: typeof overlaid): Effects {
+  return Object.fromEntries(
+    fields.map(([field, kind, value, spec]) => [
+      `${part}.${field}`,
+      () => {
+        const rest = field === "inherit" ? kinds["MockServer"] : {};
+        const variants = { v: { [key]: { default: { ...rest, [field]: value } } } };
+        const { variants: built } = evalOf({ server: kinds[kind] ?? {}, variants });
+        expect(built?.[0]?.servers["suite/add"]?.["default"]).toMatchObject(spec);
+      },
+    ]),
+  );
+}
 
 function agentOf(agent: JsonObject): AgentSpec | undefined {
   return evalOf({ server: kinds["StdioServer"] ?? {}, agents: { a: agent } }).agents[0];

@@ -1,4 +1,6 @@
+import { parse } from "smol-toml";
 import { expect, it } from "vitest";
+import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
 import { fillTemplate, mentions, type TemplateValues } from "./fill-template.ts";
 
 const values: TemplateValues = {
@@ -37,3 +39,14 @@ it("tells whether a name is used", () => {
   expect(mentions("@{mcpConfig}", "mcpConfig")).toBe(true);
   expect(mentions("{{mcpConfig}", "mcpConfig")).toBe(false);
 });
+
+it.each(["/tmp/a.b/c.d", "/tmp/with space/é 日本", String.raw`C:\Users\me.too`])(
+  "tells Codex to trust the folder %s, whatever its name",
+  (cwd) => {
+    const { args } = agentPresetFacts.codex.headless;
+    const [trust = ""] = args.filter((text) => mentions(text, "cwd"));
+    expect(parse(fillTemplate(trust, { ...values, cwd }))).toEqual({
+      projects: { [cwd]: { trust_level: "trusted" } },
+    });
+  },
+);

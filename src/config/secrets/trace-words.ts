@@ -12,7 +12,7 @@ const words = `
   call environment usage bug
   client via http bridge id heldMs fault callId source builtin mcp: unknown status started failed parentCallId title
   decision allowed denied cancelled policy path action created replaced program reused max-tokens refused
-  server.failed gateway.connected gateway.disconnected request.held fault.injected tools.hidden tool.refused agent.tool
+  server.failed gateway.connected gateway.disconnected request.held fault.injected tools.hidden tool.refused fault.unmet unmatched agent.tool
   agent.permission agent.usage agent.output agent.exited client_config.written mock delay drop truncate
   jsonrpc params data initialize initialized notifications/initialized notifications/cancelled requestId tools/list
   tools/call ping arguments capabilities serverInfo clientInfo content image audio resource resource_link uri mimeType

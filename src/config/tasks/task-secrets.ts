@@ -56,7 +56,9 @@ export function withVariables(server: ServerSpec, variables: EnvironmentVariable
   const known = (text: string): string => withKnown(text, variables);
   if (server.transport === "mock") return server;
   if (server.transport !== "stdio") {
-    return { ...server, url: known(server.url), headers: mapValues(server.headers, known) };
+    const { kind: _, ...texts } = server.auth ?? {};
+    const auth = server.auth === undefined ? {} : { auth: { ...server.auth, ...mapValues(texts, known) } };
+    return { ...server, url: known(server.url), headers: mapValues(server.headers, known), ...auth };
   }
   return { ...server, args: server.args.map(known), env: mapValues(server.env, known) };
 }

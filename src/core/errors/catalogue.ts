@@ -134,6 +134,11 @@ export const errorCatalogue = {
     title: "A server that is required does not start, so nothing was run",
     help: "Mend the server, or leave out required: true.",
   },
+  "server/missing": {
+    kind: "environment",
+    title: "A step needs a server that did not start",
+    help: "Mend the server; with required: false a trial goes on without it, but not the steps that need it.",
+  },
   "server/call-timeout": {
     kind: "timeout",
     title: "A tool call was not answered in time",

@@ -54,9 +54,9 @@ const codexArgs = [
   "--json",
   "--skip-git-repo-check",
   "--dangerously-bypass-approvals-and-sandbox",
-  // It reads the config file of a folder that it trusts only.
+  // It reads the config file of a folder that it trusts only. Dots in a key of its own would divide the path.
   "--config",
-  'projects.{cwd}.trust_level="trusted"',
+  `projects={'{cwd}'={trust_level="trusted"}}`,
 ];
 const copilotArgs = ["--no-auto-update", "--disable-builtin-mcps"];
 const copilotTurn = [

@@ -301,6 +301,50 @@ describe("assertion sets", () => {
     expect((await grade(new Played(), forbidden)).verdict).toBe("pass");
   });
 
+  it("that hold for calls which were made to fail are no evidence where no step checks anything", async () => {
+    const used = { toolsUsed: [{ server: "k8s", name: "get" }], maxToolCalls: 3 };
+    const unverified: Task = { ...taskWith(used), verify: [] };
+    const spoil = (trial: Played, fault: "error" | "delay"): void => {
+      const { id, server } = trial.request("get", {});
+      trial.emit({ type: "fault.injected", server, fault, method: "tools/call", tool: "get", id });
+    };
+    const grading = async (trial: TrialEvents, task = unverified): Promise<string> =>
+      (await assertionsGrader.grade(trial.trajectory(task), gradeContext())).verdict;
+    const spoilt = new Played((trial) => spoil(trial, "error"));
+    expect(await grading(spoilt)).toBe("skip");
+    expect(await grading(spoilt, taskWith(used))).toBe("pass");
+    expect(await grading(spoilt, { ...taskWith({ maxToolCalls: 0 }), verify: [] })).toBe("fail");
+    expect(await grading(new Played((trial) => spoil(trial, "delay")))).toBe("pass");
+    const mixed = new Played((trial) => {
+      spoil(trial, "error");
+      trial.get();
+    });
+    expect(await grading(mixed)).toBe("pass");
+  });
+
+  it("are broken, and never kept, by calls that ask for no answer", async () => {
+    const trial = new Played((trial) => {
+      for (const id of [undefined, null, true]) {
+        const params = { name: "delete", arguments: {} };
+        const message = { jsonrpc: "2.0", method: "tools/call", params, ...(id === undefined ? {} : { id }) };
+        trial.emit({ type: "mcp.message", server: "k8s", direction: "client-to-server", message });
+      }
+    });
+    const deletes = { server: "k8s", name: "delete" };
+    for (const broken of [{ toolsNotUsed: [deletes] }, { maxToolCalls: 2 }, { noDuplicateCalls: true }])
+      expect(await grade(trial, broken)).toMatchObject({ verdict: "fail" });
+    const order = [{ type: "tool" as const, ...deletes }];
+    for (const kept of [{ toolsUsed: [deletes] }, { minToolCalls: 1 }, { callOrder: order }])
+      expect(await grade(trial, kept)).toMatchObject({ verdict: "fail" });
+  });
+
+  it("take methods for what they are, whatever their name", async () => {
+    const unverified: Task = { ...taskWith({ maxToolCalls: 3 }), verify: [] };
+    const trial = new Played((trial) => void trial.send("constructor", {}));
+    const { verdict } = await assertionsGrader.grade(trial.trajectory(unverified), gradeContext());
+    expect(verdict).toBe("skip");
+  });
+
   it("that a tool was not called says nothing when its name is a slip", async () => {
     const finding = await grade(new Played((trial) => trial.get()), {
       toolsNotUsed: [{ server: "k8s", name: "delte" }],
@@ -360,6 +404,19 @@ describe("a pattern without a server", () => {
     expect(await grade(trial, { toolsUsed: [{ name: "list" }, { name: "gett" }, {}] })).toMatchObject({
       verdict: "fail",
       reason: 'toolsUsed: no call of list, gett (did you mean "get"?); called: k8s.get',
+    });
+  });
+
+  it("does not fit what the agent only tells of a tool that a server offers, unless that is forbidden", async () => {
+    const trial = new Played((trial) => {
+      const use = { turn: 0, callId: "c1", name: "delete", source: "builtin" } as const;
+      trial.emit({ type: "agent.tool", ...use, status: "completed" });
+    });
+    for (const told of [{ toolsUsed: [{ name: "delete" }] }, { requireAny: [{ pattern: "^del" }] }])
+      expect(await grade(trial, told)).toMatchObject({ verdict: "fail", score: 0 });
+    expect(await grade(trial, { toolsNotUsed: [{ name: "delete" }] })).toMatchObject({
+      verdict: "fail",
+      reason: "toolsNotUsed: builtin.delete was called",
     });
   });
 

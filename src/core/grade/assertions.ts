@@ -16,7 +16,8 @@ const name = "assertions";
  *
  * On purpose not as in the tool that the assertions come from: two calls are duplicates when their arguments are equal as
  * JSON, where there one more blank makes them different; without an agent nothing is asserted, where there `toolsNotUsed`
- * holds; and that nothing forbidden was called is no evidence by itself when nothing at all was called.
+ * holds; and that nothing forbidden was called is no evidence by itself when nothing at all was called. Neither is anything
+ * when every call was made to fail on purpose.
  */
 export const assertionsGrader: Grader = { name, grade };
 
@@ -34,8 +35,12 @@ function grade(trajectory: Trajectory): Grade {
   });
   if (findings.length === 0) return skip("nothing is asserted");
   const failed = findings.filter((finding) => !finding.holds);
-  if (failed.length === 0 && calls.length + own.length === 0 && trajectory.task.verify.length === 0)
+  const isQuiet = answerable(calls).length + own.length === 0;
+  if (failed.length === 0 && isQuiet && trajectory.task.verify.length === 0)
     return skip("the agent called nothing, and nothing else shows what it did");
+  const isSpoilt = calls.length > 0 && own.length === 0 && calls.every(({ spoilt }) => spoilt === true);
+  if (failed.length === 0 && isSpoilt && trajectory.task.verify.length === 0)
+    return skip("every call of the agent was spoilt on purpose, and nothing else shows what it did");
   const told = failed.length === 0 ? findings : failed;
   const absence = [calls.at(-1)?.seq ?? started];
   const evidence = told.flatMap((finding) => (finding.seqs.length === 0 ? absence : finding.seqs));
@@ -109,7 +114,7 @@ function judge(kind: AssertionKind, set: AssertionSet, evidence: Evidence): Find
 type CallType = AgentCall["type"];
 
 function every(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
-  const found = patterns.map((pattern) => ({ pattern, calls: fitting(pattern, type, evidence) }));
+  const found = patterns.map((pattern) => ({ pattern, calls: shown(pattern, type, evidence) }));
   const missing = found.filter(({ calls }) => calls.length === 0).map(({ pattern }) => pattern);
   if (missing.length > 0) return { holds: false, reason: absent(missing, type, evidence), seqs: [] };
   return {
@@ -120,7 +125,7 @@ function every(patterns: readonly CallPattern[], type: CallType, evidence: Evide
 }
 
 function some(patterns: readonly CallPattern[], evidence: Evidence): Finding {
-  const calls = patterns.flatMap((pattern) => fitting(pattern, "tool", evidence));
+  const calls = patterns.flatMap((pattern) => shown(pattern, "tool", evidence));
   const [first] = calls;
   return first === undefined
     ? { holds: false, reason: absent(patterns, "tool", evidence), seqs: [] }
@@ -162,7 +167,7 @@ const verbs: Readonly<Record<CallType, { readonly noun: string; readonly past: s
 };
 
 function count({ calls }: Evidence, limit: { readonly min: number } | { readonly max: number }): Finding {
-  const tools = calls.filter(({ type }) => type === "tool");
+  const tools = ("min" in limit ? answerable(calls) : calls).filter(({ type }) => type === "tool");
   const holds = "min" in limit ? tools.length >= limit.min : tools.length <= limit.max;
   const allowed = "min" in limit ? `at least ${limit.min}` : `at most ${limit.max}`;
   return {
@@ -175,7 +180,7 @@ function count({ calls }: Evidence, limit: { readonly min: number } | { readonly
 /** Each call serves one entry; the first one that fits is taken. */
 function order(entries: NonNullable<AssertionSet["callOrder"]>, { calls }: Evidence): Finding {
   const seqs: number[] = [];
-  let rest = calls;
+  let rest = answerable(calls);
   for (const [index, entry] of entries.entries()) {
     const at = rest.findIndex(
       ({ type, server, name }) => type === entry.type && server === entry.server && name === entry.name,
@@ -224,6 +229,18 @@ function sortKeys(value: Json): Json {
   if (Array.isArray(value)) return value.map(sortKeys);
   const members = Object.entries(value).map(([key, member]) => [key, sortKeys(member)] as const);
   return Object.fromEntries(members.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** What shows that something was used: of a tool that a server offers the record does, and not what the agent tells. */
+function shown(pattern: CallPattern, type: CallType, evidence: Evidence): readonly AgentCall[] {
+  const offered = new Set(evidence.trajectory.tools.map((tool) => tool.name));
+  const own = evidence.own.filter((use) => !offered.has(use.name));
+  return fitting(pattern, type, { ...evidence, own, calls: answerable(evidence.calls) });
+}
+
+/** The calls that can show that something was used; that one of the others was not heeded nobody knows. */
+function answerable(calls: readonly AgentCall[]): readonly AgentCall[] {
+  return calls.filter((call) => call.unanswerable !== true);
 }
 
 function fitting(pattern: CallPattern, type: CallType, { calls, own }: Evidence): readonly AgentCall[] {

@@ -250,6 +250,16 @@ describe("several calls", () => {
     });
   });
 
+  it("that were spoilt on purpose have nothing to be judged by", async () => {
+    const trial = new TrialEvents();
+    const { id, server } = trial.request("add", {});
+    trial.emit({ type: "fault.injected", server, fault: "error", method: "tools/call", tool: "add", id });
+    expect(await grade(trial)).toMatchObject({
+      verdict: "skip",
+      reason: "every tool call was spoilt on purpose",
+    });
+  });
+
   it("that are none have nothing to be judged by", async () => {
     const trial = new TrialEvents().server("calc", [{ name: "add" }]);
     trial.turn("Do.", () => trial.say("I will not."));

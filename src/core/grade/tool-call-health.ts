@@ -5,6 +5,7 @@ import { resultText } from "../checks/result-text.ts";
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
 import type { Grade } from "./grade.ts";
 import type { GradeContext, Grader } from "./grader.ts";
+import { isSpoilt } from "./is-spoilt.ts";
 import { nearestTool, offeredTools } from "./offered-tools.ts";
 
 const name = "tool-call-health";
@@ -23,7 +24,9 @@ async function grade(trajectory: Trajectory, context: GradeContext): Promise<Gra
   const calls = trajectory.calls.filter((call) => !call.superseded && !isSpoilt(call));
   const missing = missingErrors(trajectory, calls);
   if (calls.length + missing.length === 0) {
-    return { grader: name, verdict: "skip", score: null, reason: "no tool was called", evidence: [] };
+    const isAnySpoilt = trajectory.calls.some(isSpoilt);
+    const reason = isAnySpoilt ? "every tool call was spoilt on purpose" : "no tool was called";
+    return { grader: name, verdict: "skip", score: null, reason, evidence: [] };
   }
   const diagnoses = await Promise.all(calls.map((call) => diagnose(call, trajectory, context)));
   const sick = [...diagnoses.filter((diagnosis) => diagnosis.status === "sick"), ...missing];
@@ -36,11 +39,6 @@ async function grade(trajectory: Trajectory, context: GradeContext): Promise<Gra
     reason: sick.length === 0 ? healthyReason(diagnoses) : sickReason(sick, total),
     evidence: [...new Set((sick.length === 0 ? diagnoses : sick).flatMap((diagnosis) => diagnosis.evidence))],
   };
-}
-
-/** A fault other than a delay takes the answer away, so that nothing is known of the call. */
-function isSpoilt({ fault }: ToolCall): boolean {
-  return fault !== undefined && fault !== "delay";
 }
 
 interface Diagnosis {

@@ -89,6 +89,27 @@ describe("tool-invocation-order", () => {
     expect(await grade(trial, ["a"])).toMatchObject({ verdict: "pass", score: 1 });
   });
 
+  it("is no evidence when every call was made to fail on purpose", async () => {
+    const trial = new TrialEvents().server("calc", [{ name: "a" }, { name: "b" }]);
+    const seqs: number[] = [];
+    const spoil = (tool: string): void => {
+      const { id, server, seq } = trial.request(tool, {});
+      seqs.push(seq);
+      trial.emit({ type: "fault.injected", server, fault: "drop", method: "tools/call", tool, id });
+    };
+    trial.turn("Do.", () => ["a", "b"].forEach(spoil));
+    expect(await grade(trial, ["a", "b"])).toEqual({
+      grader: "tool-invocation-order",
+      verdict: "skip",
+      score: null,
+      reason: "called in order, but every call was spoilt on purpose: a, b",
+      evidence: seqs,
+    });
+    expect(await grade(trial, ["b", "a"])).toMatchObject({ verdict: "fail" });
+    trial.turn("Again.", () => trial.call("b", {}, textResult("ok")));
+    expect(await grade(trial, ["a", "b"])).toMatchObject({ verdict: "pass" });
+  });
+
   it("counts no call that could not be made, nor one of a verify step", async () => {
     const trial = new TrialEvents().server("calc", [{ name: "a" }]);
     trial.turn("Do.", () => trial.reject("a"));

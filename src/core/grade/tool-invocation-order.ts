@@ -1,6 +1,7 @@
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
 import type { Grade } from "./grade.ts";
 import type { Grader } from "./grader.ts";
+import { isSpoilt } from "./is-spoilt.ts";
 import { nearestTool, offeredTools } from "./offered-tools.ts";
 
 const name = "tool-invocation-order";
@@ -11,7 +12,8 @@ const unoffered = "offered by no server";
  * Tool Invocation Order of the MCPVals specification, 6.2: were the expected tools called, in the expected order?
  * Matched are the most expected tools that occur in order among the agent's calls (longest common subsequence); other
  * calls in between are allowed and named. Score = matched / expected; only a full match passes. An expected tool is
- * its name, or `SERVER.TOOL` where several servers offer it.
+ * its name, or `SERVER.TOOL` where several servers offer it. That calls were made is no evidence when all of them were made
+ * to fail on purpose.
  */
 export const toolInvocationOrder: Grader = { name, grade };
 
@@ -23,6 +25,16 @@ function grade(trajectory: Trajectory): Grade {
   const calls = trajectory.calls.filter((call) => call.step === undefined && call.server !== null);
   const pairs = longestMatch(expected, calls);
   const passed = pairs.length === expected.length;
+  if (
+    passed &&
+    longestMatch(
+      expected,
+      calls.filter((call) => !isSpoilt(call)),
+    ).length === 0
+  ) {
+    const reason = `called in order, but every call was spoilt on purpose: ${expected.join(", ")}`;
+    return { grader: name, verdict: "skip", score: null, reason, evidence: pairs.map(([, { seq }]) => seq) };
+  }
   return {
     grader: name,
     verdict: passed ? "pass" : "fail",

@@ -79,6 +79,17 @@ describe("applyOverrides", () => {
     expect(applyOverrides({ ...spec, tasks: [task] }, {}).tasks[0]?.portable?.runs).toBe(3);
   });
 
+  it("keeps the variants that are named, whose servers take no longer than the trial, with all else", () => {
+    const table = (startupTimeoutMs: number) => ({ one: { slow: { ...server, startupTimeoutMs } } });
+    const variants = ["a", "b", "c"].map((name) => ({ name, servers: table(30_000) }));
+    const changed = applyOverrides(
+      { ...spec, variants },
+      { variants: ["c", "a"], timeoutMs: 1000, trials: 4 },
+    );
+    expect(changed.variants).toEqual(["a", "c"].map((name) => ({ name, servers: table(1000) })));
+    expect(changed.trials).toBe(4);
+  });
+
   it("lets a trial take longer than the file says, but not what is in it", () => {
     expect(applyOverrides(spec, { timeoutMs: 90_000 }).limits).toEqual({
       trialMs: 90_000,

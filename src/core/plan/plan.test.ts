@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { portableTask } from "../../../test/support/portable.ts";
 import { toolTestTask, workflowTask } from "../../../test/support/trial-events.ts";
 import type { AgentSpec, Eval, Task } from "../formats/model.ts";
-import { effectiveServers } from "./effective-servers.ts";
+import { effectiveServers, lifetimeOf } from "./effective-servers.ts";
 import { createPlan, summarizeAgent, taskInVariant, type Trial } from "./plan.ts";
 
 const claude: AgentSpec = {
@@ -94,6 +94,30 @@ describe("createPlan", () => {
   it("has no trials without tasks", () => {
     expect(createPlan(spec({ trials: 5 }))).toMatchObject({ trials: [], concurrency: 1 });
   });
+});
+
+it("has as many attempts of a task as the task says, else as the eval does", () => {
+  const tasks = [portableTask({ runs: 3 }, { name: "three" }), flow];
+  const { trials } = createPlan(spec({ tasks, trials: 2 }));
+  expect(trials.map(({ task, attempt }) => `${task} ${attempt}`)).toEqual([
+    "three 1",
+    "three 2",
+    "three 3",
+    "flow 1",
+    "flow 2",
+  ]);
+});
+
+it("has servers with an address for the run, and all others for one trial, unless they say", () => {
+  const rest = { startupTimeoutMs: 1, maxMessageBytes: 1 } as const;
+  const http = { ...rest, url: "http://127.0.0.1/", headers: {} } as const;
+  const program = { ...rest, transport: "stdio", command: "x", args: [], env: {}, cwd: "/" } as const;
+  const mock = { tools: {}, resources: [], prompts: [], state: {} };
+  expect(lifetimeOf({ ...http, transport: "shttp" })).toBe("per_run");
+  expect(lifetimeOf({ ...http, transport: "sse" })).toBe("per_run");
+  expect(lifetimeOf(program)).toBe("per_trial");
+  expect(lifetimeOf({ ...rest, transport: "mock", mock })).toBe("per_trial");
+  expect(lifetimeOf({ ...http, transport: "shttp", lifetime: "per_trial" })).toBe("per_trial");
 });
 
 it("says nothing secret of an agent", () => {

@@ -79,7 +79,7 @@ const digestSchema = z
     toolCalls: count.describe(
       "Uses of tools of any kind, the agent's own ones included where it tells them.",
     ),
-    mcpToolCalls: count.describe("Calls that reached servers."),
+    mcpToolCalls: count.describe("Calls of servers' tools on record, whatever came of them."),
     serversUsed: z.array(z.string()).describe("Servers that the agent called."),
     serversUnused: z.array(z.string()).describe("Servers that it had and never called."),
     servers: z.record(z.string(), serverDigestSchema).describe("By name of the server."),

@@ -25,6 +25,14 @@ describe("a trial's result", () => {
     expect(keys).not.toContain("difficulty");
   });
 
+  it("counts no server as unused that did not start", () => {
+    const trial = new TrialEvents().begin("workflow", "agent");
+    trial.emit({ type: "server.failed", server: "calc", error });
+    trial.end();
+    const task = { ...workflowTask(), servers: ["calc", "other"] };
+    expect(trialResult(trial.trajectory(task), [pass]).tools?.serversUnused).toEqual(["other"]);
+  });
+
   it("has its duration to the microsecond", () => {
     const trial = new TrialEvents().begin("workflow");
     trial.emit({ type: "trial.finished", outcome: "completed", durationMs: 12.345_678_9 });

@@ -29,9 +29,15 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
     ...optional("usage", usage),
     ...(trial.agent === null || events.length === 0
       ? {}
-      : { tools: toolDigest(toolEvents(trajectory), task.servers) }),
+      : { tools: toolDigest(toolEvents(trajectory), startedServers(task, events)) }),
     ...(warnings.length === 0 ? {} : { warnings }),
   };
+}
+
+/** A trial may go on without a server that it does not require. */
+function startedServers({ servers }: Task, events: readonly TraceEvent[]): readonly string[] {
+  const failed = events.flatMap((event) => (event.type === "server.failed" ? [event.server] : []));
+  return servers.filter((name) => !failed.includes(name));
 }
 
 /** More digits are noise. */

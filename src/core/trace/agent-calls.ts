@@ -1,5 +1,6 @@
 import { isJsonObject } from "../formats/json.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
+import { callKey } from "./call-key.ts";
 import type { TraceEvent } from "./events.ts";
 
 /** Something that the agent asked a server for. */
@@ -12,7 +13,13 @@ export interface AgentCall {
   readonly args: Json;
   /** Number of the request's event. */
   readonly seq: number;
+  /** It was sent without a usable id, so that no answer shows whether the server heeded it. */
+  readonly unanswerable?: true;
+  /** A fault was injected that takes the answer away. */
+  readonly spoilt?: true;
 }
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** What an agent asked of its servers. */
 export interface AgentCalls {
@@ -24,7 +31,9 @@ export interface AgentCalls {
 
 /** Reads what the agent itself asked for, however it ended: requests on the wire in its phase, those of steps left out. */
 export function agentCalls(events: readonly TraceEvent[]): AgentCalls {
-  const calls: AgentCall[] = [];
+  const calls: Mutable<AgentCall>[] = [];
+  /** The newest call of each request id. */
+  const byId = new Map<string, Mutable<AgentCall>>();
   let started: number | undefined;
   let inside = false;
   for (const event of events) {
@@ -33,25 +42,38 @@ export function agentCalls(events: readonly TraceEvent[]): AgentCalls {
       started ??= event.seq;
     } else if (event.type === "phase.finished" && event.phase === "agent") inside = false;
     else if (inside && event.type === "mcp.message" && event.direction === "client-to-server") {
-      const call = readCall(event.message);
-      if (call !== undefined) calls.push({ ...call, server: event.server, seq: event.seq });
+      const read = readCall(event.message);
+      if (read === undefined) continue;
+      const { id, ...asked } = read;
+      const call: Mutable<AgentCall> = { ...asked, server: event.server, seq: event.seq };
+      calls.push(call);
+      if (id === undefined) call.unanswerable = true;
+      else byId.set(callKey(event, id), call);
+    } else if (inside && event.type === "fault.injected" && event.fault !== "delay") {
+      const call = byId.get(callKey(event, event.id));
+      if (call !== undefined) call.spoilt = true;
     }
   }
   return { started, calls };
 }
 
-const methods: Readonly<Record<string, AgentCall["type"]>> = {
-  "tools/call": "tool",
-  "resources/read": "resource",
-  "prompts/get": "prompt",
-};
+const methods: ReadonlyMap<Json | undefined, AgentCall["type"]> = new Map([
+  ["tools/call", "tool"],
+  ["resources/read", "resource"],
+  ["prompts/get", "prompt"],
+]);
 
-function readCall(message: Json): Pick<AgentCall, "type" | "name" | "args"> | undefined {
+interface ReadCall extends Pick<AgentCall, "type" | "name" | "args"> {
+  readonly id: string | number | undefined;
+}
+
+function readCall(message: Json): ReadCall | undefined {
   if (!isJsonObject(message)) return undefined;
-  const { id, method } = message;
-  const type = typeof method === "string" ? methods[method] : undefined;
-  if (type === undefined || (typeof id !== "string" && typeof id !== "number")) return undefined;
+  const type = methods.get(message["method"]);
+  if (type === undefined) return undefined;
+  const id =
+    typeof message["id"] === "string" || typeof message["id"] === "number" ? message["id"] : undefined;
   const params: JsonObject = isJsonObject(message["params"]) ? message["params"] : {};
   const name = params[type === "resource" ? "uri" : "name"];
-  return { type, name: typeof name === "string" ? name : "", args: params["arguments"] ?? {} };
+  return { id, type, name: typeof name === "string" ? name : "", args: params["arguments"] ?? {} };
 }

@@ -6,7 +6,12 @@ import type { Trajectory } from "./trajectory.ts";
  * that were injected. The record is what counts; a difference means that one of the two has not seen everything.
  */
 export function agentWarnings(trajectory: Pick<Trajectory, "calls" | "events">): string[] {
-  return [...mismatches(trajectory), ...missingServers(trajectory), ...injectedFaults(trajectory)];
+  return [
+    ...mismatches(trajectory),
+    ...missingServers(trajectory),
+    ...idleRules(trajectory),
+    ...injectedFaults(trajectory),
+  ];
 }
 
 function mismatches(trajectory: Pick<Trajectory, "calls" | "events">): string[] {
@@ -32,6 +37,25 @@ function missingServers({ events }: Pick<Trajectory, "events">): string[] {
       ? [`the trial went on without server "${event.server}", which did not start: ${event.error.message}`]
       : [],
   );
+}
+
+/** What is written to stand between an agent and a server, and did nothing; tools that the agent missed for its sake. */
+function idleRules({ events }: Pick<Trajectory, "events">): string[] {
+  const rejected = new Set(events.flatMap((event) => (event.type === "tool.rejected" ? [event.tool] : [])));
+  const told = events.flatMap((event) => {
+    if (event.type === "fault.unmet") {
+      return [`the fault "${event.fault}" of ${event.server}.${event.tool ?? event.method} met no request`];
+    }
+    if (event.type !== "tools.hidden") return [];
+    const { server, unmatched = [], tools } = event;
+    return [
+      ...unmatched.map((name) => `server "${server}": "${name}" under its \`tools\` fits none of its tools`),
+      ...tools
+        .filter((name) => rejected.has(name))
+        .map((name) => `server "${server}" has the tool "${name}", which its \`tools\` hide from agents`),
+    ];
+  });
+  return [...new Set(told)];
 }
 
 function injectedFaults({ events }: Pick<Trajectory, "events">): string[] {

@@ -139,6 +139,15 @@ describe("calls", () => {
     ]);
   });
 
+  it("do not get the answer of a later request of another kind with their id", () => {
+    const trial = new TrialEvents().server("calc");
+    const call = trial.request("hang", {});
+    const message = { jsonrpc: "2.0", id: call.id, method: "resources/read", params: { uri: "a:b" } };
+    trial.emit({ type: "mcp.message", server: "calc", direction: "client-to-server", message });
+    trial.answer(call, textResult("from elsewhere"));
+    expect(fates(trial)).toEqual([["hang", { kind: "no-response", message: "never answered" }]]);
+  });
+
   it("that were given up have no answer, even if one comes later", () => {
     const trial = new TrialEvents();
     const call = trial.request("add", {});

@@ -3,6 +3,7 @@ import { isJsonObject } from "../formats/json.ts";
 import type { Trial } from "../plan/plan.ts";
 import type { EventOf, TraceEvent, Usage } from "./events.ts";
 import { agentWarnings } from "./agent-warnings.ts";
+import { callKey } from "./call-key.ts";
 import { warningsOf } from "./warnings.ts";
 import type { CallError, StepView, ToolCall, ToolDeclaration, Trajectory, TurnView } from "./trajectory.ts";
 
@@ -121,6 +122,11 @@ class TrajectoryReader {
     if (method === "notifications/cancelled") this.#readCancellation(event, message["params"]);
     if (typeof id !== "string" && typeof id !== "number") return;
     const key = callKey(event, id);
+    if (method !== undefined) {
+      // A later request with the same id is another one.
+      this.#byId.delete(key);
+      this.#listings.delete(key);
+    }
     if (method === "tools/list") this.#listings.add(key);
     if (method !== "tools/call") return;
     const params = isJsonObject(message["params"]) ? message["params"] : {};
@@ -208,14 +214,6 @@ class TrajectoryReader {
     const message = waited === undefined ? "never answered" : `not answered within ${waited} ms`;
     return { ...call, superseded, error: { kind: "no-response", message } };
   }
-}
-
-/** What a request and its answer have in common; each connection has ids of its own. */
-export function callKey(
-  { server, client = "" }: { readonly server: string; readonly client?: string },
-  id: string | number,
-): string {
-  return `${server}\n${client}\n${typeof id}\n${id}`;
 }
 
 /** Why an answer without a result gave none. */

@@ -133,12 +133,22 @@ export type EventBody =
       readonly tool?: string;
       readonly id: string | number;
     }
+  /** A fault that was to happen and met no request that it fits. */
+  | {
+      readonly type: "fault.unmet";
+      readonly server: string;
+      readonly fault: Fault["kind"];
+      readonly method: string;
+      readonly tool?: string;
+    }
   /** Tools that the server lists and the agent does not see. */
   | {
       readonly type: "tools.hidden";
       readonly server: string;
       readonly client?: string;
       readonly tools: readonly string[];
+      /** Names and globs of the allow-list that fit no tool of this listing. */
+      readonly unmatched?: readonly string[];
     }
   /** The agent called a tool that it may not use; the server never heard of it. */
   | {

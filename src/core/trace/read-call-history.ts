@@ -1,7 +1,8 @@
 import { isJsonObject } from "../formats/json.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
-import { answeredError, callKey } from "./build-trajectory.ts";
+import { answeredError } from "./build-trajectory.ts";
 import type { CallHistory } from "./call-history.ts";
+import { callKey } from "./call-key.ts";
 import type { EventOf, TraceEvent } from "./events.ts";
 
 /** Reads from a trial's events what its agent called; calls of steps are left out. */

@@ -4,7 +4,7 @@ import type { ToolEvent } from "./tool-events.ts";
 export interface ToolDigest {
   /** Uses of tools of any kind. */
   readonly toolCalls: number;
-  /** Calls that reached servers. */
+  /** Calls of servers' tools on record, whatever came of them. */
   readonly mcpToolCalls: number;
   /** Names of the servers that were called, in the order of the task. */
   readonly serversUsed: readonly string[];

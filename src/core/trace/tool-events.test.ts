@@ -29,6 +29,11 @@ class ProgramTrial {
     return this.#passes(client, "server-to-client", { id, ...answer });
   }
 
+  cancels(client: string, requestId: number): void {
+    const params = { requestId };
+    this.#passes(client, "client-to-server", { method: "notifications/cancelled", params });
+  }
+
   tells(
     event: Partial<Extract<EventBody, { type: "agent.tool" }>> & {
       readonly callId: string;
@@ -70,6 +75,7 @@ describe("events of tools", () => {
     run.asks("2", 8, "sub");
     run.gets("2", 8, { error: { code: -32602, message: "no" } });
     run.asks("2", 9, "slow");
+    run.cancels("2", 9);
     const trajectory = run.trial.trajectory(workflowTask());
     const events = toolEvents(trajectory);
     expect(events.map(({ startedAt: _startedAt, ...event }) => event)).toEqual([
@@ -100,7 +106,7 @@ describe("events of tools", () => {
         parentCallId: "p",
       },
       expect.objectContaining({ sequence: 3, args: { a: 2 }, isError: true, errorKind: "tool" }),
-      expect.objectContaining({ sequence: 4, serverTool: "sub", isError: true, errorKind: "protocol" }),
+      expect.objectContaining({ sequence: 4, serverTool: "sub", isError: true, errorKind: "schema" }),
       expect.objectContaining({ sequence: 5, serverTool: "slow", isError: true, errorKind: "timeout" }),
     ]);
     expect(new Date(events[0]?.startedAt ?? "").getTime()).toBe(trajectory.events[3]?.at);
@@ -116,12 +122,84 @@ describe("events of tools", () => {
     ]);
   });
 
+  it("have the reason where no answer has, the turn of each, and nobody's name for a tool that nobody has", () => {
+    const run = new ProgramTrial();
+    run.trial.emit({ type: "turn.finished", turn: 0, reason: "done" });
+    run.trial.emit({ type: "turn.started", turn: 1, user: "Go on." });
+    run.trial.emit({ type: "tool.rejected", tool: "none", args: { a: 1 }, reason: "no server offers it" });
+    run.asks("1", 1, "sub");
+    run.gets("1", 1, { error: { code: -32602, message: "no such tool" } });
+    const events = toolEvents(run.trial.trajectory(workflowTask()));
+    expect(events.map(({ startedAt: _startedAt, ...event }) => event)).toEqual([
+      {
+        sequence: 1,
+        turn: 1,
+        callId: "event-6",
+        name: "none",
+        source: "unknown",
+        args: { a: 1 },
+        result: { error: "no server offers it" },
+        isError: true,
+        errorKind: "schema",
+      },
+      {
+        sequence: 2,
+        turn: 1,
+        callId: "event-7",
+        name: "sub",
+        source: "mcp:calc",
+        server: "calc",
+        serverTool: "sub",
+        args: {},
+        result: { error: "no such tool (code -32602)" },
+        isError: true,
+        errorKind: "schema",
+        durationMs: 1,
+      },
+    ]);
+  });
+
+  it("tell what kind of failure it was", () => {
+    const run = new ProgramTrial();
+    run.asks("1", 1, "add");
+    run.gets("1", 1, { error: { code: -32603, message: "broken" } });
+    run.asks("1", 2, "add");
+    run.gets("1", 2, {} as { result: Json });
+    run.asks("1", 3, "add");
+    run.cancels("2", 3);
+    run.trial.emit({ type: "tool.rejected", tool: "none", args: {}, reason: "no server offers it" });
+    const kinds = (): unknown =>
+      toolEvents(run.trial.trajectory(workflowTask())).map(({ errorKind }) => errorKind);
+    // Of a call without an answer nobody knows, unless it was taken back or there was no time left.
+    expect(kinds()).toEqual(["protocol", "protocol", "protocol", "schema"]);
+    run.cancels("1", 3);
+    expect(kinds()).toEqual(["protocol", "protocol", "timeout", "schema"]);
+  });
+
+  it("of calls without an answer are timeouts when the trial's time is over", () => {
+    const run = new ProgramTrial();
+    run.asks("1", 1, "add");
+    run.trial.emit({ type: "trial.finished", outcome: "timeout", durationMs: 5 });
+    expect(toolEvents(run.trial.trajectory(workflowTask()))).toMatchObject([{ errorKind: "timeout" }]);
+  });
+
   it("tell of uses that never reached a server, which are no calls", () => {
     const run = new ProgramTrial();
-    run.tells({ callId: "m1", name: "calc-add", source: "mcp:calc", tool: "add", args: { a: 1 } });
+    const parentCallId = "p";
+    run.tells({
+      callId: "m1",
+      name: "calc-add",
+      source: "mcp:calc",
+      tool: "add",
+      args: { a: 1 },
+      parentCallId,
+    });
     run.tells({ callId: "m2", name: "calc-add", source: "mcp:calc", tool: "add", status: "failed" });
     const trajectory = run.trial.trajectory(workflowTask());
-    expect(toolEvents(trajectory)).toMatchObject([{ unrecorded: true }, { unrecorded: true, isError: true }]);
+    expect(toolEvents(trajectory)).toMatchObject([
+      { unrecorded: true, server: "calc", serverTool: "add", parentCallId },
+      { unrecorded: true, isError: true },
+    ]);
     expect(toolDigest(toolEvents(trajectory), ["calc"])).toMatchObject({
       mcpToolCalls: 0,
       serversUnused: ["calc"],
@@ -154,5 +232,19 @@ describe("events of tools", () => {
       outputTokens: 2,
       requests: 2,
     });
+  });
+
+  it("come with a warning where a rule did nothing, or hid what the agent asked for", () => {
+    const { trial } = new ProgramTrial();
+    const hidden = { type: "tools.hidden", server: "calc", tools: ["sub"], unmatched: ["ad"] } as const;
+    trial.emit(hidden);
+    trial.emit(hidden);
+    trial.emit({ type: "tool.rejected", tool: "sub", args: {}, reason: "no server offers it" });
+    trial.emit({ type: "fault.unmet", server: "calc", fault: "error", method: "tools/call", tool: "nxt" });
+    expect(trial.trajectory(workflowTask()).warnings).toEqual([
+      'server "calc": "ad" under its `tools` fits none of its tools',
+      'server "calc" has the tool "sub", which its `tools` hide from agents',
+      'the fault "error" of calc.nxt met no request',
+    ]);
   });
 });

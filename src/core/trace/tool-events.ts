@@ -1,6 +1,8 @@
 import type { Json } from "../formats/model.ts";
 import type { AgentTool } from "./agent-tools.ts";
 import { matchAgentTools } from "./match-agent-tools.ts";
+import type { TraceEvent } from "./events.ts";
+import { toolErrorKind, type ToolErrorKind } from "./tool-error-kind.ts";
 import type { ToolCall, Trajectory } from "./trajectory.ts";
 
 /** One use of a tool by an agent, whoever's the tool is. */
@@ -21,11 +23,8 @@ export interface ToolEvent {
   readonly args?: Json;
   readonly result?: Json;
   readonly isError: boolean;
-  /**
-   * `tool`: `isError`, or the agent says that its own tool failed. `protocol`: a JSON-RPC error or no usable answer.
-   * `timeout`: given up. `schema`: no server has the tool, or its arguments are none.
-   */
-  readonly errorKind?: "tool" | "protocol" | "timeout" | "schema";
+  /** `tool` also where the agent says that a tool failed of which there is no record. */
+  readonly errorKind?: ToolErrorKind;
   /** ISO 8601, UTC. */
   readonly startedAt: string;
   /** Without waits for a rate limit. */
@@ -43,7 +42,10 @@ export function toolEvents(trajectory: Trajectory): readonly ToolEvent[] {
   const { calls, unrecorded, others } = matchAgentTools(trajectory);
   const times = new Map(trajectory.events.map(({ seq, at }) => [seq, at]));
   const events = [
-    ...calls.map(({ call, told }) => ({ at: times.get(call.seq) ?? 0, event: ofCall(call, told) })),
+    ...calls.map(({ call, told }) => ({
+      at: times.get(call.seq) ?? 0,
+      event: ofCall(call, told, trajectory.events),
+    })),
     ...unrecorded.map((tool) => ({
       at: tool.startedAt,
       event: { ...ofAgent(tool), unrecorded: true as const },
@@ -56,13 +58,19 @@ export function toolEvents(trajectory: Trajectory): readonly ToolEvent[] {
       sequence: index + 1,
       startedAt: new Date(at).toISOString(),
       ...event,
+      ...(event.durationMs === undefined ? {} : { durationMs: toMicroseconds(event.durationMs) }),
     }));
+}
+
+/** More digits are noise. */
+function toMicroseconds(milliseconds: number): number {
+  return Math.round(milliseconds * 1000) / 1000;
 }
 
 type Unplaced = Omit<ToolEvent, "sequence" | "startedAt">;
 
-function ofCall(call: ToolCall, told: AgentTool | undefined): Unplaced {
-  const kind = errorKind(call);
+function ofCall(call: ToolCall, told: AgentTool | undefined, events: readonly TraceEvent[]): Unplaced {
+  const kind = toolErrorKind(call, events);
   const result = call.result ?? (call.error === undefined ? undefined : { error: call.error.message });
   return {
     ...(call.turn === undefined ? {} : { turn: call.turn }),
@@ -77,19 +85,6 @@ function ofCall(call: ToolCall, told: AgentTool | undefined): Unplaced {
     ...(call.latencyMs === undefined ? {} : { durationMs: call.latencyMs }),
     ...(told?.parentCallId === undefined ? {} : { parentCallId: told.parentCallId }),
   };
-}
-
-function errorKind({ result, error }: ToolCall): ToolEvent["errorKind"] {
-  if (result !== undefined) return result["isError"] === true ? "tool" : undefined;
-  switch (error?.kind) {
-    case "rejected":
-      return "schema";
-    case "no-response":
-      return "timeout";
-    case "protocol":
-    case undefined:
-      return "protocol";
-  }
 }
 
 function ofAgent({ source, tool, status, ...told }: AgentTool): Unplaced {

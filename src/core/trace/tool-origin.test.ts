@@ -92,6 +92,14 @@ describe("toolOrigin", () => {
     );
   });
 
+  it("takes the way of naming that has more marks of its own, and wants all of them", () => {
+    const servers = ["mcp", "a"];
+    expect(toolOrigin("mcp__a__b", { servers })).toEqual({ source: "mcp:a", tool: "b" });
+    expect(toolOrigin("mcp__a__b", { servers, preset: "gemini" })).toEqual({ source: "mcp:a", tool: "b" });
+    expect(toolOrigin("b (a MCP Server)", { servers, preset: "gemini" }).source).toBe("mcp:a");
+    expect(toolOrigin("b (a web Server)", { servers, preset: "gemini" }).source).toBe("builtin");
+  });
+
   it("takes any text for a name", () => {
     assert(
       property(string({ unit: "binary" }), array(string({ unit: "binary" })), (name, all) => {

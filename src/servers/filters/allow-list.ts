@@ -17,7 +17,10 @@ export function allowListFilter(
   patterns: readonly string[],
   { server, client, emit }: FilterContext,
 ): Filter {
-  const isAllowed = nameMatcher(patterns);
+  const matchers = patterns.map((pattern) => ({ pattern, fits: nameMatcher([pattern]) }));
+  const isAllowed = (name: string): boolean => matchers.some(({ fits }) => fits(name));
+  /** Patterns that no tool of the listing has fitted so far, over all of its pages. */
+  const unmatched = new Set(patterns);
   const who = { server, ...(client === undefined ? {} : { client }) };
   const listings = new Set<RequestId>();
 
@@ -32,8 +35,15 @@ export function allowListFilter(
       if (!isShown) hidden.push(name);
       return isShown;
     });
+    for (const tool of tools as readonly Json[]) {
+      const name = nameOf(tool);
+      for (const { pattern, fits } of matchers)
+        if (name !== undefined && fits(name)) unmatched.delete(pattern);
+    }
+    const idle = result["nextCursor"] === undefined ? [...unmatched] : [];
+    if (hidden.length === 0 && idle.length === 0) return wire;
+    emit({ type: "tools.hidden", ...who, tools: hidden, ...(idle.length === 0 ? {} : { unmatched: idle }) });
     if (hidden.length === 0) return wire;
-    emit({ type: "tools.hidden", ...who, tools: hidden });
     return wireMessage(withResult(wire.message, { ...result, tools: shown }));
   };
 

@@ -44,7 +44,7 @@ function connect(make: ReturnType<typeof createFilters>, client?: string) {
     ...(client === undefined ? {} : { client }),
     emit: (e: EventBody) => events.push(e),
   };
-  const run = runFilters(make(context));
+  const run = runFilters(make.of(context));
   const toServer: JSONRPCMessage[] = [];
   const toClient: JSONRPCMessage[] = [];
   const ends: string[] = [];
@@ -154,6 +154,16 @@ it("never sends a held request that is taken back, and gives its place to the ne
     { type: "request.held", server: "s", id: 2, heldMs: 40 },
     { type: "request.held", server: "s", id: 3, heldMs: 100 },
   ]);
+});
+
+it("records how long a request was delayed that is taken back", async () => {
+  const { say, toServer, events } = filtered({ faults: [{ kind: "delay", probability: 1, ms: 100 }] });
+  void say(call(1));
+  await vi.advanceTimersByTimeAsync(40);
+  await say({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: 1 } });
+  await vi.advanceTimersByTimeAsync(100);
+  expect(toServer).toEqual([]);
+  expect(events.at(-1)).toEqual({ type: "request.held", server: "s", id: 1, heldMs: 40 });
 });
 
 it("limits all trials together that share a server, and those alone that do not", async () => {
@@ -293,6 +303,17 @@ it("meets the same calls with the same faults, whatever is called besides", asyn
   );
 });
 
+it("is drawn for each fault by itself", async () => {
+  const delay: Fault = { kind: "delay", ms: 0, probability: 0.5 };
+  const { say, events } = filtered({ faults: [delay, delay] });
+  const all = Promise.all(Array.from({ length: 50 }, (_, id) => say(call(id))));
+  await vi.advanceTimersByTimeAsync(1);
+  await all;
+  const befell = events.flatMap((event) => (event.type === "fault.injected" ? [event.id] : []));
+  const times = Array.from({ length: 50 }, (_, id) => befell.filter((each) => each === id).length);
+  expect(new Set(times)).toEqual(new Set([0, 1, 2]));
+});
+
 it("happens about as often as its probability says: always at 1, never at 0", async () => {
   const many = Array.from({ length: 2000 }, () => "a");
   expect(await befallen("x", many, [{ kind: "error", probability: 1 }])).toHaveLength(2000);
@@ -327,4 +348,22 @@ it("passes on whatever it does not know, untouched; a call without an id is no w
   expect(events).toEqual([
     { type: "fault.injected", server: "s", fault: "drop", method: "tools/call", id: 2 },
   ]);
+});
+
+it("tells which faults no request has met, and which names of an allow-list fit no tool", async () => {
+  const faults: Fault[] = [
+    { kind: "error", tool: "nxt", probability: 1 },
+    { kind: "drop", tool: "a", probability: 0 },
+    { kind: "delay", method: "ping", ms: 0, probability: 1 },
+  ];
+  const make = createFilters(specOf({ faults, tools: ["a", "ecko", "b*"] }), { seed: "0" });
+  expect(make.unmetFaults()).toEqual([]);
+  const { say, hear, events } = connect(make);
+  await say(call(1, "a"));
+  expect(make.unmetFaults()).toEqual([faults[0], faults[2]]);
+  await say(ask(2, "tools/list"));
+  await hear(result(2, { tools: [{ name: "b1" }], nextCursor: "more" }));
+  await say(ask(3, "tools/list"));
+  await hear(result(3, { tools: [{ name: "a" }] }));
+  expect(events).toEqual([{ type: "tools.hidden", server: "s", tools: [], unmatched: ["ecko"] }]);
 });

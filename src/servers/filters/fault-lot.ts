@@ -11,6 +11,8 @@ export interface FaultLot {
   readonly random: () => number;
   /** How often it may still happen. */
   left: number;
+  /** Whether any request has fitted, whatever its number was. */
+  met: boolean;
 }
 
 /** Makes the lot of one fault; the seed begins its random numbers. */
@@ -21,7 +23,7 @@ export function faultLot(fault: Fault, seed: string): FaultLot {
     if (request.method !== method) return false;
     return isTool === undefined || (request.tool !== undefined && isTool(request.tool));
   };
-  return { fault, fits, random: randomSequence(seed), left: times };
+  return { fault, fits, random: randomSequence(seed), left: times, met: false };
 }
 
 /**
@@ -31,7 +33,9 @@ export function faultLot(fault: Fault, seed: string): FaultLot {
 export function drawFaults(lots: readonly FaultLot[], request: Request): readonly FaultLot[] {
   const drawn: FaultLot[] = [];
   for (const lot of lots) {
-    if (!lot.fits(request) || lot.random() >= lot.fault.probability || lot.left === 0) continue;
+    if (!lot.fits(request)) continue;
+    lot.met = true;
+    if (lot.random() >= lot.fault.probability || lot.left === 0) continue;
     lot.left -= 1;
     drawn.push(lot);
     if (endsRequest(lot.fault)) break;

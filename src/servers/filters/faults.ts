@@ -17,15 +17,26 @@ const injected = "injected fault: this error was made on purpose, the server nev
  * the same requests in the same order meet the same faults. Those that befall it do so in the order of the list. Each is
  * recorded as `fault.injected` when it happens, and a delay as `request.held` too.
  */
-export function createFaults(faults: readonly Fault[], seed: string): (context: FilterContext) => Filter {
+export function createFaults(faults: readonly Fault[], seed: string): TrialFaults {
   const lotsOf = new Map<string, readonly FaultLot[]>();
-  return (context) => {
-    const { server } = context;
-    const lots =
-      lotsOf.get(server) ?? faults.map((fault, index) => faultLot(fault, `${seed}/${server}/${index}`));
-    lotsOf.set(server, lots);
-    return new FaultFilter(lots, context);
+  return {
+    of(context) {
+      const { server } = context;
+      const lots =
+        lotsOf.get(server) ?? faults.map((fault, index) => faultLot(fault, `${seed}/${server}/${index}`));
+      lotsOf.set(server, lots);
+      return new FaultFilter(lots, context);
+    },
+    unmet: () => [...lotsOf.values()].flat().flatMap(({ fault, met }) => (met ? [] : [fault])),
   };
+}
+
+/** The faults of one trial and server. */
+export interface TrialFaults {
+  /** Makes the filter of one connection. */
+  readonly of: (context: FilterContext) => Filter;
+  /** Those that no request has fitted, of all that stood in an agent's way. */
+  unmet(): readonly Fault[];
 }
 
 interface Passing {

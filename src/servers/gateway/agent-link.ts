@@ -45,10 +45,13 @@ export class AgentLink {
    * called after the end.
    */
   fromAgent(wire: WireMessage, handOver: HandOver): Promise<void> {
-    if (isTooDeep(wire.message)) return Promise.resolve(handOver(refusal(wire)));
     this.#asked += 1;
     // An agent in a loop must not fill the memory.
     if (this.#asked > mostUnasked) return Promise.resolve(handOver({ kind: "disconnect" }));
+    if (isTooDeep(wire.message)) {
+      this.#record("client-to-server", withoutDepth(wire));
+      return Promise.resolve(handOver(refusal(wire)));
+    }
     this.#record("client-to-server", wire);
     return this.#filters.fromClient(wire, (passage) => (this.ended.aborted ? undefined : handOver(passage)));
   }
@@ -113,6 +116,21 @@ export class AgentLink {
     if (isTooDeep(message)) return nestedTooDeeply(server);
     return this.#unasked > mostUnasked ? tooManyUnasked(server) : undefined;
   }
+}
+
+/** A message for the record, with what is too deep in it left out. */
+function withoutDepth({ message }: WireMessage): WireMessage {
+  const cut = JSON.stringify(cutAt(message, deepestShown));
+  return { message: JSON.parse(cut) as WireMessage["message"], text: cut };
+}
+
+/** Deep enough for what tells one message from another, such as the name of a tool. */
+const deepestShown = 2;
+
+function cutAt(value: unknown, levels: number): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (levels === 0 || Array.isArray(value)) return "[nested too deeply to record]";
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, cutAt(item, levels - 1)]));
 }
 
 /** A message that cannot be handled is answered, where it wants an answer. */

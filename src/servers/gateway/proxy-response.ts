@@ -54,9 +54,10 @@ class Relay {
   }
 
   run(): Promise<void> {
-    const type = this.#upstream.headers.get("content-type") ?? "";
+    const type = (this.#upstream.headers.get("content-type") ?? "").toLowerCase();
     if (type.startsWith("text/event-stream")) return this.#events();
-    return type.startsWith("application/json") ? this.#json() : this.#bytes();
+    // An agent may read an answer whatever its type says.
+    return type.startsWith("application/json") || this.#unanswered.size > 0 ? this.#json() : this.#bytes();
   }
 
   /** The server's response broke off, or cannot be passed on. */
@@ -76,6 +77,7 @@ class Relay {
     const { link, answers } = this.#options;
     const bytes = await wholeOf(this.#upstream, this.#reading());
     const messages = readBody(bytes.toString("utf8"));
+    if (messages.kind === "other" && answers.length > 0) return this.#answersAlone();
     const before = wiresOf(messages);
     const after: WireMessage[] = [];
     for (const wire of before) await this.#pass(wire, (passed) => after.push(passed));
@@ -136,15 +138,18 @@ class Relay {
 
   async #bytes(): Promise<void> {
     const { response } = this.#exchange;
-    const { answers, link } = this.#options;
-    if (answers.length > 0) {
-      for (const answer of answers) link.delivers(answer);
-      response.writeHead(200, { "content-type": "application/json" }).end(written(answers, true));
-      return;
-    }
+    if (this.#options.answers.length > 0) return this.#answersAlone();
     response.writeHead(this.#upstream.status, responseHeaders(this.#upstream));
     for await (const chunk of chunksOf(this.#upstream)) await writeTo(response, chunk);
     response.end();
+  }
+
+  /** The server has said nothing that could stand beside what filters answered. */
+  #answersAlone(): void {
+    const { answers, link } = this.#options;
+    for (const answer of answers) link.delivers(answer);
+    const { response } = this.#exchange;
+    response.writeHead(200, { "content-type": "application/json" }).end(written(answers, true));
   }
 
   #reading(): StreamReaderOptions {

@@ -1,6 +1,6 @@
 import type { HttpAddress } from "../hosts/host.ts";
 import { requestOf } from "../filters/messages.ts";
-import { readBody, wiresOf } from "../http/body-messages.ts";
+import { wiresOf } from "../http/body-messages.ts";
 import { explainUnreachable } from "../http/http-errors.ts";
 import type { AgentLink } from "./agent-link.ts";
 import { answerError } from "./answers.ts";
@@ -9,6 +9,7 @@ import { Lanes } from "./lanes.ts";
 import { requestHeaders } from "./proxy-headers.ts";
 import { passAgentBody } from "./proxy-request.ts";
 import { relayResponse } from "./proxy-response.ts";
+import { hasBody, readAgentBody } from "./read-agent-body.ts";
 
 /** Methods that `fetch` can pass on. */
 const passed = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -53,12 +54,16 @@ export class HttpProxy implements Door {
   }
 
   async handle(exchange: HttpExchange): Promise<void> {
-    const { request, response, body } = exchange;
+    const { request, response } = exchange;
     if (!passed.includes(request.method ?? "")) {
       answerError(response, 405, { code: -32000, message: "Method not allowed." });
       return;
     }
-    const messages = readBody(body.toString("utf8"));
+    const messages = readAgentBody(exchange);
+    if (messages === undefined) {
+      answerError(response, 400, { code: -32700, message: "Parse error: not a JSON-RPC message in UTF-8" });
+      return;
+    }
     const wires = wiresOf(messages);
     const ids = wires.flatMap(({ message }) => requestOf(message)?.id ?? []);
     const begins = wires.some(({ message }) => requestOf(message)?.method === "initialize");
@@ -131,8 +136,7 @@ export class HttpProxy implements Door {
       return await fetch(url, {
         method,
         headers: requestHeaders(request),
-        // `fetch` takes none with these.
-        ...(method === "GET" || method === "HEAD" ? {} : { body: Buffer.from(sending.body) }),
+        ...(hasBody(method) ? { body: Buffer.from(sending.body) } : {}),
         signal,
       });
     } catch (error) {

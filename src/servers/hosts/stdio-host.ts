@@ -99,6 +99,8 @@ class StdioHost implements ServerHost, Processes {
   async #askSibling(era: Era, asked: WireMessage, listener: ChannelListener): Promise<Answered> {
     const sibling = await startServerProcess(this.name, this.#spec);
     this.#sibling = sibling;
+    // Whoever stops the host in this moment does not know of it yet.
+    if (this.#stopping !== undefined) await sibling.stop();
     for (const [emit, stops] of this.#watchers) stops.push(sibling.watch(emit));
     const own = opensEra(asked.message);
     const question = own ? asked : wireMessage(discoverRequest(asked.message));
@@ -110,8 +112,8 @@ class StdioHost implements ServerHost, Processes {
       return { process: sibling, ...(own ? { answer } : {}) };
     }
     this.#refusal = answer;
-    this.#sibling = undefined;
     await sibling.stop();
+    this.#sibling = undefined;
     return { process: this.first, refusal: answer };
   }
 

@@ -88,7 +88,7 @@ function isLineBreak(bytes: Buffer, index: number): boolean {
 
 function readEvent(bytes: Buffer): StreamEvent {
   const fields = new Map<string, string>();
-  for (const line of bytes.toString("utf8").split(/\r\n|\r|\n/)) {
+  for (const line of linesOf(bytes)) {
     const { name, value } = readField(line);
     const before = name === "data" ? fields.get(name) : undefined;
     fields.set(name, before === undefined ? value : `${before}\n${value}`);
@@ -96,11 +96,19 @@ function readEvent(bytes: Buffer): StreamEvent {
   const [event, data, id, retry] = ["event", "data", "id", "retry"].map((name) => fields.get(name));
   return {
     bytes,
-    ...(event === undefined ? {} : { event }),
+    ...(event === undefined || event === "" ? {} : { event }),
     ...(data === undefined ? {} : { data }),
     ...(id === undefined ? {} : { id }),
     ...(retry === undefined || !/^\d+$/.test(retry) ? {} : { retry: Number(retry) }),
   };
+}
+
+/** A stream may begin with a byte order mark, which is no part of its first line. */
+function linesOf(bytes: Buffer): string[] {
+  return bytes
+    .toString("utf8")
+    .replace(/^\uFEFF/, "")
+    .split(/\r\n|\r|\n/);
 }
 
 function readField(line: string): { name: string; value: string } {
@@ -112,9 +120,6 @@ function readField(line: string): { name: string; value: string } {
 
 /** An event as it came, but with another message in it. */
 export function eventWithData(event: StreamEvent, text: string): Buffer {
-  const kept = event.bytes
-    .toString("utf8")
-    .split(/\r\n|\r|\n/)
-    .filter((line) => line !== "" && !/^data(:|$)/.test(line));
+  const kept = linesOf(event.bytes).filter((line) => line !== "" && !/^data(:|$)/.test(line));
   return Buffer.from([...kept, `data: ${text}`, "", ""].join("\n"));
 }

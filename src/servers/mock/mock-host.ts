@@ -64,7 +64,6 @@ class MockHost implements ServerHost {
       emit,
       open: (listener) => this.#exchange(listener, { passesInvalid: false }),
       hostLost: this.lost,
-      ...(between === undefined ? {} : { between }),
       evidence: () => {
         const { firstInvalidLine } = this.#tail;
         return firstInvalidLine === undefined ? {} : { firstInvalidLine };

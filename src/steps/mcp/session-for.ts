@@ -7,18 +7,23 @@ import type { StepAttempt, StepContext } from "../step-runner.ts";
 /**
  * The server that a request goes to: the one that is named, or the only one, since its answer is then the verdict, or the
  * one that offers the tool; undefined when none of several offers it. Throws `config/unknown-reference` when the file does
- * not say which one is meant.
+ * not say which one is meant, and `server/missing` when it is, or may be, one that did not start.
  */
 export function sessionFor(step: McpStep, context: StepContext): ServerSession | undefined {
   const { server, request } = step;
-  const { sessions } = context;
+  const { sessions, absent = [] } = context;
   const candidates = server === undefined ? sessions : sessions.filter((session) => session.name === server);
+  const isOffered = ({ tools }: ServerSession): boolean =>
+    request.kind === "tool" && tools.some((tool) => tool.name === request.tool);
+  const meant = server === undefined ? absent : absent.filter((name) => name === server);
+  // What nobody offers may have been offered by the one that is not there.
+  if (meant.length > 0 && !candidates.some(isOffered)) throw missing(step, meant);
   const [only, ...others] = candidates;
   if (only === undefined) throw unknown(step, `is not among those of the task: ${namesOf(sessions)}`);
   if (others.length === 0) return only;
   if (request.kind !== "tool")
     throw unclear(`could be asked for the ${wordsFor(request)}`, candidates, context);
-  const offering = candidates.filter(({ tools }) => tools.some((tool) => tool.name === request.tool));
+  const offering = candidates.filter(isOffered);
   if (offering.length > 1) throw unclear(`offer the ${wordsFor(request)}`, offering, context);
   return offering[0];
 }
@@ -42,6 +47,12 @@ function unknown({ server, request }: McpStep, problem: string): McpvalsError {
   return new McpvalsError("config/unknown-reference", message, {
     hint: "Name one of the task's servers with `server:`.",
   });
+}
+
+function missing({ request }: McpStep, names: readonly string[]): McpvalsError {
+  const servers = names.map((name) => `"${name}"`).join(", ");
+  const which = names.length === 1 ? `server ${servers}` : `one of the servers ${servers}`;
+  return new McpvalsError("server/missing", `the ${wordsFor(request)} needs ${which}, which did not start`);
 }
 
 function unclear(problem: string, sessions: readonly ServerSession[], context: StepContext): McpvalsError {

@@ -97,9 +97,9 @@ function oauth(
   resolvePath: (path: string) => string,
 ): OAuthSpec {
   if (auth.type === "stored") {
-    const { file, clientId, clientSecret } = auth;
-    return withoutUndefined({ kind: "stored" as const, file: resolvePath(file), clientId, clientSecret });
+    const { type: kind, file, ...client } = auth;
+    return withoutUndefined({ kind, file: resolvePath(file), ...client });
   }
-  const { clientId, clientSecret, scope } = auth;
-  return withoutUndefined({ kind: "client-credentials" as const, clientId, clientSecret, scope });
+  const { type: kind, ...client } = auth;
+  return withoutUndefined({ kind, ...client });
 }

@@ -35,6 +35,15 @@ it.each([
     judge: { model: "m" },
     limits: { trial: "5m" },
   },
+  {
+    mcp_servers: {
+      a: { type: "local", command: "x", workingDir: ".", startup_timeout_ms: 5, env: { A: "b" } },
+      b: { url: "${URL}", transport: "streamable-http", tools: ["*"], lifetime: "per_benchmark" },
+      c: { transport: "shttp", url: "http://x" },
+    },
+    variants: { v: { mcp_servers: { inherit: false, a: null, b: { headers: { A: null }, auth: null } } } },
+    workflows: [flow],
+  },
 ])("accepts what the parser accepts: %j", (config) => {
   expect(validate(config), JSON.stringify(validate.errors)).toBe(true);
 });
@@ -49,6 +58,11 @@ it.each([
   { server: stdio, agent: { type: "scripted" } },
   { server: stdio, timeout: true },
   { server: stdio, toolHealthSuites: [{ name: "s", tests: [{ name: "t", retries: 6 }] }] },
+  { mcp_servers: { a: { comand: "x" } }, workflows: [flow] },
+  { mcp_servers: { a: { command: "x", args: "y" } }, workflows: [flow] },
+  { mcp_servers: { "a b": { command: "x" } }, workflows: [flow] },
+  { mcp_servers: { a: { type: "studio", command: "x" } }, workflows: [flow] },
+  { server: stdio, variants: { v: { mcp_servers: { default: { arg: [] } } } }, workflows: [flow] },
 ])("refuses what the parser refuses: %j", (config) => {
   expect(validate(config)).toBe(false);
 });

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { configSchema } from "./config-schema.ts";
 import { isJsonObject } from "../json.ts";
 import type { JsonObject } from "../model.ts";
+import { withMcpServers } from "../mcp-servers/mcp-server-json-schema.ts";
 import { withServerOverlays } from "./server-overlay-json-schema.ts";
 
 /** Of these a config has one. */
@@ -34,7 +35,7 @@ export function configJsonSchema({ defaultTexts = false }: ConfigJsonSchemaOptio
   return {
     $schema: $schema ?? "",
     $id: "urn:mcpvals:config",
-    ...root,
+    ...withMcpServers(root),
     $defs: withServerOverlays(isJsonObject($defs) ? $defs : {}),
     oneOf: [...tables.map(required), { not: { anyOf: tables.map(required) }, anyOf: mocks.map(required) }],
   };

@@ -74,6 +74,14 @@ const mockServer = closedObject({
   ...sharedServerFields,
 }).meta({ id: "MockServer", title: "Mock server", description: "A server that is only written answers." });
 
+/** The keys that each kind of server has. */
+export const shapesOfKinds = {
+  stdio: stdioServer.shape,
+  shttp: shttpServer.shape,
+  sse: sseServer.shape,
+  mock: mockServer.shape,
+};
+
 /** Every key that some kind of server has. */
 export const serverShapes = {
   ...sseServer.shape,

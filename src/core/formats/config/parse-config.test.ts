@@ -675,6 +675,22 @@ it("says when step-level expectTools are not used", () => {
   expect(notesOf(flow([]))).toEqual([]);
 });
 
+it("has no limits for what stands for the usual: protocol auto, and all tools", () => {
+  const usual = evalOf({ ...base, server: { ...stdio, protocol: "auto", tools: ["add", "*"] } });
+  expect(usual.servers["default"]).toEqual(evalOf(base).servers["default"]);
+  const limited = evalOf({ ...base, server: { ...stdio, protocol: "legacy", tools: ["add"] } });
+  expect(limited.servers["default"]).toMatchObject({ protocol: "legacy", tools: ["add"] });
+});
+
+it("writes the prompt of a preset to stdin only where its arguments are the preset's own", () => {
+  const agentOf = (more: object): unknown =>
+    evalOf({ ...withWorkflow, agent: { type: "command", preset: "claude-code", ...more } as never })
+      .agents[0];
+  expect(agentOf({})).toMatchObject({ stdin: true });
+  expect(agentOf({ args: ["{prompt}"] })).toMatchObject({ stdin: false });
+  expect(agentOf({ args: ["-"], stdin: true })).toMatchObject({ stdin: true });
+});
+
 it("leaves no undefined members in the model", () => {
   const hasUndefined = (value: unknown): boolean =>
     typeof value === "object" && value !== null

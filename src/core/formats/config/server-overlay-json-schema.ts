@@ -1,4 +1,5 @@
 import { isJsonObject } from "../json.ts";
+import { mcpServerDefinitions, withMcpServers } from "../mcp-servers/mcp-server-json-schema.ts";
 import type { Json, JsonObject } from "../model.ts";
 
 const kinds = ["StdioServer", "ShttpServer", "SseServer", "MockServer"];
@@ -9,10 +10,16 @@ const kinds = ["StdioServer", "ShttpServer", "SseServer", "MockServer"];
  */
 export function withServerOverlays(definitions: JsonObject): JsonObject {
   const shapes = kinds.flatMap((kind) => Object.entries(propertiesOf(definitions[kind])));
-  const keys = Object.entries(Object.fromEntries(shapes.toReversed())).toReversed();
+  const keys = overlayKeys(Object.fromEntries(shapes.toReversed()));
+  const variant = definitions["Variant"];
+  const all = { ...definitions, ...(isJsonObject(variant) ? { Variant: withTable(variant) } : {}) };
   return {
-    ...definitions,
-    ...(isJsonObject(definitions["Variant"]) ? { Variant: withTable(definitions["Variant"]) } : {}),
+    ...Object.fromEntries(
+      Object.entries(all).map(([id, part]): [string, Json] => [
+        id,
+        isJsonObject(part) ? withMcpServers(part) : part,
+      ]),
+    ),
     ServerOverlays: {
       title: "Servers laid over others",
       description: "By name: an overlay, or null for a server that is taken away.",
@@ -25,10 +32,16 @@ export function withServerOverlays(definitions: JsonObject): JsonObject {
       description:
         "Parts of a server, laid over the server of its name: maps are merged, lists replaced, and null takes a key away. One of a new name is a whole server.",
       type: "object",
-      properties: { inherit, ...Object.fromEntries(keys.map(([key, value]) => [key, optional(key, value)])) },
+      properties: { inherit, ...keys },
       additionalProperties: false,
     },
+    ...mcpServerDefinitions(keys),
   };
+}
+
+function overlayKeys(properties: JsonObject): JsonObject {
+  const keys = Object.entries(properties).toReversed();
+  return Object.fromEntries(keys.map(([key, value]): [string, Json] => [key, optional(key, value)]));
 }
 
 const inherit: JsonObject = {

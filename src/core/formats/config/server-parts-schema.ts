@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { closedObject, duration, filledText } from "./config-fields.ts";
+import { closedObject, duration, filledText, httpUrl } from "./config-fields.ts";
 
 /** Lifetimes as they may be written; the last is another name of `per_run`. */
 const lifetimes = ["per_trial", "per_task", "per_run", "per_benchmark"] as const;
@@ -118,6 +118,10 @@ const clientCredentials = closedObject({
   clientId: filledText.meta({ description: "Name of the client." }),
   clientSecret: filledText.meta({ description: "Its secret; better written as `${VAR}`." }),
   scope: filledText.optional().meta({ description: "What is asked for.", defaultText: "none" }),
+  issuer: httpUrl.optional().meta({
+    description: "The authorization server that may see the secret.",
+    defaultText: "the one that the server names",
+  }),
 }).meta({
   id: "ClientCredentialsAuth",
   title: "Client credentials",
@@ -132,6 +136,10 @@ const storedTokens = closedObject({
   }),
   clientId: filledText.optional().meta({ description: "Name of the client, for refreshing." }),
   clientSecret: filledText.optional().meta({ description: "Its secret, for refreshing." }),
+  issuer: httpUrl.optional().meta({
+    description: "The authorization server that may see the refresh token.",
+    defaultText: "the file's `issuer`, or the one that the server names",
+  }),
 }).meta({ id: "StoredAuth", title: "Stored tokens", description: "Tokens in a file." });
 
 /** How a server with an address is told who asks. */

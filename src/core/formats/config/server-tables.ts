@@ -8,6 +8,7 @@ import type { Json, JsonObject } from "../model.ts";
 import type { Problem } from "../problem.ts";
 import { validate } from "../validate.ts";
 import { type ParsedServer, serverSchema } from "./config-server-schema.ts";
+import { withoutOtherKinds } from "./other-kinds.ts";
 
 /** Servers by name: as they are written, for others to be laid over, and as they are then. */
 export interface ServerTable {
@@ -99,7 +100,8 @@ export function layServers(
   const unknown = unknownServers(below, overlay);
   const lost = new Set(unknown.map(({ name }) => name));
   const table = Object.fromEntries(Object.entries(overlay.table).filter(([name]) => !lost.has(name)));
-  const written = mapServers(plainServers(mergeServers(base.written, table)), (server, name) => ({
+  const fitting = withoutOtherKinds(base.written, table);
+  const written = mapServers(plainServers(mergeServers(fitting, table)), (server, name) => ({
     ...transportOf(server),
     ...(overlay.isRequired && !Object.hasOwn(below, name) ? { required: true } : {}),
     ...server,

@@ -56,6 +56,10 @@ const good: Readonly<Record<string, object>> = {
     mcpConfigFile: "mcp.json",
     servers: { a: { transport: "stdio", command: "docs" }, b: { transport: "shttp", url: "http://x/mcp" } },
   }),
+  "servers in the spelling of other tools": evalWith({
+    mcp_servers: { a: { command: "docs", workingDir: "." } },
+    variants: { v: { mcp_servers: { a: { env: { A: "b" } } } } },
+  }),
   "a judge that is a model": evalWith({ llmJudge: { ref: model, passThreshold: 0.5 } }),
   "a judge by variables": evalWith({ llmJudge: { env: judgeEnv } }),
   extensions: evalWith({
@@ -110,6 +114,10 @@ const bad: Readonly<Record<string, unknown>> = {
 };
 
 describe("the JSON Schema of an eval and the parser", () => {
+  it("the schema alone knows the keys of mcp_servers, which are checked with the servers from outside", () => {
+    expect(validate(evalWith({ mcp_servers: { a: { comand: "x" } } }))).toBe(false);
+  });
+
   it.each(Object.entries(good))("both take %s", (_, document) => {
     const { ok, ...rest } = parsed(document);
     const valid = validate(document);

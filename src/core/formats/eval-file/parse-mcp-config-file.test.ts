@@ -60,6 +60,44 @@ it("reads programs and addresses, whatever type says", () => {
   });
 });
 
+it("reads the servers of VS Code, with their places", () => {
+  const locate = ({ path }: { readonly path: readonly (string | number)[] }) => ({
+    file: "mcp.json",
+    path: formatKeyPath(path),
+  });
+  const servers = { a: { type: "http", url: "http://127.0.0.1:1/mcp" }, b: { type: "stdio", command: "b" } };
+  expect(parseMcpConfigFile({ inputs: [], servers }, { locate })).toEqual({
+    ok: true,
+    notes: [],
+    servers: [
+      { name: "a", server: { ...remote, transport: "shttp", url: "http://127.0.0.1:1/mcp" } },
+      { name: "b", server: { ...program, command: "b" } },
+    ],
+  });
+  expect(parseMcpConfigFile({ servers: { a: {} } }, { locate })).toMatchObject({
+    ok: false,
+    diagnostics: [{ message: 'the server "a" needs command or url', location: { path: "servers.a" } }],
+  });
+});
+
+it("reads what Gemini and Copilot write", () => {
+  expect(
+    parse({
+      a: { httpUrl: "http://127.0.0.1:1/mcp" },
+      b: { type: "local", command: "b", tools: ["*"] },
+      c: { type: "local", command: "c", tools: ["get"] },
+    }),
+  ).toEqual({
+    ok: true,
+    notes: [],
+    servers: [
+      { name: "a", server: { ...remote, transport: "shttp", url: "http://127.0.0.1:1/mcp" } },
+      { name: "b", server: { ...program, command: "b" } },
+      { name: "c", server: { ...program, command: "c", tools: ["get"] } },
+    ],
+  });
+});
+
 it("takes an empty alwaysAllow, which clients write for everybody, for nothing said", () => {
   expect(parse({ a: { command: "node", alwaysAllow: [] } })).toMatchObject({
     servers: [{ server: expect.not.objectContaining({ tools: expect.anything() }) }],

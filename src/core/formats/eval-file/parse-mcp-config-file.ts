@@ -3,6 +3,7 @@ import type { Diagnostic } from "../../errors/error.ts";
 import { closedObject, filledText, nameKey } from "../config/config-fields.ts";
 import { type ParsedServer, serverSchema } from "../config/config-server-schema.ts";
 import type { KeyPath } from "../key-path.ts";
+import { asObject } from "../lenient.ts";
 import { texts } from "../lenient-fields.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import type { Locate } from "../problem.ts";
@@ -26,18 +27,25 @@ const entrySchema = closedObject({
   env: texts.optional(),
   cwd: filledText.optional(),
   url: z.string().optional(),
+  /** Gemini's key for Streamable HTTP. */
+  httpUrl: z.string().optional(),
   headers: texts.optional(),
   disabled: z.boolean().optional(),
   alwaysAllow: z.array(z.string()).optional(),
   enableAllTools: z.boolean().optional(),
+  /** Copilot's key; `*` is all. */
+  tools: z.array(z.string()).optional(),
 });
 
-const fileSchema = closedObject({ mcpServers: z.record(nameKey, entrySchema) });
+const table = z.record(nameKey, entrySchema);
+const fileSchema = closedObject({ mcpServers: table });
+/** VS Code has another key, and questions to the user besides. */
+const vscodeSchema = closedObject({ servers: table, inputs: z.array(z.unknown()).optional() });
 
 type Entry = z.output<typeof entrySchema>;
 
 /**
- * Reads a file with `mcpServers`, as MCP clients have them. Variables in its texts are already replaced. Servers that are
+ * Reads a file with `mcpServers`, as MCP clients have them, or with `servers`, as VS Code has it. Variables in its texts are already replaced. Servers that are
  * `disabled` are left out; programs get the whole environment, as those clients and the older tool give it to them. Unlike
  * in that tool, `type: sse` means the older HTTP+SSE transport.
  */
@@ -46,20 +54,34 @@ export function parseMcpConfigFile(
   { locate }: { readonly locate: Locate },
 ): ParsedMcpConfigFile {
   const reader = new LenientReader(locate);
-  const entries = Object.entries(reader.read(fileSchema, document)?.mcpServers ?? {});
+  const key = tableKey(document);
+  const found =
+    key === "servers"
+      ? reader.read(vscodeSchema, document)?.servers
+      : reader.read(fileSchema, document)?.mcpServers;
+  const entries = Object.entries(found ?? {});
   const enabled = entries.filter(([, entry]) => entry.disabled !== true);
   if (enabled.length === 0 && !reader.failed)
-    reader.refuse("the file has no server that is enabled", ["mcpServers"], {
+    reader.refuse("the file has no server that is enabled", [key], {
       code: "config/nothing-to-run",
     });
-  const servers = enabled.flatMap(([name, entry]) => readEntry(name, entry, reader));
+  const servers = enabled.flatMap(([name, entry]) => readEntry(entry, { name, path: [key, name] }, reader));
   return reader.failed
     ? { ok: false, diagnostics: reader.diagnostics() }
     : { ok: true, servers, notes: reader.notes };
 }
 
-function readEntry(name: string, entry: Entry, reader: LenientReader): McpConfigServer[] {
-  const path: KeyPath = ["mcpServers", name];
+function tableKey(document: unknown): "servers" | "mcpServers" {
+  const { servers, mcpServers } = asObject(document);
+  return servers !== undefined && mcpServers === undefined ? "servers" : "mcpServers";
+}
+
+interface Place {
+  readonly name: string;
+  readonly path: KeyPath;
+}
+
+function readEntry(entry: Entry, { name, path }: Place, reader: LenientReader): McpConfigServer[] {
   const input = serverInput(entry);
   if (input === undefined) {
     reader.problem({
@@ -78,8 +100,9 @@ function readEntry(name: string, entry: Entry, reader: LenientReader): McpConfig
 
 /** A type that is none of those that there are says nothing; then `url` and `command` decide. */
 function serverInput(entry: Entry): z.input<typeof serverSchema> | undefined {
-  const { url, command, args = [], env = {}, headers = {}, cwd } = entry;
+  const { url, httpUrl, command, args = [], env = {}, headers = {}, cwd } = entry;
   const type = (entry.type ?? "").toLowerCase();
+  if (httpUrl && type !== "stdio") return { transport: "shttp", url: httpUrl, headers };
   if (url && type !== "stdio") return { transport: type === "sse" ? "sse" : "shttp", url, headers };
   if (!command) return undefined;
   return withoutUndefined({
@@ -96,7 +119,8 @@ function serverInput(entry: Entry): z.input<typeof serverSchema> | undefined {
  * The tools that agents are given; undefined: all. The tool that this comes from shows agents the others too and denies
  * their use. An empty `alwaysAllow` by itself is what clients write for "always ask", and says nothing of tools.
  */
-function allowedTools({ alwaysAllow = [], enableAllTools }: Entry): string[] | undefined {
+function allowedTools({ alwaysAllow = [], enableAllTools, tools }: Entry): string[] | undefined {
+  if (tools !== undefined) return tools.includes("*") ? undefined : tools;
   if (enableAllTools === true) return undefined;
   return alwaysAllow.length === 0 && enableAllTools === undefined ? undefined : alwaysAllow;
 }

@@ -41,6 +41,7 @@ const good: readonly object[] = [
   },
   { prompt: ["a", { file: "p.md" }], solution: [{ "main.add": { args: {} } }, { say: "x" }] },
   { servers: { a: { command: "x" }, b: { url: "http://x/{random.port}" }, main: null } },
+  { mcp_servers: { a: { type: "stdio", command: "x", workingDir: "." }, main: { tools: ["x"] } } },
   { servers: { a: { transport: "stdio", command: "x" }, b: { transport: "sse", url: "http://x" } } },
   {
     imports: [{ package: "npm:e@1", as: "e" }],
@@ -156,6 +157,7 @@ const badParts: readonly object[] = [
   { prompt: [] },
   { prompt: { inline: "x" } },
   { servers: { a: { command: "x", arg: [] } } },
+  { mcp_servers: { a: { command: "x", arg: [] } } },
   { requires: [{}] },
   { requires: [{ command: "a", env: "b" }] },
   { imports: [{ package: "x" }] },

@@ -7,6 +7,7 @@ import { checkTaskPaths } from "./check-paths.ts";
 import { checkLimits, checkSolution } from "./check-solution.ts";
 import { type CheckedTemplates, checkTemplates } from "./check-templates.ts";
 import type { TaskNames } from "./check-text.ts";
+import { checkVariants, lackingVariants, onlyInVariant } from "./check-variants.ts";
 import { checkVerify } from "./check-verify.ts";
 import type { PromptTurn } from "./read-prompt.ts";
 import type { ParseTaskOptions } from "./task-options.ts";
@@ -23,11 +24,19 @@ export interface RuleContext {
 /** Everything that must hold between the parts of a task. */
 export function checkTask(view: TaskView, { options, turns, wrong }: RuleContext): CheckedTemplates {
   const names = namesOf(view, options);
-  const templates = checkTemplates(view, turns, { names, files: options.files });
+  const { files } = options;
+  const templates = checkTemplates(view, turns, { names, files });
+  const variants = lackingVariants(view, options);
   const problems = [
     ...checkNames(view),
-    ...checkTaskPaths(view, options.files),
+    ...checkVariants(view, variants),
+    ...checkTaskPaths(view, files),
     ...templates.problems,
+    ...variants.flatMap((variant) => {
+      const there = { ...names, urls: names.urls.filter((name) => !variant.lost.includes(name)) };
+      const { problems: found } = checkTemplates(view, turns, { names: there, files });
+      return onlyInVariant(variant, found, templates.problems);
+    }),
     ...checkEnvCircles(view.spec),
     // A key that is not known may be the prompt.
     ...(wrong.some(isUnknownPart) ? [] : checkSolution(view)),

@@ -10,6 +10,8 @@ export interface ServerNames {
   readonly started: readonly string[];
   /** Those that steps may name: also the ones that the eval must provide. */
   readonly known: readonly string[];
+  /** Those that it `requires`. */
+  readonly required: readonly string[];
 }
 
 /** Reads the names of a task's servers. */
@@ -21,7 +23,7 @@ export function serverNames(spec: JsonObject, provided: readonly string[]): Serv
   const removed = declared.filter(([, server]) => server === null).map(([name]) => name);
   const started = [...new Set([...inherited, ...own])].filter((name) => !removed.includes(name));
   const required = Array.isArray(spec["requires"]) ? spec["requires"].flatMap(requiredServer) : [];
-  return { own, started, known: [...new Set([...started, ...required])] };
+  return { own, started, known: [...new Set([...started, ...required])], required };
 }
 
 function requiredServer(requirement: Json): string[] {

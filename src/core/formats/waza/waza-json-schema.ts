@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { serverShapes } from "../config/config-server-schema.ts";
 import { isJsonObject } from "../json.ts";
-import { canonicalKey, entryKeys, typeNames } from "../mcp-servers/server-keys.ts";
+import { mcpServerDefinitions } from "../mcp-servers/mcp-server-json-schema.ts";
 import type { Json, JsonObject } from "../model.ts";
 import { wazaEvalSchema, wazaTaskSchema } from "./waza-schema.ts";
 
@@ -18,9 +18,7 @@ export function wazaTaskJsonSchema(): JsonObject {
 function jsonSchema(schema: z.ZodType, id: string): JsonObject {
   const { $schema = "", $defs = {}, ...root } = generate(schema);
   const own = isJsonObject($defs) ? $defs : {};
-  const { definitions, entry } = serverEntry();
-  const all = { ...definitions, ...own, McpServer: entry };
-  const completed = complete({ ...root, $defs: all });
+  const completed = complete({ ...root, $defs: { ...serverDefinitions(), ...own } });
   return { $schema, $id: id, ...(isJsonObject(completed) ? completed : {}) };
 }
 
@@ -37,42 +35,20 @@ function generate(schema: z.ZodType): JsonObject {
   }) as JsonObject;
 }
 
-/** An entry of `mcp_servers`, by the schema of servers; in overlays any part of it may be left out, or null. */
-function serverEntry(): { readonly definitions: JsonObject; readonly entry: JsonObject } {
-  const { $defs = {}, properties } = generate(z.object(serverShapes));
-  const known = isJsonObject(properties) ? properties : {};
-  const type: JsonObject = { enum: typeNames };
-  const members = entryKeys.map((key): [string, Json] => {
-    const value = key === "type" || key === "transport" ? type : (known[canonicalKey(key)] ?? true);
-    return [key, { anyOf: [value, { type: "null" }] }];
-  });
-  return {
-    definitions: isJsonObject($defs) ? $defs : {},
-    entry: {
-      title: "MCP server",
-      description:
-        "A program (`command`) or a server with an address (`url`), or a part that is laid over one.",
-      type: "object",
-      properties: { ...Object.fromEntries(members), inherit: { type: "boolean" } },
-      additionalProperties: false,
-    },
-  };
+/** What an `mcp_servers` table is, by the schema of servers, with all that this needs. */
+function serverDefinitions(): JsonObject {
+  const { $defs = {}, properties = {} } = generate(z.object(serverShapes));
+  const keys = Object.entries(isJsonObject(properties) ? properties : {}).map(
+    ([key, value]): [string, Json] => [key, { anyOf: [value, { type: "null" }] }],
+  );
+  return { ...(isJsonObject($defs) ? $defs : {}), ...mcpServerDefinitions(Object.fromEntries(keys)) };
 }
-
-const serverTable: JsonObject = {
-  description:
-    "Servers by name; in tasks and variants laid over others: null takes one away, `inherit: false` all.",
-  type: "object",
-  properties: { inherit: { type: "boolean" } },
-  propertyNames: { pattern: "^[A-Za-z0-9_-]+$" },
-  additionalProperties: { anyOf: [{ $ref: "#/$defs/McpServer" }, { type: "null" }] },
-};
 
 /** Leaves out what is refused by name, and says what a table of servers is. */
 function complete(value: Json): Json {
   if (Array.isArray(value)) return value.map(complete);
   if (!isJsonObject(value)) return value;
-  if (value["servers"] === true) return serverTable;
+  if (value["servers"] === true) return { $ref: "#/$defs/McpServers" };
   const members = Object.entries(value)
     .filter(([, member]) => !(isJsonObject(member) && member["refused"] === true))
     .map(([key, member]): [string, Json] => [key, complete(member)]);

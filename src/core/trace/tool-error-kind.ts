@@ -1,0 +1,52 @@
+import { isJsonObject } from "../formats/json.ts";
+import type { EventOf, TraceEvent } from "./events.ts";
+import type { ToolCall } from "./trajectory.ts";
+
+/**
+ * What kind of failure a use of a tool ended with. `tool`: the tool ran and says that it failed (`isError`). `schema`: it was
+ * refused before it ran, for a name or arguments that do not fit: no server has the tool, the arguments are no object, or the
+ * server answers with JSON-RPC's "invalid params" (-32602). `timeout`: whoever called gave up, or the trial's time was over.
+ * `protocol`: another JSON-RPC error, or no usable answer.
+ */
+export type ToolErrorKind = "tool" | "protocol" | "timeout" | "schema";
+
+const invalidParams = -32602;
+
+/** The kind of a recorded call's failure; undefined when it did not fail. `events` are those of the trial. */
+export function toolErrorKind(call: ToolCall, events: readonly TraceEvent[]): ToolErrorKind | undefined {
+  const { result, error, responseSeq } = call;
+  if (result !== undefined) return result["isError"] === true ? "tool" : undefined;
+  if (error?.kind === "rejected") return "schema";
+  if (responseSeq !== undefined)
+    return answeredCode(responseSeq, events) === invalidParams ? "schema" : "protocol";
+  return call.fault === "drop" || isGivenUp(call, events) ? "timeout" : "protocol";
+}
+
+function answeredCode(seq: number, events: readonly TraceEvent[]): unknown {
+  const answer = messageAt(seq, events)?.message;
+  const error = isJsonObject(answer) ? answer["error"] : undefined;
+  return isJsonObject(error) ? error["code"] : undefined;
+}
+
+function isGivenUp({ seq }: ToolCall, events: readonly TraceEvent[]): boolean {
+  const request = messageAt(seq, events);
+  return events.some((event) => {
+    if (event.type === "trial.finished") return event.outcome === "timeout";
+    return event.type === "mcp.message" && request !== undefined && cancels(event, request);
+  });
+}
+
+function cancels(event: EventOf<"mcp.message">, request: EventOf<"mcp.message">): boolean {
+  const { message } = event;
+  if (event.server !== request.server || event.client !== request.client) return false;
+  if (event.seq < request.seq || !isJsonObject(message)) return false;
+  const { method, params } = message;
+  if (method !== "notifications/cancelled" || !isJsonObject(params)) return false;
+  return isJsonObject(request.message) && params["requestId"] === request.message["id"];
+}
+
+function messageAt(seq: number, events: readonly TraceEvent[]): EventOf<"mcp.message"> | undefined {
+  return events.find(
+    (event): event is EventOf<"mcp.message"> => event.seq === seq && event.type === "mcp.message",
+  );
+}

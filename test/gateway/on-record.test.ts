@@ -1,0 +1,157 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { gzipSync } from "node:zlib";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { createFilters } from "../../src/servers/filters/create-filters.ts";
+import { stdioSpec } from "../servers/support.ts";
+import { fixtureServer } from "../process/support.ts";
+import { addressHost, openGateway, type Opened, programHost } from "./support.ts";
+
+type Answer = (response: ServerResponse, body: Buffer) => void;
+
+/** A server that takes everything, with what it got; and the gateway to it. */
+async function openTo(answer: Answer): Promise<Opened & { readonly got: string[] }> {
+  const got: string[] = [];
+  const server = createServer((asked: IncomingMessage, response) => {
+    const parts: Buffer[] = [];
+    asked.on("data", (part: Buffer) => parts.push(part));
+    asked.on("end", () => {
+      const body = Buffer.concat(parts);
+      got.push(`${asked.method} ${body.length}`);
+      answer(response, body);
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  const spec = { ...stdioSpec("none", []), tools: ["add"] };
+  const host = await addressHost(`http://127.0.0.1:${port}/mcp`);
+  const filters = createFilters(spec, { seed: "" }).of({ server: "s", emit: () => 0 });
+  return { ...(await openGateway(host, { filters })), got };
+}
+
+const call = (name: string, id: unknown = 1): string =>
+  JSON.stringify({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: {} } });
+const result = JSON.stringify({
+  jsonrpc: "2.0",
+  id: 1,
+  result: { tools: [{ name: "add" }, { name: "del" }] },
+});
+const listing = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/list" });
+const json: Answer = (response) =>
+  void response.writeHead(200, { "content-type": "application/json" }).end(result);
+
+function post(url: string, body: string | Buffer, headers: Record<string, string> = {}): Promise<Response> {
+  return fetch(url, { method: "POST", body, headers: { "content-type": "application/json", ...headers } });
+}
+
+describe("what an agent sends to an address", () => {
+  it.each<[string, string | Buffer, Record<string, string>]>([
+    ["is no JSON, though some servers read it", call("del").replace("{}", "NaN"), {}],
+    ["says no version", call("del").replace('"jsonrpc":"2.0",', ""), {}],
+    ["is a list with something else in it", `[${call("del")},1]`, {}],
+    ["is packed", gzipSync(call("del")), { "content-encoding": "gzip" }],
+    ["seems to be packed", call("add"), { "content-encoding": "x" }],
+    [
+      "is written in other characters",
+      Buffer.from(call("del"), "utf16le"),
+      { "content-type": "application/json; charset=utf-16le" },
+    ],
+    ["can be read in two ways", call("+AGQ-el"), { "content-type": 'application/json;CHARSET="utf-7"' }],
+  ])("goes no further when it %s, since nobody could tell what it was", async (_what, body, headers) => {
+    const { endpoint, got, record } = await openTo(json);
+    const response = await post(endpoint.url, body, headers);
+    expect([response.status, got]).toEqual([400, []]);
+    expect(await response.json()).toMatchObject({ error: { code: -32700 } });
+    expect(record.of("mcp.message")).toEqual([]);
+  });
+
+  it("is on record with a mark at its beginning, and with its character set", async () => {
+    const { endpoint, got, record } = await openTo(json);
+    await post(endpoint.url, `\uFEFF${call("add")}`, { "content-type": "application/json; charset=UTF-8" });
+    expect(got).toHaveLength(1);
+    expect(record.of("mcp.message")).toHaveLength(2);
+  });
+
+  it("is no call when it is the body of a GET, which goes nowhere", async () => {
+    const { endpoint, got, record } = await openTo((response) => void response.writeHead(405).end());
+    const body = call("add");
+    const asking = request(endpoint.url, { method: "GET", headers: { "content-length": body.length } });
+    asking.end(body);
+    const [response] = (await once(asking, "response")) as [IncomingMessage];
+    response.resume();
+    expect([response.statusCode, got]).toEqual([405, ["GET 0"]]);
+    expect(record.of("mcp.message")).toEqual([]);
+  });
+});
+
+it("gives what a filter answered where the server has nothing to say to the rest of a list", async () => {
+  const { endpoint, got, record } = await openTo((response) => void response.writeHead(202).end());
+  const note = `{"jsonrpc":"2.0","method":"notifications/x"}`;
+  const response = await post(endpoint.url, `[${call("del")},${note}]`);
+  expect([response.status, got]).toEqual([200, [`POST ${note.length + 2}`]]);
+  expect(await response.json()).toMatchObject([{ id: 1, error: { code: -32602 } }]);
+  expect(record.of("mcp.message")).toHaveLength(3);
+});
+
+describe("what a server with an address answers is on record, and filtered,", () => {
+  it.each<[string, Answer]>([
+    [
+      "in capitals",
+      (response) => void response.writeHead(200, { "content-type": "Application/JSON" }).end(result),
+    ],
+    ["without a type", (response) => void response.writeHead(200).end(result)],
+    ["as text", (response) => void response.writeHead(200, { "content-type": "text/plain" }).end(result)],
+    [
+      "as events in capitals",
+      (response) =>
+        void response.writeHead(200, { "content-type": "Text/Event-Stream" }).end(`data: ${result}\n\n`),
+    ],
+    [
+      "as an event with an empty name",
+      (response) =>
+        void response
+          .writeHead(200, { "content-type": "text/event-stream" })
+          .end(`event:\ndata: ${result}\n\n`),
+    ],
+    [
+      "as an event after a mark",
+      (response) =>
+        void response
+          .writeHead(200, { "content-type": "text/event-stream" })
+          .end(`\uFEFFdata: ${result}\n\n`),
+    ],
+    [
+      "packed",
+      (response) =>
+        void response
+          .writeHead(200, { "content-type": "application/json", "content-encoding": "gzip" })
+          .end(gzipSync(result)),
+    ],
+  ])("%s", async (_how, answer) => {
+    const { endpoint, record } = await openTo(answer);
+    const text = await (await post(endpoint.url, listing)).text();
+    expect(text).toContain("add");
+    expect(text).not.toContain("del");
+    expect(record.of("mcp.message").map(({ direction }) => direction)).toEqual([
+      "client-to-server",
+      "server-to-client",
+    ]);
+  });
+});
+
+it("has a call on record that is nested too deeply to be passed on", async () => {
+  const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
+  const args = `${'{"a":'.repeat(500)}1${"}".repeat(500)}`;
+  const response = await post(endpoint.url, call("echo").replace("{}", args));
+  expect(await response.json()).toMatchObject({ id: 1, error: { code: -32600 } });
+  expect(record.of("mcp.message").map(({ message }) => message)).toMatchObject([
+    { id: 1, method: "tools/call", params: { name: "echo", arguments: "[nested too deeply to record]" } },
+    { id: 1, error: { code: -32600 } },
+  ]);
+  expect(record.of("mcp.message").map(({ raw }) => raw)).toEqual([undefined, undefined]);
+});
