@@ -1,5 +1,6 @@
 import { agentPresetFacts } from "../core/formats/agent-presets.ts";
 import { McpvalsError } from "../core/errors/error.ts";
+import { mentions } from "../core/formats/command-template.ts";
 import type { CommandAgentSpec } from "../core/formats/model.ts";
 import { settlesWithin, untilAborted } from "../process/deadline.ts";
 import { closed } from "../process/stop-tree.ts";
@@ -7,7 +8,7 @@ import { type McpConfigFile, writeMcpConfigFile } from "../servers/client-files/
 import { writeClientFiles } from "../servers/client-files/write-client-files.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import { type AgentProgram, startAgentProgram } from "./programs/agent-program.ts";
-import { fillTemplate, mentions, type TemplateValues } from "./programs/fill-template.ts";
+import { fillTemplate, type TemplateValues } from "./programs/fill-template.ts";
 import { findAgentProgram } from "./programs/find-agent-program.ts";
 import { withModelProxy } from "./programs/model-proxy.ts";
 import type { ProgramAgentOptions } from "./programs/options.ts";

@@ -1,13 +1,15 @@
 import { relative } from "node:path";
 import type { LoadedConfig } from "../config/load-config.ts";
 import { load } from "../config/load.ts";
-import type { AgentSpec, Eval, ServerSpec, Task, Variant } from "../core/formats/model.ts";
+import type { AgentSpec, Eval, Task } from "../core/formats/model.ts";
 import { lifetimeOf } from "../core/plan/effective-servers.ts";
 import { visibleLines, visibleText } from "../core/report/visible-text.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { prepare } from "../prepare.ts";
 import type { ConfigQuestion } from "./config-command.ts";
+import { targetOf } from "./server-target.ts";
 import { writeOut } from "./terminal.ts";
+import { variantLine } from "./variant-line.ts";
 import { workingFolder } from "./working-folder.ts";
 
 /** Carries out `mcpvals list` and gives the exit code. */
@@ -71,7 +73,10 @@ function render(spec: Eval): string {
         ([name, server]) => `${name}  ${lifetimeOf(server)}  ${targetOf(server)}`,
       ),
     ),
-    ...section("Variants", (spec.variants ?? []).map(variantLine)),
+    ...section(
+      "Variants",
+      (spec.variants ?? []).map((variant) => variantLine(variant, spec)),
+    ),
   ]
     .map((line) => visibleText(line))
     .join("\n");
@@ -113,12 +118,6 @@ function firstLine(text = ""): string | undefined {
   return line === "" ? undefined : line.trimEnd();
 }
 
-/** A variant with all servers that some task starts in it. */
-function variantLine({ name, servers }: Variant): string {
-  const names = [...new Set(Object.values(servers).flatMap((table) => Object.keys(table)))];
-  return `${name}  ${names.length === 0 ? "no servers" : `servers ${names.join(", ")}`}`;
-}
-
 function kindOf(agent: AgentSpec): string {
   switch (agent.type) {
     case "model":
@@ -141,9 +140,4 @@ function testLine(task: Task): string {
   const title = task.suite === undefined ? task.name : task.name.slice(task.suite.length + 1);
   const tool = step?.type === "mcp" && step.request.kind === "tool" ? step.request.tool : title;
   return tool === title ? title : `${title}  (${tool})`;
-}
-
-function targetOf(server: ServerSpec): string {
-  if (server.transport === "mock") return "written answers";
-  return server.transport === "stdio" ? [server.command, ...server.args].join(" ") : server.url;
 }

@@ -1,3 +1,4 @@
+import { relative } from "node:path";
 import type { LoadedConfig } from "../config/load-config.ts";
 import { load } from "../config/load.ts";
 import { McpvalsError } from "../core/errors/error.ts";
@@ -56,12 +57,20 @@ function counts({ eval: spec, file }: LoadedConfig): Counts {
 
 function sentence(loaded: LoadedConfig): string {
   const { workflows, toolTests, tasks, servers, variants } = counts(loaded);
-  const ofConfig = [`${workflows} workflows`, `${toolTests} tool tests`];
-  const ofTasks = [`${tasks} ${tasks === 1 ? "task" : "tasks"}`];
-  const what = tasks === 0 ? ofConfig : workflows + toolTests === 0 ? ofTasks : [...ofConfig, ...ofTasks];
+  const what = [
+    ...counted(workflows, "workflow"),
+    ...counted(toolTests, "tool test"),
+    ...counted(tasks, "task"),
+  ];
   const started = servers.length === 0 ? "no servers" : `servers ${servers.join(", ")}`;
-  const first = `${loaded.file ?? loaded.dir} is valid: ${[...what, started].join(", ")}`;
+  const shown = relative(workingFolder(), loaded.file ?? loaded.dir) || ".";
+  const first = `${shown} is valid: ${[...what, started].join(", ")}`;
   return [first, ...facts(loaded.eval, variants)].join("\n");
+}
+
+/** How many there are, when there are any. */
+function counted(count: number, what: string): string[] {
+  return count === 0 ? [] : [`${count} ${what}${count === 1 ? "" : "s"}`];
 }
 
 /** What a run does with servers and agents, where the file says more of it than their names: a line each. */

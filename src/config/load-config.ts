@@ -4,10 +4,12 @@ import { readConfigServers } from "../core/formats/config/config-servers.ts";
 import { configAgentProblems } from "../core/formats/config/config-task-plans.ts";
 import type { ParsedStdioServer } from "../core/formats/config/build-server.ts";
 import { parseConfig, type ParsedEval } from "../core/formats/config/parse-config.ts";
+import { placeProblems } from "../core/formats/place-problems.ts";
 import { type Interpolation, interpolate } from "../core/formats/interpolate.ts";
 import { asList, asObject, asText } from "../core/formats/lenient.ts";
 import type { Eval } from "../core/formats/model.ts";
 import type { Secret } from "../core/trace/redact.ts";
+import { agentTemplates, noTemplates } from "./agent-templates.ts";
 import { type EnvironmentVariables, variableNamed } from "./environment.ts";
 import { FileProblems } from "./file-problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
@@ -66,7 +68,9 @@ export async function loadConfig(
   if (!parsed.ok) problems.add(parsed.diagnostics, document.source);
   const tasks = await loadTasks(parsed, found, { dir, surroundings, problems });
   const spec = parsed.ok ? withTasks(parsed.eval, tasks) : undefined;
+  const templates = spec === undefined ? noTemplates : agentTemplates(asObject(found.value), spec);
   if (spec !== undefined) problems.add(rulesWithTasks(spec, document), document.source);
+  problems.add(placeProblems(templates.problems, document.locate), document.source);
   const secrets = collectSecrets({
     document: found.value,
     variables: found.variables,
@@ -85,7 +89,7 @@ export async function loadConfig(
     env: { ...environment, ...overrides },
     overrides,
     secrets,
-    notes: [...parsed.notes, ...unset, ...tasks.notes],
+    notes: [...parsed.notes, ...unset, ...templates.notes, ...tasks.notes],
     refused: refusedTasks(tasks, secrets),
   };
 }

@@ -416,6 +416,7 @@ describe("when the trial is over", () => {
     });
     expect(thrown).toBe(reason);
     expect(eventsOf(events, "turn.finished")).toEqual([]);
+    expect(eventsOf(events, "agent.output").map(({ text }) => text)).toEqual(["cancelled\n"]);
     expect(events.at(-1)).toMatchObject({ type: "agent.exited", expected: true });
     expect(await livingProcesses()).toEqual([]);
     expect(getEventListeners(controller.signal, "abort")).toEqual([]);

@@ -318,6 +318,31 @@ spec:
     });
   });
 
+  it("are noted with their places, each once", async () => {
+    using folder = folderOf({
+      "eval.yaml": evalOf(`  mcpConfigFile: mcp.json\n${all}`),
+      "mcp.json":
+        '{\n  "mcpServers": { "db": { "command": "node", "disabled": "no", "alwaysAllow": ["a"] } }\n}',
+      "tasks/a.yaml": script("a"),
+    });
+    expect((await load(folder.path, { source: "eval.yaml" })).notes).toEqual([
+      expect.stringMatching(/^mcp\.json:2:\d+: [^:]*disabled/),
+      'mcp.json: server "db": agents are given only these of its tools (alwaysAllow): a',
+    ]);
+  });
+
+  it("may be of another kind in a variant", async () => {
+    using folder = folderOf({
+      "eval.yaml": evalOf(
+        `  mcpConfigFile: mcp.json\n  variants: { remote: { servers: { db: { url: "http://x/mcp" } } } }\n${all}`,
+      ),
+      "mcp.json": { mcpServers: { db: { command: "node", args: ["s.js"], env: { A: "1" } } } },
+      "tasks/a.yaml": script("a"),
+    });
+    const { variants } = (await load(folder.path, { source: "eval.yaml" })).eval;
+    expect(variants).toMatchObject([{ servers: { a: { db: { transport: "shttp", url: "http://x/mcp" } } } }]);
+  });
+
   it("are told with their places when they are wrong", async () => {
     using folder = folderOf({
       "eval.yaml": evalOf(

@@ -98,6 +98,23 @@ describe("files that are not quite tasks", () => {
       "Run the file that it was made from.",
     ]);
   });
+
+  it("are refused when they are only the servers of an MCP client", async () => {
+    using folder = folderOf({ "mcp.json": '{ "mcpServers": { "a": { "command": "node" } } }' });
+    const { details } = await failure(folder.path, { source: "mcp.json" });
+    expect(details.diagnostics).toMatchObject([
+      {
+        code: "config/nothing-to-run",
+        message: "mcp.json has the servers of an MCP client, and nothing to run",
+        location: { file: "mcp.json", line: 1, column: 3 },
+        hint: "Pass it along with tasks or an Eval: mcpvals run TASKS --mcp-config mcp.json. In a config its table is mcp_servers.",
+      },
+    ]);
+    using config = folderOf({ "c.json": { mcpServers: { a: { command: "node" } }, workflows: [] } });
+    expect(await problems(config.path, { source: "c.json" })).toContainEqual(
+      expect.stringContaining('unknown key "mcpServers"'),
+    );
+  });
 });
 
 describe("slips of YAML", () => {

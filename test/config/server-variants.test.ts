@@ -90,6 +90,37 @@ describe("variants of a config", () => {
     expect([bad?.cwd, bad?.env["A"], bad?.env["B"]]).toEqual([work, undefined, "2"]);
   });
 
+  it("may make a server one of another kind, of which tasks may make a third", async () => {
+    using folder = folderOf({
+      "mcp-eval.config.yaml": `servers:
+  db: { transport: stdio, command: node, args: [s.js], cwd: work, env: { A: "1" }, lifetime: per_task }
+  web: { transport: sse, url: "http://x/sse", headers: { A: b } }
+variants:
+  mocked: { servers: { db: { transport: mock, mock: { tools: { t: { responses: [{ return: 1 }] } } } } } }
+  remote: { mcp_servers: { db: { url: "http://y/mcp" }, web: { command: local } } }
+tasks: [tasks/*.yaml]
+`,
+      "tasks/a.yaml": task("a", ""),
+      "tasks/b.yaml": task("b", "  servers: { db: { url: 'http://z' }, web: { command: own } }\n"),
+    });
+    const { variants = [] } = (await load(folder.path)).eval;
+    const shown = variants.map(({ servers }) => servers);
+    const remote = {
+      db: { transport: "shttp", url: "http://z" },
+      web: { transport: "stdio", command: "own" },
+    };
+    expect(shown).toMatchObject([
+      { a: { db: { transport: "mock", lifetime: "per_task" }, web: { transport: "sse" } }, b: remote },
+      {
+        a: {
+          db: { transport: "shttp", url: "http://y/mcp", lifetime: "per_task", headers: {} },
+          web: { transport: "stdio", command: "local", args: [] },
+        },
+        b: remote,
+      },
+    ]);
+  });
+
   it("replace a mock as a whole, whose nulls are values, also of a server that is named so", async () => {
     const mock = (value: string): string =>
       `{ tools: { get: { responses: [{ when: { a: null }, return: ${value} }] } } }`;

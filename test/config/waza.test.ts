@@ -252,6 +252,29 @@ mcp_servers:
     });
   });
 
+  it("lets tasks and variants make a server one of another kind", async () => {
+    using folder = folderOf({
+      ...filesOf({
+        root: "variants:\n  local: { mcp_servers: { main: { command: other } } }\n",
+        servers: "    main: { command: node, args: [s.js], env: { A: '1' }, tools: [add] }\n",
+      }),
+      "tasks/b.yaml":
+        "id: b\ninputs: { prompt: x }\nmcp_servers: { main: { type: http, url: 'http://127.0.0.1:1/mcp', headers: { A: b } } }\n",
+    });
+    const { eval: spec } = await load(folder.path, { source: "eval.yaml" });
+    const address = {
+      transport: "shttp",
+      url: "http://127.0.0.1:1/mcp",
+      headers: { A: "b" },
+      tools: ["add"],
+    };
+    expect(spec.taskServers).toMatchObject({ b: { main: address } });
+    expect(spec.variants?.[0]?.servers).toMatchObject({
+      a: { main: { command: "other", args: ["s.js"] } },
+      b: { main: { transport: "stdio", command: "other", args: [], tools: ["add"] } },
+    });
+  });
+
   it("is played by whom it declares, or by whom is asked for", async () => {
     const agents = "agents: { one: { type: scripted, plan: { a: [{ say: x }] } }, two: openai/gpt-5 }\n";
     const names = async (parts: Parameters<typeof filesOf>[0], asked: readonly string[] = []) => {

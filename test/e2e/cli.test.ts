@@ -326,7 +326,7 @@ describe("list and validate", () => {
     ]);
     expect([good?.code, good?.stdout]).toEqual([
       0,
-      expect.stringMatching(/is valid: 1 workflows, 3 tool tests/),
+      expect.stringMatching(/is valid: 1 workflow, 3 tool tests/),
     ]);
     expect([bad?.code, bad?.stdout]).toEqual([2, ""]);
     expect(bad?.stderr).toMatch(/^broken\.yaml:3:3: error unknown key "comand" in server/m);

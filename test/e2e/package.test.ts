@@ -110,7 +110,9 @@ describe("the package", () => {
     const missing = new Set<string>();
     for (const file of files().filter((name) => /\.(?:js|d\.ts)$/.test(name))) {
       const text = readFileSync(join(installed, file), "utf8");
-      for (const [, name = ""] of text.matchAll(/(?:\bfrom|^import|\bimport\()\s*"((?:node:)?[@a-z][\w./-]*)"/gm)) {
+      for (const [, name = ""] of text.matchAll(
+        /(?:\bfrom|^import|\bimport\()\s*"((?:node:)?[@a-z][\w./-]*)"/gm,
+      )) {
         const base = name
           .split("/")
           .slice(0, name.startsWith("@") ? 2 : 1)

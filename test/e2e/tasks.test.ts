@@ -242,7 +242,7 @@ Agents
     const one = await runCli(["validate", "tasks/easy.yaml"], { cwd: folder.path });
     expect([one.code, one.stdout]).toEqual([
       0,
-      `${join(folder.path, "tasks/easy.yaml")} is valid: 1 task, no servers\n`,
+      `${join("tasks", "easy.yaml")} is valid: 1 task, no servers\n`,
     ]);
     const all = await runCli(["validate", "tasks", "--json"], { cwd: folder.path });
     expect(JSON.parse(all.stdout)).toMatchObject({ valid: true, name: "tasks", tasks: 2, workflows: 0 });

@@ -1,9 +1,9 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import type { McpvalsError } from "../../src/core/errors/error.ts";
 import type { ServerSpec, StdioServerSpec } from "../../src/core/formats/model.ts";
 import type { Trial } from "../../src/core/plan/plan.ts";
@@ -306,21 +306,29 @@ describe("a required server", () => {
 
   it("that has died before anybody asked is started anew for who asks", async () => {
     const pool = poolFor([trial]);
-    const marker = join(mkdtempSync(join(tmpdir(), "required-")), "died");
-    onTestFinished(() => rmSync(dirname(marker), { recursive: true }));
-    // Ends soon after its first start, and no more.
-    const script = `const { existsSync, writeFileSync } = require("node:fs");
-      if (!existsSync(${JSON.stringify(marker)})) process.stdin.once("data", () => setTimeout(() => {
-        writeFileSync(${JSON.stringify(marker)}, "");
-        process.exit(3);
-      }, 300));
+    const folder = mkdtempSync(join(tmpdir(), "required-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const marker = join(folder, "die");
+    // Ends when the marker comes; one that is started later stays.
+    const script = `const { existsSync } = require("node:fs");
+      const isThere = () => existsSync(${JSON.stringify(marker)});
+      if (!isThere()) setInterval(() => isThere() && process.exit(3), 20);
       import(${JSON.stringify(pathToFileURL(counter).href)});`;
-    const spec = stdioSpec(process.execPath, ["-e", script], { required: true });
-    await pool.startRequired([{ name: "s", spec }], signal);
-    await vi.waitFor(() => expect(existsSync(marker)).toBe(true), { timeout: 5000 });
-    await expectLiving(0);
-    const { server } = await serve(pool, trial, spec);
-    expect(await count(server)).toBe(1);
+    const servers = Array.from({ length: 4 }, (_, index) => ({
+      name: "s",
+      spec: stdioSpec(process.execPath, ["-e", script, String(index)], { required: true }),
+    }));
+    await pool.startRequired(servers, signal);
+    writeFileSync(marker, "");
+    if (process.platform === "linux")
+      await expect.poll(() => livingProcesses(), { timeout: 8000 }).toEqual([]);
+    // The end of a process is noticed a moment after it, so that the first ones may be given out dead.
+    const started = async (): Promise<number> => {
+      const spec = servers.pop()?.spec;
+      if (spec === undefined) return Number.NaN;
+      return serve(pool, trial, spec).then(({ server }) => count(server), Number);
+    };
+    await expect.poll(started, { interval: 250, timeout: 8000 }).toBe(1);
   });
 
   it("that does not start is named, with all others, in one error", async () => {

@@ -1,7 +1,8 @@
 import { parse } from "smol-toml";
 import { expect, it } from "vitest";
 import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
-import { fillTemplate, mentions, type TemplateValues } from "./fill-template.ts";
+import { mentions } from "../../core/formats/command-template.ts";
+import { fillTemplate, type TemplateValues } from "./fill-template.ts";
 
 const values: TemplateValues = {
   prompt: "say {model} and $& {{",

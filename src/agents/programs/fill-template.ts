@@ -1,4 +1,5 @@
 import { McpvalsError } from "../../core/errors/error.ts";
+import { templateNames, templatePlace } from "../../core/formats/command-template.ts";
 
 /** What stands for the names in a program's command line; see `CommandAgentSpec`. */
 export interface TemplateValues {
@@ -12,25 +13,17 @@ export interface TemplateValues {
   readonly servers: ReadonlyMap<string, string>;
 }
 
-const names = ["prompt", "workspace", "cwd", "mcpConfig", "model", "session"] as const;
-const place = /\{\{|\{(\w+)\}|\{servers\.([^{}]+)\.url\}/g;
-
 /**
  * Replaces the names in a text. What replaces them is taken as it is; a brace before anything else is a brace, and `{{` is
  * one too. Throws McpvalsError `config/unknown-reference` for a server that is not there.
  */
 export function fillTemplate(text: string, values: TemplateValues): string {
-  return text.replaceAll(place, (written: string, name?: string, server?: string) => {
+  return text.replaceAll(templatePlace, (written: string, name?: string, server?: string) => {
     if (written === "{{") return "{";
     if (server !== undefined) return addressOf(server, values.servers);
-    const known = names.find((each) => each === name);
+    const known = templateNames.find((each) => each === name);
     return known === undefined ? written : values[known];
   });
-}
-
-/** Whether a text has a name that is replaced. */
-export function mentions(text: string, name: (typeof names)[number]): boolean {
-  return [...text.matchAll(place)].some(([, found]) => found === name);
 }
 
 function addressOf(server: string, servers: ReadonlyMap<string, string>): string {

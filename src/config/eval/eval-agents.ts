@@ -146,12 +146,7 @@ async function readAgentFile(path: string, { surroundings, problems }: EvalConte
       return { ...nobody, notes: known };
     }
     const { name, agent, description } = parsed.file;
-    return {
-      name,
-      agent,
-      description,
-      notes: [...known, ...parsed.notes.map((note) => `${shown}: ${note}`)],
-    };
+    return { name, agent, description, notes: [...known, ...parsed.notes] };
   } catch (error) {
     problems.addError(error);
     return nobody;

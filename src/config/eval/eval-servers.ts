@@ -76,6 +76,7 @@ async function otherServers(context: EvalContext, hasOwn: boolean): Promise<McpS
   return readServers(variables, {
     surroundings,
     problems,
+    shown: "MCP_ variables",
     locate: () => ({ file: "MCP_ variables" }),
     dir: surroundings.cwd,
   });

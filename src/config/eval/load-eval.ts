@@ -3,6 +3,7 @@ import { checkAssertedServers, parseEvalFile } from "../../core/formats/eval-fil
 import type { EvalFile } from "../../core/formats/eval-file/eval-file.ts";
 import { placeProblems } from "../../core/formats/place-problems.ts";
 import { interpolateParts } from "../waza/interpolate-parts.ts";
+import { agentTemplates } from "../agent-templates.ts";
 import { assembleEval } from "../assemble-eval.ts";
 import { FileProblems } from "../file-problems.ts";
 import type { LoadedConfig } from "../load-config.ts";
@@ -35,7 +36,7 @@ export async function loadEval(opened: OpenedFile, surroundings: Surroundings): 
   const { parsed: files, notes } = await evalTasks(context, provided.provided);
   const own = files.flatMap((each) => Object.keys(each.servers));
   problems.add(checkAssertedServers(file, [...servers, ...own], document.locate), document.source);
-  return assembleEval(
+  const loaded = assembleEval(
     {
       name: file.name ?? basename(path, extname(path)),
       file: path,
@@ -52,7 +53,7 @@ export async function loadEval(opened: OpenedFile, surroundings: Surroundings): 
       variables: new Map([...variables, ...provided.variables]),
       notes: [
         ...(document.notes ?? []),
-        ...odd.map((note) => `${opened.shown}: ${note}`),
+        ...odd,
         ...provided.notes,
         ...agents.notes,
         ...judge.notes,
@@ -62,6 +63,10 @@ export async function loadEval(opened: OpenedFile, surroundings: Surroundings): 
     },
     surroundings,
   );
+  const templates = agentTemplates({ agents: file.agents }, loaded.eval, ["config"]);
+  problems.add(placeProblems(templates.problems, document.locate), document.source);
+  problems.throwIfAny(loaded.secrets);
+  return { ...loaded, notes: [...loaded.notes, ...templates.notes] };
 }
 
 interface ReadEval {

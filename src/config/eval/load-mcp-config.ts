@@ -38,11 +38,12 @@ export async function loadMcpConfig(file: string, context: McpConfigContext): Pr
     const { source, notes = [] } = document;
     const read = readServers(document.value, {
       ...context,
+      shown,
       locate: document.locate,
       dir: dirname(file),
       ...(source === undefined ? {} : { source }),
     });
-    return { ...read, notes: [...notes, ...read.notes.map((note) => `${shown}: ${note}`)] };
+    return { ...read, notes: [...notes, ...read.notes] };
   } catch (error) {
     problems.addError(error);
     return noServers;
@@ -50,6 +51,8 @@ export async function loadMcpConfig(file: string, context: McpConfigContext): Pr
 }
 
 interface ServersContext extends McpConfigContext {
+  /** The document in notes that have no place in it. */
+  readonly shown: string;
   readonly locate: Locate;
   /** The folder that `cwd` of a server starts from. */
   readonly dir: string;
@@ -58,7 +61,7 @@ interface ServersContext extends McpConfigContext {
 
 /** Reads a document with `mcpServers`. What is wrong with it goes to the problems. */
 export function readServers(document: unknown, context: ServersContext): McpServers {
-  const { surroundings, problems, locate, source } = context;
+  const { surroundings, problems, shown, locate, source } = context;
   const { overrides, environment } = surroundings;
   const found = interpolate(
     document,
@@ -77,7 +80,7 @@ export function readServers(document: unknown, context: ServersContext): McpServ
   return {
     table: tableOf(parsed.servers, context),
     variables: found.variables,
-    notes: [...parsed.notes, ...parsed.servers.flatMap(allowListNotes)],
+    notes: [...parsed.notes, ...parsed.servers.flatMap(allowListNotes).map((note) => `${shown}: ${note}`)],
   };
 }
 

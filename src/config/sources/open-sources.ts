@@ -2,6 +2,7 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { FileProblems } from "../file-problems.ts";
 import type { ConfigDocument } from "../read/document.ts";
 import { type DocumentKind, documentKind, rootMembers } from "../read/document-kind.ts";
+import { isMcpConfig, mcpConfigAlone } from "../read/mcp-config-alone.ts";
 import { readDocument } from "../read/read-document.ts";
 import { exportedTask, isTaskExport } from "../read/task-export-file.ts";
 import { unknownKind } from "../read/unknown-kind.ts";
@@ -93,6 +94,7 @@ async function readFile(path: string, surroundings: Surroundings): Promise<Opene
   const kind = documentKind(root);
   if (kind === undefined) throw unknownKind(document, shown, root);
   if (kind === "config" && isTaskExport(root)) throw exportedTask(shown);
+  if (kind === "config" && isMcpConfig(root)) throw mcpConfigAlone(document, shown);
   return { kind, path, shown, document };
 }
 

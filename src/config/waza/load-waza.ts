@@ -3,9 +3,11 @@ import type { Diagnostic } from "../../core/errors/error.ts";
 import { configAgentProblems } from "../../core/formats/config/config-task-plans.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { AgentSpec, Task } from "../../core/formats/model.ts";
+import { placeProblems } from "../../core/formats/place-problems.ts";
 import { placeProblem } from "../../core/formats/problem.ts";
 import { parseWazaEval } from "../../core/formats/waza/parse-waza-eval.ts";
 import { withoutUndefined } from "../../core/formats/without-undefined.ts";
+import { agentTemplates } from "../agent-templates.ts";
 import { assembleEval } from "../assemble-eval.ts";
 import { FileProblems } from "../file-problems.ts";
 import type { LoadedConfig } from "../load-config.ts";
@@ -66,8 +68,10 @@ export async function loadWaza(opened: OpenedFile, surroundings: Surroundings): 
   );
   const spec = withoutUndefined({ ...loaded.eval, variants });
   problems.add(configAgentProblems(spec, opened.document.locate), opened.document.source);
+  const templates = agentTemplates(file.agents.kind === "declared" ? file.agents : {}, spec);
+  problems.add(placeProblems(templates.problems, opened.document.locate), opened.document.source);
   problems.throwIfAny(loaded.secrets);
-  return { ...loaded, eval: spec };
+  return { ...loaded, eval: spec, notes: [...loaded.notes, ...templates.notes] };
 }
 
 function readEval(opened: OpenedFile, surroundings: Surroundings): WazaContext {

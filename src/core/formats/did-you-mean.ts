@@ -1,17 +1,43 @@
 const longestCompared = 60;
 
+interface Near {
+  readonly candidate: string;
+  readonly distance: number;
+  /** How many characters it begins with that the name begins with too. */
+  readonly prefix: number;
+  /** By how many characters it is longer or shorter than the name. */
+  readonly difference: number;
+}
+
 /**
  * The candidate that `name` is most likely a misspelling of, or undefined when none is close: at most one edit for
- * every three characters. Upper and lower case, `-` and `_` are not counted.
+ * every three characters. Upper and lower case, `-` and `_` are not counted. Of those that are equally close it is one that
+ * begins as the name does, then one that is as long.
  */
 export function didYouMean(name: string, candidates: Iterable<string>): string | undefined {
-  let best: { readonly candidate: string; readonly distance: number } | undefined;
+  const written = fold(name);
+  let best: Near | undefined;
   for (const candidate of candidates) {
     const limit = Math.max(1, Math.floor(Math.max(name.length, candidate.length) / 3));
-    const distance = editDistance(fold(name), fold(candidate), limit);
-    if (distance <= limit && (best === undefined || distance < best.distance)) best = { candidate, distance };
+    const folded = fold(candidate);
+    const distance = editDistance(written, folded, limit);
+    if (distance > limit) continue;
+    const prefix = commonPrefix(written, folded);
+    const near = { candidate, distance, prefix, difference: Math.abs(written.length - folded.length) };
+    if (best === undefined || isNearer(near, best)) best = near;
   }
   return best?.candidate;
+}
+
+function isNearer(a: Near, b: Near): boolean {
+  if (a.distance !== b.distance) return a.distance < b.distance;
+  return a.prefix === b.prefix ? a.difference < b.difference : a.prefix > b.prefix;
+}
+
+function commonPrefix(a: string, b: string): number {
+  let length = 0;
+  while (length < a.length && a[length] === b[length]) length += 1;
+  return length;
 }
 
 /** The sentences that go into a hint: the likely name, and all names there are; `what` is their plural. */

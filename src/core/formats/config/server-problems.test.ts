@@ -209,8 +209,8 @@ describe("tables of servers", () => {
       "config/invalid-value at value variants.v.mcp_servers.db.capture_stderr: variants.v.mcp_servers.db.capture_stderr must be true or false, not a string",
     ],
     [
-      "a command over an address",
-      variant({ servers: { web: { command: "node" } } }),
+      "a command and an address at once",
+      variant({ servers: { web: { command: "node", url: "http://y/mcp" } } }),
       /^config\/invalid-value at key variants\.v\.servers\.web\.url: variants\.v\.servers\.web has both command and url/,
     ],
     [

@@ -104,8 +104,12 @@ function readCommands(commands: NonNullable<Document["commands"]>, reader: Lenie
     const isSet = commands[key] !== undefined && commands[key] !== false && commands[key] !== "";
     if (isSet) reader.note(`${key} has no effect`, ["commands", key]);
   }
+  const { runPrompt = "" } = commands;
+  if (!/\{\{[^}]*\.Prompt\b/.test(runPrompt)) {
+    reader.note("the agent never hears the user: runPrompt has no {{ .Prompt }}", ["commands", "runPrompt"]);
+  }
   return {
-    runPrompt: commands.runPrompt ?? "",
+    runPrompt,
     argTemplateMcpServer: commands.argTemplateMcpServer ?? "",
     argTemplateAllowedTools: commands.argTemplateAllowedTools ?? "",
     allowedToolsJoinSeparator: commands.allowedToolsJoinSeparator ?? " ",

@@ -70,7 +70,7 @@ function kindProblem(name: string, entry: JsonObject, { written }: ReadServersOp
     return { code: "config/invalid-value", message, path: written([name, "url"]), at: "key", hint };
   }
   if (command === undefined && url === undefined) {
-    const message = `missing key "command" or "url" in ${where}`;
+    const message = `missing key ${neededKey(transport)} in ${where}`;
     const hint = "A program to start has command; a server with an address has url.";
     return { code: "config/missing-key", message, path, at: "key", hint };
   }
@@ -81,6 +81,11 @@ function kindProblem(name: string, entry: JsonObject, { written }: ReadServersOp
     ? "A program's type is stdio."
     : "The type of a server with an address is http or sse.";
   return { code: "config/invalid-value", message, path: written([name, "transport"]), at: "value", hint };
+}
+
+function neededKey(transport: Json | undefined): string {
+  if (transport === undefined) return '"command" or "url"';
+  return transport === "stdio" ? '"command"' : '"url"';
 }
 
 interface Entry {

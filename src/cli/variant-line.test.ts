@@ -1,0 +1,61 @@
+import { expect, it } from "vitest";
+import type { Eval, ServerSpec, Task } from "../core/formats/model.ts";
+import { variantLine } from "./variant-line.ts";
+
+const common = { startupTimeoutMs: 1000, maxMessageBytes: 1000 };
+const db: ServerSpec = {
+  transport: "stdio",
+  command: "node",
+  args: ["db.js"],
+  env: { A: "secret" },
+  cwd: "/",
+  ...common,
+};
+const web: ServerSpec = { transport: "shttp", url: "http://x/mcp", headers: {}, ...common };
+const mocked: ServerSpec = {
+  transport: "mock",
+  mock: { tools: {}, resources: [], prompts: [], state: {} },
+  ...common,
+};
+
+const task: Task = {
+  name: "a",
+  form: "workflow",
+  turns: [],
+  expectTools: [],
+  verify: [],
+  parallel: true,
+  servers: ["db", "web", "new"],
+};
+
+const spec: Eval = {
+  name: "demo",
+  servers: { db, web },
+  agents: [],
+  tasks: [task, { ...task, name: "b", servers: ["db"] }],
+  trials: 1,
+  limits: { trialMs: 1, callMs: 1, modelMs: 1 },
+  reporters: [],
+};
+
+it.each<[string, Readonly<Record<string, ServerSpec>>, string]>([
+  ["nothing", { db, web }, "v  the servers as they are"],
+  ["a mock", { db: mocked, web }, "v  db: written answers"],
+  ["another program", { db: { ...db, args: ["other.js"] }, web }, "v  db: node other.js"],
+  [
+    "settings",
+    { db: { ...db, env: {}, tools: ["x"], startupTimeoutMs: 2, lifetime: "per_run" }, web },
+    "v  db: env, startupTimeout, tools, per_run",
+  ],
+  ["one more and one less", { db, new: web }, "v  without web; new: http://x/mcp"],
+])("tells of %s", (_, table, line) => {
+  const { db: own } = table;
+  const servers = { a: table, ...(own === undefined ? {} : { b: { db: own } }) };
+  expect(variantLine({ name: "v", servers }, spec)).toBe(line);
+});
+
+it("tells of a variant without servers", () => {
+  expect(variantLine({ name: "v", servers: { a: {}, b: {} } }, { ...spec, servers: {} })).toBe(
+    "v  no servers",
+  );
+});

@@ -1,0 +1,130 @@
+import { templateNames } from "./command-template.ts";
+import { didYouMean, suggestion } from "./did-you-mean.ts";
+import { formatKeyPath, type KeyPath } from "./key-path.ts";
+import { asList, asObject } from "./lenient.ts";
+import type { Problem } from "./problem.ts";
+
+/** The agents that a file declares, as they are written or parsed. */
+export interface DeclaredAgents {
+  readonly agent?: unknown;
+  readonly agents?: unknown;
+}
+
+export interface AgentTemplatesOptions {
+  /** Where in the document the keys `agent` and `agents` stand. */
+  readonly path?: KeyPath;
+  /** Every server that some trial may have. */
+  readonly servers: readonly string[];
+}
+
+export interface AgentTemplates {
+  readonly problems: readonly Problem[];
+  /** What stays as it is, although it looks much like something that is replaced. */
+  readonly notes: readonly string[];
+}
+
+/**
+ * Checks what is in braces in the command lines of agents that are programs. Servers that no trial has are wrong, and so are
+ * names in another spelling; what only looks like a name is noted, and all else is text.
+ */
+export function checkAgentTemplates(
+  { agent, agents }: DeclaredAgents,
+  { path = [], servers }: AgentTemplatesOptions,
+): AgentTemplates {
+  const places = [
+    ...textsOf(agent, [...path, "agent"]),
+    ...Object.entries(asObject(agents)).flatMap(([name, each]) => textsOf(each, [...path, "agents", name])),
+  ];
+  const found = places.flatMap((place) => checkText(place, servers));
+  return {
+    problems: found.filter((each) => typeof each !== "string"),
+    notes: [...new Set(found.filter((each) => typeof each === "string"))],
+  };
+}
+
+interface Place {
+  readonly text: string;
+  readonly path: KeyPath;
+}
+
+function textsOf(agent: unknown, path: KeyPath): Place[] {
+  const { type, command, args, nextArgs, env } = asObject(agent);
+  if (type !== "command") return [];
+  const lists = Object.entries({ args, nextArgs });
+  const all: [unknown, KeyPath][] = [
+    [command, [...path, "command"]],
+    ...lists.flatMap(([key, list]) =>
+      asList(list).map((text, index): [unknown, KeyPath] => [text, [...path, key, index]]),
+    ),
+    ...Object.entries(asObject(env)).map(([name, text]): [unknown, KeyPath] => [
+      text,
+      [...path, "env", name],
+    ]),
+  ];
+  return all.flatMap(([text, at]) => (typeof text === "string" ? [{ text, path: at }] : []));
+}
+
+const braces = /\{\{(?:\s*(\w+)\s*\}\})?|\{([^{}\n]*)\}/g;
+
+function checkText({ text, path }: Place, servers: readonly string[]): (Problem | string)[] {
+  return [...text.matchAll(braces)].flatMap(([written, doubled, inner]) => {
+    const place = { text: written, path };
+    if (isName(doubled)) {
+      return [`${written} in ${formatKeyPath(path)} writes {${doubled}}}; did you mean {${doubled}}?`];
+    }
+    return inner === undefined || isName(inner) ? [] : checkInner(inner, place, servers);
+  });
+}
+
+function isName(word: string | undefined): boolean {
+  return templateNames.some((name) => name === word);
+}
+
+function checkInner(inner: string, place: Place, servers: readonly string[]): (Problem | string)[] {
+  const server = /^servers\.(.+)\.url$/.exec(inner)?.[1];
+  if (server !== undefined) return servers.includes(server) ? [] : [unknownServer(server, place, servers)];
+  const word = inner.trim();
+  if (!/^[\w.-]+$/.test(word)) return [];
+  const same = templateNames.find((name) => folded(name) === folded(word));
+  if (word === inner && (same !== undefined || word.startsWith("servers."))) {
+    return [misspelt(place, same ?? nearAddress(word, servers))];
+  }
+  const near = didYouMean(word, [...templateNames, ...servers.map(address)]);
+  const where = formatKeyPath(place.path);
+  return near === undefined ? [] : [`${place.text} in ${where} stays as it is; did you mean {${near}}?`];
+}
+
+function folded(word: string): string {
+  return word.toLowerCase().replaceAll(/[-_]/g, "");
+}
+
+function address(server: string): string {
+  return `servers.${server}.url`;
+}
+
+function nearAddress(word: string, servers: readonly string[]): string {
+  const [, name = ""] = word.split(".");
+  return address(servers.includes(name) ? name : (didYouMean(name, servers) ?? "NAME"));
+}
+
+function unknownServer(name: string, { text, path }: Place, servers: readonly string[]): Problem {
+  return {
+    code: "config/unknown-reference",
+    message: `${text} in ${formatKeyPath(path)}: no server is named ${JSON.stringify(name.slice(0, 80))}`,
+    path,
+    at: "value",
+    text,
+    hint: suggestion(name, servers, "servers"),
+  };
+}
+
+function misspelt({ text, path }: Place, meant: string): Problem {
+  return {
+    code: "config/unknown-reference",
+    message: `${text} in ${formatKeyPath(path)} is nothing that is replaced`,
+    path,
+    at: "value",
+    text,
+    hint: `Did you mean {${meant}}? For the text itself write {${text}.`,
+  };
+}

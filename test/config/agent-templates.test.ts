@@ -1,0 +1,120 @@
+import { describe, expect, it } from "vitest";
+import { folderOf } from "../support/cli.ts";
+import { failure, load, problems } from "./support/load.ts";
+
+const task = `apiVersion: mcp-eval/v1
+kind: Task
+metadata: { name: a }
+spec:
+  servers: { own: { command: node } }
+  prompt: hi
+  verify: [{ command: { run: "true" } }]
+`;
+
+function config(args: string, more = ""): Readonly<Record<string, string>> {
+  return {
+    "mcp-eval.config.yaml": `servers: { db: { transport: stdio, command: node } }
+variants: { plain: {}, other: { servers: { db: null, new: { command: node } } } }
+tasks: [task.yaml]
+agents:
+  mine:
+    type: command
+    command: my-agent
+    args: ${args}
+${more}`,
+    "task.yaml": task,
+  };
+}
+
+describe("what agents that are programs are told", () => {
+  it("may have the address of every server that some trial has", async () => {
+    const urls = ["db", "new", "own"].map((name) => `{servers.${name}.url}`);
+    using folder = folderOf(config(JSON.stringify(["{prompt}", ...urls])));
+    expect((await load(folder.path)).notes).toEqual([]);
+  });
+
+  it("has no other address, and no name in another spelling", async () => {
+    using folder = folderOf(config('["{prompt}", "--at={servers.dbb.url}", "{mcpconfig}"]'));
+    expect(await problems(folder.path)).toEqual([
+      'mcp-eval.config.yaml:8:30 config/unknown-reference {servers.dbb.url} in agents.mine.args[1]: no server is named "dbb"',
+      "mcp-eval.config.yaml:8:51 config/unknown-reference {mcpconfig} in agents.mine.args[2] is nothing that is replaced",
+    ]);
+    const { details } = await failure(folder.path);
+    expect(details.diagnostics?.map(({ hint }) => hint)).toEqual([
+      'Did you mean "db"? Known servers: db, own, new.',
+      "Did you mean {mcpConfig}? For the text itself write {{mcpconfig}.",
+    ]);
+  });
+
+  it("is noted where it is likely not what was meant, and where the user is not heard", async () => {
+    using folder = folderOf(config('["{promt}"]'));
+    expect((await load(folder.path)).notes).toEqual([
+      "{promt} in agents.mine.args[0] stays as it is; did you mean {prompt}?",
+      'agent "mine" never hears the user: write {prompt} into its arguments, or set stdin: true',
+    ]);
+    using heard = folderOf(config("[]", "    stdin: true\n"));
+    expect((await load(heard.path)).notes).toEqual([]);
+  });
+
+  it("is left alone in presets, and in variables that the program inherits", async () => {
+    using folder = folderOf({
+      ...config("[]", "    stdin: true\n    inheritEnv: true\n  codex: { type: command, preset: codex }\n"),
+    });
+    const environment = { ODD: "{Prompt} {servers.none.url}" };
+    expect((await load(folder.path, { environment })).notes).toEqual([]);
+  });
+
+  it("is checked in an Eval", async () => {
+    using folder = folderOf({
+      "eval.yaml": `kind: Eval
+metadata: { name: demo }
+config:
+  servers: { db: { transport: stdio, command: node } }
+  agents: { mine: { type: command, command: x, args: ["{servers.bd.url}"] } }
+  taskSets: [{ path: task.yaml }]
+`,
+      "task.yaml": task,
+    });
+    expect(await problems(folder.path, { source: "eval.yaml" })).toEqual([
+      'eval.yaml:5:56 config/unknown-reference {servers.bd.url} in config.agents.mine.args[0]: no server is named "bd"',
+    ]);
+  });
+
+  it("is noted of a line for the shell without a prompt", async () => {
+    using folder = folderOf({
+      "eval.yaml": `kind: Eval
+metadata: { name: demo }
+config:
+  agent: { type: file, path: agent.yaml }
+  taskSets: [{ path: task.yaml }]
+`,
+      "agent.yaml": "kind: Agent\nmetadata: { name: deaf }\ncommands: { runPrompt: my-agent --go }\n",
+      "task.yaml": task,
+    });
+    expect((await load(folder.path, { source: "eval.yaml" })).notes).toEqual([
+      "agent.yaml:3:13: the agent never hears the user: runPrompt has no {{ .Prompt }}",
+    ]);
+  });
+
+  it("is checked in an eval of waza", async () => {
+    const files = (args: string): Readonly<Record<string, string>> => ({
+      "eval.yaml": `name: demo
+config:
+  timeout_seconds: 5
+  mcp_servers: { db: { command: node } }
+agent: { type: command, command: x, args: ${args} }
+tasks: [a.yaml]
+graders: [{ type: behavior, config: { max_tool_calls: 2 } }]
+`,
+      "a.yaml": "id: a\ninputs: { prompt: Do it. }\n",
+    });
+    using wrong = folderOf(files('["{servers.bd.url}"]'));
+    expect(await problems(wrong.path, { source: "eval.yaml" })).toEqual([
+      'eval.yaml:5:45 config/unknown-reference {servers.bd.url} in agent.args[0]: no server is named "bd"',
+    ]);
+    using deaf = folderOf(files('["{servers.db.url}"]'));
+    expect((await load(deaf.path, { source: "eval.yaml" })).notes).toContainEqual(
+      expect.stringContaining("never hears the user"),
+    );
+  });
+});
