@@ -109,7 +109,9 @@ const trialSchema = z
     error: errorSchema.describe("Why the trial is `error`, `timeout` or `skip`.").exactOptional(),
     usage: usageSchema.describe("Absent when no model was asked.").exactOptional(),
     tools: digestSchema
-      .describe("What the agent did with tools; absent when no agent took part.")
+      .describe(
+        "What the agent did with tools; absent when no agent took part, or when there were no servers and no tools.",
+      )
       .exactOptional(),
     warnings: z
       .array(z.string())

@@ -35,7 +35,7 @@ export interface TrialResult {
   readonly error?: SerializedError;
   /** Absent when no model was asked. */
   readonly usage?: Usage;
-  /** What the agent did with tools; absent when no agent took part. */
+  /** What the agent did with tools; absent when no agent took part, or when there were no servers and no tools. */
   readonly tools?: ToolDigest;
   /** Things that deserve a look but change no verdict, such as a server that logs on stdout. */
   readonly warnings?: readonly string[];

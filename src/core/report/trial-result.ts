@@ -4,7 +4,7 @@ import type { Grade, Verdict } from "../grade/grade.ts";
 import type { Trial } from "../plan/plan.ts";
 import type { EventOf, TraceEvent, TrialOutcome } from "../trace/events.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
-import { toolDigest } from "../trace/tool-digest.ts";
+import { type ToolDigest, toolDigest } from "../trace/tool-digest.ts";
 import { toolEvents } from "../trace/tool-events.ts";
 import type { TrialResult } from "./result.ts";
 import { averageScore, trialVerdict } from "./summarize.ts";
@@ -27,11 +27,18 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
     grades,
     ...optional("error", finished === undefined ? cutOff : isUngraded ? ungraded : finished.error),
     ...optional("usage", usage),
-    ...(trial.agent === null || events.length === 0
-      ? {}
-      : { tools: toolDigest(toolEvents(trajectory), startedServers(task, events)) }),
+    ...optional("tools", usesOfTools(trajectory)),
     ...(warnings.length === 0 ? {} : { warnings }),
   };
+}
+
+/** Nothing where there was nothing to use, so that a run of very many trials stays small. */
+function usesOfTools(trajectory: Trajectory): ToolDigest | undefined {
+  const { trial, task, events } = trajectory;
+  if (trial.agent === null || events.length === 0) return undefined;
+  const uses = toolEvents(trajectory);
+  const servers = startedServers(task, events);
+  return uses.length + servers.length === 0 ? undefined : toolDigest(uses, servers);
 }
 
 /** A trial may go on without a server that it does not require. */
