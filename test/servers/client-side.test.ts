@@ -77,7 +77,7 @@ const answers: Required<ClientSide> = {
     action: "accept",
     content: { colour: `${server}: ${JSON.stringify(params["message"])}` },
   }),
-  roots: [{ uri: "file:///work/here", name: "here" }],
+  roots: [{ uri: "file:///a/folder", name: "here" }],
 };
 
 describe.each([legacyStdio, ...modernEras])("$name", ({ version, spec }) => {
