@@ -1,5 +1,6 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import { requestOf } from "../filters/messages.ts";
+import { explainUnreachable } from "./http-errors.ts";
 import { type WireMessage, wireMessage } from "../wire.ts";
 
 /** The error for a message of a server's over the limit. */
@@ -9,6 +10,14 @@ export function messageTooLarge(server: string, limit: number): McpvalsError {
     `server "${server}" sent a message of more than ${limit} bytes`,
     { hint: "Answer with less, or raise maxMessageBytes for that server." },
   );
+}
+
+/** Why a server is lost when a request to it fails: what is known already, or that it cannot be reached. */
+export function asLoss(
+  error: unknown,
+  { server, url }: { readonly server: string; readonly url: URL },
+): McpvalsError {
+  return error instanceof McpvalsError ? error : explainUnreachable(server, url.href, error);
 }
 
 /** The answer to a request that the server gave none: whoever speaks messages has no other way to hear why. */

@@ -3,8 +3,8 @@ import { untilAborted } from "../../process/deadline.ts";
 import type { HttpAddress } from "../hosts/host.ts";
 import type { Channel, ChannelListener, WireMessage } from "../wire.ts";
 import { readBody, wiresOf } from "./body-messages.ts";
-import { failedAnswer, messageTooLarge, statusMessage } from "./channel-errors.ts";
-import { explainStatus, explainUnreachable, shownUrl } from "./http-errors.ts";
+import { asLoss, failedAnswer, messageTooLarge, statusMessage } from "./channel-errors.ts";
+import { explainStatus, shownUrl } from "./http-errors.ts";
 import { messageHeaders } from "./message-headers.ts";
 import { eventsOf, wholeOf } from "./stream-reader.ts";
 
@@ -98,8 +98,7 @@ export class EventsChannel implements Channel {
   }
 
   #asLoss(error: unknown): McpvalsError {
-    if (error instanceof McpvalsError) return error;
-    return explainUnreachable(this.#server, this.#address.url.href, error);
+    return asLoss(error, { server: this.#server, url: this.#address.url });
   }
 
   #lose(error: McpvalsError): void {

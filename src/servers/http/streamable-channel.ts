@@ -5,7 +5,7 @@ import type { HttpAddress } from "../hosts/host.ts";
 import { methodOf, valueAt } from "../hosts/message-parts.ts";
 import type { Channel, ChannelListener, WireMessage } from "../wire.ts";
 import { readBody, wiresOf } from "./body-messages.ts";
-import { failedAnswer, messageTooLarge, statusMessage } from "./channel-errors.ts";
+import { asLoss, failedAnswer, messageTooLarge, statusMessage } from "./channel-errors.ts";
 import { explainUnreachable } from "./http-errors.ts";
 import { messageHeaders, versionIn } from "./message-headers.ts";
 import { eventsOf, type StreamReaderOptions, wholeOf } from "./stream-reader.ts";
@@ -241,8 +241,7 @@ export class StreamableChannel implements Channel {
   }
 
   #asLoss(error: unknown): McpvalsError {
-    if (error instanceof McpvalsError) return error;
-    return explainUnreachable(this.#server, this.#address.url.href, error);
+    return asLoss(error, { server: this.#server, url: this.#address.url });
   }
 
   #lose(error: McpvalsError): void {

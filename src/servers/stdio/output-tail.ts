@@ -1,19 +1,16 @@
-/** Kept of the end of stderr for error messages, in bytes. */
-const tailLength = 4096;
+import { TextTail } from "../../process/text-tail.ts";
+
 /** Kept of a line on stdout that is no message, in characters. */
 const invalidLineLength = 2000;
 
-const empty = Buffer.alloc(0);
-
 /** Keeps what error messages say of a server's output: the end of its stderr, and the first line that is no message. */
 export class OutputTail {
-  #tail: Buffer = empty;
+  readonly #stderr = new TextTail();
   #firstInvalidLine: string | undefined;
 
   /** The last 4 KiB of stderr; undefined when it is empty. */
   get stderrTail(): string | undefined {
-    const text = this.#tail.toString("utf8").trim();
-    return text === "" ? undefined : text;
+    return this.#stderr.text;
   }
 
   get firstInvalidLine(): string | undefined {
@@ -21,8 +18,7 @@ export class OutputTail {
   }
 
   stderr(chunk: Buffer): void {
-    const last = chunk.subarray(-tailLength);
-    this.#tail = Buffer.concat([this.#tail.subarray(last.length - tailLength), last]).subarray(-tailLength);
+    this.#stderr.push(chunk);
   }
 
   invalidLine(line: Buffer): void {
