@@ -1,13 +1,41 @@
 import { defineConfig } from "tsdown";
 
-export default defineConfig({
-  entry: { main: "src/cli/main.ts", index: "src/index.ts", "schema-worker": "src/graders/schema-worker.ts" },
+const common = {
   format: "esm",
   platform: "node",
   target: "node22.13",
-  dts: true,
-  clean: true,
   logLevel: "error",
   tsconfig: "tsconfig.build.json",
   fixedExtension: false,
-});
+} as const;
+
+/** Extensions written in TypeScript; each becomes one file that needs nothing beside it. */
+const bundled = ["kubernetes", "sql"];
+
+export default defineConfig([
+  {
+    ...common,
+    entry: {
+      main: "src/cli/main.ts",
+      index: "src/index.ts",
+      extension: "src/extension-sdk/index.ts",
+      "schema-worker": "src/graders/schema-worker.ts",
+    },
+    dts: true,
+    clean: true,
+    copy: ["kubernetes", "sql", "csv"].map((name) => ({
+      from: `extensions/${name}/extension.yaml`,
+      to: `dist/extensions/${name}`,
+    })),
+  },
+  ...bundled.map((name) => ({
+    ...common,
+    entry: { main: `extensions/${name}/main.ts` },
+    outDir: `dist/extensions/${name}`,
+    clean: false,
+    dts: false,
+    minify: true,
+    noExternal: [/.*/],
+    external: ["pg-native", "pg-cloudflare", "bufferutil", "utf-8-validate"],
+  })),
+]);

@@ -1,5 +1,6 @@
 import { basename, dirname, resolve } from "node:path";
 import type { Diagnostic } from "../core/errors/error.ts";
+import type { ExtensionUse } from "../core/formats/task/extension-uses.ts";
 import { readConfigServers } from "../core/formats/config/config-servers.ts";
 import { configAgentProblems } from "../core/formats/config/config-task-plans.ts";
 import type { ParsedStdioServer } from "../core/formats/config/build-server.ts";
@@ -38,8 +39,8 @@ export interface LoadedConfig {
   readonly secrets: readonly Secret[];
   /** What is valid but does not do what its author may think. */
   readonly notes: readonly string[];
-  /** Why tasks cannot run, by the names of such tasks; they may still be left out of a run. */
-  readonly refused: ReadonlyMap<string, readonly Diagnostic[]>;
+  /** Steps that need extensions, by the names of their tasks. */
+  readonly extensionUses: ReadonlyMap<string, readonly ExtensionUse[]>;
 }
 
 /** A config that was read. */

@@ -6,6 +6,7 @@ import type { SchemaCheck } from "../core/grade/grader.ts";
 import type { Scope } from "../core/templates/scope.ts";
 import type { CallHistory } from "../core/trace/call-history.ts";
 import type { Check, Emit, Phase, StepOutcome } from "../core/trace/events.ts";
+import type { OperationHost } from "../extensions/operation-host.ts";
 import type { ServerSession } from "../servers/session.ts";
 
 /** What a step may use. */
@@ -41,7 +42,10 @@ export interface StepWorld {
   readonly env: Readonly<Record<string, string>>;
   /** What the agent said last, and 0 when it came to its end; undefined before. */
   readonly agent: { readonly output: string; readonly exitCode: number } | undefined;
+  /** The variables that the task declares, and those given for the run. */
+  readonly declared: Readonly<Record<string, string>>;
   readonly judge: StepJudge | undefined;
+  readonly extensions: OperationHost;
   /** Validates a value against a JSON Schema, 2020-12 unless that names another dialect. Never rejects. */
   readonly validateSchema: ValidateSchema;
   /** Outputs by step id, as far as steps have run. */

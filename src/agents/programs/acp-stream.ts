@@ -1,6 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 import type { AnyMessage, Stream } from "@agentclientprotocol/sdk";
-import { LineReader } from "../../servers/stdio/line-reader.ts";
+import { LineReader } from "../../process/line-reader.ts";
 
 /** Longest message of an agent, in bytes. */
 export const acpMessageLimit = 64 * 1024 * 1024;

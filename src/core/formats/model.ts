@@ -1,10 +1,12 @@
 import type { SourceLocation } from "../errors/error.ts";
 import type { AgentSpec, ModelSpec } from "./agent-model.ts";
+import type { ExtensionSettings, ExtensionSpec } from "./extension-model.ts";
 import type { Json, JsonObject } from "./json-value.ts";
 import type { ServerSpec } from "./server-model.ts";
 import type { Step } from "./step.ts";
 
 export * from "./agent-model.ts";
+export * from "./extension-model.ts";
 export type * from "./json-value.ts";
 export type * from "./server-model.ts";
 
@@ -31,6 +33,8 @@ export interface Eval {
   readonly variants?: readonly Variant[];
   /** Begins the random numbers of faults. Default: 0. */
   readonly seed?: number;
+  /** How the extensions of its tasks are fetched; absent: all defaults. */
+  readonly extensionSettings?: ExtensionSettings;
 }
 
 /** One set of servers that tasks are run with. */
@@ -108,6 +112,8 @@ export interface PortableTask {
   readonly setup: readonly Step[];
   /** In the order of the file; they are run in the reverse order. */
   readonly cleanup: readonly Step[];
+  /** Extensions that its steps use, by what the steps name them by; absent: none. */
+  readonly extensions?: Readonly<Record<string, ExtensionSpec>>;
   /** Absent when the task does not say how it can be solved. */
   readonly solution?: readonly SolutionAction[];
   /** Paths relative to `dir`; each is copied into the workspace under its last name. */

@@ -189,7 +189,7 @@ export interface McpExpectation {
 /** An operation of an outside program. Values: those that it gives. */
 export interface ExtensionStep extends StepBase {
   readonly type: "extension";
-  /** Its alias among the task's imports, or its package. */
+  /** Its name among the task's `extensions`. */
   readonly extension: string;
   readonly operation: string;
   readonly args: JsonObject;

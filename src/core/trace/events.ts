@@ -67,6 +67,41 @@ export type EventBody =
       readonly durationMs: number;
     }
   | { readonly type: "server.stderr"; readonly server: string; readonly text: string }
+  /** A process of an extension was started; `extension` is its alias everywhere. */
+  | {
+      readonly type: "extension.started";
+      readonly extension: string;
+      readonly package: string;
+      readonly version?: string;
+      readonly protocol: "json-rpc" | "one-shot";
+      readonly sandbox: "none" | "process" | "docker";
+      readonly pid: number;
+    }
+  | {
+      readonly type: "extension.log";
+      readonly extension: string;
+      readonly level: string;
+      readonly message: string;
+      readonly data?: Json;
+    }
+  | { readonly type: "extension.stderr"; readonly extension: string; readonly text: string }
+  /** A line on its stdout that is no message. */
+  | { readonly type: "extension.invalid_output"; readonly extension: string; readonly text: string }
+  | {
+      readonly type: "extension.output_omitted";
+      readonly extension: string;
+      readonly stream: "stderr" | "stdout" | "log";
+      /** Bytes; of `log`, messages. */
+      readonly count: number;
+    }
+  | {
+      readonly type: "extension.exited";
+      readonly extension: string;
+      readonly exitCode: number | null;
+      readonly signal: string | null;
+      /** Whether we ended it, after its last operation. */
+      readonly expected: boolean;
+    }
   | {
       readonly type: "server.output_omitted";
       readonly server: string;

@@ -3,7 +3,7 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { requestOf, answeredId } from "../filters/messages.ts";
 import type { ServerHost } from "../hosts/host.ts";
 import { readBody, wiresOf } from "../http/body-messages.ts";
-import { LineReader } from "../stdio/line-reader.ts";
+import { LineReader } from "../../process/line-reader.ts";
 import type { Channel, WireMessage } from "../wire.ts";
 import type { AgentLink } from "./agent-link.ts";
 

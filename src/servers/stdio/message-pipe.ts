@@ -2,7 +2,7 @@ import type { Readable, Writable } from "node:stream";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { parseMessage } from "../json-rpc.ts";
 import type { WireMessage } from "../wire.ts";
-import { LineReader } from "./line-reader.ts";
+import { LineReader } from "../../process/line-reader.ts";
 
 export interface MessagePipeOptions {
   /** Name of the server, for messages. */

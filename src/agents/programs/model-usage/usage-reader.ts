@@ -1,4 +1,4 @@
-import { LineReader } from "../../../servers/stdio/line-reader.ts";
+import { LineReader } from "../../../process/line-reader.ts";
 import { type ToldTokens, usageIn } from "./usage-in.ts";
 
 /** Longest body, or line of a stream, that is looked at, in bytes. */

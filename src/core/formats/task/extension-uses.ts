@@ -1,5 +1,7 @@
 import type { SourceLocation } from "../../errors/error.ts";
+import type { ExtensionPhase } from "../extension/manifest.ts";
 import { asObject } from "../lenient.ts";
+import type { JsonObject } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import type { StepView } from "./view-steps.ts";
 import type { TaskView } from "./view-task.ts";
@@ -9,10 +11,16 @@ import { walkViews } from "./walk-views.ts";
 export interface ExtensionUse {
   /** The step's id. */
   readonly step: string;
-  /** `EXTENSION.OPERATION`. */
-  readonly text: string;
+  readonly phase: ExtensionPhase;
+  /** Name of the extension among those of the task. */
+  readonly extension: string;
+  readonly operation: string;
+  /** As written, with templates. */
+  readonly args: JsonObject;
   /** Where its type stands. */
   readonly location?: SourceLocation;
+  /** The lines around it, without anything secret. */
+  readonly frame?: string;
 }
 
 /** The steps of a task, those inside others included, that are operations of extensions. */

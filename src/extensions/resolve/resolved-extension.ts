@@ -1,0 +1,17 @@
+import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
+import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
+
+/** An extension whose files are here and are what they should be. */
+export interface ResolvedExtension {
+  /** The package as written. */
+  readonly package: string;
+  readonly ref: PackageRef;
+  /** Of the release or package; absent for paths. */
+  readonly version?: string;
+  /** Absolute folder that has all of its files. */
+  readonly folder: string;
+  /** Absolute path of the program. */
+  readonly program: string;
+  /** From its `extension.yaml`; absent when it has none and must be asked. */
+  readonly manifest?: ExtensionManifest;
+}
