@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import { defineConfig } from "tsdown";
 
 const common = {
@@ -23,10 +24,9 @@ export default defineConfig([
     },
     dts: true,
     clean: true,
-    copy: ["kubernetes", "sql", "csv"].map((name) => ({
-      from: `extensions/${name}/extension.yaml`,
-      to: `dist/extensions/${name}`,
-    })),
+    copy: ["kubernetes/extension.yaml", "sql/extension.yaml", "csv/extension.yaml", "csv/main.py"].map(
+      (path) => ({ from: `extensions/${path}`, to: `dist/extensions/${dirname(path)}` }),
+    ),
   },
   ...bundled.map((name) => ({
     ...common,

@@ -18,6 +18,8 @@ export async function modelConcurrency(): Promise<readonly Row[]> {
       secrets: [],
       env: {},
       overrides: {},
+      dir: import.meta.dirname,
+      extensionUses: new Map(),
     };
     await run({ ...loaded, eval: { ...loaded.eval, trials: concurrency } }, { cwd: ".", output: false });
     const { result } = await run(loaded, { cwd: ".", output: false });

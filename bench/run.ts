@@ -1,4 +1,5 @@
 import { callThroughput } from "./call-throughput.ts";
+import { extensionCalls } from "./extension-calls.ts";
 import { gatewayLatency } from "./gateway.ts";
 import { helpTime } from "./help-time.ts";
 import type { Row } from "./measure.ts";
@@ -12,6 +13,7 @@ import { trialOverhead } from "./trial-overhead.ts";
 const benches: Readonly<Record<string, () => Promise<readonly Row[]>>> = {
   "tool-test": toolTestTime,
   calls: callThroughput,
+  extensions: extensionCalls,
   gateway: gatewayLatency,
   trials: trialOverhead,
   memory: trialMemory,

@@ -32,7 +32,14 @@ export async function timeTrials(size: number): Promise<number> {
   try {
     const started = performance.now();
     const { result } = await run(
-      { eval: noOpEval(size), secrets: [], env: {}, overrides: {} },
+      {
+        eval: noOpEval(size),
+        secrets: [],
+        env: {},
+        overrides: {},
+        dir: import.meta.dirname,
+        extensionUses: new Map(),
+      },
       { cwd: folder },
     );
     const elapsed = performance.now() - started;

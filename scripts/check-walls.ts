@@ -22,6 +22,7 @@ const walls: Readonly<Record<string, readonly string[]>> = {
   "version.ts": [],
   "prepare.ts": ["core", "config"],
   "provisioning.ts": ["core", "servers", "execute", "version.ts"],
+  "extensions-of.ts": ["core", "config", "extensions", "graders"],
   "run.ts": [
     "core",
     "config",
@@ -32,6 +33,7 @@ const walls: Readonly<Record<string, readonly string[]>> = {
     "execute",
     "extensions",
     "store",
+    "extensions-of.ts",
     "provisioning.ts",
     "version.ts",
   ],
@@ -45,6 +47,7 @@ const walls: Readonly<Record<string, readonly string[]>> = {
     "process",
     "store",
     "reporters",
+    "extensions-of.ts",
     "prepare.ts",
     "run.ts",
     "version.ts",

@@ -1,6 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { type FormatConfig, format } from "oxfmt";
+import { extension as kubernetes } from "../extensions/kubernetes/extension.ts";
+import { extension as sql } from "../extensions/sql/extension.ts";
 import { errorReference } from "../src/core/errors/error-reference.ts";
 import { configJsonSchema } from "../src/core/formats/config/config-json-schema.ts";
 import { configReference } from "../src/core/formats/config/config-reference.ts";
@@ -10,6 +12,7 @@ import { evalJsonSchema } from "../src/core/formats/eval-file/eval-json-schema.t
 import { taskExportJsonSchema } from "../src/core/formats/task-export/task-export-schema.ts";
 import { wazaEvalJsonSchema, wazaTaskJsonSchema } from "../src/core/formats/waza/waza-json-schema.ts";
 import { resultJsonSchema } from "../src/core/report/result-schema.ts";
+import { manifestText } from "../src/extension-sdk/manifest-text.ts";
 
 /**
  * Writes every generated file, or with `--check` compares them and sets the exit code to 1 when one is not current.
@@ -26,6 +29,8 @@ const generated: Readonly<Record<string, () => string>> = {
   "docs/reference/config.md": configReference,
   "docs/reference/task.md": taskReference,
   "docs/errors.md": errorReference,
+  "extensions/kubernetes/extension.yaml": () => manifestText(kubernetes.manifest),
+  "extensions/sql/extension.yaml": () => manifestText(sql.manifest),
 };
 
 const root = resolve(import.meta.dirname, "..");
@@ -34,7 +39,7 @@ const options = JSON.parse(readFileSync(resolve(root, ".oxfmtrc.json"), "utf8"))
 
 for (const [path, make] of Object.entries(generated)) {
   const file = resolve(root, path);
-  const text = path.endsWith(".md") ? await formatted(path, make()) : make();
+  const text = /\.(?:md|yaml)$/.test(path) ? await formatted(path, make()) : make();
   if (text === current(file)) console.log(`${path} is current`);
   else if (check) fail(`${path} is not current; run scripts/generate.ts`);
   else write(file, text);

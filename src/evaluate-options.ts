@@ -32,6 +32,10 @@ export interface EvaluateOptions {
   readonly allowOutside?: boolean;
   /** Make a task that lacks what it requires an error, instead of skipping it. */
   readonly strict?: boolean;
+  /** Refuse extensions that the lock does not name, and leave the lock as it is. */
+  readonly frozen?: boolean;
+  /** Base address of the API that lists releases of extensions. Default: the eval's, else GitHub's. */
+  readonly releasesUrl?: string;
   /** Variables for the config, over those of the process. */
   readonly env?: Readonly<Record<string, string>>;
   /** Longest that a trial may take, in milliseconds. */
@@ -71,6 +75,8 @@ const checks: { readonly [K in keyof Required<EvaluateOptions>]: Check } = {
   mcpConfig: [isText, "the path of a file"],
   allowOutside: [isBoolean, "true or false"],
   strict: [isBoolean, "true or false"],
+  frozen: [isBoolean, "true or false"],
+  releasesUrl: [isText, "the address of an API that lists releases"],
   env: [
     (value) => typeof value === "object" && value !== null && Object.values(value).every(isText),
     "an object of texts",

@@ -35,6 +35,8 @@ export async function evaluate(
     strict: options.strict ?? false,
     allowOutside: options.allowOutside ?? false,
     bail: options.bail ?? false,
+    frozen: options.frozen ?? false,
+    ...(options.releasesUrl === undefined ? {} : { releasesUrl: options.releasesUrl }),
     ...(options.output === undefined ? {} : { output: options.output }),
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   });

@@ -1,6 +1,6 @@
 import type { LoadedConfig } from "./config/load-config.ts";
 import { taskFilter, type TaskFilters } from "./config/select-tasks.ts";
-import { type Diagnostic, McpvalsError } from "./core/errors/error.ts";
+import { McpvalsError } from "./core/errors/error.ts";
 import { suggestion } from "./core/formats/did-you-mean.ts";
 import type { Eval } from "./core/formats/model.ts";
 import { applyOverrides, type Overrides } from "./core/plan/overrides.ts";
@@ -18,10 +18,7 @@ export interface Selection extends Filters {
   readonly timeoutMs?: number | undefined;
 }
 
-/**
- * Applies a selection to a loaded config. Throws `usage/no-match` when a filter matches nothing, and `task/extension` for
- * tasks that are left and use extensions.
- */
+/** Applies a selection to a loaded config. Throws `usage/no-match` when a filter matches nothing. */
 export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfig {
   const { trials, concurrency, timeoutMs } = selection;
   const variants = variantFilter(selection.variants, loaded.eval.variants);
@@ -30,9 +27,7 @@ export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfi
   const overrides: Overrides = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== undefined),
   );
-  const spec = applyOverrides(loaded.eval, overrides);
-  refuseTasks(spec.tasks.flatMap(({ name }) => loaded.refused.get(name) ?? []));
-  return { ...loaded, eval: spec };
+  return { ...loaded, eval: applyOverrides(loaded.eval, overrides) };
 }
 
 /** The names that were asked for; undefined when none was. Throws `usage/no-match` for one that there is not. */
@@ -46,11 +41,4 @@ function variantFilter(
   throw new McpvalsError("usage/no-match", `no variant is named "${lost}"`, {
     hint: suggestion(lost, known, "variants"),
   });
-}
-
-function refuseTasks(diagnostics: readonly Diagnostic[]): void {
-  const [first] = diagnostics;
-  if (first === undefined) return;
-  const more = diagnostics.length === 1 ? "" : ` (and ${diagnostics.length - 1} more)`;
-  throw new McpvalsError(first.code, `${first.message}${more}`, { diagnostics });
 }

@@ -9,6 +9,7 @@ import { gradersOf } from "./core/grade/graders.ts";
 import { createPlan, type Plan } from "./core/plan/plan.ts";
 import { collectEvidence } from "./core/report/collect-evidence.ts";
 import { runEnvironment } from "./core/report/environment.ts";
+import { extensionSummaries } from "./core/report/extension-summaries.ts";
 import {
   createMultiplexer,
   type Multiplexer,
@@ -18,6 +19,8 @@ import {
 import type { RunEnvironment, RunResult, TrialResult } from "./core/report/result.ts";
 import { runVerdict, summarize } from "./core/report/summarize.ts";
 import type { Emit, TraceEvent } from "./core/trace/events.ts";
+import { type ExtensionsInput, type ExtensionsOptions, extensionsOf } from "./extensions-of.ts";
+import type { PreparedExtensions } from "./extensions/prepared-extensions.ts";
 import { createRedactor, type Redact } from "./core/trace/redact.ts";
 import type { Trajectory } from "./core/trace/trajectory.ts";
 import type { TrialPorts } from "./execute/trial-ports.ts";
@@ -34,13 +37,11 @@ import { createRunFolder, defaultRunsFolder, type RunFolder } from "./store/run-
 import { version } from "./version.ts";
 
 /** The parts of a loaded config that a run needs. */
-export type RunInput = Pick<LoadedConfig, "eval" | "secrets" | "env" | "overrides">;
+export type RunInput = ExtensionsInput & Pick<LoadedConfig, "overrides">;
 
 /** How to run an eval, beyond what the eval itself says. */
-export interface RunOptions {
-  /** Folder that a relative `output` starts from. */
-  readonly cwd: string;
-  /** Folder that gets the run's folder; false keeps nothing on disk. Default: `.mcpvals/runs`. */
+export interface RunOptions extends ExtensionsOptions {
+  /** Folder that gets the run's folder, relative to `cwd`; false keeps nothing on disk. Default: `.mcpvals/runs`. */
   readonly output?: string | false;
   readonly reporters?: readonly NamedReporter[];
   /** Stop after the first trial that does not pass. */
@@ -67,26 +68,33 @@ export interface RunOutcome {
 const evidenceTrials = 100;
 
 /**
- * Runs everything that a loaded eval asks for: the one place that puts the parts together. Throws McpvalsError of kind
- * `usage` before anything has started; from then on whatever happens is in the result.
+ * Runs everything that a loaded eval asks for: the one place that puts the parts together. Before anything has started
+ * it throws McpvalsError of kind `usage`, `extension/unreachable` for an extension that cannot be fetched, and
+ * `run/interrupted`; from then on whatever happens is in the result.
  */
 export async function run(loaded: RunInput, options: RunOptions): Promise<RunOutcome> {
   checkModels(loaded);
   const started = performance.now();
-  const head = describeRun(loaded);
-  using _ = hearTokens(head.redact.add);
-  const { id, plan, startedAt, environment } = head;
+  const begun = describeRun(loaded);
+  using _ = hearTokens(begun.redact.add);
+  const { id, plan, startedAt } = begun;
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new Map<string, readonly TraceEvent[]>();
   await using validator = new SchemaValidator();
   using interruption = interruptionOf(options.signal);
   const { signal } = interruption;
+  const ports = { validateSchema: validator.validate.bind(validator), signal };
+  const missing = await missingRequirements(loaded, plan.tasks);
+  const able = withoutSkipped(loaded, plan, missing);
+  const extensions = await beforeTrials(reporters, () => extensionsOf(able, options, ports));
+  const head = withExtensions(begun, able, extensions);
+  const { environment } = head;
   await using servers = provisioningOf(loaded, plan, validator);
-  await startRequired(servers, reporters, signal);
+  await beforeTrials(reporters, () => servers.startRequired(signal));
   await using folder = await openFolder(head, options);
   using exit = flushOnExit(folder);
-  const missing = await missingRequirements(loaded, plan.tasks);
-  const parts = { loaded, options, head, reporters, evidence, validator, servers, folder, signal, missing };
+  const given = { loaded, options, head, signal, missing, extensions };
+  const parts = { ...given, reporters, evidence, validator, servers, folder };
   const context = trialsContext(parts);
   const place = folder === undefined ? {} : { folder: folder.path };
   try {
@@ -105,14 +113,18 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   }
 }
 
+/** Without the tasks that lack what they require in every trial: what they use need not be there either. */
+function withoutSkipped(loaded: RunInput, { trials }: Plan, missing: MissingRequirements): RunInput {
+  const able = trials.filter(({ task, variant }) => missing({ task, variant }).length === 0);
+  const names = new Set(able.map(({ task }) => task));
+  const { eval: spec } = loaded;
+  return { ...loaded, eval: { ...spec, tasks: spec.tasks.filter(({ name }) => names.has(name)) } };
+}
+
 /** Reporters have nothing to tell of a run that does not begin. */
-async function startRequired(
-  servers: Provisioning,
-  reporters: Multiplexer,
-  signal: AbortSignal,
-): Promise<void> {
+async function beforeTrials<T>(reporters: Multiplexer, start: () => Promise<T>): Promise<T> {
   try {
-    await servers.startRequired(signal);
+    return await start();
   } catch (error) {
     await reporters.close();
     throw error;
@@ -139,6 +151,12 @@ function describeRun(loaded: RunInput): RunHead {
     environment: redact(runEnvironment(loaded.eval, versions)),
     redact,
   };
+}
+
+function withExtensions(head: RunHead, { eval: spec }: RunInput, prepared: PreparedExtensions): RunHead {
+  const extensions = extensionSummaries(spec, (each) => prepared.of(each).resolved.version);
+  if (extensions.length === 0) return head;
+  return { ...head, environment: { ...head.environment, extensions: head.redact(extensions) } };
 }
 
 function provisioningOf({ eval: spec, env }: RunInput, plan: Plan, validator: SchemaValidator): Provisioning {
@@ -189,6 +207,7 @@ interface RunParts {
   readonly signal: AbortSignal;
   /** What tasks require and is not there. */
   readonly missing: MissingRequirements;
+  readonly extensions: PreparedExtensions;
 }
 
 function trialsContext(parts: RunParts): TrialsContext {
@@ -265,7 +284,7 @@ async function gradeSafely(
   }
 }
 
-function trialPorts({ loaded, options, missing, validator, servers }: RunParts): TrialPorts {
+function trialPorts({ loaded, options, missing, validator, servers, extensions }: RunParts): TrialPorts {
   const { eval: spec, env, overrides } = loaded;
   return {
     limits: spec.limits,
@@ -276,6 +295,7 @@ function trialPorts({ loaded, options, missing, validator, servers }: RunParts):
     missing: ({ trial: { task, variant } }) => missing({ task, variant }),
     startServer: servers.startServer,
     urlOf: servers.urlOf,
+    extensions,
     validateSchema: (schema, value) => validator.validate(schema, value),
     createJudge: (emit) =>
       spec.judge && createStepJudge(spec.judge, { env, emit, modelMs: spec.limits.modelMs }),

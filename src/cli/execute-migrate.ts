@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
+import { evalPackages } from "../config/migrate/eval-packages.ts";
 import { type MigratedFile, migrateFile } from "../config/migrate/migrate-file.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { visibleText } from "../core/report/visible-text.ts";
@@ -12,6 +13,7 @@ export interface MigrateFlags {
   readonly out?: string;
   readonly force?: boolean;
   readonly allowOutside?: boolean;
+  readonly eval?: string;
 }
 
 /**
@@ -21,8 +23,9 @@ export interface MigrateFlags {
 export async function executeMigrate(files: readonly string[], flags: MigrateFlags): Promise<number> {
   const cwd = workingFolder();
   const migrated: MigratedFile[] = [];
+  const packages = flags.eval === undefined ? {} : { packages: await evalPackages(flags.eval, cwd) };
   for (const file of files)
-    migrated.push(await migrateFile(file, { cwd, allowOutside: flags.allowOutside ?? false }));
+    migrated.push(await migrateFile(file, { cwd, allowOutside: flags.allowOutside ?? false, ...packages }));
   for (const { shown, notes } of migrated)
     for (const note of notes) writeError(visibleText(`note: ${shown}: ${note}`));
   if (flags.out !== undefined) writeInto(resolve(cwd, flags.out), migrated, flags.force ?? false);

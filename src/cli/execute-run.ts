@@ -3,6 +3,7 @@ import { exitCode } from "../core/report/summarize.ts";
 import { prepare } from "../prepare.ts";
 import { run } from "../run.ts";
 import type { RunFlags } from "./run-flags.ts";
+import { extensionOptions } from "./extension-options.ts";
 import { abortOnInterrupt } from "./interrupt.ts";
 import { openReporters } from "./open-reporters.ts";
 import { loadOptions, taskFilters } from "./source-flags.ts";
@@ -36,6 +37,7 @@ export async function executeRun(sources: readonly string[], flags: RunFlags): P
     bail: flags.bail ?? false,
     strict: flags.strict ?? false,
     allowOutside: flags.allowOutside ?? false,
+    ...extensionOptions(flags),
     ...(flags.output === undefined ? {} : { output: flags.output }),
   });
   for (const { reporter, error } of outcome.failures) {

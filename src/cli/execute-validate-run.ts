@@ -8,6 +8,7 @@ import { prepare } from "../prepare.ts";
 import { createStyle } from "../reporters/format/style.ts";
 import { type ProofEnd, proofLines } from "../reporters/proof.ts";
 import type { ConfigQuestion } from "./config-command.ts";
+import { type ExtensionRunFlags, extensionOptions } from "./extension-options.ts";
 import { abortOnInterrupt } from "./interrupt.ts";
 import { proveTasks } from "./prove-tasks.ts";
 import { stdoutOutput, writeError, writeOut } from "./terminal.ts";
@@ -15,7 +16,7 @@ import { workingFolder } from "./working-folder.ts";
 import { writeNotes } from "./write-notes.ts";
 
 /** How `validate --run` is carried out. */
-export interface ValidateRunFlags {
+export interface ValidateRunFlags extends ExtensionRunFlags {
   readonly concurrency?: number;
   readonly output?: string;
   readonly strict?: boolean;
@@ -54,6 +55,7 @@ export async function executeValidateRun(
     allowOutside: options.allowOutside ?? false,
     concurrency: flags.concurrency ?? usualConcurrency,
     signal,
+    ...extensionOptions(flags),
   });
   const end = { proofs, durationMs: performance.now() - started, interrupted: signal.aborted };
   print(end, { json, loaded });

@@ -5,6 +5,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { Eval, Task } from "../core/formats/model.ts";
 import { lifetimeOf } from "../core/plan/effective-servers.ts";
 import { createRedactor } from "../core/trace/redact.ts";
+import { lookAtExtensions } from "../extensions-of.ts";
 import { prepare } from "../prepare.ts";
 import type { ConfigQuestion } from "./config-command.ts";
 import { writeOut } from "./terminal.ts";
@@ -14,7 +15,9 @@ import { workingFolder } from "./working-folder.ts";
 /** Carries out `mcpvals validate` and gives the exit code: 0 for files that are valid, 2 for others. */
 export async function executeValidate({ load: options, filters, json }: ConfigQuestion): Promise<number> {
   try {
-    const loaded = prepare(await load({ ...options, cwd: workingFolder(), lookOnly: true }), filters);
+    const cwd = workingFolder();
+    const selected = prepare(await load({ ...options, cwd, lookOnly: true }), filters);
+    const loaded = { ...selected, notes: [...selected.notes, ...(await lookAtExtensions(selected, cwd))] };
     const report = { valid: true, ...counts(loaded), notes: loaded.notes };
     const text = json ? JSON.stringify(report, undefined, 2) : sentence(loaded);
     writeOut(createRedactor(loaded.secrets)(text));

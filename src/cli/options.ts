@@ -1,6 +1,8 @@
 import { InvalidArgumentError } from "commander";
 import { McpvalsError } from "../core/errors/error.ts";
 import { parseDuration } from "../core/formats/duration.ts";
+import { isJsonObject } from "../core/formats/json.ts";
+import type { Json, JsonObject } from "../core/formats/json-value.ts";
 
 /** What a command line names, as arguments or with `--config`. Throws `usage/invalid-option` for both. */
 export function namedSources(sources: readonly string[], option: string | undefined): readonly string[] {
@@ -30,6 +32,37 @@ export function duration(value: string): number {
   const ms = parseDuration(/^\d+$/.test(value) ? Number(value) : value);
   if (ms !== undefined && ms > 0) return ms;
   throw new InvalidArgumentError("Give a duration such as 500ms, 2s or 5m.");
+}
+
+const ageUnits: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+
+/** Reads an age such as `12h`, `30d` or `8w` into milliseconds; it may be longer than a timer can wait. */
+export function age(value: string): number {
+  const [, count, unit = ""] = /^(\d{1,6})([mhdw])$/.exec(value) ?? [];
+  const unitMs = ageUnits[unit];
+  if (count !== undefined && unitMs !== undefined) return Number(count) * unitMs;
+  throw new InvalidArgumentError("Give an age such as 90m, 12h, 30d or 8w.");
+}
+
+/** Reads a SHA-256 in hex; small and capital letters are the same. */
+export function sha256(value: string): string {
+  if (/^[0-9a-f]{64}$/i.test(value)) return value.toLowerCase();
+  throw new InvalidArgumentError("Give 64 hexadecimal digits.");
+}
+
+/** Reads a JSON object. */
+export function jsonObject(value: string): JsonObject {
+  const read = parsedJson(value);
+  if (isJsonObject(read)) return read;
+  throw new InvalidArgumentError("Give a JSON object.");
+}
+
+function parsedJson(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined; // the caller says what is expected
+  }
 }
 
 /** Collects `KEY=VALUE` texts as they are. */

@@ -1,6 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { McpvalsError } from "../core/errors/error.ts";
 import { version } from "../version.ts";
+import { extensionsCommand } from "./commands/extensions.ts";
 import { listCommand } from "./commands/list.ts";
 import { migrateCommand } from "./commands/migrate.ts";
 import { runCommand } from "./commands/run.ts";
@@ -34,7 +35,15 @@ function endAfterBug(error: unknown): void {
 }
 
 /** Every command, one line each. */
-const commands = [runCommand, listCommand, validateCommand, showCommand, migrateCommand, taskCommand];
+const commands = [
+  runCommand,
+  listCommand,
+  validateCommand,
+  showCommand,
+  migrateCommand,
+  taskCommand,
+  extensionsCommand,
+];
 
 function createProgram(setExitCode: (code: number) => void): Command {
   const program = new Command("mcpvals")

@@ -4,9 +4,11 @@ import { collectEvidence } from "../core/report/collect-evidence.ts";
 import { differencesIn, type ProofTrial, proveTask, type TaskProof } from "../core/report/proof.ts";
 import type { Reporter } from "../core/report/reporter.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
+import type { ExtensionsOptions } from "../extensions-of.ts";
 import { run, type RunOptions } from "../run.ts";
 
-export interface ProveOptions extends Pick<RunOptions, "cwd" | "output" | "strict" | "allowOutside"> {
+export interface ProveOptions
+  extends Pick<RunOptions, "output" | "strict" | "allowOutside">, ExtensionsOptions {
   /** Tasks at once. */
   readonly concurrency: number;
   readonly signal: AbortSignal;

@@ -1,7 +1,8 @@
+import type { ExtensionRunFlags } from "./extension-options.ts";
 import type { SourceFlags } from "./source-flags.ts";
 
 /** The flags of `run` as commander gives them. */
-export interface RunFlags extends SourceFlags {
+export interface RunFlags extends SourceFlags, ExtensionRunFlags {
   readonly agent?: readonly string[];
   readonly trials?: number;
   readonly concurrency?: number;

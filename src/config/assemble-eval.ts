@@ -1,11 +1,13 @@
+import { type EvalExtensions, settingsOf } from "../core/formats/extension/eval-extensions.ts";
 import type { AgentSpec, Eval, JudgeSpec, ServerSpec } from "../core/formats/model.ts";
 import { withoutUndefined } from "../core/formats/without-undefined.ts";
 import type { EnvironmentVariables } from "./environment.ts";
 import type { FileProblems } from "./file-problems.ts";
 import type { LoadedConfig } from "./load-config.ts";
+import { extensionVariables } from "./extensions/extension-secrets.ts";
+import { maskedUses } from "./extensions/masked-uses.ts";
 import { collectSecrets, serversOfEval } from "./secrets/secrets.ts";
 import type { Surroundings } from "./surroundings.ts";
-import { refusedTasks } from "./tasks/refused-tasks.ts";
 import { sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
 
 /** What an eval of tasks is made of. */
@@ -22,6 +24,8 @@ export interface EvalParts {
   readonly agents: readonly AgentSpec[];
   readonly judge: JudgeSpec | undefined;
   readonly tasks: TasksOfEval;
+  /** What the eval says of extensions; absent: nothing. */
+  readonly extensions?: EvalExtensions;
   readonly trials?: number | undefined;
   readonly concurrency?: number | undefined;
   /** Longest that a trial of a task that sets no limit may take. */
@@ -45,7 +49,10 @@ export function assembleEval(parts: EvalParts, surroundings: Surroundings): Load
   const secrets = collectSecrets({
     document: undefined,
     variables: parts.variables ?? new Map(),
-    serverEnvironments: tasks.variables,
+    serverEnvironments: [
+      ...tasks.variables,
+      ...Object.values(parts.extensions?.declared ?? {}).flatMap(extensionVariables),
+    ],
     overrides,
     environment,
     servers: [...serversOfEval(spec), ...tasks.servers],
@@ -56,8 +63,8 @@ export function assembleEval(parts: EvalParts, surroundings: Surroundings): Load
   const env: EnvironmentVariables = { ...environment, ...overrides };
   const place = file === undefined ? { dir } : { dir, file };
   const notes = [...parts.notes, ...tasks.notes];
-  const refused = refusedTasks(tasks, secrets);
-  return { eval: spec, ...place, env, overrides, secrets, notes, refused };
+  const extensionUses = maskedUses(tasks.extensionUses, secrets);
+  return { eval: spec, ...place, env, overrides, secrets, notes, extensionUses };
 }
 
 function evalOf(parts: EvalParts): Eval {
@@ -75,5 +82,6 @@ function evalOf(parts: EvalParts): Eval {
     taskServers: tasks.taskServers,
     variants: variants?.map((variant) => ({ name: variant, servers: tasks.variants[variant] ?? {} })),
     seed,
+    extensionSettings: settingsOf(parts.extensions),
   });
 }

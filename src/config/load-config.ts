@@ -8,10 +8,14 @@ import { parseConfig, type ParsedEval } from "../core/formats/config/parse-confi
 import { placeProblems } from "../core/formats/place-problems.ts";
 import { type Interpolation, interpolate } from "../core/formats/interpolate.ts";
 import { asList, asObject, asText } from "../core/formats/lenient.ts";
+import { type EvalExtensions, settingsOf } from "../core/formats/extension/eval-extensions.ts";
 import type { Eval } from "../core/formats/model.ts";
 import type { Secret } from "../core/trace/redact.ts";
 import { agentTemplates, noTemplates } from "./agent-templates.ts";
 import { type EnvironmentVariables, variableNamed } from "./environment.ts";
+import { extensionVariables } from "./extensions/extension-secrets.ts";
+import { maskedUses } from "./extensions/masked-uses.ts";
+import { extensionTableIn, placeExtensions } from "./extensions/place-extensions.ts";
 import { FileProblems } from "./file-problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
 import { collectSecrets, serversOfEval } from "./secrets/secrets.ts";
@@ -21,7 +25,6 @@ import { completeStdio, unsetInherited } from "./server-environment.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { collectTasks, parseTasks, sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
 import { joinVariants } from "./tasks/join-variants.ts";
-import { refusedTasks } from "./tasks/refused-tasks.ts";
 import { tasksOfPatterns } from "./tasks/tasks-of-patterns.ts";
 
 /** An eval that is ready to run. */
@@ -67,15 +70,24 @@ export async function loadConfig(
   const { parsed, unset } = parse(document, found, { dir, surroundings });
   const problems = new FileProblems();
   if (!parsed.ok) problems.add(parsed.diagnostics, document.source);
-  const tasks = await loadTasks(parsed, found, { dir, surroundings, problems });
-  const spec = parsed.ok ? withTasks(parsed.eval, tasks) : undefined;
+  const extensions = placeExtensions(extensionTableIn(found.value), {
+    dir,
+    path: ["extensions"],
+    locate: document.locate,
+    environment,
+  });
+  const tasks = await loadTasks(parsed, found, { dir, surroundings, problems, extensions });
+  const spec = parsed.ok ? withSettings(withTasks(parsed.eval, tasks), extensions) : undefined;
   const templates = spec === undefined ? noTemplates : agentTemplates(asObject(found.value), spec);
   if (spec !== undefined) problems.add(rulesWithTasks(spec, document), document.source);
   problems.add(placeProblems(templates.problems, document.locate), document.source);
   const secrets = collectSecrets({
     document: found.value,
     variables: found.variables,
-    serverEnvironments: tasks.variables,
+    serverEnvironments: [
+      ...tasks.variables,
+      ...Object.values(extensions.declared).flatMap(extensionVariables),
+    ],
     overrides,
     environment,
     servers: [...serversOfEval(spec), ...tasks.servers],
@@ -91,7 +103,7 @@ export async function loadConfig(
     overrides,
     secrets,
     notes: [...parsed.notes, ...unset, ...templates.notes, ...tasks.notes],
-    refused: refusedTasks(tasks, secrets),
+    extensionUses: maskedUses(tasks.extensionUses, secrets),
   };
 }
 
@@ -126,11 +138,16 @@ function parse(
   return { parsed, unset: [...new Set(unset)] };
 }
 
+interface LoadingTasks extends Place {
+  readonly problems: FileProblems;
+  readonly extensions: EvalExtensions;
+}
+
 /** Tasks are looked at even when the config is wrong, so that everything is told at once. */
 async function loadTasks(
   parsed: ParsedEval,
   found: Interpolation,
-  { dir, surroundings, problems }: Place & { readonly problems: FileProblems },
+  { dir, surroundings, problems, extensions }: LoadingTasks,
 ): Promise<TasksOfEval> {
   const root = asObject(found.value);
   const patterns = asList(root["tasks"]).flatMap((pattern) => asText(pattern) ?? []);
@@ -141,7 +158,7 @@ async function loadTasks(
     servers: named,
     ...(parsed.ok ? { provided: parsed.provided } : {}),
     inheritEnv: parsed.ok ? parsed.taskFiles.inheritEnv : [],
-    extensions: [],
+    extensions,
     problems,
   });
   const collected = collectTasks(tasks, { surroundings, problems });
@@ -152,6 +169,11 @@ function withTasks(spec: Eval, { tasks, taskServers, variants }: TasksOfEval): E
   if (tasks.length === 0) return spec;
   const all = { ...spec, tasks: [...spec.tasks, ...tasks], taskServers };
   return spec.variants === undefined ? all : { ...all, variants: joinVariants(spec.variants, variants) };
+}
+
+function withSettings(spec: Eval, extensions: EvalExtensions): Eval {
+  const extensionSettings = settingsOf(extensions);
+  return extensionSettings === undefined ? spec : { ...spec, extensionSettings };
 }
 
 function rulesWithTasks(spec: Eval, document: ConfigDocument): readonly Diagnostic[] {

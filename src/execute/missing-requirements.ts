@@ -1,4 +1,4 @@
-import type { Eval, Requirement, Task } from "../core/formats/model.ts";
+import type { Eval, ExtensionSpec, Requirement, Task } from "../core/formats/model.ts";
 import { findProgram } from "../process/find-program.ts";
 import { runningPlatform } from "../process/platform.ts";
 
@@ -37,8 +37,8 @@ function keyOf(task: string, variant: string | undefined): string {
 
 async function problemsOf(provided: Provided, task: Task, variant: string | undefined): Promise<string[]> {
   if (task.portable === undefined) return [];
-  const { requires, dir } = task.portable;
-  const place = { ...provided, task: task.name, variant, dir };
+  const { requires, dir, extensions = {} } = task.portable;
+  const place = { ...provided, task: task.name, variant, dir, extensions };
   const problems = await Promise.all(requires.map((requirement) => problemOf(requirement, place)));
   return [...new Set(problems.filter((problem) => problem !== undefined))];
 }
@@ -46,6 +46,8 @@ async function problemsOf(provided: Provided, task: Task, variant: string | unde
 interface Place extends Provided, TaskInVariant {
   /** Absolute path of the task's folder. */
   readonly dir: string;
+  /** Those that the task may use. */
+  readonly extensions: Readonly<Record<string, ExtensionSpec>>;
 }
 
 /** What is wrong with one requirement; undefined when it is there. */
@@ -62,7 +64,7 @@ async function problemOf(requirement: Requirement, place: Place): Promise<string
     case "judge":
       return place.eval.judge === undefined ? "a judge, and none is configured" : undefined;
     case "extension":
-      return `the extension ${quote(requirement.name)}: extensions cannot be run yet`;
+      return extensionProblem(requirement.name, place);
   }
 }
 
@@ -88,6 +90,13 @@ function serverProblem(name: string, { eval: spec, task, variant }: Place): stri
   const others = names.length === 0 ? "no servers are configured" : `there are ${names.join(", ")}`;
   const where = variant === undefined ? "is not configured" : `the variant ${quote(variant)} does not have`;
   return `the server ${quote(name)}, which ${where} (${others})`;
+}
+
+function extensionProblem(name: string, { extensions }: Place): string | undefined {
+  if (Object.hasOwn(extensions, name)) return undefined;
+  const names = Object.keys(extensions);
+  const others = names.length === 0 ? "there are none" : `there are ${names.join(", ")}`;
+  return `the extension ${quote(name)}, which is not configured (${others})`;
 }
 
 /** Names that people use for platforms, with Node's name for each. */

@@ -1,3 +1,4 @@
+import { McpvalsError } from "../core/errors/error.ts";
 import type { StepWorld } from "../steps/step-runner.ts";
 
 /** The world of a task without a file of its own: its steps call tools and nothing else. */
@@ -9,8 +10,15 @@ export function plainWorld(task: string): StepWorld {
     workspace: "",
     allowOutside: false,
     env: {},
+    declared: {},
     agent: undefined,
     judge: undefined,
+    extensions: {
+      execute: ({ extension }) =>
+        Promise.reject(
+          new McpvalsError("task/extension", `there is no extension that is named "${extension}"`),
+        ),
+    },
     validateSchema: () => Promise.resolve({ status: "unusable", reason: "nothing validates here" }),
     outputs: new Map(),
     failed: new Set(),

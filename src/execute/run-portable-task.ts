@@ -76,14 +76,21 @@ class PortableTrial {
   async run(): Promise<void> {
     const { emit } = this.#run;
     const { servers, portable } = this.#parts;
+    let opened: TrialWorld | undefined;
     const workspace = await runPhase("workspace", emit, async () => {
       const created = await createWorkspace(portable, this.#ports);
-      servers.defer(() => created.remove());
+      servers.defer(async () => {
+        try {
+          await opened?.[Symbol.asyncDispose]();
+        } finally {
+          await created.remove();
+        }
+      });
       emit({ type: "workspace.created", path: created.path, fixtures: created.fixtures });
       return created;
     });
     const world = this.#createWorld(workspace);
-    servers.defer(() => world[Symbol.asyncDispose]());
+    opened = world;
     await world.prepare();
     using deadline = abortAfter(this.#limitMs, () => trialTimeout(this.#limitMs), this.#run.signal);
     const state = new StateComparison(workspace, this.#run, this.#ports);
@@ -96,13 +103,15 @@ class PortableTrial {
   }
 
   #createWorld(workspace: Workspace): TrialWorld {
-    const { task, events } = this.#run;
-    const { variables, allowOutside, urlOf, validateSchema } = this.#ports;
+    const { task, events, emit } = this.#run;
+    const { variables, allowOutside, urlOf, validateSchema, extensions } = this.#ports;
     const world: TrialWorld = new TrialWorld(task, workspace.path, {
       variables,
       allowOutside,
       judge: this.#parts.judge,
       validateSchema,
+      extensions,
+      emit,
       events,
       urls: () => {
         const { text } = expanderOf(world.scope);

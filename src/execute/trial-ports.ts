@@ -3,6 +3,7 @@ import type { Limits, Task } from "../core/formats/model.ts";
 import type { Trial } from "../core/plan/plan.ts";
 import type { Expander } from "../core/templates/expand.ts";
 import type { Emit, TraceEvent } from "../core/trace/events.ts";
+import type { PreparedExtensions } from "../extensions/prepared-extensions.ts";
 import type { ClientSide } from "../servers/session.ts";
 import type { TrialServer } from "../servers/trial-server.ts";
 import type { TaskVariables } from "./trial-world.ts";
@@ -46,6 +47,8 @@ export interface TrialPorts {
   /** The judge for steps; undefined when none is configured. */
   createJudge(emit: Emit): StepJudge | undefined;
   readonly validateSchema: ValidateSchema;
+  /** Those that the run's tasks use. */
+  readonly extensions: PreparedExtensions;
 }
 
 export interface TrialRun {

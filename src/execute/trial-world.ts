@@ -1,10 +1,13 @@
 import { randomInt } from "node:crypto";
 import type { JsonObject, PortableTask, Task } from "../core/formats/model.ts";
+import { expanderOf } from "../core/templates/expand.ts";
 import { envRoot } from "../core/templates/resolve-env.ts";
 import { resolveIn, type Resolve, resolveNames, type Scope } from "../core/templates/scope.ts";
 import { callHistory } from "../core/trace/read-call-history.ts";
-import type { TraceEvent } from "../core/trace/events.ts";
+import type { Emit, TraceEvent } from "../core/trace/events.ts";
 import { baseEnvironment, mergeEnvironments } from "../process/environment.ts";
+import { openTrialExtensions, type TrialExtensions } from "../extensions/host/open-trial-extensions.ts";
+import type { PreparedExtensions } from "../extensions/prepared-extensions.ts";
 import type { StepJudge, StepWorld, ValidateSchema } from "../steps/step-runner.ts";
 import { RandomPorts } from "./random-ports.ts";
 
@@ -23,6 +26,9 @@ export interface WorldOptions {
   readonly allowOutside: boolean;
   readonly judge: StepJudge | undefined;
   readonly validateSchema: ValidateSchema;
+  /** Those of the run, of which the task's are started when a step needs them. */
+  readonly extensions: PreparedExtensions;
+  readonly emit: Emit;
   /** The trial's events so far. */
   readonly events: readonly TraceEvent[];
   /** Addresses of the task's servers that have one, by name. */
@@ -37,6 +43,7 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
   readonly allowOutside: boolean;
   readonly judge: StepJudge | undefined;
   readonly validateSchema: ValidateSchema;
+  readonly extensions: TrialExtensions;
   readonly outputs = new Map<string, JsonObject>();
   readonly failed = new Set<string>();
   readonly scope: Scope;
@@ -48,6 +55,7 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
   readonly #ports = new RandomPorts();
   readonly #processes: { stop(): Promise<unknown> }[] = [];
   #env: Variables | undefined;
+  #declared: Variables | undefined;
 
   constructor(task: Task, workspace: string, options: WorldOptions) {
     if (task.portable === undefined) throw new Error(`${task.name} is not a task from a file of its own`);
@@ -60,6 +68,7 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
     this.#portable = task.portable;
     this.#options = options;
     this.scope = this.#createScope(this.outputs);
+    this.extensions = this.#openExtensions();
   }
 
   /** Reserves the ports that the task's templates name. */
@@ -71,6 +80,12 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
   get env(): Variables {
     this.#env ??= this.#createEnv();
     return this.#env;
+  }
+
+  /** As `env`, made when it is first asked for. */
+  get declared(): Variables {
+    this.#declared ??= mergeEnvironments([this.#declaredValues(), this.#options.variables.overrides]);
+    return this.#declared;
   }
 
   /** Outputs of the task's solution, which begin with those so far, and what its templates refer to; no step sees them. */
@@ -92,8 +107,12 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#processes.map((process) => process.stop()));
-    await this.#ports[Symbol.asyncDispose]();
+    try {
+      await this.extensions[Symbol.asyncDispose]();
+    } finally {
+      await Promise.all(this.#processes.map((process) => process.stop()));
+      await this.#ports[Symbol.asyncDispose]();
+    }
   }
 
   #createScope(given: ReadonlyMap<string, JsonObject>): Scope {
@@ -110,19 +129,36 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
     return new Map([...roots, ["env", env]]);
   }
 
-  #createEnv(): Variables {
-    const { overrides, shell } = this.#options.variables;
-    const { env: declared, inheritEnv } = this.#portable;
+  #openExtensions(): TrialExtensions {
+    const { extensions: prepared, emit, variables } = this.#options;
+    return openTrialExtensions({
+      specs: this.#portable.extensions ?? {},
+      prepared,
+      trial: this,
+      expander: expanderOf(this.scope),
+      env: mergeEnvironments([variables.shell, variables.overrides]),
+      emit,
+    });
+  }
+
+  /** The variables that the task declares, with their values. */
+  #declaredValues(): Variables {
     const read = this.scope.get("env");
-    const own = Object.keys(declared).flatMap((name) => {
+    const own = Object.keys(this.#portable.env).flatMap((name) => {
       const value = read?.([name], undefined);
       return typeof value === "string" ? [[name, value] as const] : [];
     });
+    return Object.fromEntries(own);
+  }
+
+  #createEnv(): Variables {
+    const { overrides, shell } = this.#options.variables;
+    const { inheritEnv } = this.#portable;
     const inherited =
       inheritEnv === true
         ? shell
         : Object.fromEntries(Object.entries(shell).filter(([name]) => inheritEnv.includes(name)));
-    return mergeEnvironments([baseEnvironment(shell), inherited, Object.fromEntries(own), overrides]);
+    return mergeEnvironments([baseEnvironment(shell), inherited, this.#declaredValues(), overrides]);
   }
 
   #random([kind, ...rest]: readonly string[], name = ""): string | undefined {

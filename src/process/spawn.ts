@@ -4,6 +4,7 @@ import {
   type SpawnOptionsWithoutStdio,
 } from "node:child_process";
 import { once } from "node:events";
+import { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import { createProcessTree } from "./create-process-tree.ts";
 import { forgetTree, rememberTree } from "./live-trees.ts";
@@ -46,11 +47,17 @@ export interface ManagedProcess {
   release(): Promise<boolean>;
 }
 
+/** What a program gets besides its arguments, its environment and its stdin. */
+export interface SpawnExtras {
+  /** What it reads on its file descriptor 3, where nobody else can see it. Not on Windows. */
+  readonly fd3?: string;
+}
+
 /**
  * Starts a program in a process group of its own. The process exists when this function returns, before its promise
  * settles (on Windows a little later). Throws McpvalsError `server/spawn-failed`.
  */
-export async function spawnProcess(spec: ProcessSpec): Promise<ManagedProcess> {
+export async function spawnProcess(spec: ProcessSpec, { fd3 }: SpawnExtras = {}): Promise<ManagedProcess> {
   const marker = createProcessMarker();
   const options = {
     cwd: spec.cwd,
@@ -59,7 +66,8 @@ export async function spawnProcess(spec: ProcessSpec): Promise<ManagedProcess> {
     windowsHide: true,
   };
   try {
-    const child = process.platform === "win32" ? await launchOnWindows(spec, options) : launch(spec, options);
+    const child =
+      process.platform === "win32" ? await launchOnWindows(spec, options) : launch(spec, options, fd3);
     // The number is there at once when there is a process; waiting for the event could take long in a busy process.
     if (child.pid === undefined) throw (await once(child, "error"))[0];
     return new SpawnedProcess(child, `${processMarkerName}=${marker}`, spec.env["PATH"]);
@@ -70,8 +78,16 @@ export async function spawnProcess(spec: ProcessSpec): Promise<ManagedProcess> {
 
 type Child = ChildProcessWithoutNullStreams;
 
-function launch({ command, args }: ProcessSpec, options: SpawnOptionsWithoutStdio): Child {
-  return spawn(command, args, options);
+function launch({ command, args }: ProcessSpec, options: SpawnOptionsWithoutStdio, fd3?: string): Child {
+  if (fd3 === undefined) return spawn(command, args, options);
+  const child = spawn(command, args, { ...options, stdio: ["pipe", "pipe", "pipe", "pipe"] });
+  const pipe = child.stdio[3];
+  if (pipe instanceof Socket) {
+    // A broken pipe means that the program has gone without reading it, which its exit reports.
+    pipe.on("error", () => undefined);
+    pipe.end(fd3);
+  }
+  return child;
 }
 
 /** Windows needs help with shims (.cmd) and shebangs; elsewhere that module would only cost start-up time. */

@@ -1,17 +1,37 @@
-import { McpvalsError } from "../core/errors/error.ts";
+import type { OperationResult } from "../core/formats/extension/protocol.ts";
 import type { ExtensionStep } from "../core/formats/step.ts";
-import { expandObject, type StepRunner } from "./step-runner.ts";
+import type { Check } from "../core/trace/events.ts";
+import { expandObject, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
 
-/** Operations of extensions are read but cannot be run; loading a task refuses them before anything starts. */
+/** Has an extension run one of its operations. That it did not succeed is a finding; what else goes wrong is an error. */
 export const extensionStep: StepRunner<ExtensionStep> = {
   type: "extension",
+  keepsTime: true,
   expand: (step, expander) => ({ ...step, args: expandObject(step.args, expander) }),
   input: ({ extension, operation, args }) => ({ extension, operation, args }),
-  run: ({ extension, operation }) =>
-    Promise.reject(
-      new McpvalsError(
-        "task/extension",
-        `${extension}.${operation} is an operation of an extension, which cannot be run`,
-      ),
-    ),
+  run,
 };
+
+async function run(step: ExtensionStep, { world, phase, signal }: StepContext): Promise<StepAttempt> {
+  const { id, extension, operation, args, timeoutMs } = step;
+  await world.releasePorts([JSON.stringify(args)]);
+  const call = { step: id, extension, operation, args, phase, timeoutMs };
+  const result = await world.extensions.execute(call, signal);
+  const { outputs = {} } = result;
+  return { kind: "checked", checks: [checkOf(step, result)], values: outputs, outputs };
+}
+
+function checkOf(
+  { extension, operation }: ExtensionStep,
+  { success, message, error }: OperationResult,
+): Check {
+  const told = [message, error].filter((text) => text !== undefined && text.trim() !== "");
+  return {
+    name: `${extension}.${operation}`,
+    passed: success,
+    expected: true,
+    actual: success,
+    message:
+      [...new Set(told)].join(": ") || (success ? "it succeeded" : "it did not succeed, and says no more"),
+  };
+}

@@ -1,6 +1,8 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../../src/core/errors/error.ts";
+import { defaultSandbox, type ExtensionSpec } from "../../src/core/formats/model.ts";
+import type { LoadedConfig } from "../../src/config/load-config.ts";
 import { prepare } from "../../src/prepare.ts";
 import { folderOf } from "../support/cli.ts";
 import { load } from "./support/load.ts";
@@ -18,34 +20,7 @@ spec:
 ${spec}`;
 }
 
-describe("steps of extensions", () => {
-  const extension = `  imports: [{ package: "github.com/a/b@v1", as: k8s }]
-  setup:
-    - k8s.apply: { file: x }
-`;
-
-  it("are refused, unless the task is left out", async () => {
-    using folder = folderOf({ "t/a.yaml": task("a", { spec: extension }), "t/b.yaml": task("b") });
-    const loaded = await load(folder.path, { source: "t" });
-    expect(prepare(loaded, { tasks: ["b"] }).eval.tasks).toHaveLength(1);
-    const message = 'step setup[0] of the task "a" is k8s.apply, an operation of an extension';
-    expect(refusalOf(() => prepare(loaded, {}))).toMatchObject({
-      code: "task/extension",
-      message,
-      details: {
-        diagnostics: [
-          {
-            message,
-            location: { file: join("t", "a.yaml"), line: 11, column: 7 },
-            frame: expect.stringContaining("> 11 |     - k8s.apply"),
-          },
-        ],
-      },
-    });
-  });
-
-  it("are refused in the older forms with their places", async () => {
-    const old = `kind: Task
+const old = `kind: Task
 apiVersion: mcpchecker/v1alpha2
 metadata: { name: old }
 spec:
@@ -53,25 +28,201 @@ spec:
   prompt: { inline: hi }
   verify:
     - script: { inline: "true" }
-    - { id: mine, k8s.wait: {} }
+    - { id: mine, k8s.wait: { token: "secret-in-args" } }
 `;
-    using folder = folderOf({ "old.yaml": old });
-    const loaded = await load(folder.path, { source: "old.yaml" });
-    expect(refusalOf(() => prepare(loaded, {})).details.diagnostics).toMatchObject([
-      {
-        message: 'step mine of the task "old" is kubernetes.wait, an operation of an extension',
-        location: { line: 9, column: 19 },
-      },
-    ]);
-  });
-});
 
-function refusalOf(work: () => unknown): McpvalsError {
+function extensionsOf(loaded: LoadedConfig): Readonly<Record<string, ExtensionSpec>> {
+  return loaded.eval.tasks[0]?.portable?.extensions ?? {};
+}
+
+/** Without where it is said. */
+function plain(spec: ExtensionSpec): Partial<ExtensionSpec> {
+  return Object.fromEntries(Object.entries(spec).filter(([key]) => key !== "location"));
+}
+
+async function problemsOf(work: Promise<unknown>): Promise<unknown> {
   try {
-    work();
+    await work;
   } catch (error) {
-    if (error instanceof McpvalsError) return error;
+    if (error instanceof McpvalsError) return error.details.diagnostics;
     throw error;
   }
   throw new Error("nothing was refused");
 }
+
+describe("tasks with steps of extensions", () => {
+  const spec = `  imports: [{ package: "github.com/a/b@v1", as: k8s }]
+  setup:
+    - k8s.apply: { file: x }
+`;
+
+  it("load by themselves, with all defaults", async () => {
+    using folder = folderOf({ "t/a.yaml": task("a", { spec }), "t/b.yaml": task("b") });
+    const loaded = await load(folder.path, { source: "t" });
+    expect(extensionsOf(loaded)).toEqual({
+      k8s: {
+        alias: "k8s",
+        package: "github.com/a/b@v1",
+        dir: join(folder.path, "t"),
+        config: {},
+        env: {},
+        sandbox: defaultSandbox,
+        location: expect.objectContaining({ file: join("t", "a.yaml"), line: 9 }),
+      },
+    });
+    expect(loaded.eval.extensionSettings).toBeUndefined();
+    expect([...loaded.extensionUses]).toEqual([
+      [
+        "a",
+        [
+          {
+            step: "setup[0]",
+            phase: "setup",
+            extension: "k8s",
+            operation: "apply",
+            args: { file: "x" },
+            location: expect.objectContaining({ file: join("t", "a.yaml"), line: 11, column: 7 }),
+            frame: expect.stringContaining("> 11 |     - k8s.apply"),
+          },
+        ],
+      ],
+    ]);
+    expect(prepare(loaded, {}).eval.tasks).toHaveLength(2);
+  });
+
+  it("get what their eval says of them", async () => {
+    const evaluation = `kind: Eval
+apiVersion: mcp-eval/v1
+config:
+  taskSets: [{ path: tasks/a.yaml }]
+  extensions:
+    k8s:
+      package: ./mine
+      config: { kubeconfig: "{env.KUBE}", password: "config-s3cret" }
+      env: { API_TOKEN: "\${TOKEN_VALUE}", HOST: "{env.KUBE}" }
+      memory: 1GB
+      timeout: 9s
+    sandbox: { kind: process, read: [data, ~/x], network: [host] }
+    cacheDir: ~/cache
+    timeout: 20s
+    allowedSources: [./*]
+`;
+    const more = `${spec}    - other.run: {}\n`.replace("}]", '}, { package: "npm:o@1", as: other }]');
+    using folder = folderOf({ "eval.yaml": evaluation, "tasks/a.yaml": task("a", { spec: more }) });
+    const environment = { TOKEN_VALUE: "t0ken-value-123", KUBE: "/kube", HOME: "/home/me" };
+    const loaded = await load(folder.path, { source: "eval.yaml", environment });
+    const sandbox = {
+      ...defaultSandbox,
+      kind: "process",
+      network: "host",
+      read: [join(folder.path, "data"), "~/x"],
+    };
+    const { k8s, other } = extensionsOf(loaded);
+    expect([k8s, other].flatMap((each) => (each === undefined ? [] : [plain(each)]))).toEqual([
+      {
+        alias: "k8s",
+        package: "./mine",
+        dir: folder.path,
+        config: { kubeconfig: "{env.KUBE}", password: "config-s3cret" },
+        env: { API_TOKEN: "t0ken-value-123", HOST: "{env.KUBE}" },
+        sandbox: { ...sandbox, memoryBytes: 1024 ** 3 },
+      },
+      { alias: "other", package: "npm:o@1", dir: join(folder.path, "tasks"), config: {}, env: {}, sandbox },
+    ]);
+    const setup = loaded.eval.tasks[0]?.portable?.setup ?? [];
+    expect(setup.map(({ timeoutMs }) => timeoutMs)).toEqual([9000, 20_000]);
+    expect(loaded.eval.extensionSettings).toEqual({
+      cacheDir: join("/home/me", "cache"),
+      allowedSources: ["./*"],
+    });
+    expect(loaded.secrets.map(({ value }) => value)).toEqual(
+      expect.arrayContaining(["t0ken-value-123", "config-s3cret"]),
+    );
+    expect(loaded.notes).toEqual([
+      `${join("tasks", "a.yaml")}:9: the import "k8s" is ./mine, as the eval says, not github.com/a/b@v1`,
+    ]);
+  });
+
+  it("may use what only a config declares, and are told of everything that is wrong there", async () => {
+    const server = `server: { transport: shttp, url: "http://127.0.0.1:1/" }\n`;
+    const config = (extensions: string): string => `${server}tasks: [t/*.yaml]\nextensions: ${extensions}\n`;
+    const files = { "t/a.yaml": task("a", { spec: `  setup:\n    - db.query: { sql: x }\n` }) };
+    using folder = folderOf({ ...files, "mcp-eval.config.yaml": config("{ db: { package: mcpvals:sql } }") });
+    const loaded = await load(folder.path, { source: "mcp-eval.config.yaml" });
+    expect(Object.values(extensionsOf(loaded)).map(plain)).toEqual([
+      {
+        alias: "db",
+        package: "mcpvals:sql",
+        dir: folder.path,
+        config: {},
+        env: {},
+        sandbox: defaultSandbox,
+      },
+    ]);
+    using wrong = folderOf({
+      ...files,
+      "mcp-eval.config.yaml": config(
+        `{ db: { package: "mcpvals:sql", memmory: 1GB }, network: [example.org], sandbox: bwrap, x: { package: y } }`,
+      ),
+    });
+    expect(await problemsOf(load(wrong.path, { source: "mcp-eval.config.yaml" }))).toMatchObject([
+      { code: "config/unknown-key", message: 'unknown key "memmory" in extensions.db' },
+      {
+        message:
+          'extensions.network[0] must be "host", the network of this machine: a sandbox has that or none, and no addresses, ports or names can be listed',
+      },
+      { message: 'extensions.sandbox must be "none", "process" or "docker" or an object' },
+      { code: "extension/invalid-package", message: 'extensions.x.package: "y" is no package' },
+    ]);
+  });
+
+  it("of the older forms use the extensions of their eval, and are refused without", async () => {
+    const evaluation = `kind: Eval
+apiVersion: mcpchecker/v1alpha2
+config:
+  taskSets: [{ path: old.yaml }]
+  extensions:
+    kubernetes:
+      package: https://github.com/kube/ext@v0.0.2
+      config: { kubeconfig: ~/.kube/config }
+      env: { KUBECONFIG: "{env.KUBECONFIG}" }
+`;
+    using folder = folderOf({ "old.yaml": old, "eval.yaml": evaluation });
+    const loaded = await load(folder.path, { source: "eval.yaml", environment: { KUBECONFIG: "/k" } });
+    expect(Object.values(extensionsOf(loaded)).map(plain)).toEqual([
+      {
+        alias: "kubernetes",
+        package: "https://github.com/kube/ext@v0.0.2",
+        dir: folder.path,
+        config: { kubeconfig: "~/.kube/config" },
+        env: { KUBECONFIG: "{env.KUBECONFIG}" },
+        sandbox: defaultSandbox,
+      },
+    ]);
+    expect(loaded.eval.tasks[0]?.portable?.requires).toEqual([]);
+    const [use] = loaded.extensionUses.get("old") ?? [];
+    expect(use).toMatchObject({
+      step: "mine",
+      phase: "verify",
+      extension: "kubernetes",
+      operation: "wait",
+      location: { line: 9, column: 19 },
+    });
+    expect(use?.frame).not.toContain("secret-in-args");
+    expect(await problemsOf(load(folder.path, { source: "old.yaml" }))).toMatchObject([
+      {
+        code: "config/unknown-reference",
+        message: 'no extension is named "kubernetes": nothing says where it comes from',
+        hint: "Declare it in an Eval that has this task: config.extensions: {kubernetes: {package: github.com/ORG/REPO@VERSION}}.",
+        location: { line: 9, column: 19 },
+      },
+    ]);
+  });
+
+  it("of the older forms may require an extension that they do not use", async () => {
+    const unused = old.replace(/ {4}- \{ id: mine.*\n/, "");
+    using folder = folderOf({ "old.yaml": unused });
+    const loaded = await load(folder.path, { source: "old.yaml" });
+    expect(loaded.eval.tasks[0]?.portable?.requires).toEqual([{ kind: "extension", name: "kubernetes" }]);
+  });
+});

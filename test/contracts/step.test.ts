@@ -8,6 +8,7 @@ import { McpvalsError } from "../../src/core/errors/error.ts";
 import type {
   ActionStep,
   CommandStep,
+  ExtensionStep,
   FileStep,
   HttpStep,
   LlmStep,
@@ -16,9 +17,12 @@ import type {
   Step,
 } from "../../src/core/formats/step.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
+import { expanderOf } from "../../src/core/templates/expand.ts";
+import { openTrialExtensions } from "../../src/extensions/host/open-trial-extensions.ts";
 import { plainWorld } from "../../src/execute/plain-world.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import type { StepContext, StepJudge, StepReport } from "../../src/steps/step-runner.ts";
+import { preparedAs, preparedExtension } from "../support/extensions.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 import { anyTool, stubSession, textResult } from "../support/sessions.ts";
 import { commandStepOf, scriptStepOf } from "../support/program-steps.ts";
@@ -38,7 +42,7 @@ interface Prepared<S extends Step> {
 
 type Prepare<S extends Step> = (courses: readonly Course[]) => Prepared<S> | Promise<Prepared<S>>;
 
-type Tried = Exclude<ActionStep["type"], "extension">;
+type Tried = ActionStep["type"];
 
 /** Every type of step that acts itself; one that is missing does not compile. */
 const types: { readonly [T in Tried]?: Prepare<Extract<ActionStep, { type: T }>> } = {
@@ -48,6 +52,7 @@ const types: { readonly [T in Tried]?: Prepare<Extract<ActionStep, { type: T }>>
   script: prepareScript,
   http: prepareHttp,
   file: prepareFile,
+  extension: prepareExtension,
 };
 
 /** Courses that a type of step cannot take. */
@@ -116,6 +121,29 @@ function worldWithCourses(courses: readonly Course[]): Omit<Prepared<Step>, "ste
     writeFileSync(join(world.dir, `course.${index}`), `${course}\n`);
   }
   return { context: { world }, close: () => world[Symbol.dispose]() };
+}
+
+/** A program that takes its course from a file; one that ends without an answer could not act. */
+function prepareExtension(courses: readonly Course[]): Prepared<ExtensionStep> {
+  const { context, close } = worldWithCourses(courses);
+  if (context.world === undefined) throw new Error("no world");
+  const extension = preparedExtension("faulty.mjs");
+  const extensions = openTrialExtensions({
+    specs: { x: extension.spec },
+    prepared: preparedAs(extension),
+    trial: context.world,
+    expander: expanderOf(undefined),
+    env: context.world.env,
+    emit: () => 0,
+  });
+  return {
+    step: { type: "extension", id: "ask", timeoutMs: 3000, extension: "x", operation: "course", args: {} },
+    context: { world: { ...context.world, extensions } },
+    async close() {
+      await extensions[Symbol.asyncDispose]();
+      await close();
+    },
+  };
 }
 
 /** A judge that is asked once in every attempt. */

@@ -1,4 +1,5 @@
 import {
+  chmodSync,
   copyFileSync,
   cpSync,
   existsSync,
@@ -14,6 +15,7 @@ import type { RunResult } from "../../src/core/report/result.ts";
 import { folderOf, root } from "../support/cli.ts";
 import { docAnchors, type DocBlock, docBlocks, docLinks, withoutBlocks } from "../support/doc-blocks.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
+import { startReleaseMirror } from "../support/release-mirror.ts";
 import { linkPackage, runShell, type ShellOutcome } from "../support/shell.ts";
 
 const pages = ["README.md", "CONTRIBUTING.md", ...globSync("docs/**/*.md", { cwd: root })].toSorted();
@@ -43,6 +45,17 @@ function actModel({ model, users, newResults, tools }: ModelQuestion): FakeReply
   return { text: `The tool says: ${newResults.map(({ text }) => text).join()}` };
 }
 
+/** What stands for GitHub's releases. */
+const releases = {
+  "acme/shop-extension": ["v1.3.0", "v1.2.0"].map((tag) => ({
+    tag,
+    files: {
+      "shop-extension-any.mjs": `// ${tag}`,
+      "extension.yaml": `name: shop\nversion: ${tag}\noperations: { look: {} }\n`,
+    },
+  })),
+};
+
 interface ModelQuestion {
   readonly model: string;
   readonly users: readonly string[];
@@ -58,6 +71,8 @@ class PageRunner {
   readonly #kinds: Readonly<Record<string, (block: DocBlock) => Promise<void>>> = {
     yaml: (block) => this.#checkConfig(block),
     ts: (block) => this.#runProgram(block),
+    // A later line runs it.
+    python: (block) => Promise.resolve(chmodSync(join(this.#cwd, this.#write(block, "program.py")), 0o755)),
     sh: (block) => this.#runLines(block),
     text: () => Promise.resolve(),
   };
@@ -109,10 +124,11 @@ class PageRunner {
   async #runWithModels(block: DocBlock, line: string): Promise<void> {
     const needs = block.attributes["needs"]?.split(",") ?? [];
     await using provider = await startFakeProvider(actModel);
+    await using mirror = await startReleaseMirror(releases);
     const env = Object.entries(provider.env).filter(([name]) =>
       needs.includes(name.replace("_BASE_URL", "_API_KEY")),
     );
-    await this.#mustPass(block, line, Object.fromEntries(env));
+    await this.#mustPass(block, line, { ...Object.fromEntries(env), MCPVALS_RELEASES_URL: mirror.url });
     if (needs.length > 0 && provider.requests.length === 0) {
       throw this.#problem(block, `${line}\nneeds ${needs.join()}, but asked no model`);
     }

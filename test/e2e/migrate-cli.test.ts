@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { load } from "../../src/config/load.ts";
 import { migrateTask } from "../../src/config/migrate/migrate-task.ts";
 import { folderOf } from "../support/cli.ts";
 import { runSource } from "../support/source-cli.ts";
@@ -90,6 +91,48 @@ describe("mcpvals migrate", () => {
     const write = await runSource(["migrate", "a.yaml", "--write"], { cwd: folder.path });
     expect(write).toMatchObject({ code: 0, stdout: "" });
     expect(readFileSync(join(folder.path, "a.yaml"), "utf8")).toBe(migratedScriptForm);
+  });
+
+  it("takes the packages of extensions from an Eval", async () => {
+    const old = `kind: Task
+apiVersion: mcpchecker/v1alpha2
+metadata: { name: x }
+spec:
+  requires:
+    - extension: kubernetes
+      as: k8s
+    - extension: mine
+  prompt: { inline: hi }
+  verify:
+    - k8s.wait: {}
+    - mine.look: {}
+`;
+    const extensions = `{ kubernetes: { package: "https://github.com/o/k@v1" }, mine: { package: ./mine } }`;
+    const evaluation = `kind: Eval\nconfig:\n  extensions: ${extensions}\n  taskSets: [{ path: a.yaml }]\n`;
+    using folder = folderOf({ "a.yaml": old, "eval.yaml": evaluation, mine: "#!/bin/sh\n" });
+    const outcome = await runSource(["migrate", "a.yaml", "--eval", "eval.yaml", "--write"], {
+      cwd: folder.path,
+    });
+    const note = "say where mine comes from: github.com/ORG/REPO@VERSION, as in the Eval's config.extensions";
+    expect(outcome).toMatchObject({ code: 0, stdout: "" });
+    expect(outcome.stderr).toMatch(`note: a.yaml: spec.imports: ${note}\n`);
+    expect(outcome.stderr).not.toContain("where kubernetes comes from");
+    expect(readFileSync(join(folder.path, "a.yaml"), "utf8")).toContain(`  imports:
+    - package: https://github.com/o/k@v1
+      as: k8s
+    # migrated: ${note}
+    - package: mine
+      as: mine
+`);
+    const loaded = await load({ sources: ["eval.yaml"], cwd: folder.path, environment: {} });
+    const specs = Object.values(loaded.eval.tasks[0]?.portable?.extensions ?? {});
+    expect(specs.map((spec) => [spec.alias, spec.package, spec.dir])).toEqual([
+      ["k8s", "https://github.com/o/k@v1", folder.path],
+      ["mine", "./mine", folder.path],
+    ]);
+    const wrong = await runSource(["migrate", "a.yaml", "--eval", "a.yaml"], { cwd: folder.path });
+    expect(wrong).toMatchObject({ code: 2, stdout: "" });
+    expect(wrong.stderr).toContain("a.yaml is no Eval: its kind is not Eval");
   });
 
   it.each([

@@ -27,7 +27,6 @@ async function parsed(text: string): Promise<Task> {
     variables: { X: "1", HOST: "h" },
     completeStdio: () => ({ cwd: "/tasks", env: {} }),
     inheritEnv: [],
-    extensions: [],
   });
   if (!outcome.ok) throw new Error(outcome.diagnostics.map(({ message }) => message).join("\n"));
   return outcome.task;

@@ -42,7 +42,14 @@ async function played(type: "oracle" | "null", verdict: string): Promise<RunResu
     limits: { trialMs: 30_000, callMs: 10_000, modelMs: 10_000 },
     reporters: [],
   };
-  const loaded = { eval: spec, secrets: [], env: { PATH: process.env["PATH"] ?? "" }, overrides: {} };
+  const loaded = {
+    eval: spec,
+    secrets: [],
+    env: { PATH: process.env["PATH"] ?? "" },
+    overrides: {},
+    dir: import.meta.dirname,
+    extensionUses: new Map(),
+  };
   const { result } = await run(loaded, { cwd: tmpdir(), output: false });
   return result.trials;
 }

@@ -133,6 +133,47 @@ describe("mcpvals task export", () => {
     expect(document.artifacts.find(({ role }) => role === "script")?.mode).toBe("0755");
   });
 
+  it("says where extensions come from, and has those in the task's folder", async () => {
+    const task = `apiVersion: mcp-eval/v1
+kind: Task
+metadata: { name: x }
+spec:
+  imports: [{ package: "github.com/o/k@v1", as: k8s }, { package: ./ext, as: own }]
+  setup:
+    - k8s.create: { kind: Pod }
+    - own.make: {}
+  verify:
+    - group: { steps: [{ extension: { package: "npm:@o/db@^1", action: query, args: { sql: x } } }] }
+`;
+    using folder = folderOf({ "task.yaml": task, "ext/extension.yaml": "name: own\n", "ext/own": "run" });
+    const { document } = await exported(folder.path, ["task.yaml"]);
+    expect(validate(document) || validate.errors).toBe(true);
+    expect(document.setup).toMatchObject([
+      { extension: "k8s", package: "github.com/o/k@v1", operation: "create", args: { kind: "Pod" } },
+      { extension: "own", package: "./ext", operation: "make", args: {}, timeoutMs: 300_000 },
+    ]);
+    expect(document.verify).toMatchObject([
+      { steps: [{ extension: "npm:@o/db@^1", package: "npm:@o/db@^1", operation: "query" }] },
+    ]);
+    expect(document.artifacts.map(({ path, role }) => [path, role])).toEqual([
+      ["ext/extension.yaml", "extension"],
+      ["ext/own", "extension"],
+    ]);
+    const old = `kind: Task
+apiVersion: mcpchecker/v1alpha2
+metadata: { name: old }
+spec:
+  requires: [{ extension: kubernetes, as: k8s }]
+  prompt: { inline: hi }
+  verify: [{ k8s.wait: {} }]
+`;
+    using older = folderOf({ "old.yaml": old });
+    const { document: exportedOld } = await exported(older.path, ["old.yaml"]);
+    expect(validate(exportedOld) || validate.errors).toBe(true);
+    expect(exportedOld.requires).toEqual([{ kind: "extension", name: "kubernetes" }]);
+    expect(exportedOld.verify[0]).not.toHaveProperty("package");
+  });
+
   it("holds nothing of the machine that it was made on", async () => {
     using folder = folderOf(files);
     const { stdout } = await runSource(["task", "export", "task.yaml"], {

@@ -1,8 +1,9 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Eval, Requirement, ServerSpec } from "../../src/core/formats/model.ts";
+import type { Eval, Requirement, ServerSpec, Task } from "../../src/core/formats/model.ts";
 import { missingRequirements } from "../../src/execute/missing-requirements.ts";
+import { preparedExtension } from "../support/extensions.ts";
 import { portableTask, taskFolder } from "../support/portable.ts";
 
 const server: ServerSpec = {
@@ -148,9 +149,20 @@ describe("what a task requires", () => {
     expect(await missing([{ kind: "judge" }], { spec: { judge } })).toEqual([]);
   });
 
-  it("is never an extension, which cannot be run yet", async () => {
-    expect(await missing([{ kind: "extension", name: "k8s" }])).toEqual([
-      'the extension "k8s": extensions cannot be run yet',
+  it("may be an extension, which the task has when the eval declares it", async () => {
+    const requires = [{ kind: "extension", name: "k8s" }] as const;
+    expect(await missing(requires)).toEqual([
+      'the extension "k8s", which is not configured (there are none)',
+    ]);
+    const { spec: k8s } = preparedExtension("go-like.mjs");
+    const task = (extensions: Record<string, typeof k8s>): Task => portableTask({ requires, extensions });
+    const found = async (given: Task): Promise<readonly string[]> => {
+      const look = await missingRequirements({ eval: evalOf(), env: {} }, [given]);
+      return look({ task: given.name, variant: undefined });
+    };
+    expect(await found(task({ k8s }))).toEqual([]);
+    expect(await found(task({ csv: k8s, sql: k8s }))).toEqual([
+      'the extension "k8s", which is not configured (there are csv, sql)',
     ]);
   });
 });

@@ -32,7 +32,6 @@ spec:
     variables: {},
     completeStdio: () => ({ cwd: "/", env: {} }),
     inheritEnv: [],
-    extensions: [],
   });
   if (!parsed.ok) throw new Error(parsed.diagnostics.map((each) => each.message).join("\n"));
   return parsed.task;

@@ -84,6 +84,12 @@ export async function playTrial(task: Task, options: TrialOptions = {}): Promise
       run: (context) => (agent === undefined ? Promise.resolve() : agent(context)),
     }),
     createJudge: () => undefined,
+    extensions: {
+      notes: [],
+      of: ({ alias }) => {
+        throw new Error(`an extension was not prepared: ${alias}`);
+      },
+    },
     validateSchema: () => Promise.resolve({ status: "unusable", reason: "nothing validates here" }),
     ...options.ports,
   };

@@ -1,3 +1,4 @@
+import { type EvalExtensions, noExtensions } from "../../src/core/formats/extension/eval-extensions.ts";
 import { formatKeyPath } from "../../src/core/formats/key-path.ts";
 import type { PortableTask, Task } from "../../src/core/formats/model.ts";
 import type { Step } from "../../src/core/formats/step.ts";
@@ -33,8 +34,13 @@ export function taskDocument(spec: object = {}, metadata: object = {}): object {
   };
 }
 
+export interface TestOptions extends Partial<ParseTaskOptions> {
+  /** False: nothing is known of the eval's extensions. */
+  readonly knowsEval?: boolean;
+}
+
 /** Parses a task that stands in `/task`; the eval provides the server `main`. */
-export function parse(document: unknown, options: Partial<ParseTaskOptions> = {}): ParsedTask {
+export function parse(document: unknown, { knowsEval = true, ...options }: TestOptions = {}): ParsedTask {
   return parseTask(document, {
     file: "/task/task.yaml",
     dir: "/task",
@@ -44,16 +50,13 @@ export function parse(document: unknown, options: Partial<ParseTaskOptions> = {}
     variables: { HOME: "/home/me" },
     completeStdio: ({ cwd, env }) => ({ cwd: cwd ?? "/task", env }),
     inheritEnv: [],
-    extensions: [],
+    ...(knowsEval ? { extensions: noExtensions } : {}),
     ...options,
   });
 }
 
 /** A parsed task that has to be valid. */
-export function valid(
-  document: unknown,
-  options?: Partial<ParseTaskOptions>,
-): Extract<ParsedTask, { ok: true }> {
+export function valid(document: unknown, options?: TestOptions): Extract<ParsedTask, { ok: true }> {
   const parsed = parse(document, options);
   if (!parsed.ok) throw new Error(parsed.diagnostics.map((each) => each.message).join("\n"));
   return parsed;
@@ -92,4 +95,13 @@ export function wrongIn(spec: object, options?: Partial<ParseTaskOptions>): stri
 export function hintsIn(spec: object, options?: Partial<ParseTaskOptions>): (string | undefined)[] {
   const parsed = parse(taskDocument(spec), options);
   return parsed.ok ? [] : parsed.diagnostics.map(({ hint }) => hint);
+}
+
+/** What an eval in `/eval` says that declares extensions by these names, each of the package `./NAME`. */
+export function extensionsNamed(...names: readonly string[]): EvalExtensions {
+  const declared = names.map((name) => {
+    const entry = { package: `./${name}`, dir: "/eval", name: `/eval/${name}`, config: {}, env: {} };
+    return [name, { ...entry, sandbox: noExtensions.sandbox }] as const;
+  });
+  return { ...noExtensions, declared: Object.fromEntries(declared) };
 }

@@ -11,6 +11,7 @@ export function migrateCommand(setExitCode: (code: number) => void): Command {
     )
     .addOption(new Option("--out <dir>", "write the tasks into this folder, each by the name of its file"))
     .addOption(new Option("-f, --force", "let --out replace files that are there"))
+    .addOption(new Option("--eval <file>", "take the packages of extensions from this Eval"))
     .addOption(new Option("--allow-outside", "let paths of tasks leave their folders"))
     .action(async (files: readonly string[], flags: MigrateFlags) => {
       const { executeMigrate } = await import("../execute-migrate.ts");

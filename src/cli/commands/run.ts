@@ -29,6 +29,13 @@ export function runCommand(setExitCode: (code: number) => void): Command {
       ).argParser(duration),
     )
     .addOption(new Option("--strict", "a task that lacks what it requires is an error, not skipped"))
+    .addOption(new Option("--frozen", "use only extensions that mcp-eval.lock names, and do not change it"))
+    .addOption(
+      new Option(
+        "--releases-url <url>",
+        "address of the API that lists releases of extensions, such as a mirror",
+      ),
+    )
     .addOption(new Option("--bail", "stop after the first trial that does not pass"))
     .action(async (sources: readonly string[], flags: RunFlags) => {
       const { executeRun } = await import("../execute-run.ts");

@@ -40,5 +40,9 @@ export function validateCommand(setExitCode: (code: number) => void): Command {
     )
     .addOption(
       new Option("--strict", "with --run: a task that lacks what it requires is an error, not skipped"),
+    )
+    .addOption(new Option("--frozen", "with --run: use only extensions that mcp-eval.lock names"))
+    .addOption(
+      new Option("--releases-url <url>", "with --run: address of the API that lists releases of extensions"),
     );
 }

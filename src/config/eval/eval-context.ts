@@ -1,4 +1,5 @@
 import type { EvalFile } from "../../core/formats/eval-file/eval-file.ts";
+import type { EvalExtensions } from "../../core/formats/extension/eval-extensions.ts";
 import type { FileProblems } from "../file-problems.ts";
 import type { OpenedFile } from "../sources/open-sources.ts";
 import type { Surroundings } from "../surroundings.ts";
@@ -8,6 +9,8 @@ export interface EvalContext extends OpenedFile {
   readonly file: EvalFile;
   /** Absolute path of the folder that the eval's paths start from. */
   readonly dir: string;
+  /** What the eval gives to its tasks of extensions. */
+  readonly extensions: EvalExtensions;
   readonly surroundings: Surroundings;
   readonly problems: FileProblems;
 }

@@ -22,7 +22,7 @@ export interface EvalTasks {
  * with them goes to the problems.
  */
 export async function evalTasks(context: EvalContext, provided: ProvidedServers): Promise<EvalTasks> {
-  const { file, surroundings, problems } = context;
+  const { file, extensions, surroundings, problems } = context;
   const { sets, notes: leftOut } = await filesOfSets(context);
   const files = withoutRepeats(sets.flatMap((set) => set.files));
   const parsed = parseTasks(files, {
@@ -30,7 +30,7 @@ export async function evalTasks(context: EvalContext, provided: ProvidedServers)
     servers: Object.keys(provided.base.written),
     provided,
     inheritEnv: file.inheritEnv,
-    extensions: Object.keys(file.extensions),
+    extensions,
     problems,
   });
   const chosen = parsed.flatMap((each) => chosenBySets(each, sets));

@@ -5,6 +5,7 @@ import { placeProblems } from "../../core/formats/place-problems.ts";
 import { interpolateParts } from "../waza/interpolate-parts.ts";
 import { agentTemplates } from "../agent-templates.ts";
 import { assembleEval } from "../assemble-eval.ts";
+import { placeExtensions } from "../extensions/place-extensions.ts";
 import { FileProblems } from "../file-problems.ts";
 import type { LoadedConfig } from "../load-config.ts";
 import { plainDocument } from "../read/plain-document.ts";
@@ -18,16 +19,24 @@ import { evalServers } from "./eval-servers.ts";
 import { evalTasks } from "./eval-tasks.ts";
 
 /** The parts of an Eval in which `${VAR}` is replaced. */
-const partsWithVariables = ["servers", "mcp_servers", "mocks", "mcp_mocks", "variants", "agents"].map(
-  (key) => ["config", key],
-);
+const partsWithVariables = [
+  "servers",
+  "mcp_servers",
+  "mocks",
+  "mcp_mocks",
+  "variants",
+  "agents",
+  "extensions",
+].map((key) => ["config", key]);
 
 /** Loads a file of kind Eval and everything that it names. Throws one error for all that is wrong with any of the files. */
 export async function loadEval(opened: OpenedFile, surroundings: Surroundings): Promise<LoadedConfig> {
   const { document, path } = opened;
   const problems = new FileProblems();
   const { file, variables, notes: odd } = readEval(opened, { surroundings, problems });
-  const context: EvalContext = { ...opened, file, dir: dirname(path), surroundings, problems };
+  const dir = dirname(path);
+  const extensions = extensionsOf(file, { dir, opened, surroundings });
+  const context: EvalContext = { ...opened, file, dir, extensions, surroundings, problems };
   const provided = await evalServers(context);
   const agents = await evalAgents(context, provided.servers);
   const judge = await evalJudge(context);
@@ -40,7 +49,8 @@ export async function loadEval(opened: OpenedFile, surroundings: Surroundings): 
     {
       name: file.name ?? basename(path, extname(path)),
       file: path,
-      dir: dirname(path),
+      dir,
+      extensions,
       servers: provided.servers,
       variants: provided.provided.variants?.map(({ name }) => name),
       seed: file.seed,
@@ -67,6 +77,15 @@ export async function loadEval(opened: OpenedFile, surroundings: Surroundings): 
   problems.add(placeProblems(templates.problems, document.locate), document.source);
   problems.throwIfAny(loaded.secrets);
   return { ...loaded, notes: [...loaded.notes, ...templates.notes] };
+}
+
+function extensionsOf(
+  { extensions }: EvalFile,
+  { dir, opened, surroundings }: Pick<EvalContext, "dir" | "surroundings"> & { readonly opened: OpenedFile },
+): EvalContext["extensions"] {
+  const { locate } = opened.document;
+  const { environment } = surroundings;
+  return placeExtensions(extensions, { dir, path: ["config", "extensions"], locate, environment });
 }
 
 interface ReadEval {

@@ -1,8 +1,9 @@
 import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, statSync } from "node:fs";
-import { posix, resolve } from "node:path";
+import { isAbsolute, posix, resolve } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
+import { parsePackageRef } from "../../core/formats/extension/parse-package-ref.ts";
 import type { Task } from "../../core/formats/model.ts";
 import type { TaskFiles } from "../../core/formats/task/parse-task.ts";
 import type { Artifact } from "../../core/formats/task-export/task-export-schema.ts";
@@ -32,7 +33,7 @@ type Role = Artifact["role"];
 const largest = 64 * 1024 * 1024;
 
 /**
- * Reads every file that a task names: its fixtures, the scripts of its steps, its prompt. Throws McpvalsError `task/outside`
+ * Reads every file that a task names: its fixtures, the scripts of its steps, its prompt, extensions in its folder. Throws McpvalsError `task/outside`
  * for one outside of its folder and `config/unreadable` for one that cannot be read.
  */
 export function collectArtifacts(sources: ArtifactSources): CollectedArtifacts {
@@ -45,6 +46,7 @@ export function collectArtifacts(sources: ArtifactSources): CollectedArtifacts {
   add(promptFiles(sources.document), "prompt");
   add(scripts.paths, "script");
   for (const fixture of task.portable?.fixtures ?? []) add(filesUnder(normal(fixture), sources), "fixture");
+  for (const path of extensionPaths(task)) add(filesUnder(path, sources), "extension");
   let total = 0;
   const artifacts = [...roles].map(([path, role]) => {
     const artifact = read(path, role, sources);
@@ -84,6 +86,16 @@ function scriptFiles({ verify, portable }: Task): { readonly paths: string[]; re
     paths: literal.flatMap(({ path }) => (path === undefined ? [] : [normal(path)])),
     unknown: literal.flatMap(({ file, path }) => (path === undefined ? [file] : [])),
   };
+}
+
+/** Extensions that are files or folders beside the task. */
+function extensionPaths({ portable }: Task): string[] {
+  return Object.values(portable?.extensions ?? {}).flatMap((spec) => {
+    const parsed = parsePackageRef(spec.package);
+    if (!parsed.ok || parsed.ref.kind !== "path") return [];
+    const { path } = parsed.ref;
+    return path.startsWith("~") || isAbsolute(path) ? [] : [normal(path)];
+  });
 }
 
 /** The text that a template without expressions gives. */

@@ -14,6 +14,8 @@ export interface MigrateOptions {
   readonly allowOutside: boolean;
   /** Default: this process's. */
   readonly environment?: EnvironmentVariables;
+  /** Where extensions come from, by their names in an Eval. Default: that is not known. */
+  readonly packages?: ReadonlyMap<string, string>;
 }
 
 export interface MigratedFile extends MigratedTask {
@@ -40,6 +42,7 @@ export async function migrateFile(file: string, options: MigrateOptions): Promis
     name: nameOf(path),
     json: endingOf(path) === "json",
     read: (beside) => files.read(beside),
+    ...(options.packages === undefined ? {} : { packages: options.packages }),
   });
   if (migrated.changed) await parseTaskText(new SourceText(`${shown} (migrated)`, migrated.text), place);
   return { ...migrated, path, shown };

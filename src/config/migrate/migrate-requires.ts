@@ -36,10 +36,12 @@ export function migrateRequires(spec: AnyMap, migration: Migration): void {
 function importOf(item: AnyMap, migration: Migration): AnyMap[] {
   const extension = textIn(item, "extension") ?? "";
   if (extension === "") return [];
-  const { document } = migration;
+  const { document, packages } = migration;
   const as = textIn(item, "as") ?? extension;
-  const entry = mapOf([pair(document, "package", extension), pair(document, "as", as)]);
+  const known = packages.get(extension);
+  const entry = mapOf([pair(document, "package", known ?? extension), pair(document, "as", as)]);
   entry.commentBefore = item.commentBefore ?? null;
+  if (known !== undefined) return [entry];
   const text = `say where ${extension} comes from: github.com/ORG/REPO@VERSION, as in the Eval's config.extensions`;
   commentOn(entry, `migrated: ${text}`);
   migration.notes.push(`spec.imports: ${text}`);

@@ -22,6 +22,8 @@ export interface TaskSource {
   readonly json: boolean;
   /** The text of a file beside the task; undefined when there is none. */
   readonly read: (file: string) => string | undefined;
+  /** Where extensions come from, by their names in an Eval. Default: that is not known. */
+  readonly packages?: ReadonlyMap<string, string>;
 }
 
 export interface MigratedTask {
@@ -59,7 +61,8 @@ export function migrateTask(source: TaskSource): MigratedTask {
   if (!isMap(root) || textIn(root, "kind") !== "Task")
     throw new McpvalsError("config/invalid-value", `${shown} is no task: its kind is not Task`);
   const form = formOf(root, shown);
-  const migration = new Migration({ document, ...expressionsOf(form), read: source.read });
+  const { read, packages = new Map() } = source;
+  const migration = new Migration({ document, ...expressionsOf(form), read, packages });
   if (hasMore) migration.notes.push("only the first document of the file is a task; the others are left out");
   migrateHead(root, source.name, migration);
   migrateSpec(root, form, migration);

@@ -19,6 +19,8 @@ export class Migration {
   readonly aliases: ReadonlyMap<string, Alias>;
   /** The text of a file beside the task; undefined when there is none. */
   readonly read: (file: string) => string | undefined;
+  /** Where extensions come from, by their names in the Eval. */
+  readonly packages: ReadonlyMap<string, string>;
   readonly notes: string[] = [];
   readonly sites: StepSite[] = [];
   /** Variables of the shell that scripts cannot do without. */
@@ -26,11 +28,12 @@ export class Migration {
   /** Those that they use when they are there. */
   readonly optional = new Set<string>();
 
-  constructor(parts: Pick<Migration, "document" | "expressions" | "aliases" | "read">) {
+  constructor(parts: Pick<Migration, "document" | "expressions" | "aliases" | "read" | "packages">) {
     this.document = parts.document;
     this.expressions = parts.expressions;
     this.aliases = parts.aliases;
     this.read = parts.read;
+    this.packages = parts.packages;
   }
 
   /** What the agent is told, in the new writing. */

@@ -13,6 +13,8 @@ const words = `
   client via http bridge id heldMs fault callId source builtin mcp: unknown status started failed parentCallId title
   decision allowed denied cancelled policy path action created replaced program reused max-tokens refused
   server.failed gateway.connected gateway.disconnected request.held fault.injected tools.hidden tool.refused fault.unmet unmatched agent.tool
+  extension extension.started extension.log extension.stderr extension.invalid_output extension.output_omitted
+  extension.exited package protocol sandbox json-rpc one-shot none process docker level debug info warn count log
   agent.permission agent.usage agent.output agent.exited client_config.written mock delay drop truncate
   jsonrpc params data initialize initialized notifications/initialized notifications/cancelled requestId tools/list
   tools/call ping arguments capabilities serverInfo clientInfo content image audio resource resource_link uri mimeType

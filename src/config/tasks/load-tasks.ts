@@ -1,4 +1,5 @@
 import { buildServers } from "../../core/formats/config/build-server.ts";
+import { noExtensions } from "../../core/formats/extension/eval-extensions.ts";
 import { assembleEval } from "../assemble-eval.ts";
 import { serverBuilder } from "../eval/eval-servers.ts";
 import { loadMcpConfig, type McpServers, noServers } from "../eval/load-mcp-config.ts";
@@ -27,7 +28,7 @@ export async function loadTasks(
     servers: Object.keys(provided.table.written),
     provided: { base: provided.table, build },
     inheritEnv: [],
-    extensions: [],
+    extensions: noExtensions,
     problems,
   });
   const [only] = sources.length === 1 ? sources : [];

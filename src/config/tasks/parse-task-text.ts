@@ -54,7 +54,6 @@ export async function parseTaskText(source: SourceText, options: TaskTextOptions
     variables: { ...environment, ...variablesIn(source.text) },
     completeStdio: ({ cwd = ".", env }) => ({ cwd, env: { ...env } }),
     inheritEnv: [],
-    extensions: [],
   });
   if (parsed.ok) return { ...parsed, document: document.value };
   problems.add(parsed.diagnostics, source);

@@ -1,18 +1,22 @@
 import { dirname, resolve } from "node:path";
 import type { Diagnostic } from "../../core/errors/error.ts";
 import { formatLocation } from "../../core/errors/format-location.ts";
+import type { EvalExtensions } from "../../core/formats/extension/eval-extensions.ts";
 import type { ExtensionUse } from "../../core/formats/task/extension-uses.ts";
 import type { ProvidedServers } from "../../core/formats/config/provided-servers.ts";
 import type { ServerSpec, Task, Variant } from "../../core/formats/model.ts";
 import { parseTask } from "../../core/formats/task/parse-task.ts";
+import { withoutUndefined } from "../../core/formats/without-undefined.ts";
 import { taskChecksNothing } from "../../core/formats/task-checks-nothing.ts";
 import type { EnvironmentVariables } from "../environment.ts";
+import { extensionVariables } from "../extensions/extension-secrets.ts";
+import type { ExtensionUses } from "../extensions/masked-uses.ts";
 import type { FileProblems } from "../file-problems.ts";
 import { completeStdio } from "../server-environment.ts";
 import type { Surroundings } from "../surroundings.ts";
 import type { TaskFile } from "./read-tasks.ts";
 import { taskFiles } from "./task-files.ts";
-import { stepVariables, taskVariables, withVariables } from "./task-secrets.ts";
+import { stepVariables, taskVariables, withKnown, withVariables } from "./task-secrets.ts";
 
 /** What the eval around them gives to tasks. */
 export interface TaskContext {
@@ -23,8 +27,8 @@ export interface TaskContext {
   readonly provided?: ProvidedServers;
   /** Variables of the shell that tasks' processes get. */
   readonly inheritEnv: readonly string[] | true;
-  /** Names of the eval's extensions. */
-  readonly extensions: readonly string[];
+  /** What the eval says of extensions. */
+  readonly extensions: EvalExtensions;
   readonly problems: FileProblems;
 }
 
@@ -106,8 +110,8 @@ export interface TasksOfEval {
   readonly variables: readonly EnvironmentVariables[];
   /** The tasks' own servers, with variables for the templates in them. */
   readonly servers: readonly ServerSpec[];
-  /** By task, why it cannot run: its steps that need extensions. */
-  readonly refused: ReadonlyMap<string, readonly Diagnostic[]>;
+  /** Steps that need extensions. */
+  readonly extensionUses: ExtensionUses;
 }
 
 /** Puts tasks together; those that check nothing go to the problems. */
@@ -122,6 +126,7 @@ export function collectTasks(
   for (const { file, task, servers: own, variants } of parsed) {
     if (taskChecksNothing(task)) problems.add([checksNothing(task)], file.document.source);
     const named = taskVariables(file.document.source?.text ?? "", task, known);
+    for (const each of startsOf(task, known)) variables.set(JSON.stringify(each), each);
     for (const [name, value] of [named, ...stepVariables(task, named)].flatMap((some) =>
       Object.entries(some),
     ))
@@ -137,8 +142,17 @@ export function collectTasks(
     notes: parsed.flatMap(({ notes }) => notes),
     variables: [...variables.values()],
     servers,
-    refused: new Map(parsed.map((each) => [each.task.name, refusalsOf(each)])),
+    extensionUses: usesOf(parsed),
   };
+}
+
+/** What the task's extensions are started with, with the variables that are known in the place of their templates. */
+function startsOf({ portable }: Task, known: EnvironmentVariables): readonly EnvironmentVariables[] {
+  const variables = { ...known, ...portable?.env };
+  return Object.values(portable?.extensions ?? {})
+    .flatMap(extensionVariables)
+    .flatMap((some) => Object.entries(some))
+    .map(([name, text]) => ({ [name]: withKnown(text, variables) }));
 }
 
 function byVariant(parsed: readonly ParsedFile[]): TasksOfEval["variants"] {
@@ -150,17 +164,18 @@ function byVariant(parsed: readonly ParsedFile[]): TasksOfEval["variants"] {
   return Object.fromEntries(tables);
 }
 
-function refusalsOf({ file, task, extensions }: ParsedFile): Diagnostic[] {
-  return extensions.map(({ step, text, location = task.location }): Diagnostic => {
-    const frame = location === undefined ? undefined : file.document.source?.frame(location);
-    return {
-      code: "task/extension",
-      message: `step ${step} of the task ${JSON.stringify(task.name)} is ${text}, an operation of an extension`,
-      hint: "This version runs no extensions; leave the task out with --task or --tag.",
-      ...(location === undefined ? {} : { location }),
-      ...(frame === undefined ? {} : { frame }),
-    };
-  });
+function usesOf(parsed: readonly ParsedFile[]): ExtensionUses {
+  const using = parsed.filter(({ extensions }) => extensions.length > 0);
+  return new Map(
+    using.map(({ file, task, extensions }) => [
+      task.name,
+      extensions.map((use) => {
+        const { location } = use;
+        const frame = location === undefined ? undefined : file.document.source?.frame(location);
+        return withoutUndefined({ ...use, frame });
+      }),
+    ]),
+  );
 }
 
 function checksNothing({ name, location }: Task): Diagnostic {

@@ -63,7 +63,8 @@ export function withVariables(server: ServerSpec, variables: EnvironmentVariable
   return { ...server, args: server.args.map(known), env: mapValues(server.env, known) };
 }
 
-function withKnown(text: string, variables: EnvironmentVariables): string {
+/** A text with the variables that it names; empty when other templates are in it: nothing secret can be seen in it yet. */
+export function withKnown(text: string, variables: EnvironmentVariables): string {
   const expanded = text.replaceAll(reference, (written: string, name: string) => {
     return variableNamed(name, variables) ?? written;
   });

@@ -51,7 +51,7 @@ export async function loadWaza(opened: OpenedFile, surroundings: Surroundings): 
         servers: all,
         notes: toldOnce(tasks.notes),
         variables: [],
-        refused: new Map(),
+        extensionUses: new Map(),
       },
       trials: file.trials,
       concurrency: file.concurrency,

@@ -44,7 +44,7 @@ function read(value: unknown, schema: Schema, place: Place): unknown {
   const def = innermost(schema);
   switch (def.type) {
     case "object":
-      return isRecord(value) ? readObject(value, def.shape, place) : value;
+      return isRecord(value) ? readObject(value, def, place) : value;
     case "record":
       return isRecord(value) ? readRecord(value, def.valueType, place) : value;
     case "array":
@@ -74,14 +74,16 @@ function innermost(schema: Schema): Definition {
 
 function readObject(
   value: Readonly<Record<string, unknown>>,
-  shape: Readonly<Record<string, Schema>>,
+  { shape, catchall }: Pick<Extract<Definition, { type: "object" }>, "shape" | "catchall">,
   place: Place,
 ): Readonly<Record<string, unknown>> {
   const known = Object.keys(shape);
+  // Where keys may be names, one in another case is another name.
+  const others = catchall === undefined || innermost(catchall).type === "never" ? undefined : catchall;
   const members: [string, unknown][] = [];
   for (const [key, member] of Object.entries(value)) {
-    const canonical = canonicalKey(key, { known, value });
-    const schema = canonical === undefined ? undefined : shape[canonical];
+    const canonical = others === undefined ? canonicalKey(key, { known, value }) : key;
+    const schema = known.includes(canonical ?? "") ? shape[canonical ?? ""] : others;
     if (canonical === undefined || schema === undefined) {
       place.state.repairs.push({ kind: "unknown-key", path: [...place.written, key], known });
     } else if (member !== null && member !== undefined) {

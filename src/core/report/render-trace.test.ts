@@ -37,6 +37,44 @@ it("shows a trial, one line an event", () => {
   ]);
 });
 
+it("shows what extensions do, one line an event", () => {
+  const trial = new TrialEvents();
+  const extension = "k8s";
+  trial.emit({
+    type: "extension.started",
+    extension,
+    package: "github.com/o/k8s@v1",
+    version: "v1.2.0",
+    protocol: "json-rpc",
+    sandbox: "process",
+    pid: 7,
+  });
+  trial.emit({
+    type: "extension.started",
+    extension,
+    package: "./k8s",
+    protocol: "one-shot",
+    sandbox: "none",
+    pid: 8,
+  });
+  trial.emit({ type: "extension.log", extension, level: "warn", message: "slow", data: { ms: 3 } });
+  trial.emit({ type: "extension.log", extension, level: "info", message: "plain" });
+  trial.emit({ type: "extension.stderr", extension, text: "two\nlines\n" });
+  trial.emit({ type: "extension.invalid_output", extension, text: "Listening" });
+  trial.emit({ type: "extension.output_omitted", extension, stream: "log", count: 12 });
+  trial.emit({ type: "extension.exited", extension, exitCode: 1, signal: null, expected: false });
+  expect(renderTrace(trial.events).map((line) => line.slice(line.indexOf("ms  ") + 4))).toEqual([
+    "k8s started: github.com/o/k8s@v1 (v1.2.0), json-rpc, sandbox process, pid 7",
+    "k8s started: ./k8s, one-shot, sandbox none, pid 8",
+    'k8s warn: slow {"ms":3}',
+    "k8s info: plain",
+    String.raw`k8s stderr: two\nlines\n`,
+    "k8s stdout, no message: Listening",
+    'extension.output_omitted extension="k8s" stream="log" count=12',
+    'extension.exited extension="k8s" exitCode=1 signal=null expected=false',
+  ]);
+});
+
 it("shows steps with what they work with, what they found and gave, and how it was graded", () => {
   const trial = new TrialEvents();
   const place = { phase: "verify", step: "hosts[1]/up", parent: "hosts[1]", attempt: 2 } as const;

@@ -30,6 +30,13 @@ function describe(event: TraceEvent, pathOf: PathOf): string {
     case "server.stderr":
     case "server.invalid_output":
       return `${event.server} ${event.type === "server.stderr" ? "stderr" : "stdout, not MCP"}: ${shorten(event.text)}`;
+    case "extension.started":
+      return describeExtension(event);
+    case "extension.log":
+      return `${event.extension} ${event.level}: ${shorten([event.message, preview(event.data)].join(" ").trim())}`;
+    case "extension.stderr":
+    case "extension.invalid_output":
+      return `${event.extension} ${event.type === "extension.stderr" ? "stderr" : "stdout, no message"}: ${shorten(event.text)}`;
     case "agent.output":
       return `agent ${event.stream}: ${shorten(event.text)}`;
     case "agent.tool":
@@ -60,6 +67,12 @@ function describeMessage(event: EventOf<"mcp.message">): string {
   return message["error"] === undefined
     ? `${arrow}${id} result ${preview(message["result"])}`
     : `${arrow}${id} error ${preview(message["error"])}`;
+}
+
+function describeExtension(event: EventOf<"extension.started">): string {
+  const { extension, package: from, version, protocol, sandbox, pid } = event;
+  const named = version === undefined ? from : `${from} (${version})`;
+  return `${extension} started: ${named}, ${protocol}, sandbox ${sandbox}, pid ${pid}`;
 }
 
 function describeTool({ name, source, status, args, result, callId }: EventOf<"agent.tool">): string {

@@ -156,6 +156,17 @@ const environmentSchema = z
       .record(z.string(), json)
       .describe("Servers that tasks declare themselves, by task and name.")
       .exactOptional(),
+    extensions: z
+      .array(
+        z.strictObject({
+          name: z.string().describe("What steps name it by."),
+          package: z.string().describe("Where it comes from, as written."),
+          version: z.string().describe("The version that was used; absent for paths.").exactOptional(),
+          sandbox: z.enum(["none", "process", "docker"]).describe("What confined it."),
+        }),
+      )
+      .describe("Extensions that the tasks use.")
+      .exactOptional(),
     variants: z
       .record(z.string(), json)
       .describe(

@@ -1,5 +1,5 @@
 import type { SerializedError } from "../errors/error.ts";
-import type { JsonObject } from "../formats/model.ts";
+import type { JsonObject, SandboxSpec } from "../formats/model.ts";
 import type { Grade, Verdict } from "../grade/grade.ts";
 import type { AgentSummary } from "../plan/plan.ts";
 import type { Usage } from "../trace/events.ts";
@@ -61,8 +61,21 @@ export interface RunEnvironment {
   readonly servers: JsonObject;
   /** Servers that tasks declare themselves, or have otherwise than the eval, by task and name. */
   readonly taskServers?: JsonObject;
+  /** Extensions that the tasks use; absent: none. */
+  readonly extensions?: readonly ExtensionSummary[];
   /** The servers of each variant, by its name; of tasks only where they differ from the variant's other tasks. */
   readonly variants?: JsonObject;
+}
+
+/** An extension of a run. */
+export interface ExtensionSummary {
+  /** What steps name it by. */
+  readonly name: string;
+  /** As written. */
+  readonly package: string;
+  /** Of the release or package that was used; absent for paths. */
+  readonly version?: string;
+  readonly sandbox: SandboxSpec["kind"];
 }
 
 /** The result document; its schema is published as `schemas/result.schema.json`. */

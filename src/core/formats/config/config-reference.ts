@@ -4,7 +4,11 @@ import { referencePage } from "../reference-page.ts";
 /** The reference page of the config format, in Markdown, made from the schema that validates it. */
 export function configReference(): string {
   const schema = configJsonSchema({ defaultTexts: true });
-  return referencePage({ introduction, schema, words: { Duration: "duration" } });
+  return referencePage({
+    introduction,
+    schema,
+    words: { Duration: "duration", ByteSize: "amount of memory" },
+  });
 }
 
 const introduction = `# Config reference
@@ -49,6 +53,8 @@ Formats are strict: a key that is not listed here is an error, so that a typing 
 
 **Durations** are a number of milliseconds, or a text with a unit: \`"500ms"\`, \`"2s"\`, \`"5m"\`, \`"1h"\`. They are above
 zero.
+
+**Amounts of memory** are a number of bytes, or a text with a unit: \`"512MB"\`, \`"2GB"\`; a kilobyte is 1024 bytes.
 
 **Variables**: in any string value, \`\${VAR}\` is replaced by the variable of that name, from \`--env VAR=VALUE\` or else
 from the environment. \`\${VAR:-default}\` gives the default when it is not set or empty; without a default that is an error.

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { agentSchema, judgeSchema, namedAgentSchema } from "./config-agent-schema.ts";
 import { anyObject, closedObject, duration, filledText, nameKey } from "./config-fields.ts";
+import { extensionTableSchema } from "../extension/extension-table-schema.ts";
 import { serverSchema } from "./config-server-schema.ts";
 import { mcpMockSchema, mockSchema } from "./mock-schema.ts";
 import { lifetimeSchema } from "./server-parts-schema.ts";
@@ -100,6 +101,10 @@ export const configSchema = closedObject({
       description:
         "Variables of your own environment that the steps of `tasks` get, by name; `true` passes on all of them. Without it they get only what programs need to start.",
     }),
+  extensions: extensionTableSchema.optional().meta({
+    description: "Extensions by the names that `tasks` use, and settings for all of them.",
+    defaultText: "only those that tasks import",
+  }),
   llmJudge: z.boolean().default(false).meta({
     description: "Whether a model also judges every workflow; `--llm` does the same.",
   }),

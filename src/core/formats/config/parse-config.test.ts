@@ -1,4 +1,5 @@
 import { serverEffects } from "../../../../test/support/config-effects.ts";
+import { extensionEffects } from "../../../../test/support/extension-effects.ts";
 import type { Step } from "../step.ts";
 import { describe, expect, it } from "vitest";
 import type { Config } from "./config-schema.ts";
@@ -244,6 +245,7 @@ function turn(fields: object): unknown {
 /** For every field, by `DEFINITION.FIELD`: what it changes. A field without an entry here fails the test below. */
 const effects: Readonly<Record<string, () => void>> = {
   ...serverEffects,
+  ...extensionEffects,
   "Config.$schema": () => expect(problemsOf({ ...base, $schema: "./schema.json" })).toEqual([]),
   "Config.name": () => expect(evalOf({ ...base, name: "mine" }).name).toBe("mine"),
   "Config.description": () => expect(problemsOf({ ...base, description: "for readers" })).toEqual([]),
@@ -525,6 +527,13 @@ const effects: Readonly<Record<string, () => void>> = {
       step({ ...base, toolHealthSuites: [{ name: "s", timeout: 5, tests: [{ name: "t", timeout: 6 }] }] }),
     ).toMatchObject({ timeoutMs: 6 }),
 
+  "Config.extensions": () => {
+    const extensions = { e: { package: "npm:e" }, sandbox: { package: "./s" }, timeout: "1s" };
+    expect(problemsOf({ ...base, extensions })).toEqual([]);
+    expect(problemsOf({ ...base, extensions: { e: { package: "e" } } })).toEqual([
+      'extension/invalid-package at extensions.e.package: extensions.e.package: "e" is no package',
+    ]);
+  },
   "Judge.model": () => expect(evalOf(judgeWith({ model: "google/g" })).judge?.model).toBe("google/g"),
   "Judge.baseURL": () =>
     expect(evalOf(judgeWith({ baseURL: "http://x:1" })).judge?.baseURL).toBe("http://x:1"),

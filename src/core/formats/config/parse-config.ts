@@ -7,6 +7,8 @@ import { configNotes } from "./config-notes.ts";
 import { checkRules } from "./config-rules.ts";
 import { configSchema } from "./config-schema.ts";
 import { viewConfig } from "./config-view.ts";
+import { extensionPackageProblems } from "../extension/read-extension-table.ts";
+import { asObject } from "../lenient.ts";
 import { formatKeyPath, type KeyPath } from "../key-path.ts";
 import type { Eval, Json } from "../model.ts";
 import { placeProblems } from "../place-problems.ts";
@@ -56,6 +58,7 @@ export function parseConfig(document: Json, options: ParseConfigOptions): Parsed
   const wrongValues = [
     ...problemsOfIssues(issues.slice(0, mostProblems), document, templates),
     ...tables.problems,
+    ...extensionPackageProblems(asObject(document)["extensions"], ["extensions"]),
   ];
   const found = notCausedBy(earlier, wrongValues);
   const broken = notCausedBy([...earlier, ...found], checkRules(view));

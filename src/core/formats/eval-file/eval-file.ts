@@ -1,5 +1,6 @@
 import type { SourceLocation } from "../../errors/error.ts";
 import type { ParsedAgent } from "../config/config-agent-schema.ts";
+import type { ParsedExtensionTable } from "../extension/extension-table-schema.ts";
 import type { AssertionSet, JsonObject, ServerLifetime } from "../model.ts";
 
 /** A `kind: Eval` file. Paths are as written, relative to the file; durations are in milliseconds. */
@@ -17,7 +18,8 @@ export interface EvalFile {
   readonly serverLifetime?: ServerLifetime;
   readonly seed?: number;
   readonly judge?: JudgeRef;
-  readonly extensions: Readonly<Record<string, ExtensionRef>>;
+  /** Settings for extensions, and extensions by the names that tasks use. */
+  readonly extensions: ParsedExtensionTable;
   /** For tasks that set none themselves. */
   readonly limits: { readonly timeoutMs?: number; readonly cleanupTimeoutMs?: number };
   readonly taskSets: readonly TaskSet[];
@@ -39,13 +41,6 @@ export type JudgeRef = { readonly passThreshold?: number } & (
   /** Names of variables; the model that is found goes through `modelId` with `openai` as its usual provider. */
   | { readonly kind: "env"; readonly baseURL: string; readonly apiKey: string; readonly model: string }
 );
-
-/** An extension that tasks may use. */
-export interface ExtensionRef {
-  readonly package: string;
-  readonly env: Readonly<Record<string, string>>;
-  readonly config: JsonObject;
-}
 
 /** Tasks by path or glob; of those, the ones that have all the labels. */
 export interface TaskSet {

@@ -3,6 +3,7 @@ import { anyObject, closedObject, filledText, nameKey } from "../config/config-f
 import { namedAgentSchema } from "../config/config-agent-schema.ts";
 import { serverTableFields } from "../config/config-schema.ts";
 import { serverSchema } from "../config/config-server-schema.ts";
+import { extensionTableSchema } from "../extension/extension-table-schema.ts";
 import { goDuration, patternText, texts } from "../lenient-fields.ts";
 
 /** Kinds of agents that an eval can refer to; those with `openai` in their name are old names of `builtin.llm-agent`. */
@@ -61,14 +62,6 @@ const judge = closedObject({
     "The model that answers `llmJudge` and `llm` steps. Without it a task that has one is an error.",
   anyOf: [{ required: ["ref"] }, { required: ["env"] }],
 });
-
-const extension = closedObject({
-  package: filledText.meta({
-    description: "Where it comes from: `github.com/ORG/REPO@VERSION`, or a local path.",
-  }),
-  env: texts.optional().meta({ description: "Variables for its process." }),
-  config: anyObject.optional().meta({ description: "Settings that it is started with." }),
-}).meta({ id: "Extension", title: "Extension", description: "A program that adds steps." });
 
 const source = closedObject({
   repo: filledText.meta({ description: "Address of a git repository." }),
@@ -191,10 +184,9 @@ const config = closedObject({
     .optional()
     .meta({ description: "Variables of your shell that the tasks' processes get, by name; `true`: all." }),
   llmJudge: judge.optional(),
-  extensions: z
-    .record(nameKey, extension)
-    .optional()
-    .meta({ description: "Extensions by the names that tasks use." }),
+  extensions: extensionTableSchema.optional().meta({
+    description: "Extensions by the names that tasks use, and settings for all of them.",
+  }),
   sources: z.record(nameKey, source).optional().meta({ description: "Where tasks are kept, by name." }),
   skills: anyObject
     .optional()

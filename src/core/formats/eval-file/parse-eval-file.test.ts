@@ -156,6 +156,55 @@ describe("an eval file", () => {
     );
   });
 
+  it("may have settings for extensions beside them", () => {
+    const { extensions } = evalOf(
+      config(`
+extensions:
+  k8s: { package: https://github.com/o/k@v0.0.2, memory: 1GB, timeout: 2m }
+  timeout: 90s
+  sandbox: { kind: docker, image: i, network: [host] }
+  network: { package: ./named-network }
+  allowedSources: [github.com/o/*]`),
+    );
+    expect(extensions).toEqual({
+      k8s: { package: "https://github.com/o/k@v0.0.2", memory: 1024 ** 3, timeout: 120_000 },
+      timeout: 90_000,
+      sandbox: { kind: "docker", image: "i", network: ["host"] },
+      network: { package: "./named-network" },
+      allowedSources: ["github.com/o/*"],
+    });
+  });
+
+  it("reads extensions leniently in the older versions, and strictly in ours", () => {
+    const extensions = `extensions: {k8s: {Package: "npm:k", env: {A: 1}, more: 2}, Timeout: {package: "npm:t"}}`;
+    const older = config(extensions);
+    expect(evalOf(older).extensions).toEqual({
+      k8s: { package: "npm:k", env: { A: "1" } },
+      Timeout: { package: "npm:t" },
+    });
+    expect(notesOf(older)).toEqual([
+      "eval.yaml: config.extensions.k8s.env.A is taken as a text; write it in quotes",
+      'eval.yaml: unknown key "more" in config.extensions.k8s is ignored',
+    ]);
+    expect(problemsOf(`apiVersion: mcp-eval/v1\n${older}`)).toEqual([
+      'config/missing-key at config.extensions.k8s: missing key "package" in config.extensions.k8s: a string',
+      "config/invalid-value at config.extensions.k8s.env.A: config.extensions.k8s.env.A must be a string, not a number",
+      'config/unknown-key at config.extensions.k8s.Package: unknown key "Package" in config.extensions.k8s',
+      'config/unknown-key at config.extensions.k8s.more: unknown key "more" in config.extensions.k8s',
+    ]);
+  });
+
+  it("refuses packages that are none, and settings that are misspelt", () => {
+    expect(problemsOf(config(`extensions: {a: {package: kubernetes}}`))).toEqual([
+      'extension/invalid-package at config.extensions.a.package: config.extensions.a.package: "kubernetes" is no package',
+    ]);
+    expect(problemsOf(config(`extensions: {timout: 5m, sandbox: {kind: firejail, memry: 1}}`))).toEqual([
+      'config/invalid-value at config.extensions.sandbox.kind: config.extensions.sandbox.kind must be "none", "process" or "docker"',
+      'config/unknown-key at config.extensions.sandbox.memry: unknown key "memry" in config.extensions.sandbox',
+      "config/invalid-value at config.extensions.timout: config.extensions.timout must be an object, not a string",
+    ]);
+  });
+
   it("knows the older ways to name an agent and a judge", () => {
     const old = config(`
 agentFile: agent.yaml

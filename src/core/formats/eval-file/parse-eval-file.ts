@@ -8,7 +8,9 @@ import { memberOf } from "../member-of.ts";
 import { type Locate, placeProblem } from "../problem.ts";
 import { withoutUndefined } from "../without-undefined.ts";
 import { assertedServers } from "../assertion-kinds.ts";
-import type { AgentRef, EvalFile, ExtensionRef, JudgeRef, TaskSet } from "./eval-file.ts";
+import type { ParsedExtensionTable } from "../extension/extension-table-schema.ts";
+import { extensionPackageProblems } from "../extension/read-extension-table.ts";
+import type { AgentRef, EvalFile, JudgeRef, TaskSet } from "./eval-file.ts";
 import { evalSchema, type ParsedEvalDocument } from "./eval-schema.ts";
 import { readAgentRef } from "./read-agent-ref.ts";
 import { readAssertions } from "./read-assertions.ts";
@@ -121,7 +123,7 @@ function buildFile(
     serverLifetime: config.serverLifetime ?? config.mcp_server_lifetime,
     seed: config.seed,
     judge: config.llmJudge === undefined ? undefined : readJudge(config.llmJudge, reader),
-    extensions: readExtensions(config.extensions),
+    extensions: readExtensions(config.extensions, reader),
     limits: withoutUndefined({ timeoutMs: limits.timeout, cleanupTimeoutMs: limits.cleanupTimeout }),
     taskSets: taskSets.flatMap((set, index) => readTaskSet(set, { index, config, reader, locate })),
     runs: config.runs,
@@ -171,12 +173,10 @@ function readJudge(judge: NonNullable<Config["llmJudge"]>, reader: LenientReader
   return undefined;
 }
 
-function readExtensions(extensions: Config["extensions"]): Readonly<Record<string, ExtensionRef>> {
-  const entries = Object.entries(extensions ?? {}).map(
-    ([name, { package: from, env, config }]) =>
-      [name, { package: from, env: env ?? {}, config: config ?? {} }] as const,
-  );
-  return Object.fromEntries(entries);
+function readExtensions(extensions: Config["extensions"] = {}, reader: LenientReader): ParsedExtensionTable {
+  for (const problem of extensionPackageProblems(extensions, ["config", "extensions"]))
+    reader.problem(problem);
+  return extensions;
 }
 
 interface SetContext {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
+import { extensionsNamed } from "../../../../test/support/task-file.ts";
 import { formatKeyPath } from "../key-path.ts";
 import type { Task } from "../model.ts";
 import type { Locate } from "../problem.ts";
@@ -36,7 +37,7 @@ function optionsWith(locate: Locate): ParseTaskOptions {
     variables: {},
     completeStdio: () => ({ cwd: "/", env: {} }),
     inheritEnv: [],
-    extensions: ["kubernetes"],
+    extensions: extensionsNamed("kubernetes"),
   };
 }
 
@@ -343,7 +344,6 @@ requires:
       timeoutMs: 600_000,
       cleanupTimeoutMs: 5_400_000,
       requires: [
-        { kind: "extension", name: "kubernetes" },
         { kind: "server", name: "docs" },
         { kind: "command", name: "kubectl" },
       ],

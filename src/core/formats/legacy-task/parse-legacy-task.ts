@@ -6,7 +6,9 @@ import type { PortableTask, Task, Turn } from "../model.ts";
 import type { Step } from "../step.ts";
 import { layTaskServers } from "../task/lay-task-servers.ts";
 import { checkFilePath } from "../task/check-file-path.ts";
-import type { ExtensionUse } from "../task/extension-uses.ts";
+import { extensionPorts } from "../task/build-task.ts";
+import { type ExtensionUse, usedExtensions } from "../task/extension-uses.ts";
+import { joinExtensions } from "../task/join-extensions.ts";
 import type { ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
 import { withoutUndefined } from "../without-undefined.ts";
 import { buildStep } from "./build-step.ts";
@@ -32,10 +34,11 @@ export function parseLegacyTask(document: unknown, options: ParseTaskOptions): P
   const task = form === undefined ? undefined : readTask(form, options, reader);
   if (form === undefined || task === undefined || reader.failed)
     return { ok: false, diagnostics: reader.diagnostics() };
-  const extensions = operationsOf(form, task, options);
+  const uses = operationsOf(form, task, options);
   const { variants } = layTaskServers({}, options);
   const all = variants === undefined ? {} : { variants };
-  return { ok: true, task, servers: {}, ...all, notes: reader.notes, extensions };
+  const whole = withExtensions(task, uses, options);
+  return { ok: true, task: whole, servers: {}, ...all, notes: reader.notes, extensions: uses };
 }
 
 /** The steps of extensions, with the places of their types. */
@@ -46,12 +49,28 @@ function operationsOf(
 ): ExtensionUse[] {
   const steps = [...(portable?.setup ?? []), ...verify, ...(portable?.cleanup ?? [])];
   return steps.flatMap((step) => {
-    if (step.type !== "extension") return [];
     const raw = form.steps.find(({ id }) => id === step.id);
-    const location = raw === undefined ? undefined : locate({ path: raw.path, at: "key" });
-    const use = { step: step.id, text: `${step.extension}.${step.operation}` };
-    return [{ ...use, ...(location === undefined ? {} : { location }) }];
+    if (step.type !== "extension" || raw === undefined) return [];
+    const { extension, operation, args } = step;
+    const location = locate({ path: raw.path, at: "key" });
+    return [withoutUndefined({ step: step.id, phase: raw.phase, extension, operation, args, location })];
   });
+}
+
+/** The task with the extensions that it uses; those that the eval declares are no longer asked for. */
+function withExtensions(task: Task, uses: readonly ExtensionUse[], options: ParseTaskOptions): Task {
+  const { portable } = task;
+  const extensions = usedExtensions(uses, joinExtensions([], options));
+  if (portable === undefined) return task;
+  const declared = Object.keys(options.extensions?.declared ?? {});
+  const requires = portable.requires.filter(
+    (each) => each.kind !== "extension" || !declared.includes(each.name),
+  );
+  const randomPorts = [...new Set([...portable.randomPorts, ...extensionPorts(extensions)])];
+  return {
+    ...task,
+    portable: withoutUndefined({ ...portable, requires, randomPorts, extensions }),
+  };
 }
 
 function readTask(form: LegacyForm, options: ParseTaskOptions, reader: LenientReader): Task {
@@ -62,6 +81,8 @@ function readTask(form: LegacyForm, options: ParseTaskOptions, reader: LenientRe
     expressions,
     aliases,
     checkFile: (file: string, path: KeyPath) => checkFile(file, path, { options, reader }),
+    checkExtension: (name: string, path: KeyPath) => checkExtension(name, path, { options, reader }),
+    operationMs: joinExtensions([], options).operationMs,
   };
   const turn = readPrompt(form, expressions, { options, reader });
   const built = steps.map((raw) => ({ phase: raw.phase, step: buildStep(raw, building) }));
@@ -170,6 +191,19 @@ function checkFile(file: string, path: KeyPath, { options, reader }: FileReading
   const problems = checkFilePath(file, path, { files: options.files, wanted: "file" });
   for (const problem of problems) reader.problem(problem);
   return problems.length === 0;
+}
+
+/** A step that uses an extension that nobody says where it comes from cannot be run. Where the eval is not known, it may. */
+function checkExtension(name: string, path: KeyPath, { options, reader }: FileReading): void {
+  const declared = options.extensions?.declared;
+  if (declared === undefined || Object.hasOwn(declared, name)) return;
+  reader.problem({
+    code: "config/unknown-reference",
+    message: `no extension is named ${JSON.stringify(name)}: nothing says where it comes from`,
+    path,
+    at: "key",
+    hint: `Declare it in an Eval that has this task: config.extensions: {${name}: {package: github.com/ORG/REPO@VERSION}}.`,
+  });
 }
 
 /** A task kept as `FOLDER/task.yaml` is known by its folder. */

@@ -1,4 +1,5 @@
-import type { JsonObject, ServerSpec, Task } from "../model.ts";
+import type { JsonObject, PortableTask, ServerSpec, Task } from "../model.ts";
+import type { Step } from "../step.ts";
 import { withoutUndefined } from "../without-undefined.ts";
 import type { Artifact, TaskExport } from "./task-export-schema.ts";
 
@@ -28,9 +29,9 @@ export function exportTask(task: Task, { servers, artifacts }: TaskBelongings): 
     requires: portable.requires,
     servers,
     fixtures: portable.fixtures,
-    setup: portable.setup,
-    verify: task.verify,
-    cleanup: portable.cleanup,
+    setup: withPackages(portable.setup, portable.extensions),
+    verify: withPackages(task.verify, portable.extensions),
+    cleanup: withPackages(portable.cleanup, portable.extensions),
     solution: portable.solution,
     limits: withoutUndefined({ timeoutMs, cleanupTimeoutMs }),
     trials: portable.runs,
@@ -40,4 +41,32 @@ export function exportTask(task: Task, { servers, artifacts }: TaskBelongings): 
   // What is undefined has no place in JSON, and the same value under two names is no matter there.
   return JSON.parse(JSON.stringify(document satisfies Record<keyof TaskExport, unknown>)) as TaskExport &
     JsonObject;
+}
+
+/** Steps of extensions with the packages that these come from, as far as the task says. */
+function withPackages(
+  steps: readonly Step[],
+  extensions: PortableTask["extensions"] = {},
+): readonly object[] {
+  const inside = (list: readonly Step[]): readonly object[] => withPackages(list, extensions);
+  return steps.map((step) => {
+    switch (step.type) {
+      case "extension":
+        return { ...step, package: extensions[step.extension]?.package };
+      case "group":
+        return {
+          ...step,
+          setup: inside(step.setup),
+          steps: inside(step.steps),
+          cleanup: inside(step.cleanup),
+        };
+      case "foreach":
+      case "anyOf":
+      case "allOf":
+      case "not":
+        return { ...step, steps: inside(step.steps) };
+      default:
+        return step;
+    }
+  });
 }

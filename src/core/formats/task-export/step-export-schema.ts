@@ -162,9 +162,16 @@ const mcp = z.strictObject({
 const extension = z.strictObject({
   ...base,
   type: z.literal("extension"),
-  extension: text.describe("Its alias among the imports, or its name."),
-  operation: text,
-  args: object,
+  extension: text.describe(
+    "What the task calls the extension: an alias, its name in an eval, or its package.",
+  ),
+  package: text
+    .describe(
+      "Where it comes from: `github.com/ORG/REPO@VERSION`, `npm:NAME@VERSION`, `mcpvals:NAME`, or a path relative to the task's folder, whose files are among the artifacts. Absent: only an eval says.",
+    )
+    .exactOptional(),
+  operation: text.describe("What it is asked to do, over its protocol."),
+  args: object.describe("Arguments, as templates."),
 });
 
 const foreach = z.strictObject({

@@ -67,7 +67,7 @@ const server = z
 const artifact = z
   .strictObject({
     path: text.describe("Relative to the task's folder, with `/`."),
-    role: z.enum(["fixture", "script", "prompt"]).describe("What the task uses the file for."),
+    role: z.enum(["fixture", "script", "prompt", "extension"]).describe("What the task uses the file for."),
     mode: text.describe("Permission bits in octal, such as `0755`."),
     bytes: z.int().min(0),
     sha256: text.regex(/^[0-9a-f]{64}$/).describe("Of the file's bytes, in hexadecimal."),

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { anyJson, anyObject, closedObject, filledText } from "../config/config-fields.ts";
+import { anyJson, anyObject, closedObject, duration, filledText } from "../config/config-fields.ts";
 import { asObject } from "../lenient.ts";
 import type { Json } from "../model.ts";
 import { parseFileMode } from "./file-mode.ts";
@@ -295,7 +295,10 @@ export const toolCallSchema = closedObject({
   description: `Short for \`mcp\` with a server and a tool. ${mcpOutputs}`,
 });
 
-const extensionTimeout = timeoutField("5m");
+const extensionTimeout = duration.optional().meta({
+  description: "Longest that one attempt may take.",
+  defaultText: "`extensions.timeout` of the eval, else `5m`",
+});
 
 /** `extension`. */
 export const extensionSchema = closedObject({

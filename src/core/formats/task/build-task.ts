@@ -19,6 +19,8 @@ export interface TaskParts {
 interface Context {
   readonly view: TaskView;
   readonly options: ParseTaskOptions;
+  /** Those that its steps use. */
+  readonly extensions: PortableTask["extensions"] | undefined;
 }
 
 /** Makes a task of a file that is valid. */
@@ -43,7 +45,7 @@ export function buildTask(file: ParsedTaskFile, parts: TaskParts, context: Conte
 function portablePart(
   { metadata, spec }: ParsedTaskFile,
   { setup, cleanup, solution, turns }: TaskParts,
-  { view, options }: Context,
+  { view, options, extensions }: Context,
 ): PortableTask {
   return withoutUndefined({
     format: "mcp-eval/v1" as const,
@@ -52,6 +54,7 @@ function portablePart(
     env: spec.env,
     setup,
     cleanup,
+    extensions,
     solution: spec.solution === undefined ? undefined : solution,
     fixtures: spec.fixtures,
     requires: spec.requires.flatMap(requirementOf),
@@ -61,7 +64,7 @@ function portablePart(
     timeoutMs: metadata.timeout ?? spec.limits.timeout,
     cleanupTimeoutMs: spec.limits.cleanupTimeout,
     stateProbe: metadata.stateProbe,
-    randomPorts: randomPorts([view.document, ...turns]),
+    randomPorts: [...new Set([...randomPorts([view.document, ...turns]), ...extensionPorts(extensions)])],
     assertions: [],
     inheritEnv: options.inheritEnv,
   });
@@ -74,4 +77,9 @@ function requirementOf(entry: ParsedTaskFile["spec"]["requires"][number]): Requi
   if (server !== undefined) return [{ kind: "server", name: server }];
   if (platform !== undefined) return [{ kind: "platform", name: platform }];
   return judge === undefined ? [] : [{ kind: "judge" }];
+}
+
+/** Names that `{random.port}` is used with in what extensions are started with. */
+export function extensionPorts(extensions: PortableTask["extensions"] = {}): readonly string[] {
+  return randomPorts(Object.values(extensions).flatMap(({ config, env }) => [config, env]));
 }

@@ -28,7 +28,6 @@ export function checkNames(view: TaskView): Problem[] {
     ...checkInheritedServers(view),
     ...checkAnswers(view),
     ...steps.flatMap((step) => checkServer(step, view)),
-    ...steps.flatMap((step) => checkPackage(step, view)),
     ...steps.flatMap(checkVariable),
     ...phases.flatMap(({ phase, steps: own }) => own.flatMap((step) => checkPhase(step, phase))),
     ...checkStateProbe(view, steps),
@@ -116,13 +115,6 @@ function checkServer({ kind, body, bodyPath }: StepView, { servers }: TaskView):
     return [];
   }
   return [unknown("server", { name, path: [...bodyPath, "server"] }, servers.known)];
-}
-
-/** A package that looks like a name has to be the alias of an import. */
-function checkPackage({ kind, body, bodyPath }: StepView, { aliases }: TaskView): Problem[] {
-  const name = kind === "extension" && isJsonObject(body) ? body["package"] : undefined;
-  if (typeof name !== "string" || aliases.includes(name) || !/^[\w-]+$/.test(name)) return [];
-  return [unknown("import", { name, path: [...bodyPath, "package"] }, aliases)];
 }
 
 function unknown(kind: string, { name, path }: Place, known: readonly string[]): Problem {

@@ -13,12 +13,7 @@ export function checkTaskPaths({ spec }: TaskView, files: TaskFiles): Problem[] 
   const folders = Object.entries(asObject(spec["servers"])).flatMap(([name, server]) =>
     check(asObject(server)["cwd"], ["spec", "servers", name, "cwd"], { files, wanted: "inside" }),
   );
-  const imports = asList(spec["imports"]).flatMap((each, index) => {
-    const path = ["spec", "imports", index, "package"];
-    const name = asText(asObject(each)["package"]);
-    return name !== undefined && isLocalPackage(name) ? check(name, path, { files, wanted: "any" }) : [];
-  });
-  return [...folders, ...imports, ...checkFixtures(spec["fixtures"], files)];
+  return [...folders, ...checkFixtures(spec["fixtures"], files)];
 }
 
 /** Checks the paths of a step. */
@@ -72,11 +67,6 @@ function outside(text: string, path: KeyPath): Problem {
     at: "value",
     hint: "Keep what a task makes inside {workspace}, or allow the path with --allow-outside.",
   };
-}
-
-/** Neither `npm:NAME` nor an address such as `github.com/ORG/REPO`. */
-function isLocalPackage(name: string): boolean {
-  return /^\.{0,2}[/\\]/.test(name) || /^[A-Za-z]:[/\\]/.test(name);
 }
 
 function checkFixtures(fixtures: unknown, files: TaskFiles): Problem[] {

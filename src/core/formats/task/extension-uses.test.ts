@@ -1,26 +1,59 @@
 import { expect, it } from "vitest";
-import { check, taskDocument, valid } from "../../../../test/support/task-file.ts";
+import { check, extensionsNamed, taskDocument, valid } from "../../../../test/support/task-file.ts";
 
 it("finds the operations of extensions in every phase, however deep", () => {
   const { extensions } = valid(
     taskDocument({
-      setup: [{ "ext.make": {} }],
+      setup: [{ "ext.make": { id: "made", timeout: "1s", name: "{random.id}", of: [1] } }],
       verify: [
         check,
         { group: { setup: [{ "ext.a": { id: "mine" } }], steps: [{ not: { "ext.look.at": {} } }] } },
       ],
       cleanup: [
-        { foreach: { var: "x", in: [1], steps: [{ extension: { package: "npm:e@1", action: "b" } }] } },
+        {
+          foreach: {
+            var: "x",
+            in: [1],
+            steps: [{ extension: { package: "npm:e@1", action: "b", args: { id: "{x}" } } }],
+          },
+        },
       ],
     }),
-    { extensions: ["ext"] },
+    { extensions: extensionsNamed("ext") },
   );
-  const uses = extensions.map(({ step, text, location }) => [step, text, location?.path]);
-  expect(uses).toEqual([
-    ["setup[0]", "ext.make", 'key spec.setup[0]["ext.make"]'],
-    ["mine", "ext.a", 'key spec.verify[1].group.setup[0]["ext.a"]'],
-    ["steps[0]", "ext.look.at", 'key spec.verify[1].group.steps[0].not["ext.look.at"]'],
-    ["steps[0]", "npm:e@1.b", "key spec.cleanup[0].foreach.steps[0].extension"],
+  const places = extensions.map(({ location, ...use }) => ({ ...use, path: location?.path }));
+  const ext = { extension: "ext", args: {} };
+  expect(places).toEqual([
+    {
+      step: "made",
+      phase: "setup",
+      extension: "ext",
+      operation: "make",
+      args: { name: "{random.id}", of: [1] },
+      path: 'key spec.setup[0]["ext.make"]',
+    },
+    {
+      step: "mine",
+      phase: "verify",
+      ...ext,
+      operation: "a",
+      path: 'key spec.verify[1].group.setup[0]["ext.a"]',
+    },
+    {
+      step: "steps[0]",
+      phase: "verify",
+      ...ext,
+      operation: "look.at",
+      path: 'key spec.verify[1].group.steps[0].not["ext.look.at"]',
+    },
+    {
+      step: "steps[0]",
+      phase: "cleanup",
+      extension: "npm:e@1",
+      operation: "b",
+      args: { id: "{x}" },
+      path: "key spec.cleanup[0].foreach.steps[0].extension",
+    },
   ]);
   expect(valid(taskDocument()).extensions).toEqual([]);
 });

@@ -1,10 +1,14 @@
 import type { SourceLocation } from "../../errors/error.ts";
 import type { ExtensionPhase } from "../extension/manifest.ts";
-import { asObject } from "../lenient.ts";
-import type { JsonObject } from "../model.ts";
+import { isJsonObject } from "../json.ts";
+import { asText } from "../lenient.ts";
+import type { ExtensionSpec, JsonObject } from "../model.ts";
 import type { Locate } from "../problem.ts";
+import { withoutUndefined } from "../without-undefined.ts";
+import type { JoinedExtensions } from "./join-extensions.ts";
+import { operationArgs } from "./step-forms.ts";
 import type { StepView } from "./view-steps.ts";
-import type { TaskView } from "./view-task.ts";
+import { stepPhases, type TaskView } from "./view-task.ts";
 import { walkViews } from "./walk-views.ts";
 
 /** A step that needs an extension. */
@@ -25,17 +29,42 @@ export interface ExtensionUse {
 
 /** The steps of a task, those inside others included, that are operations of extensions. */
 export function extensionUses({ steps }: TaskView, locate: Locate): readonly ExtensionUse[] {
-  return [...walkViews([...steps.setup, ...steps.verify, ...steps.cleanup])].flatMap((view) => {
-    const text = operationOf(view);
-    const location = locate({ path: view.bodyPath, at: "key" });
-    return text === undefined
-      ? []
-      : [{ step: view.id, text, ...(location === undefined ? {} : { location }) }];
-  });
+  return stepPhases.flatMap((phase) =>
+    [...walkViews(steps[phase])].flatMap((view) => {
+      const operation = operationOf(view);
+      if (operation === undefined) return [];
+      const location = locate({ path: view.bodyPath, at: "key" });
+      return [withoutUndefined({ step: view.id, phase, ...operation, location })];
+    }),
+  );
 }
 
-function operationOf({ kind, body, first, rest }: StepView): string | undefined {
-  if (kind === "operation") return `${first}.${rest}`;
-  const { package: extension, action } = asObject(body);
-  return kind === "extension" ? `${String(extension)}.${String(action)}` : undefined;
+function operationOf({
+  kind,
+  body,
+  first,
+  rest,
+}: StepView): Pick<ExtensionUse, "extension" | "operation" | "args"> | undefined {
+  const own = isJsonObject(body) ? body : {};
+  if (kind === "operation") return { extension: first, operation: rest, args: operationArgs(own) };
+  if (kind !== "extension") return undefined;
+  const { package: extension, action: operation, args } = own;
+  return {
+    extension: asText(extension) ?? "",
+    operation: asText(operation) ?? "",
+    args: isJsonObject(args) ? args : {},
+  };
+}
+
+/** The extensions that steps use, by what they name them by; undefined without any. */
+export function usedExtensions(
+  uses: readonly ExtensionUse[],
+  { specOf }: Pick<JoinedExtensions, "specOf">,
+): Readonly<Record<string, ExtensionSpec>> | undefined {
+  const names = [...new Set(uses.map(({ extension }) => extension))];
+  const specs = names.flatMap((name) => {
+    const spec = specOf(name);
+    return spec === undefined ? [] : [[name, spec] as const];
+  });
+  return specs.length === 0 ? undefined : Object.fromEntries(specs);
 }

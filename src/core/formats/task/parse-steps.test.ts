@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { filesOf, portableOf, stepOf, taskOf } from "../../../../test/support/task-file.ts";
+import { extensionsNamed, filesOf, portableOf, stepOf, taskOf } from "../../../../test/support/task-file.ts";
 
 /** As long as a timer can wait. */
 const noLimit = 2_147_483_647;
@@ -152,7 +152,7 @@ describe("defaults", () => {
       },
     ],
   ])("of %s", (_, step, model) => {
-    expect(stepOf(step, {}, { extensions: ["ext"] })).toEqual(model);
+    expect(stepOf(step, {}, { extensions: extensionsNamed("ext") })).toEqual(model);
   });
 
   it("of a file that is made, and of one that is removed", () => {
@@ -203,7 +203,7 @@ describe("the fields of every step", () => {
     ["script", { inline: "x" }],
     ["mcp", { tool: "x" }],
     ["main.tool", {}],
-    ["extension", { package: "./ext", action: "do" }],
+    ["extension", { package: "npm:ext", action: "do" }],
     ["foreach", { var: "x", in: [1], steps: inner }],
     ["anyOf", { steps: inner }],
     ["allOf", { steps: inner }],
@@ -215,7 +215,7 @@ describe("the fields of every step", () => {
   });
 
   it("stand in ALIAS.OPERATION, but for the name, which is an argument", () => {
-    const options = { extensions: ["ext"] };
+    const options = { extensions: extensionsNamed("ext") };
     const { name, ...rest } = commonModel;
     const [step] = taskOf({ verify: [{ "ext.do": common }, ...inner] }, options).verify;
     expect(step).toMatchObject({ ...rest, args: { name } });
@@ -385,7 +385,7 @@ describe("what each step says", () => {
 
 describe("dotted steps", () => {
   it("go to the import, else to the server with the longest name", () => {
-    const options = { servers: ["a", "a.b"], extensions: ["x"] };
+    const options = { servers: ["a", "a.b"], extensions: extensionsNamed("x") };
     expect(stepOf({ "a.b.c": {} }, {}, options)).toMatchObject({ server: "a.b", request: { tool: "c" } });
     expect(stepOf({ "a.c": {} }, {}, options)).toMatchObject({ server: "a", request: { tool: "c" } });
     expect(stepOf({ "x.c": {} }, {}, options)).toMatchObject({ extension: "x", operation: "c" });

@@ -7,7 +7,8 @@ import type { Problem } from "../problem.ts";
 import { readJson } from "../read-json.ts";
 import { mostProblems, validate } from "../validate.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
-import { extensionUses } from "./extension-uses.ts";
+import { extensionUses, usedExtensions } from "./extension-uses.ts";
+import { joinExtensions } from "./join-extensions.ts";
 import { nullNotes } from "./null-notes.ts";
 import { buildTask } from "./build-task.ts";
 import { readPrompt } from "./read-prompt.ts";
@@ -57,9 +58,11 @@ function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedT
   const view = viewTask(document, options);
   const { data, issues } = validate(taskSchema, withoutServers(document));
   const { steps } = view;
-  const setup = readSteps(steps.setup, document);
-  const verify = readSteps(steps.verify, document);
-  const cleanup = readSteps(steps.cleanup, document);
+  const joined = joinExtensions(view.importEntries, options);
+  const reading = { document, operationMs: joined.operationMs };
+  const setup = readSteps(steps.setup, reading);
+  const verify = readSteps(steps.verify, reading);
+  const cleanup = readSteps(steps.cleanup, reading);
   const solution = readSolution(view.spec["solution"], {
     path: ["spec", "solution"],
     servers: view.servers.known,
@@ -83,10 +86,12 @@ function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedT
     solution: solution.actions,
     turns: prompt.turns.map(({ text }) => text),
   };
-  const task = buildTask(data, read, { view, options });
+  const extensions = extensionUses(view, options.locate);
+  const used = usedExtensions(extensions, joined);
+  const task = buildTask(data, read, { view, options, extensions: used });
   const notes = [
     ...taskNotes(view),
-    ...placeNotes([...checked.notes, ...nullNotes(view, options.locate)], options.locate),
+    ...placeNotes([...checked.notes, ...joined.notes, ...nullNotes(view, options.locate)], options.locate),
   ];
   const { own, variants } = servers;
   return {
@@ -95,7 +100,7 @@ function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedT
     servers: own,
     ...(variants === undefined ? {} : { variants }),
     notes,
-    extensions: extensionUses(view, options.locate),
+    extensions,
   };
 }
 

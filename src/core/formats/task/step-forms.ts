@@ -25,6 +25,8 @@ export interface StepSurroundings {
   readonly rest: string;
   /** The steps inside it, by the key that they stand under. */
   readonly inner: Readonly<Record<InnerList, readonly Step[]>>;
+  /** How long operations of an extension may take when the step says nothing, in milliseconds. */
+  readonly operationMs: (extension: string) => number;
 }
 
 /** The keys under which a step has steps. */
@@ -123,18 +125,19 @@ export const stepForms = {
     expect: withoutUndefined(body.expect),
   })),
   extension: form(extensionSchema, (body, at) => {
-    const { package: extension, action: operation, args } = body;
-    return { type: "extension" as const, ...common(body, at), extension, operation, args };
+    const { package: extension, action: operation, args, timeout = at.operationMs(extension) } = body;
+    return { type: "extension" as const, ...common({ ...body, timeout }, at), extension, operation, args };
   }),
   operation: form(operationSchema, (body, at) => {
     // Here `name` is an argument like any other.
     const { name: _, ...own } = { name: undefined, ...body };
+    const { timeout = at.operationMs(at.first) } = own;
     return {
       type: "extension" as const,
-      ...common(own, at),
+      ...common({ ...own, timeout }, at),
       extension: at.first,
       operation: at.rest,
-      args: otherMembers(body, Object.keys(operationSchema.shape)),
+      args: operationArgs(body),
     };
   }),
   foreach: form(foreachSchema, (body, at) => ({
@@ -205,7 +208,8 @@ function fileAction(body: z.output<typeof fileSchema>): Extract<Step, { type: "f
   });
 }
 
-function otherMembers(body: Readonly<Record<string, unknown>>, own: readonly string[]): JsonObject {
-  const members = Object.entries(body).filter(([key]) => !own.includes(key));
+/** The arguments in the body of `ALIAS.OPERATION`: every member that is not the step's own. */
+export function operationArgs(body: Readonly<Record<string, unknown>>): JsonObject {
+  const members = Object.entries(body).filter(([key]) => !Object.hasOwn(operationSchema.shape, key));
   return Object.fromEntries(members) as JsonObject;
 }

@@ -1,6 +1,7 @@
 import type { Diagnostic } from "../../errors/error.ts";
 import type { CompleteStdio } from "../config/build-server.ts";
 import type { ProvidedServers } from "../config/provided-servers.ts";
+import type { EvalExtensions } from "../extension/eval-extensions.ts";
 import type { ServerSpec, Task } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import type { ExtensionUse } from "./extension-uses.ts";
@@ -31,8 +32,8 @@ export interface ParseTaskOptions {
   readonly resolvePath?: (path: string) => string;
   /** Shell variables that the eval passes on to the processes of tasks. */
   readonly inheritEnv: readonly string[] | true;
-  /** Extension aliases that the eval declares. */
-  readonly extensions: readonly string[];
+  /** What the eval says of extensions; absent where the eval is not known. */
+  readonly extensions?: EvalExtensions;
 }
 
 export type ParsedTask =

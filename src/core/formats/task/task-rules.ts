@@ -2,6 +2,7 @@ import { readOverlay } from "../config/server-tables.ts";
 import { asList, asObject, asText } from "../lenient.ts";
 import type { Problem } from "../problem.ts";
 import { checkEnvCircles } from "./check-env.ts";
+import { checkExtensions } from "./check-extensions.ts";
 import { checkNames, solutionIds } from "./check-names.ts";
 import { checkTaskPaths } from "./check-paths.ts";
 import { checkLimits, checkSolution } from "./check-solution.ts";
@@ -29,6 +30,7 @@ export function checkTask(view: TaskView, { options, turns, wrong }: RuleContext
   const variants = lackingVariants(view, options);
   const problems = [
     ...checkNames(view),
+    ...checkExtensions(view, options),
     ...checkVariants(view, variants),
     ...checkTaskPaths(view, files),
     ...templates.problems,

@@ -44,7 +44,7 @@ describe("a template in any text", () => {
     [{ verify: [{ mcp: { tool: "a", args: { b: [bad] } } }] }, "spec.verify[0].mcp.args.b[0]"],
     [{ verify: [{ "main.a": { args: { b: bad } } }] }, 'spec.verify[0]["main.a"].args.b'],
     [
-      { verify: [{ extension: { package: "./e", action: "a", args: { id: bad } } }] },
+      { verify: [{ extension: { package: "npm:e", action: "a", args: { id: bad } } }] },
       "spec.verify[0].extension.args.id",
     ],
     [
@@ -113,7 +113,7 @@ describe("what is there", () => {
         prompt: "{steps.s.outputs.any.deep}",
       },
     ],
-    [{ setup: [{ extension: { id: "e", package: "./e", action: "a" } }], prompt: "{steps.e.outputs.any}" }],
+    [{ setup: [{ extension: { id: "e", package: "npm:e", action: "a" } }], prompt: "{steps.e.outputs.any}" }],
     [{ setup: [shell("x", { outputs: { a: "{stdout} {stderr | sh} {exitCode}" } })] }],
     [
       {

@@ -1,6 +1,7 @@
 import { isJsonObject } from "../json.ts";
 import type { Json, JsonObject } from "../model.ts";
 import type { Problem } from "../problem.ts";
+import { type ImportView, viewImports } from "./join-extensions.ts";
 import type { ParseTaskOptions } from "./task-options.ts";
 import { type ServerNames, serverNames } from "./task-servers.ts";
 import { type StepView, viewSteps } from "./view-steps.ts";
@@ -19,6 +20,8 @@ export interface TaskView {
   readonly provided: readonly string[];
   /** Aliases of the task's imports. */
   readonly imports: readonly string[];
+  /** The imports that have both of their texts. */
+  readonly importEntries: readonly ImportView[];
   /** Those, and the eval's. */
   readonly aliases: readonly string[];
   readonly steps: Readonly<Record<StepPhase, readonly StepView[]>>;
@@ -31,7 +34,8 @@ export function viewTask(document: JsonObject, options: ParseTaskOptions): TaskV
   const spec = objectIn(document, "spec");
   const servers = serverNames(spec, options.servers);
   const imports = aliasesOf(spec["imports"]);
-  const aliases = [...new Set([...imports, ...options.extensions])];
+  const declared = Object.keys(options.extensions?.declared ?? {});
+  const aliases = [...new Set([...imports, ...declared])];
   const viewed = stepPhases.map((phase) => {
     const names = { aliases, servers: servers.known };
     return [phase, viewSteps(spec[phase], { ...names, path: ["spec", phase], place: phase })] as const;
@@ -43,6 +47,7 @@ export function viewTask(document: JsonObject, options: ParseTaskOptions): TaskV
     servers,
     provided: options.servers,
     imports,
+    importEntries: viewImports(spec["imports"]),
     aliases,
     steps: Object.fromEntries(viewed.map(([phase, { views }]) => [phase, views])) as TaskView["steps"],
     problems: viewed.flatMap(([, { problems }]) => problems),

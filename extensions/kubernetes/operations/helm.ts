@@ -1,0 +1,133 @@
+import * as z from "zod";
+import {
+  EnvironmentError,
+  type Json,
+  type JsonObject,
+  operation,
+  OperationFailed,
+  type OperationRun,
+} from "../../../src/extension-sdk/index.ts";
+import type { Cluster } from "../cluster.ts";
+import { helmFailure, runHelm } from "../helm.ts";
+import { isObject, objectsOf, shown, textOf } from "../kube/json.ts";
+
+const namespace = z.string().optional().describe("Default: the one of the kubeconfig's context.");
+
+/** `helmInstall`: installs a chart. */
+export const helmInstall = operation({
+  description: "Installs a chart with the helm program.",
+  params: z.looseObject({
+    chart: z
+      .string()
+      .min(1)
+      .describe("A chart's folder, starting from the task's, or another name helm knows."),
+    name: z.string().optional().describe("Name of the release; default: one that helm makes."),
+    namespace,
+    values: z.record(z.string(), z.json()).default({}).describe("Handed to helm as --set."),
+    createNamespace: z.boolean().default(false),
+    wait: z.boolean().default(false).describe("True: wait until what the chart has is ready."),
+  }),
+  async run({ chart, name, namespace, values, createNamespace, wait }, context: OperationRun<Cluster>) {
+    const args = [
+      "install",
+      name === undefined || name === "" ? "--generate-name" : name,
+      chart,
+      ...inNamespace(namespace),
+      ...(createNamespace ? ["--create-namespace"] : []),
+      ...(wait ? ["--wait"] : []),
+      ...settings(values as JsonObject).flatMap((setting) => ["--set", setting]),
+    ];
+    const end = await runHelm(args, context);
+    if (end.code !== 0) throw helmFailure(args, end);
+    return { message: end.stdout.trim() };
+  },
+});
+
+/** `helmList`: which releases there are. Only `expect` makes the answer count. */
+export const helmList = operation({
+  description:
+    "Lists releases with the helm program. That there are none is a success too, unless expect says how many, or which.",
+  params: z.looseObject({
+    namespace,
+    allNamespaces: z.boolean().default(false),
+    expect: z
+      .strictObject({
+        count: z.int().nonnegative().optional(),
+        names: z.array(z.string().min(1)).min(1).optional().describe("Releases that must be among them."),
+      })
+      .optional(),
+  }),
+  async run({ namespace, allNamespaces, expect = {} }, context: OperationRun<Cluster>) {
+    const args = [
+      "list",
+      "--output",
+      "json",
+      ...(allNamespaces ? ["--all-namespaces"] : inNamespace(namespace)),
+    ];
+    const end = await runHelm(args, context);
+    if (end.code !== 0) throw helmFailure(args, end);
+    const releases = releasesIn(end.stdout);
+    const names = releases.map((release) => textOf(release["name"]) ?? "?");
+    const outputs = { count: String(releases.length), names: names.join("\n") };
+    const told = [countText(releases.length), ...releases.map(releaseText)].join("\n");
+    const missing = expect.names?.filter((name) => !names.includes(name)) ?? [];
+    const problems = [
+      ...(expect.count === undefined || expect.count === releases.length ? [] : [`expected ${expect.count}`]),
+      ...(missing.length === 0 ? [] : [`${missing.join(", ")} not among them`]),
+    ];
+    if (problems.length === 0) return { message: told, outputs };
+    throw new OperationFailed(`${problems.join("; ")}: ${told}`, { outputs });
+  },
+});
+
+/** `helmUninstall`: removes a release; that there is none is a success. */
+export const helmUninstall = operation({
+  description: "Uninstalls a release with the helm program; one that is not there is a success.",
+  params: z.looseObject({ name: z.string().min(1), namespace }),
+  async run({ name, namespace }, context: OperationRun<Cluster>) {
+    const args = ["uninstall", name, ...inNamespace(namespace)];
+    const end = await runHelm(args, context);
+    if (end.code === 0) return { message: end.stdout.trim() };
+    if (/release[^\n]*not found/i.test(end.stderr)) return { message: `there is no release ${name}` };
+    throw helmFailure(args, end);
+  },
+});
+
+function inNamespace(namespace: string | undefined): readonly string[] {
+  return namespace === undefined || namespace === "" ? [] : ["--namespace", namespace];
+}
+
+/** Keys are helm's own paths; values inside others go on with them. Commas would begin a new setting. */
+function settings(values: Json, path = ""): readonly string[] {
+  if (Array.isArray(values) && values.length > 0) {
+    return values.flatMap((value: Json, index) => settings(value, `${path}[${index}]`));
+  }
+  if (isObject(values) && (path === "" || Object.keys(values).length > 0)) {
+    return Object.entries(values).flatMap(([key, value]) =>
+      settings(value, path === "" ? key : `${path}.${key}`),
+    );
+  }
+  const text = typeof values === "string" ? values.replaceAll(/[\\,]/g, "\\$&") : JSON.stringify(values);
+  return [`${path}=${text}`];
+}
+
+function releasesIn(stdout: string): readonly JsonObject[] {
+  try {
+    const list = stdout.trim() === "" ? [] : (JSON.parse(stdout) as Json);
+    if (Array.isArray(list)) return objectsOf(list);
+  } catch (cause) {
+    throw new EnvironmentError(`helm list wrote no JSON: ${shown(stdout)}`, { cause });
+  }
+  throw new EnvironmentError(`helm list wrote no JSON list: ${shown(stdout)}`);
+}
+
+function countText(count: number): string {
+  return count === 0 ? "there are no releases" : `${count} ${count === 1 ? "release" : "releases"}:`;
+}
+
+function releaseText(release: JsonObject): string {
+  const [name, namespace, status, chart] = ["name", "namespace", "status", "chart"].map(
+    (key) => textOf(release[key]) ?? "?",
+  );
+  return `${name} (namespace ${namespace}, ${status}, chart ${chart})`;
+}

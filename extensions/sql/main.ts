@@ -1,0 +1,3 @@
+import { extension } from "./extension.ts";
+
+await extension.serve();

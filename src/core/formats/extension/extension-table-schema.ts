@@ -1,0 +1,176 @@
+import * as z from "zod";
+import { parseByteSize } from "../byte-size.ts";
+import { anyObject, closedObject, duration, filledText, httpUrl } from "../config/config-fields.ts";
+import { asObject } from "../lenient.ts";
+import { texts } from "../lenient-fields.ts";
+
+const kind = z.enum(["none", "process", "docker"]);
+
+const smallestMemory = 1024 * 1024;
+
+/** An amount of memory; parses to bytes. */
+const memory = z
+  .custom<number | string>((value) => (parseByteSize(value) ?? 0) >= smallestMemory, {
+    error: 'must be an amount of memory of at least 1MB: bytes, or a text such as "512MB" or "2GB"',
+  })
+  .transform((value) => parseByteSize(value) ?? 0)
+  .meta({
+    id: "ByteSize",
+    title: "Amount of memory",
+    description: 'Bytes, or a text with a unit: `"512MB"`, `"2GB"`; a kilobyte is 1024 bytes. At least 1 MB.',
+    type: ["number", "string"],
+    examples: ["512MB", "2GB"],
+  });
+
+const host = z
+  .custom<"host">((value) => value === "host", {
+    error:
+      'must be "host", the network of this machine: a sandbox has that or none, and no addresses, ports or names can be listed',
+  })
+  .meta({ type: "string", const: "host" });
+
+const network = z.array(host);
+
+/** What is said of a sandbox besides its kind; `usual`: where each comes from that is not given. */
+const limits = (usual?: string) => ({
+  network: network.optional().meta({
+    description: "`[host]` gives it the network of this machine; nothing else can be listed.",
+    defaultText: usual ?? "no network at all",
+  }),
+  read: z
+    .array(filledText)
+    .optional()
+    .meta({
+      description: "Further paths that it may read, relative to this file; `~/` is your home folder.",
+      defaultText: usual ?? "none",
+    }),
+  memory: memory.optional().meta({
+    description: "Most memory of all of its processes together.",
+    defaultText: usual ?? "`512MB`",
+  }),
+  processes: z
+    .int()
+    .min(1)
+    .max(100_000)
+    .optional()
+    .meta({
+      description: "Most processes at once, itself included.",
+      defaultText: usual ?? "`64`",
+    }),
+  image: filledText.optional().meta({
+    description: "Image of the container, for `docker`.",
+    defaultText: usual ?? "an image of mcpvals' choice",
+  }),
+});
+
+const sandboxParts = closedObject({
+  kind: kind.optional().meta({
+    description: "`none`, `process` (bubblewrap or Seatbelt) or `docker`.",
+    defaultText: "`none`",
+  }),
+  runtime: z
+    .union([filledText, z.array(filledText).min(1)])
+    .optional()
+    .meta({
+      description: "The container program, or a list of it and the arguments that go before `run`.",
+      defaultText: "`docker` or `podman`, whichever works",
+    }),
+  ...limits(),
+}).meta({
+  id: "Sandbox",
+  title: "Sandbox",
+  description:
+    "What confines an extension: it sees the task's folder, the trial's workspace, and what is listed. Where the sandbox cannot be had, nothing is run.",
+});
+
+const sandbox = z.union([kind, sandboxParts]);
+
+const alias = closedObject({
+  package: filledText.meta({
+    description:
+      "Where it comes from: `github.com/ORG/REPO@VERSION`, `npm:NAME@VERSION`, `mcpvals:NAME`, or a path relative to this file.",
+  }),
+  config: anyObject.optional().meta({
+    description: "Settings that it is started with; texts may have templates of tasks.",
+    defaultText: "none",
+  }),
+  env: texts.optional().meta({
+    description: "Variables for its process; texts may have templates of tasks.",
+    defaultText: "none",
+  }),
+  sandbox: sandbox.optional().meta({
+    description: "What confines this one.",
+    defaultText: "that of all",
+  }),
+  ...limits("that of all"),
+  timeout: duration.optional().meta({
+    description: "Longest that one operation may take, for steps that set no `timeout`.",
+    defaultText: "that of all",
+  }),
+}).meta({
+  id: "Extension",
+  title: "Extension",
+  description: "A program that adds steps to tasks: `ALIAS.OPERATION`.",
+});
+
+/** A setting, or an extension that goes by its name. */
+function settingOr<S extends z.ZodType>(setting: S) {
+  return z.union([setting, alias]).optional();
+}
+
+/** The settings, each of which may also be an extension of that name. */
+const settings = {
+  cacheDir: settingOr(filledText).meta({
+    description:
+      "Folder that fetched extensions are kept in, relative to this file; `~/` is your home folder.",
+    defaultText: "`~/.mcpvals/extensions`",
+  }),
+  timeout: settingOr(duration).meta({
+    description: "Longest that one operation may take, for steps that set no `timeout`.",
+    defaultText: "`5m`",
+  }),
+  sandbox: z.union([kind, sandboxParts, alias]).optional().meta({
+    description: "What confines all extensions.",
+    defaultText: "`none`",
+  }),
+  network: settingOr(network).meta({
+    description: "`[host]` gives confined extensions the network of this machine.",
+    defaultText: "no network at all",
+  }),
+  allowedSources: settingOr(z.array(filledText)).meta({
+    description: "Globs of packages without their versions, such as `github.com/ORG/*`; others are refused.",
+    defaultText: "any source",
+  }),
+  releasesUrl: settingOr(httpUrl).meta({
+    description: "Base address of the API that lists releases, such as that of a mirror.",
+    defaultText: "GitHub's",
+  }),
+};
+
+type Shape = z.ZodObject<typeof settings>;
+
+/** TypeScript wants what any key may have to include what the settings have. */
+type AnyEntry = z.ZodType<
+  z.output<typeof alias> | z.output<Shape>[keyof typeof settings],
+  z.input<typeof alias> | z.input<Shape>[keyof typeof settings]
+>;
+
+/** The table `extensions` of an eval or a config: settings for all extensions, and extensions by the names that tasks use. */
+export const extensionTableSchema = closedObject(settings).catchall<AnyEntry>(alias).meta({
+  id: "Extensions",
+  title: "Extensions",
+  description:
+    "The keys listed here are settings for all extensions. Every other key, and any key whose value has a `package`, is the name of an extension.",
+});
+
+/** The table as its schema gives it. */
+export type ParsedExtensionTable = z.output<typeof extensionTableSchema>;
+/** One extension of it. */
+export type ParsedExtension = z.output<typeof alias>;
+/** What is said of a sandbox. */
+export type ParsedSandbox = z.output<typeof sandbox>;
+
+/** Whether an entry of the table is an extension, whatever its key. */
+export function isExtensionEntry(value: unknown): value is ParsedExtension {
+  return Object.hasOwn(asObject(value), "package");
+}

@@ -1,0 +1,78 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { parsePackageRef } from "./parse-package-ref.ts";
+
+function refOf(text: string): unknown {
+  const parsed = parsePackageRef(text);
+  return parsed.ok ? parsed.ref : parsed.message;
+}
+
+const release = { kind: "release", name: "github.com/Org/repo.x", owner: "Org", repo: "repo.x" };
+
+describe("a package", () => {
+  it.each<[string, object]>([
+    ["github.com/Org/repo.x@v1.2.0-rc.1+b", { ...release, version: "v1.2.0-rc.1+b" }],
+    ["https://github.com/Org/repo.x@v0.0.2", { ...release, version: "v0.0.2" }],
+    ["github.com/Org/repo.x", { ...release, version: "latest" }],
+    ["npm:left", { kind: "npm", name: "npm:left", package: "left", version: "latest" }],
+    ["npm:left@^1.2", { kind: "npm", name: "npm:left", package: "left", version: "^1.2" }],
+    ["npm:@s/p.x@>=1 <2", { kind: "npm", name: "npm:@s/p.x", package: "@s/p.x", version: ">=1 <2" }],
+    ["npm:@s/p", { kind: "npm", name: "npm:@s/p", package: "@s/p", version: "latest" }],
+    ["mcpvals:csv", { kind: "bundled", name: "mcpvals:csv", extension: "csv" }],
+    ["./a b", { kind: "path", name: "./a b", path: "./a b" }],
+    ["../a", { kind: "path", name: "../a", path: "../a" }],
+    ["/a@1", { kind: "path", name: "/a@1", path: "/a@1" }],
+    ["~/a", { kind: "path", name: "~/a", path: "~/a" }],
+    ["file://./a", { kind: "path", name: "./a", path: "./a" }],
+    ["file:///a", { kind: "path", name: "/a", path: "/a" }],
+    ["tools/a", { kind: "path", name: "tools/a", path: "tools/a" }],
+    ["gitlab.com/a/b@v1", { kind: "path", name: "gitlab.com/a/b@v1", path: "gitlab.com/a/b@v1" }],
+    [String.raw`C:\a`, { kind: "path", name: String.raw`C:\a`, path: String.raw`C:\a` }],
+  ])("%j is read", (text, ref) => {
+    expect(refOf(text)).toEqual(ref);
+  });
+
+  it.each<[string, string]>([
+    ["", "is no package"],
+    ["kubernetes", "is no package"],
+    [" ./a", "is no package"],
+    ["./a\u0000", "is no package"],
+    ["http://github.com/a/b", "is no repository on GitHub as it must be written"],
+    ["GitHub.com/a/b", "is no repository on GitHub as it must be written"],
+    ["github.com", "is no repository on GitHub as it must be written"],
+    ["github.com/a", "does not name one repository"],
+    ["github.com/a/b/c@v1", "does not name one repository"],
+    ["github.com/../b", "does not name one repository"],
+    ["github.com/a/..", "does not name one repository"],
+    ["github.com/a/b.git", "does not name one repository"],
+    ["github.com/a/b@", "has no version after the @"],
+    ["github.com/a/b@../x", "has no version after the @"],
+    ["https://example.org/a", "is an address of no known kind"],
+    ["npm:", "names no package of npm"],
+    ["npm:@s", "names no package of npm"],
+    ["npm:../a", "names no package of npm"],
+    ["npm:a@", "has no version after the @"],
+    ["npm:a@file:..", "has no version after the @"],
+    ["mcpvals:", "names no extension of mcpvals"],
+    ["mcpvals:../a", "names no extension of mcpvals"],
+    ["mcpvals:csv@1", "has a version"],
+    ["file:a", "names no file"],
+  ])("%j is refused", (text, what) => {
+    expect(refOf(text)).toBe(`${JSON.stringify(text)} ${what}`);
+  });
+
+  it("never leads out of the cache, whatever it is", () => {
+    const odd = fc.string({ unit: fc.constantFrom("a", ".", "/", "@", "-", "~", ":", "\\") });
+    fc.assert(
+      fc.property(fc.constantFrom("github.com/", "npm:", "npm:@", "mcpvals:"), odd, (start, rest) => {
+        const parsed = parsePackageRef(start + rest);
+        if (!parsed.ok || parsed.ref.kind === "path") return;
+        const parts = parsed.ref.name.split(/[/:]/);
+        expect(parts).not.toContain("..");
+        expect(parts).not.toContain(".");
+        expect(parts).not.toContain("");
+        if ("version" in parsed.ref) expect(parsed.ref.version).not.toMatch(/[/\\]|^\.\.?$/);
+      }),
+    );
+  });
+});

@@ -1,0 +1,132 @@
+import * as z from "zod";
+import type { ExtensionPhase } from "../core/formats/extension/manifest.ts";
+import type { OperationResult } from "../core/formats/extension/protocol.ts";
+import { suggestion } from "../core/formats/did-you-mean.ts";
+import type { Json, JsonObject } from "../core/formats/json-value.ts";
+import { describeIssues } from "./describe-issues.ts";
+import { EnvironmentError } from "./environment-error.ts";
+import { errorText } from "./error-text.ts";
+import type { ExtensionDefinition } from "./extension-definition.ts";
+import type { Operation } from "./operation.ts";
+import type { OperationRun, StartContext } from "./operation-run.ts";
+import { type ReadContext, readContext } from "./read-context.ts";
+import { RpcError } from "./rpc-error.ts";
+
+/** How long an operation may take to notice that it should end, in milliseconds, before it is no longer waited for. */
+const noticeMs = 500;
+
+/** One operation to be run, as the host wrote it. */
+export interface Call {
+  readonly operation: string;
+  readonly args: JsonObject;
+  readonly context: Json | undefined;
+  /** Phases that the way of calling allows, most likely first; used when the context names none. */
+  readonly phases: readonly ExtensionPhase[];
+}
+
+/** An extension while it runs: what `open` made, and the operations on it. */
+export class Session<C, R> {
+  readonly #definition: ExtensionDefinition<C, R>;
+  readonly #start: StartContext;
+  #opened: { readonly resources: R } | undefined;
+
+  constructor(definition: ExtensionDefinition<C, R>, start: StartContext) {
+    this.#definition = definition;
+    this.#start = start;
+  }
+
+  get isOpen(): boolean {
+    return this.#opened !== undefined;
+  }
+
+  /** Throws RpcError for a config that is not valid, and when `open` throws. */
+  async open(config: JsonObject): Promise<void> {
+    const { config: schema, open } = this.#definition;
+    const read = schema === undefined ? (config as C) : await checkConfig(schema, config);
+    try {
+      // Without `open` there is nothing that R could be but undefined.
+      const resources = open === undefined ? (undefined as R) : await open(read, this.#start);
+      this.#opened = { resources };
+    } catch (error) {
+      throw new RpcError("internal", `the extension could not start: ${errorText(error)}`, { cause: error });
+    }
+  }
+
+  /** Runs one operation. Throws RpcError when `open` was not called, EnvironmentError when it cannot tell or its time is up. */
+  async execute(call: Call): Promise<OperationResult> {
+    if (this.#opened === undefined) {
+      throw new RpcError("invalidRequest", "initialize must come first, and succeed");
+    }
+    const { operations } = this.#definition;
+    const found = Object.hasOwn(operations, call.operation) ? operations[call.operation] : undefined;
+    if (found === undefined) return this.#unknown(call.operation);
+    const context = readContext(call.context);
+    const phase = phaseOf(found, context, call.phases);
+    if (phase === undefined) return wrongPhase(call, found, context);
+    return this.#run(found, call.args, { ...context, phase, resources: this.#opened.resources });
+  }
+
+  /** Gives up what `open` made; once. Throws what `close` throws. */
+  async close(): Promise<void> {
+    const opened = this.#opened;
+    this.#opened = undefined;
+    if (opened !== undefined) await this.#definition.close?.(opened.resources);
+  }
+
+  async #run(
+    operation: Operation<R>,
+    args: JsonObject,
+    context: Omit<OperationRun<R>, "signal" | "log">,
+  ): Promise<OperationResult> {
+    const time = new AbortController();
+    const late = new EnvironmentError(`the operation did not end within ${context.timeout}`);
+    const timer = setTimeout(() => time.abort(late), Math.min(context.timeoutMs, 2 ** 31 - 1));
+    const signal = AbortSignal.any([this.#start.signal, time.signal]);
+    try {
+      const work = operation.execute(args, { ...context, signal, log: this.#start.log });
+      const result = await Promise.race([work, givenUp(signal)]);
+      // What was thrown once the time was up, such as by an aborted request, is no finding.
+      if (time.signal.aborted && result.error !== undefined) throw late;
+      return result;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #unknown(operation: string): OperationResult {
+    const { name, operations } = this.#definition;
+    const hint = suggestion(operation, Object.keys(operations), "operations");
+    return { success: false, error: `${name} has no operation ${JSON.stringify(operation)}. ${hint}` };
+  }
+}
+
+async function checkConfig<C>(schema: z.ZodType<C>, config: JsonObject): Promise<C> {
+  const checked = await z.safeParseAsync(schema, config);
+  if (checked.success) return checked.data;
+  throw new RpcError("invalidParams", `the config is not valid: ${describeIssues(checked.error.issues)}`);
+}
+
+/** The phase that an operation runs in; undefined when it has none of those that are meant. */
+function phaseOf<R>(
+  { declaration: { phases } }: Operation<R>,
+  { phase }: ReadContext,
+  likely: readonly ExtensionPhase[],
+): ExtensionPhase | undefined {
+  const meant = phase === undefined ? likely : [phase];
+  return meant.find((each) => phases.includes(each));
+}
+
+function wrongPhase<R>(call: Call, { declaration }: Operation<R>, { phase }: ReadContext): OperationResult {
+  const used = phase ?? call.phases.join(" or ");
+  const error = `${call.operation} cannot be used in ${used}, only in ${declaration.phases.join(", ")}`;
+  return { success: false, error };
+}
+
+/** Rejects a little after the signal has aborted, with its reason, for operations that do not heed it. */
+function givenUp(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const giveUp = (): void => void setTimeout(() => reject(signal.reason as Error), noticeMs).unref();
+    if (signal.aborted) giveUp();
+    else signal.addEventListener("abort", giveUp, { once: true });
+  });
+}

@@ -1,0 +1,69 @@
+import type { LoadedConfig } from "./config/load-config.ts";
+import type { ValidateSchema } from "./extensions/prepare/check-arguments.ts";
+import { extensionPlaces } from "./extensions/prepare/extension-places.ts";
+import { prepareExtensions } from "./extensions/prepare/prepare-extensions.ts";
+import type { PreparedExtensions } from "./extensions/prepared-extensions.ts";
+import { SchemaValidator } from "./graders/schema-validator.ts";
+
+/** The parts of a loaded config that have to do with extensions. */
+export type ExtensionsInput = Pick<LoadedConfig, "eval" | "env" | "dir" | "secrets" | "extensionUses">;
+
+/** How a run gets its extensions. */
+export interface ExtensionsOptions {
+  /** Absolute path of the working folder. */
+  readonly cwd: string;
+  /** Whether extensions that the lock does not name are refused, and the lock is left as it is. */
+  readonly frozen?: boolean;
+  /** Base address of the API that lists releases; absent: what the eval, or the environment, says. */
+  readonly releasesUrl?: string;
+  /** Told, before the first trial, what the user may want to know of the extensions. */
+  readonly onNote?: (note: string) => void;
+  /** Told, before the first trial, what is done that takes time. */
+  readonly onProgress?: (message: string) => void;
+}
+
+interface Ports {
+  readonly validateSchema: ValidateSchema;
+  readonly signal: AbortSignal;
+}
+
+/** Gets the extensions of an eval's tasks ready. Throws as `prepareExtensions` does. */
+export async function extensionsOf(
+  loaded: ExtensionsInput,
+  { cwd, frozen = false, releasesUrl, onNote, onProgress }: ExtensionsOptions,
+  ports: Ports,
+): Promise<PreparedExtensions> {
+  const prepared = await prepareExtensions({
+    ...partsOf(loaded, releasesUrl),
+    ...ports,
+    cwd,
+    frozen,
+    ...(onProgress === undefined ? {} : { onProgress }),
+  });
+  for (const note of prepared.notes) onNote?.(note);
+  return prepared;
+}
+
+/**
+ * Checks the steps that use extensions, as far as that is possible without executing, fetching or writing anything, and
+ * gives what is worth telling. Throws one McpvalsError of kind `usage` with everything that is wrong.
+ */
+export async function lookAtExtensions(loaded: ExtensionsInput, cwd: string): Promise<readonly string[]> {
+  await using validator = new SchemaValidator();
+  const { notes } = await prepareExtensions({
+    ...partsOf(loaded),
+    validateSchema: (schema, value) => validator.validate(schema, value),
+    signal: new AbortController().signal,
+    cwd,
+    lookOnly: true,
+  });
+  return notes;
+}
+
+function partsOf(
+  { eval: { tasks, extensionSettings: settings }, env, dir, secrets, extensionUses }: ExtensionsInput,
+  releasesUrl?: string,
+): Pick<Parameters<typeof prepareExtensions>[0], "tasks" | "uses" | "dir" | "secrets" | "places"> {
+  const places = extensionPlaces({ options: { releasesUrl }, settings, env });
+  return { tasks, uses: extensionUses, dir, secrets, places };
+}

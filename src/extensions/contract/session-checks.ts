@@ -1,0 +1,123 @@
+import type { ExtensionManifest, ExtensionPhase } from "../../core/formats/extension/manifest.ts";
+import { readOperationResult } from "../../core/formats/extension/read-operation-result.ts";
+import type { JsonObject } from "../../core/formats/model.ts";
+import { takesNothing } from "./check-manifest.ts";
+import { type Finding, fail, pass, skip, warn } from "./contract-report.ts";
+import type { Conversation, Reply } from "./conversation.ts";
+
+/** An operation that no extension has. */
+export const unknownOperation = "mcpvals-there-is-no-such-operation";
+/** Most operations whose arguments are tried. */
+const mostTried = 8;
+/** Longer than the 64 KiB that some readers of lines hold. */
+const longText = "long ".repeat(20_000);
+const unknownMethodCode = -32_601;
+
+export interface SessionTools {
+  readonly manifest: ExtensionManifest;
+  /** Absolute folder for the context. */
+  readonly folder: string;
+}
+
+/** Something that is asked of a program that has answered `initialize`. */
+export interface SessionCheck {
+  readonly name: string;
+  /** Whether it needs an answer to `execute`. */
+  readonly executes: boolean;
+  readonly try: (talk: Conversation, tools: SessionTools) => Promise<Finding>;
+}
+
+/** In the order in which they are tried, on one process as long as it keeps answering. */
+export const sessionChecks: readonly SessionCheck[] = [
+  { name: "unknown operation", executes: true, try: tryUnknownOperation },
+  { name: "unknown method", executes: false, try: tryUnknownMethod },
+  { name: "arguments", executes: true, try: tryArguments },
+  { name: "requests in a row", executes: true, try: tryRow },
+  { name: "long line", executes: true, try: tryLongLine },
+];
+
+async function tryUnknownOperation(talk: Conversation, { folder }: SessionTools): Promise<Finding> {
+  return refusal(await talk.request("execute", callOf(unknownOperation, folder)), "an unknown operation");
+}
+
+async function tryUnknownMethod(talk: Conversation): Promise<Finding> {
+  const reply = await talk.request("mcpvals/thereIsNoSuchMethod", {});
+  if (reply.kind === "none") return fail(`an unknown method: ${reply.message}`);
+  if (reply.kind === "result") return fail("an unknown method was answered with a result");
+  return reply.code === unknownMethodCode
+    ? pass(`refused with ${unknownMethodCode}`)
+    : fail(`an unknown method was answered with the error ${reply.text}, not with ${unknownMethodCode}`);
+}
+
+async function tryArguments(talk: Conversation, { manifest, folder }: SessionTools): Promise<Finding> {
+  const names = needArguments(manifest);
+  if (names.length === 0) return skip("no operation has required arguments");
+  for (const name of names) {
+    const phase = manifest.operations[name]?.phases[0];
+    const reply = await talk.request("execute", callOf(name, folder, phase === undefined ? {} : { phase }));
+    const finding = refusal(reply, `${name} without its required arguments`, { errorIsRefusal: true });
+    if (finding.outcome !== "pass") return finding;
+  }
+  return pass(`refused where they are missing: ${names.join(", ")}`);
+}
+
+/** Operations that take no call without arguments, so that calling them so does nothing. */
+export function needArguments({ operations }: ExtensionManifest): readonly string[] {
+  const needy = Object.entries(operations).filter(([, { params }]) => {
+    try {
+      return !takesNothing(params);
+    } catch {
+      return false; // a schema that cannot be compiled is told of by the check of the manifest
+    }
+  });
+  return needy.slice(0, mostTried).map(([name]) => name);
+}
+
+async function tryRow(talk: Conversation, { folder }: SessionTools): Promise<Finding> {
+  const params = callOf(unknownOperation, folder);
+  const replies = await Promise.all([talk.request("execute", params), talk.request("execute", params)]);
+  const broken = replies.find((reply) => reply.kind === "none");
+  return broken === undefined
+    ? pass("two requests without a wait between them were both answered")
+    : fail(`two requests without a wait between them: ${broken.message}`);
+}
+
+async function tryLongLine(talk: Conversation, { folder }: SessionTools): Promise<Finding> {
+  const reply = await talk.request("execute", {
+    ...callOf(unknownOperation, folder),
+    args: { text: longText },
+  });
+  if (reply.kind !== "none") return pass(`a line of ${longText.length} bytes was read`);
+  return warn(`a line of ${longText.length} bytes, more than 64 KiB: ${reply.message}`);
+}
+
+interface CallOptions {
+  readonly phase?: ExtensionPhase;
+}
+
+function callOf(operation: string, folder: string, { phase = "setup" }: CallOptions = {}): JsonObject {
+  return { operation, args: {}, context: contextOf(folder, phase) };
+}
+
+/** What an operation is told besides its arguments. */
+export function contextOf(folder: string, phase: ExtensionPhase): JsonObject {
+  return { workdir: folder, workspace: folder, phase, env: {}, timeout: "30s" };
+}
+
+function refusal(reply: Reply, what: string, { errorIsRefusal = false } = {}): Finding {
+  switch (reply.kind) {
+    case "none":
+      return fail(`${what}: ${reply.message}`);
+    case "error":
+      return errorIsRefusal
+        ? pass("refused with an error")
+        : fail(`${what} was answered with the error ${reply.text}, not with success: false`);
+    case "result": {
+      const read = readOperationResult(reply.result);
+      if (!read.ok) return fail(`${what} was answered with what is no result: ${read.message}`);
+      return read.result.success
+        ? fail(`${what} was answered with success: true`)
+        : pass("refused with success: false");
+    }
+  }
+}

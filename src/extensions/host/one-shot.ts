@@ -1,0 +1,132 @@
+import { mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { OperationContext, OperationResult } from "../../core/formats/extension/protocol.ts";
+import { readOperationResult } from "../../core/formats/extension/read-operation-result.ts";
+import type { Json, JsonObject } from "../../core/formats/model.ts";
+import { untilAborted } from "../../process/deadline.ts";
+import type { ProcessExit } from "../../process/spawn.ts";
+import { isTooDeep } from "./answer-depth.ts";
+import { largestAnswer } from "./answer-limit.ts";
+import { ExtensionProcess, howItEnded, type ProcessStart } from "./extension-process.ts";
+
+export interface OneShotStart extends Omit<ProcessStart, "protocol" | "args"> {
+  /** Hears of the process as soon as there is one. */
+  readonly onStart?: (process: ExtensionProcess) => void;
+}
+
+/** One operation, with arguments that were checked. */
+export interface OneShotCall {
+  readonly operation: string;
+  readonly args: JsonObject;
+  /** Settings of the extension; the program is told them when there are any. */
+  readonly config: JsonObject;
+  readonly context: OperationContext;
+}
+
+/**
+ * Runs one operation of a program that is started for each: `PROGRAM check NAME --input FILE` in verify, `action` in the
+ * other phases. Throws McpvalsError `extension/start-failed`, `protocol`, `crashed`, `answer-too-large` and `limit`, and the
+ * signal's reason; the program has ended then, with all that it started.
+ */
+export async function runOneShot(
+  { onStart, place, ...start }: OneShotStart,
+  call: OneShotCall,
+  signal: AbortSignal,
+): Promise<OperationResult> {
+  await using input = await writeInput(call);
+  signal.throwIfAborted();
+  const kind = call.context.phase === "verify" ? "check" : "action";
+  const process = await ExtensionProcess.start({
+    ...start,
+    place: { ...place, read: [...place.read, input.folder] },
+    protocol: "one-shot",
+    args: [kind, call.operation, "--input", input.file],
+  });
+  onStart?.(process);
+  try {
+    process.stdin.end();
+    process.expectEnd();
+    const { text, exit } = await untilAborted(readAnswer(process), signal);
+    return resultOf(text, { exit, process, asked: `${kind} ${call.operation}` });
+  } finally {
+    await process.kill();
+  }
+}
+
+/** The file that tells the program what to do, in a folder that nobody else may look into. */
+async function writeInput({
+  args,
+  config,
+  context,
+}: OneShotCall): Promise<AsyncDisposable & { readonly folder: string; readonly file: string }> {
+  const folder = await mkdtemp(join(await realpath(tmpdir()), "mcpvals-input-"));
+  const file = join(folder, "input.json");
+  const settings = Object.keys(config).length === 0 ? {} : { config };
+  await writeFile(file, JSON.stringify({ args, context, ...settings }), { mode: 0o600 });
+  return {
+    folder,
+    file,
+    [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true, maxRetries: 3 }),
+  };
+}
+
+interface Answer {
+  readonly text: string;
+  readonly exit: ProcessExit;
+}
+
+/** Reads stdout until the program has ended. Rejects as soon as it is too much. */
+function readAnswer(process: ExtensionProcess): Promise<Answer> {
+  let parts: Buffer[] = [];
+  let length = 0;
+  return new Promise((resolve, reject) => {
+    const take = (chunk: Buffer): void => {
+      length += chunk.length;
+      if (length <= largestAnswer) return void parts.push(chunk);
+      parts = [];
+      process.stdout.off("data", take);
+      const message = `wrote more than ${largestAnswer / 1024 / 1024} MiB on stdout`;
+      reject(process.error("extension/answer-too-large", message));
+    };
+    process.stdout.on("data", take);
+    const end = (exit: ProcessExit): void => {
+      process.stdout.off("data", take);
+      resolve({ text: Buffer.concat(parts).toString("utf8"), exit });
+    };
+    void process.ended.then(end);
+  });
+}
+
+interface Asked {
+  readonly exit: ProcessExit;
+  readonly process: ExtensionProcess;
+  readonly asked: string;
+}
+
+function resultOf(text: string, { exit, process, asked }: Asked): OperationResult {
+  const value = parse(text);
+  if (value === undefined && text.trim() !== "") process.output.invalidLine(Buffer.from(text.trim()));
+  if (exit.exitCode === null || (value === undefined && exit.exitCode !== 0)) {
+    throw process.error("extension/crashed", `${howItEnded(exit)} before it had answered ${asked}`);
+  }
+  const broken = (problem: string): McpvalsError =>
+    process.error("extension/protocol", `broke the protocol in ${asked}: ${problem}`);
+  if (value === undefined)
+    throw broken(`its stdout is ${text.trim() === "" ? "empty" : "not one JSON value"}`);
+  if (isTooDeep(value)) throw broken("its answer is nested too deeply");
+  const read = readOperationResult(value);
+  if (!read.ok) throw broken(read.message);
+  const { success } = read.result;
+  if (success !== (exit.exitCode === 0)) throw broken(`success is ${success}, and it ${howItEnded(exit)}`);
+  return read.result;
+}
+
+function parse(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined; // told by who knows how the program ended
+  }
+}

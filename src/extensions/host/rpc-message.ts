@@ -1,0 +1,54 @@
+import { isJsonObject } from "../../core/formats/json.ts";
+import type { Json, JsonObject } from "../../core/formats/model.ts";
+
+/** What an extension may write on a line. */
+export type RpcMessage =
+  | { readonly kind: "answer"; readonly id: Json; readonly body: JsonObject }
+  | { readonly kind: "notification"; readonly method: string; readonly params: Json | undefined };
+
+const openingBrace = 0x7b;
+
+/** Reads a line as a message of JSON-RPC 2.0; undefined if it is none, or one that only a host may send. */
+export function readRpcMessage(line: Buffer): RpcMessage | undefined {
+  // A flood of noise must be cheap, and a failing JSON.parse is not.
+  if (line.find((byte) => byte !== 0x20 && byte !== 0x09) !== openingBrace) return undefined;
+  const value = parse(line.toString("utf8"));
+  if (!isJsonObject(value) || value["jsonrpc"] !== "2.0") return undefined;
+  const { id, method, params } = value;
+  if (method === undefined) return id === undefined ? undefined : { kind: "answer", id, body: value };
+  return typeof method === "string" && id === undefined
+    ? { kind: "notification", method, params }
+    : undefined;
+}
+
+function parse(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined; // no message then, which is what the caller is told
+  }
+}
+
+/** What an answer says: a result, an error, or what is wrong with it. */
+export type RpcAnswer =
+  | { readonly kind: "result"; readonly result: Json }
+  | { readonly kind: "error"; readonly error: JsonObject }
+  | { readonly kind: "broken"; readonly problem: string };
+
+/** Reads an answer. A member that is null counts as absent where the other one is there. */
+export function readRpcAnswer({ result, error }: JsonObject): RpcAnswer {
+  if (error === undefined || error === null) {
+    if (result !== undefined) return { kind: "result", result };
+    return { kind: "broken", problem: "without result and without error" };
+  }
+  if (result !== undefined && result !== null)
+    return { kind: "broken", problem: "with a result and an error" };
+  if (!isJsonObject(error)) return { kind: "broken", problem: "with an error that is no object" };
+  return { kind: "error", error };
+}
+
+/** An error as a reader wants it: `-32601: method not found`. */
+export function rpcErrorText({ code, message }: JsonObject): string {
+  const words = typeof message === "string" && message.trim() !== "" ? message : "without a message";
+  return `${typeof code === "number" ? code : "without a code"}: ${words}`;
+}

@@ -1,0 +1,222 @@
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { ExtensionManifest, ExtensionPhase } from "../../core/formats/extension/manifest.ts";
+import type { OperationContext, OperationResult } from "../../core/formats/extension/protocol.ts";
+import { goDurationText } from "../../core/formats/extension/go-duration-text.ts";
+import type { Json, JsonObject } from "../../core/formats/model.ts";
+import type { Expander } from "../../core/templates/expand.ts";
+import type { Emit } from "../../core/trace/events.ts";
+import { abortAfter, untilAborted } from "../../process/deadline.ts";
+import type { OperationCall } from "../operation-host.ts";
+import type { PreparedExtension, PreparedExtensions } from "../prepared-extensions.ts";
+import { checkCall, type CheckedCall, type ValidateSchema } from "./check-call.ts";
+import { extensionEnvironment } from "./extension-environment.ts";
+import type { ExtensionPlace } from "./extension-place.ts";
+import type { ExtensionProcess } from "./extension-process.ts";
+import { JsonRpcExtension } from "./json-rpc-extension.ts";
+import { runOneShot } from "./one-shot.ts";
+import { unknownProtocol } from "./unknown-protocol.ts";
+
+/** The trial that extensions work for, as it is when it is asked. */
+export interface ExtensionTrial {
+  /** Absolute path of the task's folder. */
+  readonly dir: string;
+  /** Absolute path of the trial's own folder. */
+  readonly workspace: string;
+  /** The variables that operations are told. */
+  readonly declared: Readonly<Record<string, string>>;
+  readonly prompt: string;
+  readonly agent: { readonly output: string } | undefined;
+  readonly validateSchema: ValidateSchema;
+  releasePorts(texts: Iterable<string>): Promise<void>;
+}
+
+/** What the extensions of a trial have in common. */
+export interface TrialSurroundings {
+  readonly prepared: PreparedExtensions;
+  readonly trial: ExtensionTrial;
+  /** Replaces templates in settings and variables. */
+  readonly expander: Expander;
+  /** The environment of mcpvals itself, with what was given for the run. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly emit: Emit;
+}
+
+/** One extension of a trial: its process, and a fresh one after that went wrong. */
+export class TrialExtension implements AsyncDisposable {
+  readonly #extension: PreparedExtension;
+  readonly #surroundings: TrialSurroundings;
+  #manifest: ExtensionManifest | undefined;
+  #running: JsonRpcExtension | undefined;
+  /** What the running program says that it offers. */
+  #offered: ExtensionManifest | undefined;
+  /** Who is at work, for the error when that takes too long. */
+  #working: Pick<ExtensionProcess, "error"> | undefined;
+  /** What it did wrong after an answer that was taken for good. */
+  #late: McpvalsError | undefined;
+  #last: Promise<unknown> = Promise.resolve();
+  /** Programs that were given up before they had started. */
+  readonly #abandoned: Promise<unknown>[] = [];
+
+  constructor(extension: PreparedExtension, surroundings: TrialSurroundings) {
+    this.#extension = extension;
+    this.#surroundings = surroundings;
+    this.#manifest = extension.resolved.manifest;
+  }
+
+  /** Runs one operation, after those that were asked for before. Throws as `OperationHost.execute`. */
+  async execute(call: OperationCall, signal: AbortSignal): Promise<OperationResult> {
+    const endsAt = performance.now() + call.timeoutMs;
+    using limit = abortAfter(call.timeoutMs, () => this.#timeUp(call), signal);
+    const within = limit.signal;
+    const work = this.#last.then(() => this.#execute(call, { signal: within, endsAt }));
+    this.#last = work.catch(() => undefined); // whoever asked has the error
+    return await work;
+  }
+
+  /** Ends its process. Throws what it did wrong after an answer that was taken for good. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#last;
+    await Promise.all(this.#abandoned);
+    this.#noteLate(this.#running?.fault);
+    await this.#drop();
+    if (this.#late !== undefined) throw this.#late;
+  }
+
+  async #execute(call: OperationCall, time: Time): Promise<OperationResult> {
+    time.signal.throwIfAborted();
+    await this.#leaveBroken(call);
+    try {
+      const { validateSchema: validate } = this.#surroundings.trial;
+      this.#manifest ??= await this.#ask(time.signal);
+      const checked = await checkCall(call, this.#manifest, { validate, signal: time.signal });
+      return this.#manifest.protocol === "one-shot"
+        ? await this.#once(call, checked, time)
+        : await this.#converse(call, checked, time);
+    } catch (error) {
+      if (this.#running?.fault !== undefined) await this.#drop();
+      throw error;
+    } finally {
+      this.#working = undefined;
+    }
+  }
+
+  async #converse(call: OperationCall, { args, phase }: CheckedCall, time: Time): Promise<OperationResult> {
+    const { extension, operation } = call;
+    const running = await this.#start(time.signal);
+    if (this.#offered !== undefined && !Object.hasOwn(this.#offered.operations, operation)) {
+      const message = `extension "${extension}" does not offer ${operation}, which its extension.yaml names`;
+      throw new McpvalsError("extension/protocol", message);
+    }
+    return running.execute({ operation, args, context: this.#contextOf(phase, time) }, time.signal);
+  }
+
+  async #once(
+    { operation }: OperationCall,
+    { args, phase }: CheckedCall,
+    time: Time,
+  ): Promise<OperationResult> {
+    const { emit, expander } = this.#surroundings;
+    const extension = this.#extension;
+    const config = expandConfig(extension.spec.config, expander);
+    const place = await this.#place(config);
+    return runOneShot(
+      { extension, place, emit, onStart: (process) => (this.#working = process) },
+      { operation, args, config, context: this.#contextOf(phase, time) },
+      time.signal,
+    );
+  }
+
+  async #ask(signal: AbortSignal): Promise<ExtensionManifest> {
+    try {
+      await this.#start(signal);
+    } catch (error) {
+      throw unknownProtocol(this.#extension.spec.alias, error);
+    }
+    if (this.#offered === undefined) throw new Error("an extension was started without being asked");
+    return this.#offered;
+  }
+
+  /** The program that runs, or a fresh one that knows its settings. */
+  async #start(signal: AbortSignal): Promise<JsonRpcExtension> {
+    if (this.#running !== undefined) {
+      this.#working = this.#running;
+      return this.#running;
+    }
+    const { emit, expander } = this.#surroundings;
+    const extension = this.#extension;
+    const config = expandConfig(extension.spec.config, expander);
+    const place = await this.#place(config);
+    const starting = JsonRpcExtension.start({ extension, place, emit });
+    const running = await untilAborted(starting, signal).catch((error: unknown) => {
+      this.#abandoned.push(starting.then((late) => late[Symbol.asyncDispose]()).catch(() => undefined));
+      throw error;
+    });
+    this.#running = running;
+    this.#working = running;
+    this.#offered = await running.initialize(config, signal);
+    return running;
+  }
+
+  async #place(config: JsonObject): Promise<ExtensionPlace> {
+    const { trial, env: own, expander } = this.#surroundings;
+    const { spec } = this.#extension;
+    const env = extensionEnvironment(spec, own, expander.text);
+    const named = Object.values(spec.env).map(expander.text);
+    await trial.releasePorts([...named, JSON.stringify(config)]);
+    return { cwd: trial.dir, env, read: [trial.dir], write: [trial.workspace] };
+  }
+
+  #contextOf(phase: ExtensionPhase, { endsAt }: Time): OperationContext {
+    const { dir, workspace, declared, agent, prompt } = this.#surroundings.trial;
+    const left = Math.max(1, Math.floor(endsAt - performance.now()));
+    return {
+      workdir: dir,
+      workspace,
+      phase,
+      env: declared,
+      timeout: goDurationText(left),
+      ...(agent === undefined ? {} : { agent: { prompt, output: agent.output } }),
+    };
+  }
+
+  /** A program that broke since its last answer has lost what it knew; only a cleanup does not mind. */
+  async #leaveBroken({ phase }: OperationCall): Promise<void> {
+    const fault = this.#running?.fault;
+    if (fault === undefined) return;
+    await this.#drop();
+    if (phase !== "cleanup" && phase !== "probe") throw fault;
+    this.#noteLate(fault);
+  }
+
+  /** That a program ended after its last answer says nothing against that answer. */
+  #noteLate(fault: McpvalsError | undefined): void {
+    if (fault?.code === "extension/protocol" || fault?.code === "extension/answer-too-large")
+      this.#late ??= fault;
+  }
+
+  async #drop(): Promise<void> {
+    const running = this.#running;
+    this.#running = undefined;
+    this.#offered = undefined;
+    await running?.[Symbol.asyncDispose]();
+  }
+
+  #timeUp({ operation, timeoutMs }: OperationCall): McpvalsError {
+    const message = `took longer than ${timeoutMs} ms for ${operation}`;
+    const { alias } = this.#extension.spec;
+    return (
+      this.#working?.error("extension/timeout", message) ??
+      new McpvalsError("extension/timeout", `extension "${alias}" ${message}`)
+    );
+  }
+}
+
+interface Time {
+  readonly signal: AbortSignal;
+  /** On the clock of `performance.now`. */
+  readonly endsAt: number;
+}
+
+function expandConfig(config: JsonObject, { json }: Expander): JsonObject {
+  return Object.fromEntries(Object.entries(config).map(([key, value]): [string, Json] => [key, json(value)]));
+}

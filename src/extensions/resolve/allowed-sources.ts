@@ -1,0 +1,41 @@
+import { posix } from "node:path";
+import picomatch from "picomatch";
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
+
+/**
+ * Throws McpvalsError `extension/source-not-allowed` when none of the globs fits the package's name. A path is compared as
+ * it is written, once `..` in its middle is gone. Without globs everything is allowed.
+ */
+export function checkSource(ref: PackageRef, allowed: readonly string[] | undefined): void {
+  if (isAllowedSource(ref, allowed)) return;
+  throw new McpvalsError(
+    "extension/source-not-allowed",
+    `the extension ${ref.name} comes from a source that is not allowed. Nothing of it was fetched or run.`,
+    {
+      hint: allowed?.length === 0 ? "allowedSources is empty." : `allowedSources has ${allowed?.join(", ")}.`,
+    },
+  );
+}
+
+/** Tells whether one of the globs fits, as `checkSource` compares. */
+function isAllowedSource(ref: PackageRef, allowed: readonly string[] | undefined): boolean {
+  if (allowed === undefined) return true;
+  const name = ref.kind === "path" ? plainPath(ref.name) : ref.name;
+  return allowed.some((glob) => glob === name || fits(name, glob));
+}
+
+/** What begins with `./` is below the folder; for the globs' own rules it would be the same without. */
+function fits(name: string, glob: string): boolean {
+  const [inside, wanted] = [name.startsWith("./"), glob.startsWith("./")];
+  if (wanted && !inside) return false;
+  const test = picomatch(wanted ? glob.slice(2) : glob, { dot: true, nonegate: true, windows: false });
+  return test(inside ? name.slice(2) : name);
+}
+
+/** `./a/../../b` must not pass for something in `./a`. */
+function plainPath(path: string): string {
+  const slashes = path.replaceAll("\\", "/");
+  const plain = posix.normalize(slashes);
+  return slashes.startsWith("./") && !plain.startsWith("../") ? `./${plain}` : plain;
+}

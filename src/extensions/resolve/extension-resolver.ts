@@ -1,0 +1,75 @@
+import type { LockedExtension } from "../../core/formats/extension/lock-file.ts";
+import type { ResolvedExtension } from "./resolved-extension.ts";
+
+/** From packages as they are written to verified files. */
+export interface ExtensionResolver {
+  /**
+   * Uses the version of `locked` when there is one, else the newest that matches; fetches it when it is not cached; looks
+   * at every file before it returns. The result's `locked` is the entry to keep; there is none for paths and what comes
+   * with us. Throws McpvalsError of the codes `extension/…`, and the signal's reason.
+   */
+  resolve(
+    spec: PackageUse,
+    locked: LockedExtension | undefined,
+    how: ResolveMode,
+  ): Promise<{ readonly extension: ResolvedExtension; readonly locked?: LockedExtension }>;
+  /** The newest version that matches what is written, from the source. Throws as `resolve` does. */
+  newest(packageText: string): Promise<string>;
+  /**
+   * The lock's entry for a given version, from the cache when it is there (then without network). What `previous` has of
+   * that version for other platforms is kept. Throws as `resolve` does.
+   */
+  pin(packageText: string, version: string, previous: LockedExtension | undefined): Promise<LockedExtension>;
+  /** Looks at what is cached for an entry of the lock, for any platform; problems as sentences. */
+  verify(packageText: string, locked: LockedExtension): Promise<readonly string[]>;
+  /** Everything in the cache. */
+  cached(): Promise<readonly CachedVersion[]>;
+  remove(version: CachedVersion): Promise<void>;
+}
+
+/** A package as written, and the absolute folder that a relative path starts from. */
+export interface PackageUse {
+  readonly package: string;
+  readonly dir: string;
+}
+
+export interface ResolveMode {
+  /** Only what the lock has. */
+  readonly frozen: boolean;
+  /** Only what is cached. */
+  readonly offline: boolean;
+  /** SHA-256 of the release's file, in hex, as the user was told it elsewhere. */
+  readonly sha256?: string;
+}
+
+/** One version of a package in the cache. */
+export interface CachedVersion {
+  /** Without its version. */
+  readonly package: string;
+  readonly version: string;
+  /** Such as `linux-amd64`, or `any`. */
+  readonly platform: string;
+  /** Of the file that was fetched, as the lock has it. */
+  readonly hash: string;
+  /** Of all unpacked files together. */
+  readonly bytes: number;
+  readonly usedAt: Date;
+  /** Absolute. */
+  readonly folder: string;
+}
+
+export interface ResolverOptions {
+  /** Absolute folder; made when it is needed. */
+  readonly cacheDir: string;
+  /** Base address of the API that lists releases. Default: GitHub's. */
+  readonly releasesUrl?: string;
+  /** Globs of packages without their version, of which one must fit. Default: any source. */
+  readonly allowedSources?: readonly string[];
+  /** What `~` stands for. */
+  readonly home: string;
+  /** Complete environment for npm; its PATH is where npm is found. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+  /** Told what is fetched, in one line. */
+  readonly onProgress?: (message: string) => void;
+}

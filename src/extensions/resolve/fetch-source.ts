@@ -1,0 +1,166 @@
+import { McpvalsError } from "../../core/errors/error.ts";
+import { abortAfter, pause } from "../../process/deadline.ts";
+import { checkAddress, shown } from "./source-address.ts";
+
+export interface FetchOptions {
+  /** Where releases come from; redirects stay there. */
+  readonly base: URL;
+  readonly signal: AbortSignal;
+  readonly accept: string;
+  /** Longest time without an answer or a piece of it, in milliseconds. Default: 30 seconds. */
+  readonly silenceMs?: number;
+}
+
+/** A body that is being fetched. */
+export type Body = AsyncIterable<Uint8Array>;
+
+/**
+ * Fetches what is at an address and hands its body to `read`; undefined when there is nothing (404). Redirects are
+ * followed, at most five, as far as `checkAddress` lets them. What breaks on the way, and a server's own errors, are tried
+ * a second time, `read` included. Throws McpvalsError `extension/unreachable` with the cause,
+ * `extension/source-not-allowed`, what `read` throws as McpvalsError, and the signal's reason.
+ */
+export async function fetchSource<T>(
+  address: string,
+  options: FetchOptions,
+  read: (body: Body) => Promise<T>,
+): Promise<T | undefined> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await fetchOnce(address, options, read);
+    } catch (error) {
+      options.signal.throwIfAborted();
+      if (error instanceof McpvalsError) throw error;
+      if (attempt === attempts) throw unreachable(address, messageOf(error), error);
+      await pause(retryMs, options.signal);
+    }
+  }
+}
+
+const attempts = 2;
+const retryMs = 300;
+const mostRedirects = 5;
+const defaultSilenceMs = 30_000;
+
+/** The error `extension/unreachable` for an address; `why` ends the sentence. */
+export function unreachable(address: string, why: string, cause?: unknown): McpvalsError {
+  return new McpvalsError("extension/unreachable", `${withoutQuery(address)} could not be fetched: ${why}`, {
+    ...(cause === undefined ? {} : { cause }),
+    hint: "Check the network and releasesUrl. With the extension in the cache and in the lock no network is needed.",
+  });
+}
+
+async function fetchOnce<T>(
+  address: string,
+  options: FetchOptions,
+  read: (body: Body) => Promise<T>,
+): Promise<T | undefined> {
+  const silence = new Silence(options.silenceMs ?? defaultSilenceMs, options.signal);
+  try {
+    const response = await follow(address, options, silence.signal);
+    if (!response.ok) {
+      await response.body?.cancel();
+      if (response.status === 404) return undefined;
+      throw refusal(address, response);
+    }
+    return await read(silence.watch(response.body ?? []));
+  } catch (error) {
+    throw silence.isOver ? silence.signal.reason : error;
+  } finally {
+    silence.end();
+  }
+}
+
+async function follow(
+  address: string,
+  { base, accept }: FetchOptions,
+  signal: AbortSignal,
+): Promise<Response> {
+  let url = new URL(address);
+  let from = `the list of releases of ${base.origin}`;
+  for (let redirects = 0; ; redirects += 1) {
+    checkAddress(url, base, from);
+    const headers = { accept, "accept-encoding": "identity", "user-agent": "mcpvals" };
+    const response = await fetch(url, { redirect: "manual", headers, signal });
+    const location = response.headers.get("location");
+    if (response.status < 300 || response.status > 399 || location === null) return response;
+    await response.body?.cancel();
+    if (redirects === mostRedirects) {
+      throw unreachable(address, `it redirects more than ${mostRedirects} times`);
+    }
+    from = shown(url);
+    url = new URL(location, url);
+  }
+}
+
+/** An Error that is worth another try, or an McpvalsError. */
+function refusal(address: string, { status, statusText, headers }: Response): Error {
+  if (status >= 500) return new Error(`the server answered ${status} ${statusText}`.trim());
+  const isLimited = headers.get("x-ratelimit-remaining") === "0" || headers.has("retry-after");
+  if (status === 429 || (status === 403 && isLimited)) {
+    return unreachable(address, `its limit of requests is used up${untilText(headers)}`);
+  }
+  return unreachable(address, `the server answered ${status} ${statusText}`.trim());
+}
+
+function untilText(headers: Headers): string {
+  const reset = Number(headers.get("x-ratelimit-reset"));
+  if (reset > 0) return `; more are allowed from ${new Date(reset * 1000).toISOString()} on`;
+  const seconds = headers.get("retry-after");
+  return seconds === null ? "" : `; try again in ${seconds} seconds`;
+}
+
+/** Ends a request that says nothing for too long. */
+class Silence {
+  readonly #ms: number;
+  readonly #controller = new AbortController();
+  readonly #parent: AbortSignal;
+  #limit: ReturnType<typeof abortAfter>;
+  isOver = false;
+
+  constructor(ms: number, parent: AbortSignal) {
+    parent.throwIfAborted();
+    this.#ms = ms;
+    this.#parent = parent;
+    this.#limit = this.#begin();
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  async *watch(body: Body | readonly Uint8Array[]): Body {
+    for await (const chunk of body) {
+      this.#limit[Symbol.dispose]();
+      yield chunk;
+      this.#limit = this.#begin();
+    }
+  }
+
+  end(): void {
+    this.#limit[Symbol.dispose]();
+  }
+
+  #begin(): ReturnType<typeof abortAfter> {
+    const late = (): Error => {
+      this.isOver = true;
+      return new Error(`nothing came for ${this.#ms} ms`);
+    };
+    const limit = abortAfter(this.#ms, late, this.#parent);
+    limit.signal.addEventListener("abort", () => this.#controller.abort(limit.signal.reason), { once: true });
+    return limit;
+  }
+}
+
+function withoutQuery(address: string): string {
+  return shown(new URL(address));
+}
+
+/** Node's own message says only that fetching failed. */
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const cause: unknown = error.cause;
+  return cause instanceof Error && cause.message !== ""
+    ? `${error.message}: ${cause.message}`
+    : error.message;
+}

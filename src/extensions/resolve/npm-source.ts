@@ -1,0 +1,219 @@
+import { chmod, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { maxSatisfying, parse, rcompare, validRange } from "semver";
+import * as z from "zod";
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
+import { releasePlatform } from "../../process/platform.ts";
+import { unsafeArchive } from "./archive-names.ts";
+import { archiveLimits } from "./archive.ts";
+import type { ProgramWithManifest } from "./choose-program.ts";
+import { integrityError } from "./integrity-error.ts";
+import { runNpm } from "./npm-program.ts";
+import { packageProgram } from "./package-program.ts";
+import { platformName } from "./platform-assets.ts";
+import { readManifest } from "./read-manifest.ts";
+import { listFiles } from "./tree-hash.ts";
+import type { FetchedFiles, Offer, SourceContext, VersionedSource } from "./versioned-source.ts";
+
+type NpmRef = Extract<PackageRef, { kind: "npm" }>;
+
+export interface NpmContext extends SourceContext {
+  /** Complete environment of npm. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Absolute folder that npm is started in to ask for versions: its settings are looked for there. */
+  readonly cwd: string;
+}
+
+/**
+ * A package of npm, through the user's own npm: its settings, its cache, its checks. No script of a package is run.
+ * What it depends on is taken as it was when the version came out, so that the same version is always the same files.
+ */
+export function npmSource(ref: NpmRef, context: NpmContext): VersionedSource {
+  return { newest: () => newest(ref, context), offer: (version) => offer(ref, version, context) };
+}
+
+/** The program of an installed package, as a path in its folder, and its manifest. */
+export async function readNpmPackage(
+  ref: NpmRef,
+  folder: string,
+  shown: string,
+): Promise<ProgramWithManifest> {
+  const home = `node_modules/${ref.package}`;
+  const manifest = await readManifest(join(folder, home), shown);
+  const program = (await packageProgram(join(folder, home), shown)) ?? manifest?.program;
+  if (program !== undefined) return { program: `${home}/${program}`, manifest };
+  throw new McpvalsError("extension/not-found", `${shown} has no program: its package.json has no bin.`, {
+    hint: "Whoever makes it names the program in bin of package.json.",
+  });
+}
+
+const oneOrMany = z.union([z.string().transform((text) => [text]), z.array(z.string())]);
+const packument = z.object({ versions: oneOrMany, "dist-tags": z.record(z.string(), z.string()) });
+const packageVersion = z.object({
+  version: z.string(),
+  "dist.integrity": z.string().optional(),
+  "dist.tarball": z.string(),
+  time: z.record(z.string(), z.unknown()).optional(),
+});
+const lock = z.object({
+  packages: z.record(
+    z.string(),
+    z.object({
+      integrity: z.string().optional(),
+      os: z.unknown().optional(),
+      cpu: z.unknown().optional(),
+      libc: z.unknown().optional(),
+    }),
+  ),
+});
+
+async function newest(ref: NpmRef, context: NpmContext): Promise<string> {
+  const fields = ["versions", "dist-tags"];
+  const found = await view(ref.package, fields, packument, context);
+  const version = chooseVersion(ref.version, found);
+  if (version !== undefined) return version;
+  throw new McpvalsError("extension/not-found", `${ref.name} has no version ${ref.version}.`, {
+    hint: `It has ${found.versions.slice(-20).join(", ")}.`,
+  });
+}
+
+/** As npm chooses: a tag, an exact version, or the newest in a range, where the latest release comes first. */
+function chooseVersion(
+  wanted: string,
+  { versions, "dist-tags": tags }: z.output<typeof packument>,
+): string | undefined {
+  const tagged = Object.hasOwn(tags, wanted) ? tags[wanted] : undefined;
+  if (tagged !== undefined) return tagged;
+  if (wanted === "latest") {
+    return versions.filter((version) => parse(version)?.prerelease.length === 0).sort(rcompare)[0];
+  }
+  if (validRange(wanted) === null) return undefined;
+  const latest = tags["latest"];
+  return (
+    maxSatisfying(latest === undefined ? [] : [latest], wanted) ??
+    maxSatisfying(versions, wanted) ??
+    undefined
+  );
+}
+
+async function offer(ref: NpmRef, version: string, context: NpmContext): Promise<Offer> {
+  const fields = ["version", "dist.integrity", "dist.tarball", "time"];
+  const found = await view(`${ref.package}@${version}`, fields, packageVersion, context);
+  const hash = found["dist.integrity"]
+    ?.split(/\s+/)
+    .find((each) => /^sha512-[A-Za-z0-9+/]{86}==$/.test(each));
+  if (hash === undefined) {
+    throw new McpvalsError(
+      "extension/integrity",
+      `the registry does not say what ${ref.name} ${version} must be: it has no SHA-512 of it. Nothing of it was fetched.`,
+      { hint: "Use a newer version, or another registry." },
+    );
+  }
+  const time = found.time?.[version];
+  const published = typeof time === "string" ? time : undefined;
+  const name = new URL(found["dist.tarball"]).pathname.split("/").at(-1) ?? "";
+  return {
+    version,
+    name,
+    hash,
+    fetch: (folder) => fetchFiles(ref, { version, hash, published, context }, folder),
+  };
+}
+
+/** Asks the registry; when it has several answers, the last is that of the newest version. */
+async function view<T>(
+  what: string,
+  fields: readonly string[],
+  schema: z.ZodType<T>,
+  { env, cwd, signal }: NpmContext,
+): Promise<T> {
+  const text = await runNpm({ args: ["view", what, ...fields, "--json"], env, cwd, signal });
+  try {
+    const answer: unknown = JSON.parse(text);
+    return schema.parse(Array.isArray(answer) ? answer.at(-1) : answer);
+  } catch (cause) {
+    throw new McpvalsError(
+      "extension/unreachable",
+      `npm view ${what} gave an answer that is not understood`,
+      { cause },
+    );
+  }
+}
+
+interface Chosen {
+  readonly version: string;
+  readonly hash: string;
+  readonly published: string | undefined;
+  readonly context: NpmContext;
+}
+
+async function fetchFiles(
+  ref: NpmRef,
+  { version, hash, published, context }: Chosen,
+  folder: string,
+): Promise<FetchedFiles> {
+  const { onProgress, env, signal } = context;
+  const shown = `${ref.name} ${version}`;
+  onProgress(`fetching ${shown} with npm`);
+  const place = join(dirname(folder), "npm");
+  await mkdir(place);
+  await writeFile(join(place, "package.json"), `{"private":true}\n`);
+  const args = [
+    "install",
+    `${ref.package}@${version}`,
+    "--prefix",
+    place,
+    ...installOptions,
+    ...until(published),
+  ];
+  await runNpm({ args, cwd: place, env, signal });
+  const { packages } = lock.parse(JSON.parse(await readFile(join(place, "package-lock.json"), "utf8")));
+  const found = packages[`node_modules/${ref.package}`]?.integrity ?? "nothing";
+  if (!found.split(/\s+/).includes(hash)) {
+    const hint = "Somebody changed it on the registry. Do not use it before you know why.";
+    throw integrityError({ file: shown, expected: hash, found, hint });
+  }
+  await rename(join(place, "node_modules"), join(folder, "node_modules"));
+  await rm(place, { recursive: true, force: true });
+  await rm(join(folder, "node_modules", ".package-lock.json"), { force: true });
+  const { program } = await readNpmPackage(ref, folder, shown);
+  await checkFiles(folder, program, shown);
+  const depends = Object.values(packages).some(({ os, cpu, libc }) =>
+    [os, cpu, libc].some((each) => each !== undefined),
+  );
+  return { platform: depends ? platformName(releasePlatform()) : "any", executables: new Set([program]) };
+}
+
+const installOptions = [
+  "--ignore-scripts",
+  "--omit=dev",
+  "--include=optional",
+  "--no-bin-links",
+  "--install-strategy=hoisted",
+  "--no-global",
+  "--package-lock",
+  "--save",
+  "--no-dry-run",
+];
+
+/** Packages that belong together come out within minutes, in any order. */
+const togetherMs = 60 * 60_000;
+
+function until(published: string | undefined): readonly string[] {
+  const time = Date.parse(published ?? "");
+  return Number.isNaN(time) ? [] : [`--before=${new Date(time + togetherMs).toISOString()}`];
+}
+
+/** Of permissions only that the program is executable is kept. */
+async function checkFiles(folder: string, program: string, shown: string): Promise<void> {
+  const paths = await listFiles(folder);
+  if (paths.length > archiveLimits.files)
+    throw unsafeArchive(shown, `has more than ${archiveLimits.files} files`);
+  let bytes = 0;
+  for (const path of paths) {
+    bytes += (await stat(join(folder, path))).size;
+    if (bytes > archiveLimits.bytes) throw unsafeArchive(shown, "unpacks to more than 1024 MB");
+    await chmod(join(folder, path), path === program ? 0o755 : 0o644);
+  }
+}

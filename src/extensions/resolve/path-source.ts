@@ -1,0 +1,95 @@
+import { constants } from "node:fs";
+import { access, stat } from "node:fs/promises";
+import { basename, dirname, extname, join, resolve } from "node:path";
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
+import { isNodeProgram } from "./choose-program.ts";
+import { hasCode } from "./file-errors.ts";
+import { packageProgram } from "./package-program.ts";
+import { manifestName, readManifest } from "./read-manifest.ts";
+import type { ResolvedExtension } from "./resolved-extension.ts";
+
+type PathRef = Extract<PackageRef, { kind: "path" }>;
+
+export interface PathPlace {
+  /** The package as written. */
+  readonly written: string;
+  /** Absolute folder that a relative path starts from. */
+  readonly dir: string;
+  /** What `~` stands for. */
+  readonly home: string;
+}
+
+/**
+ * An extension on this machine: a program, or a folder with an `extension.yaml` or a `package.json` that names it. Nothing
+ * of it is copied or locked. Throws McpvalsError `extension/not-found` and `extension/invalid-manifest`.
+ */
+export async function resolvePath(
+  ref: PathRef,
+  { written, dir, home }: PathPlace,
+): Promise<ResolvedExtension> {
+  const path = resolve(dir, withHome(ref.path, home));
+  const found = await kindOf(path);
+  if (found === undefined) throw notFound(`there is no extension ${path}`, `It is written as ${written}.`);
+  const extension = found === "folder" ? await ofFolder(path) : await ofFile(path);
+  await checkProgram(extension.program);
+  return { package: written, ref, ...extension };
+}
+
+type Found = Pick<ResolvedExtension, "folder" | "program" | "manifest">;
+
+async function ofFolder(folder: string): Promise<Found> {
+  const manifest = await readManifest(folder, folder);
+  const program = manifest?.program ?? (await packageProgram(folder, folder));
+  if (program !== undefined) {
+    return { folder, program: join(folder, program), ...(manifest === undefined ? {} : { manifest }) };
+  }
+  throw notFound(
+    `the folder ${folder} names no program`,
+    `Name it with program in its ${manifestName}, with bin in its package.json, or write the program's own path.`,
+  );
+}
+
+/** A manifest beside the file is its own when it names the file, or no program at all. */
+async function ofFile(program: string): Promise<Found> {
+  const folder = dirname(program);
+  const manifest = await readManifest(folder, folder);
+  const isOwn = manifest?.program === undefined || join(folder, manifest.program) === program;
+  return { folder, program, ...(manifest !== undefined && isOwn ? { manifest } : {}) };
+}
+
+async function checkProgram(program: string): Promise<void> {
+  if ((await kindOf(program)) !== "file")
+    throw notFound(`there is no file ${program}, which is named as the program`);
+  if (isNodeProgram(program)) return;
+  try {
+    await access(program, constants.X_OK);
+  } catch (error) {
+    if (!hasCode(error, "EACCES", "EPERM")) throw error;
+    const ending = extname(program);
+    const hint = `Make it executable: chmod +x ${basename(program)}${ending === ".py" ? ", and begin it with #!/usr/bin/env python3" : ""}.`;
+    throw notFound(`${program} is not executable`, hint);
+  }
+}
+
+async function kindOf(path: string): Promise<"file" | "folder" | undefined> {
+  try {
+    const found = await stat(path);
+    if (found.isFile()) return "file";
+    return found.isDirectory() ? "folder" : undefined;
+  } catch (error) {
+    if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
+    throw error;
+  }
+}
+
+function withHome(path: string, home: string): string {
+  if (path === "~") return home;
+  if (/^~[/\\]/.test(path)) return join(home, path.slice(2));
+  // What is left of file:///C:/…
+  return /^\/[A-Za-z]:[/\\]/.test(path) ? path.slice(1) : path;
+}
+
+function notFound(message: string, hint?: string): McpvalsError {
+  return new McpvalsError("extension/not-found", message, hint === undefined ? {} : { hint });
+}

@@ -1,0 +1,253 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { RunResult } from "../../src/core/report/result.ts";
+import { folderOf, runCli } from "../support/cli.ts";
+
+const operations = {
+  greet: {
+    params: {
+      type: "object",
+      properties: { name: { type: "string" }, times: { type: "integer", default: 1 } },
+      required: ["name", "times"],
+      additionalProperties: false,
+    },
+    phases: ["verify"],
+  },
+  clean: { params: { type: "object", additionalProperties: false }, phases: ["setup", "cleanup"] },
+};
+
+/** An extension that leaves a file when it is started. */
+const program = `
+import { appendFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+appendFileSync(new URL("./started", import.meta.url), "x");
+const operations = ${JSON.stringify(operations)};
+const answers = {
+  initialize: () => ({ name: "greeter", version: "1.0.0", protocolVersion: "0.0.1", operations }),
+  execute: ({ operation, args }) => ({ success: true, message: operation + JSON.stringify(args) }),
+  shutdown: () => ({}),
+};
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, method, params } = JSON.parse(line);
+  process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, result: answers[method](params) }) + "\\n");
+  if (method === "shutdown") break;
+}
+process.exit(0);
+`;
+const manifest = { name: "greeter", version: "1.0.0", program: "greeter.mjs", operations };
+
+interface TaskParts {
+  readonly requires?: readonly object[];
+  readonly setup?: readonly object[];
+  readonly verify: readonly object[];
+}
+
+function task(spec: TaskParts, name = "hello"): object {
+  const imports = [{ package: "./greeter.mjs", as: "greeter" }];
+  return {
+    kind: "Task",
+    apiVersion: "mcp-eval/v1",
+    metadata: { name },
+    spec: { imports, prompt: "Greet.", ...spec },
+  };
+}
+
+const good = task({
+  setup: [{ "greeter.clean": {} }],
+  verify: [{ "greeter.greet": { name: "{workspace}" } }, { "greeter.greet": { name: "a", times: 2 } }],
+});
+const bad = `kind: Task
+apiVersion: mcp-eval/v1
+metadata: { name: bad }
+spec:
+  imports: [{ package: ./greeter.mjs, as: greeter }]
+  prompt: Greet.
+  setup:
+    - greeter.greet: { name: x }
+  verify:
+    - greeter.great: {}
+    - greeter.greet: { nam: "{workspace}" }
+    - foreach:
+        var: each
+        in: [1]
+        steps:
+          - greeter.greet: { name: "{each}", times: often }
+`;
+const problems = [
+  'bad.yaml:8:7: error step setup[0] of the task "bad": greeter.greet cannot be used in setup (task/extension)',
+  'bad.yaml:10:7: error step verify[0] of the task "bad": the extension greeter has no operation "great" (task/extension)',
+  "bad.yaml:11:7: error step verify[1] of the task \"bad\": greeter.greet: the arguments must have required property 'name' (task/extension)",
+  'bad.yaml:11:7: error step verify[1] of the task "bad": greeter.greet: the arguments must NOT have additional properties ("nam") (task/extension)',
+  'bad.yaml:16:13: error step steps[0] of the task "bad": greeter.greet: /times must be integer, is "often" (task/extension)',
+];
+
+function errorsIn(stderr: string): string[] {
+  return stderr.split("\n").filter((line) => /^\S+: error /.test(line));
+}
+
+describe.concurrent("a task whose steps use an extension", { timeout: 120_000 }, () => {
+  it("runs, with arguments completed", async () => {
+    using folder = folderOf({ "greeter.mjs": program, "hello.json": good });
+    const args = ["run", "hello.json", "--agent", "null", "--reporter", "json"];
+    const { code, stdout, stderr } = await runCli(args, { cwd: folder.path });
+    const { trials } = JSON.parse(stdout) as RunResult;
+    expect([code, stderr, trials.map(({ verdict, error }) => [verdict, error])]).toEqual([
+      0,
+      "",
+      [["pass", undefined]],
+    ]);
+    // Once to be asked what it offers, once for the trial.
+    expect(readFileSync(join(folder.path, "started"), "utf8")).toBe("xx");
+    expect(existsSync(join(folder.path, "mcp-eval.lock"))).toBe(false);
+  });
+
+  it("is refused before anything starts, every step with its place, when it uses it wrongly", async () => {
+    using folder = folderOf({ "greeter.mjs": program, "extension.yaml": manifest, "bad.yaml": bad });
+    for (const args of [
+      ["validate", "bad.yaml"],
+      ["run", "bad.yaml", "--agent", "null"],
+      ["validate", "--run", "bad.yaml"],
+    ]) {
+      const { code, stdout, stderr } = await runCli(args, { cwd: folder.path });
+      expect([code, stdout, errorsIn(stderr)]).toEqual([2, "", problems]);
+      expect(stderr).toContain('hint: Did you mean "greet"? Known operations: greet, clean.');
+      expect(stderr).toContain("hint: It takes name, times. It needs name, times.");
+      expect(stderr).toContain("> 10 |     - greeter.great: {}\n       |       ^^^^^^^^^^^^^");
+    }
+    expect([existsSync(join(folder.path, "started")), existsSync(join(folder.path, ".mcpvals"))]).toEqual([
+      false,
+      false,
+    ]);
+  });
+
+  it("is refused by a run that has to ask the extension first", async () => {
+    using folder = folderOf({ "greeter.mjs": program, "bad.yaml": bad });
+    const { code, stderr } = await runCli(["run", "bad.yaml", "--agent", "null"], { cwd: folder.path });
+    expect([code, errorsIn(stderr)]).toEqual([2, problems]);
+    expect(readFileSync(join(folder.path, "started"), "utf8")).toBe("x");
+  });
+
+  it("is validated without starting anything, and what was not checked is said", async () => {
+    using folder = folderOf({ "greeter.mjs": program, "bad.yaml": bad });
+    const text = await runCli(["validate", "bad.yaml"], { cwd: folder.path });
+    const note =
+      "not checked: steps of the extension greeter: it has no extension.yaml, so that it would have to be started";
+    expect([text.code, text.stderr]).toEqual([0, `note: ${note}\n`]);
+    const json = await runCli(["validate", "bad.yaml", "--json"], { cwd: folder.path });
+    expect(JSON.parse(json.stdout)).toMatchObject({ valid: true, notes: [note] });
+    expect(existsSync(join(folder.path, "started"))).toBe(false);
+  });
+
+  it("is listed and validated although its extension would have to be fetched", async () => {
+    const fetched = JSON.parse(
+      JSON.stringify(good).replace("./greeter.mjs", "npm:@acme/greeter@1"),
+    ) as object;
+    using folder = folderOf({ "hello.json": fetched });
+    const list = await runCli(["list", "hello.json"], { cwd: folder.path });
+    expect([list.code, list.stderr]).toEqual([0, ""]);
+    const { code, stderr } = await runCli(["validate", "hello.json"], { cwd: folder.path });
+    expect([code, stderr.split("\n")]).toEqual([
+      0,
+      [
+        expect.stringMatching(
+          /^note: not checked: steps of the extension greeter: npm:@acme\/greeter@1 is not in the cache/,
+        ),
+        "",
+      ],
+    ]);
+    expect(existsSync(join(folder.path, "mcp-eval.lock"))).toBe(false);
+  });
+
+  it("is refused when its extension is no program", async () => {
+    using folder = folderOf({ "greeter.mjs/x": "", "hello.json": good });
+    for (const command of ["validate", "run"]) {
+      const { code, stderr } = await runCli([command, "hello.json"], { cwd: folder.path });
+      expect([code, stderr]).toEqual([
+        2,
+        expect.stringMatching(/^hello\.json:9:7: error .*\(extension\/not-found\)/),
+      ]);
+    }
+  });
+
+  it("is skipped when it lacks what it requires, whatever its extension is", async () => {
+    const skipped = task({ requires: [{ command: "no-such-program" }], verify: [{ "greeter.greet": {} }] });
+    using folder = folderOf({ "greeter.mjs": program, "skipped.json": skipped });
+    const args = ["run", "skipped.json", "--agent", "null", "--reporter", "json"];
+    const { code, stdout } = await runCli(args, { cwd: folder.path });
+    expect([code, (JSON.parse(stdout) as RunResult).trials.map(({ verdict }) => verdict)]).toEqual([
+      3,
+      ["skip"],
+    ]);
+    expect(existsSync(join(folder.path, "started"))).toBe(false);
+  });
+
+  it("does not keep another task from running", async () => {
+    using folder = folderOf({
+      "greeter.mjs": program,
+      "bad.yaml": bad,
+      "other.json": task({ verify: [{ command: { run: "true" } }] }, "other"),
+    });
+    const args = ["run", ".", "--task", "other", "--agent", "null", "--reporter", "json"];
+    const { code, stdout } = await runCli(args, { cwd: folder.path });
+    expect([code, (JSON.parse(stdout) as RunResult).summary.pass]).toEqual([0, 1]);
+    expect(existsSync(join(folder.path, "started"))).toBe(false);
+  });
+});
+
+describe.concurrent("what an eval says of extensions", { timeout: 120_000 }, () => {
+  const evalFile = (extensions: object): object => ({
+    kind: "Eval",
+    metadata: { name: "e" },
+    config: {
+      agent: { type: "builtin.llm-agent", model: "openai:m" },
+      extensions,
+      taskSets: [{ path: "hello.json" }],
+    },
+  });
+
+  it("refuses sources that are not allowed, before anything is looked up", async () => {
+    using folder = folderOf({
+      "greeter.mjs": program,
+      "hello.json": good,
+      "eval.json": evalFile({ allowedSources: ["npm:*", "github.com/acme/*"] }),
+    });
+    for (const command of ["validate", "run"]) {
+      const { code, stderr } = await runCli([command, "eval.json"], { cwd: folder.path });
+      expect([code, stderr]).toEqual([2, expect.stringContaining("(extension/source-not-allowed)")]);
+      expect(stderr).toContain("hint: allowedSources has npm:*, github.com/acme/*.");
+    }
+  });
+
+  it("refuses to run without the sandbox that was asked for", async () => {
+    const sandbox = { kind: "docker", runtime: "no-such-program" };
+    using folder = folderOf({
+      "greeter.mjs": program,
+      "hello.json": good,
+      "eval.json": evalFile({ greeter: { package: "./greeter.mjs", sandbox } }),
+    });
+    const { code, stdout, stderr } = await runCli(["run", "eval.json", "--agent", "null"], {
+      cwd: folder.path,
+    });
+    expect([code, stdout, stderr]).toEqual([2, "", expect.stringMatching(/\(extension\/no-sandbox\)/)]);
+    expect(stderr).toMatch(/^eval\.json:\d+:\d+: error /);
+    expect(existsSync(join(folder.path, "started"))).toBe(false);
+    // Nothing is started to validate it, so that a file can be checked where the sandbox is not.
+    expect((await runCli(["validate", "eval.json"], { cwd: folder.path })).code).toBe(0);
+  });
+
+  it("leaves steps to the trial when an extension cannot be asked yet", async () => {
+    using folder = folderOf({
+      "greeter.mjs": program,
+      "hello.json": good,
+      "eval.json": evalFile({ greeter: { package: "./greeter.mjs", config: { at: "{workspace}" } } }),
+    });
+    const args = ["run", "eval.json", "--agent", "null", "--reporter", "json"];
+    const { code, stderr } = await runCli(args, { cwd: folder.path });
+    expect([code, stderr]).toEqual([
+      0,
+      "note: not checked: steps of the extension greeter: its settings have templates that only a trial can replace\n",
+    ]);
+    expect(readFileSync(join(folder.path, "started"), "utf8")).toBe("x");
+  });
+});

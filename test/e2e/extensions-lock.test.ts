@@ -1,0 +1,301 @@
+import { existsSync, readFileSync, readdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { RunResult } from "../../src/core/report/result.ts";
+import { type CliOutcome, folderOf, runCli } from "../support/cli.ts";
+import { type MirrorRelease, type ReleaseMirror, startReleaseMirror } from "../support/release-mirror.ts";
+
+const operations = { look: { params: { type: "object", additionalProperties: false } } };
+
+/** An extension that tells its version, and notes in the user's folder that it was started. */
+function program(version: string): string {
+  return `
+import { appendFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+appendFileSync(process.env.HOME + "/started", ${JSON.stringify(version)} + " ");
+const answers = {
+  initialize: () => ({ name: "shop", version: ${JSON.stringify(version)}, protocolVersion: "0.0.1", operations: ${JSON.stringify(operations)} }),
+  execute: () => ({ success: true, message: ${JSON.stringify(`this is ${version}`)} }),
+  shutdown: () => ({}),
+};
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, method, params } = JSON.parse(line);
+  process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, result: answers[method](params) }) + "\\n");
+  if (method === "shutdown") break;
+}
+process.exit(0);
+`;
+}
+
+function release(version: string): MirrorRelease {
+  const manifest = JSON.stringify({ name: "shop", version, operations });
+  return { tag: `v${version}`, files: { "shop-any.mjs": program(version), "extension.yaml": manifest } };
+}
+
+const packageText = "github.com/acme/shop@v1";
+const task = {
+  kind: "Task",
+  apiVersion: "mcp-eval/v1",
+  metadata: { name: "buy" },
+  spec: {
+    imports: [{ package: packageText, as: "shop" }],
+    prompt: "Buy it.",
+    verify: [{ "shop.look": {} }],
+  },
+};
+
+/** A project with a mirror; `.git` keeps the search for a lock inside of it. */
+async function startProject(...versions: readonly string[]): Promise<AsyncDisposable & Project> {
+  const folder = folderOf({ "tasks/buy.json": task, ".git/HEAD": "" });
+  const mirror = await startReleaseMirror({ "acme/shop": versions.map(release) });
+  const env = { MCPVALS_RELEASES_URL: mirror.url, MCPVALS_EXTENSIONS_CACHE: join(folder.path, "cache") };
+  return {
+    path: folder.path,
+    mirror,
+    cli: (...args) => runCli(args, { cwd: folder.path, env }),
+    async run(...flags) {
+      const args = ["run", "tasks/buy.json", "--agent", "null", "--reporter", "json", "--output", "runs"];
+      return runCli([...args, ...flags], { cwd: folder.path, env });
+    },
+    started() {
+      const file = join(folder.path, "started");
+      return existsSync(file) ? readFileSync(file, "utf8").trim().split(" ") : [];
+    },
+    lock: () => readFileSync(join(folder.path, "mcp-eval.lock"), "utf8"),
+    async [Symbol.asyncDispose]() {
+      await mirror[Symbol.asyncDispose]();
+      folder[Symbol.dispose]();
+    },
+  };
+}
+
+interface Project {
+  readonly path: string;
+  readonly mirror: ReleaseMirror;
+  cli(...args: readonly string[]): Promise<CliOutcome>;
+  run(...flags: readonly string[]): Promise<CliOutcome>;
+  /** Versions of the extension that were started, in order. */
+  started(): readonly string[];
+  lock(): string;
+}
+
+function messageOf({ stdout }: CliOutcome): string | undefined {
+  return (JSON.parse(stdout) as RunResult).trials[0]?.grades.find(({ grader }) => grader === "verify-steps")
+    ?.reason;
+}
+
+/** Every file below the folder that has this name. */
+function findFiles(folder: string, name: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((path) => path.split("/").at(-1) === name)
+    .map((path) => join(folder, path));
+}
+
+describe.concurrent("an extension from a release", { timeout: 120_000 }, () => {
+  it("is fetched once, locked, and then runs without the network", async () => {
+    await using project = await startProject("1.1.0", "1.0.0");
+    const first = await project.run();
+    expect([first.code, messageOf(first)]).toEqual([0, expect.stringContaining("this is 1.1.0")]);
+    expect(first.stderr).toContain(`note: ${packageText} is now locked at v1.1.0 in mcp-eval.lock\n`);
+    expect(first.stderr).toContain(`note: ${packageText} was fetched and runs without a sandbox`);
+    const lock = project.lock();
+    expect(lock).toContain("v1.1.0");
+    project.mirror.releases.set("acme/shop", [release("1.2.0")]);
+    project.mirror.requests.length = 0;
+    const second = await project.run("--frozen");
+    expect([second.code, second.stderr.includes("locked at")]).toEqual([0, false]);
+    expect([project.mirror.requests, project.lock()]).toEqual([[], lock]);
+    expect(project.started()).toEqual(["1.1.0", "1.1.0"]);
+  });
+
+  it("is refused when frozen and not locked, and nothing is asked or started", async () => {
+    await using project = await startProject("1.0.0");
+    const { code, stdout, stderr } = await project.run("--frozen");
+    expect([code, stdout, stderr]).toEqual([2, "", expect.stringContaining("(extension/not-locked)")]);
+    expect(stderr).toMatch(/^tasks\/buy\.json:\d+:\d+: error /);
+    expect([project.mirror.requests, project.started()]).toEqual([[], []]);
+    expect([existsSync(join(project.path, "mcp-eval.lock")), existsSync(join(project.path, "runs"))]).toEqual(
+      [false, false],
+    );
+  });
+
+  it("is refused once a file of it has changed, and nothing of it is executed", async () => {
+    await using project = await startProject("1.0.0");
+    expect((await project.run()).code).toBe(0);
+    const [file = ""] = findFiles(join(project.path, "cache"), "shop-any.mjs");
+    writeFileSync(file, `${readFileSync(file, "utf8")}\n// changed`);
+    const { code, stderr } = await project.run();
+    expect([code, stderr]).toEqual([2, expect.stringContaining("(extension/integrity)")]);
+    expect(project.started()).toEqual(["1.0.0"]);
+    const verified = await project.cli("extensions", "verify");
+    expect([verified.code, verified.stdout]).toEqual([
+      1,
+      expect.stringMatching(
+        /^github\.com\/acme\/shop@v1 {2}v1\.0\.0 {2}changed\n {2}\S.*\n0 verified, 1 changed, 0 not cached\n$/,
+      ),
+    ]);
+  });
+
+  it("cannot be fetched: the run is no finding about anybody", async () => {
+    await using project = await startProject("1.0.0");
+    project.mirror.interfere = (_request, response) => {
+      response.writeHead(403).end();
+      return true;
+    };
+    const { code, stderr } = await project.run();
+    expect([code, stderr]).toEqual([3, expect.stringContaining("(extension/unreachable)")]);
+  });
+
+  it("is taken from the mirror that the option names", async () => {
+    await using project = await startProject("1.0.0");
+    await using other = await startReleaseMirror({ "acme/shop": [release("1.5.0")] });
+    const outcome = await project.run("--releases-url", other.url);
+    expect([outcome.code, messageOf(outcome)]).toEqual([0, expect.stringContaining("this is 1.5.0")]);
+    expect(project.mirror.requests).toEqual([]);
+  });
+});
+
+describe.concurrent("mcpvals extensions", { timeout: 120_000 }, () => {
+  it("adds, updates, pins back without the network, and lists what there is", async () => {
+    await using project = await startProject("1.0.0");
+    const added = await project.cli("extensions", "add", packageText);
+    expect([added.code, added.stdout]).toEqual([
+      0,
+      `${packageText} is now locked at v1.0.0 in mcp-eval.lock\n`,
+    ]);
+    expect((await project.cli("extensions", "add", packageText)).stdout).toBe(
+      `${packageText} was locked at v1.0.0 in mcp-eval.lock before; its files are as they should be\n`,
+    );
+    expect((await project.cli("extensions", "update")).stdout).toBe(`${packageText}  v1.0.0 is the newest\n`);
+
+    project.mirror.releases.set("acme/shop", ["2.0.0", "1.2.0", "1.0.0"].map(release));
+    const updated = await project.cli("extensions", "update", "shop");
+    expect([updated.code, updated.stdout]).toEqual([0, `${packageText}  v1.0.0 -> v1.2.0\n`]);
+    expect(messageOf(await project.run("--frozen"))).toContain("this is 1.2.0");
+
+    await project.mirror[Symbol.asyncDispose]();
+    const pinned = await project.cli("extensions", "pin", "shop@v1.0.0");
+    expect([pinned.code, pinned.stdout]).toEqual([0, `${packageText}  v1.2.0 -> v1.0.0  in mcp-eval.lock\n`]);
+    expect(messageOf(await project.run("--frozen"))).toContain("this is 1.0.0");
+
+    const list = await project.cli("extensions", "list");
+    expect([list.code, list.stdout.split("\n")]).toEqual([
+      0,
+      [
+        "mcp-eval.lock",
+        expect.stringMatching(
+          /^ {2}github\.com\/acme\/shop@v1 {2}v1\.0\.0 {2}for any {2}cached, \d+ B; v1\.2\.0 is cached too$/,
+        ),
+        "",
+        "Cached besides",
+        expect.stringMatching(/^ {2}github\.com\/acme\/shop {2}v1\.2\.0 {2}for any {2}\d+ B, used today$/),
+        "",
+      ],
+    ]);
+    expect(JSON.parse((await project.cli("extensions", "list", "--json")).stdout)).toMatchObject({
+      lock: "mcp-eval.lock",
+      extensions: [
+        {
+          written: packageText,
+          package: "github.com/acme/shop",
+          version: "v1.0.0",
+          platforms: ["any"],
+          cached: [{ version: "v1.0.0", platform: "any" }],
+          newer: "v1.2.0",
+        },
+      ],
+      others: [{ version: "v1.2.0" }],
+    });
+  });
+
+  it("pins a version that what is written does not include", async () => {
+    await using project = await startProject("2.0.0", "1.0.0");
+    await project.cli("extensions", "add", packageText);
+    const pinned = await project.cli("extensions", "pin", "github.com/acme/shop@v2.0.0", "--json");
+    expect([pinned.code, JSON.parse(pinned.stdout)]).toEqual([
+      0,
+      { lock: "mcp-eval.lock", written: packageText, from: "v1.0.0", to: "v2.0.0" },
+    ]);
+    expect(messageOf(await project.run("--frozen"))).toContain("this is 2.0.0");
+  });
+
+  it("adds only what has the hash that was given", async () => {
+    await using project = await startProject("1.0.0");
+    const { code, stderr } = await project.cli("extensions", "add", packageText, "--sha256", "0".repeat(64));
+    expect([code, stderr]).toEqual([2, expect.stringContaining("(extension/integrity)")]);
+    expect(existsSync(join(project.path, "mcp-eval.lock"))).toBe(false);
+  });
+
+  it("verifies what is cached, and says what is not", async () => {
+    await using project = await startProject("1.0.0");
+    const nothing = await project.cli("extensions", "verify");
+    expect([nothing.code, nothing.stdout]).toEqual([0, "0 verified, 0 changed, 0 not cached\n"]);
+    await project.cli("extensions", "add", packageText);
+    const all = await project.cli("extensions", "verify", "--json");
+    expect([all.code, JSON.parse(all.stdout)]).toMatchObject([0, { verified: 1, changed: 0, notCached: 0 }]);
+    const elsewhere = await project.cli("extensions", "verify", "--cache-dir", "empty");
+    expect([elsewhere.code, elsewhere.stdout]).toEqual([
+      0,
+      `${packageText}  v1.0.0  not cached\n0 verified, 0 changed, 1 not cached\n`,
+    ]);
+  });
+
+  it("prunes what was not used for long, but nothing that is locked", async () => {
+    await using project = await startProject("1.0.0");
+    await project.cli("extensions", "add", packageText);
+    project.mirror.releases.set("acme/shop", ["1.2.0", "1.0.0"].map(release));
+    await project.cli("extensions", "update");
+    ageEverything(join(project.path, "cache"), 40);
+    const young = await project.cli("extensions", "prune", "--older-than", "6w");
+    expect([young.code, young.stdout]).toEqual([0, "0 versions removed, 0 B; 2 kept\n"]);
+    const dry = await project.cli("extensions", "prune", "--dry-run");
+    const row = String.raw`github\.com/acme/shop  v1\.0\.0  for any  \d+ B`;
+    expect(dry.stdout).toMatch(new RegExp(`^${row}\n1 version would be removed, \\d+ B; 1 kept\n$`));
+    expect(findFiles(join(project.path, "cache"), "shop-any.mjs")).toHaveLength(2);
+    const pruned = await project.cli("extensions", "prune");
+    expect(pruned.stdout).toMatch(new RegExp(`^${row}\n1 version removed, \\d+ B; 1 kept\n$`));
+    expect(findFiles(join(project.path, "cache"), "shop-any.mjs")).toHaveLength(1);
+    expect((await project.run("--frozen")).code).toBe(0);
+  });
+
+  it.each([
+    [["pin", "shop"], "usage/invalid-option", "Write it as NAME@VERSION"],
+    [["pin", "shup@v1"], "extension/not-locked", 'Did you mean "shop"?'],
+    [["update", "other"], "extension/not-locked", "Known extensions: shop, github.com/acme/shop."],
+    [["add", "./shop"], "usage/invalid-option", "only what is fetched is locked"],
+    [["add", "shop"], "extension/invalid-package", "github.com/ORG/REPO@VERSION"],
+    [["add", "github.com/acme/none@v1"], "extension/not-found", ""],
+    [["pin", "shop@v9.0.0"], "extension/not-found", ""],
+  ])("refuses %j", async (args, errorCode, hint) => {
+    await using project = await startProject("1.0.0");
+    writeFileSync(join(project.path, "shop"), "#!/bin/sh\n", { mode: 0o755 });
+    await project.cli("extensions", "add", packageText);
+    const lock = project.lock();
+    const { code, stdout, stderr } = await project.cli("extensions", ...args);
+    expect([code, stdout, stderr]).toEqual([2, "", expect.stringContaining(`(${errorCode})`)]);
+    expect([stderr.includes(hint), project.lock()]).toEqual([true, lock]);
+  });
+
+  it("refuses a lock that was damaged, and leaves it as it is", async () => {
+    await using project = await startProject("1.0.0");
+    writeFileSync(join(project.path, "mcp-eval.lock"), "version: 1\nextensions: [");
+    for (const args of [
+      ["extensions", "list"],
+      ["extensions", "add", packageText],
+      ["validate", "tasks"],
+    ]) {
+      const { code, stderr } = await project.cli(...args);
+      expect([code, stderr]).toEqual([2, expect.stringContaining("(extension/invalid-lock)")]);
+    }
+    expect(project.lock()).toBe("version: 1\nextensions: [");
+  });
+});
+
+/** Sets back the times of everything below a folder by so many days. */
+function ageEverything(folder: string, days: number): void {
+  for (const path of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
+    const file = join(folder, path);
+    const at = statSync(file).mtimeMs / 1000 - days * 86_400;
+    utimesSync(file, at, at);
+  }
+}

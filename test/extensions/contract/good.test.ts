@@ -1,0 +1,99 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { contractHolds } from "../../../src/extensions/contract/run-contract.ts";
+import { root } from "../../support/cli.ts";
+import { manifestBeside, told, tryProgram } from "./try-program.ts";
+
+const kubeconfig = {
+  apiVersion: "v1",
+  kind: "Config",
+  "current-context": "here",
+  clusters: [{ name: "here", cluster: { server: "http://127.0.0.1:1" } }],
+  contexts: [{ name: "here", context: { cluster: "here", user: "nobody" } }],
+  users: [{ name: "nobody", user: {} }],
+};
+
+test("a correct extension passes everything that there is", async () => {
+  const verdicts = await tryProgram("test/fixtures/extensions/good.mjs");
+  expect(verdicts.map(({ protocol, name, outcome }) => `${protocol} ${name}: ${outcome}`)).toEqual([
+    "json-rpc initialize: pass",
+    "json-rpc protocol version: pass",
+    "json-rpc manifest: pass",
+    "json-rpc manifest file: skip",
+    "json-rpc unknown operation: pass",
+    "json-rpc unknown method: pass",
+    "json-rpc arguments: pass",
+    "json-rpc requests in a row: pass",
+    "json-rpc long line: pass",
+    "json-rpc shutdown: pass",
+    "json-rpc other version: pass",
+    "json-rpc end of stdin: pass",
+    "json-rpc stdout: pass",
+    "json-rpc unfinished line: pass",
+    "json-rpc logs: pass",
+    "json-rpc answer size: pass",
+    "json-rpc answers once: pass",
+    "json-rpc leftovers: pass",
+    "one-shot unknown operation: pass",
+    "one-shot arguments: pass",
+    "one-shot missing input: pass",
+    "one-shot stdout: pass",
+    "one-shot answer size: pass",
+    "one-shot leftovers: pass",
+  ]);
+  expect(contractHolds({ program: "", protocols: [], verdicts })).toBe(true);
+  expect(contractHolds({ program: "", protocols: [], verdicts: [] })).toBe(false);
+});
+
+test("an extension.yaml that says something else is told of, difference by difference", async () => {
+  const program = "test/fixtures/extensions/good.mjs";
+  const params = { type: "object", properties: { text: { type: "number" } }, required: ["text"] };
+  const verdicts = await tryProgram(program, {
+    protocols: ["json-rpc"],
+    manifest: {
+      name: "fixture",
+      version: "1.0.1",
+      protocol: "json-rpc",
+      operations: {
+        echo: { params, phases: ["setup"] },
+        shout: { params, phases: ["setup"] },
+      },
+    },
+  });
+  const [problem = ""] = told(verdicts, "fail");
+  expect(problem).toContain("json-rpc manifest file: version is 1.0.0, but 1.0.1 in extension.yaml; ");
+  expect(problem).toMatch(/params of echo.*"string".*"number"/);
+  expect(problem).toContain("echo has the phase verify only in the program");
+  expect(problem).toContain("operation shout is in extension.yaml only");
+});
+
+test.each(["kubernetes", "sql", "csv"])(
+  "the bundled extension %s passes in both protocols",
+  async (name) => {
+    const program = ["main.ts", "main.py"].map((file) => `extensions/${name}/${file}`);
+    const found = program.find((path) => existsSync(join(root, path))) ?? "";
+    const config = name === "kubernetes" ? { config: { kubeconfig: "kubeconfig.json" } } : {};
+    // From source and on a busy machine it takes long until one answers.
+    const verdicts = await tryProgram(found, {
+      timeoutMs: 30_000,
+      manifest: manifestBeside(found),
+      ...config,
+      files: { "kubeconfig.json": kubeconfig },
+    });
+    expect([...told(verdicts, "fail"), ...told(verdicts, "warn")]).toEqual([]);
+    expect(told(verdicts, "skip")).toEqual([]);
+  },
+  90_000,
+);
+
+test("an extension that needs a config is told so, and passes with it", async () => {
+  const program = "test/fixtures/extensions/needs-config.mjs";
+  const protocols = ["json-rpc"] as const;
+  const without = await tryProgram(program, { protocols });
+  expect(told(without, "fail")).toEqual([
+    "json-rpc initialize: answered with the error -32602: url is missing; it was given no config, which it may need",
+  ]);
+  const config = { url: "http://127.0.0.1:1" };
+  expect(told(await tryProgram(program, { protocols, config }), "fail")).toEqual([]);
+});

@@ -1,0 +1,35 @@
+import { expect, it } from "vitest";
+import { askManifest } from "../../../src/extensions/host/ask-manifest.ts";
+import { errorOf, preparedExtension } from "../../support/extensions.ts";
+
+const options = { env: { PATH: process.env["PATH"] ?? "" }, signal: new AbortController().signal };
+
+it("asks a program what it offers", async () => {
+  expect(await askManifest(preparedExtension("go-like.mjs"), options)).toEqual({
+    name: "go",
+    version: "v0.1.0",
+    protocol: "json-rpc",
+    operations: {
+      create: { description: "create", params: { type: "object" }, phases: ["setup", "verify", "cleanup"] },
+    },
+  });
+});
+
+it("asks nobody when there is an extension.yaml", async () => {
+  const manifest = { name: "m", version: "1", protocol: "one-shot" as const, operations: {} };
+  expect(await askManifest(preparedExtension("missing", { manifest }), options)).toBe(manifest);
+});
+
+it("tells both ways of a program that answers neither", async () => {
+  const mute = preparedExtension("faulty.mjs", { spec: { env: { FLAVOUR: "mute" } } });
+  const error = await errorOf(askManifest(mute, { ...options, timeoutMs: 500 }));
+  expect(error).toMatchObject({ code: "extension/start-failed" });
+  expect(error.message).toMatch(/did not answer initialize in 500 ms/);
+});
+
+it("ends with the signal's reason", async () => {
+  const mute = preparedExtension("faulty.mjs", { spec: { env: { FLAVOUR: "mute" } } });
+  const reason = new Error("stopped");
+  const signal = AbortSignal.abort(reason);
+  await expect(askManifest(mute, { ...options, signal })).rejects.toBe(reason);
+});

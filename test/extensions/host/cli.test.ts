@@ -1,0 +1,170 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { Config } from "../../../src/core/formats/config/config-schema.ts";
+import { runCli } from "../../support/cli.ts";
+import { expectSameWhenRead, type FaultyRun, startRun } from "../../support/faults.ts";
+
+const program = readFileSync(join(import.meta.dirname, "programs/faulty.mjs"), "utf8");
+
+interface Spec {
+  readonly setup?: readonly object[];
+  readonly verify?: readonly object[];
+  readonly cleanup?: readonly object[];
+}
+
+/** Runs one task, whose extension is a file beside the config, with the oracle. */
+function start(spec: Spec): FaultyRun {
+  const document = {
+    apiVersion: "mcp-eval/v1",
+    kind: "Task",
+    metadata: { name: "task" },
+    spec: {
+      imports: [{ package: "x", as: "x" }],
+      prompt: "Go.",
+      solution: [{ say: "gone" }],
+      cleanup: [{ "x.ok": {} }],
+      ...spec,
+    },
+  };
+  const config: Config = {
+    server: { transport: "mock", mock: { tools: { t: { responses: [{ return: "x" }] } } } },
+    extensions: { x: { package: "./ext.mjs", env: { NOTES: "{env.NOTES}" } } },
+    tasks: ["task.json"],
+  };
+  return startRun(config, {
+    args: ["--agent", "oracle", "--env", "NOTES=notes"],
+    files: { "task.json": document, "ext.mjs": program },
+  });
+}
+
+const asked = ["start", "initialize", "shutdown"];
+
+/** What was asked of the extension in the trial, without process ids; before it, it was asked what it offers. */
+function notes({ folder }: FaultyRun): string[] {
+  const file = join(folder, "notes");
+  if (!existsSync(file)) return [];
+  const lines = readFileSync(file, "utf8")
+    .trim()
+    .replaceAll(/start \d+/g, "start")
+    .split("\n");
+  return asked.every((line, index) => line === lines[index]) ? lines.slice(asked.length) : lines;
+}
+
+describe("a run with an extension", () => {
+  it("passes, with one process for the trial, and tells which extension it was", async () => {
+    using run = start({
+      setup: [{ "x.ok": { id: "made", note: "first" } }],
+      verify: [{ "x.ok": { note: "{steps.made.outputs.args.note} {agent.output}" } }],
+    });
+    const ended = await run.ended();
+    expect([ended.code, ended.result.verdict, ended.stderr]).toMatchObject([0, "pass", expect.any(String)]);
+    expect(notes(run)).toEqual([
+      "start",
+      "initialize",
+      "execute ok in setup",
+      "execute ok in verify",
+      "execute ok in cleanup",
+      "shutdown",
+    ]);
+    expect(ended.result.environment.extensions).toEqual([
+      { name: "x", package: "./ext.mjs", sandbox: "none" },
+    ]);
+    expect(run.journal()).toContain('"first gone"');
+    expect(ended.left).toEqual([]);
+    await expectSameWhenRead(run.folder, ended.result);
+    const shown = await runCli(["show", "latest", "--trial", "t1"], { cwd: run.folder });
+    expect(shown.stdout).toMatch(/x started: \.\/ext\.mjs, json-rpc, sandbox none, pid \d+/);
+    expect(shown.stdout).toMatch(/x stderr: ready in no flavour/);
+  });
+
+  it("fails with the operation's message, and goes on", async () => {
+    using run = start({ verify: [{ "x.no": { why: "three pods are missing" } }, { "x.ok": {} }] });
+    const ended = await run.ended();
+    expect([ended.code, ended.result.verdict]).toEqual([1, "fail"]);
+    expect(ended.console).toContain("x.no: three pods are missing");
+    expect(notes(run)).toContain("execute ok in verify");
+  });
+
+  it("is an error when it crashes, which the end of its stderr explains; cleanup gets a fresh process", async () => {
+    using run = start({ verify: [{ "x.exit-3": {} }, { "x.ok": {} }] });
+    const ended = await run.ended();
+    expect([ended.code, ended.result.trials[0]?.verdict]).toEqual([3, "error"]);
+    expect(ended.result.trials[0]?.error).toMatchObject({
+      code: "extension/crashed",
+      detail: "ready in no flavour\nthe disk is full",
+    });
+    expect(ended.console).toContain("the disk is full");
+    expect(notes(run).slice(2)).toEqual([
+      "execute exit-3 in verify",
+      "start",
+      "initialize",
+      "execute ok in cleanup",
+      "shutdown",
+    ]);
+  });
+
+  it("is never green when a failing operation is negated and breaks", async () => {
+    using run = start({ verify: [{ not: [{ "x.rpc": {} }] }] });
+    const ended = await run.ended();
+    expect(ended.result.trials[0]).toMatchObject({
+      verdict: "error",
+      error: { code: "extension/rpc-error" },
+    });
+  });
+
+  it("ends the trial when an operation of setup does not succeed", async () => {
+    using run = start({ setup: [{ "x.no": { why: "no room" } }], verify: [{ "x.ok": {} }] });
+    const ended = await run.ended();
+    expect(ended.result.trials[0]).toMatchObject({ verdict: "error", error: { code: "task/setup-failed" } });
+    expect(ended.console).toContain("x.no: no room");
+    expect(notes(run)).not.toContain("execute ok in verify");
+    expect(notes(run)).toContain("execute ok in cleanup");
+  });
+
+  it("is a timeout when an operation hangs; it may cancel, and cleanup gets a fresh process", async () => {
+    using run = start({ verify: [{ "x.hang": { timeout: "3s" } }] });
+    const ended = await run.ended();
+    expect([ended.code, ended.result.trials[0]?.verdict]).toEqual([3, "timeout"]);
+    expect(ended.result.trials[0]?.error).toMatchObject({ code: "extension/timeout" });
+    expect(notes(run).slice(2)).toEqual([
+      "execute hang in verify",
+      "cancelled",
+      "start",
+      "initialize",
+      "execute ok in cleanup",
+      "shutdown",
+    ]);
+    expect(ended.left).toEqual([]);
+  });
+
+  it("polls, and repeats an operation for each item", async () => {
+    using run = start({
+      verify: [
+        { "x.no": { retry: { for: "300ms", every: "100ms" }, continueOnError: true } },
+        { foreach: { var: "item", in: ["a", "b"], steps: [{ "x.ok": { note: "{item}" } }] } },
+      ],
+    });
+    const ended = await run.ended();
+    expect(ended.result.verdict).toBe("pass");
+    expect(notes(run).filter((line) => line === "execute no in verify").length).toBeGreaterThan(1);
+    expect(notes(run).filter((line) => line === "start")).toHaveLength(1);
+  });
+
+  it("cleans up with a fresh process after an interruption", async () => {
+    using run = start({ verify: [{ "x.hang": {} }, { "x.ok": {} }] });
+    await expect.poll(() => notes(run).at(-1), { timeout: 15_000 }).toBe("execute hang in verify");
+    process.kill(run.cli.child.pid ?? 0, "SIGINT");
+    const ended = await run.ended();
+    expect([ended.code, ended.result.verdict]).toEqual([130, "interrupted"]);
+    expect(notes(run).slice(2)).toEqual([
+      "execute hang in verify",
+      "cancelled",
+      "start",
+      "initialize",
+      "execute ok in cleanup",
+      "shutdown",
+    ]);
+    expect(ended.left).toEqual([]);
+  });
+});

@@ -1,0 +1,346 @@
+import { describe, expect, it } from "vitest";
+import { McpvalsError } from "../../../src/core/errors/error.ts";
+import { errorOf, play, type CallOptions, type Played } from "../../support/extensions.ts";
+
+function starts(played: Played): number {
+  return played.notes().filter((line) => line.startsWith("start ")).length;
+}
+
+async function isGone(pid: number): Promise<void> {
+  await expect
+    .poll(
+      () => {
+        try {
+          process.kill(pid, 0);
+          return "alive";
+        } catch {
+          return "gone";
+        }
+      },
+      { timeout: 5000 },
+    )
+    .toBe("gone");
+}
+
+describe("an extension over JSON-RPC", () => {
+  it("is told everything, answers, and is one process a trial", async () => {
+    const agent = { output: "done" };
+    const config = { id: "{random.id}", list: ["~/x"], n: 1 };
+    const played = play("faulty.mjs", { spec: { config }, trial: { agent, prompt: "Do it." } });
+    const { workspace } = played;
+    const first = await played.call("ok", { args: { note: "n" }, timeoutMs: 90_000 });
+    const { outputs } = first;
+    expect(first).toMatchObject({ success: true, message: "fine" });
+    expect(outputs).toMatchObject({
+      args: { note: "n", size: 7 },
+      count: 1,
+      settings: { id: "abc", list: ["~/x"], n: 1 },
+      context: {
+        workdir: workspace.replace(/workspace$/, "task"),
+        workspace,
+        phase: "verify",
+        env: { NAME: "value" },
+        timeout: expect.stringMatching(/^\d+m?s$/) as unknown,
+        agent: { prompt: "Do it.", output: "done" },
+      },
+    });
+    expect((await played.call("ok")).outputs).toMatchObject({ count: 2, pid: outputs?.["pid"] });
+    expect(await played.call("no", { args: { why: "because" } })).toEqual({
+      success: false,
+      message: "because",
+      outputs: { seen: 3 },
+    });
+    const events = played.eventsOf("extension.started");
+    expect(events).toEqual([
+      {
+        type: "extension.started",
+        extension: "x",
+        package: "./faulty.mjs",
+        protocol: "json-rpc",
+        sandbox: "none",
+        pid: outputs?.["pid"],
+      },
+    ]);
+    await played[Symbol.asyncDispose]();
+    expect(played.eventsOf("extension.stderr")).toEqual([
+      { type: "extension.stderr", extension: "x", text: "ready in no flavour\n" },
+    ]);
+    expect(played.events.at(-1)).toEqual({
+      type: "extension.exited",
+      extension: "x",
+      exitCode: 0,
+      signal: null,
+      expected: true,
+    });
+  });
+
+  it("is initialised once for all operations", async () => {
+    await using played = play("faulty.mjs");
+    for (let count = 0; count < 5; count += 1) await played.call("ok");
+    const notes = played.notes();
+    expect(notes.filter((line) => !line.startsWith("start"))).toEqual([
+      "initialize",
+      ...Array.from({ length: 5 }, () => "execute ok in verify"),
+    ]);
+    expect(starts(played)).toBe(1);
+  });
+
+  const faults: readonly (readonly [operation: string, code: string, message: RegExp])[] = [
+    ["unasked", "extension/protocol", /answer with the id 99, which nobody asked for/],
+    ["as-text", "extension/protocol", /answer with the id "2", which nobody asked for/],
+    ["twice", "extension/protocol", /answered request 2 twice/],
+    ["empty", "extension/protocol", /answered execute of empty without result and without error/],
+    ["both", "extension/protocol", /with a result and an error/],
+    ["no-result", "extension/protocol", /with what is no result: success is missing/],
+    ["deep", "extension/protocol", /nested too deeply/],
+    ["null-id", "extension/rpc-error", /answered execute of null-id with the error -32700: cannot read it/],
+    ["rpc", "extension/rpc-error", /answered execute of rpc with the error -32601: no such method/],
+    ["large", "extension/answer-too-large", /a line of more than 10 MiB in answer to execute of large/],
+    [
+      "unfinished",
+      "extension/protocol",
+      /left the last line of its stdout without a line end, and ended with exit code 0/,
+    ],
+    [
+      "half-crash",
+      "extension/protocol",
+      /left the last line of its stdout without a line end, and ended with exit code 5/,
+    ],
+    ["closes", "extension/protocol", /closed its stdout and went on/],
+    ["exit-0", "extension/crashed", /ended with exit code 0 before it had answered execute of exit-0/],
+    ["exit-3", "extension/crashed", /ended with exit code 3 before it had answered execute of exit-3/],
+    ["killed", "extension/crashed", /was ended by SIGKILL before/],
+    ["orphan", "extension/crashed", /ended with exit code 0 before it had answered execute of orphan/],
+  ];
+
+  it.each(faults)(
+    "names the fault %s, and the next call gets a fresh process",
+    async (operation, code, message) => {
+      await using played = play("faulty.mjs");
+      const error = await errorOf(played.call(operation));
+      expect(error).toMatchObject({ code });
+      expect(error.message).toMatch(/^extension "x" /);
+      expect(error.message).toMatch(message);
+      expect(error.details.detail).toContain("ready in no flavour");
+      const orphan = played.notes().find((line) => line.startsWith("orphan "));
+      if (orphan !== undefined) await isGone(Number(orphan.split(" ")[1]));
+      expect((await played.call("ok")).outputs).toMatchObject({ count: 1 });
+      expect(starts(played)).toBe(2);
+    },
+  );
+
+  it("tells what stderr said last", async () => {
+    await using played = play("faulty.mjs");
+    const error = await errorOf(played.call("exit-3"));
+    expect(error.details.detail).toBe("ready in no flavour\nthe disk is full");
+    expect(played.eventsOf("extension.exited")).toEqual([
+      { type: "extension.exited", extension: "x", exitCode: 3, signal: null, expected: false },
+    ]);
+  });
+
+  it("shows what belongs to an error of the extension's", async () => {
+    await using played = play("faulty.mjs");
+    const error = await errorOf(played.call("rpc"));
+    expect(error.details.detail).toBe('data: {"asked":"execute"}\nready in no flavour');
+  });
+
+  it.each([
+    ["old", "extension/version", /speaks version 9\.0\.0 of the protocol, and mcpvals speaks 0\.0\.1/],
+    [
+      "no-manifest",
+      "extension/start-failed",
+      /has no extension\.yaml, and does not speak JSON-RPC: .*no manifest/,
+    ],
+    ["dies", "extension/start-failed", /ended with exit code 4 before it had answered initialize/],
+    ["mute", "extension/start-failed", /took longer than 2500 ms/],
+  ])("refuses a program that is %s", async (flavour, code, message) => {
+    await using played = play("faulty.mjs", { spec: { env: { FLAVOUR: flavour } } });
+    const error = await errorOf(played.call("ok", { timeoutMs: flavour === "mute" ? 2500 : 20_000 }));
+    expect(error).toMatchObject({ code });
+    expect(error.message).toMatch(message);
+    if (code === "extension/start-failed") expect(error.details.hint).toMatch(/initialize.*action\|check/);
+    expect(error.details.detail).toContain(`ready in ${flavour}`);
+  });
+
+  it("stays with its extension.yaml where there is one, and names what the program lacks", async () => {
+    const manifest = {
+      name: "x",
+      version: "1",
+      protocol: "json-rpc" as const,
+      operations: { ok: { params: { type: "object" }, phases: ["verify"] as const } },
+    };
+    await using played = play("faulty.mjs", { manifest, spec: { env: { FLAVOUR: "poor" } } });
+    expect(await errorOf(played.call("ok"))).toMatchObject({
+      code: "extension/protocol",
+      message: 'extension "x" does not offer ok, which its extension.yaml names',
+    });
+    await using dying = play("faulty.mjs", { manifest, spec: { env: { FLAVOUR: "dies" } } });
+    expect(await errorOf(dying.call("ok"))).toMatchObject({ code: "extension/crashed" });
+  });
+
+  it.each([
+    ["missing", {}, "extension/invalid-arguments", /has no operation "missing"/],
+    ["silent", { phase: "setup" }, "task/extension", /x\.silent is for verify, not for setup/],
+    [
+      "ok",
+      { args: { size: "big" } },
+      "extension/invalid-arguments",
+      /x\.ok does not take these arguments: .*size/,
+    ],
+    ["ok", { args: { sice: 1 } }, "extension/invalid-arguments", /sice/],
+  ] as const)("does not call %s with %j", async (operation, options: CallOptions, code, message) => {
+    await using played = play("faulty.mjs");
+    const error = await errorOf(played.call(operation, options));
+    expect(error).toMatchObject({ code });
+    expect(error.message).toMatch(message);
+    expect(played.notes().filter((line) => line.startsWith("execute"))).toEqual([]);
+    await played.call("ok");
+    expect(starts(played)).toBe(1);
+  });
+
+  it("looks at the state in a phase that the operation has", async () => {
+    await using played = play("faulty.mjs");
+    expect((await played.call("ok", { phase: "probe" })).outputs).toMatchObject({
+      context: { phase: "verify" },
+    });
+    await played.call("write", { phase: "probe", args: { path: `${played.workspace}/f` } });
+    expect(played.notes().at(-1)).toBe("execute write in setup");
+  });
+
+  it("takes an error that is null for none, and ignores lines that are no messages", async () => {
+    await using played = play("faulty.mjs");
+    expect(await played.call("error-null")).toEqual({ success: true });
+    expect(await played.call("noise")).toEqual({ success: true });
+    expect(await played.call("bad-log")).toEqual({ success: true });
+    expect(played.eventsOf("extension.invalid_output").map(({ text }) => text)).toEqual([
+      "Listening on port 80",
+      "[1, 2]",
+      '{"jsonrpc":"2.0","method":"log","params":{"level":"shout","message":"x"}}',
+    ]);
+  });
+
+  it("records logs, and of a storm the beginning and how many were left out", async () => {
+    const played = play("faulty.mjs");
+    await played.call("logs");
+    expect(played.eventsOf("extension.log")).toEqual(
+      [0, 1, 2].map((index) => ({
+        type: "extension.log",
+        extension: "x",
+        level: "info",
+        message: `line ${index}`,
+        data: { index },
+      })),
+    );
+    await played.call("storm");
+    await played[Symbol.asyncDispose]();
+    expect(played.eventsOf("extension.log")).toHaveLength(1000);
+    expect(played.eventsOf("extension.output_omitted")).toEqual([
+      { type: "extension.output_omitted", extension: "x", stream: "log", count: 200_003 - 1000 },
+    ]);
+  });
+
+  it("lets an operation that takes too long cancel, and kills it then", async () => {
+    await using played = play("faulty.mjs");
+    const hang = async (operation: string, args = {}): Promise<McpvalsError> => {
+      await played.call("ok");
+      return errorOf(played.call(operation, { timeoutMs: 300, args }));
+    };
+    const error = await hang("hang");
+    expect(error).toMatchObject({ code: "extension/timeout", kind: "timeout" });
+    expect(error.message).toBe('extension "x" took longer than 300 ms for hang');
+    expect(error.details.detail).toBe("ready in no flavour");
+    expect(played.notes()).toContain("cancelled");
+    await hang("hang", { stubborn: true });
+    await hang("hang-hard");
+    expect((await played.call("ok", { phase: "cleanup" })).outputs).toMatchObject({ count: 1 });
+    const ends = played.eventsOf("extension.exited").map(({ signal }) => signal);
+    expect(ends).toEqual([null, "SIGKILL", "SIGTERM"]);
+  });
+
+  it("ends with the reason of the signal, and kills what it had asked", async () => {
+    await using played = play("faulty.mjs");
+    const controller = new AbortController();
+    const reason = new McpvalsError("run/interrupted", "the run was interrupted");
+    const work = played.call("hang", { signal: controller.signal });
+    await expect.poll(() => played.notes().at(-1)).toBe("execute hang in verify");
+    controller.abort(reason);
+    expect(await errorOf(work)).toBe(reason);
+    expect(played.eventsOf("extension.exited")).toMatchObject([{ expected: false }]);
+    expect(await played.call("ok", { phase: "cleanup" })).toMatchObject({ success: true });
+  });
+
+  it("does not go on with one that ended between two operations, except in cleanup", async () => {
+    await using played = play("faulty.mjs");
+    const ended = (count: number): Promise<unknown> =>
+      expect.poll(() => played.eventsOf("extension.exited").length).toBe(count);
+    await played.call("exit-after");
+    await ended(1);
+    const error = await errorOf(played.call("ok"));
+    expect(error).toMatchObject({ code: "extension/crashed" });
+    expect(error.message).toMatch(/ended with exit code 0 while nobody asked anything of it/);
+    await played.call("exit-after");
+    await ended(2);
+    expect(await played.call("ok", { phase: "cleanup" })).toMatchObject({ success: true });
+  });
+
+  it("tells the next operation of a second answer that came late", async () => {
+    await using played = play("faulty.mjs");
+    expect(await played.call("twice-later")).toEqual({ success: true });
+    await expect.poll(() => played.eventsOf("extension.invalid_output").length).toBe(1);
+    expect((await errorOf(played.call("ok"))).message).toMatch(/answered request 2 twice/);
+    expect((await played.call("ok")).outputs).toMatchObject({ count: 1 });
+  });
+
+  it("tells at the trial's end of a second answer that nobody was told of", async () => {
+    const played = play("faulty.mjs");
+    expect(await played.call("twice-later")).toEqual({ success: true });
+    await expect.poll(() => played.eventsOf("extension.invalid_output").length).toBe(1);
+    expect(await played.call("ok", { phase: "cleanup" })).toMatchObject({ success: true });
+    const error = await errorOf(Promise.resolve(played[Symbol.asyncDispose]()));
+    expect(error.message).toMatch(/answered request 2 twice/);
+  });
+
+  it("ends one that does not want to", async () => {
+    const played = play("faulty.mjs", { spec: { env: { FLAVOUR: "clinging" } } });
+    await played.call("ok");
+    await played[Symbol.asyncDispose]();
+    expect(played.eventsOf("extension.exited")).toMatchObject([{ signal: "SIGTERM", expected: true }]);
+  });
+
+  it("sees all that mcpvals sees without a sandbox", async () => {
+    await using played = play("faulty.mjs", { env: { SHELL_ONLY: "yes" } });
+    expect((await played.call("ok")).outputs).toMatchObject({ home: "yes" });
+  });
+
+  it("has one operation at a time", async () => {
+    await using played = play("faulty.mjs");
+    const results = await Promise.all([played.call("ok"), played.call("ok"), played.call("ok")]);
+    expect(results.map(({ outputs }) => outputs?.["count"])).toEqual([1, 2, 3]);
+    expect(starts(played)).toBe(1);
+  });
+
+  it("says that a program cannot be started", async () => {
+    await using played = play("missing-program");
+    const error = await errorOf(played.call("ok"));
+    expect(error).toMatchObject({ code: "extension/start-failed" });
+    expect(error.message).toMatch(/^extension "x" cannot be started: command not found/);
+  });
+});
+
+describe("an extension that is as strict as the Go SDK", () => {
+  it("is content with what it is told", async () => {
+    await using played = play("go-like.mjs", { spec: { config: { kubeconfig: "~/.kube/config" } } });
+    expect(await played.call("create", { phase: "setup" })).toEqual({
+      success: true,
+      outputs: { name: "pod", args: "{}" },
+    });
+    expect(await played.call("create", { args: { a: "x".repeat(60_000) } })).toMatchObject({ success: true });
+  });
+
+  it("names the reason when a line is too long for it", async () => {
+    await using played = play("go-like.mjs");
+    const error = await errorOf(played.call("create", { args: { a: "x".repeat(70_000) } }));
+    expect(error).toMatchObject({ code: "extension/crashed" });
+    expect(error.details.detail).toBe("bufio.Scanner: token too long");
+  });
+});

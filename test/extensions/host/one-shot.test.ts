@@ -1,0 +1,85 @@
+import { existsSync } from "node:fs";
+import { dirname } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { ExtensionManifest } from "../../../src/core/formats/extension/manifest.ts";
+import { errorOf, play } from "../../support/extensions.ts";
+
+const names = ["ok", "no", "liar", "coward", "two", "quiet", "crash", "large", "orphan", "hang"];
+const manifest: ExtensionManifest = {
+  name: "one-shot",
+  version: "1.0.0",
+  protocol: "one-shot",
+  operations: Object.fromEntries(
+    names.map((name) => [
+      name,
+      {
+        params: { type: "object", properties: { size: { type: "integer", default: 7 } } },
+        phases: ["setup", "verify", "cleanup"],
+      },
+    ]),
+  ),
+};
+
+describe("an extension that is started for each operation", () => {
+  it("gets its input in a file that nobody else can read and that is gone afterwards", async () => {
+    await using played = play("one-shot.py", { manifest, spec: { config: { id: "{random.id}" } } });
+    const { outputs } = await played.call("ok", { args: { note: "n" } });
+    expect(outputs).toMatchObject({
+      kind: "check",
+      mode: "0o600 0o700",
+      given: {
+        args: { note: "n", size: 7 },
+        config: { id: "abc" },
+        context: { phase: "verify", env: { NAME: "value" }, workspace: played.workspace },
+      },
+    });
+    expect(existsSync(dirname(outputs?.["path"] as string))).toBe(false);
+    expect(played.events.map(({ type }) => type)).toEqual([
+      "extension.started",
+      "extension.stderr",
+      "extension.exited",
+    ]);
+    expect(played.events[0]).toMatchObject({ protocol: "one-shot" });
+    expect(played.events[2]).toMatchObject({ exitCode: 0, expected: true });
+  });
+
+  it.each([
+    ["setup", "action"],
+    ["cleanup", "action"],
+    ["verify", "check"],
+  ] as const)("is told in %s to do an %s", async (phase, kind) => {
+    await using played = play("one-shot.py", { manifest });
+    expect((await played.call("ok", { phase })).outputs).toMatchObject({ kind });
+  });
+
+  it("has failed when it says so and exits with 1", async () => {
+    await using played = play("one-shot.py", { manifest });
+    expect(await played.call("no")).toEqual({ success: false, message: "it is not so" });
+    expect(await played.call("orphan")).toEqual({ success: true });
+  });
+
+  it.each([
+    ["liar", "extension/protocol", /in check liar: success is true, and it ended with exit code 1/],
+    ["coward", "extension/protocol", /success is false, and it ended with exit code 0/],
+    ["two", "extension/protocol", /its stdout is not one JSON value/],
+    ["quiet", "extension/protocol", /its stdout is empty/],
+    ["crash", "extension/crashed", /ended with exit code 1 before it had answered check crash/],
+    ["large", "extension/answer-too-large", /more than 10 MiB on stdout/],
+    ["hang", "extension/timeout", /took longer than 3000 ms for hang/],
+  ])("names the fault %s", async (operation, code, message) => {
+    await using played = play("one-shot.py", { manifest });
+    const error = await errorOf(played.call(operation, operation === "hang" ? { timeoutMs: 3000 } : {}));
+    expect(error).toMatchObject({ code });
+    expect(error.message).toMatch(message);
+    expect(error.details.detail).toContain(`one shot of ${operation}`);
+    if (operation === "crash") expect(error.details.detail).toContain("RuntimeError: the disk is full");
+  });
+
+  it("is told both ways when there is no extension.yaml", async () => {
+    await using played = play("one-shot.py");
+    const error = await errorOf(played.call("ok"));
+    expect(error).toMatchObject({ code: "extension/start-failed" });
+    expect(error.message).toMatch(/has no extension\.yaml, and does not speak JSON-RPC: .*exit code 1/);
+    expect(error.details.hint).toMatch(/initialize.*action\|check NAME/);
+  });
+});

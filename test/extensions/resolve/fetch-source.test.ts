@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import { fetchSource } from "../../../src/extensions/resolve/fetch-source.ts";
+import { startReleaseMirror } from "../../support/release-mirror.ts";
+import { refusal } from "./resolving.ts";
+
+test.each([
+  ["nothing at all", false],
+  ["the beginning only", true],
+])("a server that sends %s is given up after a second try", async (_, begins) => {
+  await using mirror = await startReleaseMirror();
+  mirror.interfere = (_request, response) => {
+    if (begins) response.writeHead(200).write("beginning");
+    return true;
+  };
+  const options = {
+    base: new URL(mirror.url),
+    signal: new AbortController().signal,
+    accept: "*/*",
+    silenceMs: 1000,
+  };
+  const read = async (body: AsyncIterable<Uint8Array>): Promise<number> => {
+    let bytes = 0;
+    for await (const chunk of body) bytes += chunk.length;
+    return bytes;
+  };
+  const refused = await refusal(fetchSource(`${mirror.url}/x?token=1`, options, read));
+  expect(refused.code).toBe("extension/unreachable");
+  expect(refused.text).toContain(`${mirror.url}/x could not be fetched: nothing came for 1000 ms`);
+  expect(mirror.requests).toEqual(["/x?token=1", "/x?token=1"]);
+});

@@ -1,0 +1,127 @@
+import { chmod, mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { describe, expect, test } from "vitest";
+import { resolveBundled } from "../../../src/extensions/resolve/bundled-source.ts";
+import type { ResolvedExtension } from "../../../src/extensions/resolve/resolved-extension.ts";
+import { manifestText, normally, refusal, resolverIn, temporaryFolder } from "./resolving.ts";
+
+/** Writes files into a folder of its own; those that begin with a shebang are executable. */
+async function folderWith(files: Readonly<Record<string, string>>): Promise<string> {
+  const folder = await temporaryFolder();
+  for (const [name, content] of Object.entries(files)) {
+    await mkdir(join(folder, name, ".."), { recursive: true });
+    await writeFile(join(folder, name), content);
+    if (content.startsWith("#!")) await chmod(join(folder, name), 0o755);
+  }
+  return folder;
+}
+
+async function resolveIn(folder: string, text: string): Promise<ResolvedExtension> {
+  const { extension, locked } = await resolverIn(folder).resolve({ package: text, dir: folder }, undefined, {
+    frozen: true,
+    offline: true,
+  });
+  expect(locked).toBeUndefined();
+  return extension;
+}
+
+describe("a path", () => {
+  test.each([
+    ["./demo", "demo"],
+    ["~/demo", "demo"],
+    ["./main.mjs", "main.mjs"],
+    ["sub/start", "sub/start"],
+    ["./package", "package/bin/start.js"],
+    ["./described", "described/start"],
+  ])("%s is the program %s", async (text, program) => {
+    const folder = await folderWith({
+      demo: "#!/bin/sh\n",
+      "main.mjs": "",
+      "sub/start": "#!/bin/sh\n",
+      "package/package.json": JSON.stringify({ name: "@acme/x", bin: { x: "./bin/start.js", y: "y.js" } }),
+      "package/bin/start.js": "",
+      "described/extension.yaml": `${manifestText}program: start\n`,
+      "described/start": "#!/bin/sh\n",
+    });
+    const found = await resolveIn(folder, text);
+    expect(found).toMatchObject({ package: text, program: join(folder, program) });
+    expect(found).not.toHaveProperty("version");
+    expect(found.manifest?.name).toBe(text === "./described" ? "demo" : undefined);
+  });
+
+  test("absolute ones, and addresses of files", async () => {
+    const folder = await folderWith({ demo: "#!/bin/sh\n" });
+    const program = join(folder, "demo");
+    expect((await resolveIn("/", program)).program).toBe(program);
+    expect((await resolveIn("/", pathToFileURL(program).href)).program).toBe(program);
+  });
+
+  test.each([
+    ["", true],
+    ["program: demo\n", true],
+    ["program: other\n", false],
+  ])("the manifest beside a program is its own with %j: %s", async (line, isOwn) => {
+    const folder = await folderWith({ demo: "#!/bin/sh\n", "extension.yaml": manifestText + line });
+    expect((await resolveIn(folder, "./demo")).manifest !== undefined).toBe(isOwn);
+  });
+
+  test.each([
+    ["./nothing", "there is no extension"],
+    ["./data.txt", "data.txt is not executable Make it executable: chmod +x data.txt."],
+    ["./start.py", "and begin it with #!/usr/bin/env python3"],
+    ["./empty", "names no program"],
+    ["./gone", "there is no file"],
+    ["./several", "has several programs, a, b, and none is named as the package, several"],
+  ])("%s is refused: %s", async (text, reason) => {
+    const folder = await folderWith({
+      "data.txt": "",
+      "start.py": "",
+      "empty/README.md": "",
+      "gone/extension.yaml": `${manifestText}program: gone\n`,
+      "several/package.json": JSON.stringify({ bin: { a: "a.js", b: "b.js" } }),
+    });
+    const refused = await refusal(resolveIn(folder, text));
+    expect(refused.code).toBe("extension/not-found");
+    expect(refused.text).toContain(reason);
+  });
+
+  test("it has no versions", async () => {
+    const resolver = resolverIn("/nowhere");
+    expect((await refusal(resolver.newest("./demo"))).code).toBe("extension/invalid-package");
+    expect((await refusal(resolver.newest("what"))).code).toBe("extension/invalid-package");
+    const bad = resolver.resolve({ package: "what", dir: "/" }, undefined, normally);
+    expect((await refusal(bad)).code).toBe("extension/invalid-package");
+  });
+});
+
+describe("one that comes with mcpvals", () => {
+  const ref = (extension: string) => ({ kind: "bundled", name: `mcpvals:${extension}`, extension }) as const;
+
+  test.each([
+    ["built", { "sql/main.js": "", "sql/extension.yaml": manifestText }, "main.js"],
+    ["source", { "sql/main.ts": "", "sql/extension.yaml": `${manifestText}program: main.js\n` }, "main.ts"],
+    [
+      "named",
+      { "sql/run.py": "#!/bin/sh\n", "sql/extension.yaml": `${manifestText}program: run.py\n` },
+      "run.py",
+    ],
+  ])("%s", async (_, files, program) => {
+    const extensions = await folderWith(files);
+    const found = await resolveBundled(ref("sql"), "mcpvals:sql", { extensions });
+    expect(found).toMatchObject({
+      package: "mcpvals:sql",
+      version: "1.0.0",
+      folder: join(extensions, "sql"),
+      program: join(extensions, "sql", program),
+      manifest: { name: "demo" },
+    });
+  });
+
+  test("a name that there is not is refused with those that there are", async () => {
+    const refused = await refusal(resolveIn("/", "mcpvals:sqll"));
+    expect(refused.code).toBe("extension/not-found");
+    expect(refused.text).toContain(`mcpvals comes with no extension sqll. Did you mean "sql"?`);
+    expect(refused.text).toContain("kubernetes");
+  });
+});

@@ -1,0 +1,166 @@
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test, vi } from "vitest";
+import type { ExtensionResolver } from "../../../src/extensions/resolve/extension-resolver.ts";
+import { type NpmRegistry, type RegistryVersion, startNpmRegistry } from "../../support/npm-registry.ts";
+import { tarOf } from "../../support/release-mirror.ts";
+import { manifestText, normally, platform, refusal, resolverIn, temporaryFolder } from "./resolving.ts";
+
+// npm itself takes a second a start, and several at once on a busy machine far more.
+vi.setConfig({ testTimeout: 120_000 });
+
+const use = (version: string): { package: string; dir: string } => ({
+  package: `npm:@acme/demo${version}`,
+  dir: "/",
+});
+
+function demo(version: string, rest: Partial<RegistryVersion> = {}): RegistryVersion {
+  return {
+    version,
+    files: { "main.js": `console.log(${JSON.stringify(version)});\n`, "extension.yaml": manifestText },
+    manifest: { bin: { demo: "./main.js", other: "other.js" } },
+    ...rest,
+  };
+}
+
+interface Scene {
+  readonly folder: string;
+  readonly registry: NpmRegistry;
+  /** A resolver with a cache, and an npm with a cache, of its own. */
+  readonly resolver: (name: string) => ExtensionResolver;
+}
+
+async function scene(packages: Readonly<Record<string, readonly RegistryVersion[]>>): Promise<Scene> {
+  const folder = await temporaryFolder();
+  const registry = await startNpmRegistry(packages);
+  onTestFinished(() => registry[Symbol.asyncDispose]());
+  const resolver = (name: string): ExtensionResolver => {
+    const env = {
+      PATH: process.env["PATH"] ?? "",
+      HOME: folder,
+      npm_config_registry: registry.url,
+      npm_config_cache: join(folder, name, "npm"),
+      npm_config_userconfig: join(folder, "npmrc"),
+      npm_config_globalconfig: join(folder, "global-npmrc"),
+    };
+    return resolverIn(join(folder, name), { env, home: folder });
+  };
+  return { folder, registry, resolver };
+}
+
+test("a package with what it depends on, and no script of it is run", async () => {
+  const { registry, resolver, folder } = await scene({
+    "@acme/demo": [
+      demo("1.0.0"),
+      demo("1.1.0", {
+        manifest: {
+          bin: { demo: "./main.js", other: "other.js" },
+          dependencies: { helper: "^1.0.0" },
+          devDependencies: { missing: "1.0.0" },
+          scripts: { postinstall: `echo run > ${JSON.stringify("marker")}; exit 1` },
+        },
+      }),
+    ],
+    helper: [
+      { version: "1.0.0", files: { "index.js": "" } },
+      { version: "1.9.0", files: { "index.js": "later" }, published: "2024-06-01T00:00:00.000Z" },
+    ],
+  });
+  const { extension, locked } = await resolver("a").resolve(use("@1"), undefined, normally);
+  expect(extension).toMatchObject({
+    package: "npm:@acme/demo@1",
+    version: "1.1.0",
+    manifest: { name: "demo" },
+  });
+  expect(extension.program).toBe(join(extension.folder, "node_modules", "@acme", "demo", "main.js"));
+  expect((await stat(extension.program)).mode & 0o777).toBe(0o755);
+  const files = await readdir(extension.folder, { recursive: true, withFileTypes: true });
+  expect(
+    files
+      .filter((file) => file.isFile())
+      .map(({ name }) => name)
+      .sort(),
+  ).toEqual(["extension.yaml", "index.js", "main.js", "package.json", "package.json"]);
+  // As it was when the version came out.
+  const helper = await readFile(join(extension.folder, "node_modules", "helper", "package.json"), "utf8");
+  expect(JSON.parse(helper)).toMatchObject({ version: "1.0.0" });
+  expect(locked).toMatchObject({
+    package: "npm:@acme/demo",
+    version: "1.1.0",
+    files: { any: { name: "1.1.0.tgz", hash: expect.stringMatching(/^sha512-/) } },
+  });
+  registry.packages.get("@acme/demo")?.push(demo("1.2.0"));
+  const again = await resolver("b").resolve(use("@1"), locked, { frozen: true, offline: false });
+  expect(again.locked).toEqual(locked);
+  expect(again.extension.program.replace(join(folder, "b"), join(folder, "a"))).toBe(extension.program);
+  registry.requests.splice(0);
+  await resolver("a").resolve(use("@1"), locked, { frozen: true, offline: true });
+  expect(await resolver("a").pin(use("@1").package, "1.1.0", undefined)).toEqual(locked);
+  expect(registry.requests).toEqual([]);
+  expect(await resolver("a").newest(use("@1").package)).toBe("1.2.0");
+});
+
+test("what depends on the platform is locked for it alone", async () => {
+  const only = { optionalDependencies: { native: "1.0.0" }, bin: "main.js" };
+  const { resolver } = await scene({
+    "@acme/demo": [demo("1.0.0", { manifest: only })],
+    native: [{ version: "1.0.0", files: {}, manifest: { os: ["plan9"] } }],
+  });
+  const { locked } = await resolver("a").resolve(use("@1.0.0"), undefined, normally);
+  expect(Object.keys(locked?.files ?? {})).toEqual([platform]);
+});
+
+test.each([
+  ["@latest", "2.0.0"],
+  ["", "2.0.0"],
+  ["@^1.0.0", "1.5.0"],
+  ["@1.0.0", "1.0.0"],
+  ["@>=1.0.0 <1.5.0", "1.0.0"],
+])("%s is %s", async (version, expected) => {
+  const { resolver } = await scene({
+    "@acme/demo": [demo("1.0.0"), demo("1.5.0"), demo("2.0.0-rc.1"), demo("2.0.0")],
+  });
+  expect(await resolver("a").newest(use(version).package)).toBe(expected);
+});
+
+test("a tarball that is not what the registry says is refused", async () => {
+  const evil = tarOf([{ name: "package/package.json", content: `{"name":"@acme/demo","version":"1.0.0"}` }]);
+  const { resolver, folder } = await scene({ "@acme/demo": [demo("1.0.0", { tarball: evil })] });
+  const refused = await refusal(resolver("a").resolve(use("@1"), undefined, normally));
+  expect(refused.code).toBe("extension/integrity");
+  expect(refused.text).toMatch(/wanted sha512-\S+ but got sha512-\S+\. Nothing/);
+  expect(await readdir(join(folder, "a", "cache"))).toEqual([]);
+});
+
+test("a version that changed on the registry after it was locked is refused", async () => {
+  const { registry, resolver } = await scene({ "@acme/demo": [demo("1.0.0")] });
+  const { locked } = await resolver("a").resolve(use("@1"), undefined, normally);
+  registry.packages.set("@acme/demo", [demo("1.0.0", { files: { "main.js": "evil" } })]);
+  const refused = await refusal(resolver("b").resolve(use("@1"), locked, normally));
+  expect(refused.code).toBe("extension/integrity");
+  expect(refused.text).toContain(`expected ${locked?.files["any"]?.hash}, as locked, found sha512-`);
+});
+
+test("packages, versions and programs that there are not", async () => {
+  const { resolver } = await scene({ "@acme/demo": [demo("1.0.0", { manifest: {} })] });
+  const refused = await refusal(resolver("a").resolve(use("@7"), undefined, normally));
+  expect(refused).toEqual({
+    code: "extension/not-found",
+    text: "npm:@acme/demo has no version 7. It has 1.0.0.",
+  });
+  const unknown = await refusal(resolver("a").newest("npm:unknown"));
+  expect(unknown.code).toBe("extension/not-found");
+  const without = await refusal(resolver("a").resolve(use("@1"), undefined, normally));
+  expect(without.code).toBe("extension/not-found");
+  expect(without.text).toContain("has no bin");
+});
+
+test("a registry that is away, and no npm", async () => {
+  const { registry, resolver, folder } = await scene({});
+  await registry[Symbol.asyncDispose]();
+  const away = await refusal(resolver("a").newest("npm:demo"));
+  expect(away.code).toBe("extension/unreachable");
+  const without = await refusal(resolverIn(folder, { env: { PATH: folder } }).newest("npm:demo"));
+  expect(without.code).toBe("extension/unreachable");
+  expect(without.text).toContain("npm was not found on PATH");
+});

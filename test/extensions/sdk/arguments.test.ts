@@ -1,0 +1,126 @@
+import { join } from "node:path";
+import { parse } from "yaml";
+import { expect, test } from "vitest";
+import { parseManifest } from "../../../src/core/formats/extension/parse-manifest.ts";
+import type { Json } from "../../../src/core/formats/model.ts";
+import { folderOf } from "../../support/cli.ts";
+import { extension } from "../../fixtures/extensions/sample.ts";
+import { execute, Program, type ProgramEnd } from "./program.ts";
+
+/** Runs one operation with an input file. */
+async function once(
+  words: readonly string[],
+  input: unknown,
+  more: readonly string[] = [],
+): Promise<ProgramEnd> {
+  using folder = folderOf({ "input.json": input });
+  return await new Program([...words, "--input", join(folder.path, "input.json"), ...more], folder.path)
+    .ended;
+}
+
+test("action and check run one operation: one result on stdout, and the exit code says the same", async () => {
+  const context = { workdir: "/tmp", env: {} };
+  const done = await once(["action", "greet"], {
+    args: { name: "Ada" },
+    context,
+    config: { greeting: "hi" },
+  });
+  expect(done.code).toBe(0);
+  const outputs = { count: 1, phase: "setup", workdir: "/tmp", timeoutMs: 300_000 };
+  expect(done.stdout).toEqual([{ success: true, message: "hi Ada", outputs }]);
+  expect(done.stderr).toBe('debug: open {"greeting":"hi"}\nclosed after 1\n');
+  const refused = await once(["check", "refuse"], { args: {}, context });
+  expect(refused.code).toBe(1);
+  expect(refused.stdout).toEqual([{ success: false, message: "3 rows, expected 4", outputs: { rows: 3 } }]);
+});
+
+test("the phase is that of the context, else what the verb stands for", async () => {
+  const phaseOf = async (verb: string, context: Json): Promise<unknown> => {
+    const { stdout } = await once([verb, "greet"], { args: { name: "Ada" }, context });
+    return (stdout[0] as { outputs?: { phase: Json } }).outputs?.phase;
+  };
+  expect(await phaseOf("check", {})).toBe("verify");
+  expect(await phaseOf("action", { phase: "cleanup" })).toBe("cleanup");
+  const { stdout } = await once(["action", "refuse"], {});
+  expect(stdout).toEqual([
+    { success: false, error: "refuse cannot be used in setup or cleanup, only in verify" },
+  ]);
+});
+
+test("everything that is wrong with the input is a result", async () => {
+  const problems: [readonly string[], unknown, readonly string[], string][] = [
+    [["action", "greeet"], {}, [], 'sample has no operation "greeet"'],
+    [["action", "greet"], {}, [], "the arguments are not valid: name: "],
+    [["action", "greet"], "{", [], "input.json is not valid JSON"],
+    [["action", "greet"], "3", [], "input.json must be an object"],
+    [["action", "greet"], { args: 3 }, [], "args must be an object"],
+    [["action", "greet"], {}, ["--config", "{"], "--config is not valid JSON"],
+    [["action", "greet"], {}, ["--config", '{"greeting":1}'], "the config is not valid: greeting: "],
+    [["action"], {}, [], "action needs the name of an operation"],
+    [["check", "unreachable"], {}, [], "the database cannot be reached"],
+  ];
+  const ends = await Promise.all(problems.map(([words, input, more]) => once(words, input, more)));
+  for (const [index, { code, stdout }] of ends.entries()) {
+    const message = problems[index]?.[3] ?? "";
+    expect({ code, stdout }).toEqual({
+      code: 1,
+      stdout: [{ success: false, error: expect.stringContaining(message) as string }],
+    });
+  }
+});
+
+test("an input file that is not there is a result too", async () => {
+  const { code, stdout } = await new Program(["action", "greet", "--input", "/nowhere/input.json"]).ended;
+  expect({ code, stdout }).toEqual({
+    code: 1,
+    stdout: [
+      {
+        success: false,
+        error: expect.stringContaining("/nowhere/input.json cannot be read: ENOENT") as string,
+      },
+    ],
+  });
+});
+
+test("--config before --input's file: the argument wins", async () => {
+  const input = { args: { name: "Ada" }, config: { greeting: "hi" } };
+  const { stdout } = await once(["action", "greet"], input, ['--config={"greeting":"welcome"}']);
+  expect(stdout).toMatchObject([{ message: "welcome Ada" }]);
+});
+
+test("--config alone starts with it, and answers until stdin ends", async () => {
+  const program = new Program(["--config", '{"greeting":"hi"}']);
+  program.send(execute(1, "slow"), execute(2, "greet", { args: { name: "Ada" } }));
+  program.end();
+  const { code, stdout, stderr } = await program.ended;
+  expect(stdout.slice(1)).toMatchObject([
+    { method: "log", params: { message: "slow is done" } },
+    { id: 1, result: { success: true } },
+    { id: 2, result: { success: true, message: "hi Ada" } },
+  ]);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "closed after 1\n" });
+});
+
+test("a --config that cannot be used ends the program with a sentence", async () => {
+  const program = new Program(["--config", '{"broken":true}']);
+  expect(await program.ended).toEqual({
+    code: 1,
+    stdout: [],
+    stderr: "sample: the extension could not start: the server does not answer: ECONNREFUSED\n",
+  });
+});
+
+test("--manifest prints an extension.yaml that says the same", async () => {
+  const { code, stdout } = await new Program(["--manifest"]).ended;
+  expect(code).toBe(0);
+  expect(parseManifest(parse(stdout.map(String).join("\n")))).toEqual({
+    ok: true,
+    manifest: extension.manifest,
+  });
+});
+
+test("an unknown word is refused with what there is", async () => {
+  const { code, stdout, stderr } = await new Program(["serve"]).ended;
+  expect({ code, stdout }).toEqual({ code: 1, stdout: [] });
+  expect(stderr).toMatch(/^sample: there is no serve\. Use sample without arguments, /);
+});

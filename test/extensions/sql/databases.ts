@@ -1,0 +1,37 @@
+import { type PostgresServer, startPostgres } from "./postgres-server.ts";
+import { type SqlExtension, startSql } from "./sql-extension.ts";
+
+/** A kind of database, and a way to use the extension with an empty one. */
+export interface Kind {
+  readonly name: "PostgreSQL" | "SQLite";
+  start(): Promise<SqlExtension>;
+}
+
+/** All kinds that can be had on this machine, behind one process of the extension. */
+export interface Kinds extends AsyncDisposable {
+  readonly all: readonly Kind[];
+}
+
+export async function startKinds(): Promise<Kinds> {
+  const [sql, server] = await Promise.all([startSql({}), startPostgres()]);
+  let made = 0;
+  // The process knows databases by their addresses, so that each must have one of its own.
+  const file = (): string => `sqlite:test${(made += 1)}.db`;
+  const database = async (on: PostgresServer): Promise<string> => {
+    const name = `test${(made += 1)}`;
+    await on.createDatabase(name);
+    return on.url(name);
+  };
+  const sqlite: Kind = { name: "SQLite", start: () => sql.other(file()) };
+  const postgres = (to: PostgresServer): Kind => ({
+    name: "PostgreSQL",
+    start: async () => sql.other(await database(to)),
+  });
+  return {
+    all: [sqlite, ...(server === undefined ? [] : [postgres(server)])],
+    async [Symbol.asyncDispose]() {
+      await sql[Symbol.asyncDispose]();
+      await server?.[Symbol.asyncDispose]();
+    },
+  };
+}

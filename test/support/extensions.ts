@@ -1,0 +1,142 @@
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, existsSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { McpvalsError } from "../../src/core/errors/error.ts";
+import type { ExtensionManifest } from "../../src/core/formats/extension/manifest.ts";
+import type { OperationResult } from "../../src/core/formats/extension/protocol.ts";
+import { defaultSandbox, type ExtensionSpec, type JsonObject } from "../../src/core/formats/model.ts";
+import { expanderOf } from "../../src/core/templates/expand.ts";
+import type { EventBody, EventOf, Phase } from "../../src/core/trace/events.ts";
+import type { ExtensionTrial } from "../../src/extensions/host/trial-extension.ts";
+import {
+  openTrialExtensions,
+  type TrialExtensions,
+} from "../../src/extensions/host/open-trial-extensions.ts";
+import type { PreparedExtension, PreparedExtensions } from "../../src/extensions/prepared-extensions.ts";
+import { noSandbox } from "../../src/extensions/sandbox/none.ts";
+import type { Sandbox } from "../../src/extensions/sandbox/sandbox.ts";
+import { SchemaValidator } from "../../src/graders/schema-validator.ts";
+import { scopeOf } from "./step-context.ts";
+
+const programs = resolve(import.meta.dirname, "../extensions/host/programs");
+
+/** What the work throws, which must be one of our errors. */
+export async function errorOf(work: Promise<unknown>): Promise<McpvalsError> {
+  const error = await work.then(
+    (value) => new Error(`it gave ${JSON.stringify(value)}`),
+    (reason: unknown) => reason,
+  );
+  if (error instanceof McpvalsError) return error;
+  throw error;
+}
+
+export interface ExtensionParts {
+  readonly spec?: Partial<ExtensionSpec>;
+  readonly manifest?: ExtensionManifest;
+  readonly sandbox?: Sandbox;
+}
+
+/** An extension whose program is one of those in test/extensions/host/programs. */
+export function preparedExtension(
+  program: string,
+  { spec = {}, manifest, sandbox = noSandbox }: ExtensionParts = {},
+): PreparedExtension {
+  const path = join(programs, program);
+  return {
+    spec: {
+      alias: "x",
+      package: `./${program}`,
+      dir: programs,
+      config: {},
+      env: {},
+      sandbox: defaultSandbox,
+      ...spec,
+    },
+    resolved: {
+      package: `./${program}`,
+      ref: { kind: "path", name: `./${program}`, path },
+      folder: programs,
+      program: path,
+      ...(manifest === undefined ? {} : { manifest }),
+    },
+    sandbox,
+  };
+}
+
+/** Extensions that are the given ones, whatever is asked for. */
+export function preparedAs(extension: PreparedExtension): PreparedExtensions {
+  return { notes: [], of: (spec) => ({ ...extension, spec }) };
+}
+
+export interface CallOptions {
+  readonly args?: JsonObject;
+  readonly phase?: Phase;
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** The extension `x` of a trial, with what it did. */
+export interface Played extends AsyncDisposable {
+  readonly extensions: TrialExtensions;
+  readonly events: EventBody[];
+  readonly workspace: string;
+  call(operation: string, options?: CallOptions): Promise<OperationResult>;
+  /** Lines that the program noted, one for each thing that was asked of it. */
+  notes(): readonly string[];
+  eventsOf<T extends EventBody["type"]>(type: T): Extract<EventBody, { type: T }>[];
+}
+
+export interface PlayOptions extends ExtensionParts {
+  readonly trial?: Partial<ExtensionTrial>;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Opens the extensions of a trial, of which there is one. Disposing throws what the extensions' end throws. */
+export function play(program: string, { spec, trial, env, ...more }: PlayOptions = {}): Played {
+  const root = realpathSync(mkdtempSync(join(tmpdir(), "mcpvals-play-")));
+  const [dir, workspace] = [join(root, "task"), join(root, "workspace")];
+  for (const folder of [dir, workspace]) mkdirSync(folder);
+  const events: EventBody[] = [];
+  const validator = new SchemaValidator();
+  const notes = join(root, "notes");
+  const prepared = preparedExtension(program, {
+    spec: { ...spec, env: { NOTES: notes, ...spec?.env } },
+    ...more,
+  });
+  const extensions = openTrialExtensions({
+    specs: { x: prepared.spec },
+    prepared: preparedAs(prepared),
+    trial: {
+      dir,
+      workspace,
+      declared: { NAME: "value" },
+      prompt: "",
+      agent: undefined,
+      validateSchema: (schema, value) => validator.validate(schema, value),
+      releasePorts: () => Promise.resolve(),
+      ...trial,
+    },
+    expander: expanderOf(scopeOf({ random: { id: "abc" } })),
+    env: { PATH: process.env["PATH"] ?? "", ...env },
+    emit: (event) => events.push(event),
+  });
+  const none = new AbortController().signal;
+  return {
+    extensions,
+    events,
+    workspace,
+    call: (operation, { args = {}, phase = "verify", timeoutMs = 20_000, signal = none } = {}) =>
+      extensions.execute({ step: "s", extension: "x", operation, args, phase, timeoutMs }, signal),
+    notes: () => (existsSync(notes) ? readFileSync(notes, "utf8").trim().split("\n") : []),
+    eventsOf: <T extends EventBody["type"]>(type: T) =>
+      events.filter((event): event is EventOf<T> & Extract<EventBody, { type: T }> => event.type === type),
+    async [Symbol.asyncDispose]() {
+      try {
+        await extensions[Symbol.asyncDispose]();
+      } finally {
+        await validator[Symbol.asyncDispose]();
+        rmSync(root, { recursive: true, force: true, maxRetries: 3 });
+      }
+    },
+  };
+}
