@@ -80,7 +80,7 @@ export class JsonRpcExtension implements AsyncDisposable {
   initialize(config: JsonObject, signal: AbortSignal): Promise<ExtensionManifest> {
     return this.#orKill(async () => {
       const settings = Object.keys(config).length === 0 ? {} : { config };
-      const params = { protocolVersion: extensionProtocolVersion, ...settings };
+      const params: InitializeParams = { protocolVersion: extensionProtocolVersion, ...settings };
       const result = await this.#request("initialize", params, { what: "initialize", signal });
       const spoken = isJsonObject(result) ? result["protocolVersion"] : undefined;
       if (typeof spoken === "string" && spoken !== extensionProtocolVersion) throw this.#wrongVersion(spoken);

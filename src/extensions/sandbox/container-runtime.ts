@@ -36,7 +36,7 @@ const programFolders = [
 ];
 
 /** Environment of the container program: it finds its settings in the home folder. */
-export function clientEnvironment(): Record<string, string> {
+function clientEnvironment(): Record<string, string> {
   return { PATH: programFolders.join(":"), HOME: homedir() };
 }
 

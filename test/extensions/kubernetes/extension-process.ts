@@ -2,8 +2,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { resolve } from "node:path";
 
-/** The program, from its source. */
-const program = resolve(import.meta.dirname, "../../../extensions/kubernetes/main.ts");
+/** The program, from its source, or as another build of it. */
+const program =
+  process.env["MCPVALS_TEST_KUBERNETES"] ??
+  resolve(import.meta.dirname, "../../../extensions/kubernetes/main.ts");
 
 /** What an `execute` was answered with: a result, or an error of JSON-RPC, which has `code`. */
 export interface Answered {

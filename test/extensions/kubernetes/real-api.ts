@@ -25,8 +25,8 @@ interface Item {
 }
 
 /** Kinds that the tests delete. */
-const kinds = [
-  "/apis/apiextensions.k8s.io/v1/|customresourcedefinitions","/apis/apps/v1/|deployments", "/api/v1/|configmaps", "/api/v1/|pods"];
+const kinds = ["/apis/apps/v1/|deployments", "/api/v1/|configmaps", "/api/v1/|pods"];
+const definitions = "/apis/apiextensions.k8s.io/v1/|customresourcedefinitions";
 const everyMs = 100;
 
 /**
@@ -76,7 +76,7 @@ type Ask = (method: string, path: string, body?: object, type?: string) => Promi
 
 async function collect(ask: Ask, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    for (const kind of kinds) await release(ask, kind);
+    for (const kind of [...kinds, definitions]) await release(ask, kind);
     const namespaces = await ask("GET", "/api/v1/namespaces");
     for (const { metadata } of namespaces.body.items ?? []) {
       if (metadata.deletionTimestamp !== undefined) await finalize(ask, metadata.name);
@@ -89,9 +89,12 @@ async function release(ask: Ask, kind: string): Promise<void> {
   const [base = "", plural = ""] = kind.split("|");
   const list = await ask("GET", `${base}${plural}`);
   for (const { metadata } of list.body.items ?? []) {
-    if (metadata.deletionTimestamp === undefined || metadata.finalizers === undefined) continue;
-    const path = `${base}namespaces/${metadata.namespace}/${plural}/${metadata.name}`;
-    await ask("PATCH", path, { metadata: { finalizers: null } }, "application/merge-patch+json");
+    const { name, namespace, deletionTimestamp, finalizers = [] } = metadata;
+    if (deletionTimestamp === undefined || !finalizers.includes("foregroundDeletion")) continue;
+    const folder = namespace === undefined ? base : `${base}namespaces/${namespace}/`;
+    const rest = finalizers.filter((each) => each !== "foregroundDeletion");
+    const patch = { metadata: { finalizers: rest } };
+    await ask("PATCH", `${folder}${plural}/${name}`, patch, "application/merge-patch+json");
   }
 }
 
