@@ -6,7 +6,10 @@ import type { PreparedExtensions } from "./extensions/prepared-extensions.ts";
 import { SchemaValidator } from "./graders/schema-validator.ts";
 
 /** The parts of a loaded config that have to do with extensions. */
-export type ExtensionsInput = Pick<LoadedConfig, "eval" | "env" | "dir" | "secrets" | "extensionUses">;
+export type ExtensionsInput = Pick<
+  LoadedConfig,
+  "eval" | "env" | "overrides" | "dir" | "secrets" | "extensionUses"
+>;
 
 /** How a run gets its extensions. */
 export interface ExtensionsOptions {
@@ -61,9 +64,10 @@ export async function lookAtExtensions(loaded: ExtensionsInput, cwd: string): Pr
 }
 
 function partsOf(
-  { eval: { tasks, extensionSettings: settings }, env, dir, secrets, extensionUses }: ExtensionsInput,
+  { eval: spec, env, overrides, dir, secrets, extensionUses }: ExtensionsInput,
   releasesUrl?: string,
-): Pick<Parameters<typeof prepareExtensions>[0], "tasks" | "uses" | "dir" | "secrets" | "places"> {
+): Pick<Parameters<typeof prepareExtensions>[0], "tasks" | "uses" | "dir" | "secrets" | "places" | "given"> {
+  const { tasks, extensionSettings: settings } = spec;
   const places = extensionPlaces({ options: { releasesUrl }, settings, env });
-  return { tasks, uses: extensionUses, dir, secrets, places };
+  return { tasks, uses: extensionUses, dir, secrets, places, given: overrides };
 }

@@ -154,7 +154,10 @@ function describeRun(loaded: RunInput): RunHead {
 }
 
 function withExtensions(head: RunHead, { eval: spec }: RunInput, prepared: PreparedExtensions): RunHead {
-  const extensions = extensionSummaries(spec, (each) => prepared.of(each).resolved.version);
+  const extensions = extensionSummaries(spec, (each) => {
+    const { version, hash, manifest } = prepared.of(each).resolved;
+    return { version: version ?? manifest?.version, hash };
+  });
   if (extensions.length === 0) return head;
   return { ...head, environment: { ...head.environment, extensions: head.redact(extensions) } };
 }

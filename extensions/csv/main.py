@@ -35,6 +35,10 @@ def text(value):
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def counted(number, noun):
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def read(path, context):
     """The names of the columns, and the rows below them."""
     try:
@@ -60,11 +64,11 @@ def write(args, context):
     path, rows = locate(args["path"], context), args.get("rows", [])
     for number, row in enumerate(rows, 1):
         if len(row) != len(args["columns"]):
-            raise Failed(f"row {number} has {len(row)} cells for {len(args['columns'])} columns")
+            raise Failed(f"row {number} has {counted(len(row), 'cell')} for {counted(len(args['columns']), 'column')}")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([args["columns"], *([text(v) for v in row] for row in rows)])
-    return f"wrote {len(rows)} rows to {args['path']}", {"path": path}
+    return f"wrote {counted(len(rows), 'row')} to {args['path']}", {"path": path}
 
 
 def count(args, context):
@@ -73,7 +77,7 @@ def count(args, context):
     found = sum(all(cell(row, header, column) == value for column, value in wanted.items()) for row in rows)
     for column in wanted:
         cell([], header, column)
-    what = f"{args['path']} has {found} such rows" if wanted else f"{args['path']} has {found} rows"
+    what = f"{args['path']} has {counted(found, 'such row' if wanted else 'row')}"
     if found != args.get("equals", found):
         raise Failed(f"{what}, expected {args['equals']}")
     if found < args.get("atLeast", found):
@@ -88,7 +92,7 @@ def expect(args, context):
     for each in args.get("cells", []):
         number, column, value = each["row"], each["column"], text(each["value"])
         if number > len(rows):
-            raise Failed(f"there is no row {number}; there are {len(rows)} rows")
+            raise Failed(f"there is no row {number}; the file has {counted(len(rows), 'row')}")
         found = cell(rows[number - 1], header, column)
         if found != value:
             raise Failed(f"{column} in row {number} is {json.dumps(found)}, expected {json.dumps(value)}")
@@ -163,23 +167,23 @@ def members_problem(schema, value, place):
 
 
 def execute(operation, args, context, phases):
-    """Runs an operation and gives its result, whatever happens."""
+    """Runs an operation and gives its result. Raises Refused for a call that is wrong, and when it could not be done."""
     if operation not in OPERATIONS:
         return {"success": False, "error": f"csv has no operation {operation}; there are {', '.join(OPERATIONS)}"}
     run, own_phases, _, schema = OPERATIONS[operation]
     meant = [context["phase"]] if context.get("phase") else phases
     if not set(meant) & set(own_phases):
-        return {"success": False, "error": f"{operation} can be used in {', '.join(own_phases)}, not in {' or '.join(meant)}"}
+        raise Refused(-32602, f"{operation} can be used in {', '.join(own_phases)}, not in {' or '.join(meant)}")
     wrong = problem(schema, args, "args")
     if wrong:
-        return {"success": False, "error": wrong}
+        raise Refused(-32602, wrong)
     try:
         message, outputs = run(args, context)
         return {"success": True, "message": message, "outputs": outputs}
     except Failed as error:
         return {"success": False, "message": str(error)}
     except (OSError, ValueError) as error:
-        return {"success": False, "error": str(error)}
+        raise Refused(-32603, str(error)) from error
 
 
 class Refused(Exception):
@@ -244,8 +248,12 @@ def once(verb, operation, path, out):
         with open(path, encoding="utf-8") as file:
             given = json.load(file)
         result = execute(operation, given.get("args") or {}, given.get("context") or {}, phases)
+    except Refused as error:
+        sys.stderr.write(f"{error.args[1]}\n")
+        return 1
     except (OSError, ValueError, AttributeError) as error:
-        result = {"success": False, "error": f"the input {path} cannot be read: {error}"}
+        sys.stderr.write(f"the input {path} cannot be read: {error}\n")
+        return 1
     out.write(json.dumps(result) + "\n")
     return 0 if result["success"] else 1
 

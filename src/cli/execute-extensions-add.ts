@@ -38,7 +38,8 @@ export async function executeExtensionsAdd(written: string, flags: AddFlags): Pr
 }
 
 function needsNoLock(written: string): McpvalsError {
-  return new McpvalsError("usage/invalid-option", `${written} is a path, or comes with mcpvals`, {
+  const what = written.startsWith("mcpvals:") ? "comes with mcpvals" : "is a path";
+  return new McpvalsError("usage/invalid-option", `${written} ${what}, so that there is nothing to fetch`, {
     hint: "Tasks can use it as it is; only what is fetched is locked.",
   });
 }

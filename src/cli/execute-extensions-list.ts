@@ -7,7 +7,7 @@ import { columns, formatBytes, writeAnswer } from "./write-answer.ts";
 
 /** Carries out `mcpvals extensions list` and gives the exit code. */
 export async function executeExtensionsList(flags: ExtensionFlags): Promise<number> {
-  const { resolver, lock, shownLock } = await openExtensions(flags);
+  const { resolver, lock, shownLock, nothingLocked } = await openExtensions(flags);
   const cached = await resolver.cached();
   const locked = lockedEntries(lock).map((entry) => describeEntry(entry, cached));
   const others = cached.filter((version) => !locked.some(({ files }) => files.includes(version)));
@@ -26,9 +26,7 @@ export async function executeExtensionsList(flags: ExtensionFlags): Promise<numb
         others: others.map(cachedReport),
       },
       lines: [
-        ...(locked.length === 0
-          ? [`Nothing is locked: ${shownLock} names no extension.`]
-          : [shownLock, ...indented(columns(locked.map(lockedRow)))]),
+        ...(locked.length === 0 ? [nothingLocked] : [shownLock, ...indented(columns(locked.map(lockedRow)))]),
         ...(others.length === 0 ? [] : ["", "Cached besides", ...indented(columns(others.map(otherRow)))]),
       ],
     },
@@ -76,7 +74,8 @@ function lockedRow({ entry, files, newer }: DescribedEntry): string[] {
   return [entry.written, entry.version, `for ${Object.keys(entry.files).join(", ")}`, facts];
 }
 
-function otherRow({ package: name, version, platform, bytes, usedAt }: CachedVersion): string[] {
+function otherRow({ package: name, version, platform, bytes, usedAt, isDamaged }: CachedVersion): string[] {
+  if (isDamaged === true) return [name, version, `for ${platform}`, "damaged; prune removes it"];
   const days = Math.floor((Date.now() - usedAt.getTime()) / 86_400_000);
   const used = days < 1 ? "used today" : `used ${countOf(days, "day")} ago`;
   return [name, version, `for ${platform}`, `${formatBytes(bytes)}, ${used}`];

@@ -14,7 +14,7 @@ const usualAgeMs = 30 * 86_400_000;
 
 /**
  * Carries out `mcpvals extensions prune` and gives the exit code: removes cached versions that were not used for long,
- * never one that the lock names.
+ * never one that the lock names; those whose record is damaged always go, since they are of no use.
  */
 export async function executeExtensionsPrune(flags: PruneFlags): Promise<number> {
   const { resolver, lock } = await openExtensions(flags);
@@ -24,7 +24,8 @@ export async function executeExtensionsPrune(flags: PruneFlags): Promise<number>
     locked.some((entry) => entry.package === each.package && entry.version === each.version);
   const newest = Date.now() - olderThan;
   const cached = await resolver.cached();
-  const old = cached.filter((each) => each.usedAt.getTime() <= newest && !isLocked(each));
+  const isOld = (each: CachedVersion): boolean => each.usedAt.getTime() <= newest && !isLocked(each);
+  const old = cached.filter((each) => each.isDamaged === true || isOld(each));
   if (!dryRun) for (const version of old) await resolver.remove(version);
   const bytes = old.reduce((sum, each) => sum + each.bytes, 0);
   const json = {
@@ -46,6 +47,7 @@ export async function executeExtensionsPrune(flags: PruneFlags): Promise<number>
   ]);
   const verb = dryRun ? "would be removed" : "removed";
   const summary = `${countOf(old.length, "version")} ${verb}, ${formatBytes(bytes)}; ${json.kept} kept`;
-  writeAnswer({ json, lines: [...columns(rows), summary] }, flags);
+  const lines = cached.length === 0 ? ["Nothing is cached."] : [...columns(rows), summary];
+  writeAnswer({ json, lines }, flags);
   return 0;
 }

@@ -10,6 +10,7 @@ import {
 } from "../extensions/contract/run-contract.ts";
 import { launchOf } from "../extensions/host/launch-of.ts";
 import { createStyle, type Tone } from "../reporters/format/style.ts";
+import { wrapText } from "../reporters/format/wrap-text.ts";
 import { abortOnInterrupt } from "./interrupt.ts";
 import { openExtensions } from "./open-extensions.ts";
 import { stdoutOutput } from "./terminal.ts";
@@ -58,15 +59,19 @@ function countsOf({ verdicts }: ContractReport): Readonly<Record<Outcome, number
 }
 
 function lines(program: string, report: ContractReport): string[] {
-  const style = createStyle(stdoutOutput().colors);
-  const { verdicts } = report;
-  const rows = columns(verdicts.map(({ outcome, name, message }) => [outcome, name, firstLine(message)]));
-  const painted = verdicts.flatMap(({ outcome, message }, index) => {
-    const row = rows[index] ?? "";
-    const more = outcome === "pass" ? [] : message.split("\n").slice(1);
+  const { colors, isTerminal, columns: width } = stdoutOutput();
+  const style = createStyle(colors);
+  const told = withoutRepeats(report.verdicts);
+  const names = columns(told.map(({ name }) => [name, "|"])).map((row) => row.slice(0, -1));
+  const painted = told.flatMap(({ outcome, message }, index) => {
+    const head = `  ${outcome}  ${names[index] ?? ""}`;
+    const [first = "", ...others] = message.split("\n").map((line) => visibleText(line));
+    const room = isTerminal ? width() - head.length : Infinity;
+    const [line = "", ...rest] = wrapText(first, room);
     return [
-      `  ${style[tones[outcome]](outcome)}${row.slice(outcome.length)}`,
-      ...more.map((line) => `        ${visibleText(line)}`),
+      `  ${style[tones[outcome]](outcome)}${head.slice(2 + outcome.length)}${line}`,
+      ...rest.map((text) => " ".repeat(head.length) + text),
+      ...(outcome === "pass" ? [] : others).map((text) => `        ${text}`),
     ];
   });
   const { pass, fail, warn, skip } = countsOf(report);
@@ -74,9 +79,18 @@ function lines(program: string, report: ContractReport): string[] {
     ([, count]) => count > 0,
   );
   const summary = [`${pass} passed`, ...others.map(([what, count]) => `${count} ${what}`)].join(", ");
-  return [`${program}  ${report.protocols.join(", ")}`, ...painted, summary];
+  return [visibleText(`${program}  ${report.protocols.join(", ")}`), ...painted, summary];
 }
 
-function firstLine(text: string): string {
-  return text.split("\n")[0] ?? "";
+/** What was skipped for one reason, in one line. */
+function withoutRepeats(verdicts: readonly ContractVerdict[]): readonly ContractVerdict[] {
+  const told = new Set<string>();
+  return verdicts.flatMap((verdict) => {
+    const { outcome, message } = verdict;
+    const same = verdicts.filter((each) => each.outcome === outcome && each.message === message);
+    if (outcome !== "skip" || same.length < 3) return [verdict];
+    if (told.has(message)) return [];
+    told.add(message);
+    return [{ ...verdict, name: `${same.length} more` }];
+  });
 }

@@ -18,7 +18,7 @@ export async function executeExtensionsUpdate(
   flags: ExtensionFlags,
 ): Promise<number> {
   const open = await openExtensions(flags);
-  const { lock, shownLock, save } = open;
+  const { lock, shownLock, nothingLocked, save } = open;
   const all = names.length === 0 ? lockedEntries(lock) : names.flatMap((name) => entriesNamed(name, lock));
   const entries = new Map(all.map((entry) => [entry.written, entry]));
   const updates = await Promise.all([...entries.values()].map((entry) => updateOne(entry, open)));
@@ -31,8 +31,7 @@ export async function executeExtensionsUpdate(
     from: entry.version,
     to: locked?.version ?? entry.version,
   }));
-  const lines =
-    updates.length === 0 ? [`Nothing is locked: ${shownLock} names no extension.`] : rows(updates);
+  const lines = updates.length === 0 ? [nothingLocked] : rows(updates);
   writeAnswer({ json: { lock: shownLock, updates: json }, lines }, flags);
   return 0;
 }

@@ -31,7 +31,8 @@ export async function executeExtensionsVerify(flags: ExtensionFlags): Promise<nu
     })),
   };
   const summary = `${counts.verified} verified, ${counts.changed} changed, ${counts.notCached} not cached`;
-  writeAnswer({ json, lines: [...rows(verified), summary] }, flags);
+  const lines = verified.length === 0 ? [open.nothingLocked] : [...rows(verified), summary];
+  writeAnswer({ json, lines }, flags);
   return counts.changed === 0 ? 0 : 1;
 }
 

@@ -27,11 +27,14 @@ export function entriesNamed(name: string, lock: LockFile): readonly LockedEntry
     "extension/not-locked",
     `no extension of the lock is named ${JSON.stringify(name)}`,
     {
-      hint: suggestion(
-        name,
-        [...new Set(entries.flatMap((entry) => [lastName(entry), entry.package]))],
-        "extensions",
-      ),
+      hint:
+        entries.length === 0
+          ? "Nothing is locked yet; mcpvals extensions add PACKAGE locks a first one."
+          : suggestion(
+              name,
+              [...new Set(entries.flatMap((entry) => [lastName(entry), entry.package]))],
+              "extensions",
+            ),
     },
   );
 }

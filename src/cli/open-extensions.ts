@@ -1,6 +1,8 @@
+import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
 import { environment } from "../config/environment.ts";
 import type { LockedExtension, LockFile } from "../core/formats/extension/lock-file.ts";
+import { visibleText } from "../core/report/visible-text.ts";
 import { extensionPlaces } from "../extensions/prepare/extension-places.ts";
 import { createResolver } from "../extensions/resolve/create-resolver.ts";
 import type { ExtensionResolver } from "../extensions/resolve/extension-resolver.ts";
@@ -22,6 +24,8 @@ export interface OpenExtensions {
   readonly lock: LockFile;
   /** Path of the lock as it is shown. */
   readonly shownLock: string;
+  /** The sentence for a lock without entries. */
+  readonly nothingLocked: string;
   /** Puts entries into the lock, by package as it is written. */
   readonly save: (entries: Readonly<Record<string, LockedExtension>>) => Promise<void>;
 }
@@ -33,11 +37,16 @@ export async function openExtensions({ cacheDir, releasesUrl }: ExtensionFlags):
   const places = extensionPlaces({ options: { cacheDir: folder, releasesUrl }, env: environment() });
   const { signal } = new AbortController();
   const { path, lock } = await readLock(cwd);
+  const shownLock = relative(cwd, path) || path;
+  const why = existsSync(path)
+    ? `${shownLock} names no extension`
+    : `there is no ${shownLock} in this folder or above it`;
   return {
     cwd,
-    resolver: createResolver({ ...places, signal, onProgress: writeError }),
+    resolver: createResolver({ ...places, dir: cwd, signal, onProgress: writeError }),
     lock,
-    shownLock: relative(cwd, path) || path,
+    shownLock,
+    nothingLocked: visibleText(`Nothing is locked: ${why}.`),
     save: (entries) => writeLock(path, { ...lock, extensions: { ...lock.extensions, ...entries } }),
   };
 }

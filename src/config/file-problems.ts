@@ -10,6 +10,7 @@ const mostFrames = 100;
 /** Everything that is wrong with the files that were read, in the order in which it was found. */
 export class FileProblems {
   readonly #diagnostics: Diagnostic[] = [];
+  readonly #told = new Set<string>();
   readonly #sources = new Map<string, SourceText>();
   #cause: unknown;
 
@@ -17,10 +18,19 @@ export class FileProblems {
     return this.#diagnostics.length > 0;
   }
 
-  /** Adds problems; the lines around those in its file are taken from the text, also of later ones. */
+  /**
+   * Adds problems; the lines around those in its file are taken from the text, also of later ones. What is wrong with one place
+   * for several tasks is told once.
+   */
   add(diagnostics: readonly Diagnostic[], source?: SourceText): void {
     if (source !== undefined) this.#sources.set(source.file, source);
-    for (const diagnostic of diagnostics) this.#diagnostics.push(diagnostic);
+    for (const diagnostic of diagnostics) {
+      const { code, message, location } = diagnostic;
+      const what = JSON.stringify([code, message, location]);
+      if (location !== undefined && this.#told.has(what)) continue;
+      this.#told.add(what);
+      this.#diagnostics.push(diagnostic);
+    }
   }
 
   /** Adds what an error of kind `usage` stands for. Throws any other one. */

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { readFile, readdir, readlink, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { McpvalsError } from "../core/errors/error.ts";
 import type { Json } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
 import { walkSteps } from "../core/formats/walk-steps.ts";
@@ -59,13 +60,21 @@ export class StateComparison {
       const [id = "", output] = name.split(".");
       const step: Step | undefined = steps.get(id);
       if (step === undefined) continue;
-      const { outputs = {}, error } = await runStep(step, context);
+      const { outcome, outputs = {}, error } = await runStep(step, context);
       if (error !== undefined) throw error;
+      // What is told by nothing but whether it holds, such as that something exists, has no outputs.
+      if (output === undefined) state.set(`step ${id}`, outcome);
+      else if (outcome === "passed" && !Object.hasOwn(outputs, output)) throw withoutOutput(name, step);
       for (const [key, value] of Object.entries(outputs)) {
         if (output === undefined || output === key) state.set(`${id}.${key}`, written(value));
       }
     }
   }
+}
+
+function withoutOutput(name: string, { id }: Step): McpvalsError {
+  const message = `stateProbe names ${name}, and the step ${id} has passed without giving that`;
+  return new McpvalsError("task/template", message);
 }
 
 function written(value: Json): string {

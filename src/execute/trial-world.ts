@@ -5,7 +5,7 @@ import { envRoot } from "../core/templates/resolve-env.ts";
 import { resolveIn, type Resolve, resolveNames, type Scope } from "../core/templates/scope.ts";
 import { callHistory } from "../core/trace/read-call-history.ts";
 import type { Emit, TraceEvent } from "../core/trace/events.ts";
-import { baseEnvironment, mergeEnvironments } from "../process/environment.ts";
+import { inheritedEnvironment, mergeEnvironments } from "../process/environment.ts";
 import { openTrialExtensions, type TrialExtensions } from "../extensions/host/open-trial-extensions.ts";
 import type { PreparedExtensions } from "../extensions/prepared-extensions.ts";
 import type { StepJudge, StepWorld, ValidateSchema } from "../steps/step-runner.ts";
@@ -136,7 +136,8 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
       prepared,
       trial: this,
       expander: expanderOf(this.scope),
-      env: mergeEnvironments([variables.shell, variables.overrides]),
+      env: variables.shell,
+      given: variables.overrides,
       emit,
     });
   }
@@ -153,12 +154,8 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
 
   #createEnv(): Variables {
     const { overrides, shell } = this.#options.variables;
-    const { inheritEnv } = this.#portable;
-    const inherited =
-      inheritEnv === true
-        ? shell
-        : Object.fromEntries(Object.entries(shell).filter(([name]) => inheritEnv.includes(name)));
-    return mergeEnvironments([baseEnvironment(shell), inherited, this.#declaredValues(), overrides]);
+    const inherited = inheritedEnvironment(shell, this.#portable.inheritEnv);
+    return mergeEnvironments([inherited, this.#declaredValues(), overrides]);
   }
 
   #random([kind, ...rest]: readonly string[], name = ""): string | undefined {

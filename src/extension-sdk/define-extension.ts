@@ -9,7 +9,7 @@ export interface Extension {
   readonly manifest: ExtensionManifest;
   /**
    * Is the program: speaks JSON-RPC on stdin and stdout; with `action NAME --input FILE` or `check NAME --input FILE` runs
-   * one operation; with `--config JSON` starts with that config and answers `execute` until stdin ends; with `--manifest`
+   * one operation, and says only on stderr, with exit code 1, when nothing can be known of it; with `--config JSON` starts with that config and answers `execute` until stdin ends; with `--manifest`
    * prints `extension.yaml`. Ends the process. What is written to stdout meanwhile, as with `console.log`, goes to stderr;
    * a program that an operation starts must not inherit stdout.
    */

@@ -33,8 +33,9 @@ export interface OperationOutcome {
 }
 
 /**
- * To be thrown by an operation when what was asked did not hold: `success: false` with this message. Any other error that
- * it throws gives `success: false` with the error's text as `error`.
+ * To be thrown by an operation when what was asked did not hold: `success: false` with this message, which is a finding
+ * about the agent. Any other error that it throws is answered with the JSON-RPC error -32603 and its text: the step is an
+ * error, and no finding.
  */
 export class OperationFailed extends Error {
   readonly outputs: Readonly<Record<string, Json>> | undefined;

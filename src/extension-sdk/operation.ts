@@ -10,6 +10,7 @@ import { describeIssues } from "./describe-issues.ts";
 import type { OperationOutcome, OperationRun } from "./operation-run.ts";
 import { paramsSchema } from "./params-schema.ts";
 import { resultOf } from "./result-of.ts";
+import { RpcError } from "./rpc-error.ts";
 
 /** An operation as its author writes it. */
 export interface OperationDefinition<S extends z.ZodType, R> {
@@ -32,7 +33,10 @@ export interface OperationDefinition<S extends z.ZodType, R> {
 /** An operation of extensions that have resources of type `R`. */
 export interface Operation<R> {
   readonly declaration: OperationDeclaration;
-  /** Checks the arguments and runs it. Whatever happens is in the result; throws only EnvironmentError. */
+  /**
+   * Checks the arguments and runs it. Throws RpcError for arguments that do not fit, and whatever it throws but
+   * OperationFailed.
+   */
   readonly execute: (args: JsonObject, context: OperationRun<R>) => Promise<OperationResult>;
 }
 
@@ -51,11 +55,11 @@ export function operation<S extends z.ZodType, R = unknown>(
       params: paramsSchema(params),
       phases,
     },
-    execute: (args, context) =>
-      resultOf(async () => {
-        const checked = await z.safeParseAsync(params, args);
-        if (checked.success) return run(checked.data, context);
-        throw new Error(`the arguments are not valid: ${describeIssues(checked.error.issues)}`);
-      }),
+    execute: async (args, context) => {
+      const checked = await z.safeParseAsync(params, args);
+      if (checked.success) return resultOf(() => run(checked.data, context));
+      const message = `the arguments are not valid: ${describeIssues(checked.error.issues)}`;
+      throw new RpcError("invalidParams", message);
+    },
   };
 }

@@ -1,19 +1,20 @@
 import { inspect } from "node:util";
 import type { OperationResult } from "../core/formats/extension/protocol.ts";
 import type { Json } from "../core/formats/json-value.ts";
-import { EnvironmentError } from "./environment-error.ts";
 import { errorText } from "./error-text.ts";
 import { OperationFailed, type OperationOutcome } from "./operation-run.ts";
 
-/** Runs an operation and gives what its host is told of the end. Throws only EnvironmentError. */
+/**
+ * Runs an operation and gives what its host is told of the end. Throws whatever it throws but OperationFailed, and a
+ * TypeError for an outcome that is none.
+ */
 export async function resultOf(
   run: () => Promise<OperationOutcome | void> | OperationOutcome | void,
 ): Promise<OperationResult> {
   try {
     return checked(await run());
   } catch (error) {
-    if (error instanceof EnvironmentError) throw error;
-    if (!(error instanceof OperationFailed)) return { success: false, error: errorText(error) };
+    if (!(error instanceof OperationFailed)) throw error;
     const { message, outputs } = error;
     return asJson({ success: false, message, ...(outputs === undefined ? {} : { outputs }) });
   }
@@ -39,11 +40,11 @@ function checked(outcome: unknown): OperationResult {
   });
 }
 
-/** As the host will read it. What is no JSON is told of here, where it still is the operation's own fault. */
+/** As the host will read it. What is no JSON is told of here, where it still is known whose fault it is. */
 function asJson(result: OperationResult): OperationResult {
   try {
     return JSON.parse(JSON.stringify(result)) as OperationResult;
   } catch (error) {
-    return { success: false, error: `the outputs are not JSON: ${errorText(error)}` };
+    throw new TypeError(`the outputs are not JSON: ${errorText(error)}`, { cause: error });
   }
 }

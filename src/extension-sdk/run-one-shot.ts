@@ -3,7 +3,6 @@ import type { ExtensionPhase } from "../core/formats/extension/manifest.ts";
 import type { OperationResult } from "../core/formats/extension/protocol.ts";
 import { isJsonObject } from "../core/formats/json.ts";
 import type { Json, JsonObject } from "../core/formats/json-value.ts";
-import { errorText } from "./error-text.ts";
 import type { Session } from "./session.ts";
 
 /** `action NAME --input FILE` or `check NAME --input FILE`, read. */
@@ -22,28 +21,25 @@ const phasesOf: Readonly<Record<OneShotCall["verb"], readonly ExtensionPhase[]>>
   check: ["verify"],
 };
 
-/** Runs one operation, with `open` before it and `close` after it. Whatever fails is in the result; never rejects. */
+/**
+ * Runs one operation, with `open` before it and `close` after it. Throws when it cannot be known whether what was asked
+ * holds: for an input that cannot be read, and as `open`, `Session.execute` and `close` do.
+ */
 export async function runOneShot<C, R>(
   session: Session<C, R>,
   { verb, operation, input, config }: OneShotCall,
 ): Promise<OperationResult> {
+  if (operation === undefined) throw new Error(`${verb} needs the name of an operation`);
+  if (input === undefined) throw new Error(`${verb} ${operation} needs --input FILE`);
+  const document = await readInput(input);
+  const settings = config === undefined ? document["config"] : parse(config, "--config");
+  await session.open(objectOf(settings, "config"));
   try {
-    if (operation === undefined) throw new Error(`${verb} needs the name of an operation`);
-    if (input === undefined) throw new Error(`${verb} ${operation} needs --input FILE`);
-    const document = await readInput(input);
-    const settings = config === undefined ? document["config"] : parse(config, "--config");
-    await session.open(objectOf(settings, "config"));
     const args = objectOf(document["args"], "args");
-    const result = await session.execute({
-      operation,
-      args,
-      context: document["context"],
-      phases: phasesOf[verb],
-    });
+    const context = document["context"];
+    return await session.execute({ operation, args, context, phases: phasesOf[verb] });
+  } finally {
     await session.close();
-    return result;
-  } catch (error) {
-    return { success: false, error: errorText(error) };
   }
 }
 

@@ -118,11 +118,12 @@ async function oneShot<C, R>(
   call: Parameters<typeof runOneShot>[1],
 ): Promise<number> {
   const session = new Session(definition, { log: logToStderr, signal: end.signal });
-  let result: OperationResult = { success: false, error: "the operation did not end when it was asked to" };
+  let result: OperationResult | undefined;
   const keep = (given: OperationResult): void => {
     result = given;
   };
   await end.wait(runOneShot(session, call).then(keep), workMs + closeMs);
+  if (result === undefined) throw new Error("the operation did not end when it was asked to");
   await stdout.write(`${JSON.stringify(result)}\n`);
   return result.success ? 0 : 1;
 }

@@ -52,7 +52,10 @@ export class Session<C, R> {
     }
   }
 
-  /** Runs one operation. Throws RpcError when `open` was not called, EnvironmentError when it cannot tell or its time is up. */
+  /**
+   * Runs one operation. Throws RpcError when `open` was not called, and for arguments or a phase that it does not take;
+   * EnvironmentError when its time is up; and whatever it throws but OperationFailed.
+   */
   async execute(call: Call): Promise<OperationResult> {
     if (this.#opened === undefined) {
       throw new RpcError("invalidRequest", "initialize must come first, and succeed");
@@ -62,7 +65,7 @@ export class Session<C, R> {
     if (found === undefined) return this.#unknown(call.operation);
     const context = readContext(call.context);
     const phase = phaseOf(found, context, call.phases);
-    if (phase === undefined) return wrongPhase(call, found, context);
+    if (phase === undefined) throw wrongPhase(call, found, context);
     return this.#run(found, call.args, { ...context, phase, resources: this.#opened.resources });
   }
 
@@ -84,10 +87,10 @@ export class Session<C, R> {
     const signal = AbortSignal.any([this.#start.signal, time.signal]);
     try {
       const work = operation.execute(args, { ...context, signal, log: this.#start.log });
-      const result = await Promise.race([work, givenUp(signal)]);
-      // What was thrown once the time was up, such as by an aborted request, is no finding.
-      if (time.signal.aborted && result.error !== undefined) throw late;
-      return result;
+      return await Promise.race([work, givenUp(signal)]);
+    } catch (error) {
+      // What is thrown once the time is up, such as by an aborted request, says less than that it is up.
+      throw time.signal.aborted ? late : error;
     } finally {
       clearTimeout(timer);
     }
@@ -116,10 +119,10 @@ function phaseOf<R>(
   return meant.find((each) => phases.includes(each));
 }
 
-function wrongPhase<R>(call: Call, { declaration }: Operation<R>, { phase }: ReadContext): OperationResult {
+function wrongPhase<R>(call: Call, { declaration }: Operation<R>, { phase }: ReadContext): RpcError {
   const used = phase ?? call.phases.join(" or ");
-  const error = `${call.operation} cannot be used in ${used}, only in ${declaration.phases.join(", ")}`;
-  return { success: false, error };
+  const message = `${call.operation} cannot be used in ${used}, only in ${declaration.phases.join(", ")}`;
+  return new RpcError("invalidParams", message);
 }
 
 /** Rejects a little after the signal has aborted, with its reason, for operations that do not heed it. */

@@ -42,6 +42,22 @@ export function baseEnvironment(
   return picked;
 }
 
+/**
+ * What a process that works for a task gets of an environment: what a program needs to work at all, and the variables that
+ * are named; `true` means all.
+ */
+export function inheritedEnvironment(
+  env: Environment,
+  names: readonly string[] | true,
+): Record<string, string> {
+  const named = names === true ? env : Object.fromEntries(names.map((name) => [name, valueOf(name, env)]));
+  return mergeEnvironments([baseEnvironment(env), named]);
+}
+
+function valueOf(name: string, env: Environment): string | undefined {
+  return Object.hasOwn(env, name) ? env[name] : undefined;
+}
+
 /** Joins environments, later ones winning; on Windows `Path` replaces `PATH`, since names ignore case there. */
 export function mergeEnvironments(
   environments: readonly Environment[],

@@ -4,9 +4,12 @@ import {
   type SpawnOptionsWithoutStdio,
 } from "node:child_process";
 import { once } from "node:events";
+import { closeSync, openSync } from "node:fs";
 import { Socket } from "node:net";
+import { devNull } from "node:os";
 import type { Readable, Writable } from "node:stream";
 import { createProcessTree } from "./create-process-tree.ts";
+import { inheritedFiles } from "./inherited-files.ts";
 import { forgetTree, rememberTree } from "./live-trees.ts";
 import { createProcessMarker, processMarkerName, runMarker, runMarkerName } from "./marker.ts";
 import type { ProcessTree } from "./process-tree.ts";
@@ -49,15 +52,18 @@ export interface ManagedProcess {
 
 /** What a program gets besides its arguments, its environment and its stdin. */
 export interface SpawnExtras {
-  /** What it reads on its file descriptor 3, where nobody else can see it. Not on Windows. */
-  readonly fd3?: string;
+  /**
+   * What it reads on its file descriptors from 3 on, where nobody else can see it. It then gets no other files that this
+   * process inherited. Not on Windows.
+   */
+  readonly given?: readonly (string | Uint8Array)[];
 }
 
 /**
  * Starts a program in a process group of its own. The process exists when this function returns, before its promise
  * settles (on Windows a little later). Throws McpvalsError `server/spawn-failed`.
  */
-export async function spawnProcess(spec: ProcessSpec, { fd3 }: SpawnExtras = {}): Promise<ManagedProcess> {
+export async function spawnProcess(spec: ProcessSpec, { given }: SpawnExtras = {}): Promise<ManagedProcess> {
   const marker = createProcessMarker();
   const options = {
     cwd: spec.cwd,
@@ -67,7 +73,7 @@ export async function spawnProcess(spec: ProcessSpec, { fd3 }: SpawnExtras = {})
   };
   try {
     const child =
-      process.platform === "win32" ? await launchOnWindows(spec, options) : launch(spec, options, fd3);
+      process.platform === "win32" ? await launchOnWindows(spec, options) : launch(spec, options, given);
     // The number is there at once when there is a process; waiting for the event could take long in a busy process.
     if (child.pid === undefined) throw (await once(child, "error"))[0];
     return new SpawnedProcess(child, `${processMarkerName}=${marker}`, spec.env["PATH"]);
@@ -78,16 +84,40 @@ export async function spawnProcess(spec: ProcessSpec, { fd3 }: SpawnExtras = {})
 
 type Child = ChildProcessWithoutNullStreams;
 
-function launch({ command, args }: ProcessSpec, options: SpawnOptionsWithoutStdio, fd3?: string): Child {
-  if (fd3 === undefined) return spawn(command, args, options);
-  const child = spawn(command, args, { ...options, stdio: ["pipe", "pipe", "pipe", "pipe"] });
-  const pipe = child.stdio[3];
-  if (pipe instanceof Socket) {
-    // A broken pipe means that the program has gone without reading it, which its exit reports.
-    pipe.on("error", () => undefined);
-    pipe.end(fd3);
+function launch(
+  { command, args }: ProcessSpec,
+  options: SpawnOptionsWithoutStdio,
+  given: SpawnExtras["given"],
+): Child {
+  if (given === undefined) return spawn(command, args, options);
+  const nothing = openSync(devNull, "r");
+  try {
+    const child = spawn(command, args, { ...options, stdio: filesOf(given.length, nothing) });
+    for (const [index, content] of given.entries()) write(child.stdio[firstGiven + index], content);
+    return child as Child;
+  } finally {
+    closeSync(nothing);
   }
-  return child;
+}
+
+/** The first file descriptor after stderr. */
+const firstGiven = 3;
+
+/** Pipes, and nothing to be read in place of each file that would be passed on otherwise. */
+function filesOf(given: number, nothing: number): ("pipe" | "ignore" | number)[] {
+  const pipes = firstGiven + given;
+  const inherited = inheritedFiles();
+  const length = Math.max(pipes, ...inherited.map((number) => number + 1));
+  return Array.from({ length }, (_, index) =>
+    index < pipes ? "pipe" : inherited.includes(index) ? nothing : "ignore",
+  );
+}
+
+function write(pipe: unknown, content: string | Uint8Array): void {
+  if (!(pipe instanceof Socket)) return;
+  // A broken pipe means that the program has gone without reading it, which its exit reports.
+  pipe.on("error", () => undefined);
+  pipe.end(content);
 }
 
 /** Windows needs help with shims (.cmd) and shebangs; elsewhere that module would only cost start-up time. */

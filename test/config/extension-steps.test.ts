@@ -176,7 +176,60 @@ config:
     ]);
   });
 
-  it("of the older forms use the extensions of their eval, and are refused without", async () => {
+  it("are refused when what starts their extensions refers to nothing", async () => {
+    const evaluation = `kind: Eval
+config:
+  taskSets: [{ path: a.yaml }, { path: b.yaml }, { path: old.yaml }]
+  extensions:
+    k8s:
+      package: ./mine
+      config: { kept: ["{workspace} {random.id} {foo.x} {env.HERE} {steps.made.outputs.any}"], a: "{env.ABSENT}" }
+      env: { B: "{agent.output} {steps.mad.outputs.x}" }
+    kubernetes: { package: ./mine, config: { c: "{task.nam}", d: "{steps.mine.outputs.x} {env.HERE}" } }
+    unused: { package: ./mine, config: { e: "{env.ABSENT}" } }
+`;
+    const uses = spec.replace("{ file: x }", "{ id: made }");
+    const files = {
+      "eval.yaml": evaluation,
+      "a.yaml": task("a", { spec: `${uses}  env: { ABSENT: "" }\n` }),
+      "b.yaml": task("b", { spec: "" }).replace('command: { run: "true" }', "k8s.get: { id: made }"),
+      "old.yaml": old,
+    };
+    using folder = folderOf(files);
+    const problems = await problemsOf(
+      load(folder.path, { source: "eval.yaml", environment: { HERE: "here" } }),
+    );
+    const k8s = {
+      location: { file: "eval.yaml", line: 5 },
+      frame: expect.stringContaining("> 5 |     k8s:"),
+    };
+    expect(problems).toMatchObject([
+      {
+        ...k8s,
+        message:
+          "extensions.k8s.env.B: {agent.output} is not there when an operation of setup starts the extension",
+      },
+      {
+        ...k8s,
+        message: "extensions.k8s.env.B: {steps.mad.outputs.x} names no step",
+        hint: 'Used by the task "a". Did you mean "made"? Known step ids: made.',
+      },
+      {
+        ...k8s,
+        code: "config/unknown-reference",
+        message: "extensions.k8s.config.a: {env.ABSENT} is a variable that is not set",
+        hint: expect.stringMatching(/^Used by the task "b".* --env ABSENT=VALUE/),
+      },
+      {
+        message: "extensions.kubernetes.config.c: {task.nam} refers to nothing",
+        hint: 'Used by the task "old". Did you mean "name"? Known names: name.',
+        location: { file: "eval.yaml", line: 9 },
+      },
+    ]);
+    expect(problems).toHaveLength(4);
+  });
+
+  it("of the older forms use the extensions of their eval, and lack them without", async () => {
     const evaluation = `kind: Eval
 apiVersion: mcpchecker/v1alpha2
 config:
@@ -196,6 +249,7 @@ config:
         dir: folder.path,
         config: { kubeconfig: "~/.kube/config" },
         env: { KUBECONFIG: "{env.KUBECONFIG}" },
+        inheritEnv: true,
         sandbox: defaultSandbox,
       },
     ]);
@@ -209,14 +263,9 @@ config:
       location: { line: 9, column: 19 },
     });
     expect(use?.frame).not.toContain("secret-in-args");
-    expect(await problemsOf(load(folder.path, { source: "old.yaml" }))).toMatchObject([
-      {
-        code: "config/unknown-reference",
-        message: 'no extension is named "kubernetes": nothing says where it comes from',
-        hint: "Declare it in an Eval that has this task: config.extensions: {kubernetes: {package: github.com/ORG/REPO@VERSION}}.",
-        location: { line: 9, column: 19 },
-      },
-    ]);
+    const alone = await load(folder.path, { source: "old.yaml" });
+    expect(alone.eval.tasks[0]?.portable?.requires).toEqual([{ kind: "extension", name: "kubernetes" }]);
+    expect([alone.extensionUses.get("old")?.length, extensionsOf(alone)]).toEqual([1, {}]);
   });
 
   it("of the older forms may require an extension that they do not use", async () => {

@@ -77,9 +77,9 @@ spec:
 const problems = [
   'bad.yaml:8:7: error step setup[0] of the task "bad": greeter.greet cannot be used in setup (task/extension)',
   'bad.yaml:10:7: error step verify[0] of the task "bad": the extension greeter has no operation "great" (task/extension)',
-  "bad.yaml:11:7: error step verify[1] of the task \"bad\": greeter.greet: the arguments must have required property 'name' (task/extension)",
-  'bad.yaml:11:7: error step verify[1] of the task "bad": greeter.greet: the arguments must NOT have additional properties ("nam") (task/extension)',
-  'bad.yaml:16:13: error step steps[0] of the task "bad": greeter.greet: /times must be integer, is "often" (task/extension)',
+  'bad.yaml:11:7: error step verify[1] of the task "bad": greeter.greet needs name (task/extension)',
+  'bad.yaml:11:7: error step verify[1] of the task "bad": greeter.greet has no argument "nam" (task/extension)',
+  'bad.yaml:16:13: error step steps[0] of the task "bad": greeter.greet: times must be integer, is "often" (task/extension)',
 ];
 
 function errorsIn(stderr: string): string[] {
@@ -151,7 +151,7 @@ describe.concurrent("a task whose steps use an extension", { timeout: 120_000 },
       0,
       [
         expect.stringMatching(
-          /^note: not checked: steps of the extension greeter: npm:@acme\/greeter@1 is not in the cache/,
+          /^note: not checked: steps of the extension greeter: npm:@acme\/greeter@1 is not in the cache.* Fetch it once with the network: mcpvals extensions add npm:@acme\/greeter@1\.$/m,
         ),
         "",
       ],
@@ -249,5 +249,26 @@ describe.concurrent("what an eval says of extensions", { timeout: 120_000 }, () 
       "note: not checked: steps of the extension greeter: its settings have templates that only a trial can replace\n",
     ]);
     expect(readFileSync(join(folder.path, "started"), "utf8")).toBe("x");
+  });
+
+  it("asks an extension that has several names where its settings are known", async () => {
+    const verify = [{ "plain.great": {} }, { "later.great": {} }];
+    using folder = folderOf({
+      "greeter.mjs": program,
+      "hello.json": task({ verify }),
+      "eval.json": evalFile({
+        plain: { package: "./greeter.mjs" },
+        later: { package: "./greeter.mjs", config: { at: "{workspace}" } },
+      }),
+    });
+    const { code, stderr } = await runCli(["run", "eval.json", "--agent", "null"], { cwd: folder.path });
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringMatching(/verify\[0\].* no operation "great"[^]*verify\[1\].* no operation "great"/),
+    ]);
+    const looked = await runCli(["validate", "eval.json"], { cwd: folder.path });
+    expect(looked.stderr).toContain(
+      "not checked: steps of the extensions plain, later: it has no extension.yaml",
+    );
   });
 });

@@ -100,6 +100,10 @@ describe.concurrent("an extension from a release", { timeout: 120_000 }, () => {
     expect(first.stderr).toContain(`note: ${packageText} was fetched and runs without a sandbox`);
     const lock = project.lock();
     expect(lock).toContain("v1.1.0");
+    const hash = /tree: (\S+)/.exec(lock)?.[1];
+    expect((JSON.parse(first.stdout) as RunResult).environment.extensions).toEqual([
+      { name: "shop", package: packageText, version: "v1.1.0", hash, sandbox: "none" },
+    ]);
     project.mirror.releases.set("acme/shop", [release("1.2.0")]);
     project.mirror.requests.length = 0;
     const second = await project.run("--frozen");
@@ -229,7 +233,10 @@ describe.concurrent("mcpvals extensions", { timeout: 120_000 }, () => {
   it("verifies what is cached, and says what is not", async () => {
     await using project = await startProject("1.0.0");
     const nothing = await project.cli("extensions", "verify");
-    expect([nothing.code, nothing.stdout]).toEqual([0, "0 verified, 0 changed, 0 not cached\n"]);
+    expect([nothing.code, nothing.stdout]).toEqual([
+      0,
+      "Nothing is locked: there is no mcp-eval.lock in this folder or above it.\n",
+    ]);
     await project.cli("extensions", "add", packageText);
     const all = await project.cli("extensions", "verify", "--json");
     expect([all.code, JSON.parse(all.stdout)]).toMatchObject([0, { verified: 1, changed: 0, notCached: 0 }]);
@@ -238,6 +245,34 @@ describe.concurrent("mcpvals extensions", { timeout: 120_000 }, () => {
       0,
       `${packageText}  v1.0.0  not cached\n0 verified, 0 changed, 1 not cached\n`,
     ]);
+  });
+
+  it("says so when there is nothing yet", async () => {
+    await using project = await startProject();
+    const none = "Nothing is locked: there is no mcp-eval.lock in this folder or above it.\n";
+    expect((await project.cli("extensions", "list")).stdout).toBe(none);
+    expect((await project.cli("extensions", "update")).stdout).toBe(none);
+    expect((await project.cli("extensions", "prune")).stdout).toBe("Nothing is cached.\n");
+    expect((await project.cli("extensions", "pin", "shop@v1")).stderr).toBe(
+      'error no extension of the lock is named "shop" (extension/not-locked)\n' +
+        "  hint: Nothing is locked yet; mcpvals extensions add PACKAGE locks a first one.\n",
+    );
+    expect((await project.cli("extensions", "add", "mcpvals:csv")).stderr).toMatch(
+      /^error mcpvals:csv comes with mcpvals, so that there is nothing to fetch \(/,
+    );
+  });
+
+  it("lists and prunes what is damaged, however young and locked, and fetches it again", async () => {
+    await using project = await startProject("1.0.0");
+    await project.cli("extensions", "add", packageText);
+    const [record = ""] = findFiles(join(project.path, "cache"), "extension.json");
+    writeFileSync(record, "{");
+    const listed = await project.cli("extensions", "list");
+    expect(listed.stdout).toMatch(/github\.com\/acme\/shop  v1\.0\.0  for any  damaged; prune removes it\n$/);
+    expect((await project.run("--frozen")).code).toBe(2);
+    const pruned = await project.cli("extensions", "prune");
+    expect(pruned.stdout).toContain("1 version removed, 0 B; 0 kept\n");
+    expect((await project.run("--frozen")).code).toBe(0);
   });
 
   it("prunes what was not used for long, but nothing that is locked", async () => {

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import type { RunResult } from "../../src/core/report/result.ts";
 import { evaluate } from "../../src/index.ts";
 import { folderOf, runCli, runInline } from "../support/cli.ts";
 import { runSource } from "../support/source-cli.ts";
@@ -248,24 +249,43 @@ Agents
     expect(JSON.parse(all.stdout)).toMatchObject({ valid: true, name: "tasks", tasks: 2, workflows: 0 });
   });
 
-  it("refuse steps of extensions that nobody declares, naming step and file", async () => {
+  it("of the older forms that lack an extension are skipped, and the others run", async () => {
     const old = `kind: Task
 apiVersion: mcpchecker/v1alpha2
 metadata: { name: x }
 spec:
   requires: [{ extension: kubernetes, as: k8s }]
   prompt: { inline: hi }
+  setup:
+    - k8s.create: {}
   verify:
     - k8s.wait: {}
 `;
-    using folder = folderOf({ ...files, "tasks/x.yaml": old });
-    for (const command of ["run", "list", "validate"]) {
-      const { code, stderr } = await runCli([command, "tasks"], { cwd: folder.path });
-      expect([code, stderr]).toEqual([
-        2,
-        expect.stringMatching(/^tasks.x\.yaml:8:7: error no extension is named "kubernetes".*/),
-      ]);
-    }
+    const lacks = 'the extension "kubernetes", which is not configured';
+    using folder = folderOf({ "tasks/easy.yaml": easy, "old/x.yaml": old });
+    const run = async (...flags: readonly string[]): Promise<{ code: number | null; trials: unknown }> => {
+      const args = ["run", "old", "tasks", "--agent", "oracle", "--reporter", "json", ...flags];
+      const { code, stdout, stderr } = await runCli(args, { cwd: folder.path });
+      if (stdout === "") throw new Error(stderr);
+      const { trials } = JSON.parse(stdout) as RunResult;
+      return { code, trials };
+    };
+    const error = expect.objectContaining({ message: expect.stringContaining(lacks) });
+    const easyOne = expect.objectContaining({ task: "easy one", verdict: "pass" });
+    expect(await run()).toEqual({
+      code: 0,
+      trials: [expect.objectContaining({ task: "x", verdict: "skip", error }), easyOne],
+    });
+    expect(await run("--strict")).toEqual({
+      code: 3,
+      trials: [expect.objectContaining({ task: "x", verdict: "error", error }), easyOne],
+    });
+    const validated = await runCli(["validate", "old"], { cwd: folder.path });
+    expect([validated.code, validated.stderr]).toEqual([
+      0,
+      expect.stringContaining("not checked: steps of the extension kubernetes: no eval declares it"),
+    ]);
+    expect((await runCli(["list", "old"], { cwd: folder.path })).code).toBe(0);
   });
 });
 

@@ -370,4 +370,22 @@ describe("the state before setup and after cleanup", () => {
     expect([compared(events), calls, count]).toEqual([[], ["probe", "probe", "probe"], 3]);
     expect(phasesOf(events).filter((phase) => phase === "probe")).toHaveLength(2);
   });
+
+  it("includes whether a step holds that has no outputs, and misses none that is named", async () => {
+    using folder = taskFolder();
+    const play = (name: string, probe: Task["verify"][number]): ReturnType<typeof playTrial> => {
+      const task = portableTask({ dir: folder.path, stateProbe: [name] }, { verify: [probe] });
+      const agent = ({ workspace }: AgentContext): Promise<void> => {
+        writeFileSync(join(workspace, "new.txt"), "new");
+        return Promise.resolve();
+      };
+      return playTrial(task, { agent, ports: { compareState: true } });
+    };
+    const there = { kind: "check", exists: true } as const;
+    const file = { type: "file", id: "probe", action: there, timeoutMs: 60_000 } as const;
+    const { events } = await play("probe", { ...file, path: "{workspace}/new.txt" });
+    expect(compared(events)).toContain("step probe was failed and is passed");
+    const { finished } = await play("probe.b", leaf("probe", "pass"));
+    expect(finished).toMatchObject({ outcome: "error", error: { code: "task/template" } });
+  });
 });

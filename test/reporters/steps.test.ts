@@ -340,6 +340,57 @@ Skipped
   );
 });
 
+it("leaves it to the message what a program found that judges by itself, every line of it", async () => {
+  const rows = "the rows differ (- expected, + found):\n   a\n-  2\n+  1";
+  const expectRows = stepEvents("rows", {
+    type: "extension",
+    input: { extension: "db", operation: "expect", args: { sql: "SELECT a FROM t" } },
+    checks: [failedCheck("db.expect", rows, true, false)],
+  });
+  const script = stepEvents("look", {
+    type: "script",
+    checks: [failedCheck("tidy", "there is dust", true, false)],
+  });
+  const isReady = stepEvents("ready", {
+    type: "http",
+    checks: [failedCheck("body $.ready", "it differs", true, false)],
+  });
+  const [one, all] = [portableTask("one", ["rows"]), portableTask("all", ["rows", "look", "ready"])];
+  const trials = [
+    await gradedTrial(one, expectRows, agent),
+    await gradedTrial(all, [...expectRows, ...script, ...isReady], agent),
+  ];
+  const shown = await printed(sampleRun({ name: "shop", tasks: [one, all], trials, agents: [oracle] }));
+  expect(shown.slice(shown.indexOf("Failed"), shown.indexOf("  2 failed")).replaceAll(/ +$/gm, "")).toBe(
+    `Failed
+
+  ✗ one  t1
+    verify-steps 0.00  db.expect: the rows differ (- expected, + found):
+         a
+      -  2
+      +  1
+      step      rows  (extension in verify, event 3)
+      input     db.expect {"sql":"SELECT a FROM t"}
+
+  ✗ all  t2
+    verify-steps 0.00  3 checks do not hold
+      step      rows  (extension in verify, event 3)
+      input     db.expect {"sql":"SELECT a FROM t"}
+      check     db.expect: the rows differ (- expected, + found):
+                   a
+                -  2
+                +  1
+      step      look  (script in verify, event 5)
+      check     tidy: there is dust
+      step      ready  (http in verify, event 7)
+      check     body $.ready: it differs
+      expected  true
+      actual    false
+
+`,
+  );
+});
+
 it("writes the same into JUnit, with the task's file", async () => {
   const output = captureOutput();
   await play(await failingTasks(), junitReporter(output));

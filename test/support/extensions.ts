@@ -89,10 +89,11 @@ export interface Played extends AsyncDisposable {
 export interface PlayOptions extends ExtensionParts {
   readonly trial?: Partial<ExtensionTrial>;
   readonly env?: Readonly<Record<string, string>>;
+  readonly given?: Readonly<Record<string, string>>;
 }
 
 /** Opens the extensions of a trial, of which there is one. Disposing throws what the extensions' end throws. */
-export function play(program: string, { spec, trial, env, ...more }: PlayOptions = {}): Played {
+export function play(program: string, { spec, trial, env, given = {}, ...more }: PlayOptions = {}): Played {
   const root = realpathSync(mkdtempSync(join(tmpdir(), "mcpvals-play-")));
   const [dir, workspace] = [join(root, "task"), join(root, "workspace")];
   for (const folder of [dir, workspace]) mkdirSync(folder);
@@ -118,6 +119,7 @@ export function play(program: string, { spec, trial, env, ...more }: PlayOptions
     },
     expander: expanderOf(scopeOf({ random: { id: "abc" } })),
     env: { PATH: process.env["PATH"] ?? "", ...env },
+    given,
     emit: (event) => events.push(event),
   });
   const none = new AbortController().signal;

@@ -119,7 +119,14 @@ export interface ArchiveMember {
   /** With the kind of file, as Unix has it; default: a file that is not executable. */
   readonly mode?: number;
   /** Of a tar: the kind of member. */
-  readonly type?: "File" | "Directory" | "SymbolicLink" | "Link" | "CharacterDevice" | "FIFO";
+  readonly type?:
+    | "File"
+    | "Directory"
+    | "SymbolicLink"
+    | "Link"
+    | "CharacterDevice"
+    | "FIFO"
+    | "ExtendedHeader";
   readonly linkpath?: string;
 }
 

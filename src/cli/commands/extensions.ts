@@ -10,7 +10,7 @@ type SetExitCode = (code: number) => void;
 /** `mcpvals extensions`: the versions of extensions that the lock of this folder names, and the cache. */
 export function extensionsCommand(setExitCode: SetExitCode): Command {
   const command = new Command("extensions").description(
-    "extensions of tasks: what mcp-eval.lock names, what is cached, whether a program is one",
+    "fetch, lock and look after the extensions of tasks, and test one that you write",
   );
   const commands = [listing, adding, updating, pinning, verifying, pruning, testing];
   for (const create of commands)
@@ -36,7 +36,7 @@ function adding(setExitCode: SetExitCode): Command {
   return withSource(new Command("add"))
     .description("fetch a package, verify its files and lock it")
     .addArgument(new Argument("<package>", "github.com/ORG/REPO@VERSION or npm:NAME@VERSION, as in tasks"))
-    .addOption(new Option("--sha256 <hex>", "what the fetched file must have").argParser(sha256))
+    .addOption(new Option("--sha256 <hex>", "SHA-256 that the fetched file must have").argParser(sha256))
     .action(async (name: string, flags: AddFlags) => {
       const { executeExtensionsAdd } = await import("../execute-extensions-add.ts");
       setExitCode(await executeExtensionsAdd(name, flags));
@@ -88,9 +88,15 @@ function pruning(setExitCode: SetExitCode): Command {
 function testing(setExitCode: SetExitCode): Command {
   return new Command("test")
     .description("try whether a program does what an extension must do; exit 1 when it does not")
-    .addArgument(new Argument("<program>", "the program, or a folder with an extension.yaml"))
-    .addOption(new Option("--config <json>", "settings that it is started with").argParser(jsonObject))
-    .addOption(new Option("--timeout <duration>", "longest that one answer may take").argParser(duration))
+    .addArgument(new Argument("<program>", "the program, a folder with an extension.yaml, or mcpvals:NAME"))
+    .addOption(
+      new Option("--config <json>", "settings that it is started with, a JSON object").argParser(jsonObject),
+    )
+    .addOption(
+      new Option("--timeout <duration>", "longest that one answer may take (default: 10s)").argParser(
+        duration,
+      ),
+    )
     .action(async (program: string, flags: ContractFlags) => {
       const { executeExtensionsTest } = await import("../execute-extensions-test.ts");
       setExitCode(await executeExtensionsTest(program, flags));

@@ -55,7 +55,7 @@ export const extensionErrors = {
   "extension/start-failed": {
     kind: "environment",
     title: "An extension did not start",
-    help: "The message has the reason and the end of what it wrote on stderr.",
+    help: "See what it wrote on stderr, and try it alone: mcpvals extensions test PROGRAM.",
   },
   "extension/version": {
     kind: "environment",
@@ -65,17 +65,17 @@ export const extensionErrors = {
   "extension/protocol": {
     kind: "environment",
     title: "An extension broke the protocol",
-    help: "Try it with mcpvals extensions test PROGRAM, which names what is wrong.",
+    help: "Mend what the message names; mcpvals extensions test PROGRAM tries the rest of the protocol.",
   },
   "extension/rpc-error": {
     kind: "environment",
     title: "An extension answered with an error instead of a result",
-    help: "The message is the extension's own.",
+    help: "The message is the extension's own; what it was given are config and env of the extension in the eval.",
   },
   "extension/crashed": {
     kind: "environment",
     title: "An extension ended before it had answered",
-    help: "The message has its exit code and the end of what it wrote on stderr.",
+    help: "See what it wrote on stderr, and try it alone: mcpvals extensions test PROGRAM.",
   },
   "extension/answer-too-large": {
     kind: "environment",
@@ -90,7 +90,7 @@ export const extensionErrors = {
   "extension/invalid-arguments": {
     kind: "environment",
     title: "Arguments that an operation does not take, or an operation that there is not",
-    help: "Check the step's arguments once its templates are replaced.",
+    help: "Check what the templates in the step's arguments become.",
   },
   "extension/timeout": {
     kind: "timeout",

@@ -35,6 +35,14 @@ it("does not print without end", () => {
   expect(text).toMatch(/\n\n… and 30 more\n\n130 problems$/);
 });
 
+it("ends no message with a full stop before its code", () => {
+  const shown = (message: string): string => renderError(new McpvalsError("extension/not-found", message));
+  expect(shown("mcpvals comes with no extension cvs.")).toBe(
+    "error mcpvals comes with no extension cvs (extension/not-found)",
+  );
+  expect(shown("it goes on ...")).toBe("error it goes on ... (extension/not-found)");
+});
+
 it("shows an error that stands for itself, with its detail", () => {
   const error = new McpvalsError("server/exited", "the server ended", {
     detail: "one\n\ntwo\n",

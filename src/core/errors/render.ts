@@ -30,13 +30,18 @@ interface Renderable extends Diagnostic {
 function renderOne(problem: Renderable, paint: Paint): string {
   const { code, message, location, hint, frame, detail } = problem;
   const where = location === undefined ? "" : `${paint.cyan(formatLocation(location))}: `;
-  const head = `${where}${paint.red("error")} ${paint.bold(printable(message))} ${paint.dim(`(${code})`)}`;
+  const head = `${where}${paint.red("error")} ${paint.bold(printable(withoutEnd(message)))} ${paint.dim(`(${code})`)}`;
   const parts = [
     frame === undefined ? undefined : indent(printable(frame)),
     detail === undefined || detail === "" ? undefined : indent(printable(detail.trimEnd())),
     hint === undefined ? undefined : indent(`${paint.cyan("hint:")} ${printable(hint)}`),
   ];
   return [head, ...parts.filter((part) => part !== undefined)].join("\n");
+}
+
+/** The code follows the message, so that one sentence has no full stop. */
+function withoutEnd(message: string): string {
+  return message.trimEnd().replace(/(?<!\.)\.$/, "");
 }
 
 /** Keeps what was copied from elsewhere from moving the cursor or changing colours. */

@@ -42,7 +42,7 @@ function commonPrefix(a: string, b: string): number {
 
 /** The sentences that go into a hint: the likely name, and all names there are; `what` is their plural. */
 export function suggestion(name: string, candidates: readonly string[], what: string): string {
-  if (candidates.length === 0) return `There are no ${what}.`;
+  if (candidates.length === 0) return `There are no ${what.replaceAll(" and ", " or ")}.`;
   const names = [...new Set(candidates)];
   const near = didYouMean(name, names);
   const all = `Known ${what}: ${listNames(names)}.`;

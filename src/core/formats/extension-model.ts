@@ -13,6 +13,8 @@ export interface ExtensionSpec {
   readonly config: JsonObject;
   /** Variables for its process, with templates. */
   readonly env: Readonly<Record<string, string>>;
+  /** Variables of the shell that its process gets besides, by name; `true`: all. Not in a sandbox. Absent: none. */
+  readonly inheritEnv?: readonly string[] | true;
   readonly sandbox: SandboxSpec;
   /** Where the file says so. */
   readonly location?: SourceLocation;

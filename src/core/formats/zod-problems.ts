@@ -3,7 +3,7 @@ import { suggestion } from "./did-you-mean.ts";
 import { formatKeyPath, type KeyPath, valueAt } from "./key-path.ts";
 import { asObject } from "./lenient.ts";
 import type { Problem } from "./problem.ts";
-import { keyHint, transportHint } from "./usual-words.ts";
+import { keyHint, objectHint, transportHint } from "./usual-words.ts";
 
 type Issue = z.core.$ZodIssue;
 type IssueOf<C extends Issue["code"]> = Extract<Issue, { readonly code: C }>;
@@ -95,7 +95,7 @@ function wrongType(issue: IssueOf<"invalid_type">, path: KeyPath, context: Conte
   const value = valueAt(context.document, path);
   const lists = issue.expected === "object" && /^\$?\w+(?:, \$?\w+)*$/.test(issue.message);
   if (!lists || value === undefined || problem.hint !== undefined) return problem;
-  return { ...problem, hint: `Its keys are ${issue.message}.` };
+  return { ...problem, hint: objectHint(path, value, issue.message) ?? `Its keys are ${issue.message}.` };
 }
 
 /** The hint for `{workspace}` without quotes, which YAML reads as an object with an empty member. */

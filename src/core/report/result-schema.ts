@@ -161,7 +161,16 @@ const environmentSchema = z
         z.strictObject({
           name: z.string().describe("What steps name it by."),
           package: z.string().describe("Where it comes from, as written."),
-          version: z.string().describe("The version that was used; absent for paths.").exactOptional(),
+          version: z
+            .string()
+            .describe("The version that was used; absent for a path that does not tell it.")
+            .exactOptional(),
+          hash: z
+            .string()
+            .describe(
+              "`sha256:HEX`: of a release or package over all of its files, as the lock has it; else of its program alone.",
+            )
+            .exactOptional(),
           sandbox: z.enum(["none", "process", "docker"]).describe("What confined it."),
         }),
       )

@@ -73,8 +73,10 @@ export interface ExtensionSummary {
   readonly name: string;
   /** As written. */
   readonly package: string;
-  /** Of the release or package that was used; absent for paths. */
+  /** That was used: of the release or package, else as its `extension.yaml` says; absent when that says nothing. */
   readonly version?: string;
+  /** `sha256:HEX`: of a release or package over all of its files, as the lock has it; else of its program alone. */
+  readonly hash?: string;
   readonly sandbox: SandboxSpec["kind"];
 }
 

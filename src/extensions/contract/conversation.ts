@@ -1,6 +1,7 @@
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { previewJson } from "../../core/formats/preview-json.ts";
 import { abortAfter, settlesWithin, untilAborted } from "../../process/deadline.ts";
+import { closed } from "../../process/stop-tree.ts";
 import { readRpcAnswer, rpcErrorText } from "../host/rpc-message.ts";
 import type { Faults } from "./faults.ts";
 import { OutputScanner } from "./output-scanner.ts";
@@ -95,7 +96,9 @@ export class Conversation {
     const { unfinished } = this.#scanner;
     if (unfinished !== undefined) this.#scanner.end();
     const half = unfinished === undefined ? "" : `; there is only a line without its end: ${unfinished}`;
-    const message = `no answer to ${method} within ${this.#subject.timeoutMs} ms${half}${this.#process.stderrTail}`;
+    // The most frequent mistake of the first hour.
+    const flush = method === "initialize" ? "; does the program flush its stdout after each line?" : "";
+    const message = `no answer to ${method} within ${this.#subject.timeoutMs} ms${half || flush}${this.#process.stderrTail}`;
     this.#trouble = message;
     return { kind: "none", message };
   }
@@ -120,12 +123,8 @@ export class Conversation {
   }
 
   async #ended(): Promise<void> {
-    await settlesWithin(
-      new Promise((resolve) => {
-        this.#process.stdout.once("end", resolve);
-      }),
-      drainMs,
-    );
+    const { stdout, stderr } = this.#process;
+    await settlesWithin(Promise.all([closed(stdout), closed(stderr)]), drainMs);
     const { unfinished } = this.#scanner;
     const half = unfinished === undefined ? "" : `, in the middle of the line ${unfinished}`;
     const how = this.#process.howItEnded ?? "ended";

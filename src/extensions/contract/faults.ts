@@ -20,12 +20,14 @@ const mostTold = 3;
 
 /** Collects what a program does wrong on the side, over all of its processes. */
 export class Faults {
-  readonly #found = new Map<FaultName, string[]>();
+  readonly #found = new Map<FaultName, Found>();
 
   add(name: FaultName, message: string): void {
-    const found = this.#found.get(name) ?? [];
-    if (!found.includes(message)) found.push(message);
-    this.#found.set(name, found);
+    const { told, more } = this.#found.get(name) ?? { told: [], more: 0 };
+    if (told.includes(message)) return;
+    // A program that writes without end has endless faults.
+    const isFull = told.length === mostTold;
+    this.#found.set(name, isFull ? { told, more: more + 1 } : { told: [...told, message], more });
   }
 
   /** `answered`: whether the program ever did; else that nothing was wrong says nothing. */
@@ -33,7 +35,7 @@ export class Faults {
     const names = protocol === "one-shot" ? oneShotNames : (Object.keys(always) as FaultName[]);
     return names.map((name) => {
       const found = this.#found.get(name);
-      return { name, protocol, ...(found === undefined ? without(name, answered) : fail(told(found))) };
+      return { name, protocol, ...(found === undefined ? without(name, answered) : fail(textOf(found))) };
     });
   }
 }
@@ -42,7 +44,12 @@ function without(name: FaultName, answered: boolean): Finding {
   return answered ? pass(always[name]) : skip("the program never answered");
 }
 
-function told(found: readonly string[]): string {
-  const more = found.length - mostTold;
-  return found.slice(0, mostTold).join("; ") + (more > 0 ? `; and ${more} more` : "");
+/** Faults of one kind: the first of them, and how many there are besides. */
+interface Found {
+  readonly told: readonly string[];
+  readonly more: number;
+}
+
+function textOf({ told, more }: Found): string {
+  return told.join("; ") + (more > 0 ? `; and ${more} more` : "");
 }

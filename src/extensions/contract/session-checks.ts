@@ -12,6 +12,7 @@ const mostTried = 8;
 /** Longer than the 64 KiB that some readers of lines hold. */
 const longText = "long ".repeat(20_000);
 const unknownMethodCode = -32_601;
+const invalidParamsCode = -32_602;
 
 export interface SessionTools {
   readonly manifest: ExtensionManifest;
@@ -55,7 +56,7 @@ async function tryArguments(talk: Conversation, { manifest, folder }: SessionToo
   for (const name of names) {
     const phase = manifest.operations[name]?.phases[0];
     const reply = await talk.request("execute", callOf(name, folder, phase === undefined ? {} : { phase }));
-    const finding = refusal(reply, `${name} without its required arguments`, { errorIsRefusal: true });
+    const finding = argumentsRefusal(reply, `${name} without its required arguments`);
     if (finding.outcome !== "pass") return finding;
   }
   return pass(`refused where they are missing: ${names.join(", ")}`);
@@ -104,14 +105,21 @@ export function contextOf(folder: string, phase: ExtensionPhase): JsonObject {
   return { workdir: folder, workspace: folder, phase, env: {}, timeout: "30s" };
 }
 
-function refusal(reply: Reply, what: string, { errorIsRefusal = false } = {}): Finding {
+/** A call that is wrong in itself is no finding about anybody. */
+function argumentsRefusal(reply: Reply, what: string): Finding {
+  if (reply.kind === "error") return pass("refused with an error");
+  const finding = refusal(reply, what);
+  return finding.outcome === "pass"
+    ? warn(`${what} should be answered with the error ${invalidParamsCode}: success: false is a finding`)
+    : finding;
+}
+
+function refusal(reply: Reply, what: string): Finding {
   switch (reply.kind) {
     case "none":
       return fail(`${what}: ${reply.message}`);
     case "error":
-      return errorIsRefusal
-        ? pass("refused with an error")
-        : fail(`${what} was answered with the error ${reply.text}, not with success: false`);
+      return fail(`${what} was answered with the error ${reply.text}, not with success: false`);
     case "result": {
       const read = readOperationResult(reply.result);
       if (!read.ok) return fail(`${what} was answered with what is no result: ${read.message}`);

@@ -6,7 +6,7 @@ import type { OperationResult } from "../../core/formats/extension/protocol.ts";
 import { readOperationResult } from "../../core/formats/extension/read-operation-result.ts";
 import { settlesWithin, untilAborted } from "../../process/deadline.ts";
 import { ProgramOutput } from "../../process/program-output.ts";
-import { type ContractVerdict, type Finding, fail, pass, skip } from "./contract-report.ts";
+import { type ContractVerdict, type Finding, fail, pass, skip, warn } from "./contract-report.ts";
 import { Faults } from "./faults.ts";
 import { shown } from "./output-scanner.ts";
 import { contextOf, needArguments, unknownOperation } from "./session-checks.ts";
@@ -26,13 +26,13 @@ export async function tryOneShot(subject: Subject): Promise<readonly ContractVer
   try {
     const unknown = await tryUnknown(trial);
     // An exit code that is not 0 is all that is asked of it, and a program that does not work at all has that too.
-    const works = unknown.outcome === "pass";
+    const works = unknown.outcome === "pass" || unknown.outcome === "warn";
     const verdicts = [
       { name: "unknown operation", ...unknown },
       { name: "arguments", ...(works ? await tryArguments(trial) : skip(untried)) },
       { name: "missing input", ...(works ? await tryMissingInput(trial) : skip(untried)) },
     ].map((verdict): ContractVerdict => ({ protocol: "one-shot", ...verdict }));
-    const answered = verdicts.some(({ outcome }) => outcome === "pass");
+    const answered = verdicts.some(({ outcome }) => outcome === "pass" || outcome === "warn");
     return [...verdicts, ...trial.faults.verdicts("one-shot", answered)];
   } finally {
     await rm(folder, { recursive: true, force: true });
@@ -56,17 +56,13 @@ async function tryArguments(trial: Trial): Promise<Finding> {
   if (manifest === undefined) return skip("without extension.yaml it is not known what operations take");
   if (name === undefined) return skip("no operation has required arguments");
   const phase = manifest.operations[name]?.phases[0] ?? "setup";
-  return refusal(await call(trial, { operation: name, phase }), `${name} without its required arguments`);
+  return brokenCall(await call(trial, { operation: name, phase }), `${name} without its required arguments`);
 }
 
 async function tryMissingInput(trial: Trial): Promise<Finding> {
   const input = join(trial.folder, "there-is-no-such-file.json");
   const end = await runProgram(trial, ["action", unknownOperation, "--input", input]);
-  const what = "an input file that does not exist";
-  // Nothing but the exit code can be expected of a program that does not get so far as to its operations.
-  if (end.kind === "ended" && end.exitCode !== 0 && end.text.trim() === "")
-    return pass("refused by the exit code");
-  return refusal(end, what);
+  return brokenCall(end, "an input file that does not exist");
 }
 
 interface OneShotCall {
@@ -162,6 +158,13 @@ function parse(text: string): { readonly value: unknown } | undefined {
   }
 }
 
+/** A call that is wrong in itself is no finding about anybody, so that the exit code may be all that there is. */
+function brokenCall(end: Ended, what: string): Finding {
+  if (end.kind === "ended" && end.exitCode !== 0 && end.text.trim() === "")
+    return pass("refused by the exit code");
+  return refusal(end, what);
+}
+
 function refusal(end: Ended, what: string): Finding {
   if (end.kind === "none") return fail(`${what}: ${end.message}`);
   const { text, how, stderr, exitCode } = end;
@@ -177,6 +180,6 @@ function refusal(end: Ended, what: string): Finding {
 function resultFinding({ success }: OperationResult, exitCode: number, what: string): Finding {
   if (success) return fail(`${what} was answered with success: true`);
   return exitCode === 0
-    ? fail(`${what} was answered with success: false, but the exit code is 0`)
+    ? warn(`${what} was answered with success: false, but the exit code is 0; other hosts may go by that`)
     : pass("refused with success: false, and by the exit code");
 }

@@ -13,6 +13,8 @@ const defaultMs = 30_000;
 export interface AskOptions {
   /** The environment of mcpvals itself. */
   readonly env: Readonly<Record<string, string>>;
+  /** Variables that were given for the run. */
+  readonly given?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
   /** Replaces those templates that have a value before any trial; absent: settings are given as they are written. */
   readonly expander?: Expander;
@@ -31,9 +33,9 @@ export async function askManifest(
 ): Promise<ExtensionManifest> {
   const { resolved, spec } = extension;
   if (resolved.manifest !== undefined) return resolved.manifest;
-  const { env, expander, cwd = resolved.folder, signal, timeoutMs = defaultMs } = options;
+  const { expander, cwd = resolved.folder, signal, timeoutMs = defaultMs } = options;
   const text = (template: string): string => expander?.text(template) ?? template;
-  const place = { cwd, env: extensionEnvironment(spec, env, text), read: [], write: [] };
+  const place = { cwd, env: extensionEnvironment(spec, options, text), read: [], write: [] };
   const program = await JsonRpcExtension.start({ extension, place, emit: () => 0 });
   try {
     const onTimeout = (): Error =>
@@ -44,7 +46,7 @@ export async function askManifest(
       onTimeout,
     });
   } catch (error) {
-    throw signal.aborted ? error : unknownProtocol(spec.alias, error);
+    throw signal.aborted ? error : unknownProtocol(error);
   } finally {
     await program[Symbol.asyncDispose]();
   }

@@ -1,15 +1,20 @@
 import type { ExtensionSpec } from "../../core/formats/model.ts";
-import { baseEnvironment, mergeEnvironments } from "../../process/environment.ts";
+import { baseEnvironment, inheritedEnvironment, mergeEnvironments } from "../../process/environment.ts";
+
+type Variables = Readonly<Record<string, string>>;
 
 /**
- * The complete environment of an extension's process: what the spec names over all that mcpvals itself has; in a sandbox,
- * over what a program needs to work at all. `text` replaces templates.
+ * The complete environment of an extension's process. As with the processes of steps, it is what a program needs to work at
+ * all, what the eval passes on of `env`, the environment of mcpvals itself, and what was given for the run; in a
+ * sandbox only the first. What the spec names comes on top. `text` replaces templates.
  */
 export function extensionEnvironment(
-  { env, sandbox }: ExtensionSpec,
-  own: Readonly<Record<string, string>>,
+  { env: named, inheritEnv = [], sandbox }: ExtensionSpec,
+  { env, given = {} }: { readonly env: Variables; readonly given?: Variables },
   text: (template: string) => string,
-): Readonly<Record<string, string>> {
-  const named = Object.entries(env).map(([name, value]) => [name, text(value)] as const);
-  return mergeEnvironments([sandbox.kind === "none" ? own : baseEnvironment(own), Object.fromEntries(named)]);
+): Variables {
+  const own = Object.entries(named).map(([name, value]) => [name, text(value)] as const);
+  const inherited =
+    sandbox.kind === "none" ? [inheritedEnvironment(env, inheritEnv), given] : [baseEnvironment(env)];
+  return mergeEnvironments([...inherited, Object.fromEntries(own)]);
 }

@@ -3,6 +3,8 @@ import type { Json } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { TextTail } from "../../process/text-tail.ts";
 import { WholeLines } from "../../process/whole-lines.ts";
+import { largestAnswer } from "./answer-limit.ts";
+import { cutText } from "./cut-text.ts";
 
 /** Recorded of what stands on stdout and is no message, in lines. */
 const invalidLineLimit = 50;
@@ -40,6 +42,11 @@ export class ExtensionOutput {
     return this.#logs.messages >= logLimit.messages || this.#logs.bytes >= logLimit.bytes;
   }
 
+  /** Whether so much on stdout was no message that there will hardly be one. */
+  get isFlooded(): boolean {
+    return this.#invalid.omitted > largestAnswer;
+  }
+
   stderr(chunk: Buffer): void {
     this.#tail.push(chunk);
     this.#stderr.push(chunk);
@@ -53,7 +60,7 @@ export class ExtensionOutput {
     }
     this.#invalid.lines += 1;
     // A character has at most four bytes.
-    const text = line.toString("utf8", 0, invalidLineLength * 4).slice(0, invalidLineLength);
+    const text = cutText(line.toString("utf8", 0, invalidLineLength * 4), invalidLineLength);
     this.#firstInvalid ??= text;
     this.#emit({ type: "extension.invalid_output", extension: this.#extension, text });
   }

@@ -2,7 +2,11 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { ErrorCode } from "../../core/errors/catalogue.ts";
 import { type ErrorDetails, McpvalsError } from "../../core/errors/error.ts";
 import { type ExtensionManifest, extensionProtocolVersion } from "../../core/formats/extension/manifest.ts";
-import type { ExecuteParams, OperationResult } from "../../core/formats/extension/protocol.ts";
+import type {
+  ExecuteParams,
+  InitializeParams,
+  OperationResult,
+} from "../../core/formats/extension/protocol.ts";
 import { readInitializeResult } from "../../core/formats/extension/read-initialize-result.ts";
 import { readOperationResult } from "../../core/formats/extension/read-operation-result.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
@@ -13,6 +17,7 @@ import { LineReader } from "../../process/line-reader.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
 import { isTooDeep } from "./answer-depth.ts";
 import { largestAnswer } from "./answer-limit.ts";
+import { cutText } from "./cut-text.ts";
 import { ExtensionProcess, howItEnded, type ProcessStart } from "./extension-process.ts";
 import { readRpcAnswer, readRpcMessage, type RpcMessage, rpcErrorText } from "./rpc-message.ts";
 
@@ -20,6 +25,8 @@ import { readRpcAnswer, readRpcMessage, type RpcMessage, rpcErrorText } from "./
 const shutdownMs = 2000;
 /** How long a program that has closed its stdout may take to end, in milliseconds. */
 const closedMs = 1000;
+/** Shown of the data of an error, in characters. */
+const dataLength = 1000;
 const idMember = Buffer.from('"id"');
 
 /** A request that is being answered. */
@@ -81,7 +88,7 @@ export class JsonRpcExtension implements AsyncDisposable {
     return this.#orKill(async () => {
       const settings = Object.keys(config).length === 0 ? {} : { config };
       const params: InitializeParams = { protocolVersion: extensionProtocolVersion, ...settings };
-      const result = await this.#request("initialize", params, { what: "initialize", signal });
+      const result = await this.#request("initialize", { ...params }, { what: "initialize", signal });
       const spoken = isJsonObject(result) ? result["protocolVersion"] : undefined;
       if (typeof spoken === "string" && spoken !== extensionProtocolVersion) throw this.#wrongVersion(spoken);
       const read = readInitializeResult(result);
@@ -160,9 +167,16 @@ export class JsonRpcExtension implements AsyncDisposable {
     if (this.#process.output.isLogFull && !line.includes(idMember)) return this.#process.output.omitLog();
     const message = readRpcMessage(line);
     if (this.#streamEnded) this.#leaveUnfinished(line);
+    else if (message?.kind === "broken") this.#takeBroken(message, line);
     else if (message?.kind === "answer") this.#take(message, line);
     else if (message?.method !== "log" || !this.#process.output.log(message.params, line.length))
-      this.#process.output.invalidLine(line);
+      this.#takeNoise(line);
+  }
+
+  #takeNoise(line: Buffer): void {
+    const { output } = this.#process;
+    output.invalidLine(line);
+    if (output.isFlooded) this.#fail(this.#protocol("floods its stdout with what is no message"));
   }
 
   #take({ id, body }: Extract<RpcMessage, { kind: "answer" }>, line: Buffer): void {
@@ -182,6 +196,13 @@ export class JsonRpcExtension implements AsyncDisposable {
     }
   }
 
+  /** Whoever waits would wait in vain for the answer that this was meant to be. */
+  #takeBroken({ problem }: Extract<RpcMessage, { kind: "broken" }>, line: Buffer): void {
+    this.#process.output.invalidLine(line);
+    if (this.#waiting === undefined) return;
+    this.#fail(this.#protocol(`answered ${this.#waiting.what} with what is no message: ${problem}`));
+  }
+
   #failUnasked(id: Json, answer: ReturnType<typeof readRpcAnswer>, line: Buffer): void {
     const waiting = this.#waiting;
     if (id === null && answer.kind === "error" && waiting !== undefined)
@@ -199,7 +220,9 @@ export class JsonRpcExtension implements AsyncDisposable {
 
   #rpcError(what: string, error: JsonObject): McpvalsError {
     const { detail } = this.#process.output.detail;
-    const data = error["data"] === undefined ? [] : [`data: ${previewJson(error["data"], 1000)}`];
+    const { data: given } = error;
+    const data =
+      given === undefined ? [] : [`data: ${cutText(previewJson(given, dataLength * 2), dataLength)}`];
     const parts = [...data, ...(detail === undefined ? [] : [detail])];
     return this.#process.error(
       "extension/rpc-error",
@@ -213,10 +236,9 @@ export class JsonRpcExtension implements AsyncDisposable {
   }
 
   #wrongVersion(spoken: string): McpvalsError {
-    const version = spoken.length > 40 ? `${spoken.slice(0, 40)}…` : spoken;
     return this.#process.error(
       "extension/version",
-      `speaks version ${version} of the protocol, and mcpvals speaks ${extensionProtocolVersion}`,
+      `speaks version ${cutText(spoken, 40)} of the protocol, and mcpvals speaks ${extensionProtocolVersion}`,
     );
   }
 

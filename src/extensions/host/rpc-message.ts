@@ -4,21 +4,35 @@ import type { Json, JsonObject } from "../../core/formats/model.ts";
 /** What an extension may write on a line. */
 export type RpcMessage =
   | { readonly kind: "answer"; readonly id: Json; readonly body: JsonObject }
-  | { readonly kind: "notification"; readonly method: string; readonly params: Json | undefined };
+  | { readonly kind: "notification"; readonly method: string; readonly params: Json | undefined }
+  /** What was meant to be an answer, and what is wrong with it. */
+  | { readonly kind: "broken"; readonly problem: string };
 
 const openingBrace = 0x7b;
+const answerMembers = ["result", "error"];
 
 /** Reads a line as a message of JSON-RPC 2.0; undefined if it is none, or one that only a host may send. */
 export function readRpcMessage(line: Buffer): RpcMessage | undefined {
   // A flood of noise must be cheap, and a failing JSON.parse is not.
   if (line.find((byte) => byte !== 0x20 && byte !== 0x09) !== openingBrace) return undefined;
   const value = parse(line.toString("utf8"));
-  if (!isJsonObject(value) || value["jsonrpc"] !== "2.0") return undefined;
+  if (value === undefined)
+    return meansAnswer(line) ? { kind: "broken", problem: "it is not JSON" } : undefined;
+  if (!isJsonObject(value)) return undefined;
+  if (value["jsonrpc"] !== "2.0") {
+    const isAnswer = value["id"] !== undefined && answerMembers.some((name) => value[name] !== undefined);
+    return isAnswer ? { kind: "broken", problem: 'its jsonrpc is not "2.0"' } : undefined;
+  }
   const { id, method, params } = value;
   if (method === undefined) return id === undefined ? undefined : { kind: "answer", id, body: value };
   return typeof method === "string" && id === undefined
     ? { kind: "notification", method, params }
     : undefined;
+}
+
+function meansAnswer(line: Buffer): boolean {
+  const has = (name: string): boolean => line.includes(`"${name}"`);
+  return has("jsonrpc") && !has("method") && answerMembers.some(has);
 }
 
 function parse(text: string): Json | undefined {

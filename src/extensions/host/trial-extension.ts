@@ -36,8 +36,10 @@ export interface TrialSurroundings {
   readonly trial: ExtensionTrial;
   /** Replaces templates in settings and variables. */
   readonly expander: Expander;
-  /** The environment of mcpvals itself, with what was given for the run. */
+  /** The environment of mcpvals itself. */
   readonly env: Readonly<Record<string, string>>;
+  /** Variables that were given for the run. */
+  readonly given?: Readonly<Record<string, string>>;
   readonly emit: Emit;
 }
 
@@ -130,7 +132,7 @@ export class TrialExtension implements AsyncDisposable {
     try {
       await this.#start(signal);
     } catch (error) {
-      throw unknownProtocol(this.#extension.spec.alias, error);
+      throw unknownProtocol(error);
     }
     if (this.#offered === undefined) throw new Error("an extension was started without being asked");
     return this.#offered;
@@ -158,9 +160,9 @@ export class TrialExtension implements AsyncDisposable {
   }
 
   async #place(config: JsonObject): Promise<ExtensionPlace> {
-    const { trial, env: own, expander } = this.#surroundings;
+    const { trial, expander } = this.#surroundings;
     const { spec } = this.#extension;
-    const env = extensionEnvironment(spec, own, expander.text);
+    const env = extensionEnvironment(spec, this.#surroundings, expander.text);
     const named = Object.values(spec.env).map(expander.text);
     await trial.releasePorts([...named, JSON.stringify(config)]);
     return { cwd: trial.dir, env, read: [trial.dir], write: [trial.workspace] };

@@ -4,6 +4,7 @@ import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import type { SchemaCheck } from "../../core/grade/grader.ts";
 import { hasUnknown, knownArguments, unknownValue } from "./known-arguments.ts";
+import { nameRules } from "./name-rules.ts";
 
 /** Validates a value against a JSON Schema. Never rejects. */
 export type ValidateSchema = (schema: Json, value: Json) => Promise<SchemaCheck>;
@@ -60,7 +61,12 @@ async function checkMembers(schema: JsonObject, value: JsonObject, place: Place)
       checkKnown(properties[name], member, { ...place, place: `${place.place}${pointerTo(name)}` }),
     ),
   );
+  const rules = nameRules(schema);
+  const told = rules === undefined ? [] : problemsOf(await place.validate(rules, value), place.place);
+  // Not what the members are, which is not known.
+  const chosen = told.map((problem) => problem.replace(/, is \{.*$/s, ""));
   return [
+    ...chosen,
     ...missing.map((name) => `${named(place.place)} must have required property '${String(name)}'`),
     ...unknownNames(schema, value).map(
       (name) => `${named(place.place)} must NOT have additional properties (${JSON.stringify(name)})`,

@@ -1,9 +1,10 @@
 import type { Diagnostic } from "../../core/errors/error.ts";
 import type { ExtensionManifest, OperationDeclaration } from "../../core/formats/extension/manifest.ts";
-import { listNames, suggestion } from "../../core/formats/did-you-mean.ts";
+import { suggestion } from "../../core/formats/did-you-mean.ts";
 import type { ExtensionSpec, Task } from "../../core/formats/model.ts";
 import type { ExtensionUse } from "../../core/formats/task/extension-uses.ts";
 import { checkArguments, type ValidateSchema } from "./check-arguments.ts";
+import { tellArguments, type Wrong } from "./tell-arguments.ts";
 
 export interface UsesToCheck {
   readonly tasks: readonly Task[];
@@ -22,11 +23,6 @@ export async function checkUses(work: UsesToCheck): Promise<readonly Diagnostic[
   return checked.flat();
 }
 
-interface Wrong {
-  readonly message: string;
-  readonly hint: string;
-}
-
 async function checkUse(
   use: ExtensionUse,
   task: Task,
@@ -36,7 +32,7 @@ async function checkUse(
   const spec = Object.hasOwn(extensions, use.extension) ? extensions[use.extension] : undefined;
   const manifest = spec === undefined ? undefined : manifestOf(spec);
   if (manifest === undefined) return [];
-  const wrong = await problemsOf(use, manifest, validateSchema);
+  const wrong = await problemsOf(use, { manifest, from: spec?.package ?? "" }, validateSchema);
   return wrong.map(({ message, hint }) => ({
     code: "task/extension",
     message: `step ${use.step} of the task ${JSON.stringify(task.name)}: ${message}`,
@@ -52,34 +48,26 @@ function placeOf({ location, frame }: ExtensionUse, task: Task): Pick<Diagnostic
 
 async function problemsOf(
   use: ExtensionUse,
-  { operations }: ExtensionManifest,
+  { manifest: { name, operations }, from }: { readonly manifest: ExtensionManifest; readonly from: string },
   validateSchema: ValidateSchema,
 ): Promise<readonly Wrong[]> {
   const { operation } = use;
   const called = `${use.extension}.${operation}`;
   const declared = Object.hasOwn(operations, operation) ? operations[operation] : undefined;
   if (declared === undefined) {
-    const message = `the extension ${use.extension} has no operation ${JSON.stringify(operation)}`;
+    // Under another name it may be another one than the reader believes.
+    const which = name === use.extension ? "" : `, which is ${from},`;
+    const message = `the extension ${use.extension}${which} has no operation ${JSON.stringify(operation)}`;
     return [{ message, hint: suggestion(operation, Object.keys(operations), "operations") }];
   }
   const wrong = await checkArguments(declared.params, use.args, validateSchema);
-  const hint = argumentsHint(declared);
   return [
     ...phaseProblems(called, use, declared),
-    ...wrong.map((problem) => ({ message: `${called}: ${problem}`, hint })),
+    ...tellArguments(wrong, { called, args: use.args, params: declared.params }),
   ];
 }
 
 function phaseProblems(called: string, { phase }: ExtensionUse, { phases }: OperationDeclaration): Wrong[] {
   if (phases.includes(phase)) return [];
   return [{ message: `${called} cannot be used in ${phase}`, hint: `It is for ${phases.join(" and ")}.` }];
-}
-
-function argumentsHint({ params }: OperationDeclaration): string {
-  const { properties, required } = params;
-  const names = typeof properties === "object" && properties !== null ? Object.keys(properties) : [];
-  const needed = Array.isArray(required) ? required.map(String) : [];
-  if (names.length === 0) return "Its manifest says which arguments it takes.";
-  const must = needed.length === 0 ? "" : ` It needs ${listNames(needed)}.`;
-  return `It takes ${listNames(names)}.${must}`;
 }

@@ -23,6 +23,8 @@ export interface PrepareOptions {
   /** Absolute path of the working folder. */
   readonly cwd: string;
   readonly places: ExtensionPlaces;
+  /** Variables that were given for the run. */
+  readonly given?: Readonly<Record<string, string>>;
   readonly validateSchema: ValidateSchema;
   /** Values that no message may have. */
   readonly secrets: readonly Secret[];
@@ -43,19 +45,22 @@ export interface PrepareOptions {
 export async function prepareExtensions(options: PrepareOptions): Promise<PreparedExtensions> {
   const { tasks, places, secrets, signal, lookOnly = false, frozen = false } = options;
   const specs = tasks.flatMap(({ portable }) => Object.values(portable?.extensions ?? {}));
-  if (specs.length === 0) return prepared([], () => undefined);
+  const undeclared = lookOnly ? undeclaredNotes(options) : [];
+  if (specs.length === 0) return prepared(undeclared, () => undefined);
   const redact = createRedactor(secrets);
   failWith(redact(checkSources(distinctPlaces(specs), places.allowedSources)));
   const packages = await resolvePackages({ ...options, specs, frozen, offline: lookOnly });
   failWith(redact(packages.problems), packages.cause);
   if (!lookOnly) await checkSandboxes(specs, signal);
   const ready = (spec: ExtensionSpec): PreparedExtension | undefined => prepareOne(spec, packages);
-  const manifests = await readManifests(specs, { ready, key: packageKey, env: places.env, lookOnly, signal });
+  const questions = { env: places.env, given: options.given, lookOnly, signal };
+  const manifests = await readManifests(specs, { ready, key: packageKey, ...questions });
   const manifestOf = (spec: ExtensionSpec): ExtensionManifest | undefined =>
     manifests.byPackage.get(packageKey(spec));
   failWith(redact(await checkUses({ ...options, manifestOf })));
   const unconfined = lookOnly ? [] : unconfinedNotes(specs, packages);
-  return prepared([...packages.notes, ...manifests.notes, ...unconfined].map(redact), ready);
+  const notes = [...undeclared, ...packages.notes, ...manifests.notes, ...unconfined];
+  return prepared(notes.map(redact), ready);
 }
 
 function prepared(
@@ -70,6 +75,19 @@ function prepared(
       return extension;
     },
   };
+}
+
+/** What tasks of the older forms require, and their eval does not declare: they are skipped. */
+function undeclaredNotes({ tasks, uses }: PrepareOptions): string[] {
+  const names = tasks.flatMap(({ name, portable }) =>
+    (uses.get(name) ?? [])
+      .map(({ extension }) => extension)
+      .filter((extension) => !Object.hasOwn(portable?.extensions ?? {}, extension)),
+  );
+  return [...new Set(names)].map(
+    (name) =>
+      `not checked: steps of the extension ${name}: no eval declares it, and tasks that lack it are skipped`,
+  );
 }
 
 function prepareOne(spec: ExtensionSpec, packages: ResolvedPackages): PreparedExtension | undefined {

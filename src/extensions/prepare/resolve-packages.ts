@@ -98,8 +98,8 @@ async function resolveOne(spec: ExtensionSpec, { lock, resolver, work }: Resolvi
   }
 }
 
-function notChecked({ alias }: ExtensionSpec, { message }: McpvalsError): string {
-  return `not checked: steps of the extension ${alias}: ${message}`;
+function notChecked({ alias }: ExtensionSpec, { message, details }: McpvalsError): string {
+  return [`not checked: steps of the extension ${alias}: ${message}`, details.hint ?? ""].join(" ").trimEnd();
 }
 
 function failed({ location }: ExtensionSpec, error: McpvalsError): End {

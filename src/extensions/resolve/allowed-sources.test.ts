@@ -23,6 +23,8 @@ test.each([
   ["/opt/extensions/../demo", "/opt/extensions/**", false],
   ["file:///opt/extensions/demo", "/opt/extensions/*", true],
   ["./demo", "!github.com/**", false],
+  ["./..", "./**", false],
+  ["./demo/..\\..\\start", "./demo/**", process.platform !== "win32"],
 ])("%s with %s: %s", (text, glob, allowed) => {
   const parsed = parsePackageRef(text);
   if (!parsed.ok) throw new Error(parsed.message);
@@ -31,4 +33,10 @@ test.each([
   else expect(check).toThrow("a source that is not allowed");
   expect(() => checkSource(parsed.ref, undefined)).not.toThrow();
   expect(() => checkSource(parsed.ref, [])).toThrow("a source that is not allowed");
+});
+
+test.skipIf(process.platform === "win32")("a backslash is a part of a file's name", () => {
+  const parsed = parsePackageRef("./trusted\\evil");
+  if (!parsed.ok) throw new Error(parsed.message);
+  expect(() => checkSource(parsed.ref, ["./trusted/*"])).toThrow("a source that is not allowed");
 });

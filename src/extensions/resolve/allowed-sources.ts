@@ -2,6 +2,7 @@ import { posix } from "node:path";
 import picomatch from "picomatch";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
+import { runningPlatform } from "../../process/platform.ts";
 
 /**
  * Throws McpvalsError `extension/source-not-allowed` when none of the globs fits the package's name. A path is compared as
@@ -33,9 +34,9 @@ function fits(name: string, glob: string): boolean {
   return test(inside ? name.slice(2) : name);
 }
 
-/** `./a/../../b` must not pass for something in `./a`. */
+/** `./a/../../b` must not pass for something in `./a`, nor `./a\b` where that is the name of one file. */
 function plainPath(path: string): string {
-  const slashes = path.replaceAll("\\", "/");
+  const slashes = runningPlatform() === "win32" ? path.replaceAll("\\", "/") : path;
   const plain = posix.normalize(slashes);
   return slashes.startsWith("./") && !plain.startsWith("../") ? `./${plain}` : plain;
 }

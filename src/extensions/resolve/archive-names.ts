@@ -16,6 +16,8 @@ export class ArchiveNames {
 
   /** Takes a name; the result is the path without a slash at its end. Throws McpvalsError `extension/unsafe-archive`. */
   take(name: string, kind: "file" | "folder"): string {
+    if (Buffer.byteLength(name) > longestName)
+      throw unsafeArchive(this.#archive, `has the name ${show(name)}, which is too long`);
     const parts = (kind === "folder" ? name.replace(/\/+$/, "") : name).replace(/^(\.\/)+/, "").split("/");
     if (kind === "folder" && (parts.join("/") === "" || parts.join("/") === ".")) return "";
     const reason = parts.map((part) => problemOf(part)).find((problem) => problem !== undefined);
@@ -39,6 +41,10 @@ export class ArchiveNames {
   }
 }
 
+/** Longest name and longest part of one, in bytes. The second is that of file systems. */
+const longestName = 1024;
+const longestPart = 255;
+
 /** The error `extension/unsafe-archive`: `archive` and `fault` make a sentence. */
 export function unsafeArchive(archive: string, fault: string, cause?: unknown): McpvalsError {
   return new McpvalsError("extension/unsafe-archive", `${archive} ${fault}. Nothing of it was kept.`, {
@@ -49,6 +55,7 @@ export function unsafeArchive(archive: string, fault: string, cause?: unknown): 
 /** What is wrong with one part of a path, as the end of a sentence. */
 function problemOf(part: string): string | undefined {
   if (part === "") return "is absolute or has an empty part";
+  if (Buffer.byteLength(part) > longestPart) return "has a part that is too long";
   if (part === "." || part === "..") return "leads out of its folder";
   if (part.includes("\\")) return "has a backslash";
   if (part.includes(":")) return "has a colon, as a drive has";

@@ -18,7 +18,7 @@ export interface ArchiveEntry {
 }
 
 /** What kind of archive it is, and the reason why it cannot be: links, devices, what is encrypted. */
-export type ArchiveReader = (path: string, shown: string) => AsyncIterable<ArchiveEntry>;
+export type ArchiveReader = (path: string, shown: string, signal: AbortSignal) => AsyncIterable<ArchiveEntry>;
 
 export interface ArchiveLimits {
   readonly bytes: number;
@@ -55,7 +55,7 @@ export async function unpackArchive(
   const read = await load();
   const writer = new Unpacking({ folder, shown, signal, limits });
   try {
-    for await (const entry of read(path, shown)) await writer.add(entry);
+    for await (const entry of read(path, shown, signal)) await writer.add(entry);
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof McpvalsError || isSystemError(error)) throw error;

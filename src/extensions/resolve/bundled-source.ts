@@ -4,6 +4,7 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { suggestion } from "../../core/formats/did-you-mean.ts";
 import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
 import { hasCode } from "./file-errors.ts";
+import { programHash } from "./program-hash.ts";
 import { readManifest } from "./read-manifest.ts";
 import type { ResolvedExtension } from "./resolved-extension.ts";
 
@@ -43,8 +44,10 @@ export async function resolveBundled(
   const programs = manifest?.program === undefined ? usualPrograms : [manifest.program, ...usualPrograms];
   for (const program of programs.map((each) => join(home, each))) {
     if (!(await isFile(program))) continue;
+    const hash = await programHash(program);
     const own = manifest === undefined ? {} : { manifest, version: manifest.version };
-    return { package: written, ref, folder: place.files ?? home, program, ...own };
+    const sum = hash === undefined ? {} : { hash };
+    return { package: written, ref, folder: place.files ?? home, program, ...own, ...sum };
   }
   throw new McpvalsError("extension/not-found", `${ref.name} has no program in ${home}.`, {
     hint: "This installation of mcpvals is not complete: install it again.",

@@ -36,16 +36,24 @@ const schema = z.object({
   files: z.record(z.string(), z.object({ hash: z.string(), executable: z.boolean(), bytes: z.number() })),
 });
 
-/** Reads `extension.json`. Throws McpvalsError `extension/integrity` for one that nobody of us wrote. */
-export async function readRecord(path: string): Promise<CacheRecord> {
+/**
+ * Reads `extension.json`, which must be what `isRight` tells. Throws McpvalsError `extension/integrity` for one that nobody
+ * of us wrote.
+ */
+export async function readRecord(
+  path: string,
+  isRight: (record: CacheRecord) => boolean,
+): Promise<CacheRecord> {
   try {
-    return schema.parse(JSON.parse(await readFile(path, "utf8")));
+    const record = schema.parse(JSON.parse(await readFile(path, "utf8")));
+    if (!isRight(record)) throw new Error("it is about another version than its folder");
+    return record;
   } catch (cause) {
     throw new McpvalsError(
       "extension/integrity",
       `${path} is damaged, so what is beside it cannot be trusted.`,
       {
-        hint: "Remove its folder; the extension is then fetched again.",
+        hint: "Remove its folder, as mcpvals extensions prune does; the extension is then fetched again.",
         cause,
       },
     );
@@ -69,7 +77,7 @@ export function changedFiles({ files: recorded }: CacheRecord, { files }: Tree):
   const found = new Set(files.map(({ path }) => path));
   const gone = Object.keys(recorded).filter((path) => !found.has(path));
   const others = files.flatMap(({ path, hash, executable }) => {
-    const before = recorded[path];
+    const before = Object.hasOwn(recorded, path) ? recorded[path] : undefined;
     if (before === undefined) return [`${path} was added`];
     if (before.hash !== hash) return [`${path} was changed`];
     return before.executable === executable ? [] : [`${path} was made ${executable ? "" : "not "}executable`];

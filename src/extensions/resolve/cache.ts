@@ -1,9 +1,10 @@
-import { randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import { mkdir, readdir, rename, rm, rmdir, stat, utimes, writeFile } from "node:fs/promises";
-import { dirname, join, relative } from "node:path";
+import { basename, dirname, join, relative, sep } from "node:path";
 import { hasCode } from "./file-errors.ts";
 import { type CacheRecord, executablesOf, readRecord, recordedFiles } from "./cache-record.ts";
 import type { CachedVersion } from "./extension-resolver.ts";
+import { integrityError } from "./integrity-error.ts";
 import { hashTree } from "./tree-hash.ts";
 
 /** A version in the cache. */
@@ -21,6 +22,11 @@ const draftPrefix = ".new-";
 /** After this long whoever was writing it must be gone. */
 const draftLifeMs = 24 * 60 * 60 * 1000;
 
+/** Nobody else may write there, whatever is usual for new folders. */
+const folderMode = 0o755;
+/** Longest name that is taken for a folder as it is. */
+const longestName = 150;
+
 /** The folder that has an entry's files. */
 export function filesOf({ folder }: CacheEntry): string {
   return join(folder, "files");
@@ -37,50 +43,55 @@ export class ExtensionCache {
     this.#signal = signal;
   }
 
-  /** All entries of a package, the last used first. */
+  /** All entries of a package, the last used first; those with a damaged record are left out. */
   async entries(packageName: string): Promise<readonly CacheEntry[]> {
-    const folders = await entryFolders(join(this.#root, ...packageName.split(/[/:]/).map(safeName)));
-    const found = await Promise.all(
-      folders.map(async (folder) => ({
-        folder,
-        usedAt: await usedAt(folder),
-        record: await recordIn(folder),
-      })),
-    );
+    const folders = await subfolders(placeOf(this.#root, packageName), 2);
+    const found = await Promise.all(folders.map((folder) => describe(folder, this.#root)));
     return found
+      .flatMap((each) => (each?.record === undefined ? [] : [{ ...each, record: each.record }]))
       .filter(({ record }) => record.package === packageName)
       .sort((a, b) => b.usedAt.getTime() - a.usedAt.getTime());
   }
 
-  /** The entry of a version that was made of a file with that hash. */
+  /**
+   * The entry of a version that was made of a file with that hash. Throws McpvalsError `extension/integrity` when its
+   * record is damaged.
+   */
   async find(packageName: string, version: string, hash: string): Promise<CacheEntry | undefined> {
-    const entries = await this.entries(packageName);
-    return entries.find(({ record }) => record.version === version && record.hash === hash);
+    const folders = await subfolders(placeOf(this.#root, packageName, version), 1);
+    for (const folder of folders.filter((each) => each.endsWith(`-${shortHash(hash)}`))) {
+      const record = await recordIn(folder, this.#root);
+      if (record.hash === hash) return { folder, record };
+    }
+    return undefined;
   }
 
   /**
    * Makes an entry of what `fill` puts into the folder that it is given; its result is what the entry is, and the paths
-   * of the executable files. Others may do the same at the same time: whoever is first has made it. When anything fails,
-   * nothing is left.
+   * of the executable files. Others may do the same at the same time: whoever is first has made it. One that is there
+   * already must be the same. When anything fails, nothing is left. Throws McpvalsError `extension/integrity`.
    */
   async add(
     packageName: string,
     version: string,
     fill: (folder: string) => Promise<{ entry: NewEntry; executables: ReadonlySet<string> }>,
   ): Promise<CacheEntry> {
-    const home = join(this.#root, ...[...packageName.split(/[/:]/), version].map(safeName));
-    await mkdir(home, { recursive: true });
+    const home = placeOf(this.#root, packageName, version);
+    await mkdir(home, { recursive: true, mode: folderMode });
     await removeOldDrafts(home);
     const draft = join(home, `${draftPrefix}${randomBytes(6).toString("hex")}`);
     try {
-      await mkdir(join(draft, "files"), { recursive: true });
+      await mkdir(join(draft, "files"), { recursive: true, mode: folderMode });
       const { entry, executables } = await fill(join(draft, "files"));
       const tree = await hashTree(join(draft, "files"), { executables, signal: this.#signal });
       const record = { ...entry, tree: tree.hash, files: recordedFiles(tree) };
-      await writeFile(join(draft, recordName), `${JSON.stringify(record, undefined, 2)}\n`, { flag: "wx" });
+      const text = `${JSON.stringify(record, undefined, 2)}\n`;
+      await writeFile(join(draft, recordName), text, { flag: "wx", mode: 0o644 });
       const folder = join(home, `${safeName(entry.platform)}-${shortHash(entry.hash)}`);
       await moveInto(draft, folder);
-      return { folder, record: await recordIn(folder) };
+      const made = { folder, record: await recordIn(folder, this.#root) };
+      checkSame(made, record);
+      return made;
     } catch (error) {
       await rm(draft, { recursive: true, force: true });
       await removeEmpty(home, this.#root);
@@ -99,11 +110,20 @@ export class ExtensionCache {
     }
   }
 
-  /** Everything that is there, by package and version. What cannot be read is left out. */
+  /** Everything that is there, by package and version. What has another form than ours is left out. */
   async list(): Promise<readonly CachedVersion[]> {
-    const folders = (await entryFolders(this.#root)).sort();
-    const versions = await Promise.all(folders.map(describe));
-    return versions.filter((version) => version !== undefined);
+    const folders = await Promise.all([
+      subfolders(join(this.#root, "github.com"), 4),
+      subfolders(join(this.#root, "npm"), 3),
+      subfolders(join(this.#root, "npm"), 4),
+    ]);
+    const versions = await Promise.all(
+      folders
+        .flat()
+        .sort()
+        .map((folder) => describe(folder, this.#root)),
+    );
+    return versions.flatMap((version) => (version === undefined ? [] : [cachedVersion(version, this.#root)]));
   }
 
   async remove({ folder }: CachedVersion): Promise<void> {
@@ -122,37 +142,80 @@ export async function hashEntry(
   return hashTree(filesOf(entry), { executables: executablesOf(entry.record), signal });
 }
 
-function recordIn(folder: string): Promise<CacheRecord> {
-  return readRecord(join(folder, recordName));
+/** The record of an entry, which must be about the place where it lies. */
+function recordIn(folder: string, root: string): Promise<CacheRecord> {
+  return readRecord(join(folder, recordName), ({ package: name, version, hash }) => {
+    const isHere = dirname(folder) === placeOf(root, name, version);
+    return isHere && folder.endsWith(`-${shortHash(hash)}`);
+  });
 }
 
-async function usedAt(folder: string): Promise<Date> {
-  return (await stat(join(folder, recordName))).mtime;
+interface Described {
+  readonly folder: string;
+  readonly usedAt: Date;
+  /** Undefined when it is damaged. */
+  readonly record: CacheRecord | undefined;
 }
 
-async function describe(folder: string): Promise<CachedVersion | undefined> {
-  try {
-    const { package: name, version, platform, hash, files } = await recordIn(folder);
-    const bytes = Object.values(files).reduce((sum, file) => sum + file.bytes, 0);
-    return { package: name, version, platform, hash, bytes, usedAt: await usedAt(folder), folder };
-  } catch {
-    return undefined; // damaged, or removed meanwhile
-  }
+/** Undefined for a folder that is no entry. */
+async function describe(folder: string, root: string): Promise<Described | undefined> {
+  if (!/-[0-9a-f]{12}$/.test(folder)) return undefined;
+  const [record, found] = await Promise.all([
+    recordIn(folder, root).catch(() => undefined), // whoever asks for this version is told why
+    stat(join(folder, recordName)).catch(() => undefined),
+  ]);
+  return found === undefined ? undefined : { folder, usedAt: found.mtime, record };
 }
 
-/** Folders below that have an `extension.json`; not those that are being made. */
-async function entryFolders(folder: string): Promise<string[]> {
-  const entries = await readFolder(folder);
-  if (entries.some((entry) => entry.isFile() && entry.name === recordName)) return [folder];
-  const below = entries.filter((entry) => entry.isDirectory() && !entry.name.startsWith(draftPrefix));
-  return (await Promise.all(below.map(({ name }) => entryFolders(join(folder, name))))).flat();
+function cachedVersion({ folder, usedAt, record }: Described, root: string): CachedVersion {
+  if (record === undefined) return { ...whatItWas(folder, root), usedAt, folder, isDamaged: true };
+  const { package: name, version, platform, hash, files } = record;
+  const bytes = Object.values(files).reduce((sum, file) => sum + file.bytes, 0);
+  return { package: name, version, platform, hash, bytes, usedAt, folder };
+}
+
+/** As its place in the cache tells. */
+function whatItWas(folder: string, root: string): Omit<CachedVersion, "usedAt" | "folder"> {
+  const [source = "", ...rest] = relative(root, dirname(dirname(folder))).split(sep);
+  return {
+    package: source === "npm" ? `npm:${rest.join("/")}` : [source, ...rest].join("/"),
+    version: basename(dirname(folder)),
+    platform: basename(folder).slice(0, -13),
+    hash: "",
+    bytes: 0,
+  };
+}
+
+/** Who had put the one that was there into the cache may have put something else there. */
+function checkSame({ folder, record }: CacheEntry, { package: name, version, tree }: CacheRecord): void {
+  if (record.tree === tree) return;
+  throw integrityError({
+    file: `what is cached of ${name} ${version} in ${folder}`,
+    expected: `${tree}, as it was fetched now`,
+    found: record.tree,
+    hint: `Somebody changed the cache. Find out who; then remove ${folder}, and it is fetched again.`,
+  });
+}
+
+/** Folders so many levels below; not those that are being made, nor what links lead to. */
+async function subfolders(folder: string, levels: number): Promise<string[]> {
+  if (levels === 0) return [folder];
+  const below = (await readFolder(folder)).filter(
+    (entry) => entry.isDirectory() && !entry.name.startsWith(draftPrefix),
+  );
+  return (await Promise.all(below.map(({ name }) => subfolders(join(folder, name), levels - 1)))).flat();
+}
+
+/** The folder of a package, or of one of its versions. */
+function placeOf(root: string, packageName: string, ...version: readonly string[]): string {
+  return join(root, ...[...packageName.split(/[/:]/), ...version].map(safeName));
 }
 
 async function readFolder(folder: string) {
   try {
     return await readdir(folder, { withFileTypes: true });
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return [];
+    if (hasCode(error, "ENOENT", "ENOTDIR")) return [];
     throw error;
   }
 }
@@ -196,7 +259,8 @@ async function removeEmpty(folder: string, root: string): Promise<void> {
 
 /** A name of one folder, whatever the text is. */
 function safeName(text: string): string {
-  const name = text.replace(/[^\w.+@~-]/g, (character) => encodeURIComponent(character));
+  const name = text.toWellFormed().replace(/[^\w.+@~-]/gu, (character) => encodeURIComponent(character));
+  if (name.length > longestName) return `%${name.slice(0, longestName)}-${hash("sha256", text).slice(0, 12)}`;
   return /^\.*$|^\.new-|[.]$/.test(name) ? `%${name}` : name;
 }
 

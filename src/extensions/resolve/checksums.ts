@@ -6,8 +6,8 @@ import { McpvalsError } from "../../core/errors/error.ts";
  */
 export function readChecksums(text: string, shown: string): ReadonlyMap<string, string> {
   const sums = new Map<string, string>();
-  for (const line of text.split(/\r?\n/)) {
-    const [, hex = "", name = ""] = /^([0-9a-f]{64})[ \t]+\*?(?:\.\/)?(\S.*?)\s*$/i.exec(line) ?? [];
+  for (const line of text.split("\n")) {
+    const [, hex = "", name = ""] = /^([0-9a-f]{64})[ \t]+\*?(?:\.\/)?(\S.*)$/i.exec(line.trimEnd()) ?? [];
     if (name === "") continue;
     const sum = `sha256:${hex.toLowerCase()}`;
     const earlier = sums.get(name);

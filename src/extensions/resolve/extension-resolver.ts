@@ -54,6 +54,8 @@ export interface CachedVersion {
   /** Of all unpacked files together. */
   readonly bytes: number;
   readonly usedAt: Date;
+  /** Its record cannot be read: it is never used, and everything else here but its place is unknown. */
+  readonly isDamaged?: true;
   /** Absolute. */
   readonly folder: string;
 }
@@ -67,6 +69,8 @@ export interface ResolverOptions {
   readonly allowedSources?: readonly string[];
   /** What `~` stands for. */
   readonly home: string;
+  /** Absolute folder of the project: the registries that its `.npmrc` names are heeded. Default: none. */
+  readonly dir?: string;
   /** Complete environment for npm; its PATH is where npm is found. */
   readonly env: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;

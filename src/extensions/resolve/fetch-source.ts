@@ -9,6 +9,8 @@ export interface FetchOptions {
   readonly accept: string;
   /** Longest time without an answer or a piece of it, in milliseconds. Default: 30 seconds. */
   readonly silenceMs?: number;
+  /** Longest time for all of it, in milliseconds. Default: half an hour. */
+  readonly mostMs?: number;
 }
 
 /** A body that is being fetched. */
@@ -25,14 +27,18 @@ export async function fetchSource<T>(
   options: FetchOptions,
   read: (body: Body) => Promise<T>,
 ): Promise<T | undefined> {
+  const { mostMs = defaultMostMs } = options;
+  const late = (): McpvalsError => unreachable(address, `it took more than ${mostMs / 1000} seconds`);
+  using limit = abortAfter(mostMs, late, options.signal);
+  const { signal } = limit;
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await fetchOnce(address, options, read);
+      return await fetchOnce(address, { ...options, signal }, read);
     } catch (error) {
-      options.signal.throwIfAborted();
+      signal.throwIfAborted();
       if (error instanceof McpvalsError) throw error;
       if (attempt === attempts) throw unreachable(address, messageOf(error), error);
-      await pause(retryMs, options.signal);
+      await pause(retryMs, signal);
     }
   }
 }
@@ -41,6 +47,7 @@ const attempts = 2;
 const retryMs = 300;
 const mostRedirects = 5;
 const defaultSilenceMs = 30_000;
+const defaultMostMs = 30 * 60_000;
 
 /** The error `extension/unreachable` for an address; `why` ends the sentence. */
 export function unreachable(address: string, why: string, cause?: unknown): McpvalsError {

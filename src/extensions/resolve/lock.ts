@@ -5,6 +5,7 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { formatLock } from "../../core/formats/extension/format-lock.ts";
 import type { LockFile } from "../../core/formats/extension/lock-file.ts";
 import { parseLock } from "../../core/formats/extension/parse-lock.ts";
+import { parseStrictYaml } from "../../core/formats/extension/parse-strict-yaml.ts";
 import { hasCode } from "./file-errors.ts";
 
 /** Name of the lock file. */
@@ -46,9 +47,8 @@ async function lockOf(text: string, path: string): Promise<LockFile> {
 
 /** Strict: two entries of one name, as a bad merge leaves them, are refused. */
 async function yamlOf(text: string, path: string): Promise<unknown> {
-  const { parse } = await import("yaml");
   try {
-    return parse(text);
+    return await parseStrictYaml(text);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new McpvalsError("extension/invalid-lock", `${path} is no YAML: ${reason}`, { cause });
@@ -60,7 +60,10 @@ async function readIfThere(path: string): Promise<string | undefined> {
     return await readFile(path, "utf8");
   } catch (error) {
     if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
-    throw error;
+    if (!hasCode(error, "EISDIR", "EACCES", "EPERM", "ELOOP")) throw error;
+    throw new McpvalsError("extension/invalid-lock", `${path} cannot be read: ${error.message}`, {
+      cause: error,
+    });
   }
 }
 

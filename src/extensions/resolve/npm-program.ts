@@ -5,7 +5,10 @@ import { ProgramOutput } from "../../process/program-output.ts";
 import { spawnProcess } from "../../process/spawn.ts";
 
 export interface NpmRun {
+  /** The command with its options. */
   readonly args: readonly string[];
+  /** What the command is about; none of it is taken for an option. */
+  readonly operands: readonly string[];
   /** Absolute folder. */
   readonly cwd: string;
   /** Complete environment; its PATH is where npm is found. */
@@ -27,7 +30,7 @@ const always = [
  * Runs the user's own npm and gives what it writes on stdout. Throws McpvalsError `extension/not-found` for what the registry
  * does not have, `extension/integrity` for what is not what the registry says, else `extension/unreachable`.
  */
-export async function runNpm({ args, cwd, env, signal }: NpmRun): Promise<string> {
+export async function runNpm({ args, operands, cwd, env, signal }: NpmRun): Promise<string> {
   const command = await findProgram("npm", { env, cwd });
   if (command === undefined) {
     throw new McpvalsError(
@@ -38,23 +41,24 @@ export async function runNpm({ args, cwd, env, signal }: NpmRun): Promise<string
       },
     );
   }
-  const child = await spawnProcess({ command, args: [...args, ...always], env, cwd });
+  const child = await spawnProcess({ command, args: [...args, ...always, "--", ...operands], env, cwd });
+  const shown = `npm ${args[0]} ${operands[0]}`;
   const output = new ProgramOutput();
   output.attach(child);
   child.stdin.end();
   try {
-    const onTimeout = (): Error => failure(args, "it did not end within 5 minutes", output.stderr.text);
+    const onTimeout = (): Error => failure(shown, "it did not end within 5 minutes", output.stderr.text);
     const { exitCode } = await withDeadline(() => child.exited, { ms: mostMs, signal, onTimeout });
     await output.settle(1000);
     output.stop();
     if (exitCode === 0) return output.stdout.text;
-    throw refusal(args, output);
+    throw refusal(shown, output);
   } finally {
     await child.stop({ stdinMs: 0 });
   }
 }
 
-function refusal(args: readonly string[], output: ProgramOutput): McpvalsError {
+function refusal(shown: string, output: ProgramOutput): McpvalsError {
   const written = `${output.stderr.text}\n${output.stdout.text}`;
   const [, code = ""] = /\b(E404|ETARGET|ENOVERSIONS|EINTEGRITY)\b/.exec(written) ?? [];
   const detail = output.stderr.text.trim();
@@ -66,20 +70,16 @@ function refusal(args: readonly string[], output: ProgramOutput): McpvalsError {
     });
   }
   if (code !== "") {
-    return new McpvalsError(
-      "extension/not-found",
-      `npm ${args.slice(0, 2).join(" ")}: the registry has no such package or version.`,
-      {
-        detail,
-      },
-    );
+    return new McpvalsError("extension/not-found", `${shown}: the registry has no such package or version.`, {
+      detail,
+    });
   }
-  return failure(args, "it failed", detail);
+  return failure(shown, "it failed", detail);
 }
 
-function failure(args: readonly string[], what: string, stderr: string): McpvalsError {
+function failure(shown: string, what: string, stderr: string): McpvalsError {
   const detail = stderr.trim().slice(-4096);
-  return new McpvalsError("extension/unreachable", `npm ${args.slice(0, 2).join(" ")}: ${what}.`, {
+  return new McpvalsError("extension/unreachable", `${shown}: ${what}.`, {
     ...(detail === "" ? {} : { detail }),
     hint: "Try the same command yourself; npm's own settings name the registry. Once it is cached and locked, no network is needed.",
   });

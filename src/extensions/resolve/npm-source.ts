@@ -1,6 +1,6 @@
-import { chmod, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { maxSatisfying, parse, rcompare, validRange } from "semver";
+import { maxSatisfying, parse, rcompare, valid, validRange } from "semver";
 import * as z from "zod";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
@@ -12,17 +12,16 @@ import { integrityError } from "./integrity-error.ts";
 import { runNpm } from "./npm-program.ts";
 import { packageProgram } from "./package-program.ts";
 import { platformName } from "./platform-assets.ts";
+import { type ProjectPlace, projectNpmrc, withNpmrc, writeNpmProject } from "./project-npmrc.ts";
 import { readManifest } from "./read-manifest.ts";
 import { listFiles } from "./tree-hash.ts";
 import type { FetchedFiles, Offer, SourceContext, VersionedSource } from "./versioned-source.ts";
 
 type NpmRef = Extract<PackageRef, { kind: "npm" }>;
 
-export interface NpmContext extends SourceContext {
+export interface NpmContext extends SourceContext, ProjectPlace {
   /** Complete environment of npm. */
   readonly env: Readonly<Record<string, string>>;
-  /** Absolute folder that npm is started in to ask for versions: its settings are looked for there. */
-  readonly cwd: string;
 }
 
 /**
@@ -61,6 +60,9 @@ const lock = z.object({
     z.string(),
     z.object({
       integrity: z.string().optional(),
+      resolved: z.string().optional(),
+      link: z.boolean().optional(),
+      inBundle: z.boolean().optional(),
       os: z.unknown().optional(),
       cpu: z.unknown().optional(),
       libc: z.unknown().optional(),
@@ -98,8 +100,10 @@ function chooseVersion(
 }
 
 async function offer(ref: NpmRef, version: string, context: NpmContext): Promise<Offer> {
+  if (!isRegistryVersion(version)) throw oddVersion(ref, version);
   const fields = ["version", "dist.integrity", "dist.tarball", "time"];
   const found = await view(`${ref.package}@${version}`, fields, packageVersion, context);
+  if (valid(found.version) === null) throw oddVersion(ref, found.version);
   const hash = found["dist.integrity"]
     ?.split(/\s+/)
     .find((each) => /^sha512-[A-Za-z0-9+/]{86}==$/.test(each));
@@ -110,15 +114,23 @@ async function offer(ref: NpmRef, version: string, context: NpmContext): Promise
       { hint: "Use a newer version, or another registry." },
     );
   }
-  const time = found.time?.[version];
+  const time = found.time?.[found.version];
   const published = typeof time === "string" ? time : undefined;
-  const name = new URL(found["dist.tarball"]).pathname.split("/").at(-1) ?? "";
-  return {
-    version,
-    name,
-    hash,
-    fetch: (folder) => fetchFiles(ref, { version, hash, published, context }, folder),
-  };
+  const file = URL.parse(found["dist.tarball"])?.pathname.split("/").at(-1) ?? "";
+  const name = file === "" ? `${ref.package.replace("/", "-")}-${found.version}.tgz` : file;
+  const chosen = { version: found.version, hash, published, context };
+  return { version: found.version, name, hash, fetch: (folder) => fetchFiles(ref, chosen, folder) };
+}
+
+/** A version, a range or a tag; npm also takes addresses, files and repositories for one. */
+function isRegistryVersion(text: string): boolean {
+  return validRange(text) !== null || /^[A-Za-z][\w-]*$/.test(text);
+}
+
+function oddVersion(ref: NpmRef, version: string): McpvalsError {
+  return new McpvalsError("extension/not-found", `${ref.name} has no version ${JSON.stringify(version)}.`, {
+    hint: "Versions of npm are such as 1.2.3.",
+  });
 }
 
 /** Asks the registry; when it has several answers, the last is that of the newest version. */
@@ -126,9 +138,12 @@ async function view<T>(
   what: string,
   fields: readonly string[],
   schema: z.ZodType<T>,
-  { env, cwd, signal }: NpmContext,
+  context: NpmContext,
 ): Promise<T> {
-  const text = await runNpm({ args: ["view", what, ...fields, "--json"], env, cwd, signal });
+  const { env, signal, home } = context;
+  const text = await withNpmrc(await projectNpmrc(context), home, (cwd) =>
+    runNpm({ args: ["view", "--json"], operands: [what, ...fields], env, cwd, signal }),
+  );
   try {
     const answer: unknown = JSON.parse(text);
     return schema.parse(Array.isArray(answer) ? answer.at(-1) : answer);
@@ -158,22 +173,31 @@ async function fetchFiles(
   onProgress(`fetching ${shown} with npm`);
   const place = join(dirname(folder), "npm");
   await mkdir(place);
-  await writeFile(join(place, "package.json"), `{"private":true}\n`);
+  await writeNpmProject(place, await projectNpmrc(context));
   const args = [
     "install",
-    `${ref.package}@${version}`,
     "--prefix",
     place,
     ...installOptions,
+    // Settings in a repository that a package depends on could name a program to run as git, scripts or not.
+    `--git=${join(place, noGit)}`,
     ...until(published),
   ];
-  await runNpm({ args, cwd: place, env, signal });
+  await runNpm({ args, operands: [`${ref.package}@${version}`], cwd: place, env, signal }).catch(
+    (error: unknown) => {
+      const isOfGit = error instanceof McpvalsError && error.details.detail?.includes(noGit) === true;
+      throw isOfGit
+        ? unsafeArchive(shown, "needs a repository, for which no registry vouches", error)
+        : error;
+    },
+  );
   const { packages } = lock.parse(JSON.parse(await readFile(join(place, "package-lock.json"), "utf8")));
   const found = packages[`node_modules/${ref.package}`]?.integrity ?? "nothing";
   if (!found.split(/\s+/).includes(hash)) {
     const hint = "Somebody changed it on the registry. Do not use it before you know why.";
     throw integrityError({ file: shown, expected: hash, found, hint });
   }
+  checkDependencies(packages, shown);
   await rename(join(place, "node_modules"), join(folder, "node_modules"));
   await rm(place, { recursive: true, force: true });
   await rm(join(folder, "node_modules", ".package-lock.json"), { force: true });
@@ -184,6 +208,21 @@ async function fetchFiles(
   );
   return { platform: depends ? platformName(releasePlatform()) : "any", executables: new Set([program]) };
 }
+
+/** All that it depends on must be from the registry too, or in its own file: nothing else is what it was. */
+function checkDependencies(packages: z.output<typeof lock>["packages"], shown: string): void {
+  const others = Object.entries(packages).filter(
+    ([path, { integrity, link, inBundle }]) =>
+      path !== "" && (link === true || (integrity === undefined && inBundle !== true)),
+  );
+  const [path, { resolved }] = others[0] ?? ["", {}];
+  if (path === "") return;
+  const from = resolved === undefined ? "" : ` (${resolved})`;
+  throw unsafeArchive(shown, `needs ${path}${from}, for which no registry vouches`);
+}
+
+/** A program that there is not. */
+const noGit = "no-git-for-extensions";
 
 const installOptions = [
   "--ignore-scripts",

@@ -21,7 +21,7 @@ export async function packageProgram(folder: string, shown: string): Promise<str
   const programs = typeof bin === "string" ? { "": bin } : (bin ?? {});
   const own = (name ?? basename(folder)).replace(/^@[^/]*\//, "");
   const paths = Object.values(programs);
-  const path = paths.length === 1 ? paths[0] : programs[own];
+  const path = paths.length === 1 ? paths[0] : Object.hasOwn(programs, own) ? programs[own] : undefined;
   if (path !== undefined) return insideOnly(path, shown);
   if (paths.length === 0) return undefined;
   throw new McpvalsError(

@@ -6,6 +6,7 @@ import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
 import { isNodeProgram } from "./choose-program.ts";
 import { hasCode } from "./file-errors.ts";
 import { packageProgram } from "./package-program.ts";
+import { programHash } from "./program-hash.ts";
 import { manifestName, readManifest } from "./read-manifest.ts";
 import type { ResolvedExtension } from "./resolved-extension.ts";
 
@@ -30,10 +31,12 @@ export async function resolvePath(
 ): Promise<ResolvedExtension> {
   const path = resolve(dir, withHome(ref.path, home));
   const found = await kindOf(path);
-  if (found === undefined) throw notFound(`there is no extension ${path}`, `It is written as ${written}.`);
+  if (found === undefined)
+    throw notFound(`there is no extension ${path}`, `It is written as ${written}; check the path.`);
   const extension = found === "folder" ? await ofFolder(path) : await ofFile(path);
   await checkProgram(extension.program);
-  return { package: written, ref, ...extension };
+  const hash = await programHash(extension.program);
+  return { package: written, ref, ...extension, ...(hash === undefined ? {} : { hash }) };
 }
 
 type Found = Pick<ResolvedExtension, "folder" | "program" | "manifest">;
@@ -60,7 +63,10 @@ async function ofFile(program: string): Promise<Found> {
 
 async function checkProgram(program: string): Promise<void> {
   if ((await kindOf(program)) !== "file")
-    throw notFound(`there is no file ${program}, which is named as the program`);
+    throw notFound(
+      `there is no file ${program}, which is named as the program`,
+      `Name one that is there with program in its ${manifestName}, or with bin in its package.json.`,
+    );
   if (isNodeProgram(program)) return;
   try {
     await access(program, constants.X_OK);

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
 import { parseManifest } from "../../core/formats/extension/parse-manifest.ts";
+import { parseStrictYaml } from "../../core/formats/extension/parse-strict-yaml.ts";
 import { hasCode } from "./file-errors.ts";
 
 /** What an extension says of itself, beside its program. */
@@ -19,28 +20,30 @@ export async function readManifest(folder: string, shown: string): Promise<Exten
     text = await readFile(path, "utf8");
   } catch (error) {
     if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
-    throw error;
+    if (!hasCode(error, "EISDIR", "EACCES", "EPERM", "ELOOP")) throw error;
+    throw new McpvalsError("extension/invalid-manifest", `${path} cannot be read: ${error.message}`, {
+      cause: error,
+    });
   }
-  const parsed = parseManifest(await yamlOf(text, shown));
+  // Of a folder the path says it all.
+  const named = shown === folder ? path : `${manifestName} of ${shown}`;
+  const parsed = parseManifest(await yamlOf(text, named));
   if (parsed.ok) return parsed.manifest;
   const lines = parsed.problems.map(({ message }) => message);
-  throw new McpvalsError("extension/invalid-manifest", `${manifestName} of ${shown}: ${lines.join("; ")}`, {
-    hint: parsed.problems.find(({ hint }) => hint !== undefined)?.hint ?? `It is ${path}.`,
+  throw new McpvalsError("extension/invalid-manifest", `${named}: ${lines.join("; ")}`, {
+    hint:
+      parsed.problems.find(({ hint }) => hint !== undefined)?.hint ??
+      (shown === folder ? "docs/extensions.md has the format." : `It is ${path}.`),
   });
 }
 
-async function yamlOf(text: string, shown: string): Promise<unknown> {
-  const { parse } = await import("yaml");
+async function yamlOf(text: string, named: string): Promise<unknown> {
   try {
-    return parse(text);
+    return await parseStrictYaml(text);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new McpvalsError(
-      "extension/invalid-manifest",
-      `${manifestName} of ${shown} is no YAML: ${reason}`,
-      {
-        cause,
-      },
-    );
+    const message = cause instanceof Error ? cause.message : String(cause);
+    // Then come the lines themselves.
+    const [reason = message] = message.split(/:?\n/);
+    throw new McpvalsError("extension/invalid-manifest", `${named} is no YAML: ${reason}`, { cause });
   }
 }

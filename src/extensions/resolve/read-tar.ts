@@ -1,17 +1,22 @@
 import { once } from "node:events";
 import { createReadStream } from "node:fs";
-import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 import { Parser, type ReadEntry } from "tar";
 import { unsafeArchive } from "./archive-names.ts";
 import type { ArchiveEntry } from "./archive.ts";
 
 /** The entries of a gzipped tar. Throws McpvalsError `extension/unsafe-archive`, and an Error for what is no tar. */
-export async function* readTar(path: string, shown: string): AsyncIterable<ArchiveEntry> {
+export async function* readTar(
+  path: string,
+  shown: string,
+  signal: AbortSignal,
+): AsyncIterable<ArchiveEntry> {
   const parser = new Parser({ strict: true });
   const entries = new TarEntries(parser);
   const stop = new AbortController();
-  const fed = feed(path, parser, stop.signal).catch((error: unknown) => entries.fail(error));
+  const fed = feed(path, parser, AbortSignal.any([stop.signal, signal])).catch((error: unknown) =>
+    entries.fail(error),
+  );
   try {
     for (;;) {
       const entry = await entries.next();
@@ -25,16 +30,23 @@ export async function* readTar(path: string, shown: string): AsyncIterable<Archi
   }
 }
 
+/** What comes behind the end of the archive is not read: it may be endless. */
 async function feed(path: string, parser: Parser, signal: AbortSignal): Promise<void> {
-  await pipeline(
-    createReadStream(path),
-    createGunzip(),
-    async (chunks: AsyncIterable<Buffer>) => {
-      for await (const chunk of chunks) if (!parser.write(chunk)) await once(parser, "drain", { signal });
-      parser.end();
-    },
-    { signal },
-  );
+  let isOver = false;
+  parser.on("eof", () => {
+    isOver = true;
+  });
+  const [file, chunks] = [createReadStream(path, { signal }), createGunzip()];
+  file.on("error", (error) => chunks.destroy(error));
+  try {
+    for await (const chunk of file.pipe(chunks) as AsyncIterable<Buffer>) {
+      if (!parser.write(chunk) && !isOver) await once(parser, "drain", { signal });
+      if (isOver) break;
+    }
+    parser.end();
+  } finally {
+    file.destroy();
+  }
 }
 
 /** What a parser finds, to be asked for one by one. */

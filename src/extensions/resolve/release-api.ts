@@ -61,8 +61,16 @@ export function latestRelease(api: ReleaseApi, repository: string): Promise<Rele
   return ask(api, `/repos/${repository}/releases/latest`, release);
 }
 
-export function releaseOfTag(api: ReleaseApi, repository: string, tag: string): Promise<Release | undefined> {
-  return ask(api, `/repos/${repository}/releases/tags/${encodeURIComponent(tag)}`, release);
+/** Throws McpvalsError `extension/unreachable` for a release of another tag. */
+export async function releaseOfTag(
+  api: ReleaseApi,
+  repository: string,
+  tag: string,
+): Promise<Release | undefined> {
+  const path = `/repos/${repository}/releases/tags/${encodeURIComponent(tag.toWellFormed())}`;
+  const found = await ask(api, path, release);
+  if (found === undefined || found.tag_name === tag) return found;
+  throw unreachable(`${api.base.origin}${path}`, `the answer is the release ${found.tag_name}, not ${tag}`);
 }
 
 /** The bytes of a small file of a release. Throws as `fetchSource` does. */

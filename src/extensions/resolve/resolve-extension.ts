@@ -14,8 +14,10 @@ export interface VersionedContext extends SourceContext {
   readonly releasesUrl?: string;
   /** Complete environment of npm. */
   readonly env: Readonly<Record<string, string>>;
-  /** Absolute folder that npm is started in. */
+  /** Absolute path of the user's folder. */
   readonly home: string;
+  /** Absolute folder of the project, whose registries of npm are heeded. */
+  readonly dir?: string;
 }
 
 /** The source of a package that has versions: one line for each kind. */
@@ -24,7 +26,7 @@ export function sourceOf(ref: VersionedRef, context: VersionedContext): Versione
     case "release":
       return releaseSource(ref, { ...context, base: baseAddress(context.releasesUrl) });
     case "npm":
-      return npmSource(ref, { ...context, cwd: context.home });
+      return npmSource(ref, context);
   }
 }
 

@@ -8,6 +8,11 @@ export interface ResolvedExtension {
   readonly ref: PackageRef;
   /** Of the release or package; absent for paths. */
   readonly version?: string;
+  /**
+   * `sha256:HEX`: of a release or package over all of its files, as the lock has it; else of the program alone, and absent when
+   * that may not be read.
+   */
+  readonly hash?: string;
   /** Absolute folder that has all of its files. */
   readonly folder: string;
   /** Absolute path of the program. */

@@ -12,6 +12,7 @@ export function checkAddress(address: URL, base: URL, from: string): void {
   if (!isPrivate(address)) {
     throw notAllowed(`${from} leads to ${shown(address)}, which is not https`);
   }
+  if (hasUser(address)) throw notAllowed(`${from} leads to ${shown(address)} with a user's name in it`);
   if (address.origin === base.origin || (base.origin === githubApi && isOfGithub(address))) return;
   throw notAllowed(`${from} leads to ${shown(address)}, another source than ${base.origin}`);
 }
@@ -21,6 +22,8 @@ export function baseAddress(text: string = githubApi): URL {
   const base = URL.parse(text);
   if (base === null) throw notAllowed(`releasesUrl is no address: ${text}`);
   if (!isPrivate(base)) throw notAllowed(`releasesUrl is not https: ${shown(base)}`);
+  if (hasUser(base)) throw notAllowed(`releasesUrl has a user's name in it: ${shown(base)}`);
+  if (base.search !== "") throw notAllowed(`releasesUrl has a question mark: ${shown(base)}`);
   return base;
 }
 
@@ -37,6 +40,10 @@ function notAllowed(message: string): McpvalsError {
 
 function isPrivate({ protocol, hostname }: URL): boolean {
   return protocol === "https:" || (protocol === "http:" && isLoopback(hostname));
+}
+
+function hasUser({ username, password }: URL): boolean {
+  return username !== "" || password !== "";
 }
 
 function isLoopback(hostname: string): boolean {

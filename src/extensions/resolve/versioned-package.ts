@@ -10,7 +10,7 @@ import { integrityError } from "./integrity-error.ts";
 import { platformName } from "./platform-assets.ts";
 import { givenHash, lockMismatch } from "./release-checks.ts";
 import { isPartialVersion, newestTag, tagsOf } from "./release-versions.ts";
-import { readInstalled, type VersionedRef } from "./resolve-extension.ts";
+import { type InstalledFiles, readInstalled, type VersionedRef } from "./resolve-extension.ts";
 import type { ResolvedExtension } from "./resolved-extension.ts";
 import type { Tree } from "./tree-hash.ts";
 import type { Offer, OfferExpectations, VersionedSource } from "./versioned-source.ts";
@@ -94,17 +94,19 @@ export class VersionedPackage {
 
   async #read(
     entry: CacheEntry,
-    { files }: Tree,
+    { files, hash }: Tree,
     { name, version }: { readonly name: string; readonly version: string },
   ): Promise<ResolvedExtension> {
     const { ref } = this.#parts;
     const folder = filesOf(entry);
     const installed = { name, folder, files, shown: `${ref.name} ${version}` };
     const { program, manifest } = await readInstalled(ref, installed);
+    checkProgram(program, installed);
     return {
       package: this.#written,
       ref,
       version,
+      hash,
       folder,
       program: join(folder, program),
       ...(manifest === undefined ? {} : { manifest }),
@@ -135,14 +137,15 @@ export class VersionedPackage {
     return this.#fetched(await this.newest(), shaOf(how));
   }
 
-  /** What the source offers, out of the cache when it is there. */
+  /**
+   * What the source offers. What is in the cache is not taken for it: no lock says that it is what it was, and whoever
+   * changed the files there could have changed what is noted of them.
+   */
   async #fetched(version: string, expected: OfferExpectations): Promise<CacheEntry> {
-    const { ref, cache } = this.#parts;
+    const { ref } = this.#parts;
     const offer = await this.#asked().offer(version, expected);
     checkOffer(offer, expected.locked, ref);
-    const entries = await cache.entries(ref.name);
-    const same = entries.find(({ record }) => record.version === offer.version && record.hash === offer.hash);
-    const entry = same ?? (await this.#add(offer));
+    const entry = await this.#add(offer);
     // The checksums can have changed around a file that stayed the same.
     const { checksums: _, ...record } = entry.record;
     return {
@@ -211,6 +214,16 @@ export class VersionedPackage {
       },
     );
   }
+}
+
+/** What is run must be among the files that were looked at, whatever the lock or a manifest names. */
+function checkProgram(program: string, { files, shown, folder }: InstalledFiles): void {
+  if (files.some(({ path }) => path === program)) return;
+  throw new McpvalsError(
+    "extension/integrity",
+    `the program of ${shown}, ${JSON.stringify(program)}, is none of its files in ${folder}. Nothing of it was run.`,
+    { hint: "Its manifest or its entry in mcp-eval.lock names another; find out who wrote that." },
+  );
 }
 
 function shaOf({ sha256 }: ResolveMode): { sha256?: string } {

@@ -26,6 +26,15 @@ export function bubblewrapArguments(
     "--new-session",
     "--die-with-parent",
     ...mounts.flatMap(mountArguments),
+    // There is the file of bubblewrap itself, as it is outside: root owns it, and could change its mode.
+    "--perms",
+    "0555",
+    "--size",
+    "4096",
+    "--tmpfs",
+    "/proc/1",
+    "--remount-ro",
+    "/proc/1",
     // What bubblewrap makes for the mounts is in memory without a limit.
     "--remount-ro",
     "/dev",

@@ -14,7 +14,7 @@ const fineCodes: readonly (number | null)[] = [0, 127];
 export function imageOf({ image }: SandboxSpec): string {
   if (image !== undefined) return image;
   throw new McpvalsError("extension/no-sandbox", "the sandbox docker needs an image", {
-    hint: "Name one that has the extension's interpreter, such as node:24-slim.",
+    hint: "Write sandbox: { kind: docker, image: IMAGE }, with an image that has what runs the program, such as node:24-slim.",
   });
 }
 
@@ -41,6 +41,6 @@ export async function checkContainer(
 
 function refusal(what: string, said: string): McpvalsError {
   return new McpvalsError("extension/no-sandbox", `${what}: ${lastLine(said) ?? "it does not say why"}`, {
-    hint: "Try the same image with run of Docker or Podman in a terminal.",
+    hint: "Try the image in a terminal, with docker or podman: pull it, then run it.",
   });
 }

@@ -1,5 +1,6 @@
 import { statfsSync } from "node:fs";
 import type { ProcessInfo } from "../../process/list-processes.ts";
+import { openMemoryOf } from "../../process/open-memory-of.ts";
 import type { Mount } from "./mounts.ts";
 
 /** What `statfs` says of file systems in memory. */
@@ -21,7 +22,7 @@ export function memoryFileBytes(
     if (inside === undefined) return 0;
     return folders.reduce(
       (total, { at, size }) => total + usedBytes(`/proc/${inside.pid}/root${at}`, size),
-      0,
+      openMemoryOf(descendants.map((each) => each.pid)),
     );
   };
 }

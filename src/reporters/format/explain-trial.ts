@@ -7,6 +7,7 @@ import { formatScore } from "./numbers.ts";
 import { paintRows, paintText, type Page } from "./rows.ts";
 
 const reasonCharacters = 1000;
+const shownReason = { lines: 12, characters: reasonCharacters } as const;
 
 /** Why a trial did not pass, as lines: every grade that is not a pass with its reason and evidence, then who passed. */
 export function explainGrades(
@@ -68,10 +69,11 @@ function explainGrade(grade: Grade, evidence: Evidence, indent: number, page: Pa
   const leadTone = grade.verdict === "error" ? "warn" : "bad";
   const score = grade.score === null ? "" : ` ${formatScore(grade.score)}`;
   const verdict = grade.verdict === "error" ? " gave no verdict" : score;
-  const reason = clipText(headlineOf(grade, evidence), reasonCharacters);
+  const [reason = "", ...others] = clipLines(headlineOf(grade, evidence), shownReason);
   const head = `${clipText(grade.grader, 80)}${verdict}`;
   return [
     ...paintText({ text: `${head}  ${reason}`, lead: head.length, leadTone }, indent, page, 2),
+    ...others.flatMap((text) => paintText({ text }, indent + 2, page)),
     ...(grade.error === undefined ? [] : explainError(grade.error, indent + 2, page)),
     ...paintRows(evidenceRows(grade, evidence), indent + 2, page),
   ];

@@ -10,6 +10,7 @@ import type { Piece, Row } from "./rows.ts";
 const inputCharacters = 300;
 const errorCharacters = 600;
 const nameCharacters = 200;
+const shownLines = 16;
 const shownInner = 6;
 
 /** A step that did not pass, or one inside it for whose sake it did not. */
@@ -83,16 +84,31 @@ function leafRows(run: StepRun, attempt: StepAttempt, telling: StepTelling): rea
     headRow(run, attempt, telling),
     // A call is shown with its answer.
     ...(input === "" || attempt.messages.length > 0 ? [] : [row("input", clipText(input, inputCharacters))]),
-    ...checks.filter((check) => !check.passed).flatMap((check) => failedRows(check, telling)),
+    ...checks
+      .filter((check) => !check.passed)
+      .flatMap((check) => failedRows(check, { ...telling, judges: judging.has(started.stepType) })),
     ...(isTold ? [] : [row("error", clipText(`${error.code}: ${error.message}`, errorCharacters))]),
   ];
 }
 
-function failedRows(check: Check, { said }: StepTelling): readonly Row[] {
+/** Steps whose programs judge by themselves: what they found is in their message. */
+const judging: ReadonlySet<string> = new Set(["extension", "script"]);
+
+function failedRows(
+  check: Check,
+  { said, judges }: StepTelling & { readonly judges: boolean },
+): readonly Row[] {
   const told = `${check.name}: ${check.message}`;
   const isSaid = said.includes(told);
-  const named = isSaid ? [] : [row("check", clipText(told, errorCharacters))];
+  const named = isSaid ? [] : [checkRow(told)];
+  // That it did not succeed, though it should, is no news.
+  if (judges && check.expected === true && check.actual === false) return named;
   return [...named, ...(programRows(check) ?? checkRows(check, told))];
+}
+
+function checkRow(told: string): Row {
+  const lines = clipLines(told, { lines: shownLines, characters: errorCharacters });
+  return { label: "check", pieces: lines.map((text) => ({ text })) };
 }
 
 /** What a program wrote that did not end as it should; undefined for other checks. */

@@ -4,10 +4,10 @@ import { OutputTail } from "./output-tail.ts";
 it("keeps the last 4 KiB of stderr, also of a flood", () => {
   const tail = new OutputTail();
   expect(tail.stderrTail).toBeUndefined();
-  for (let block = 0; block < 100; block += 1) tail.stderr(Buffer.alloc(60_000, String(block % 10)));
+  for (let block = 0; block < 100; block += 1) tail.stderr(Buffer.alloc(60_004, `line ${block % 10}\n`));
   tail.stderr(Buffer.from("the last words\n"));
-  expect(tail.stderrTail).toHaveLength(4095);
-  expect(tail.stderrTail).toMatch(/^9+the last words$/);
+  expect(tail.stderrTail?.length).toBeGreaterThan(4080);
+  expect(tail.stderrTail).toMatch(/^(?:line 9\n)+the last words$/);
 });
 
 it("keeps the first line that is no message, cut", () => {

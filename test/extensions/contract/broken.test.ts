@@ -68,6 +68,16 @@ describe("what is broken is found and named", () => {
   });
 });
 
+test("a flood of lines that are no messages takes no longer than silence", async () => {
+  const verdicts = await tryProgram("test/fixtures/extensions/flood.mjs", { timeoutMs: 2000 });
+  expect(told(verdicts, "fail")).toEqual([
+    expect.stringMatching(/^json-rpc initialize: no answer to initialize within 2000 ms/),
+    expect.stringMatching(/^json-rpc stdout: line 1 .*: "y"; line 2 .*; line 3 .*; and \d{5,} more$/),
+    "one-shot unknown operation: an unknown operation: more than 10 MB on stdout",
+    "one-shot answer size: more than 10 MB on stdout",
+  ]);
+}, 15_000);
+
 test("what a program could not be asked is skipped with the reason, never passed", async () => {
   const verdicts = await tryProgram("test/fixtures/extensions/broken/wrong-id.mjs", {
     protocols: ["json-rpc"],

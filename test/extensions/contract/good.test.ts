@@ -87,6 +87,17 @@ test.each(["kubernetes", "sql", "csv"])(
   90_000,
 );
 
+test("what other hosts take for something else is a warning", async () => {
+  const verdicts = await tryProgram("test/fixtures/extensions/lenient.mjs");
+  expect(told(verdicts, "fail")).toEqual([]);
+  expect(told(verdicts, "warn")).toEqual([
+    "json-rpc arguments: echo without its required arguments should be answered with the error -32602: success: false is a finding",
+    "one-shot unknown operation: an unknown operation was answered with success: false, but the exit code is 0; other hosts may go by that",
+    "one-shot arguments: echo without its required arguments was answered with success: false, but the exit code is 0; other hosts may go by that",
+    "one-shot missing input: an input file that does not exist was answered with success: false, but the exit code is 0; other hosts may go by that",
+  ]);
+});
+
 test("an extension that needs a config is told so, and passes with it", async () => {
   const program = "test/fixtures/extensions/needs-config.mjs";
   const protocols = ["json-rpc"] as const;

@@ -10,7 +10,10 @@ const people = "name,age\nAda,36\nAlan,41\n";
 
 type Run = (verb: "action" | "check", operation: string, args: Json) => Json;
 
-/** Runs operations as one shot in a workspace with files; that the exit code agrees is checked each time. */
+/**
+ * Runs operations as one shot in a workspace with files; that the exit code agrees is checked each time. What is told on
+ * stderr instead of a result is the result.
+ */
 function inWorkspace(files: Record<string, string>, steps: (run: Run, workspace: string) => void): void {
   using folder = folderOf({});
   const workspace = join(folder.path, "workspace");
@@ -21,6 +24,10 @@ function inWorkspace(files: Record<string, string>, steps: (run: Run, workspace:
     writeFileSync(input, JSON.stringify({ args, context: { workspace, workdir: folder.path, env: {} } }));
     const words = [program, verb, operation, "--input", input];
     const { stdout, stderr, status } = spawnSync("python3", words, { encoding: "utf8" });
+    if (stdout === "") {
+      expect(status).toBe(1);
+      return stderr.trimEnd();
+    }
     expect(stderr).toBe("");
     const result = JSON.parse(stdout) as { readonly success: boolean };
     expect(status).toBe(result.success ? 0 : 1);
@@ -55,7 +62,7 @@ test("write makes a table as CSV is quoted, which expect and count read back", (
     expect(run("check", "expect", { path: "new/t.csv", columns, cells })).toMatchObject({ success: true });
     expect(run("check", "count", { path: "new/t.csv", where: { flag: null }, equals: 1 })).toEqual({
       success: true,
-      message: "new/t.csv has 1 such rows",
+      message: "new/t.csv has 1 such row",
       outputs: { count: "1" },
     });
   });
@@ -82,7 +89,7 @@ test("what does not hold is a finding that says what was found", () => {
       [
         "expect",
         { path, cells: [{ row: 3, column: "age", value: 37 }] },
-        "there is no row 3; there are 2 rows",
+        "there is no row 3; the file has 2 rows",
       ],
       ["expect", { path: "none.csv", columns: ["a"] }, "none.csv is empty"],
       ["expect", { path: "other.csv", columns: ["a"] }, "other.csv does not exist"],
@@ -115,11 +122,10 @@ test("arguments that cannot be used are named, and nothing is done", () => {
         "args has no row; there are path, columns, rows",
       ],
       ["check", "write", { path: "a", columns: ["a"] }, "write can be used in setup, not in verify"],
-      ["action", "drop", {}, "csv has no operation drop; there are write, count, expect, remove"],
     ];
-    for (const [verb, operation, args, error] of problems) {
-      expect(run(verb, operation, args)).toEqual({ success: false, error });
-    }
+    for (const [verb, operation, args, error] of problems) expect(run(verb, operation, args)).toBe(error);
+    const error = "csv has no operation drop; there are write, count, expect, remove";
+    expect(run("action", "drop", {})).toEqual({ success: false, error });
   });
 });
 

@@ -20,6 +20,15 @@ it("asks nobody when there is an extension.yaml", async () => {
   expect(await askManifest(preparedExtension("missing", { manifest }), options)).toBe(manifest);
 });
 
+it("gives it no more of the shell's variables than a trial does, and what was given for the run", async () => {
+  const env = { ...options.env, FLAVOUR: "mute" };
+  const all = await askManifest(preparedExtension("faulty.mjs"), { ...options, env });
+  expect(Object.keys(all.operations)).toContain("ok");
+  const given = { FLAVOUR: "poor" };
+  const some = await askManifest(preparedExtension("faulty.mjs"), { ...options, env, given });
+  expect(Object.keys(some.operations)).toEqual(["no"]);
+});
+
 it("tells both ways of a program that answers neither", async () => {
   const mute = preparedExtension("faulty.mjs", { spec: { env: { FLAVOUR: "mute" } } });
   const error = await errorOf(askManifest(mute, { ...options, timeoutMs: 500 }));

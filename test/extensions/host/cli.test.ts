@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -68,7 +69,7 @@ describe("a run with an extension", () => {
       "shutdown",
     ]);
     expect(ended.result.environment.extensions).toEqual([
-      { name: "x", package: "./ext.mjs", sandbox: "none" },
+      { name: "x", package: "./ext.mjs", hash: `sha256:${hash("sha256", program)}`, sandbox: "none" },
     ]);
     expect(run.journal()).toContain('"first gone"');
     expect(ended.left).toEqual([]);

@@ -92,6 +92,13 @@ describe("an extension over JSON-RPC", () => {
     ["empty", "extension/protocol", /answered execute of empty without result and without error/],
     ["both", "extension/protocol", /with a result and an error/],
     ["no-result", "extension/protocol", /with what is no result: success is missing/],
+    [
+      "no-jsonrpc",
+      "extension/protocol",
+      /execute of no-jsonrpc with what is no message: its jsonrpc is not "2.0"/,
+    ],
+    ["no-json", "extension/protocol", /execute of no-json with what is no message: it is not JSON/],
+    ["flood", "extension/protocol", /floods its stdout with what is no message/],
     ["deep", "extension/protocol", /nested too deeply/],
     ["null-id", "extension/rpc-error", /answered execute of null-id with the error -32700: cannot read it/],
     ["rpc", "extension/rpc-error", /answered execute of rpc with the error -32601: no such method/],
@@ -129,6 +136,23 @@ describe("an extension over JSON-RPC", () => {
     },
   );
 
+  it("waits on when what is no message was not meant to be an answer", async () => {
+    await using played = play("faulty.mjs");
+    expect(await played.call("no-answer")).toEqual({ success: true });
+    expect(played.eventsOf("extension.invalid_output")).toHaveLength(2);
+  });
+
+  it("cuts no secret in two, which nobody would find then", async () => {
+    await using played = play("faulty.mjs");
+    const error = await errorOf(played.call("secrets", { args: { secret: "Qk7-Wm3-Zt9-Pl5" } }));
+    const texts = played.eventsOf("extension.invalid_output").map(({ text }) => text);
+    const told = [error.details.detail, ...texts].join("\n");
+    expect(told).toMatch(/data: .*z z …\n/);
+    expect(told).toMatch(/… y{4090}/);
+    expect(told).toMatch(/x x …/);
+    expect(told).not.toMatch(/Qk7|Pl5/);
+  });
+
   it("tells what stderr said last", async () => {
     await using played = play("faulty.mjs");
     const error = await errorOf(played.call("exit-3"));
@@ -149,7 +173,7 @@ describe("an extension over JSON-RPC", () => {
     [
       "no-manifest",
       "extension/start-failed",
-      /has no extension\.yaml, and does not speak JSON-RPC: .*no manifest/,
+      /answered initialize with what is no manifest: .*; it has no extension\.yaml, so that it must speak JSON-RPC$/,
     ],
     ["dies", "extension/start-failed", /ended with exit code 4 before it had answered initialize/],
     ["mute", "extension/start-failed", /took longer than 2500 ms/],
@@ -158,7 +182,8 @@ describe("an extension over JSON-RPC", () => {
     const error = await errorOf(played.call("ok", { timeoutMs: flavour === "mute" ? 2500 : 20_000 }));
     expect(error).toMatchObject({ code });
     expect(error.message).toMatch(message);
-    if (code === "extension/start-failed") expect(error.details.hint).toMatch(/initialize.*action\|check/);
+    if (code === "extension/start-failed")
+      expect(error.details.hint).toMatch(/(?:initialize|stderr).*action\|check/);
     expect(error.details.detail).toContain(`ready in ${flavour}`);
   });
 
@@ -307,9 +332,16 @@ describe("an extension over JSON-RPC", () => {
     expect(played.eventsOf("extension.exited")).toMatchObject([{ signal: "SIGTERM", expected: true }]);
   });
 
-  it("sees all that mcpvals sees without a sandbox", async () => {
-    await using played = play("faulty.mjs", { env: { SHELL_ONLY: "yes" } });
-    expect((await played.call("ok")).outputs).toMatchObject({ home: "yes" });
+  it.each([
+    ["not at all", {}, undefined],
+    ["where it is passed on by its name", { spec: { inheritEnv: ["SHELL_ONLY"] } }, "shell"],
+    ["where everything is passed on", { spec: { inheritEnv: true as const } }, "shell"],
+    ["as it was given for the run", { given: { SHELL_ONLY: "given" } }, "given"],
+    ["as its settings say", { given: { SHELL_ONLY: "given" }, spec: { env: { SHELL_ONLY: "own" } } }, "own"],
+  ])("gets a variable of the shell %s", async (_, options, expected) => {
+    await using played = play("faulty.mjs", { env: { SHELL_ONLY: "shell" }, ...options });
+    const { outputs } = await played.call("ok");
+    expect(outputs?.["home"]).toBe(expected);
   });
 
   it("has one operation at a time", async () => {

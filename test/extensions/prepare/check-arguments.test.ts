@@ -80,6 +80,28 @@ it("leaves alternatives to the trial where they depend on a template", async () 
   expect(await check({ a: 2 }, schema)).toHaveLength(3);
 });
 
+it("heeds alternatives that are about names only, beside templates too", async () => {
+  const schema = {
+    type: "object",
+    allOf: [
+      { anyOf: [{ required: ["a"] }, { required: ["b"] }] },
+      { not: { required: ["b", "c"] } },
+      { properties: { c: { const: 1 } } },
+    ],
+  };
+  const seen = async (args: JsonObject): Promise<unknown> => [
+    await check(args, schema),
+    await check({ ...args, x: "{x}" }, schema),
+  ];
+  const needed = expect.arrayContaining([
+    expect.stringMatching(/^the arguments must match a schema in anyOf(?:, is \{\})?$/),
+  ]);
+  expect(await seen({})).toEqual([needed, needed]);
+  const both = [expect.stringMatching(/^the arguments must NOT be valid(?:, is \{"b":1,"c":1\})?$/)];
+  expect(await seen({ b: 1, c: 1 })).toEqual([both, both]);
+  expect(await seen({ a: "{x}", c: 1 })).toEqual([[], []]);
+});
+
 it("says so when the schema itself is broken", async () => {
   expect(await check({}, { type: "objekt" })).toEqual([
     expect.stringMatching(/^its JSON Schema cannot be used: /),

@@ -1,4 +1,5 @@
-import { chmod, mkdir, writeFile } from "node:fs/promises";
+import { hash } from "node:crypto";
+import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, test } from "vitest";
@@ -47,6 +48,7 @@ describe("a path", () => {
     const found = await resolveIn(folder, text);
     expect(found).toMatchObject({ package: text, program: join(folder, program) });
     expect(found).not.toHaveProperty("version");
+    expect(found.hash).toBe(`sha256:${hash("sha256", await readFile(join(folder, program)))}`);
     expect(found.manifest?.name).toBe(text === "./described" ? "demo" : undefined);
   });
 
@@ -86,6 +88,28 @@ describe("a path", () => {
     expect(refused.text).toContain(reason);
   });
 
+  test("a manifest that cannot be read is refused", async () => {
+    const folder = await folderWith({ "demo/demo": "#!/bin/sh\n", "demo/extension.yaml/x": "" });
+    const refused = await refusal(resolveIn(folder, "./demo/demo"));
+    expect([refused.code, refused.text]).toEqual([
+      "extension/invalid-manifest",
+      expect.stringContaining("extension.yaml cannot be read: EISDIR"),
+    ]);
+  });
+
+  test.each([
+    ["name: a\n version: 1\n", /extension\.yaml is no YAML: Nested mappings .* at line 1, column 7 ?$/],
+    [
+      "name: demo\nversion: 1.0.0\noperations: { look: { phases: [verfy] } }\n",
+      /extension\.yaml: operations\.look\.phases\[0\] must be "setup", "verify" or "cleanup" docs\/extensions\.md has the format\.$/,
+    ],
+  ])("its manifest is named by its path when it is wrong: %j", async (manifest, text) => {
+    const folder = await folderWith({ "demo/demo": "#!/bin/sh\n", "demo/extension.yaml": manifest });
+    const refused = await refusal(resolveIn(folder, "./demo"));
+    expect([refused.code, refused.text]).toEqual(["extension/invalid-manifest", expect.stringMatching(text)]);
+    expect(refused.text.startsWith(join(folder, "demo", "extension.yaml"))).toBe(true);
+  });
+
   test("it has no versions", async () => {
     const resolver = resolverIn("/nowhere");
     expect((await refusal(resolver.newest("./demo"))).code).toBe("extension/invalid-package");
@@ -115,6 +139,7 @@ describe("one that comes with mcpvals", () => {
       folder: join(extensions, "sql"),
       program: join(extensions, "sql", program),
       manifest: { name: "demo" },
+      hash: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
     });
   });
 

@@ -53,6 +53,16 @@ test.each([
   expect(refused.text).toContain(reason);
 });
 
+test("what cannot be read is refused", async () => {
+  const folder = await temporaryFolder();
+  await mkdir(join(folder, "mcp-eval.lock"));
+  const refused = await refusal(readLock(folder));
+  expect(refused).toEqual({
+    code: "extension/invalid-lock",
+    text: expect.stringContaining("cannot be read: EISDIR"),
+  });
+});
+
 test("a lock that cannot be written leaves nothing behind", async () => {
   const folder = await temporaryFolder();
   const path = join(folder, "mcp-eval.lock");

@@ -1,7 +1,9 @@
-import { readdir, readFile, stat } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { ExtensionResolver } from "../../../src/extensions/resolve/extension-resolver.ts";
+import { projectNpmrc } from "../../../src/extensions/resolve/project-npmrc.ts";
 import { type NpmRegistry, type RegistryVersion, startNpmRegistry } from "../../support/npm-registry.ts";
 import { tarOf } from "../../support/release-mirror.ts";
 import { manifestText, normally, platform, refusal, resolverIn, temporaryFolder } from "./resolving.ts";
@@ -163,4 +165,94 @@ test("a registry that is away, and no npm", async () => {
   const without = await refusal(resolverIn(folder, { env: { PATH: folder } }).newest("npm:demo"));
   expect(without.code).toBe("extension/unreachable");
   expect(without.text).toContain("npm was not found on PATH");
+});
+
+test("what a package depends on comes from the registry: no repository is asked for, whatever its settings", async () => {
+  const { resolver, folder, registry } = await scene({});
+  const marker = join(folder, "marker");
+  const repository = join(folder, "repository");
+  await mkdir(repository);
+  const git = (...args: string[]): Buffer =>
+    execFileSync("git", ["-C", repository, "-c", "user.name=x", "-c", "user.email=x@x", ...args]);
+  await writeFile(join(repository, ".npmrc"), "git=./git\n");
+  await writeFile(join(repository, "git"), `#!/bin/sh\necho run > '${marker}'\n`, { mode: 0o755 });
+  const inner = { name: "inner", version: "1.0.0", dependencies: { other: "git+file:///nowhere" } };
+  const scripts = { prepare: `echo run > '${marker}'` };
+  await writeFile(join(repository, "package.json"), JSON.stringify({ ...inner, scripts }));
+  git("init", "--quiet");
+  git("add", ".");
+  git("commit", "--quiet", "--message", "x");
+  const needs = (dependencies: object): RegistryVersion =>
+    demo("1.0.0", { manifest: { bin: "./main.js", dependencies } });
+  registry.packages.set("@acme/demo", [needs({ inner: `git+file://${repository}` })]);
+  const refused = await refusal(resolver("a").resolve(use("@1"), undefined, normally));
+  expect(refused.code).toBe("extension/unsafe-archive");
+  expect(refused.text).toContain("npm:@acme/demo 1.0.0 needs a repository, for which no registry vouches");
+  await expect(stat(marker)).rejects.toThrow("ENOENT");
+  registry.packages.set("@acme/demo", [needs({ inner: `file:${repository}` })]);
+  const linked = await refusal(resolver("b").resolve(use("@1"), undefined, normally));
+  expect(linked.code).toBe("extension/unsafe-archive");
+  expect(await readdir(repository)).not.toContain("node_modules");
+});
+
+test("a lock's version that is a file, a repository or an option is no version", async () => {
+  const { resolver, registry } = await scene({ "@acme/demo": [demo("1.0.0")] });
+  const own = resolver("a");
+  const { locked } = await own.resolve(use("@1"), undefined, normally);
+  if (locked === undefined) throw new Error("there is no entry");
+  registry.requests.length = 0;
+  for (const version of ["git+file:///nowhere", "file:..", "evil.tgz", "..", "https://localhost/x"]) {
+    const refused = await refusal(own.resolve(use("@1"), { ...locked, version }, normally));
+    expect(refused.code).toBe("extension/not-found");
+  }
+  expect(registry.requests).toEqual([]);
+  // A range is the version that it means.
+  expect(await own.pin(use("@1").package, "1", undefined)).toMatchObject({ version: "1.0.0" });
+});
+
+test("a program that is none of the package's files is not run", async () => {
+  const files = { "extension.yaml": `${manifestText}program: missing.js\n` };
+  const { resolver } = await scene({ "@acme/demo": [demo("1.0.0", { manifest: {}, files })] });
+  const refused = await refusal(resolver("a").resolve(use("@1"), undefined, normally));
+  expect(refused.code).toBe("extension/integrity");
+  expect(refused.text).toContain("is none of its files");
+});
+
+test("a package with the name of what every object has says which programs it has", async () => {
+  const folder = await temporaryFolder();
+  const bin = { a: "a.js", b: "b.js" };
+  await writeFile(join(folder, "package.json"), JSON.stringify({ name: "constructor", bin }));
+  const refused = await refusal(
+    resolverIn(folder).resolve({ package: folder, dir: "/" }, undefined, normally),
+  );
+  expect(refused.text).toContain("has several programs, a, b, and none is named as the package, constructor");
+});
+
+test("the registries that a project names are heeded, and nothing else of its settings", async () => {
+  const { folder, registry } = await scene({ "@acme/demo": [demo("1.0.0")] });
+  await using empty = await startNpmRegistry();
+  const project = join(folder, "project", "evals");
+  await mkdir(project, { recursive: true });
+  const settings = [
+    `@acme:registry = ${registry.url}`,
+    "; a comment",
+    "prefix=/nowhere",
+    "userconfig=/nowhere",
+  ];
+  await writeFile(join(folder, "project", ".npmrc"), `${settings.join("\r\n")}\n`);
+  const env = {
+    PATH: process.env["PATH"] ?? "",
+    HOME: folder,
+    npm_config_cache: join(folder, "npm"),
+    npm_config_userconfig: join(folder, "npmrc"),
+    npm_config_globalconfig: join(folder, "global-npmrc"),
+    npm_config_registry: empty.url,
+  };
+  const own = resolverIn(folder, { env, home: folder, dir: project });
+  expect((await own.resolve(use("@1"), undefined, normally)).extension.version).toBe("1.0.0");
+  expect(empty.requests).toEqual([]);
+  expect(await projectNpmrc({ dir: project, home: folder })).toBe(`@acme:registry = ${registry.url}\n`);
+  await mkdir(join(project, ".git"));
+  expect(await projectNpmrc({ dir: project, home: folder })).toBe("");
+  expect((await refusal(own.newest("npm:@acme/demo"))).code).toBe("extension/not-found");
 });

@@ -1,9 +1,14 @@
 import { hash, randomBytes } from "node:crypto";
-import { chmod, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { join, relative, sep } from "node:path";
+import { gunzipSync, gzipSync } from "node:zlib";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { recordedFiles } from "../../../src/extensions/resolve/cache-record.ts";
+import { readChecksums } from "../../../src/extensions/resolve/checksums.ts";
 import type { ExtensionResolver } from "../../../src/extensions/resolve/extension-resolver.ts";
+import { hashTree } from "../../../src/extensions/resolve/tree-hash.ts";
 import {
+  type ArchiveMember,
   checksumsOf,
   type MirrorRelease,
   type ReleaseMirror,
@@ -104,6 +109,69 @@ describe("a changed cache", () => {
     expect(refused.text).toContain("as locked");
   });
 
+  test("a cache that was changed together with its record is not locked", async () => {
+    const { resolver } = await scene();
+    const { extension } = await resolver.resolve(use, undefined, normally);
+    const record = join(extension.folder, "..", "extension.json");
+    const evil = "#!/bin/sh\necho evil\n";
+    await writeFile(extension.program, evil);
+    const signal = new AbortController().signal;
+    const tree = await hashTree(extension.folder, { executables: new Set(), signal });
+    const before = JSON.parse(await readFile(record, "utf8")) as object;
+    await writeFile(record, JSON.stringify({ ...before, tree: tree.hash, files: recordedFiles(tree) }));
+    const refused = await refusal(resolver.resolve(use, undefined, normally));
+    expect(refused.code).toBe("extension/integrity");
+    expect(refused.text).toContain("as it was fetched now");
+  });
+
+  test.each(["{", `{"package":"github.com/acme/other"}`, ""])(
+    "a damaged record keeps no other version away, and is listed: %s",
+    async (text) => {
+      const here = await scene();
+      const { extension } = await here.resolver.resolve(use, undefined, normally);
+      await writeFile(join(extension.folder, "..", "extension.json"), text);
+      replaceRelease(here, await upstreamRelease("v1.1.0", here.program));
+      const { locked } = await here.resolver.resolve(use, undefined, normally);
+      expect(locked?.version).toBe("v1.1.0");
+      await here.resolver.resolve(use, locked, { frozen: true, offline: true });
+      const cached = await here.resolver.cached();
+      expect(cached.map(({ version, isDamaged = false }) => [version, isDamaged])).toEqual([
+        ["v1.0.0", true],
+        ["v1.1.0", false],
+      ]);
+      expect(cached[0]).toMatchObject({ package: "github.com/acme/demo", platform, bytes: 0 });
+      for (const version of cached) await here.resolver.remove(version);
+      await expectEmptyCache(here);
+    },
+  );
+
+  test("a record of another version is damaged", async () => {
+    const { resolver } = await scene();
+    const { extension } = await resolver.resolve(use, undefined, normally);
+    const record = join(extension.folder, "..", "extension.json");
+    await writeFile(record, (await readFile(record, "utf8")).replace('"v1.0.0"', '"v1.2.0"'));
+    expect(await resolver.cached()).toMatchObject([{ version: "v1.0.0", isDamaged: true }]);
+    expect((await refusal(resolver.resolve(use, undefined, { frozen: false, offline: true }))).code).toBe(
+      "extension/unreachable",
+    );
+  });
+
+  test("other files in the cache's folder are none of its versions, whatever they look like", async () => {
+    const { resolver, folder } = await scene();
+    const { extension } = await resolver.resolve(use, undefined, normally);
+    const record = await readFile(join(extension.folder, "..", "extension.json"), "utf8");
+    const places = ["mine-0123456789ab", "npm/x-0123456789ab", "github.com/a/b/c/files/d-0123456789ab"];
+    for (const place of places.map((each) => join(folder, "cache", each))) {
+      await mkdir(place, { recursive: true });
+      await writeFile(join(place, "extension.json"), record);
+    }
+    await symlink(
+      join(extension.folder, "..", "..", ".."),
+      join(folder, "cache", "github.com", "acme", "link"),
+    );
+    expect(await resolver.cached()).toHaveLength(1);
+  });
+
   test("a damaged record is refused, and says what to remove", async () => {
     const { resolver } = await scene();
     const { extension, locked } = await resolver.resolve(use, undefined, normally);
@@ -128,6 +196,20 @@ describe("a lock that disagrees", () => {
     expect(refused.code).toBe("extension/integrity");
     expect(refused.text).toContain(`expected sha256:${"0".repeat(64)}, as locked, found sha256:`);
   });
+
+  test.each(["../../../../../../../marker", "extension.json", "/bin/sh"])(
+    "a program that is none of the files: %s",
+    async (name) => {
+      const { resolver } = await scene();
+      const { locked } = await resolver.resolve(use, undefined, normally);
+      const file = locked?.files[platform];
+      if (locked === undefined || file === undefined) throw new Error("there is no entry");
+      const other = { ...locked, files: { [platform]: { ...file, name } } };
+      const refused = await refusal(resolver.resolve(use, other, { frozen: true, offline: true }));
+      expect(refused.code).toBe("extension/integrity");
+      expect(refused.text).toContain(`${JSON.stringify(name)}, is none of its files`);
+    },
+  );
 
   test("an entry of another package", async () => {
     const { resolver } = await scene();
@@ -173,6 +255,34 @@ describe("a changed release", () => {
     }
     await expectEmptyCache({ ...here, folder: join(here.folder, "other") });
   });
+
+  test("a release of another tag than was asked for", async () => {
+    const here = await scene();
+    here.mirror.interfere = (request, response) => {
+      if (request.url?.includes("/tags/") !== true) return false;
+      response.end(JSON.stringify({ tag_name: "v9.9.9", assets: [] }));
+      return true;
+    };
+    const refused = await refusal(here.resolver.newest("github.com/acme/demo@v1.0.0"));
+    expect(refused.code).toBe("extension/unreachable");
+    expect(refused.text).toContain("the answer is the release v9.9.9, not v1.0.0");
+  });
+
+  test.each(["v1.0.0-🎉", "../../evil", `v1.0.0-${"x".repeat(400)}`])(
+    "a tag with odd characters stays a name of one folder: %s",
+    async (tag) => {
+      const here = await scene();
+      replaceRelease(here, await upstreamRelease(tag, here.program));
+      const before = await readdir(here.folder);
+      const latest = { ...use, package: "github.com/acme/demo" };
+      const { locked, extension } = await here.resolver.resolve(latest, undefined, normally);
+      expect(locked?.version).toBe(tag);
+      expect(relative(join(here.folder, "cache"), extension.folder).split(sep)).toHaveLength(6);
+      expect((await readdir(here.folder)).filter((name) => name !== "cache")).toEqual(before);
+      await here.resolver.resolve(latest, locked, { frozen: true, offline: true });
+      expect(await here.resolver.cached()).toMatchObject([{ version: tag }]);
+    },
+  );
 
   test("a file that was locked is gone", async () => {
     const here = await scene();
@@ -363,6 +473,31 @@ describe("the way here", () => {
     expect(left).toBe(94);
   });
 
+  test("a user's name and a password in an address are neither sent nor shown", async () => {
+    const here = await scene();
+    const withUser = here.mirror.url.replace("http://", "http://me:secret@");
+    for (const releasesUrl of [withUser, `${here.mirror.url}/?token=secret`]) {
+      const refused = await refusal(resolverIn("/nowhere", { releasesUrl }).newest(use.package));
+      expect(refused.code).toBe("extension/source-not-allowed");
+      expect(refused.text).not.toContain("secret");
+    }
+    here.mirror.interfere = (request, response) => {
+      if (request.url?.endsWith(zip) !== true) return false;
+      response.writeHead(302, { location: `${withUser}/evil.zip` }).end();
+      return true;
+    };
+    const refused = await refusal(here.resolver.resolve(use, undefined, normally));
+    expect(refused.code).toBe("extension/source-not-allowed");
+    expect(refused.text).not.toContain("secret");
+  });
+
+  test("a file of checksums that takes long to understand", async () => {
+    const started = performance.now();
+    const line = `${"a".repeat(64)}  a${" ".repeat(100_000)}b\n`;
+    expect(readChecksums(line.repeat(20), "x").size).toBe(1);
+    expect(performance.now() - started).toBeLessThan(1000);
+  });
+
   test("a mirror that is not https", async () => {
     const refused = await refusal(
       resolverIn("/nowhere", { releasesUrl: "http://example.invalid" }).newest(use.package),
@@ -393,6 +528,14 @@ describe("the way here", () => {
     expect((await resolver.resolve(use, undefined, normally)).extension.version).toBe("v1.0.0");
   });
 });
+
+/** Members of a tar that are one file with a name of any length. */
+function longName(name: string): ArchiveMember[] {
+  const text = ` path=${name}x\n`;
+  const length = [5, 6].find((digits) => String(Buffer.byteLength(text) + digits).length === digits) ?? 3;
+  const content = `${Buffer.byteLength(text) + length}${text}`;
+  return [{ name: "pax", type: "ExtendedHeader", content }, { name: "x" }];
+}
 
 describe("an archive that does harm", () => {
   const innocent = executable("demo", "#!/bin/sh\n");
@@ -428,6 +571,8 @@ describe("an archive that does harm", () => {
     ["zip: an empty one", () => zipOf([]), ".zip", "has no files"],
     ["tar: a name with ..", () => tarOf([innocent, { name: "../evil" }]), ".tar.gz", "../evil"],
     ["tar: an absolute name", () => tarOf([innocent, { name: "/tmp/evil" }]), ".tar.gz", "/tmp/evil"],
+    ["tar: a deep name", () => tarOf([innocent, ...longName("a/".repeat(20_000))]), ".tgz", "is too long"],
+    ["tar: a long name", () => tarOf([innocent, ...longName("a".repeat(256))]), ".tgz", "is too long"],
     ["tar: a drive", () => tarOf([innocent, { name: "C:/evil" }]), ".tgz", "C:/evil"],
     ["tar: backslashes", () => tarOf([innocent, { name: "a\\..\\evil" }]), ".tgz", "backslash"],
     [
@@ -468,6 +613,16 @@ describe("an archive that does harm", () => {
     expect(refused.text).toContain(text);
     await expectEmptyCache(here);
     expect((await readdir(here.folder)).filter((name) => name !== "cache")).toEqual(before);
+  });
+
+  test("what comes behind the end of a tar is not read", async () => {
+    const here = await scene();
+    const tar = gunzipSync(tarOf([executable(`demo-${platform}`, here.program)]));
+    const endless = gzipSync(Buffer.concat([tar, Buffer.alloc(200 * 1024 ** 2)]), { level: 1 });
+    replaceRelease(here, { tag: "v1.0.0", files: { [`demo-${platform}.tgz`]: endless } });
+    const started = performance.now();
+    await here.resolver.resolve(use, undefined, normally);
+    expect(performance.now() - started).toBeLessThan(2000);
   });
 
   test("a manifest that is not valid is refused before anything is kept", async () => {

@@ -80,12 +80,15 @@ describe.skipIf(reason !== undefined)(`the process sandbox${named}`, () => {
     const small = { spec: { memoryBytes: 128 * megabyte } };
     const over = expect.stringMatching(/^it used \d+ MB of memory, and may use 128 MB$/);
 
-    it.each(["heap", "shared", "children", "both"])("of %s is ended over the limit", async (way) => {
-      expect(await bench.run(["python3", hostile("hog.py"), way, "1000"], small)).toMatchObject({
-        exitCode: 137,
-        brokenLimit: over,
-      });
-    });
+    it.each(["heap", "shared", "unmapped", "children", "both"])(
+      "of %s is ended over the limit",
+      async (way) => {
+        expect(await bench.run(["python3", hostile("hog.py"), way, "1000"], small)).toMatchObject({
+          exitCode: 137,
+          brokenLimit: over,
+        });
+      },
+    );
 
     it("of Node's buffers is ended over the limit", async () => {
       expect(await bench.run([process.execPath, hostile("hog.mjs"), "400"], small)).toMatchObject({
@@ -135,6 +138,24 @@ describe.skipIf(reason !== undefined)(`the process sandbox${named}`, () => {
       const script = "for i in 1 2 3 4 5 6 7; do sleep 0.3 & done; wait";
       const ended = await bench.run(["sh", "-c", script], { spec: { processes: 8 } });
       expect(ended).toMatchObject({ exitCode: 0, brokenLimit: undefined });
+    });
+  });
+
+  it("gets no file that whoever started mcpvals left open", async () => {
+    const script = fileURLToPath(new URL("../../fixtures/extensions/confine.ts", import.meta.url));
+    const command = [process.execPath, script, place.workspace, "python3", hostile("powers.py")];
+    const outside = new Bench(sandboxOf("none"), place);
+    const withRoot = ["sh", "-c", 'exec 9</; exec "$@"', "sh"];
+    const seen = ["node", "-e", "console.log(require('fs').readdirSync('/proc/self/fd/9/').length > 0)"];
+    expect((await outside.run([...withRoot, ...seen])).stdout).toBe("true\n");
+    expect(JSON.parse((await outside.run([...withRoot, ...command])).stdout)).toMatchObject({ worked: [] });
+  });
+
+  it("takes no variable for arguments of what confines it", async () => {
+    const env = { EVIL: "x\0--bind\0/\0/tmp/all" };
+    await expect(bench.start(["sh", "-c", "ls /tmp/all"], { env })).rejects.toMatchObject({
+      code: "server/spawn-failed",
+      message: "a variable or a path of a confined program has a zero byte",
     });
   });
 

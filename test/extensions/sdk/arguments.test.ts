@@ -41,15 +41,17 @@ test("the phase is that of the context, else what the verb stands for", async ()
   };
   expect(await phaseOf("check", {})).toBe("verify");
   expect(await phaseOf("action", { phase: "cleanup" })).toBe("cleanup");
-  const { stdout } = await once(["action", "refuse"], {});
-  expect(stdout).toEqual([
-    { success: false, error: "refuse cannot be used in setup or cleanup, only in verify" },
-  ]);
 });
 
-test("everything that is wrong with the input is a result", async () => {
+test("an operation that there is not has failed", async () => {
+  const { code, stdout } = await once(["action", "greeet"], {});
+  const error = expect.stringContaining('sample has no operation "greeet"') as string;
+  expect({ code, stdout }).toEqual({ code: 1, stdout: [{ success: false, error }] });
+});
+
+test("what says nothing about anybody is no result, and is told on stderr", async () => {
   const problems: [readonly string[], unknown, readonly string[], string][] = [
-    [["action", "greeet"], {}, [], 'sample has no operation "greeet"'],
+    [["action", "refuse"], {}, [], "refuse cannot be used in setup or cleanup, only in verify"],
     [["action", "greet"], {}, [], "the arguments are not valid: name: "],
     [["action", "greet"], "{", [], "input.json is not valid JSON"],
     [["action", "greet"], "3", [], "input.json must be an object"],
@@ -57,29 +59,23 @@ test("everything that is wrong with the input is a result", async () => {
     [["action", "greet"], {}, ["--config", "{"], "--config is not valid JSON"],
     [["action", "greet"], {}, ["--config", '{"greeting":1}'], "the config is not valid: greeting: "],
     [["action"], {}, [], "action needs the name of an operation"],
+    [["action", "greet"], { config: { broken: true } }, [], "the server does not answer: ECONNREFUSED"],
     [["check", "unreachable"], {}, [], "the database cannot be reached"],
+    [["check", "break"], {}, [], "cannot do it: no such table"],
+    [["check", "circular"], {}, [], "the outputs are not JSON"],
   ];
   const ends = await Promise.all(problems.map(([words, input, more]) => once(words, input, more)));
-  for (const [index, { code, stdout }] of ends.entries()) {
-    const message = problems[index]?.[3] ?? "";
-    expect({ code, stdout }).toEqual({
-      code: 1,
-      stdout: [{ success: false, error: expect.stringContaining(message) as string }],
-    });
+  for (const [index, { code, stdout, stderr }] of ends.entries()) {
+    expect({ code, stdout }).toEqual({ code: 1, stdout: [] });
+    expect(stderr).toContain(problems[index]?.[3]);
   }
 });
 
-test("an input file that is not there is a result too", async () => {
-  const { code, stdout } = await new Program(["action", "greet", "--input", "/nowhere/input.json"]).ended;
-  expect({ code, stdout }).toEqual({
-    code: 1,
-    stdout: [
-      {
-        success: false,
-        error: expect.stringContaining("/nowhere/input.json cannot be read: ENOENT") as string,
-      },
-    ],
-  });
+test("neither is an input file that is not there", async () => {
+  const { code, stdout, stderr } = await new Program(["action", "greet", "--input", "/nowhere/input.json"])
+    .ended;
+  expect({ code, stdout }).toEqual({ code: 1, stdout: [] });
+  expect(stderr).toContain("/nowhere/input.json cannot be read: ENOENT");
 });
 
 test("--config before --input's file: the argument wins", async () => {

@@ -61,16 +61,14 @@ test("what an operation throws or returns becomes a result, or an error when it 
   const names = ["refuse", "break", "unreachable", "returnsFalse", "circular", "slow"];
   expect(await answersTo(...names.map((name) => execute(name, name)))).toEqual([
     result("refuse", { success: false, message: "3 rows, expected 4", outputs: { rows: 3 } }),
-    result("break", { success: false, error: "cannot do it: no such table" }),
+    error("break", -32_603, "cannot do it: no such table"),
     error("unreachable", -32_000, "the database cannot be reached"),
-    result("returnsFalse", {
-      success: false,
-      error: "the operation returned false instead of an outcome",
-    }),
-    result("circular", {
-      success: false,
-      error: expect.stringMatching(/^the outputs are not JSON: Converting circular structure/) as string,
-    }),
+    error("returnsFalse", -32_603, "the operation returned false instead of an outcome"),
+    error(
+      "circular",
+      -32_603,
+      expect.stringMatching(/^the outputs are not JSON: Converting circular structure/),
+    ),
     { jsonrpc: "2.0", method: "log", params: { level: "info", message: "slow is done" } },
     result("slow", { success: true }),
   ]);
@@ -88,15 +86,16 @@ test("arguments that do not fit, operations that there are not and wrong phases 
       execute(7, "slow", { args: [] }),
     ),
   ).toEqual([
-    result(1, {
-      success: false,
-      error: "the arguments are not valid: name: Invalid input: expected string, received undefined",
-    }),
-    result(2, {
-      success: false,
-      error:
-        "the arguments are not valid: name: Too small: expected string to have >=1 characters; times: Invalid input: expected number, received string",
-    }),
+    error(
+      1,
+      -32_602,
+      "the arguments are not valid: name: Invalid input: expected string, received undefined",
+    ),
+    error(
+      2,
+      -32_602,
+      "the arguments are not valid: name: Too small: expected string to have >=1 characters; times: Invalid input: expected number, received string",
+    ),
     result(3, {
       success: false,
       error: expect.stringMatching(
@@ -104,7 +103,7 @@ test("arguments that do not fit, operations that there are not and wrong phases 
       ) as string,
     }),
     result(4, { success: false, error: expect.stringContaining('no operation "constructor"') as string }),
-    result(5, { success: false, error: "refuse cannot be used in setup, only in verify" }),
+    error(5, -32_602, "refuse cannot be used in setup, only in verify"),
     { jsonrpc: "2.0", method: "log", params: { level: "info", message: "slow is done" } },
     result(6, { success: true }),
     error(7, -32_602, "args must be an object"),

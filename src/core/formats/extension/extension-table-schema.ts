@@ -58,8 +58,8 @@ const limits = (usual?: string) => ({
       defaultText: usual ?? "`64`",
     }),
   image: filledText.optional().meta({
-    description: "Image of the container, for `docker`.",
-    defaultText: usual ?? "an image of mcpvals' choice",
+    description: "Image of the container, for `docker`; it has what runs the program, such as Node or Python.",
+    defaultText: usual ?? "none; `docker` needs one",
   }),
 });
 
@@ -146,6 +146,9 @@ const settings = {
     defaultText: "GitHub's",
   }),
 };
+
+/** The keys of the table that are settings for all extensions. */
+export const extensionSettings: readonly string[] = Object.keys(settings);
 
 type Shape = z.ZodObject<typeof settings>;
 

@@ -50,6 +50,8 @@ describe("a package", () => {
     ["https://example.org/a", "is an address of no known kind"],
     ["npm:", "names no package of npm"],
     ["npm:@s", "names no package of npm"],
+    ["npm:--global", "names no package of npm"],
+    ["npm:-g@1", "names no package of npm"],
     ["npm:../a", "names no package of npm"],
     ["npm:a@", "has no version after the @"],
     ["npm:a@file:..", "has no version after the @"],

@@ -41,8 +41,8 @@ function bundled(text: string): ParsedPackageRef {
   return refused(text, "names no extension of mcpvals", "Write mcpvals:NAME, with small letters.");
 }
 
-/** Names as npm takes them for new packages. */
-const npmName = /^(?:@[a-z0-9~-][a-z0-9._~-]*\/)?[a-z0-9~-][a-z0-9._~-]*$/;
+/** Names as npm takes them for new packages. One with a hyphen first would be an option of npm. */
+const npmName = /^(?:@[a-z0-9~-][a-z0-9._~-]*\/)?[a-z0-9~][a-z0-9._~-]*$/;
 
 function npm(text: string): ParsedPackageRef {
   const written = text.slice("npm:".length);

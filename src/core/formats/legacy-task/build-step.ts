@@ -19,8 +19,6 @@ export interface StepBuilding {
   readonly aliases: ReadonlyMap<string, Alias>;
   /** Refuses a file that the task does not have. */
   readonly checkFile: (file: string, path: KeyPath) => void;
-  /** Refuses an extension that the eval does not have. */
-  readonly checkExtension: (name: string, path: KeyPath) => void;
   /** How long operations of an extension may take, in milliseconds. */
   readonly operationMs: (extension: string) => number;
 }
@@ -142,7 +140,6 @@ function namedStep(raw: RawStep, building: StepBuilding): Step | undefined {
   }
   if (alias.kind === "server") return toolStep(raw, { server: alias.name, tool: operation }, building);
   const args = building.reader.read(anyObject, raw.body ?? {}, raw.path);
-  building.checkExtension(alias.name, raw.path);
   if (args === undefined) return undefined;
   return {
     ...base(raw, building.operationMs(alias.name)),

@@ -8,6 +8,7 @@ import { layTaskServers } from "../task/lay-task-servers.ts";
 import { checkFilePath } from "../task/check-file-path.ts";
 import { extensionPorts } from "../task/build-task.ts";
 import { type ExtensionUse, usedExtensions } from "../task/extension-uses.ts";
+import { checkSettings, type SettingsContext } from "../task/check-settings.ts";
 import { joinExtensions } from "../task/join-extensions.ts";
 import type { ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
 import { withoutUndefined } from "../without-undefined.ts";
@@ -35,6 +36,8 @@ export function parseLegacyTask(document: unknown, options: ParseTaskOptions): P
   if (form === undefined || task === undefined || reader.failed)
     return { ok: false, diagnostics: reader.diagnostics() };
   const uses = operationsOf(form, task, options);
+  const wrong = checkSettings(uses, settingsContext(form, task, options));
+  if (wrong.length > 0) return { ok: false, diagnostics: wrong };
   const { variants } = layTaskServers({}, options);
   const all = variants === undefined ? {} : { variants };
   const whole = withExtensions(task, uses, options);
@@ -57,10 +60,23 @@ function operationsOf(
   });
 }
 
+/** These forms declare no variables, and what their steps give is not told beforehand. */
+function settingsContext({ steps }: LegacyForm, { name }: Task, options: ParseTaskOptions): SettingsContext {
+  const ids = steps.map(({ id }) => id);
+  const { variables, servers } = options;
+  return {
+    task: name,
+    joined: joinExtensions([], options),
+    names: { env: new Set(), variables, urls: servers, local: [], ids, solutionIds: [], idsUnsure: false },
+    outputs: new Map(ids.map((id) => [id, "any"])),
+  };
+}
+
 /** The task with the extensions that it uses; those that the eval declares are no longer asked for. */
 function withExtensions(task: Task, uses: readonly ExtensionUse[], options: ParseTaskOptions): Task {
   const { portable } = task;
-  const extensions = usedExtensions(uses, joinExtensions([], options));
+  const joined = joinExtensions([], { ...options, inheritEnv: inheritsAll });
+  const extensions = usedExtensions(uses, joined);
   if (portable === undefined) return task;
   const declared = Object.keys(options.extensions?.declared ?? {});
   const requires = portable.requires.filter(
@@ -81,7 +97,6 @@ function readTask(form: LegacyForm, options: ParseTaskOptions, reader: LenientRe
     expressions,
     aliases,
     checkFile: (file: string, path: KeyPath) => checkFile(file, path, { options, reader }),
-    checkExtension: (name: string, path: KeyPath) => checkExtension(name, path, { options, reader }),
     operationMs: joinExtensions([], options).operationMs,
   };
   const turn = readPrompt(form, expressions, { options, reader });
@@ -106,6 +121,8 @@ function readTask(form: LegacyForm, options: ParseTaskOptions, reader: LenientRe
 }
 
 const usualCleanupMs = 300_000;
+/** In these forms every process has the whole of the shell's environment. */
+const inheritsAll = true;
 
 function portablePart(
   { format, metadata, limits, requires }: LegacyForm,
@@ -131,7 +148,7 @@ function portablePart(
     stateProbe: [],
     randomPorts: built.usesPort ? [""] : [],
     assertions: [],
-    inheritEnv: true as const,
+    inheritEnv: inheritsAll,
   });
 }
 
@@ -191,19 +208,6 @@ function checkFile(file: string, path: KeyPath, { options, reader }: FileReading
   const problems = checkFilePath(file, path, { files: options.files, wanted: "file" });
   for (const problem of problems) reader.problem(problem);
   return problems.length === 0;
-}
-
-/** A step that uses an extension that nobody says where it comes from cannot be run. Where the eval is not known, it may. */
-function checkExtension(name: string, path: KeyPath, { options, reader }: FileReading): void {
-  const declared = options.extensions?.declared;
-  if (declared === undefined || Object.hasOwn(declared, name)) return;
-  reader.problem({
-    code: "config/unknown-reference",
-    message: `no extension is named ${JSON.stringify(name)}: nothing says where it comes from`,
-    path,
-    at: "key",
-    hint: `Declare it in an Eval that has this task: config.extensions: {${name}: {package: github.com/ORG/REPO@VERSION}}.`,
-  });
 }
 
 /** A task kept as `FOLDER/task.yaml` is known by its folder. */

@@ -30,7 +30,7 @@ function checkImport(entry: ImportView, options: Options): Problem[] {
   if (!isWord(written)) return checkPackage(written, at, { ...options, isGiven });
   // Where the eval is not known, it may have an extension of that name.
   if (isGiven || options.extensions === undefined) return [];
-  const hint = `Write github.com/ORG/REPO@VERSION, npm:NAME@VERSION or a path, or declare ${as} in the extensions of the eval.`;
+  const hint = `Write mcpvals:NAME, github.com/ORG/REPO@VERSION, npm:NAME@VERSION or a path such as ./NAME, or declare ${as} in the extensions of the eval.`;
   return packageProblem(written, at).map((problem) => ({ ...problem, hint }));
 }
 

@@ -44,6 +44,13 @@ describe("what a task's steps call an extension", () => {
     expect(valid(taskDocument({ imports })).task.portable).not.toHaveProperty("extensions");
   });
 
+  it("gets the variables of the shell that the eval passes on", () => {
+    const imports = [{ package: "npm:a@1", as: "a" }];
+    const spec = (inheritEnv: ParseTaskOptions["inheritEnv"]): unknown =>
+      used([{ "a.x": {} }], { imports, inheritEnv })["a"]?.inheritEnv;
+    expect([spec(["KEY"]), spec(true), spec([])]).toEqual([["KEY"], true, undefined]);
+  });
+
   it("is what the eval has of that name, whatever the import says", () => {
     const extensions = extensionsOf({
       a: { package: "npm:a@2", config: { c: 1 }, env: { E: "e" }, sandbox: "process" },

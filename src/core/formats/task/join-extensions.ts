@@ -1,4 +1,4 @@
-import { type EvalExtensions, noExtensions } from "../extension/eval-extensions.ts";
+import { type DeclaredExtension, type EvalExtensions, noExtensions } from "../extension/eval-extensions.ts";
 import { parsePackageRef } from "../extension/parse-package-ref.ts";
 import { packageName } from "../extension/read-extension-table.ts";
 import type { ExtensionSpec } from "../extension-model.ts";
@@ -31,13 +31,17 @@ export function viewImports(imports: Json | undefined): readonly ImportView[] {
 export interface JoinedExtensions {
   /** Undefined for what nobody says where it comes from. */
   readonly specOf: (name: string) => ExtensionSpec | undefined;
+  /** The eval's entry that says how it is started, with its name there. */
+  readonly entryOf: (
+    name: string,
+  ) => { readonly name: string; readonly declared: DeclaredExtension } | undefined;
   /** How long an operation may take whose step says nothing, in milliseconds. */
   readonly operationMs: (name: string) => number;
   /** Of imports whose package gives way to that of the eval. */
   readonly notes: readonly PlacedNote[];
 }
 
-type Options = Pick<ParseTaskOptions, "dir" | "locate" | "resolvePath" | "extensions">;
+type Options = Pick<ParseTaskOptions, "dir" | "locate" | "resolvePath" | "extensions" | "inheritEnv">;
 
 /**
  * Joins a task's imports with the extensions of its eval. Of an alias that both have, the eval says everything. Else an entry of the
@@ -47,17 +51,18 @@ type Options = Pick<ParseTaskOptions, "dir" | "locate" | "resolvePath" | "extens
 export function joinExtensions(imports: readonly ImportView[], options: Options): JoinedExtensions {
   const { extensions = noExtensions } = options;
   const found = (name: string): Meaning | undefined => meaningOf(name, imports, options);
+  const entryOf: JoinedExtensions["entryOf"] = (alias) => {
+    const name = found(alias)?.entry;
+    const declared = name === undefined ? undefined : extensions.declared[name];
+    return name === undefined || declared === undefined ? undefined : { name, declared };
+  };
   return {
     specOf: (name) => {
       const meaning = found(name);
       return meaning === undefined ? undefined : specOf(name, meaning, options);
     },
-    operationMs: (name) => {
-      const { entry } = found(name) ?? {};
-      return (
-        (entry === undefined ? undefined : extensions.declared[entry]?.timeoutMs) ?? extensions.timeoutMs
-      );
-    },
+    entryOf,
+    operationMs: (name) => entryOf(name)?.declared.timeoutMs ?? extensions.timeoutMs,
     notes: imports.flatMap((each) => overridden(each, options)),
   };
 }
@@ -99,13 +104,16 @@ function specOf(alias: string, { entry, own }: Meaning, options: Options): Exten
   const { dir, locate, extensions = noExtensions } = options;
   const declared = entry === undefined ? undefined : extensions.declared[entry];
   const { config = {}, env = {}, sandbox = extensions.sandbox } = declared ?? {};
+  const { inheritEnv: names } = options;
+  const inheritEnv = names === true || names.length > 0 ? names : undefined;
+  const start = { config, env, inheritEnv, sandbox };
   if (own === undefined) {
     if (declared === undefined) return undefined;
     const { package: from, location } = declared;
-    return withoutUndefined({ alias, package: from, dir: declared.dir, config, env, sandbox, location });
+    return withoutUndefined({ alias, package: from, dir: declared.dir, ...start, location });
   }
   const location = own.path === undefined ? undefined : locate({ path: own.path, at: "value" });
-  return withoutUndefined({ alias, package: own.package, dir, config, env, sandbox, location });
+  return withoutUndefined({ alias, package: own.package, dir, ...start, location });
 }
 
 function overridden({ as, package: written, path }: ImportView, options: Options): PlacedNote[] {

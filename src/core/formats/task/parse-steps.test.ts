@@ -384,13 +384,17 @@ describe("what each step says", () => {
 });
 
 describe("dotted steps", () => {
-  it("go to the import, else to the server with the longest name", () => {
+  it("go to the import with the longest name, else to such a server", () => {
     const options = { servers: ["a", "a.b"], extensions: extensionsNamed("x") };
     expect(stepOf({ "a.b.c": {} }, {}, options)).toMatchObject({ server: "a.b", request: { tool: "c" } });
     expect(stepOf({ "a.c": {} }, {}, options)).toMatchObject({ server: "a", request: { tool: "c" } });
     expect(stepOf({ "x.c": {} }, {}, options)).toMatchObject({ extension: "x", operation: "c" });
     const spec = { imports: [{ package: "npm:y@1", as: "y" }] };
     expect(stepOf({ "y.do": {} }, spec)).toMatchObject({ extension: "y", operation: "do" });
+    expect(stepOf({ "y..a.b": {} }, spec)).toMatchObject({ extension: "y", operation: ".a.b" });
+    const dotted = { extensions: extensionsNamed("x", "x.y") };
+    expect(stepOf({ "x.y.do": {} }, {}, dotted)).toMatchObject({ extension: "x.y", operation: "do" });
+    expect(stepOf({ "x.do": {} }, {}, dotted)).toMatchObject({ extension: "x", operation: "do" });
   });
 
   it("may name a server that the task requires", () => {

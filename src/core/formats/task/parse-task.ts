@@ -1,3 +1,4 @@
+import type { Diagnostic } from "../../errors/error.ts";
 import { suggestion } from "../did-you-mean.ts";
 import { isJsonObject } from "../json.ts";
 import { parseLegacyTask } from "../legacy-task/parse-legacy-task.ts";
@@ -7,7 +8,7 @@ import type { Problem } from "../problem.ts";
 import { readJson } from "../read-json.ts";
 import { mostProblems, validate } from "../validate.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
-import { extensionUses, usedExtensions } from "./extension-uses.ts";
+import { type ExtensionUse, extensionUses, usedExtensions } from "./extension-uses.ts";
 import { joinExtensions } from "./join-extensions.ts";
 import { nullNotes } from "./null-notes.ts";
 import { buildTask } from "./build-task.ts";
@@ -15,12 +16,15 @@ import { readPrompt } from "./read-prompt.ts";
 import { readSolution } from "./read-solution.ts";
 import { readSteps } from "./read-steps.ts";
 import { checkKeys } from "./check-keys.ts";
-import { checkTask } from "./task-rules.ts";
+import { checkSettings, type SettingsContext } from "./check-settings.ts";
+import { declaredOutputs } from "./check-templates.ts";
+import { checkTask, namesOf } from "./task-rules.ts";
 import type { ParsedTask, ParseTaskOptions } from "./task-options.ts";
 import { taskApiVersion, taskSchema } from "./task-schema.ts";
 import { layTaskServers } from "./lay-task-servers.ts";
 import { placeNotes, taskNotes } from "./task-notes.ts";
-import { viewTask } from "./view-task.ts";
+import { stepPhases, type TaskView, viewTask } from "./view-task.ts";
+import { walkViews } from "./walk-views.ts";
 
 export type { ParsedTask, ParseTaskOptions, TaskFiles } from "./task-options.ts";
 
@@ -77,8 +81,8 @@ function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedT
     ...[setup, verify, cleanup, solution, prompt].flatMap(({ problems }) => problems),
   ];
   const checked = checkTask(view, { options, turns: prompt.turns, wrong });
-  const found = [...wrong, ...checked.problems];
-  if (found.length > 0 || data === undefined) return refusal(found.slice(0, mostProblems), options);
+  const found = [...wrong, ...checked.problems].slice(0, mostProblems);
+  if (found.length > 0 || data === undefined) return refusal(found, options);
   const read = {
     setup: setup.steps,
     verify: verify.steps,
@@ -87,8 +91,9 @@ function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedT
     turns: prompt.turns.map(({ text }) => text),
   };
   const extensions = extensionUses(view, options.locate);
-  const used = usedExtensions(extensions, joined);
-  const task = buildTask(data, read, { view, options, extensions: used });
+  const diagnostics = settingsProblems(extensions, view, { task: data.metadata.name, joined, options });
+  if (diagnostics.length > 0) return { ok: false, diagnostics };
+  const task = buildTask(data, read, { view, options, extensions: usedExtensions(extensions, joined) });
   const notes = [
     ...taskNotes(view),
     ...placeNotes([...checked.notes, ...joined.notes, ...nullNotes(view, options.locate)], options.locate),
@@ -102,6 +107,20 @@ function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedT
     notes,
     extensions,
   };
+}
+
+/** What is wrong with what the extensions of a task are started with. */
+function settingsProblems(
+  uses: readonly ExtensionUse[],
+  view: TaskView,
+  { options, ...rest }: Pick<SettingsContext, "task" | "joined"> & { readonly options: ParseTaskOptions },
+): readonly Diagnostic[] {
+  const steps = stepPhases.flatMap((phase) => [...walkViews(view.steps[phase])]);
+  const outputs = new Map(
+    steps.flatMap((step) => (step.ownId === undefined ? [] : [[step.ownId, declaredOutputs(step)] as const])),
+  );
+  const found = checkSettings(uses, { ...rest, names: namesOf(view, options), outputs });
+  return found.slice(0, mostProblems);
 }
 
 /** Servers are read by themselves, laid over those of the eval. */

@@ -30,6 +30,10 @@ describe("hints", () => {
       { verify: [{ command: run, http: { url: "http://x" } }] },
       'command and http are a step each: begin a new item with "-" before http.',
     ],
+    [
+      { imports: [{ package: "mcpvals:csv", as: "csv" }], verify: [{ "csv.count": "a.csv" }] },
+      "Its keys are the arguments of the operation, and timeout, id, if, continueOnError, outputs, retry, stableFor. Without any it is written {}.",
+    ],
     [{ verify: [{ command: run, retry: "1s" }] }, "Indent the other keys under command."],
   ])("%j", (spec, hint) => {
     expect(hintsIn(spec)).toEqual([hint]);

@@ -103,6 +103,10 @@ describe("steps", () => {
       'config/unknown-reference at key spec.setup[0]["mian.add"]: no import and no server is named "mian"',
     ],
     [
+      { setup: [{ "main.": {} }] },
+      'config/unknown-reference at key spec.setup[0]["main."]: "main." names no operation or tool',
+    ],
+    [
       { setup: [{ command: "ls" }] },
       "config/invalid-value at value spec.setup[0].command: spec.setup[0].command must be an object, not a string",
     ],

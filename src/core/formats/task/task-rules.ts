@@ -53,7 +53,8 @@ function isUnknownPart({ code, path }: Problem): boolean {
   return code === "config/unknown-key" && path.length === 2 && path[0] === "spec";
 }
 
-function namesOf(view: TaskView, { variables }: ParseTaskOptions): TaskNames {
+/** What templates of a task may refer to. */
+export function namesOf(view: TaskView, { variables }: ParseTaskOptions): TaskNames {
   const { spec, servers, steps } = view;
   const own = Object.entries(readOverlay(spec, ["spec"])?.table ?? {});
   const local = own.filter(([, server]) => asObject(server)["command"] !== undefined).map(([name]) => name);

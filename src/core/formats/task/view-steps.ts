@@ -135,12 +135,22 @@ function oneKeyHint([type, second]: readonly string[]): string {
 function kindOf(key: string, { aliases, servers }: DottedNames): Kind | undefined {
   const plain = plainKinds.find((kind) => kind === key);
   if (plain !== undefined) return { kind: plain, first: "", rest: "" };
-  const begins = (name: string): boolean => key.startsWith(`${name}.`) && key.length > name.length + 1;
   const split = (kind: StepKind, first: string): Kind => ({ kind, first, rest: key.slice(first.length + 1) });
-  const alias = aliases.find(begins);
+  const alias = longestBefore(key, aliases);
   if (alias !== undefined) return split("operation", alias);
-  const server = servers.filter(begins).toSorted((a, b) => b.length - a.length)[0];
+  const server = longestBefore(key, servers);
   return server === undefined ? undefined : split("call", server);
+}
+
+/** The longest of some names that a dot and more follow; names may have dots of their own. */
+function longestBefore(key: string, names: readonly string[]): string | undefined {
+  const end = key.endsWith(".") ? key.length - 2 : key.length;
+  for (let dot = key.lastIndexOf(".", end); dot > -1; dot = key.lastIndexOf(".", dot - 1)) {
+    const name = key.slice(0, dot);
+    if (names.includes(name)) return name;
+    if (dot === 0) return undefined;
+  }
+  return undefined;
 }
 
 function unknownStep(key: string, { path, aliases, servers }: ViewStepsOptions): Problem {
@@ -151,8 +161,18 @@ function unknownStep(key: string, { path, aliases, servers }: ViewStepsOptions):
     return { code: "config/unknown-key", message, ...place, hint: suggestion(key, plainKinds, "steps") };
   }
   const first = key.slice(0, dot);
+  const known = [...aliases, ...servers];
+  if (known.includes(key.slice(0, -1))) {
+    const message = `${JSON.stringify(key.slice(0, 80))} names no operation or tool`;
+    return {
+      code: "config/unknown-reference",
+      message,
+      ...place,
+      hint: `Write it after the dot: ${key}NAME.`,
+    };
+  }
   const message = `no import and no server is named ${JSON.stringify(first.slice(0, 80))}`;
-  const hint = suggestion(first, [...aliases, ...servers], "imports and servers");
+  const hint = suggestion(first, known, "imports and servers");
   return { code: "config/unknown-reference", message, ...place, hint };
 }
 

@@ -33,6 +33,15 @@ const operations = {
   both: (id) => send({ id, result: { success: true }, error: { code: -1, message: "and yet" } }),
   "error-null": (id) => send({ id, result: { success: true }, error: null }),
   "no-result": (id) => send({ id, result: { ok: true } }),
+  "no-jsonrpc": (id) => write(`${JSON.stringify({ id, result: { success: true } })}\n`),
+  "no-json": (id) => write(`{"jsonrpc":"2.0","id":${id},"result":{"success":true,"outputs":{"rate":NaN}}}\n`),
+  "no-answer": (id) => (write(`{"id":${id},"rate":1}\n{"rate":NaN}\n`), done(id)),
+  secrets: (id, { args: { secret } }) => {
+    write(`${"x ".repeat(998)}${secret}\n`);
+    process.stderr.write(`${secret} ${"y".repeat(4090)}\n`);
+    const data = { note: `${"z ".repeat(490)}${secret}` };
+    setTimeout(() => send({ id, error: { code: -1, message: "and so on", data } }), 50);
+  },
   "null-id": () => send({ id: null, error: { code: -32700, message: "cannot read it" } }),
   rpc: (id) => send({ id, error: { code: -32601, message: "no such method", data: { asked: "execute" } } }),
   large: (id) => {
@@ -74,6 +83,10 @@ const operations = {
   storm: (id) => {
     for (let index = 0; index < 200_000; index += 1) log("storm");
     done(id);
+  },
+  flood: () => {
+    const pour = () => process.stdout.write("noise\n".repeat(10_000), () => setImmediate(pour));
+    pour();
   },
   "bad-log": (id) => (send({ method: "log", params: { level: "shout", message: "x" } }), done(id)),
   hang: (id, { args }) => {

@@ -1,0 +1,38 @@
+import type { LineCounter, YAMLMap } from "yaml";
+
+/**
+ * Reads YAML that a program may have written, in time linear to the text. Throws an Error for what is no YAML, which a key
+ * that is there twice is too, as a bad merge leaves it.
+ */
+export async function parseStrictYaml(text: string): Promise<unknown> {
+  const yaml = await import("yaml");
+  const lineCounter = new yaml.LineCounter();
+  // The library's own search for twins compares every key with every other.
+  const document = yaml.parseDocument(text, { uniqueKeys: false, lineCounter });
+  const [error] = document.errors;
+  if (error !== undefined) throw error;
+  yaml.visit(document, { Map: (_, map) => refuseTwins(map, lineCounter) });
+  return document.toJS();
+}
+
+interface ScalarKey {
+  readonly value: unknown;
+  readonly range?: readonly [number, ...number[]];
+}
+
+function refuseTwins(map: YAMLMap, lineCounter: LineCounter): void {
+  const seen = new Set<string>();
+  for (const { key } of map.items) {
+    if (!isScalarKey(key)) continue;
+    const name = String(key.value);
+    if (seen.has(name)) {
+      const { line, col } = lineCounter.linePos(key.range?.[0] ?? 0);
+      throw new Error(`the key ${JSON.stringify(name)} is there twice, again at line ${line}, column ${col}`);
+    }
+    seen.add(name);
+  }
+}
+
+function isScalarKey(key: unknown): key is ScalarKey {
+  return typeof key === "object" && key !== null && "value" in key && !("items" in key);
+}

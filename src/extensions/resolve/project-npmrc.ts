@@ -1,0 +1,74 @@
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { hasCode } from "./file-errors.ts";
+
+export interface ProjectPlace {
+  /** Absolute folder of the project; absent: there is none. */
+  readonly dir?: string;
+  /** The user's own folder, whose `.npmrc` npm heeds anyway. */
+  readonly home: string;
+}
+
+/**
+ * What of a project's `.npmrc` is heeded: where registries are, of all packages or of a scope, and what they want to know of
+ * who asks. A private package must not be looked for on the public registry, where anybody could have taken its name. All
+ * else, such as programs to run and certificates to trust, is left out: a project is no more trusted than that. The nearest
+ * file counts, from its folder upwards as far as its repository; the result is empty without one.
+ */
+export async function projectNpmrc({ dir, home }: ProjectPlace): Promise<string> {
+  if (dir === undefined) return "";
+  for (let folder = resolve(dir); folder !== home; folder = dirname(folder)) {
+    const text = await readIfThere(join(folder, ".npmrc"));
+    if (text !== undefined) return heeded(text);
+    if ((await isThere(join(folder, ".git"))) || dirname(folder) === folder) break;
+  }
+  return "";
+}
+
+/**
+ * Does what needs a folder in which npm finds settings: the user's own folder when there are none, else a fresh one, which is
+ * removed afterwards.
+ */
+export async function withNpmrc<T>(
+  npmrc: string,
+  home: string,
+  work: (folder: string) => Promise<T>,
+): Promise<T> {
+  if (npmrc === "") return work(home);
+  const folder = await mkdtemp(join(tmpdir(), "mcpvals-npm-"));
+  try {
+    await writeNpmProject(folder, npmrc);
+    return await work(folder);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Makes a folder one in which npm looks for settings. */
+export async function writeNpmProject(folder: string, npmrc: string): Promise<void> {
+  await writeFile(join(folder, "package.json"), `{"private":true}\n`);
+  if (npmrc !== "") await writeFile(join(folder, ".npmrc"), npmrc, { mode: 0o600 });
+}
+
+function heeded(text: string): string {
+  const wanted = /^\s*(?:(?:@[\w.~-]+:)?registry|\/\/[^\s=]+:(?:_authToken|_auth|username|_password))\s*=/;
+  const lines = text.split(/\r?\n/).filter((line) => wanted.test(line));
+  return lines.map((line) => `${line.trim()}\n`).join("");
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    if (hasCode(error, "ENOENT", "ENOTDIR", "EISDIR")) return undefined;
+    throw error;
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}
