@@ -1,7 +1,6 @@
 import type { LoadedConfig } from "./config/load-config.ts";
 import type { ValidateSchema } from "./extensions/prepare/check-arguments.ts";
-import { extensionPlaces } from "./extensions/prepare/extension-places.ts";
-import { prepareExtensions } from "./extensions/prepare/prepare-extensions.ts";
+import type { PrepareOptions } from "./extensions/prepare/prepare-extensions.ts";
 import type { PreparedExtensions } from "./extensions/prepared-extensions.ts";
 import { SchemaValidator } from "./graders/schema-validator.ts";
 
@@ -36,8 +35,10 @@ export async function extensionsOf(
   { cwd, frozen = false, releasesUrl, onNote, onProgress }: ExtensionsOptions,
   ports: Ports,
 ): Promise<PreparedExtensions> {
+  if (!usesExtensions(loaded)) return noExtensions;
+  const { prepareExtensions } = await loadPreparing();
   const prepared = await prepareExtensions({
-    ...partsOf(loaded, releasesUrl),
+    ...(await partsOf(loaded, releasesUrl)),
     ...ports,
     cwd,
     frozen,
@@ -53,8 +54,9 @@ export async function extensionsOf(
  */
 export async function lookAtExtensions(loaded: ExtensionsInput, cwd: string): Promise<readonly string[]> {
   await using validator = new SchemaValidator();
+  const { prepareExtensions } = await loadPreparing();
   const { notes } = await prepareExtensions({
-    ...partsOf(loaded),
+    ...(await partsOf(loaded)),
     validateSchema: (schema, value) => validator.validate(schema, value),
     signal: new AbortController().signal,
     cwd,
@@ -63,10 +65,27 @@ export async function lookAtExtensions(loaded: ExtensionsInput, cwd: string): Pr
   return notes;
 }
 
-function partsOf(
+/** What gets extensions ready takes time to load, so that runs without any do without it. */
+function loadPreparing(): Promise<typeof import("./extensions/prepare/prepare-extensions.ts")> {
+  return import("./extensions/prepare/prepare-extensions.ts");
+}
+
+function usesExtensions({ eval: { tasks } }: ExtensionsInput): boolean {
+  return tasks.some(({ portable }) => Object.keys(portable?.extensions ?? {}).length > 0);
+}
+
+const noExtensions: PreparedExtensions = {
+  notes: [],
+  of(spec) {
+    throw new Error(`an extension was not prepared: ${spec.package}`);
+  },
+};
+
+async function partsOf(
   { eval: spec, env, overrides, dir, secrets, extensionUses }: ExtensionsInput,
   releasesUrl?: string,
-): Pick<Parameters<typeof prepareExtensions>[0], "tasks" | "uses" | "dir" | "secrets" | "places" | "given"> {
+): Promise<Pick<PrepareOptions, "tasks" | "uses" | "dir" | "secrets" | "places" | "given">> {
+  const { extensionPlaces } = await import("./extensions/prepare/extension-places.ts");
   const { tasks, extensionSettings: settings } = spec;
   const places = extensionPlaces({ options: { releasesUrl }, settings, env });
   return { tasks, uses: extensionUses, dir, secrets, places, given: overrides };

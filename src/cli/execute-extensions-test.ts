@@ -8,6 +8,7 @@ import {
   type ContractVerdict,
   runContract,
 } from "../extensions/contract/run-contract.ts";
+import { baseEnvironment } from "../process/environment.ts";
 import { launchOf } from "../extensions/host/launch-of.ts";
 import { createStyle, type Tone } from "../reporters/format/style.ts";
 import { wrapText } from "../reporters/format/wrap-text.ts";
@@ -37,7 +38,7 @@ export async function executeExtensionsTest(program: string, flags: ContractFlag
   const report = await runContract({
     ...launchOf(extension),
     cwd,
-    env: environment(),
+    env: baseEnvironment(environment()),
     signal: interrupt.signal,
     ...(extension.manifest === undefined ? {} : { manifest: extension.manifest }),
     ...(flags.config === undefined ? {} : { config: flags.config }),

@@ -6,9 +6,10 @@ import { resolveIn, type Resolve, resolveNames, type Scope } from "../core/templ
 import { callHistory } from "../core/trace/read-call-history.ts";
 import type { Emit, TraceEvent } from "../core/trace/events.ts";
 import { inheritedEnvironment, mergeEnvironments } from "../process/environment.ts";
-import { openTrialExtensions, type TrialExtensions } from "../extensions/host/open-trial-extensions.ts";
+import type { TrialExtensions } from "../extensions/host/open-trial-extensions.ts";
 import type { PreparedExtensions } from "../extensions/prepared-extensions.ts";
 import type { StepJudge, StepWorld, ValidateSchema } from "../steps/step-runner.ts";
+import { LazyExtensions } from "./lazy-extensions.ts";
 import { RandomPorts } from "./random-ports.ts";
 
 type Variables = Readonly<Record<string, string>>;
@@ -131,7 +132,7 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
 
   #openExtensions(): TrialExtensions {
     const { extensions: prepared, emit, variables } = this.#options;
-    return openTrialExtensions({
+    return new LazyExtensions({
       specs: this.#portable.extensions ?? {},
       prepared,
       trial: this,

@@ -12,6 +12,8 @@ import { problemsOfIssues } from "./zod-problems.ts";
 export interface LenientReaderOptions {
   /** Nothing is put right, so that unknown keys are refused. */
   readonly strict?: boolean;
+  /** Objects in which an unknown key that looks like a known one is refused, since it may be what confines something. */
+  readonly refusesTypos?: (path: KeyPath) => boolean;
   /** What notes name of their place: the file and the line, or the line only. The file unless given. */
   readonly notes?: "file" | "line";
 }
@@ -21,14 +23,17 @@ export class LenientReader {
   readonly #locate: Locate;
   readonly #strict: boolean;
   readonly #place: "file" | "line";
+  readonly #refusesTypos: (path: KeyPath) => boolean;
   readonly #problems: Problem[] = [];
   readonly #notes: string[] = [];
   /** Keys as the document has them, for paths with the schema's. */
   #written: (path: KeyPath) => KeyPath = (path) => path;
 
-  constructor(locate: Locate, { strict = false, notes = "file" }: LenientReaderOptions = {}) {
+  constructor(locate: Locate, options: LenientReaderOptions = {}) {
+    const { strict = false, notes = "file", refusesTypos = () => false } = options;
     this.#locate = locate;
     this.#strict = strict;
+    this.#refusesTypos = refusesTypos;
     this.#place = notes;
   }
 
@@ -62,6 +67,15 @@ export class LenientReader {
   }
 
   #noteRepair(repair: Repair): void {
+    const typo = repair.kind === "unknown-key" && this.#refusesTypos(repair.path.slice(0, -1));
+    const key = String(repair.path.at(-1) ?? "");
+    const near = typo ? didYouMean(key, repair.known) : undefined;
+    if (near !== undefined) {
+      const message = `unknown key ${JSON.stringify(key.slice(0, 80))} in ${formatKeyPath(repair.path.slice(0, -1))}`;
+      const hint = `Did you mean "${near}"?`;
+      this.problem({ code: "config/unknown-key", message, path: repair.path, at: "key", hint });
+      return;
+    }
     this.note(describeRepair(repair), repair.path);
   }
 

@@ -10,6 +10,7 @@ import { checkSources } from "./check-sources.ts";
 import { checkUses } from "./check-uses.ts";
 import type { ExtensionPlaces } from "./extension-places.ts";
 import { failWith } from "./fail-with.ts";
+import { openHomeNotes } from "./open-home-notes.ts";
 import { readManifests } from "./read-manifests.ts";
 import { packageKey, type ResolvedPackages, resolvePackages } from "./resolve-packages.ts";
 
@@ -59,7 +60,8 @@ export async function prepareExtensions(options: PrepareOptions): Promise<Prepar
     manifests.byPackage.get(packageKey(spec));
   failWith(redact(await checkUses({ ...options, manifestOf })));
   const unconfined = lookOnly ? [] : unconfinedNotes(specs, packages);
-  const notes = [...undeclared, ...packages.notes, ...manifests.notes, ...unconfined];
+  const open = openHomeNotes(tasks, places.home);
+  const notes = [...undeclared, ...packages.notes, ...manifests.notes, ...unconfined, ...open];
   return prepared(notes.map(redact), ready);
 }
 

@@ -194,6 +194,17 @@ extensions:
     ]);
   });
 
+  it("refuses a misspelt sandbox in the older versions too", () => {
+    expect(problemsOf(config(`extensions: {a: {package: "npm:a", sandobx: process}}`))).toEqual([
+      'config/unknown-key at config.extensions.a.sandobx: unknown key "sandobx" in config.extensions.a',
+    ]);
+    expect(
+      problemsOf(config(`extensions: {a: {package: "npm:a", env: {memroy: "1"}, networks: [host]}}`)),
+    ).toEqual([
+      'config/unknown-key at config.extensions.a.networks: unknown key "networks" in config.extensions.a',
+    ]);
+  });
+
   it("refuses packages that are none, and settings that are misspelt", () => {
     expect(problemsOf(config(`extensions: {a: {package: kubernetes}}`))).toEqual([
       'extension/invalid-package at config.extensions.a.package: config.extensions.a.package: "kubernetes" is no package',

@@ -28,16 +28,22 @@ export type ParsedEvalFile =
  * - Assertions on skills are refused, and so is `skills`: this version gives agents none.
  * - A task set with `source` is refused; there it reads the working folder instead.
  * - An invalid pattern is refused; there it never matches.
+ * - A key of an extension that looks like a known one is refused: it may be the sandbox.
  */
 export function parseEvalFile(document: unknown, { locate }: { readonly locate: Locate }): ParsedEvalFile {
   const [versionKey, version = ""] = memberOf(document, "apiVersion");
-  const reader = new LenientReader(locate, { strict: version === "mcp-eval/v1" });
+  const reader = new LenientReader(locate, { strict: version === "mcp-eval/v1", refusesTypos: isExtension });
   checkVersion(version, versionKey, reader);
   const withoutSkills = takeOutSkills(document, reader);
   const parsed = reader.read(evalSchema, withoutSkills);
   const file = parsed === undefined ? undefined : buildFile(parsed, reader, locate);
   if (file === undefined || reader.failed) return { ok: false, diagnostics: reader.diagnostics() };
   return { ok: true, eval: file, notes: reader.notes };
+}
+
+/** Whether a path leads to an extension's entry or into it: a sandbox that is misspelt must not be none at all. */
+function isExtension([config, extensions, name]: KeyPath): boolean {
+  return [config, extensions].join(".").toLowerCase() === "config.extensions" && name !== undefined;
 }
 
 /** Refuses assertions on servers that the eval does not have: such calls are never seen, and `toolsNotUsed` would always hold. */

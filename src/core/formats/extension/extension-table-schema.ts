@@ -58,7 +58,8 @@ const limits = (usual?: string) => ({
       defaultText: usual ?? "`64`",
     }),
   image: filledText.optional().meta({
-    description: "Image of the container, for `docker`; it has what runs the program, such as Node or Python.",
+    description:
+      "Image of the container, for `docker`; it has what runs the program, such as Node or Python.",
     defaultText: usual ?? "none; `docker` needs one",
   }),
 });

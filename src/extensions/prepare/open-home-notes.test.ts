@@ -1,0 +1,34 @@
+import { join, resolve } from "node:path";
+import { expect, it } from "vitest";
+import { defaultSandbox, type SandboxSpec, type Task } from "../../core/formats/model.ts";
+import { openHomeNotes } from "./open-home-notes.ts";
+
+const home = resolve("home", "me");
+
+function task(dir: string, kind: SandboxSpec["kind"]): Task {
+  const extension = {
+    alias: "a",
+    package: "./a",
+    dir,
+    config: {},
+    env: {},
+    sandbox: { ...defaultSandbox, kind },
+  };
+  return { name: "t", portable: { dir, extensions: { a: extension } } } as unknown as Task;
+}
+
+it("warns of a task whose folder is the home folder, or holds it", () => {
+  const note =
+    'the folder of the task "t" holds your home folder, all of which its confined extensions can read: move the task into a folder of its own';
+  expect(openHomeNotes([task(home, "process")], home)).toEqual([note]);
+  expect(openHomeNotes([task(resolve("home"), "docker")], home)).toEqual([note]);
+});
+
+it("says nothing of other folders, and where nothing is confined", () => {
+  const tasks = [
+    task(join(home, "tasks"), "process"),
+    task(resolve("home", "..me"), "process"),
+    task(home, "none"),
+  ];
+  expect(openHomeNotes(tasks, home)).toEqual([]);
+});
