@@ -44,9 +44,16 @@ export async function planMounts({ process: program, read, write, spec }: Confin
     { kind: "proc", at: "/proc" },
     { kind: "devices", at: "/dev" },
   ]);
-  const around = mountAround(mounts, program.cwd);
-  if (around === undefined || around.kind === "proc") throw notVisible(program.cwd);
+  if (!isThere(mounts, program.cwd)) throw notVisible(program.cwd);
   return { command, mounts, home };
+}
+
+/** What is fresh has only the folders that lead to a mount. */
+function isThere(mounts: readonly Mount[], path: string): boolean {
+  const kind = mountAround(mounts, path)?.kind;
+  if (kind === undefined || kind === "proc") return false;
+  const isFresh = kind === "memory" || kind === "folder";
+  return !isFresh || mounts.some(({ at }) => isInside(at, path));
 }
 
 /** Each holds at most half of the memory; what they hold counts as memory too. */

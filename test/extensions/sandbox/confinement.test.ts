@@ -141,6 +141,7 @@ describe.skipIf(reason !== undefined)(
         ["no-such-program", {}, "command not found: no-such-program"],
         ["sh", { read: ["/no/such/folder"] }, "the sandbox cannot show /no/such/folder: it is not there"],
         ["sh", { cwd: homedir() }, `cwd is not visible in the sandbox: ${homedir()}`],
+        ["sh", { cwd: "/tmp/none/such" }, "cwd is not visible in the sandbox: /tmp/none/such"],
       ])("%s with %j", async (program, given, message) => {
         await expect(bench.start([program], given)).rejects.toMatchObject({
           code: "server/spawn-failed",
