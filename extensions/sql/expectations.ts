@@ -8,18 +8,22 @@ import { cellText, type Line, rowsText } from "./rows-text.ts";
 const row = z.union([z.record(z.string(), jsonArgument), z.array(jsonArgument)]);
 const count = z.int().min(0);
 
+/** At least one of the two, and one that can fail. */
+const countRange = z
+  .strictObject({ min: z.int().min(1).optional(), max: count.optional() })
+  .refine((range) => range.min !== undefined || range.max !== undefined, { error: "needs min or max" })
+  .meta({ minProperties: 1 });
+
 /** What can be expected of a query. */
 export const expectationArgs = {
   rows: z.array(row).optional().describe("All rows, each by column or as a list of its values."),
   ignoreOrder: z.boolean().default(false).describe("The order of rows does not matter."),
   contains: z
     .array(row)
+    .min(1)
     .optional()
     .describe("Rows that must be among them; those by column name what matters."),
-  rowCount: z
-    .union([count, z.strictObject({ min: count.optional(), max: count.optional() })])
-    .optional()
-    .describe("How many rows there are."),
+  rowCount: z.union([count, countRange]).optional().describe("How many rows there are."),
   value: jsonArgument.optional().describe("The only value of the only row."),
   empty: z.boolean().optional().describe("True: there is no row. False: there is one."),
   columns: z.array(z.string()).optional().describe("Names of the columns in their order."),

@@ -33,7 +33,8 @@ export async function executeExtensionsVerify(flags: ExtensionFlags): Promise<nu
   const summary = `${counts.verified} verified, ${counts.changed} changed, ${counts.notCached} not cached`;
   const lines = verified.length === 0 ? [open.nothingLocked] : [...rows(verified), summary];
   writeAnswer({ json, lines }, flags);
-  return counts.changed === 0 ? 0 : 1;
+  if (counts.changed > 0) return 1;
+  return counts.verified === verified.length && verified.length > 0 ? 0 : 3;
 }
 
 async function verifyOne(entry: LockedEntry, { resolver, lock }: OpenExtensions): Promise<Verified> {

@@ -14,6 +14,7 @@ import type { Secret } from "../core/trace/redact.ts";
 import { agentTemplates, noTemplates } from "./agent-templates.ts";
 import { type EnvironmentVariables, variableNamed } from "./environment.ts";
 import { extensionVariables } from "./extensions/extension-secrets.ts";
+import { unusedExtensionNotes } from "./extensions/unused-notes.ts";
 import { maskedUses } from "./extensions/masked-uses.ts";
 import { extensionTableIn, placeExtensions } from "./extensions/place-extensions.ts";
 import { FileProblems } from "./file-problems.ts";
@@ -162,7 +163,8 @@ async function loadTasks(
     problems,
   });
   const collected = collectTasks(tasks, { surroundings, problems });
-  return { ...collected, notes: [...notes, ...collected.notes] };
+  const unused = unusedExtensionNotes(extensions, collected.tasks);
+  return { ...collected, notes: [...notes, ...collected.notes, ...unused] };
 }
 
 function withTasks(spec: Eval, { tasks, taskServers, variants }: TasksOfEval): Eval {

@@ -234,7 +234,7 @@ describe.concurrent("mcpvals extensions", { timeout: 120_000 }, () => {
     await using project = await startProject("1.0.0");
     const nothing = await project.cli("extensions", "verify");
     expect([nothing.code, nothing.stdout]).toEqual([
-      0,
+      3,
       "Nothing is locked: there is no mcp-eval.lock in this folder or above it.\n",
     ]);
     await project.cli("extensions", "add", packageText);
@@ -242,7 +242,7 @@ describe.concurrent("mcpvals extensions", { timeout: 120_000 }, () => {
     expect([all.code, JSON.parse(all.stdout)]).toMatchObject([0, { verified: 1, changed: 0, notCached: 0 }]);
     const elsewhere = await project.cli("extensions", "verify", "--cache-dir", "empty");
     expect([elsewhere.code, elsewhere.stdout]).toEqual([
-      0,
+      3,
       `${packageText}  v1.0.0  not cached\n0 verified, 0 changed, 1 not cached\n`,
     ]);
   });

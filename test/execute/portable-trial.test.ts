@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { once } from "node:events";
@@ -352,6 +352,43 @@ describe("the state before setup and after cleanup", () => {
       expect.stringMatching(/^workspace\/new\.txt was not there before: a file, /) as string,
       expect.stringMatching(/^task folder\/left\.txt was not there before: a file, /) as string,
     ]);
+  });
+
+  it.skipIf(process.platform === "win32")("tells folders, links and modes that are others", async () => {
+    using folder = taskFolder();
+    const { path } = folder;
+    mkdirSync(join(path, "deep/deeper"), { recursive: true });
+    writeFileSync(join(path, "run.sh"), "true", { mode: 0o644 });
+    symlinkSync("one", join(path, "link"));
+    const agent = (): Promise<void> => {
+      chmodSync(join(path, "run.sh"), 0o755);
+      rmSync(join(path, "link"));
+      symlinkSync("two", join(path, "link"));
+      mkdirSync(join(path, "empty"));
+      writeFileSync(join(path, "deep/deeper/file"), "new");
+      return Promise.resolve();
+    };
+    const { events } = await playTrial(portableTask({ dir: path }), { agent, ports: { compareState: true } });
+    expect([...(compared(events) ?? [])].sort()).toEqual([
+      expect.stringMatching(/^task folder\/deep\/deeper\/file was not there before: a file, /),
+      "task folder/empty was not there before: a folder",
+      "task folder/link was a link to one and is a link to two",
+      expect.stringMatching(/^task folder\/run\.sh was a file, mode 644, .* and is a file, mode 755, /),
+    ]);
+  });
+
+  it("looks at steps of cleanup too, and needs no output of one that has failed", async () => {
+    using folder = taskFolder();
+    const play = (end: LeafEnd): ReturnType<typeof playTrial> => {
+      const probe = leaf("probe", end, end === "fail" ? {} : { outputs: { b: "b" } });
+      const task = portableTask({ dir: folder.path, stateProbe: ["probe.b"], cleanup: [probe] });
+      return playTrial(task, { ports: { compareState: true } });
+    };
+    expect((await play("pass")).calls).toEqual(["probe", "probe", "probe"]);
+    expect(compared((await play("fail")).events)).toEqual([]);
+    const broken = await play("error");
+    expect(broken.finished).toMatchObject({ outcome: "error", error: { code: "server/unreachable" } });
+    expect(compared(broken.events)).toBeUndefined();
   });
 
   it("includes the outputs that stateProbe names", async () => {

@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { expect } from "vitest";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { ExtensionManifest } from "../../src/core/formats/extension/manifest.ts";
 import type { OperationResult } from "../../src/core/formats/extension/protocol.ts";
@@ -28,6 +29,24 @@ export async function errorOf(work: Promise<unknown>): Promise<McpvalsError> {
   );
   if (error instanceof McpvalsError) return error;
   throw error;
+}
+
+/** Waits until there is no such process any more. */
+export async function isGone(pid: number): Promise<void> {
+  expect(pid).toBeGreaterThan(0);
+  await expect
+    .poll(
+      () => {
+        try {
+          process.kill(pid, 0);
+          return "alive";
+        } catch {
+          return "gone";
+        }
+      },
+      { timeout: 5000 },
+    )
+    .toBe("gone");
 }
 
 export interface ExtensionParts {

@@ -65,7 +65,7 @@ function pinning(setExitCode: SetExitCode): Command {
 
 function verifying(setExitCode: SetExitCode): Command {
   return withCache(new Command("verify"))
-    .description("compare cached files with the lock; exit 1 when they differ")
+    .description("compare cached files with the lock; exit 1 when they differ, 3 when not all are there")
     .action(async (flags: ExtensionFlags) => {
       const { executeExtensionsVerify } = await import("../execute-extensions-verify.ts");
       setExitCode(await executeExtensionsVerify(flags));

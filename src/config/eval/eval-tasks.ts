@@ -6,6 +6,7 @@ import { asObject } from "../../core/formats/lenient.ts";
 import { memberOf } from "../../core/formats/member-of.ts";
 import type { AssertionSet, PortableTask, Task } from "../../core/formats/model.ts";
 import { FileProblems } from "../file-problems.ts";
+import { unusedExtensionNotes } from "../extensions/unused-notes.ts";
 import { pathKind } from "../path-kind.ts";
 import { expandGlob } from "../sources/expand-glob.ts";
 import { type ParsedFile, parseTasks } from "../tasks/parse-tasks.ts";
@@ -36,7 +37,8 @@ export async function evalTasks(context: EvalContext, provided: ProvidedServers)
   const chosen = parsed.flatMap((each) => chosenBySets(each, sets));
   if (chosen.length === 0 && !problems.found) problems.add([nothingToRun(context)], context.document.source);
   const reachNothing = sets.filter((set) => !chosen.some((each) => reaches(set, each)));
-  const notes = [...leftOut, ...reachNothing.map(emptyNote)];
+  const tasks = chosen.map(({ task }) => task);
+  const notes = [...leftOut, ...reachNothing.map(emptyNote), ...unusedExtensionNotes(extensions, tasks)];
   return { parsed: chosen.map((each) => withEvalsLimits(each, context)), notes };
 }
 

@@ -47,6 +47,11 @@ export const extensionErrors = {
     title: "The sandbox that was asked for cannot be had here",
     help: "Install what the message names, or choose another sandbox; mcpvals never runs the extension without it.",
   },
+  "extension/unwritable": {
+    kind: "usage",
+    title: "The lock, or the folder of fetched extensions, cannot be written",
+    help: "Choose a folder that can be written (cacheDir, MCPVALS_EXTENSIONS_CACHE), or run with --frozen and a lock.",
+  },
   "extension/unreachable": {
     kind: "environment",
     title: "An extension could not be fetched",

@@ -17,7 +17,7 @@ export function unknownProtocol(error: unknown): unknown {
   if (!(error instanceof McpvalsError) || !strange.has(error.code)) return error;
   const { detail } = error.details;
   return new McpvalsError(
-    "extension/start-failed",
+    error.code === "extension/timeout" ? error.code : "extension/start-failed",
     `${error.message}; it has no extension.yaml, so that it must speak JSON-RPC`,
     {
       hint: hints[error.code] ?? `${answer} ${oneShot}`,

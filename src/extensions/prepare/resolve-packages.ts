@@ -53,7 +53,10 @@ export async function resolvePackages(work: PackagesToResolve): Promise<Resolved
     of: (spec) => ends.get(packageKey(spec))?.extension,
     problems: ordered.flatMap(({ problem }) => problem ?? []),
     cause: ordered.find(({ cause }) => cause !== undefined)?.cause,
-    notes: [...lockNotes(added, relative(work.cwd, path)), ...ordered.flatMap(({ note }) => note ?? [])],
+    notes: [
+      ...(work.offline ? [] : lockNotes(added, relative(work.cwd, path))),
+      ...ordered.flatMap(({ note }) => note ?? []),
+    ],
   };
 }
 

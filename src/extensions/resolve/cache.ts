@@ -1,7 +1,7 @@
 import { hash, randomBytes } from "node:crypto";
 import { mkdir, readdir, rename, rm, rmdir, stat, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, sep } from "node:path";
-import { hasCode } from "./file-errors.ts";
+import { hasCode, unwritable } from "./file-errors.ts";
 import { type CacheRecord, executablesOf, readRecord, recordedFiles } from "./cache-record.ts";
 import type { CachedVersion } from "./extension-resolver.ts";
 import { integrityError } from "./integrity-error.ts";
@@ -77,11 +77,15 @@ export class ExtensionCache {
     fill: (folder: string) => Promise<{ entry: NewEntry; executables: ReadonlySet<string> }>,
   ): Promise<CacheEntry> {
     const home = placeOf(this.#root, packageName, version);
-    await mkdir(home, { recursive: true, mode: folderMode });
+    await mkdir(home, { recursive: true, mode: folderMode }).catch((error: unknown) => {
+      throw unwritable(home, error);
+    });
     await removeOldDrafts(home);
     const draft = join(home, `${draftPrefix}${randomBytes(6).toString("hex")}`);
     try {
-      await mkdir(join(draft, "files"), { recursive: true, mode: folderMode });
+      await mkdir(join(draft, "files"), { recursive: true, mode: folderMode }).catch((error: unknown) => {
+        throw unwritable(home, error);
+      });
       const { entry, executables } = await fill(join(draft, "files"));
       const tree = await hashTree(join(draft, "files"), { executables, signal: this.#signal });
       const record = { ...entry, tree: tree.hash, files: recordedFiles(tree) };

@@ -6,7 +6,7 @@ import { formatLock } from "../../core/formats/extension/format-lock.ts";
 import type { LockFile } from "../../core/formats/extension/lock-file.ts";
 import { parseLock } from "../../core/formats/extension/parse-lock.ts";
 import { parseStrictYaml } from "../../core/formats/extension/parse-strict-yaml.ts";
-import { hasCode } from "./file-errors.ts";
+import { hasCode, unwritable } from "./file-errors.ts";
 
 /** Name of the lock file. */
 const lockName = "mcp-eval.lock";
@@ -33,8 +33,8 @@ export async function writeLock(path: string, lock: LockFile): Promise<void> {
     await writeFile(draft, formatLock(lock), { flag: "wx" });
     await rename(draft, path);
   } catch (error) {
-    await rm(draft, { force: true });
-    throw error;
+    await rm(draft, { force: true }).catch(() => undefined); // the first error says what is the matter
+    throw unwritable(path, error);
   }
 }
 

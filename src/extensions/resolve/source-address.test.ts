@@ -23,6 +23,9 @@ test.each([
   else expect(check).toThrow("a page leads to");
 });
 
-test.each(["http://mirror.example", "file:///etc", "what"])("%s is no base address", (text) => {
-  expect(() => baseAddress(text)).toThrow("releasesUrl");
-});
+test.each(["http://mirror.example", "http://127.0.0.1.example", "http://127.example", "file:///etc", "what"])(
+  "%s is no base address",
+  (text) => {
+    expect(() => baseAddress(text)).toThrow("releasesUrl");
+  },
+);

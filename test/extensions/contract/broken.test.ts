@@ -1,7 +1,8 @@
-import { readdirSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { root } from "../../support/cli.ts";
+import { folderOf, root } from "../../support/cli.ts";
+import { isGone } from "../../support/extensions.ts";
 import { told, tryProgram } from "./try-program.ts";
 
 /** All that fails of each, as a text or a pattern, in the order of the checks. */
@@ -49,9 +50,25 @@ const broken: Readonly<Record<string, readonly (string | RegExp)[]>> = {
     "json-rpc unknown operation: an unknown operation was answered with success: true",
     "one-shot unknown operation: an unknown operation was answered with success: true",
   ],
+  "answers-twice": [
+    /^json-rpc answers once: request 2 was answered more than once; request 4 /,
+    /^one-shot stdout: what is no result on stdout: "{/,
+  ],
+  "unasked-answer": ["json-rpc answers once: an answer with the id 99, which nobody asked for"],
+  "other-code": [
+    "json-rpc unknown method: an unknown method was answered with the error -32000: unknown method, not with -32601",
+  ],
+  "ends-with-2": ["json-rpc shutdown: after shutdown the program ended with exit code 2"],
+  "log-level": [/^json-rpc logs: a log needs a message and a level, one of debug, info, warn, error: "{/],
+  "drops-second": [
+    "json-rpc requests in a row: two requests without a wait between them: no answer to execute within 2000 ms",
+  ],
+  "content-without-input": [
+    "one-shot missing input: an input file that does not exist: the program ended with exit code 0, without a result on stdout",
+  ],
 };
 /** Those that keep silent are waited for; the others need none of it, however busy the machine is. */
-const silent = ["no-answer", "partial-line"];
+const silent = ["no-answer", "partial-line", "drops-second"];
 
 test("every broken extension of the fixtures is here", () => {
   const files = readdirSync(join(root, "test/fixtures/extensions/broken"));
@@ -108,6 +125,24 @@ test("a program that cannot be started fails", async () => {
     expect.stringMatching(/^json-rpc initialize: the program could not be started: .*\/nowhere\/at-all/),
     expect.stringMatching(/^one-shot unknown operation: .*the program could not be started: /),
   ]);
+});
+
+test("neither a folder nor a process is left of what was tried", async () => {
+  using folder = folderOf({});
+  const notes = join(folder.path, "notes");
+  const note = `require("node:fs").appendFileSync(process.env.NOTES, process.pid + " " + process.argv.at(-1) + "\\n");`;
+  await tryProgram("README.md", {
+    args: ["-e", `${note} setInterval(() => undefined, 1000);`, "mute"],
+    env: { PATH: process.env["PATH"] ?? "", NOTES: notes },
+    timeoutMs: 2000,
+  });
+  const started = readFileSync(notes, "utf8").trim().split("\n");
+  expect(started).toEqual([
+    expect.stringMatching(/^\d+ mute$/),
+    expect.stringMatching(/^\d+ .*mcpvals-contract-.*input\.json$/),
+  ]);
+  for (const line of started) await isGone(Number(line.split(" ")[0]));
+  expect(existsSync(dirname(started[1]?.replace(/^\d+ /, "") ?? folder.path))).toBe(false);
 });
 
 test("an interruption ends what was started, and is what it rejects with", async () => {

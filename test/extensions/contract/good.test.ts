@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { checkManifest } from "../../../src/extensions/contract/check-manifest.ts";
 import { contractHolds } from "../../../src/extensions/contract/run-contract.ts";
 import { root } from "../../support/cli.ts";
 import { manifestBeside, told, tryProgram } from "./try-program.ts";
@@ -66,6 +67,35 @@ test("an extension.yaml that says something else is told of, difference by diffe
   expect(problem).toMatch(/params of echo.*"string".*"number"/);
   expect(problem).toContain("echo has the phase verify only in the program");
   expect(problem).toContain("operation shout is in extension.yaml only");
+  const unwritten = await tryProgram(program, {
+    protocols: ["json-rpc"],
+    manifest: { name: "fixture", version: "1.0.0", protocol: "json-rpc", operations: {} },
+  });
+  expect(told(unwritten, "fail")).toEqual([
+    "json-rpc manifest file: operation echo is not in extension.yaml",
+  ]);
+});
+
+test.each([
+  [{ properties: {} }, /^echo: its params do not say type: "object"$/],
+  [{ $ref: "#/$defs/nowhere", type: "object" }, /^echo: its params cannot be compiled: .*nowhere/],
+])("a schema that cannot be used is found: %j", (params, message) => {
+  const declared = { name: "x", version: "1", protocolVersion: "0.0.1", operations: { echo: { params } } };
+  const finding = checkManifest(declared);
+  expect(finding.outcome).toBe("fail");
+  expect(finding.message).toMatch(message);
+});
+
+test("a program for one version only, and with short lines, is told of as such", async () => {
+  const any = await tryProgram("test/fixtures/extensions/any-version.mjs", { protocols: ["json-rpc"] });
+  expect(told(any, "warn")).toEqual([
+    "json-rpc other version: protocolVersion 999.0.0 should be refused with an error: it was answered with a result",
+  ]);
+  const short = await tryProgram("test/extensions/host/programs/go-like.mjs", { protocols: ["json-rpc"] });
+  expect(told(short, "fail")).toEqual([]);
+  expect(told(short, "warn")).toEqual([
+    expect.stringMatching(/^json-rpc long line: a line of 100000 bytes, .* ended with exit code 1 before/),
+  ]);
 });
 
 test.each(["kubernetes", "sql", "csv"])(

@@ -1,6 +1,9 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, it } from "vitest";
 import { askManifest } from "../../../src/extensions/host/ask-manifest.ts";
-import { errorOf, preparedExtension } from "../../support/extensions.ts";
+import { folderOf } from "../../support/cli.ts";
+import { errorOf, isGone, preparedExtension } from "../../support/extensions.ts";
 
 const options = { env: { PATH: process.env["PATH"] ?? "" }, signal: new AbortController().signal };
 
@@ -32,8 +35,17 @@ it("gives it no more of the shell's variables than a trial does, and what was gi
 it("tells both ways of a program that answers neither", async () => {
   const mute = preparedExtension("faulty.mjs", { spec: { env: { FLAVOUR: "mute" } } });
   const error = await errorOf(askManifest(mute, { ...options, timeoutMs: 500 }));
-  expect(error).toMatchObject({ code: "extension/start-failed" });
-  expect(error.message).toMatch(/did not answer initialize in 500 ms/);
+  expect(error).toMatchObject({ code: "extension/timeout" });
+  expect(error.message).toMatch(/did not answer initialize in 500 ms.*must speak JSON-RPC/);
+});
+
+it.each(["no flavour", "mute"])("leaves no program that runs: %s", async (FLAVOUR) => {
+  using folder = folderOf({});
+  const NOTES = join(folder.path, "notes");
+  const asked = preparedExtension("faulty.mjs", { spec: { env: { FLAVOUR, NOTES } } });
+  const asking = askManifest(asked, { ...options, timeoutMs: FLAVOUR === "mute" ? 1500 : 20_000 });
+  await (FLAVOUR === "mute" ? errorOf(asking) : asking);
+  await isGone(Number(/^start (\d+)$/m.exec(readFileSync(NOTES, "utf8"))?.[1]));
 });
 
 it("ends with the signal's reason", async () => {

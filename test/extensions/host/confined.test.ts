@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { McpvalsError } from "../../../src/core/errors/error.ts";
 import type { ExtensionManifest } from "../../../src/core/formats/extension/manifest.ts";
 import { defaultSandbox } from "../../../src/core/formats/model.ts";
 import { noSandbox } from "../../../src/extensions/sandbox/none.ts";
@@ -63,6 +64,32 @@ it("asks the sandbox for the files of the extension and of the task, and no more
   ]);
   expect(write).toEqual([played.workspace]);
   expect(played.eventsOf("extension.started")).toMatchObject([{ sandbox: "process" }]);
+});
+
+it("ends a program that has started only after the call was given up", async () => {
+  const asked = Promise.withResolvers<void>();
+  const gate = Promise.withResolvers<void>();
+  const slow: Sandbox = {
+    kind: "process",
+    check: () => Promise.resolve(),
+    async start(confinement) {
+      asked.resolve();
+      await gate.promise;
+      return await noSandbox.start(confinement);
+    },
+  };
+  const played = play("faulty.mjs", { sandbox: slow });
+  const controller = new AbortController();
+  const reason = new McpvalsError("run/interrupted", "the run was interrupted");
+  const work = errorOf(played.call("ok", { signal: controller.signal }));
+  await asked.promise;
+  controller.abort(reason);
+  expect(await work).toBe(reason);
+  const closing = played[Symbol.asyncDispose]();
+  gate.resolve();
+  await closing;
+  expect(played.eventsOf("extension.started")).toHaveLength(1);
+  expect(played.eventsOf("extension.exited")).toMatchObject([{ expected: true }]);
 });
 
 it("names the limit that was broken", async () => {

@@ -1,25 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../../../src/core/errors/error.ts";
-import { errorOf, play, type CallOptions, type Played } from "../../support/extensions.ts";
+import { errorOf, isGone, play, type CallOptions, type Played } from "../../support/extensions.ts";
 
 function starts(played: Played): number {
   return played.notes().filter((line) => line.startsWith("start ")).length;
-}
-
-async function isGone(pid: number): Promise<void> {
-  await expect
-    .poll(
-      () => {
-        try {
-          process.kill(pid, 0);
-          return "alive";
-        } catch {
-          return "gone";
-        }
-      },
-      { timeout: 5000 },
-    )
-    .toBe("gone");
 }
 
 describe("an extension over JSON-RPC", () => {
@@ -205,6 +189,7 @@ describe("an extension over JSON-RPC", () => {
 
   it.each([
     ["missing", {}, "extension/invalid-arguments", /has no operation "missing"/],
+    ["constructor", {}, "extension/invalid-arguments", /has no operation "constructor"/],
     ["silent", { phase: "setup" }, "task/extension", /x\.silent is for verify, not for setup/],
     [
       "ok",
@@ -262,6 +247,15 @@ describe("an extension over JSON-RPC", () => {
     expect(played.eventsOf("extension.output_omitted")).toEqual([
       { type: "extension.output_omitted", extension: "x", stream: "log", count: 200_003 - 1000 },
     ]);
+  });
+
+  it("leaves out a log that is too large as a whole", async () => {
+    const played = play("faulty.mjs");
+    await played.call("large-log");
+    await played.call("logs", { args: { count: 1 } });
+    await played[Symbol.asyncDispose]();
+    expect(played.eventsOf("extension.log")).toMatchObject([{ message: "line 0" }]);
+    expect(played.eventsOf("extension.output_omitted")).toMatchObject([{ stream: "log", count: 1 }]);
   });
 
   it("lets an operation that takes too long cancel, and kills it then", async () => {
@@ -323,6 +317,56 @@ describe("an extension over JSON-RPC", () => {
     expect(await played.call("ok", { phase: "cleanup" })).toMatchObject({ success: true });
     const error = await errorOf(Promise.resolve(played[Symbol.asyncDispose]()));
     expect(error.message).toMatch(/answered request 2 twice/);
+  });
+
+  it.each([
+    ["twice-later", "extension/protocol", /answered request 2 twice/],
+    ["large-later", "extension/answer-too-large", /a line of more than 10 MiB/],
+  ])(
+    "tells at the trial's end of %s, also when nothing was asked since",
+    async (operation, code, message) => {
+      for (const phase of [undefined, "probe", "cleanup"] as const) {
+        const played = play("faulty.mjs");
+        expect(await played.call(operation)).toEqual({ success: true });
+        await expect.poll(() => played.eventsOf("extension.exited").length, { timeout: 5000 }).toBe(1);
+        if (phase !== undefined) expect(await played.call("ok", { phase })).toMatchObject({ success: true });
+        const error = await errorOf(Promise.resolve(played[Symbol.asyncDispose]()));
+        expect(error).toMatchObject({ code });
+        expect(error.message).toMatch(message);
+      }
+    },
+  );
+
+  it("starts nothing for a call that was cancelled before", async () => {
+    const played = play("faulty.mjs");
+    const reason = new McpvalsError("run/interrupted", "the run was interrupted");
+    expect(await errorOf(played.call("ok", { signal: AbortSignal.abort(reason) }))).toBe(reason);
+    await played[Symbol.asyncDispose]();
+    expect(played.events).toEqual([]);
+  });
+
+  it("has the ports released that its settings and variables name, before it is started", async () => {
+    const released: string[][] = [];
+    const releasePorts = (texts: Iterable<string>): Promise<void> => {
+      expect(played.events).toEqual([]);
+      released.push([...texts]);
+      return Promise.resolve();
+    };
+    const spec = { env: { URL: "http://{random.id}" }, config: { port: "{random.id}" } };
+    await using played = play("faulty.mjs", { spec, trial: { releasePorts } });
+    await played.call("ok");
+    expect(released).toEqual([[expect.any(String), "http://abc", '{"port":"abc"}']]);
+  });
+
+  it("calls nothing whose arguments cannot be checked", async () => {
+    const params = { type: "object", properties: { note: { $ref: "#/nowhere" } } };
+    const operations = { ok: { params, phases: ["verify"] as const } };
+    const manifest = { name: "x", version: "1", protocol: "json-rpc" as const, operations };
+    await using played = play("faulty.mjs", { manifest });
+    const error = await errorOf(played.call("ok", { args: { note: 3 } }));
+    expect(error).toMatchObject({ code: "extension/protocol" });
+    expect(error.message).toMatch(/^the schema of the arguments of x\.ok cannot be used: /);
+    expect(played.events).toEqual([]);
   });
 
   it("ends one that does not want to", async () => {

@@ -2,9 +2,22 @@ import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { ExtensionManifest } from "../../../src/core/formats/extension/manifest.ts";
-import { errorOf, play } from "../../support/extensions.ts";
+import { errorOf, isGone, play } from "../../support/extensions.ts";
 
-const names = ["ok", "no", "liar", "coward", "two", "quiet", "crash", "large", "orphan", "hang"];
+const names = [
+  "ok",
+  "no",
+  "liar",
+  "coward",
+  "two",
+  "quiet",
+  "crash",
+  "large",
+  "orphan",
+  "signalled",
+  "deep",
+  "hang",
+];
 const manifest: ExtensionManifest = {
   name: "one-shot",
   version: "1.0.0",
@@ -56,7 +69,18 @@ describe("an extension that is started for each operation", () => {
     await using played = play("one-shot.py", { manifest });
     expect(await played.call("no")).toEqual({ success: false, message: "it is not so" });
     expect(await played.call("coward")).toEqual({ success: false });
-    expect(await played.call("orphan")).toEqual({ success: true });
+  });
+
+  it("is ended with all that it has started, when it has answered and when its time is up", async () => {
+    await using played = play("one-shot.py", { manifest });
+    const { success, outputs } = await played.call("orphan");
+    expect(success).toBe(true);
+    await isGone(Number(outputs?.["pid"]));
+    expect(await errorOf(played.call("hang", { timeoutMs: 2000 }))).toMatchObject({
+      code: "extension/timeout",
+    });
+    await isGone(played.eventsOf("extension.started")[1]?.pid ?? 0);
+    expect(played.eventsOf("extension.exited")).toMatchObject([{ expected: true }, { expected: false }]);
   });
 
   it.each([
@@ -64,6 +88,8 @@ describe("an extension that is started for each operation", () => {
     ["two", "extension/protocol", /its stdout is not one JSON value/],
     ["quiet", "extension/protocol", /its stdout is empty/],
     ["crash", "extension/crashed", /ended with exit code 1 before it had answered check crash/],
+    ["signalled", "extension/crashed", /was ended by SIGKILL before it had answered check signalled/],
+    ["deep", "extension/protocol", /in check deep: its answer is nested too deeply/],
     ["large", "extension/answer-too-large", /more than 10 MiB on stdout/],
     ["hang", "extension/timeout", /took longer than 3000 ms for hang/],
   ])("names the fault %s", async (operation, code, message) => {

@@ -88,6 +88,21 @@ describe("a path", () => {
     expect(refused.text).toContain(reason);
   });
 
+  test.each(["../demo", "bin/../../demo", "/bin/sh", "..\\demo", "C:/demo"])(
+    "a package.json that names a program outside of its folder is refused: %s",
+    async (bin) => {
+      const folder = await folderWith({
+        demo: "#!/bin/sh\n",
+        "package/package.json": JSON.stringify({ bin }),
+      });
+      const refused = await refusal(resolveIn(folder, "./package"));
+      expect([refused.code, refused.text]).toEqual([
+        "extension/unsafe-archive",
+        expect.stringContaining(`leads out of the package: ${bin}`),
+      ]);
+    },
+  );
+
   test("a manifest that cannot be read is refused", async () => {
     const folder = await folderWith({ "demo/demo": "#!/bin/sh\n", "demo/extension.yaml/x": "" });
     const refused = await refusal(resolveIn(folder, "./demo/demo"));

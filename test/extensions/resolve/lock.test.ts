@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, open, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { LockFile } from "../../../src/core/formats/extension/lock-file.ts";
@@ -25,6 +25,16 @@ test("what was written is read, from folders below too", async () => {
     extensions: Object.fromEntries(Object.entries(extensions).toReversed()),
   });
   expect(await readFile(path, "utf8")).toBe(text);
+});
+
+test("whoever is reading a lock when it is written reads the whole one of before", async () => {
+  const path = join(await temporaryFolder(), "mcp-eval.lock");
+  await writeLock(path, lock);
+  const before = await readFile(path, "utf8");
+  await using file = await open(path);
+  await writeLock(path, { version: 1, extensions: {} });
+  expect(await file.readFile("utf8")).toBe(before);
+  expect((await readLock(join(path, ".."))).lock.extensions).toEqual({});
 });
 
 test("a lock outside of the repository does not count", async () => {
@@ -69,4 +79,11 @@ test("a lock that cannot be written leaves nothing behind", async () => {
   await mkdir(path);
   await expect(writeLock(path, lock)).rejects.toThrow();
   expect(await readdir(folder)).toEqual(["mcp-eval.lock"]);
+});
+
+test("a lock that cannot be written says so, with its path", async () => {
+  const path = join(await temporaryFolder(), "none", "mcp-eval.lock");
+  const error = await refusal(writeLock(path, lock));
+  expect(error).toMatchObject({ code: "extension/unwritable" });
+  expect(error.text).toContain(`${path} cannot be written: ENOENT`);
 });

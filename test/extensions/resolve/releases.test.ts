@@ -139,6 +139,41 @@ describe("a release becomes verified files", () => {
     expect(again.locked?.files).toEqual({ "plan9-mips": other, ...locked.files });
   });
 
+  test.each<[string, Partial<MirrorRelease>, string]>([
+    ["another version", { checksums: false, digests: true }, "v0.9.0"],
+    ["other checksums", {}, "v1.0.0"],
+  ])("another platform's entry of the lock goes when it is of %s", async (_, rest, version) => {
+    await using mirror = await startReleaseMirror({
+      "acme/demo": [await upstreamRelease("v1.0.0", program, rest)],
+    });
+    const resolver = resolverIn(await temporaryFolder(), { releasesUrl: mirror.url });
+    const { locked } = await resolver.resolve(use("@v1"), undefined, normally);
+    if (locked === undefined) throw new Error("there is no entry");
+    const { checksums } = locked;
+    const hash = `sha256:${"a".repeat(64)}`;
+    const previous = {
+      ...locked,
+      version,
+      ...(checksums === undefined ? {} : { checksums: hash }),
+      files: { "plan9-mips": { name: "demo-plan9-mips.zip", hash, tree: hash } },
+    };
+    expect(await resolver.pin(use("@v1").package, "v1.0.0", previous)).toEqual(locked);
+  });
+
+  test("the checksums that are locked are those of now, also around a file that is cached", async () => {
+    const release = await upstreamRelease("v1.0.0", program);
+    await using mirror = await startReleaseMirror({ "acme/demo": [release] });
+    const folder = await temporaryFolder();
+    const resolver = resolverIn(folder, { releasesUrl: mirror.url });
+    const { locked } = await resolver.resolve(use("@v1"), undefined, normally);
+    mirror.releases.set("acme/demo", [{ ...release, files: { ...release.files, more: "more" } }]);
+    const later = await resolver.resolve(use("@v1"), undefined, normally);
+    expect(later.locked?.files).toEqual(locked?.files);
+    expect(later.locked?.checksums).not.toBe(locked?.checksums);
+    const elsewhere = resolverIn(join(folder, "other"), { releasesUrl: mirror.url });
+    expect((await elsewhere.resolve(use("@v1"), later.locked, normally)).locked).toEqual(later.locked);
+  });
+
   test("what is fetched is told", async () => {
     await using mirror = await startReleaseMirror({
       "acme/demo": [await upstreamRelease("v1.0.0", program)],

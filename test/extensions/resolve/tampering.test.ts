@@ -124,6 +124,41 @@ describe("a changed cache", () => {
     expect(refused.text).toContain("as it was fetched now");
   });
 
+  test("a cache that was changed together with its record is not pinned against the lock", async () => {
+    const { resolver } = await scene();
+    const { extension, locked } = await resolver.resolve(use, undefined, normally);
+    const record = join(extension.folder, "..", "extension.json");
+    await writeFile(extension.program, "#!/bin/sh\necho evil\n");
+    const signal = new AbortController().signal;
+    const tree = await hashTree(extension.folder, { executables: new Set(), signal });
+    const before = JSON.parse(await readFile(record, "utf8")) as object;
+    await writeFile(record, JSON.stringify({ ...before, tree: tree.hash, files: recordedFiles(tree) }));
+    const refused = await refusal(resolver.pin(use.package, "v1.0.0", locked));
+    expect(refused.code).toBe("extension/integrity");
+    expect(refused.text).toContain(`${locked?.files[platform]?.tree}, as locked`);
+  });
+
+  test("nothing that a changed record says gets into a lock that has the version", async () => {
+    const { resolver } = await scene();
+    const { extension, locked } = await resolver.resolve(use, undefined, normally);
+    const record = join(extension.folder, "..", "extension.json");
+    const before = JSON.parse(await readFile(record, "utf8")) as object;
+    const changed = { name: "evil", checksums: `sha256:${"0".repeat(64)}`, tree: `sha256:${"0".repeat(64)}` };
+    await writeFile(record, JSON.stringify({ ...before, ...changed }));
+    const again = await resolver.resolve(use, locked, { frozen: true, offline: true });
+    expect(again.locked).toEqual(locked);
+  });
+
+  test("what was cached for another platform is not taken for this one's", async () => {
+    const here = await scene();
+    const { extension } = await here.resolver.resolve(use, undefined, normally);
+    const record = join(extension.folder, "..", "extension.json");
+    const before = JSON.parse(await readFile(record, "utf8")) as object;
+    await writeFile(record, JSON.stringify({ ...before, platform: "plan9-mips" }));
+    const refused = await refusal(here.resolver.resolve(use, undefined, { frozen: false, offline: true }));
+    expect(refused.code).toBe("extension/unreachable");
+  });
+
   test.each(["{", `{"package":"github.com/acme/other"}`, ""])(
     "a damaged record keeps no other version away, and is listed: %s",
     async (text) => {
@@ -154,6 +189,30 @@ describe("a changed cache", () => {
     expect((await refusal(resolver.resolve(use, undefined, { frozen: false, offline: true }))).code).toBe(
       "extension/unreachable",
     );
+  });
+
+  test("a record of another file than its folder is named after is damaged", async () => {
+    const { resolver } = await scene();
+    const { extension } = await resolver.resolve(use, undefined, normally);
+    const record = join(extension.folder, "..", "extension.json");
+    const before = JSON.parse(await readFile(record, "utf8")) as object;
+    await writeFile(record, JSON.stringify({ ...before, hash: `sha256:${"0".repeat(64)}` }));
+    expect(await resolver.cached()).toMatchObject([{ version: "v1.0.0", isDamaged: true }]);
+    const refused = await refusal(resolver.resolve(use, undefined, { frozen: false, offline: true }));
+    expect(refused.code).toBe("extension/unreachable");
+  });
+
+  test("nothing outside of it is removed, nor all of it", async () => {
+    const { resolver, folder } = await scene();
+    await resolver.resolve(use, undefined, normally);
+    const [version] = await resolver.cached();
+    if (version === undefined) throw new Error("there is no version");
+    const outside = join(folder, "outside");
+    await mkdir(outside);
+    for (const place of [outside, join(folder, "cache")]) {
+      await expect(resolver.remove({ ...version, folder: place })).rejects.toThrow("is not in the cache");
+    }
+    expect((await readdir(folder)).sort()).toEqual(["cache", "outside"]);
   });
 
   test("other files in the cache's folder are none of its versions, whatever they look like", async () => {
@@ -210,6 +269,28 @@ describe("a lock that disagrees", () => {
       expect(refused.text).toContain(`${JSON.stringify(name)}, is none of its files`);
     },
   );
+
+  test("a version that is only another way to write the release's", async () => {
+    const { resolver } = await scene();
+    const { locked } = await resolver.resolve(use, undefined, normally);
+    if (locked === undefined) throw new Error("there is no entry");
+    const refused = await refusal(resolver.resolve(use, { ...locked, version: "1.0.0" }, normally));
+    expect(refused.code).toBe("extension/integrity");
+    expect(refused.text).toContain("expected 1.0.0, as locked, found v1.0.0");
+  });
+
+  test("frozen: an entry that says nothing of this platform, nor what the release's checksums are", async () => {
+    const here = await scene({ checksums: false, digests: true });
+    const { locked } = await here.resolver.resolve(use, undefined, normally);
+    const file = locked?.files[platform];
+    if (locked === undefined || file === undefined) throw new Error("there is no entry");
+    const other = { ...locked, files: { "plan9-mips": { ...file, name: "demo-plan9-mips.zip" } } };
+    const elsewhere = resolverIn(join(here.folder, "other"), { releasesUrl: here.mirror.url });
+    here.mirror.requests.length = 0;
+    const refused = await refusal(elsewhere.resolve(use, other, { frozen: true, offline: false }));
+    expect(refused.code).toBe("extension/not-locked");
+    expect(here.mirror.requests).toEqual([]);
+  });
 
   test("an entry of another package", async () => {
     const { resolver } = await scene();
@@ -339,6 +420,20 @@ describe("checksums that do not vouch", () => {
     const refused = await refusal(here.resolver.resolve(use, undefined, normally));
     expect(refused.code).toBe("extension/integrity");
     expect(refused.text).toContain(text);
+    await expectEmptyCache(here);
+  });
+
+  test("others than the API's digest of them tells, although they list the files as they are", async () => {
+    const here = await scene({ digests: true });
+    const { files } = await upstreamRelease("v1.0.0", here.program);
+    here.mirror.interfere = (request, response) => {
+      if (request.url?.endsWith("checksums.sha256") !== true) return false;
+      response.end(checksumsOf({ ...files, more: "more" }));
+      return true;
+    };
+    const refused = await refusal(here.resolver.resolve(use, undefined, normally));
+    expect(refused.code).toBe("extension/integrity");
+    expect(refused.text).toMatch(/^checksums\.sha256 of .* as its API tells/);
     await expectEmptyCache(here);
   });
 
@@ -498,6 +593,17 @@ describe("the way here", () => {
     expect(performance.now() - started).toBeLessThan(1000);
   });
 
+  test("an answer without an end is not kept in memory", async () => {
+    const here = await scene();
+    here.mirror.interfere = (_request, response) => {
+      response.end(Buffer.alloc(17 * 1024 ** 2, " "));
+      return true;
+    };
+    const refused = await refusal(here.resolver.newest(use.package));
+    expect(refused.code).toBe("extension/unreachable");
+    expect(refused.text).toContain("the answer is too long");
+  });
+
   test("a mirror that is not https", async () => {
     const refused = await refusal(
       resolverIn("/nowhere", { releasesUrl: "http://example.invalid" }).newest(use.package),
@@ -567,6 +673,25 @@ describe("an archive that does harm", () => {
       ".zip",
       "is a device on Windows",
     ],
+    [
+      "zip: names of another form",
+      () => zipOf([innocent, { name: "\u00e9" }, { name: "e\u0301" }]),
+      ".zip",
+      "both",
+    ],
+    [
+      "zip: a control character",
+      () => zipOf([innocent, { name: "a\u001b[2J" }]),
+      ".zip",
+      "a control character",
+    ],
+    [
+      "zip: a dot in the middle",
+      () => zipOf([innocent, { name: "a/./evil" }]),
+      ".zip",
+      "leads out of its folder",
+    ],
+    ["zip: a dot at the end", () => zipOf([innocent, { name: "a./evil" }]), ".zip", "ends in a dot"],
     ["zip: none at all", () => Buffer.from("this is no zip"), ".zip", "cannot be unpacked"],
     ["zip: an empty one", () => zipOf([]), ".zip", "has no files"],
     ["tar: a name with ..", () => tarOf([innocent, { name: "../evil" }]), ".tar.gz", "../evil"],

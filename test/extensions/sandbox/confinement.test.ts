@@ -1,9 +1,11 @@
-import { mkdir, readFile, readdir, realpath, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readFile, readdir, readlink, realpath, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { installFolders } from "../../../src/extensions/sandbox/install-folders.ts";
 import { sandboxOf } from "../../../src/extensions/sandbox/sandboxes.ts";
+import { withoutKeys } from "../../../src/extensions/sandbox/without-keys.ts";
 import {
   Bench,
   commandLines,
@@ -20,6 +22,19 @@ const reason = process.platform === "linux" ? await whyNot(sandbox) : "only trie
 if (process.platform !== "linux") console.warn("SKIPPED: the sandbox of this platform was never tried");
 
 const node = process.execPath;
+/** What a filter of system calls says of a call, as the kernel would run it. */
+function verdict(filter: Buffer, call: { readonly architecture: number; readonly number: number }): number {
+  let value = 0;
+  for (let at = 0; ; at += 8) {
+    const operand = filter.readUInt32LE(at + 4);
+    const code = filter.readUInt16LE(at);
+    if (code === 0x06) return operand;
+    if (code === 0x20) value = operand === 4 ? call.architecture : call.number;
+    else if (code === 0x54) value = (value & operand) >>> 0;
+    else at += 8 * filter.readUInt8(at + (value === operand ? 2 : 3));
+  }
+}
+
 /** What the hostile program can do to a folder that may be written. */
 const allWays = ["write", "append", "remove", "mkdir", "link", "mode"];
 
@@ -206,7 +221,7 @@ describe.skipIf(reason !== undefined)(
     it("lets nothing be written but the workspace", async () => {
       const own = await freshFolder();
       for (const folder of [place.task, own]) await writeFile(join(folder, "there"), "before");
-      const system = ["/", "/usr", "/etc", "/etc/ssl/certs", "/dev", "/proc", "/bin/", "/tmp/.."];
+      const system = ["/", "/usr", "/etc", "/etc/ssl/certs", "/dev", "/proc", "/proc/1", "/bin/", "/tmp/.."];
       const paths = [place.task, own, ...system];
       expect(
         await bench.ask([node, hostile("write.mjs"), ...paths, place.workspace], { read: [own] }),
@@ -292,6 +307,50 @@ describe.skipIf(reason !== undefined)(
         capabilities: "0000000000000000",
         noNewPrivileges: "1",
       });
+    });
+
+    it("has every kind of namespace to itself", async () => {
+      const links = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"].map(
+        (kind) => `/proc/self/ns/${kind}`,
+      );
+      const outside = await Promise.all(links.map((link) => readlink(link)));
+      const script = `console.log(JSON.stringify(${JSON.stringify(links)}.map((link) => require("fs").readlinkSync(link))))`;
+      const inside = (await bench.ask([node, "-e", script])) as string[];
+      expect(inside).toHaveLength(links.length);
+      expect(inside.filter((one) => outside.includes(one))).toEqual([]);
+    });
+
+    it.each([
+      [0xc000003e, [248, 249, 250], 251],
+      [0xc000003e, [248, 249, 250].map((number) => number + 0x40000000), 0x40000000],
+      [0x40000003, [286, 287, 288], 289],
+      [0xc00000b7, [217, 218, 219], 220],
+      [0x40000028, [309, 310, 311], 312],
+    ])("has no keyrings by any number of their calls: %i %j", (architecture, numbers, next) => {
+      const filter = withoutKeys();
+      const other = [numbers[0]! - 1, next];
+      expect(numbers.map((number) => verdict(filter, { architecture, number }))).toEqual(
+        Array(3).fill(0x50026),
+      );
+      expect(other.map((number) => verdict(filter, { architecture, number }))).toEqual(
+        Array(2).fill(0x7fff0000),
+      );
+    });
+
+    it("shows the folder that a program is installed in, but never a home folder or what is above one", async () => {
+      const above = await freshFolder();
+      const home = join(above, "me");
+      const places = [above, home, join(home, ".local"), join(home, "tool")];
+      for (const place of places) {
+        await mkdir(join(place, "bin"), { recursive: true });
+        await mkdir(join(place, "lib"));
+        await writeFile(join(place, "bin", "program"), "");
+      }
+      const shown = await Promise.all(
+        places.map((place) => installFolders(join(place, "bin", "program"), home)),
+      );
+      const alone = places.slice(0, 3).map((place) => [join(place, "bin", "program")]);
+      expect(shown).toEqual([...alone, [join(home, "tool")]]);
     });
 
     it("keeps what is beside the hostile programs unchanged", async () => {

@@ -109,6 +109,27 @@ describe.skipIf(reason !== undefined)(`the process sandbox${named}`, () => {
       expect(child.brokenLimit).toBeUndefined();
     });
 
+    it("of one process has a bound between two looks", async () => {
+      const { stdout } = await bench.run(["sh", "-c", "ulimit -d"], small);
+      expect(Number(stdout)).toBeLessThanOrEqual((128 * megabyte + 4 * 1024 * megabyte) / 1024);
+    });
+
+    it("is never written as a core, though it may be outside", async () => {
+      const script = fileURLToPath(new URL("../../fixtures/extensions/confine.ts", import.meta.url));
+      const command = [process.execPath, script, place.workspace, "sh", "-c", "ulimit -c"];
+      const withCores = ["sh", "-c", 'ulimit -c "$(ulimit -H -c)"; exec "$@"', "sh"];
+      const outside = new Bench(sandboxOf("none"), place);
+      expect((await outside.run([...withCores, ...command])).stdout).toBe("0\n");
+    });
+
+    it("of files that have nothing in them counts", async () => {
+      const tiny = { spec: { memoryBytes: 32 * megabyte } };
+      const script = "import time\nfor i in range(60000): open(f'/tmp/{i}', 'w').close()\ntime.sleep(30)";
+      expect((await bench.run(["python3", "-c", script], tiny)).brokenLimit).toMatch(
+        /^it used \d+ MB of memory/,
+      );
+    });
+
     it("that is shared by children counts once", async () => {
       const script = [
         "import os, time",

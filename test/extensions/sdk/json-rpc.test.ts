@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { Json } from "../../../src/core/formats/model.ts";
+import { resultOf } from "../../../src/extension-sdk/result-of.ts";
 import { root } from "../../support/cli.ts";
 import { extension } from "../../fixtures/extensions/sample.ts";
 import { execute, initialize, Program, shutdown } from "./program.ts";
@@ -227,6 +228,13 @@ test("an operation that is over its time gets an error, whether or not it heeds 
     code: 0,
     stderr: "aborted: the operation did not end within 100ms\nclosed after 0\n",
   });
+});
+
+test("what is no outcome never counts as success", async () => {
+  for (const outcome of [[], [{ success: true }], "no", 0, { success: "false" }, { success: null }]) {
+    await expect(resultOf(() => outcome as unknown as undefined)).rejects.toThrow(TypeError);
+  }
+  expect(await resultOf(() => undefined)).toEqual({ success: true });
 });
 
 test("the end of stdin aborts what runs, closes, and ends the program", async () => {

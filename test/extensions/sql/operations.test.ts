@@ -255,6 +255,11 @@ describe.each(kinds.all)("$name", (kind) => {
 
   it("refuses to expect nothing", async () => {
     await using sql = await withPeople();
+    const nothing: readonly JsonObject[] = [{ rowCount: {} }, { rowCount: { min: 0 } }, { contains: [] }];
+    for (const expected of nothing) {
+      const { error } = await sql.call("expect", { sql: all, ...expected });
+      expect(error).toMatchObject({ code: -32602 });
+    }
     expect(await sql.call("expect", { sql: all })).toEqual(broken(/nothing is expected/));
     expect(await sql.call("execute", { sql: "; -- nothing\n" })).toEqual(broken(/no statement/));
   });

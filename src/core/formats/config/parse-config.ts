@@ -7,7 +7,7 @@ import { configNotes } from "./config-notes.ts";
 import { checkRules } from "./config-rules.ts";
 import { configSchema } from "./config-schema.ts";
 import { viewConfig } from "./config-view.ts";
-import { extensionPackageProblems } from "../extension/read-extension-table.ts";
+import { extensionPackageProblems, missingSandboxProblems } from "../extension/read-extension-table.ts";
 import { asObject } from "../lenient.ts";
 import { formatKeyPath, type KeyPath } from "../key-path.ts";
 import type { Eval, Json } from "../model.ts";
@@ -59,6 +59,7 @@ export function parseConfig(document: Json, options: ParseConfigOptions): Parsed
     ...problemsOfIssues(issues.slice(0, mostProblems), document, templates),
     ...tables.problems,
     ...extensionPackageProblems(asObject(document)["extensions"], ["extensions"]),
+    ...missingSandboxProblems(asObject(document)["extensions"], ["extensions"]),
   ];
   const found = notCausedBy(earlier, wrongValues);
   const broken = notCausedBy([...earlier, ...found], checkRules(view));

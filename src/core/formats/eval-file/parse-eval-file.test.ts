@@ -194,6 +194,23 @@ extensions:
     ]);
   });
 
+  it("refuses what says how something is confined, where nothing says that it is", () => {
+    const missing = (path: string, key: string): string =>
+      `config/missing-key at ${path}: ${path} has "${key}", but nothing says which sandbox confines it`;
+    const of = (extensions: string): readonly string[] => problemsOf(config(`extensions: ${extensions}`));
+    const [table, entry] = ["config.extensions", "config.extensions.a"];
+    expect(of(`{sandbox: {memory: 1GB}, a: {package: "npm:a"}}`)).toEqual([missing(table, "memory")]);
+    expect(of(`{network: [host], a: {package: "npm:a"}}`)).toEqual([missing(table, "network")]);
+    expect(of(`{a: {package: "npm:a", read: [x], memory: 1GB}}`)).toEqual([missing(entry, "read")]);
+    expect(of(`{a: {package: "npm:a", sandbox: {image: x}}}`)).toEqual([missing(entry, "image")]);
+    for (const chosen of [
+      `{sandbox: process, a: {package: "npm:a", memory: 1GB, sandbox: {read: [x]}}}`,
+      `{sandbox: none, network: [host], a: {package: "npm:a", memory: 1GB}}`,
+      `{a: {package: "npm:a", memory: 1GB, sandbox: {kind: process}}}`,
+    ])
+      expect(of(chosen)).toEqual([]);
+  });
+
   it("refuses a misspelt sandbox in the older versions too", () => {
     expect(problemsOf(config(`extensions: {a: {package: "npm:a", sandobx: process}}`))).toEqual([
       'config/unknown-key at config.extensions.a.sandobx: unknown key "sandobx" in config.extensions.a',

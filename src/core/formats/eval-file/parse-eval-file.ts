@@ -9,7 +9,7 @@ import { type Locate, placeProblem } from "../problem.ts";
 import { withoutUndefined } from "../without-undefined.ts";
 import { assertedServers } from "../assertion-kinds.ts";
 import type { ParsedExtensionTable } from "../extension/extension-table-schema.ts";
-import { extensionPackageProblems } from "../extension/read-extension-table.ts";
+import { extensionPackageProblems, missingSandboxProblems } from "../extension/read-extension-table.ts";
 import type { AgentRef, EvalFile, JudgeRef, TaskSet } from "./eval-file.ts";
 import { evalSchema, type ParsedEvalDocument } from "./eval-schema.ts";
 import { readAgentRef } from "./read-agent-ref.ts";
@@ -180,8 +180,12 @@ function readJudge(judge: NonNullable<Config["llmJudge"]>, reader: LenientReader
 }
 
 function readExtensions(extensions: Config["extensions"] = {}, reader: LenientReader): ParsedExtensionTable {
-  for (const problem of extensionPackageProblems(extensions, ["config", "extensions"]))
-    reader.problem(problem);
+  const path = ["config", "extensions"];
+  const problems = [
+    ...extensionPackageProblems(extensions, path),
+    ...missingSandboxProblems(extensions, path),
+  ];
+  for (const problem of problems) reader.problem(problem);
   return extensions;
 }
 

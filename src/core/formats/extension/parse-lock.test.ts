@@ -90,6 +90,25 @@ extensions:
     );
   });
 
+  it.each([
+    "sha256:",
+    hash.slice(0, -1),
+    hash.toUpperCase(),
+    "sha512-",
+    `sha512-${"A".repeat(20)}==`,
+    ` ${hash}`,
+  ])("takes no part of a hash, nor anything like one: %j", (bad) => {
+    const file = { name: "e.tgz", hash: bad, tree: bad, trusted: true };
+    const locked = { ...entry, checksums: bad, files: { any: file } };
+    const problems = problemsOf({ version: 1, extensions: { e: locked } });
+    expect(problems.map((each) => each.slice(0, each.indexOf(": ")))).toEqual([
+      "extension/invalid-lock extensions.e.checksums",
+      "extension/invalid-lock extensions.e.files.any.hash",
+      "extension/invalid-lock extensions.e.files.any.tree",
+      "extension/invalid-lock extensions.e.files.any.trusted",
+    ]);
+  });
+
   it("is refused with everything that is wrong", () => {
     expect(problemsOf({ version: 2 })).toEqual([
       "extension/invalid-lock version: version must be 1: another version of mcpvals wrote this lock",

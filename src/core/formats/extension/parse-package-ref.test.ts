@@ -53,6 +53,8 @@ describe("a package", () => {
     ["npm:--global", "names no package of npm"],
     ["npm:-g@1", "names no package of npm"],
     ["npm:../a", "names no package of npm"],
+    ["npm:@../a@1", "names no package of npm"],
+    ["npm:@.s/a", "names no package of npm"],
     ["npm:a@", "has no version after the @"],
     ["npm:a@file:..", "has no version after the @"],
     ["mcpvals:", "names no extension of mcpvals"],

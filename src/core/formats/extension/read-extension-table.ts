@@ -55,6 +55,47 @@ export function extensionPackageProblems(table: unknown, path: KeyPath): Problem
   });
 }
 
+/** What only a sandbox heeds. */
+const sandboxKeys = ["network", "read", "memory", "processes", "image", "runtime"];
+
+/**
+ * Entries and settings that say how something is confined, while nothing says that it is: they would be started without
+ * any sandbox. Whoever wants that writes `sandbox: none`.
+ */
+export function missingSandboxProblems(table: unknown, path: KeyPath): Problem[] {
+  const root = asObject(table);
+  const entries = Object.entries(root).filter(([, entry]) => asObject(entry)["package"] !== undefined);
+  const names = new Set(entries.map(([name]) => name));
+  const general = names.has("sandbox") ? undefined : root["sandbox"];
+  const all = isChosen(general) ? [] : unheeded(names.has("network") ? [] : root["network"], general);
+  const own = entries.flatMap(([name, entry]) => {
+    const { sandbox, ...rest } = asObject(entry);
+    if (isChosen(general) || isChosen(sandbox)) return [];
+    const keys = [...sandboxKeys.filter((key) => rest[key] !== undefined), ...unheeded([], sandbox)];
+    return keys.slice(0, 1).map((key) => noSandbox(key, [...path, name]));
+  });
+  return [...all.slice(0, 1).map((key) => noSandbox(key, path)), ...own];
+}
+
+function isChosen(sandbox: unknown): boolean {
+  return typeof sandbox === "string" || asObject(sandbox)["kind"] !== undefined;
+}
+
+function unheeded(network: unknown, sandbox: unknown): string[] {
+  const isListed = Array.isArray(network) && network.length > 0;
+  return [...(isListed ? ["network"] : []), ...Object.keys(asObject(sandbox))];
+}
+
+function noSandbox(key: string, path: KeyPath): Problem {
+  return {
+    code: "config/missing-key",
+    message: `${formatKeyPath(path)} has ${JSON.stringify(key)}, but nothing says which sandbox confines it`,
+    path,
+    at: "key",
+    hint: "Write sandbox: process, or kind: process in an object; sandbox: none starts it without one.",
+  };
+}
+
 /** What is wrong with a package at a place. */
 export function packageProblem(written: string, path: KeyPath): Problem[] {
   const parsed = parsePackageRef(written);

@@ -29,6 +29,7 @@ const operations = {
   "as-text": (id) => done(String(id)),
   twice: (id) => write(`${JSON.stringify({ jsonrpc: "2.0", id, result: { success: true } })}\n`.repeat(2)),
   "twice-later": (id) => (done(id), setTimeout(() => done(id), 50)),
+  "large-later": (id) => (done(id), setTimeout(() => write(`${"x".repeat(11 << 20)}\n`), 50)),
   empty: (id) => send({ id }),
   both: (id) => send({ id, result: { success: true }, error: { code: -1, message: "and yet" } }),
   "error-null": (id) => send({ id, result: { success: true }, error: null }),
@@ -80,6 +81,7 @@ const operations = {
     for (let index = 0; index < args.count; index += 1) log(`line ${index}`, { index });
     done(id);
   },
+  "large-log": (id) => (log("x".repeat(300 * 1024)), done(id)),
   storm: (id) => {
     for (let index = 0; index < 200_000; index += 1) log("storm");
     done(id);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A program in the other protocol; what its operation is named, it does."""
-import json, os, subprocess, sys, time
+import json, os, signal, subprocess, sys, time
 
 kind, name, flag, path = sys.argv[1:5]
 assert flag == "--input", sys.argv
@@ -35,7 +35,12 @@ if name == "large":
     while True:
         say("x" * (1 << 20))
 if name == "orphan":
-    subprocess.Popen(["sleep", "1004"])
-    end(0, success=True)
+    end(0, success=True, outputs={"pid": subprocess.Popen(["sleep", "1004"]).pid})
+if name == "signalled":
+    say('{"success": false}')
+    os.kill(os.getpid(), signal.SIGKILL)
+if name == "deep":
+    say('{"success": true, "outputs": {"a": %s%s}}' % ("[" * 500, "]" * 500))
+    sys.exit(0)
 if name == "hang":
     time.sleep(1000)
