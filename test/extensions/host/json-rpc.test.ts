@@ -160,7 +160,7 @@ describe("an extension over JSON-RPC", () => {
       /answered initialize with what is no manifest: .*; it has no extension\.yaml, so that it must speak JSON-RPC$/,
     ],
     ["dies", "extension/start-failed", /ended with exit code 4 before it had answered initialize/],
-    ["mute", "extension/start-failed", /took longer than 2500 ms/],
+    ["mute", "extension/timeout", /took longer than 2500 ms/],
   ])("refuses a program that is %s", async (flavour, code, message) => {
     await using played = play("faulty.mjs", { spec: { env: { FLAVOUR: flavour } } });
     const error = await errorOf(played.call("ok", { timeoutMs: flavour === "mute" ? 2500 : 20_000 }));
