@@ -3,33 +3,8 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { folderOf, runCli } from "../support/cli.ts";
-import { type MirrorRelease, startReleaseMirror } from "../support/release-mirror.ts";
-
-const operations = { look: { params: { type: "object", additionalProperties: false } } };
-
-/** An extension that tells its version and its settings. */
-function program(version: string): string {
-  return `
-import { createInterface } from "node:readline";
-let config;
-const answers = {
-  initialize: (params) => ((config = params.config), ${JSON.stringify({ name: "shop", version, protocolVersion: "0.0.1", operations })}),
-  execute: () => ({ success: true, message: "this is ${version} with " + JSON.stringify(config) }),
-  shutdown: () => ({}),
-};
-for await (const line of createInterface({ input: process.stdin })) {
-  const { id, method, params } = JSON.parse(line);
-  process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, result: answers[method](params) }) + "\\n");
-  if (method === "shutdown") break;
-}
-process.exit(0);
-`;
-}
-
-function release(version: string): MirrorRelease {
-  const manifest = JSON.stringify({ name: "shop", version, operations });
-  return { tag: `v${version}`, files: { "shop-any.mjs": program(version), "extension.yaml": manifest } };
-}
+import { startReleaseMirror } from "../support/release-mirror.ts";
+import { shopRelease } from "../support/shop-extension.ts";
 
 function task(name: string, version: string): object {
   return {
@@ -54,7 +29,7 @@ function reasons({ trials }: RunResult): unknown {
 }
 
 it("are those of the eval: where from, where to, and the versions of one package for each task", async () => {
-  await using mirror = await startReleaseMirror({ "acme/shop": ["2.0.0", "1.1.0"].map(release) });
+  await using mirror = await startReleaseMirror({ "acme/shop": ["2.0.0", "1.1.0"].map(shopRelease) });
   const evalFile = (who: string, shop: object): object => ({
     kind: "Eval",
     metadata: { name: who },

@@ -3,34 +3,8 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { type CliOutcome, folderOf, runCli } from "../support/cli.ts";
-import { type MirrorRelease, type ReleaseMirror, startReleaseMirror } from "../support/release-mirror.ts";
-
-const operations = { look: { params: { type: "object", additionalProperties: false } } };
-
-/** An extension that tells its version, and notes in the user's folder that it was started. */
-function program(version: string): string {
-  return `
-import { appendFileSync } from "node:fs";
-import { createInterface } from "node:readline";
-appendFileSync(process.env.HOME + "/started", ${JSON.stringify(version)} + " ");
-const answers = {
-  initialize: () => ({ name: "shop", version: ${JSON.stringify(version)}, protocolVersion: "0.0.1", operations: ${JSON.stringify(operations)} }),
-  execute: () => ({ success: true, message: ${JSON.stringify(`this is ${version}`)} }),
-  shutdown: () => ({}),
-};
-for await (const line of createInterface({ input: process.stdin })) {
-  const { id, method, params } = JSON.parse(line);
-  process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, result: answers[method](params) }) + "\\n");
-  if (method === "shutdown") break;
-}
-process.exit(0);
-`;
-}
-
-function release(version: string): MirrorRelease {
-  const manifest = JSON.stringify({ name: "shop", version, operations });
-  return { tag: `v${version}`, files: { "shop-any.mjs": program(version), "extension.yaml": manifest } };
-}
+import { type ReleaseMirror, startReleaseMirror } from "../support/release-mirror.ts";
+import { shopRelease } from "../support/shop-extension.ts";
 
 const packageText = "github.com/acme/shop@v1";
 const task = {
@@ -47,7 +21,7 @@ const task = {
 /** A project with a mirror; `.git` keeps the search for a lock inside of it. */
 async function startProject(...versions: readonly string[]): Promise<AsyncDisposable & Project> {
   const folder = folderOf({ "tasks/buy.json": task, ".git/HEAD": "" });
-  const mirror = await startReleaseMirror({ "acme/shop": versions.map(release) });
+  const mirror = await startReleaseMirror({ "acme/shop": versions.map(shopRelease) });
   const env = { MCPVALS_RELEASES_URL: mirror.url, MCPVALS_EXTENSIONS_CACHE: join(folder.path, "cache") };
   return {
     path: folder.path,
@@ -104,7 +78,7 @@ describe.concurrent("an extension from a release", { timeout: 120_000 }, () => {
     expect((JSON.parse(first.stdout) as RunResult).environment.extensions).toEqual([
       { name: "shop", package: packageText, version: "v1.1.0", hash, sandbox: "none" },
     ]);
-    project.mirror.releases.set("acme/shop", [release("1.2.0")]);
+    project.mirror.releases.set("acme/shop", [shopRelease("1.2.0")]);
     project.mirror.requests.length = 0;
     const second = await project.run("--frozen");
     expect([second.code, second.stderr.includes("locked at")]).toEqual([0, false]);
@@ -152,7 +126,7 @@ describe.concurrent("an extension from a release", { timeout: 120_000 }, () => {
 
   it("is taken from the mirror that the option names", async () => {
     await using project = await startProject("1.0.0");
-    await using other = await startReleaseMirror({ "acme/shop": [release("1.5.0")] });
+    await using other = await startReleaseMirror({ "acme/shop": [shopRelease("1.5.0")] });
     const outcome = await project.run("--releases-url", other.url);
     expect([outcome.code, messageOf(outcome)]).toEqual([0, expect.stringContaining("this is 1.5.0")]);
     expect(project.mirror.requests).toEqual([]);
@@ -172,7 +146,7 @@ describe.concurrent("mcpvals extensions", { timeout: 120_000 }, () => {
     );
     expect((await project.cli("extensions", "update")).stdout).toBe(`${packageText}  v1.0.0 is the newest\n`);
 
-    project.mirror.releases.set("acme/shop", ["2.0.0", "1.2.0", "1.0.0"].map(release));
+    project.mirror.releases.set("acme/shop", ["2.0.0", "1.2.0", "1.0.0"].map(shopRelease));
     const updated = await project.cli("extensions", "update", "shop");
     expect([updated.code, updated.stdout]).toEqual([0, `${packageText}  v1.0.0 -> v1.2.0\n`]);
     expect(messageOf(await project.run("--frozen"))).toContain("this is 1.2.0");
@@ -278,7 +252,7 @@ describe.concurrent("mcpvals extensions", { timeout: 120_000 }, () => {
   it("prunes what was not used for long, but nothing that is locked", async () => {
     await using project = await startProject("1.0.0");
     await project.cli("extensions", "add", packageText);
-    project.mirror.releases.set("acme/shop", ["1.2.0", "1.0.0"].map(release));
+    project.mirror.releases.set("acme/shop", ["1.2.0", "1.0.0"].map(shopRelease));
     await project.cli("extensions", "update");
     ageEverything(join(project.path, "cache"), 40);
     const young = await project.cli("extensions", "prune", "--older-than", "6w");
