@@ -5,6 +5,8 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import type { OperationContext, OperationResult } from "../../core/formats/extension/protocol.ts";
 import { readOperationResult } from "../../core/formats/extension/read-operation-result.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
+import { previewJson } from "../../core/formats/preview-json.ts";
+import { repeatedKey } from "../../core/formats/strict-json.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
 import { isTooDeep } from "./answer-depth.ts";
@@ -116,6 +118,8 @@ function resultOf(text: string, { exit, process, asked }: Asked): OperationResul
   if (value === undefined)
     throw broken(`its stdout is ${text.trim() === "" ? "empty" : "not one JSON value"}`);
   if (isTooDeep(value)) throw broken("its answer is nested too deeply");
+  const twin = repeatedKey(text);
+  if (twin !== undefined) throw broken(`its answer has the key ${previewJson(twin)} twice`);
   const read = readOperationResult(value);
   if (!read.ok) throw broken(read.message);
   // Some programs use the exit code only for what is broken.

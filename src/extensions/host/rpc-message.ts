@@ -1,5 +1,7 @@
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
+import { previewJson } from "../../core/formats/preview-json.ts";
+import { repeatedKey } from "../../core/formats/strict-json.ts";
 
 /** What an extension may write on a line. */
 export type RpcMessage =
@@ -15,7 +17,8 @@ const answerMembers = ["result", "error"];
 export function readRpcMessage(line: Buffer): RpcMessage | undefined {
   // A flood of noise must be cheap, and a failing JSON.parse is not.
   if (line.find((byte) => byte !== 0x20 && byte !== 0x09) !== openingBrace) return undefined;
-  const value = parse(line.toString("utf8"));
+  const text = line.toString("utf8");
+  const value = parse(text);
   if (value === undefined)
     return meansAnswer(line) ? { kind: "broken", problem: "it is not JSON" } : undefined;
   if (!isJsonObject(value)) return undefined;
@@ -24,10 +27,16 @@ export function readRpcMessage(line: Buffer): RpcMessage | undefined {
     return isAnswer ? { kind: "broken", problem: 'its jsonrpc is not "2.0"' } : undefined;
   }
   const { id, method, params } = value;
-  if (method === undefined) return id === undefined ? undefined : { kind: "answer", id, body: value };
+  if (method === undefined) return id === undefined ? undefined : answerOf(id, value, text);
   return typeof method === "string" && id === undefined
     ? { kind: "notification", method, params }
     : undefined;
+}
+
+function answerOf(id: Json, body: JsonObject, text: string): RpcMessage {
+  const twin = repeatedKey(text);
+  if (twin === undefined) return { kind: "answer", id, body };
+  return { kind: "broken", problem: `it has the key ${previewJson(twin)} twice` };
 }
 
 function meansAnswer(line: Buffer): boolean {

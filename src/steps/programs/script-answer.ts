@@ -1,6 +1,7 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
+import { parseStrictJson } from "../../core/formats/strict-json.ts";
 import type { Check } from "../../core/trace/events.ts";
 import type { ProgramRun } from "./run-program.ts";
 import { shownOutput } from "./shown-output.ts";
@@ -46,9 +47,10 @@ function parse(text: string, broken: Broken): JsonObject {
   if (text.trim() === "") throw broken("it wrote nothing on stdout");
   let answer: Json;
   try {
-    answer = JSON.parse(text) as Json;
+    answer = parseStrictJson(text);
   } catch (cause) {
-    throw broken("what it wrote on stdout is not one JSON object", cause);
+    const reason = cause instanceof Error ? `: ${cause.message}` : "";
+    throw broken(`what it wrote on stdout is not one JSON object${reason}`, cause);
   }
   if (!isJsonObject(answer)) throw broken(`what it wrote on stdout is ${described(answer)}, not an object`);
   return answer;

@@ -83,6 +83,7 @@ describe("an extension over JSON-RPC", () => {
     ],
     ["no-json", "extension/protocol", /execute of no-json with what is no message: it is not JSON/],
     ["flood", "extension/protocol", /floods its stdout with what is no message/],
+    ["twins", "extension/protocol", /what is no message: it has the key "success" twice/],
     ["deep", "extension/protocol", /nested too deeply/],
     ["null-id", "extension/rpc-error", /answered execute of null-id with the error -32700: cannot read it/],
     ["rpc", "extension/rpc-error", /answered execute of rpc with the error -32601: no such method/],

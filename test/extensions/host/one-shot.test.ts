@@ -15,6 +15,7 @@ const names = [
   "large",
   "orphan",
   "signalled",
+  "twins",
   "deep",
   "hang",
 ];
@@ -89,6 +90,7 @@ describe("an extension that is started for each operation", () => {
     ["quiet", "extension/protocol", /its stdout is empty/],
     ["crash", "extension/crashed", /ended with exit code 1 before it had answered check crash/],
     ["signalled", "extension/crashed", /was ended by SIGKILL before it had answered check signalled/],
+    ["twins", "extension/protocol", /in check twins: its answer has the key "success" twice/],
     ["deep", "extension/protocol", /in check deep: its answer is nested too deeply/],
     ["large", "extension/answer-too-large", /more than 10 MiB on stdout/],
     ["hang", "extension/timeout", /took longer than 3000 ms for hang/],

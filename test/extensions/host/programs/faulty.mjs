@@ -51,6 +51,8 @@ const operations = {
     for (let index = 0; index < 12; index += 1) write(chunk);
     write('"}}\n');
   },
+  twins: (id) =>
+    write(`{"jsonrpc":"2.0","id":${id},"result":{"success":false,"note":"\\"method\\"","success":true}}\n`),
   deep: (id) =>
     write(
       `{"jsonrpc":"2.0","id":${id},"result":{"success":true,"outputs":{"a":${"[".repeat(5000)}${"]".repeat(5000)}}}}\n`,
