@@ -18,7 +18,8 @@ export function repeatedKey(text: string): string | undefined {
   /** The keys of the objects that are open, undefined as long as there is none. */
   const open: (Set<string> | undefined)[] = [];
   let string = "";
-  for (let token = scanner.scan(); token !== endOfText; token = scanner.scan()) {
+  const next = (): number => scanner.scan();
+  for (let token = next(); token !== endOfText; token = next()) {
     if (token === openBrace) open.push(undefined);
     else if (token === closeBrace) open.pop();
     else if (token === stringLiteral) string = scanner.getTokenValue();
