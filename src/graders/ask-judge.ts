@@ -1,5 +1,8 @@
 import { McpvalsError } from "../core/errors/error.ts";
-import type { JudgeSpec } from "../core/formats/model.ts";
+import { isJsonObject } from "../core/formats/json.ts";
+import type { Json, JudgeSpec } from "../core/formats/model.ts";
+import { repeatedKey } from "../core/formats/strict-json.ts";
+import { previewJson } from "../core/formats/preview-json.ts";
 import type { JudgePrompt } from "../core/grade/judge-prompt.ts";
 import type { Emit } from "../core/trace/events.ts";
 import { callSettings } from "../models/call-settings.ts";
@@ -39,16 +42,8 @@ export async function askJudge<V>(
   return readVerdict(await ask({ prompt, form }, spec, options), form, spec.model);
 }
 
-/** What the judge answered: JSON that was parsed already, or a text that was none. */
-type ModelAnswer =
-  | { readonly kind: "json"; readonly value: unknown }
-  | { readonly kind: "text"; readonly text: string; readonly cause: unknown };
-
-async function ask(
-  { prompt, form }: Asked<unknown>,
-  spec: JudgeSpec,
-  options: AskOptions,
-): Promise<ModelAnswer> {
+/** The text of the judge's answer. */
+async function ask({ prompt, form }: Asked<unknown>, spec: JudgeSpec, options: AskOptions): Promise<string> {
   const access = locateModel(spec, options.env);
   const ai = await loadAiSdk();
   const model = await createRetryingModel(await resolveModel(access), {
@@ -59,51 +54,54 @@ async function ask(
     ...(options.retry === undefined ? {} : { retry: options.retry }),
   });
   try {
+    const { responseFormat } = ai.Output.object({ schema: ai.jsonSchema(form.schema), name: "verdict" });
     const result = await ai.generateText({
       ...callSettings(spec, access),
       model,
       instructions: prompt.system,
       prompt: prompt.user,
-      output: ai.Output.object({ schema: ai.jsonSchema(form.schema), name: "verdict" }),
+      // Read as text: the library's own reading of JSON takes the last of two equal keys.
+      output: { ...ai.Output.text(), responseFormat },
       abortSignal: options.signal,
     });
     if (result.finishReason === "content-filter")
       throw noVerdict(`${spec.model} refused to judge`, result.text);
-    return { kind: "json", value: result.output };
+    return result.output;
   } catch (error) {
     options.signal.throwIfAborted();
-    if (ai.NoObjectGeneratedError.isInstance(error)) {
-      const text = error.text ?? "";
-      if (error.finishReason === "content-filter")
-        throw noVerdict(`${spec.model} refused to judge`, text, error);
-      return { kind: "text", text, cause: error };
-    }
     if (ai.AISDKError.isInstance(error))
       throw noVerdict(`${spec.model} gave no verdict`, error.message, error);
     throw error;
   }
 }
 
-function readVerdict<V>(answer: ModelAnswer, form: VerdictForm<V>, model: string): V {
-  const value = answer.kind === "json" ? answer.value : parseFenced(answer.text);
-  const cause = answer.kind === "text" ? answer.cause : undefined;
-  const shown = answer.kind === "json" ? JSON.stringify(answer.value) : answer.text;
-  if (typeof value !== "object" || value === null) {
-    const what =
-      shown.trim() === "" ? "gave an empty answer" : "answered with something that is not a verdict";
-    throw noVerdict(`${model} ${what}`, shown, cause);
-  }
-  const reading = form.read(value as Readonly<Record<string, unknown>>);
-  if ("problem" in reading) throw noVerdict(`${model} ${reading.problem}`, shown, cause);
+function readVerdict<V>(text: string, form: VerdictForm<V>, model: string): V {
+  const reading = readAnswer(text, form);
+  if ("problem" in reading) throw noVerdict(`${model} ${reading.problem}`, text);
   return reading.verdict;
 }
 
+function readAnswer<V>(text: string, form: VerdictForm<V>): ReturnType<VerdictForm<V>["read"]> {
+  if (text.trim() === "") return { problem: "gave an empty answer" };
+  const json = withoutFence(text);
+  const value = parse(json);
+  if (!isJsonObject(value)) return { problem: "answered with something that is not a verdict" };
+  const key = repeatedKey(json);
+  if (key !== undefined) return { problem: `gave ${previewJson(key)} twice in one answer` };
+  return form.read(value);
+}
+
 /** Takes JSON only when it is all that there is in the fence and the fence is all that there is: a quoted one is no verdict. */
-function parseFenced(text: string): unknown {
+function withoutFence(text: string): string {
   const fenced = /^```(?:json)?\s*\n([\s\S]*?)\n?\s*```$/i.exec(text.trim());
+  return fenced?.[1] ?? text;
+}
+
+function parse(text: string): Json | undefined {
   try {
-    return JSON.parse(fenced?.[1] ?? text);
+    return JSON.parse(text) as Json;
   } catch {
+    // A judge's answer may be any text; one that is no JSON is told as no verdict.
     return undefined;
   }
 }

@@ -117,7 +117,7 @@ describe("no verdict is an error", () => {
     ["a yes in words", { text: yes("true") }, /said neither yes nor no, but "true"/],
     ["a yes in numbers", { text: yes(1) }, /said neither yes nor no, but 1/],
     ["a score instead", { text: score(1) }, /said neither yes nor no, but nothing/],
-    ["a list", { text: `[${yes(true)}]` }, /said neither yes nor no/],
+    ["a list", { text: `[${yes(true)}]` }, /not a verdict/],
     ["no reason", { text: '{"passed": true}' }, /without a reason/],
   ])("%s", async (_what, reply, message) => {
     await using provider = await startFakeProvider([reply]);

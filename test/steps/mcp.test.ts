@@ -345,7 +345,7 @@ describe("json and schema", () => {
   });
 
   it("find nothing in a text that is no JSON", async () => {
-    const message = "the result has no structured content and its text is not JSON";
+    const message = "the result has no structured content and its text is not JSON: Unexpected token 'i'";
     expect(await outcomeOf(add, result(textResult("five")), { json: [{ path: "$" }], schema: {} })).toEqual([
       "failed",
       [

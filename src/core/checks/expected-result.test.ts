@@ -149,7 +149,7 @@ describe("an expected boolean, null or list", () => {
     });
     expect(checkExpectedResult(true, text("yes"))).toMatchObject({
       actual: "yes",
-      message: "the result has no structured content and its text is not JSON",
+      message: "the result has no structured content and its text is not JSON: Unexpected token 'y'",
     });
   });
 });

@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from "../formats/model.ts";
 import { isJsonObject } from "../formats/json.ts";
+import { readJsonText } from "../formats/strict-json.ts";
 import { previewJson } from "../formats/preview-json.ts";
 import type { Check } from "../trace/events.ts";
 import { jsonDifference, pointerTo, type JsonDifference } from "./json-difference.ts";
@@ -87,7 +88,7 @@ function numbersOf(result: JsonObject): number[] {
 /** In JSON without spaces, commas would look like those between thousands. */
 function spacedText(result: JsonObject): string {
   const text = resultText(result);
-  if (parseJson(text) === undefined) return text;
+  if (readJsonText(text).reason !== undefined) return text;
   let quoted = false;
   return text.replaceAll(/\\.|"|,/g, (token) => {
     if (token === '"') quoted = !quoted;
@@ -138,8 +139,9 @@ function compareValues(candidates: readonly Candidate[], result: JsonObject, con
       nearest = { tried, difference };
   }
   if (nearest === undefined) {
-    const message = "the result has no structured content and its text is not JSON";
-    return { passed: false, actual: resultText(result), message };
+    const actual = resultText(result);
+    const message = `the result has no structured content and its text is not JSON: ${readJsonText(actual).reason}`;
+    return { passed: false, actual, message };
   }
   const { tried, difference } = nearest;
   const place = `${tried.pointer}${difference.pointer}`;
@@ -179,8 +181,8 @@ function itemDifference(value: Json, expected: Json): JsonDifference | undefined
 function candidatesOf(result: JsonObject): Candidate[] {
   const structured = structuredCandidates(result);
   if (structured.length > 0) return structured;
-  const parsed = parseJson(resultText(result));
-  return parsed === undefined ? [] : [candidate(parsed)];
+  const parsed = readJsonText(resultText(result));
+  return parsed.reason === undefined ? [candidate(parsed.value)] : [];
 }
 
 function structuredCandidates(result: JsonObject): Candidate[] {
@@ -193,13 +195,4 @@ function onlyMember(whole: Json): Candidate[] {
   if (entry === undefined || others.length > 0) return [];
   const [key, value] = entry;
   return value === undefined ? [] : [{ value, whole, pointer: pointerTo(key), label: "the value" }];
-}
-
-function parseJson(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    // Text that is not JSON is an ordinary answer, not an error: there is just no value to compare.
-    return undefined;
-  }
 }

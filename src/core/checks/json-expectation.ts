@@ -1,4 +1,5 @@
 import type { Json } from "../formats/model.ts";
+import { readJsonText } from "../formats/strict-json.ts";
 import { previewJson } from "../formats/preview-json.ts";
 import type { JsonExpectation } from "../formats/step.ts";
 import { completePath, nearestJson, selectJson } from "../templates/select-json.ts";
@@ -19,24 +20,11 @@ export function checkJson(name: string, expectations: readonly JsonExpectation[]
 
 /** Looks at a text that must be JSON, as `checkJson` does. A text that is none is one failed check. */
 export function checkJsonText(name: string, expectations: readonly JsonExpectation[], text: string): Check[] {
-  const parsed = parse(text);
+  const parsed = readJsonText(text);
   const passed = parsed.reason === undefined;
   if (passed && expectations.length > 0) return checkJson(name, expectations, parsed.value);
   const message = passed ? "it is JSON" : `it is not JSON: ${parsed.reason}`;
   return [{ name, passed, expected: "JSON", actual: excerpt(text), message }];
-}
-
-type Parsed = { readonly value: Json; readonly reason?: never } | { readonly reason: string };
-
-function parse(text: string): Parsed {
-  if (text.trim() === "") return { reason: "it is empty" };
-  try {
-    return { value: JSON.parse(text) as Json };
-  } catch (error) {
-    // The engine's words repeat a part of the text, in which a secret could not be told any more.
-    const words = error instanceof Error ? error.message : String(error);
-    return { reason: words.replace(/,? ?(?:\.\.\.)?"[\s\S]*"(?:\.\.\.)? is not valid JSON$/, "") };
-  }
 }
 
 /** What a path leads to. */

@@ -12,6 +12,22 @@ export function parseStrictJson(text: string): Json {
   throw new SyntaxError(`the key ${JSON.stringify(key.slice(0, 80))} is there twice`);
 }
 
+export type JsonText =
+  | { readonly value: Json; readonly reason?: never }
+  | { readonly value?: never; readonly reason: string };
+
+/** The value of a text, read as {@link parseStrictJson} does, or why it has none. */
+export function readJsonText(text: string): JsonText {
+  if (text.trim() === "") return { reason: "it is empty" };
+  try {
+    return { value: parseStrictJson(text) };
+  } catch (error) {
+    // The engine's words repeat a part of the text, in which a secret could not be told any more.
+    const words = error instanceof Error ? error.message : String(error);
+    return { reason: words.replace(/,? ?(?:\.\.\.)?"[\s\S]*"(?:\.\.\.)? is not valid JSON$/, "") };
+  }
+}
+
 /** The first key that an object has twice, escapes in it resolved. The text has to be well-formed JSON, of any depth. */
 export function repeatedKey(text: string): string | undefined {
   const scanner = createScanner(text, true);

@@ -2,6 +2,7 @@ import { checkJson } from "../../core/checks/json-expectation.ts";
 import { structuredContent } from "../../core/checks/result-text.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { Json } from "../../core/formats/model.ts";
+import { readJsonText } from "../../core/formats/strict-json.ts";
 import type { McpStep } from "../../core/formats/step.ts";
 import type { Check } from "../../core/trace/events.ts";
 import type { StepContext } from "../step-runner.ts";
@@ -34,23 +35,15 @@ export async function checkValue(
 
 /** The value that expectations speak of; undefined when there is none. */
 function valueOf({ kind, outcome, text }: Answer): Json | undefined {
-  if (outcome.kind === "error") return kind === "tool" ? parseJson(text) : undefined;
+  if (outcome.kind === "error") return kind === "tool" ? readJsonText(text).value : undefined;
   if (kind !== "tool") return outcome.result;
-  return structuredContent(outcome.result) ?? parseJson(text);
+  return structuredContent(outcome.result) ?? readJsonText(text).value;
 }
 
 function missingValue(name: string, { outcome, text }: Answer): Check {
   const message =
     outcome.kind === "error"
       ? "there is no result"
-      : "the result has no structured content and its text is not JSON";
+      : `the result has no structured content and its text is not JSON: ${readJsonText(text).reason}`;
   return { name, passed: false, expected: "JSON", actual: text, message };
-}
-
-function parseJson(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined; // told by the check
-  }
 }
