@@ -40,6 +40,7 @@ export interface WorldOptions {
 export class TrialWorld implements StepWorld, AsyncDisposable {
   readonly task: string;
   readonly dir: string;
+  readonly repository: string | undefined;
   readonly workspace: string;
   readonly allowOutside: boolean;
   readonly judge: StepJudge | undefined;
@@ -62,6 +63,7 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
     if (task.portable === undefined) throw new Error(`${task.name} is not a task from a file of its own`);
     this.task = task.name;
     this.dir = task.portable.dir;
+    this.repository = task.portable.repository;
     this.workspace = workspace;
     this.allowOutside = options.allowOutside;
     this.judge = options.judge;

@@ -34,6 +34,8 @@ export interface StepWorld {
   readonly prompt: string;
   /** Absolute path of the folder that relative paths start from. */
   readonly dir: string;
+  /** Absolute path of a folder that may be read as well. */
+  readonly repository?: string | undefined;
   /** Absolute path of the trial's own folder. */
   readonly workspace: string;
   /** Whether paths may leave both folders. */

@@ -27,7 +27,7 @@ spec:
     file: "/t/task.yaml",
     dir: "/t",
     locate: () => undefined,
-    files: { look: () => "nothing", read: () => undefined },
+    files: { look: () => "nothing", read: () => undefined, leaves: () => false },
     servers: ["docs"],
     variables: {},
     completeStdio: () => ({ cwd: "/", env: {} }),

@@ -18,6 +18,7 @@ export function filesOf(files: Readonly<Record<string, string | null>>): TaskFil
       return files[path] === null ? "folder" : "file";
     },
     read: (path) => files[path] ?? undefined,
+    leaves: (path) => path.startsWith("/") || path.split("/").includes(".."),
   };
 }
 

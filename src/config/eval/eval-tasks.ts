@@ -9,6 +9,7 @@ import { FileProblems } from "../file-problems.ts";
 import { unusedExtensionNotes } from "../extensions/unused-notes.ts";
 import { pathKind } from "../path-kind.ts";
 import { expandGlob } from "../sources/expand-glob.ts";
+import { repositoryOf } from "../sources/repository-of.ts";
 import { type ParsedFile, parseTasks } from "../tasks/parse-tasks.ts";
 import { readTasks, type TaskFile, withoutRepeats } from "../tasks/read-tasks.ts";
 import type { EvalContext } from "./eval-context.ts";
@@ -54,12 +55,14 @@ async function filesOfSets(context: EvalContext): Promise<{
   /** Of files that are not taken as tasks. */
   readonly notes: readonly string[];
 }> {
-  const { file, surroundings, problems } = context;
+  const { file, dir, surroundings, problems } = context;
+  const { cwd } = surroundings;
+  const repository = repositoryOf(dir);
   const sets: FilesOfSet[] = [];
   const notes: string[] = [];
   for (const [index, set] of file.taskSets.entries()) {
     const broken = new FileProblems();
-    const found = await readTasks(pathsOf(set, context), { cwd: surroundings.cwd, problems: broken });
+    const found = await readTasks(pathsOf(set, context), { cwd, repository, problems: broken });
     const files = found.tasks;
     notes.push(...found.notes);
     if (files.length === 0 && "path" in set.files && !broken.found) refusePath(set.files.path, set, context);

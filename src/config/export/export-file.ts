@@ -5,7 +5,6 @@ import type { EnvironmentVariables } from "../environment.ts";
 import { readDataText } from "../read/read-document.ts";
 import { shownFrom } from "../surroundings.ts";
 import { parseTaskText } from "../tasks/parse-task-text.ts";
-import { taskFiles } from "../tasks/task-files.ts";
 import { collectArtifacts } from "./collect-artifacts.ts";
 
 export interface ExportOptions {
@@ -25,8 +24,8 @@ export async function exportFile(
   const path = resolve(options.cwd, file);
   const dir = dirname(path);
   const source = await readDataText(path, shownFrom(options.cwd, path));
-  const { task, servers, document, notes } = await parseTaskText(source, { path, ...options });
-  const collected = collectArtifacts({ task, document, dir, files: taskFiles(dir, options) });
+  const { task, servers, document, files, notes } = await parseTaskText(source, { path, ...options });
+  const collected = collectArtifacts({ task, document, dir, files });
   return {
     document: exportTask(task, { servers, artifacts: collected.artifacts }),
     notes: [...notes, ...collected.notes],

@@ -4,7 +4,6 @@ import { endingOf, readDataText } from "../read/read-document.ts";
 import { SourceText } from "../read/source-text.ts";
 import { shownFrom } from "../surroundings.ts";
 import { parseTaskText } from "../tasks/parse-task-text.ts";
-import { taskFiles } from "../tasks/task-files.ts";
 import { type MigratedTask, migrateTask } from "./migrate-task.ts";
 
 export interface MigrateOptions {
@@ -34,8 +33,7 @@ export async function migrateFile(file: string, options: MigrateOptions): Promis
   const shown = shownFrom(options.cwd, path);
   const source = await readDataText(path, shown);
   const place = { path, ...options };
-  await parseTaskText(source, place);
-  const files = taskFiles(dirname(path), options);
+  const { files } = await parseTaskText(source, place);
   const migrated = migrateTask({
     text: source.text,
     shown,

@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { FileProblems } from "../file-problems.ts";
 import type { ConfigDocument } from "../read/document.ts";
@@ -9,6 +10,7 @@ import { unknownKind } from "../read/unknown-kind.ts";
 import { shownFrom, type Surroundings } from "../surroundings.ts";
 import { type ReadTasks, readTasks, type TaskFile, taskFile } from "../tasks/read-tasks.ts";
 import type { Source } from "./find-sources.ts";
+import { repositoryOf } from "./repository-of.ts";
 
 /** A file that was read, and what it says it is. */
 export interface OpenedFile {
@@ -46,7 +48,11 @@ export async function openSources(
   for (const source of sources) {
     if (source.kind === "search") {
       const broken = new FileProblems();
-      const found = await readTasks(source.paths, { cwd, problems: broken });
+      const found = await readTasks(source.paths, {
+        cwd,
+        repository: repositoryOf(source.dir),
+        problems: broken,
+      });
       if (found.tasks.length === 0 && !broken.found) broken.addError(noTasks(source, found));
       problems.addAll(broken);
       tasks.push(...found.tasks);
@@ -56,7 +62,7 @@ export async function openSources(
     const opened = await openFile(source.path, { surroundings, problems, alone: sources.length === 1 });
     if (opened === undefined) continue;
     const { kind, path, document } = opened;
-    if (kind === "Task") tasks.push(taskFile(path, document));
+    if (kind === "Task") tasks.push(taskFile(path, repositoryOf(dirname(path)), document));
     else others.push({ ...opened, kind });
   }
   return { tasks, others, notes, problems };

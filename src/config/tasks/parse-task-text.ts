@@ -1,14 +1,15 @@
 import { dirname } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { ServerSpec, Task } from "../../core/formats/model.ts";
-import { parseTask } from "../../core/formats/task/parse-task.ts";
+import { parseTask, type TaskFiles } from "../../core/formats/task/parse-task.ts";
 import { environment as readEnvironment, type EnvironmentVariables } from "../environment.ts";
 import { FileProblems } from "../file-problems.ts";
 import { documentKind, rootMembers } from "../read/document-kind.ts";
 import { endingOf, parseData } from "../read/read-document.ts";
 import { exportedTask, isTaskExport } from "../read/task-export-file.ts";
+import { repositoryOf } from "../sources/repository-of.ts";
 import type { SourceText } from "../read/source-text.ts";
-import { taskFiles } from "./task-files.ts";
+import { filesOfTask } from "./task-files.ts";
 
 export interface TaskTextOptions {
   /** Absolute path of the task's file. */
@@ -27,6 +28,8 @@ export interface TaskAlone {
   readonly notes: readonly string[];
   /** The document of the file. */
   readonly document: unknown;
+  /** The files that it may see. */
+  readonly files: TaskFiles;
 }
 
 /**
@@ -45,17 +48,18 @@ export async function parseTaskText(source: SourceText, options: TaskTextOptions
     });
   }
   const problems = new FileProblems();
+  const files = filesOfTask({ path, repository: repositoryOf(dir), document }, { allowOutside });
   const parsed = parseTask(document.value, {
     file: path,
     dir,
     locate: document.locate,
-    files: taskFiles(dir, { allowOutside }),
+    ...files,
     servers: [],
     variables: { ...environment, ...variablesIn(source.text) },
     completeStdio: ({ cwd = ".", env }) => ({ cwd, env: { ...env } }),
     inheritEnv: [],
   });
-  if (parsed.ok) return { ...parsed, document: document.value };
+  if (parsed.ok) return { ...parsed, document: document.value, files: files.files };
   problems.add(parsed.diagnostics, source);
   problems.throwIfAny([]);
   throw new Error("a task without problems was refused");

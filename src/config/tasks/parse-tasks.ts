@@ -15,7 +15,7 @@ import type { FileProblems } from "../file-problems.ts";
 import { completeStdio } from "../server-environment.ts";
 import type { Surroundings } from "../surroundings.ts";
 import type { TaskFile } from "./read-tasks.ts";
-import { taskFiles } from "./task-files.ts";
+import { filesOfTask } from "./task-files.ts";
 import { stepVariables, taskVariables, withKnown, withVariables } from "./task-secrets.ts";
 
 /** What the eval around them gives to tasks. */
@@ -60,7 +60,7 @@ function parseOne(file: TaskFile, context: TaskContext): ParsedFile[] {
     file: path,
     dir,
     locate: document.locate,
-    files: taskFiles(dir, { allowOutside }),
+    ...filesOfTask(file, { allowOutside }),
     servers,
     ...(provided === undefined ? {} : { provided }),
     resolvePath: (relative) => resolve(dir, relative),

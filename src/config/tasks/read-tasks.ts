@@ -11,6 +11,8 @@ export interface TaskFile {
   readonly path: string;
   /** Where the links lead to. */
   readonly realPath: string;
+  /** Absolute path of the repository that it belongs to, as far as the file or folder that was named tells. */
+  readonly repository: string;
   readonly document: ConfigDocument;
 }
 
@@ -27,13 +29,20 @@ export interface ReadTasks {
 
 const filesAtOnce = 32;
 
+export interface ReadTasksOptions {
+  /** Absolute path of the folder that messages name files from. */
+  readonly cwd: string;
+  readonly repository: string;
+  readonly problems: FileProblems;
+}
+
 /**
  * Reads the tasks among some files, in the order of the files; those of other kinds are left out. What is wrong with a
  * task goes to `problems`.
  */
 export async function readTasks(
   paths: readonly string[],
-  { cwd, problems }: { readonly cwd: string; readonly problems: FileProblems },
+  { cwd, repository, problems }: ReadTasksOptions,
 ): Promise<ReadTasks> {
   const read = await mapBounded(paths, filesAtOnce, async (path) => ({
     path,
@@ -46,7 +55,9 @@ export async function readTasks(
   const notesOf = (kind: FoundFile["kind"]): string[] =>
     found.flatMap(({ file }) => (file.kind === kind && "note" in file ? [file.note] : []));
   return {
-    tasks: found.flatMap(({ path, file }) => (file.kind === "task" ? [taskFile(path, file.document)] : [])),
+    tasks: found.flatMap(({ path, file }) =>
+      file.kind === "task" ? [taskFile(path, repository, file.document)] : [],
+    ),
     notes: notesOf("almost"),
     others: notesOf("other"),
     empty: notesOf("empty"),
@@ -54,8 +65,8 @@ export async function readTasks(
 }
 
 /** A task that was read from a path. */
-export function taskFile(path: string, document: ConfigDocument): TaskFile {
-  return { path, realPath: realpathSync.native(path), document };
+export function taskFile(path: string, repository: string, document: ConfigDocument): TaskFile {
+  return { path, realPath: realpathSync.native(path), repository, document };
 }
 
 /** Problems are told in the order of the files, not in that in which they were found. */

@@ -3,6 +3,7 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { FileProblems } from "../file-problems.ts";
 import { pathKind } from "../path-kind.ts";
 import { expandGlob, isDataFile, isGlob } from "../sources/expand-glob.ts";
+import { repositoryOf } from "../sources/repository-of.ts";
 import { readTasks, type TaskFile, withoutRepeats } from "./read-tasks.ts";
 
 export interface PatternOptions {
@@ -21,11 +22,12 @@ export async function tasksOfPatterns(
   patterns: readonly string[],
   { dir, cwd, problems }: PatternOptions,
 ): Promise<{ readonly files: readonly TaskFile[]; readonly notes: readonly string[] }> {
+  const repository = repositoryOf(dir);
   const files: TaskFile[] = [];
   const notes = new Set<string>();
   for (const pattern of patterns) {
     const broken = new FileProblems();
-    const found = await readTasks(pathsOf(pattern, dir), { cwd, problems: broken });
+    const found = await readTasks(pathsOf(pattern, dir), { cwd, repository, problems: broken });
     if (found.tasks.length === 0 && !broken.found) broken.addError(noTasks(pattern));
     problems.addAll(broken);
     files.push(...found.tasks);

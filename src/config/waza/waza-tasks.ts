@@ -50,7 +50,7 @@ async function filesOf(context: WazaContext): Promise<readonly TaskFile[]> {
     if (paths.length === 0) problems.add([noFile(index, pattern, context)], context.document.source);
     for (const path of paths) {
       try {
-        files.push(taskFile(path, await readData(path, shownFrom(surroundings.cwd, path))));
+        files.push(taskFile(path, dirname(path), await readData(path, shownFrom(surroundings.cwd, path))));
       } catch (error) {
         problems.addError(error);
       }

@@ -108,6 +108,8 @@ export interface PortableTask {
   readonly file: string;
   /** Absolute path of the folder that relative paths start from, and that they may not leave. */
   readonly dir: string;
+  /** Absolute path of a folder that scripts may lie in besides `dir`; older forms only. */
+  readonly repository?: string;
   readonly env: Readonly<Record<string, string>>;
   readonly setup: readonly Step[];
   /** In the order of the file; they are run in the reverse order. */

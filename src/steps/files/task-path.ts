@@ -11,13 +11,13 @@ export interface TaskPathOptions {
 
 /**
  * Makes a path of a task absolute: a relative one starts from the task's folder. What it really leads to, all links
- * followed as far as they exist, must lie in the task's folder or in the workspace, unless the world allows others; and
- * neither folder may be written over as a whole, in any world. Throws McpvalsError `task/outside`, and
+ * followed as far as they exist, must lie in the task's folder, in the workspace or, to be read, in the task's repository,
+ * unless the world allows others; and neither of the first two may be written over as a whole, in any world. Throws McpvalsError `task/outside`, and
  * `step/cannot-run` for what is no path.
  */
 export async function resolveTaskPath(
   path: string,
-  world: Pick<StepWorld, "dir" | "workspace" | "allowOutside">,
+  world: Pick<StepWorld, "dir" | "repository" | "workspace" | "allowOutside">,
   { forWriting }: TaskPathOptions,
 ): Promise<string> {
   const absolute = resolve(world.dir, path);
@@ -25,7 +25,8 @@ export async function resolveTaskPath(
     const real = forWriting ? await realEntry(absolute) : await realPath(absolute);
     const folders = await Promise.all([world.dir, world.workspace].filter(isAbsolute).map(realPath));
     if (forWriting && folders.some((folder) => isInside(real, folder))) throw wholeFolder(path);
-    if (!world.allowOutside && !folders.some((folder) => isInside(folder, real)))
+    const readable = forWriting || world.repository === undefined ? [] : [await realPath(world.repository)];
+    if (!world.allowOutside && ![...folders, ...readable].some((folder) => isInside(folder, real)))
       throw outside(path, real, world);
     return absolute;
   } catch (cause) {

@@ -32,6 +32,7 @@ function optionsWith(locate: Locate): ParseTaskOptions {
         return Object.hasOwn(files, path) ? "file" : "nothing";
       },
       read: (path) => files[path],
+      leaves: (path) => path.startsWith(".."),
     },
     servers: ["k8s"],
     variables: {},

@@ -25,7 +25,7 @@ import { readStepForm } from "./read-step-form.ts";
  * On purpose not as in the older tool (see also `buildStep`):
  * - Cleanup runs always, also after a failed setup, and runs every step. It has a time limit, of 5 minutes unless given.
  * - A failed setup is an error of the trial, not a failure of the agent.
- * - A file that is not there, or lies outside the task's folder, is refused when the task is loaded.
+ * - A file that is not there, or lies outside the repository that the task is in, is refused when the task is loaded.
  * - A task without a name goes by the name of its file. Whether one without verify steps is accepted depends on the
  *   assertions that reach it; see `taskChecksNothing`.
  */
@@ -126,13 +126,14 @@ const inheritsAll = true;
 
 function portablePart(
   { format, metadata, limits, requires }: LegacyForm,
-  { file, dir }: ParseTaskOptions,
+  { file, dir, repository }: ParseTaskOptions,
   built: { readonly phase: (phase: LegacyPhase) => readonly Step[]; readonly usesPort: boolean },
 ): PortableTask {
   return withoutUndefined({
     format,
     file,
     dir,
+    repository,
     env: {},
     setup: built.phase("setup"),
     // These forms clean up in the order of the file; ours is the reverse one.
@@ -207,6 +208,10 @@ function readPrompt(
 function checkFile(file: string, path: KeyPath, { options, reader }: FileReading): boolean {
   const problems = checkFilePath(file, path, { files: options.files, wanted: "file" });
   for (const problem of problems) reader.problem(problem);
+  if (problems.length === 0 && options.files.leaves(file)) {
+    const what = `${JSON.stringify(file)} lies outside the task's folder; the task needs it wherever it is taken`;
+    reader.note(what, path);
+  }
   return problems.length === 0;
 }
 

@@ -12,6 +12,8 @@ export interface TaskFiles {
   look(path: string): "file" | "folder" | "nothing" | "outside";
   /** The text of a file; undefined when it cannot be read as text. */
   read(path: string): string | undefined;
+  /** Whether a path leads out of the task's folder, be it through a link. */
+  leaves(path: string): boolean;
 }
 
 export interface ParseTaskOptions {
@@ -19,6 +21,8 @@ export interface ParseTaskOptions {
   readonly file: string;
   /** Absolute path of its folder. */
   readonly dir: string;
+  /** Absolute path of the folder that files of the older forms may lie in besides the task's own; absent: only there. */
+  readonly repository?: string;
   readonly locate: Locate;
   readonly files: TaskFiles;
   /** Names of the servers that the eval provides; the task may add its own. */

@@ -81,7 +81,7 @@ describe("paths", () => {
   });
 
   it("may not be texts that cannot be read", () => {
-    const unreadable = { look: () => "file" as const, read: () => undefined };
+    const unreadable = { look: () => "file" as const, read: () => undefined, leaves: () => false };
     expect(wrongIn({ prompt: { file: "p" } }, { files: unreadable })).toEqual([
       'config/invalid-value at value spec.prompt.file: spec.prompt.file: the file "p" cannot be read as text',
     ]);

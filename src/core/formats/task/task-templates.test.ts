@@ -149,7 +149,7 @@ describe("what is there", () => {
     [{ setup: [shell("x {y}", { name: "{env.NOPE}" })] }],
     [{ verify: [shell("x", { expect: { stdout: { matches: "a{2}{b}[{]" } } })] }],
   ])("%j", (spec) => {
-    const files = { look: () => "file" as const, read: () => "text" };
+    const files = { look: () => "file" as const, read: () => "text", leaves: () => false };
     expect(wrongIn(spec, { files })).toEqual([]);
   });
 });

@@ -1,0 +1,99 @@
+import { chmodSync, mkdirSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { exportFile } from "../../src/config/export/export-file.ts";
+import { evaluate } from "../../src/evaluate.ts";
+import { failure, load } from "../config/support/load.ts";
+import { folderOf } from "../support/cli.ts";
+
+/** A task of the script form, whose scripts stand in a folder that other tasks share. */
+const sharing = `kind: Task
+metadata: { name: sharing }
+steps:
+  setup: { file: ../shared/setup.sh }
+  verify: { file: ../shared/verify.sh }
+  prompt: { inline: Hi. }
+`;
+
+const scripts = {
+  "evals/shared/setup.sh": "#!/bin/sh\ncat beside.txt\n",
+  "evals/shared/verify.sh": "#!/bin/sh\ngrep -q shared beside.txt\n",
+  "evals/shared/beside.txt": "shared\n",
+};
+
+/** A folder with a repository `repo`, and something beside it. */
+function repository(
+  files: Readonly<Record<string, string>>,
+): Disposable & { readonly path: string; readonly repo: string } {
+  const inside = Object.entries(files).map(([name, text]) => [`repo/${name}`, text] as const);
+  const folder = folderOf({ ...Object.fromEntries(inside), "beside/verify.sh": "#!/bin/sh\n" });
+  const repo = join(folder.path, "repo");
+  mkdirSync(join(repo, ".git"));
+  return { path: folder.path, repo, [Symbol.dispose]: () => folder[Symbol.dispose]() };
+}
+
+describe("an older task may use files of its repository (docs/tasks.md)", () => {
+  it("runs scripts that it shares with others, each in its own folder, and says so in a note", async () => {
+    using folder = repository({ ...scripts, "evals/a/task.yaml": sharing });
+    chmodSync(join(folder.repo, "evals/shared/setup.sh"), 0o755);
+    const cwd = join(folder.repo, "evals/a");
+    const { notes } = await load(cwd, { source: "task.yaml" });
+    expect(notes.map((note) => note.replace(/^.*: /, ""))).toEqual([
+      `"../shared/setup.sh" lies outside the task's folder; the task needs it wherever it is taken`,
+      `"../shared/verify.sh" lies outside the task's folder; the task needs it wherever it is taken`,
+    ]);
+    const result = await evaluate("task.yaml", { cwd, agents: ["null"] });
+    expect(result.trials.map(({ verdict }) => verdict)).toEqual(["pass"]);
+  });
+
+  it("through an Eval, a folder, a glob and a link as well", async () => {
+    using folder = repository({
+      ...scripts,
+      "evals/a/task.yaml": sharing,
+      "agents/eval.yaml": `kind: Eval\nconfig:\n  agent: { type: builtin.claude-code }\n  taskSets: [{ path: ../evals/a/task.yaml }]\n`,
+      "evals/b/task.yaml": sharing.replaceAll("../shared/", "").replace("name: sharing", "name: linked"),
+    });
+    symlinkSync("../shared/setup.sh", join(folder.repo, "evals/b/setup.sh"));
+    symlinkSync("../shared/verify.sh", join(folder.repo, "evals/b/verify.sh"));
+    for (const source of ["agents/eval.yaml", "evals/a", "evals/a/*.yaml", "evals/b/task.yaml"]) {
+      const { notes } = await load(folder.repo, { source });
+      expect([source, notes.filter((note) => note.includes("lies outside")).length]).toEqual([source, 2]);
+    }
+  });
+
+  it("and not what is beside the repository, or behind a link out of it", async () => {
+    using folder = repository({
+      "a/task.yaml": sharing.replaceAll("../shared/", "../../beside/"),
+      "b/task.yaml": sharing.replaceAll("../shared/", "../out/"),
+    });
+    symlinkSync("../beside", join(folder.repo, "out"));
+    for (const name of ["a", "b"]) {
+      const { code } = await failure(folder.repo, { source: `${name}/task.yaml` });
+      expect([name, code]).toEqual([name, "task/outside"]);
+    }
+  });
+
+  it("and without a repository only what is below the folder of the file that was named", async () => {
+    using folder = folderOf({
+      ...scripts,
+      "evals/a/task.yaml": sharing,
+      "evals/eval.yaml": `kind: Eval\nconfig:\n  agent: { type: builtin.claude-code }\n  taskSets: [{ path: a/task.yaml }]\n`,
+    });
+    expect((await load(folder.path, { source: "evals/eval.yaml" })).eval.tasks).toHaveLength(1);
+    expect((await failure(folder.path, { source: "evals/a/task.yaml" })).code).toBe("task/outside");
+  });
+
+  it("but a task of mcp-eval/v1 keeps to its own folder", async () => {
+    using folder = repository({
+      ...scripts,
+      "evals/a/task.yaml": `kind: Task\napiVersion: mcp-eval/v1\nmetadata: { name: t }\nspec:\n  verify: [{ script: { file: ../shared/verify.sh } }]\n`,
+    });
+    expect((await failure(folder.repo, { source: "evals/a/task.yaml" })).code).toBe("task/outside");
+  });
+
+  it("and is exported with them", async () => {
+    using folder = repository({ ...scripts, "evals/a/task.yaml": sharing });
+    const { document } = await exportFile("evals/a/task.yaml", { cwd: folder.repo, allowOutside: false });
+    expect(document.artifacts.map(({ path }) => path)).toEqual(["../shared/setup.sh", "../shared/verify.sh"]);
+  });
+});
