@@ -5,6 +5,7 @@ const report = process.env["MCPVALS_TEST_REPORT"];
 export default defineConfig({
   test: {
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+    isolate: false,
     testTimeout: 30_000,
     hookTimeout: 60_000,
     reporters: report === undefined ? ["default"] : ["default", "json"],
