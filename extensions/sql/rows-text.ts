@@ -18,7 +18,7 @@ export function rowsText(lines: readonly Line[], { columns }: Pick<Table, "colum
   const names = [
     ...new Set([...columns, ...lines.flatMap(({ row }) => (isJsonObject(row) ? Object.keys(row) : []))]),
   ];
-  const width = Math.max(names.length, ...lines.map(({ row }) => (isJsonObject(row) ? 0 : row.length)));
+  const width = largest([names.length, ...lines.map(({ row }) => (isJsonObject(row) ? 0 : row.length))]);
   const shown = Math.min(width, mostColumns);
   const more = shown < width ? ["…"] : [];
   const head = ["", ...cut(names, shown).map(short), ...more];
@@ -53,9 +53,14 @@ function short(text: string): string {
     : `${text.slice(0, widestCell - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
 }
 
+/** A call takes only so many arguments, so not all at once. */
+function largest(numbers: readonly number[]): number {
+  return numbers.reduce((most, number) => Math.max(most, number), 0);
+}
+
 function aligned(table: readonly (readonly string[])[]): readonly string[] {
   const widths = (table[0] ?? []).map((_cell, column) =>
-    Math.max(...table.map((row) => row[column]?.length ?? 0)),
+    largest(table.map((row) => row[column]?.length ?? 0)),
   );
   return table.map((row) =>
     row

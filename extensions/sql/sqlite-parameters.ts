@@ -22,7 +22,7 @@ export function sqliteValues(sql: string, params: readonly Bound[]): SqliteValue
   const plain = found.filter((name) => name === "?").length;
   const numbers = new Set(found.filter((name) => name !== "?").map(numberOf));
   if (plain > 0 && numbers.size > 0) throw wrong("mixes ? with numbered parameters: use one of both");
-  const needed = plain > 0 ? plain : Math.max(0, ...numbers);
+  const needed = plain > 0 ? plain : [...numbers].reduce((most, number) => Math.max(most, number), 0);
   if (needed !== params.length) throw wrong(`needs ${count(needed)}, but params has ${params.length}`);
   const values = params.map(sqliteValue);
   if (plain > 0) return { named: {}, positional: values };

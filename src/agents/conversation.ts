@@ -46,7 +46,8 @@ export class Conversation {
     context.signal.throwIfAborted();
     const answer = await ask(this.#messages);
     if (answer.text.trim() !== "") context.emit({ type: "agent.message", turn, text: answer.text });
-    this.#messages.push(...answer.responseMessages.filter((message) => message.role === "assistant"));
+    for (const message of answer.responseMessages)
+      if (message.role === "assistant") this.#messages.push(message);
     if (answer.toolCalls.length === 0) return false;
     this.#messages.push({ role: "tool", content: await this.#callAll(answer) });
     return true;

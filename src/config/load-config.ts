@@ -129,7 +129,7 @@ function parse(
     ...(judge === undefined ? {} : { judge }),
     ...(judgeModel === undefined ? {} : { judgeModel }),
     completeStdio: (server, name) => {
-      unset.push(...unsetNotes(name, server, environment));
+      for (const note of unsetNotes(name, server, environment)) unset.push(note);
       return completeStdio(server, { dir, environment, overrides });
     },
     completeProgram: programCompleter({ dir, environment, overrides }),

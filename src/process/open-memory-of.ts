@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
  */
 export function openMemoryOf(pids: readonly number[]): number {
   const sizes = new Map<string, number>();
-  for (const pid of pids) for (const file of openMemory(pid)) sizes.set(...file);
+  for (const pid of pids) for (const [file, bytes] of openMemory(pid)) sizes.set(file, bytes);
   if (sizes.size === 0) return 0;
   const open = [...sizes.values()].reduce((total, bytes) => total + bytes, 0);
   return Math.max(0, open - pids.reduce((total, pid) => total + mappedOf(pid), 0));

@@ -45,7 +45,7 @@ export function proofLines(end: ProofEnd, page: Page): string[] {
 function tableLines(proofs: readonly TaskProof[], { style, width }: Page): string[] {
   const room = Math.min(maxNameWidth, Math.max(16, width - 46));
   const names = proofs.map(({ task }) => cutToWidth(visibleText(task.name), room));
-  const nameWidth = Math.max(4, ...names.map((name) => displayWidth(name)));
+  const nameWidth = names.reduce((widest, name) => Math.max(widest, displayWidth(name)), 4);
   const row = (name: string, cells: readonly Piece[]): string =>
     `${padToWidth(name, nameWidth)}  ${cells.map(({ text, tone }) => style[tone ?? "plain"](padToWidth(text, 11))).join("  ")}`.trimEnd();
   const heading = row(

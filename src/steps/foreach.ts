@@ -29,7 +29,7 @@ export const foreachStep: StepRunner<ForeachStep> = {
         scope: context.scope && withLocals(context.scope, { [step.variable]: item }),
       };
       const { ran, passed, error } = await runSequence(step.steps, inner, { kind, run });
-      checks.push(...joinedChecks(ran, `${step.variable}=${label(item)} `));
+      for (const check of joinedChecks(ran, `${step.variable}=${label(item)} `)) checks.push(check);
       if (error !== undefined) return { kind: "error", error, checks };
       healthy &&= passed;
       if (!passed && kind === "setup") break;

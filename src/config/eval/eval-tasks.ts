@@ -64,7 +64,7 @@ async function filesOfSets(context: EvalContext): Promise<{
     const broken = new FileProblems();
     const found = await readTasks(pathsOf(set, context), { cwd, repository, problems: broken });
     const files = found.tasks;
-    notes.push(...found.notes);
+    for (const note of found.notes) notes.push(note);
     if (files.length === 0 && "path" in set.files && !broken.found) refusePath(set.files.path, set, context);
     problems.addAll(broken);
     sets.push({ set, index, files, realPaths: new Set(files.map(({ realPath }) => realPath)) });

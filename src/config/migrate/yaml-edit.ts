@@ -87,14 +87,14 @@ export function pair(document: Document, key: string, value: unknown): AnyPair {
 /** A mapping of pairs that exist. */
 export function mapOf(pairs: readonly AnyPair[]): AnyMap {
   const map: AnyMap = new YAMLMap();
-  map.items.push(...pairs);
+  for (const pair of pairs) map.items.push(pair);
   return map;
 }
 
 /** A list of nodes that exist. */
 export function listOf(items: readonly unknown[]): YAMLSeq {
   const list = new YAMLSeq();
-  list.items.push(...items);
+  for (const item of items) list.items.push(item);
   return list;
 }
 

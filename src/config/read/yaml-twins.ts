@@ -22,7 +22,7 @@ export function findTwins(
     if (yaml.isAlias(node)) aliases += 1;
     else if (yaml.isSeq(node)) pushReversed(open, node.items);
     else if (yaml.isMap<Node, Node | null>(node)) {
-      twins.push(...twinsIn(node.items, yaml));
+      for (const twin of twinsIn(node.items, yaml)) twins.push(twin);
       pushReversed(
         open,
         node.items.map(({ value }) => value),

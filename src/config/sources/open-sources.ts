@@ -55,8 +55,8 @@ export async function openSources(
       });
       if (found.tasks.length === 0 && !broken.found) broken.addError(noTasks(source, found));
       problems.addAll(broken);
-      tasks.push(...found.tasks);
-      notes.push(...found.notes, ...found.others);
+      for (const task of found.tasks) tasks.push(task);
+      for (const note of [...found.notes, ...found.others]) notes.push(note);
       continue;
     }
     const opened = await openFile(source.path, { surroundings, problems, alone: sources.length === 1 });

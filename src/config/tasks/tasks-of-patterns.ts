@@ -30,7 +30,7 @@ export async function tasksOfPatterns(
     const found = await readTasks(pathsOf(pattern, dir), { cwd, repository, problems: broken });
     if (found.tasks.length === 0 && !broken.found) broken.addError(noTasks(pattern));
     problems.addAll(broken);
-    files.push(...found.tasks);
+    for (const file of found.tasks) files.push(file);
     for (const note of found.notes) notes.add(note);
   }
   return { files: withoutRepeats(files), notes: [...notes] };

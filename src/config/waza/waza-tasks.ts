@@ -112,7 +112,7 @@ function readOne({ path, document }: TaskFile, context: Gathering): ReadWazaTask
     problems.add(parsed.diagnostics, document.source);
     return [];
   }
-  taskNotes.push(...(document.notes ?? []), ...parsed.notes);
+  for (const note of [...(document.notes ?? []), ...parsed.notes]) taskNotes.push(note);
   return [{ ...parsed.read, document, templates: found.templates }];
 }
 

@@ -16,6 +16,8 @@ function comparable(text: string): string {
 }
 
 function seal(mark: string): string {
-  const codes = Array.from(mark, (character) => firstPrivate + (character.codePointAt(0) ?? 0));
-  return String.fromCodePoint(...codes);
+  const sealed = Array.from(mark, (character) =>
+    String.fromCodePoint(firstPrivate + (character.codePointAt(0) ?? 0)),
+  );
+  return sealed.join("");
 }

@@ -153,7 +153,8 @@ class TrajectoryReader {
     const { id } = message;
     if (typeof id !== "string" && typeof id !== "number") return;
     const key = callKey(event, id);
-    if (this.#listings.delete(key)) this.#tools.push(...declaredTools(event.server, message["result"]));
+    if (this.#listings.delete(key))
+      for (const tool of declaredTools(event.server, message["result"])) this.#tools.push(tool);
     const call = this.#byId.get(key);
     // Who gave up on a call does not get an answer that comes later.
     if (call === undefined || call.responseSeq !== undefined || call.givenUpAt !== undefined) return;

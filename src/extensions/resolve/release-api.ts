@@ -50,7 +50,7 @@ export async function listReleases(api: ReleaseApi, repository: string): Promise
     const path = `/repos/${repository}/releases?per_page=${pageLength}&page=${page}`;
     const found = await ask(api, path, z.array(release));
     if (found === undefined) throw noRepository(api, repository);
-    all.push(...found);
+    for (const release of found) all.push(release);
     if (found.length < pageLength) break;
   }
   return all.filter(({ draft }) => draft !== true);

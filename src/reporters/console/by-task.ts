@@ -48,9 +48,10 @@ interface Layout {
 /** A row a task; undefined where that is wider than the page. */
 function tableLines({ columns, shown, page }: Layout): string[] | undefined {
   const { style, width } = page;
-  const titleWidth = Math.min(maxTitleWidth, Math.max(7, ...shown.map((row) => displayWidth(row.title))));
+  const widest = widestOf(shown.map((row) => displayWidth(row.title)));
+  const titleWidth = Math.min(maxTitleWidth, Math.max(7, widest));
   const widths = columns.map((name) =>
-    Math.max(displayWidth(name), ...shown.map(({ cells }) => cellText(cells.get(name)).length)),
+    Math.max(displayWidth(name), widestOf(shown.map(({ cells }) => cellText(cells.get(name)).length))),
   );
   const total = widths.reduce((sum, each) => sum + each + 2, titleWidth + 2);
   if (total > Math.min(width, widestTable) && columns.length > 1) return undefined;
@@ -68,9 +69,14 @@ function tableLines({ columns, shown, page }: Layout): string[] | undefined {
   ];
 }
 
+/** A call takes only so many arguments, so not all at once. */
+function widestOf(widths: readonly number[]): number {
+  return widths.reduce((widest, width) => Math.max(widest, width), 0);
+}
+
 /** A block a task, with a line for each column. */
 function listLines({ columns, shown, page: { style, width } }: Layout): string[] {
-  const nameWidth = Math.min(Math.max(20, width - 20), Math.max(...columns.map(displayWidth)));
+  const nameWidth = Math.min(Math.max(20, width - 20), widestOf(columns.map(displayWidth)));
   const blocks = shown.flatMap(({ title, cells }) => [
     `  ${cutToWidth(title, width - 4)}`,
     ...columns.flatMap((name) => {

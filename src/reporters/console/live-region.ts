@@ -31,7 +31,7 @@ export class LiveRegion {
 
   /** Prints lines above the region, at the latest with the next redraw. */
   print(lines: readonly string[]): void {
-    this.#pending.push(...lines);
+    for (const line of lines) this.#pending.push(line);
     if (this.#pending.length >= maxPending) this.#draw();
   }
 
@@ -48,7 +48,7 @@ export class LiveRegion {
 
   /** Shows a notice at once: nobody knows whether there will be a next redraw. */
   #notice(text: string): void {
-    this.#pending.push(...text.trim().split("\n"));
+    for (const line of text.trim().split("\n")) this.#pending.push(line);
     this.#draw();
   }
 

@@ -20,7 +20,7 @@ export async function listTools(client: Client, options: RequestOptions): Promis
   do {
     const params = cursor === undefined ? {} : { params: { cursor } };
     const page: Page = await client.request({ method: "tools/list", ...params }, pageSchema, options);
-    tools.push(...page.tools);
+    for (const tool of page.tools) tools.push(tool);
     cursor = page.nextCursor;
     if (cursor !== undefined && seen.has(cursor))
       throw new Error(`tools/list goes in circles: the cursor ${JSON.stringify(cursor)} comes twice`);

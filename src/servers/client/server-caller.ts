@@ -96,7 +96,7 @@ export class ServerCaller {
       if (page.kind === "timeout") return { ...page, message: timeoutText(method, options), latencyMs };
       if (page.kind !== "result") return { ...page, latencyMs };
       const listed = page.result[key];
-      if (Array.isArray(listed)) items.push(...(listed as readonly Json[]));
+      if (Array.isArray(listed)) for (const item of listed as readonly Json[]) items.push(item);
       cursor = cursorOf(page.result);
       if (cursor !== undefined && seen.has(cursor))
         return { kind: "error", message: circleText(method, cursor), unusable: true, latencyMs };

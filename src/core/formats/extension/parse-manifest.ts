@@ -149,7 +149,7 @@ function readLists({ actions = [], checks = [] }: ParsedManifestDocument): ReadO
   const byName = new Map<string, Listed>();
   for (const each of all) {
     const earlier = byName.get(each.name);
-    if (earlier !== undefined) problems.push(...clashes(earlier, each));
+    if (earlier !== undefined) for (const clash of clashes(earlier, each)) problems.push(clash);
     byName.set(each.name, earlier === undefined ? each : joined(earlier, each));
   }
   const operations = [...byName.values()].map(

@@ -73,13 +73,13 @@ export function checkTemplates(
     }),
   ];
   const late = { ...start, absent: {} };
-  problems.push(...walkList(verify, late), ...walkList(cleanup.toReversed(), late));
-  return { problems, notes };
+  const later = [...walkList(verify, late), ...walkList(cleanup.toReversed(), late)];
+  return { problems: [...problems, ...later], notes };
 }
 
 function check(text: string, path: KeyPath, walk: Walk): Problem[] {
   if (walk.notes.length < mostProblems)
-    walk.notes.push(...spellingNotes(text, path, walk.locals).slice(0, mostProblems));
+    for (const note of spellingNotes(text, path, walk.locals).slice(0, mostProblems)) walk.notes.push(note);
   return counted(walk, () => checkText(text, path, walk));
 }
 
@@ -95,7 +95,7 @@ function checkOutputs(
     if (typeof text !== "string") return [];
     const at = [...path, "outputs", name];
     const found = checkOutput(text, at, { locals, values });
-    if (walk.notes.length < mostProblems) walk.notes.push(...found.notes);
+    if (walk.notes.length < mostProblems) for (const note of found.notes) walk.notes.push(note);
     return counted(walk, () => [...found.problems, ...checkText(text, at, { ...walk, locals })]);
   });
 }

@@ -35,7 +35,7 @@ export type { ParsedTask, ParseTaskOptions, TaskFiles } from "./task-options.ts"
 export function parseTask(document: unknown, options: ParseTaskOptions): ParsedTask {
   const problems: Problem[] = [];
   const json = readJson(document, { subject: "the task", problems, text: (text) => text });
-  problems.push(...checkKeys(json));
+  for (const problem of checkKeys(json)) problems.push(problem);
   if (problems.length > 0) return refusal(problems.slice(0, mostProblems), options);
   if (!isJsonObject(json)) {
     const message = "the task must be an object with apiVersion, kind, metadata and spec";
