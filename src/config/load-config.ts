@@ -2,6 +2,7 @@ import { basename, dirname, resolve } from "node:path";
 import type { Diagnostic } from "../core/errors/error.ts";
 import type { ExtensionUse } from "../core/formats/task/extension-uses.ts";
 import { readConfigServers } from "../core/formats/config/config-servers.ts";
+import { isSettingOfConfig } from "../core/formats/config/is-setting.ts";
 import { configAgentProblems } from "../core/formats/config/config-task-plans.ts";
 import type { ParsedStdioServer } from "../core/formats/config/build-server.ts";
 import { parseConfig, type ParsedEval } from "../core/formats/config/parse-config.ts";
@@ -67,6 +68,7 @@ export async function loadConfig(
   const found = interpolate(
     document.value,
     (name) => variableNamed(name, overrides) ?? variableNamed(name, environment),
+    isSettingOfConfig,
   );
   const { parsed, unset } = parse(document, found, { dir, surroundings });
   const problems = new FileProblems();

@@ -17,15 +17,19 @@ export interface Interpolation {
 
 /**
  * Copies a document, replacing `${VAR}` and `${VAR:-default}` in every string value; `$${` writes a literal `${`.
- * As in a shell, the default also stands for an empty variable. Keys are left as they are, undefined members are
- * dropped, and what is not JSON (functions, dates, cycles, NaN) becomes a problem.
+ * As in a shell, the default also stands for an empty variable. Keys are left as they are, members that are undefined
+ * and may be absent are dropped, and what is not JSON otherwise (functions, dates, cycles, NaN) becomes a problem.
  */
-export function interpolate(document: unknown, lookup: LookupVariable): Interpolation {
+export function interpolate(
+  document: unknown,
+  lookup: LookupVariable,
+  mayBeAbsent: (path: KeyPath) => boolean = () => false,
+): Interpolation {
   const state: State = { lookup, problems: [], templates: new Map(), variables: new Map() };
   const { problems, templates, variables } = state;
   const text = (written: string, path: KeyPath): string => expand(written, path, state);
   return {
-    value: readJson(document, { subject: "the config", problems, text }),
+    value: readJson(document, { subject: "the config", problems, text, mayBeAbsent }),
     problems,
     templates,
     variables,

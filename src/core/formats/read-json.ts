@@ -14,11 +14,14 @@ export interface ReadJsonOptions {
   readonly problems: Problem[];
   /** What a string value becomes. */
   readonly text: (text: string, path: KeyPath) => string;
+  /** Whether a member that is undefined counts as absent. Default: never. */
+  readonly mayBeAbsent?: (path: KeyPath) => boolean;
 }
 
 /**
- * Copies a document. Undefined members are dropped, and what is not JSON (functions, dates, cycles, NaN) becomes null and
- * a problem. A document that is too large is only that one problem, at its root.
+ * Copies a document. What JSON cannot hold (undefined, functions, dates, cycles, NaN, holes in lists, keys that are
+ * symbols) becomes null and a problem, so that nothing that the author wrote is lost. A document that is too large is only
+ * that one problem, at its root.
  */
 export function readJson(document: unknown, options: ReadJsonOptions): Json {
   const state: State = { ...options, values: 0 };
@@ -46,16 +49,41 @@ function copy(value: unknown, path: KeyPath, state: State): Json {
     return Number.isFinite(value) ? value : refuse(`${value} is not a number that JSON has`, path, state);
   }
   if (path.length >= maxDepth) return refuse(`nested deeper than ${maxDepth} levels`, path, state);
-  if (Array.isArray(value)) return value.map((item, index) => copy(item, [...path, index], state));
+  // Unlike map, this does not jump over holes.
+  if (Array.isArray(value)) return Array.from(value, (item, index) => copy(item, [...path, index], state));
   if (isPlainObject(value)) return copyObject(value, path, state);
-  return refuse(`${describeKind(value)} is not JSON`, path, state);
+  const hint = value === undefined ? { hint: "Give it a value, or leave it out." } : {};
+  return refuse(`${describeKind(value)} is not JSON`, path, state, hint);
 }
 
 function copyObject(value: object, path: KeyPath, state: State): Json {
-  const members = Object.entries(value)
-    .filter(([, member]) => member !== undefined)
-    .map(([key, member]): [string, Json] => [key, copy(member, [...path, key], state)]);
+  const members: [string, Json][] = [];
+  for (const key of Reflect.ownKeys(value)) {
+    if (typeof key === "symbol") {
+      refuse(`a key that is a symbol (${String(key)}) is not JSON`, path, state);
+      continue;
+    }
+    if (!Object.prototype.propertyIsEnumerable.call(value, key)) continue;
+    const place = [...path, key];
+    const member = memberOf(value, key, { place, state });
+    if (member === undefined && state.mayBeAbsent?.(place) === true) continue;
+    members.push([key, copy(member, place, state)]);
+  }
   return Object.fromEntries(members);
+}
+
+/** The value of a member, which a getter may compute. */
+function memberOf(
+  value: object,
+  key: string,
+  at: { readonly place: KeyPath; readonly state: State },
+): unknown {
+  try {
+    return Reflect.get(value, key);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return refuse(`its getter threw: ${reason}`, at.place, at.state);
+  }
 }
 
 function isPlainObject(value: unknown): value is object {
@@ -67,14 +95,26 @@ function isPlainObject(value: unknown): value is object {
 }
 
 function describeKind(value: unknown): string {
+  if (value === undefined) return "undefined";
   if (typeof value !== "object" || value === null) return `a value of type ${typeof value}`;
   const made: unknown = (value as { constructor?: unknown }).constructor;
   return typeof made === "function" && made.name !== "" ? `a ${made.name}` : "this object";
 }
 
-function refuse(message: string, path: KeyPath, { subject, problems }: State): null {
+function refuse(
+  message: string,
+  path: KeyPath,
+  { subject, problems }: State,
+  more: Pick<Problem, "hint"> = {},
+): null {
   const where = path.length === 0 ? subject : shorten(formatKeyPath(path));
-  problems.push({ code: "config/invalid-value", message: `${where}: ${message}`, path, at: "value" });
+  problems.push({
+    code: "config/invalid-value",
+    message: `${where}: ${message}`,
+    path,
+    at: "value",
+    ...more,
+  });
   return null;
 }
 

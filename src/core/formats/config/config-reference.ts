@@ -49,6 +49,10 @@ export default defineConfig({
 });
 \`\`\`
 
+What it gives must be JSON: \`undefined\`, \`NaN\`, functions, dates, instances of classes and holes in lists are refused.
+Only a setting that is \`undefined\` counts as absent; in workflows and tests, and as a name of your own, it is refused too: an
+expectation that turned out as \`undefined\` would expect nothing.
+
 Formats are strict: a key that is not listed here is an error, so that a typing mistake never turns a check off.
 
 **Durations** are a number of milliseconds, or a text with a unit: \`"500ms"\`, \`"2s"\`, \`"5m"\`, \`"1h"\`. They are above
