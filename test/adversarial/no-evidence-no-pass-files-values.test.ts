@@ -27,7 +27,11 @@ describe("a value that JSON cannot hold is refused, with its place", () => {
     ["undefined", { expectedResult: { sum: undefined } }, "expectedResult.sum: undefined is not JSON"],
     ["undefined, deep", { expectedResult: { a: [{ b: undefined }] } }, "expectedResult.a[0].b: undefined"],
     ["undefined in a list", { expectedResult: [undefined] }, "expectedResult[0]: undefined is not JSON"],
-    ["a hole in a list", { expectedResult: new Array(1) }, "expectedResult[0]: undefined is not JSON"],
+    [
+      "a hole in a list",
+      { expectedResult: Object.assign([], { length: 1 }) },
+      "expectedResult[0]: undefined is not JSON",
+    ],
     ["an expectation", { expectedResult: undefined }, "expectedResult: undefined is not JSON"],
     ["an expected error", { expectedError: undefined }, "expectedError: undefined is not JSON"],
     ["a limit", { maxLatency: undefined }, "maxLatency: undefined is not JSON"],
