@@ -1,5 +1,8 @@
 #!/usr/bin/env node
 import * as nodeModule from "node:module";
+import { join } from "node:path";
+import { cacheFolder } from "../config/cache-folder.ts";
+import { privateFolder } from "../files/ownership.ts";
 
 const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
 if (major < 22 || (major === 22 && minor < 13)) {
@@ -9,7 +12,7 @@ if (major < 22 || (major === 22 && minor < 13)) {
   );
   process.exit(2);
 }
-nodeModule.enableCompileCache?.();
+enableCompileCache();
 const [command, ...args] = process.argv.slice(2);
 if (command === "bridge") {
   // An agent waits for it, so it does without the rest of the program.
@@ -18,3 +21,13 @@ if (command === "bridge") {
 }
 const { runProgram } = await import("./program.ts");
 process.exit(await runProgram(process.argv.slice(2)));
+
+/**
+ * Compiled code is run as it is found, so it is kept only where no other user can write. The folder that Node would take is in
+ * the one for temporary files, where anybody may have made it before.
+ */
+function enableCompileCache(): void {
+  const cache = cacheFolder();
+  const folder = cache === undefined ? undefined : privateFolder(join(cache, "compiled"));
+  if (folder !== undefined) nodeModule.enableCompileCache?.(folder);
+}

@@ -53,7 +53,7 @@ export async function load(options: LoadOptions): Promise<LoadedConfig> {
   const surroundings = surroundingsOf(options);
   // A config given as a value is copied before anything is waited for: its owner may change it from then on.
   if (!isList(sources)) return openConfig({ document: valueDocument(sources) }, surroundings);
-  const found = findSources(sources, surroundings.cwd);
+  const found = findSources(sources, surroundings);
   const opened = await openSources(found, surroundings);
   options.signal?.throwIfAborted();
   const [other] = opened.others;

@@ -1,8 +1,9 @@
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import type { Fixtures } from "../core/formats/config/mock-tables.ts";
 import { isJsonObject } from "../core/formats/json.ts";
 import type { Json, JsonObject } from "../core/formats/model.ts";
+import { readRegularFile } from "../files/read-file.ts";
 
 /** Largest file of fixtures, in bytes. */
 const largestFile = 4 * 1024 * 1024;
@@ -45,7 +46,6 @@ function isHidden(name: string): boolean {
 }
 
 function toolsIn(file: string): JsonObject {
-  if (statSync(file).size > largestFile) throw new Error(`${basename(file)} is too large`);
   const value = parsed(file);
   if (!isJsonObject(value)) throw new Error(`${basename(file)} is no JSON object`);
   const { tools } = value;
@@ -55,7 +55,7 @@ function toolsIn(file: string): JsonObject {
 
 function parsed(file: string): Json {
   try {
-    return JSON.parse(readFileSync(file, "utf8")) as Json;
+    return JSON.parse(readRegularFile(file, largestFile).toString("utf8")) as Json;
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new Error(`${basename(file)}: ${reason}`, { cause });

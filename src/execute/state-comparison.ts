@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import { readFile, readdir, readlink, stat } from "node:fs/promises";
+import { createReadStream } from "node:fs";
+import { readdir, readlink, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { Json } from "../core/formats/model.ts";
@@ -96,10 +97,9 @@ async function readFolder(folder: string, name: string, state: Map<string, strin
 
 async function digest(path: string): Promise<string> {
   const { mode } = await stat(path);
-  const hash = createHash("sha256")
-    .update(await readFile(path))
-    .digest("hex");
-  return `a file, mode ${(mode & 0o777).toString(8)}, sha256 ${hash.slice(0, 12)}`;
+  const sum = createHash("sha256");
+  for await (const piece of createReadStream(path)) sum.update(piece as Buffer);
+  return `a file, mode ${(mode & 0o777).toString(8)}, sha256 ${sum.digest("hex").slice(0, 12)}`;
 }
 
 function differencesOf(before: State, after: State): string[] {

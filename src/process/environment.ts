@@ -1,4 +1,5 @@
 import platformPath, { type PlatformPath } from "node:path";
+import { isForeign, ownerOf } from "../files/ownership.ts";
 
 /** Variables by name; a variable that is not set is absent or undefined. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -72,12 +73,15 @@ export function mergeEnvironments(
 
 /**
  * Puts every `node_modules/.bin` from a folder upwards in front of a PATH, nearest first, as npm does for scripts, so that
- * a program that a project installed is found by its name. `cwd` is absolute; `rules` are those of this platform.
+ * a program that a project installed is found by its name. Those that another user than this one and the owner of the folder
+ * may have filled are left out. `cwd` is absolute; `rules` are those of this platform.
  */
 export function localBinPath(cwd: string, path: string | undefined, rules: PathRules = platformPath): string {
   const folders: string[] = [];
+  const owner = ownerOf(cwd);
   for (let folder = cwd; ; folder = rules.dirname(folder)) {
-    folders.push(rules.join(folder, "node_modules", ".bin"));
+    const programs = rules.join(folder, "node_modules", ".bin");
+    if (!isForeign(programs, [owner])) folders.push(programs);
     if (rules.dirname(folder) === folder) break;
   }
   const rest = path === undefined || path === "" ? [] : [path];

@@ -9,6 +9,9 @@ export const root: string = resolve(import.meta.dirname, "../..");
 /** The built CLI, or another build of it. */
 const main = process.env["MCPVALS_TEST_MAIN"] ?? join(root, "dist/main.js");
 
+/** Where every CLI of the tests keeps its compiled code, so that each does not compile it again. */
+export const testCache: string = join(root, "node_modules/.cache");
+
 /** A folder with the given files, removed when disposed. Values that are not text are written as JSON. */
 export function folderOf(files: Readonly<Record<string, unknown>>): Disposable & { readonly path: string } {
   const path = mkdtempSync(join(tmpdir(), "mcpvals-test-"));
@@ -44,12 +47,17 @@ export interface RunningCli {
   until(pattern: RegExp): Promise<void>;
 }
 
-/** Starts the built CLI, in a process group of its own, with nothing in its environment but PATH and an empty HOME. */
+/** Starts the built CLI, in a process group of its own, with nothing in its environment but PATH, an empty HOME and a cache. */
 export function startCli(args: readonly string[], { cwd, env = {} }: CliOptions): RunningCli {
   const started = performance.now();
   const child = spawn(process.execPath, [main, ...args], {
     cwd,
-    env: { PATH: `${join(root, "node_modules/.bin")}:${process.env["PATH"] ?? ""}`, HOME: cwd, ...env },
+    env: {
+      PATH: `${join(root, "node_modules/.bin")}:${process.env["PATH"] ?? ""}`,
+      HOME: cwd,
+      XDG_CACHE_HOME: testCache,
+      ...env,
+    },
     stdio: ["ignore", "pipe", "pipe"],
     detached: true,
   });

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
-import { root } from "./cli.ts";
+import { root, testCache } from "./cli.ts";
 
 export interface SourceOutcome {
   readonly code: number | null;
@@ -15,7 +15,12 @@ export function runSource(
 ): Promise<SourceOutcome> {
   const child = spawn(process.execPath, [join(root, "src/cli/main.ts"), ...args], {
     cwd,
-    env: { PATH: `${join(root, "node_modules/.bin")}:${process.env["PATH"] ?? ""}`, HOME: cwd, ...env },
+    env: {
+      PATH: `${join(root, "node_modules/.bin")}:${process.env["PATH"] ?? ""}`,
+      HOME: cwd,
+      XDG_CACHE_HOME: testCache,
+      ...env,
+    },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let stdout = "";

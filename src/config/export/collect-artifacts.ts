@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import { isAbsolute, posix, resolve } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { parsePackageRef } from "../../core/formats/extension/parse-package-ref.ts";
@@ -10,6 +10,7 @@ import type { Artifact } from "../../core/formats/task-export/task-export-schema
 import { walkSteps } from "../../core/formats/walk-steps.ts";
 import { parseTemplate } from "../../core/templates/parse-template.ts";
 import { taskRoots } from "../../core/templates/scope.ts";
+import { readRegularFile } from "../../files/read-file.ts";
 import { rootMembers } from "../read/document-kind.ts";
 
 export interface ArtifactSources {
@@ -128,7 +129,7 @@ function read(path: string, role: Role, sources: ArtifactSources): Artifact {
   lookAt(path, sources);
   const file = resolve(sources.dir, path);
   try {
-    const content = readFileSync(file);
+    const content = readRegularFile(file, largest);
     const isText = isUtf8(content) && !content.includes(0);
     return {
       path,

@@ -23,7 +23,7 @@ export async function exportFile(
 ): Promise<{ readonly document: TaskExport; readonly notes: readonly string[] }> {
   const path = resolve(options.cwd, file);
   const dir = dirname(path);
-  const source = await readDataText(path, shownFrom(options.cwd, path));
+  const source = readDataText(path, shownFrom(options.cwd, path));
   const { task, servers, document, files, notes } = await parseTaskText(source, { path, ...options });
   const collected = collectArtifacts({ task, document, dir, files });
   return {

@@ -31,7 +31,7 @@ export interface MigratedFile extends MigratedTask {
 export async function migrateFile(file: string, options: MigrateOptions): Promise<MigratedFile> {
   const path = resolve(options.cwd, file);
   const shown = shownFrom(options.cwd, path);
-  const source = await readDataText(path, shown);
+  const source = readDataText(path, shown);
   const place = { path, ...options };
   const { files } = await parseTaskText(source, place);
   const migrated = migrateTask({

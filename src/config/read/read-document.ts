@@ -11,7 +11,7 @@ import { syntaxFailure, SyntaxProblems } from "./syntax-problems.ts";
 import { yamlDocument, type YamlOptions } from "./yaml-document.ts";
 
 /** Largest files that are read, in bytes: more would take longer than anyone wants to wait. */
-const largest = { json: 4 * 1024 * 1024, yaml: 512 * 1024 };
+const largest = { json: 4 * 1024 * 1024, yaml: 512 * 1024, program: 16 * 1024 * 1024 };
 
 export interface ReadDocumentOptions {
   /** The file as messages name it. */
@@ -38,7 +38,7 @@ export async function readDocument(file: string, options: ReadDocumentOptions): 
     case "js":
     case "mjs":
       return {
-        value: await loadModule(file, { ...options, source: await readText(file, shown, Infinity) }),
+        value: await loadModule(file, { ...options, source: readText(file, shown, largest.program) }),
         locate: ({ path }) => ({ file: shown, ...(path.length === 0 ? {} : { path: formatKeyPath(path) }) }),
       };
     default:
@@ -55,11 +55,11 @@ export async function readData(
   shown: string,
   options: YamlOptions = {},
 ): Promise<ConfigDocument> {
-  return parseData(await readDataText(file, shown), endingOf(file), options);
+  return parseData(readDataText(file, shown), endingOf(file), options);
 }
 
 /** Reads the text of a file of data. Throws McpvalsError `config/unreadable`. */
-export function readDataText(file: string, shown: string): Promise<SourceText> {
+export function readDataText(file: string, shown: string): SourceText {
   return readText(file, shown, endingOf(file) === "json" ? largest.json : largest.yaml);
 }
 

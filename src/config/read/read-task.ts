@@ -30,7 +30,7 @@ export async function readTask(file: string, shown: string): Promise<FoundFile> 
   if (basename(file).startsWith("mcp-eval.config."))
     return { kind: "other", note: `${shown} is a config; run it by itself` };
   try {
-    const source = await readDataText(file, shown);
+    const source = readDataText(file, shown);
     if (source.text.trim() === "") return { kind: "empty", note: `${shown} is empty` };
     if (!mayBeOurs.test(source.text)) return { kind: "foreign" };
     return whatIsIn(await parseData(source, endingOf(file)), shown);

@@ -1,11 +1,11 @@
 import { isUtf8 } from "node:buffer";
-import { readFile, stat } from "node:fs/promises";
 import { McpvalsError } from "../../core/errors/error.ts";
+import { FileTooLargeError, readRegularFile } from "../../files/read-file.ts";
 import { SourceText } from "./source-text.ts";
 
 /** Reads a text file of at most `limit` bytes; `shown` is its name in messages. Throws McpvalsError `config/unreadable`. */
-export async function readText(file: string, shown: string, limit: number): Promise<SourceText> {
-  const bytes = await readBytes(file, shown, limit);
+export function readText(file: string, shown: string, limit: number): SourceText {
+  const bytes = readBytes(file, shown, limit);
   try {
     return new SourceText(shown, new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   } catch (cause) {
@@ -14,22 +14,18 @@ export async function readText(file: string, shown: string, limit: number): Prom
   }
 }
 
-async function readBytes(file: string, shown: string, limit: number): Promise<Uint8Array> {
-  const location = { file: shown };
+function readBytes(file: string, shown: string, limit: number): Uint8Array {
   try {
-    const stats = await stat(file);
-    // Reading a pipe could wait without end, and no signal would stop it.
-    if (!stats.isFile()) throw new Error("it is not a regular file");
-    if (stats.size <= limit) return await readFile(file);
+    return readRegularFile(file, limit);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new McpvalsError("config/unreadable", `${shown} cannot be read: ${reason}`, { location, cause });
+    const hint = "Split it, or make it with a program in a .ts or .js file; JSON may be larger than YAML.";
+    throw new McpvalsError("config/unreadable", `${shown} cannot be read: ${reason}`, {
+      location: { file: shown },
+      cause,
+      ...(cause instanceof FileTooLargeError ? { hint } : {}),
+    });
   }
-  const message = `${shown} is larger than ${limit / 1024} KiB, the most that such a file may have`;
-  throw new McpvalsError("config/unreadable", message, {
-    location,
-    hint: "Split it, or make it with a program in a .ts or .js file; JSON may be larger than YAML.",
-  });
 }
 
 const lineFeed = 0x0a;

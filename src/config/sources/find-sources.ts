@@ -3,6 +3,7 @@ import picomatch from "picomatch";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { configIn, findUpwards, notFound } from "../find-config.ts";
 import { pathKind } from "../path-kind.ts";
+import type { Surroundings } from "../surroundings.ts";
 import { expandGlob, isDataFile, isGlob } from "./expand-glob.ts";
 import { isOrdinaryFolder, walkFolder } from "./walk-folder.ts";
 
@@ -23,10 +24,13 @@ export type Source =
 
 /**
  * Finds what sources mean: files, folders, globs; none: the nearest config from `cwd` upwards. A folder with a config is
- * that config, else every file of data below it. Throws `config/not-found`, `config/duplicate-name`.
+ * that config, else every file of data below it. Throws `config/not-found`, `config/foreign-owner`, `config/duplicate-name`.
  */
-export function findSources(sources: readonly string[], cwd: string): readonly Source[] {
-  if (sources.length === 0) return [fileSource(findUpwards(resolve(cwd)))];
+export function findSources(
+  sources: readonly string[],
+  { cwd, environment }: Pick<Surroundings, "cwd" | "environment">,
+): readonly Source[] {
+  if (sources.length === 0) return [fileSource(findUpwards(resolve(cwd), environment))];
   return sources.map((source) => findSource(source, cwd));
 }
 

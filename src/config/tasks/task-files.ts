@@ -1,7 +1,8 @@
-import { readFileSync, realpathSync, type Stats, statSync } from "node:fs";
+import { realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { ParseTaskOptions, TaskFiles } from "../../core/formats/task/parse-task.ts";
 import { isOlderForm, rootMembers } from "../read/document-kind.ts";
+import { readRegularFile } from "../../files/read-file.ts";
 
 /** Largest file, such as a prompt, that is read into a task; in bytes. */
 const largestFile = 4 * 1024 * 1024;
@@ -28,9 +29,7 @@ export function taskFiles(dir: string, { allowOutside, repository = dir }: TaskF
   return {
     look,
     read(path) {
-      const target = resolve(dir, path);
-      if (look(path) !== "file" || !isReadable(statsOf(target))) return undefined;
-      return readText(target);
+      return look(path) === "file" ? readText(resolve(dir, path)) : undefined;
     },
     leaves: (path) => !isInside(dir, resolve(dir, path)),
   };
@@ -85,17 +84,10 @@ function statsOf(path: string): Stats | undefined {
   }
 }
 
-/** Reading a pipe could wait without end. */
-function isReadable(stats: Stats | undefined): boolean {
-  return stats?.isFile() === true && stats.size <= largestFile;
-}
-
 function readText(path: string): string | undefined {
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(path));
-  } catch (cause) {
-    // The parser tells that the file cannot be read, and where it is named.
-    if (cause instanceof Error && "code" in cause) return undefined;
-    throw cause;
+    return new TextDecoder("utf-8", { fatal: true }).decode(readRegularFile(path, largestFile));
+  } catch {
+    return undefined; // the parser tells that the file cannot be read, and where it is named
   }
 }

@@ -10,6 +10,11 @@ export const errorCatalogue = {
     title: "No config file",
     help: "Run inside a folder with an mcp-eval.config file, or name one with --config.",
   },
+  "config/foreign-owner": {
+    kind: "usage",
+    title: "A file of another user, found by looking upwards",
+    help: "If you trust it, name the config on the command line; otherwise work in a folder of your own.",
+  },
   "config/unreadable": {
     kind: "usage",
     title: "The config file cannot be read or evaluated",

@@ -1,6 +1,6 @@
-import { readFile } from "node:fs/promises";
 import * as z from "zod";
 import { McpvalsError } from "../../core/errors/error.ts";
+import { readRegularFile } from "../../files/read-file.ts";
 import type { Tree } from "./tree-hash.ts";
 
 /** What the cache knows of a version, in `extension.json` beside its files. What the lock says counts more. */
@@ -25,6 +25,9 @@ interface RecordedFile {
   readonly bytes: number;
 }
 
+/** In bytes; that of the most files that an archive may have is half as large. */
+const largestRecord = 16 * 1024 * 1024;
+
 const schema = z.object({
   package: z.string(),
   version: z.string(),
@@ -45,7 +48,7 @@ export async function readRecord(
   isRight: (record: CacheRecord) => boolean,
 ): Promise<CacheRecord> {
   try {
-    const record = schema.parse(JSON.parse(await readFile(path, "utf8")));
+    const record = schema.parse(JSON.parse(readRegularFile(path, largestRecord).toString("utf8")));
     if (!isRight(record)) throw new Error("it is about another version than its folder");
     return record;
   } catch (cause) {

@@ -1,4 +1,6 @@
 import { McpvalsError } from "../../core/errors/error.ts";
+import { isForeign, ownerOf } from "../../files/ownership.ts";
+import { readRegularFile } from "../../files/read-file.ts";
 
 /** What is thrown for a place that cannot be written; any other error stays as it is. */
 export function unwritable(path: string, error: unknown): unknown {
@@ -11,4 +13,31 @@ export function unwritable(path: string, error: unknown): unknown {
 /** Tells whether an error of the file system has one of these codes. */
 export function hasCode(error: unknown, ...codes: readonly string[]): error is Error {
   return error instanceof Error && "code" in error && codes.includes(String(error.code));
+}
+
+/** Largest of the small files that tell of an extension, in bytes. */
+const largestText = 4 * 1024 * 1024;
+
+/**
+ * Reads one of the small files that tell of an extension; undefined when it is not there. Throws an Error for what cannot be
+ * read, such as a folder, a pipe, or more than 4 MiB.
+ */
+export function readTextIfThere(path: string): string | undefined {
+  try {
+    return readRegularFile(path, largestText).toString("utf8");
+  } catch (error) {
+    if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Refuses a file that was found by looking upwards from a folder and that neither this user, nor the owner of that folder, nor
+ * root has put there. Throws McpvalsError `config/foreign-owner`.
+ */
+export function refuseForeign(path: string, start: string): void {
+  if (!isForeign(path, [ownerOf(start)])) return;
+  throw new McpvalsError("config/foreign-owner", `${path} or its folder belongs to another user`, {
+    hint: "It decides which programs are fetched and run. Put one of your own into a nearer folder, or remove this one.",
+  });
 }

@@ -1,26 +1,30 @@
 import { randomBytes } from "node:crypto";
-import { readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { formatLock } from "../../core/formats/extension/format-lock.ts";
 import type { LockFile } from "../../core/formats/extension/lock-file.ts";
 import { parseLock } from "../../core/formats/extension/parse-lock.ts";
 import { parseStrictYaml } from "../../core/formats/extension/parse-strict-yaml.ts";
-import { hasCode, unwritable } from "./file-errors.ts";
+import { hasCode, readTextIfThere, refuseForeign, unwritable } from "./file-errors.ts";
 
 /** Name of the lock file. */
 const lockName = "mcp-eval.lock";
 
 /**
  * Reads the nearest lock, looking from a folder upwards as far as its repository; without one, an empty one that is to be
- * made in that folder. Throws McpvalsError `extension/invalid-lock` with everything that is wrong with it.
+ * made in that folder. Throws McpvalsError `extension/invalid-lock` with everything that is wrong with it, and
+ * `config/foreign-owner` for one of another user than this one and the owner of the folder.
  */
 export async function readLock(folder: string): Promise<{ readonly path: string; readonly lock: LockFile }> {
   const start = resolve(folder);
   for (let place = start; ; place = dirname(place)) {
     const path = join(place, lockName);
-    const text = await readIfThere(path);
-    if (text !== undefined) return { path, lock: await lockOf(text, path) };
+    const text = textOf(path);
+    if (text !== undefined) {
+      refuseForeign(path, start);
+      return { path, lock: await lockOf(text, path) };
+    }
     if ((await isThere(join(place, ".git"))) || dirname(place) === place) break;
   }
   return { path: join(start, lockName), lock: { version: 1, extensions: {} } };
@@ -55,15 +59,12 @@ async function yamlOf(text: string, path: string): Promise<unknown> {
   }
 }
 
-async function readIfThere(path: string): Promise<string | undefined> {
+function textOf(path: string): string | undefined {
   try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
-    if (!hasCode(error, "EISDIR", "EACCES", "EPERM", "ELOOP")) throw error;
-    throw new McpvalsError("extension/invalid-lock", `${path} cannot be read: ${error.message}`, {
-      cause: error,
-    });
+    return readTextIfThere(path);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError("extension/invalid-lock", `${path} cannot be read: ${reason}`, { cause });
   }
 }
 

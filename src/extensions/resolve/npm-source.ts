@@ -40,7 +40,7 @@ export async function readNpmPackage(
 ): Promise<ProgramWithManifest> {
   const home = `node_modules/${ref.package}`;
   const manifest = await readManifest(join(folder, home), shown);
-  const program = (await packageProgram(join(folder, home), shown)) ?? manifest?.program;
+  const program = packageProgram(join(folder, home), shown) ?? manifest?.program;
   if (program !== undefined) return { program: `${home}/${program}`, manifest };
   throw new McpvalsError("extension/not-found", `${shown} has no program: its package.json has no bin.`, {
     hint: "Whoever makes it names the program in bin of package.json.",

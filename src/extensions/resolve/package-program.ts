@@ -1,8 +1,7 @@
-import { readFile } from "node:fs/promises";
 import { basename, join, posix } from "node:path";
 import * as z from "zod";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { hasCode } from "./file-errors.ts";
+import { readTextIfThere } from "./file-errors.ts";
 
 const schema = z.object({
   name: z.string().optional(),
@@ -14,10 +13,10 @@ const schema = z.object({
  * named as the package. Undefined without such a file or `bin`. Throws McpvalsError `extension/not-found` when it does not
  * say which.
  */
-export async function packageProgram(folder: string, shown: string): Promise<string | undefined> {
-  const text = await readText(join(folder, "package.json"));
-  if (text === undefined) return undefined;
-  const { name, bin } = parsed(text, shown);
+export function packageProgram(folder: string, shown: string): string | undefined {
+  const found = packageOf(folder, shown);
+  if (found === undefined) return undefined;
+  const { name, bin } = found;
   const programs = typeof bin === "string" ? { "": bin } : (bin ?? {});
   const own = (name ?? basename(folder)).replace(/^@[^/]*\//, "");
   const paths = Object.values(programs);
@@ -31,18 +30,10 @@ export async function packageProgram(folder: string, shown: string): Promise<str
   );
 }
 
-async function readText(path: string): Promise<string | undefined> {
+function packageOf(folder: string, shown: string): z.output<typeof schema> | undefined {
   try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
-    throw error;
-  }
-}
-
-function parsed(text: string, shown: string): z.output<typeof schema> {
-  try {
-    return schema.parse(JSON.parse(text));
+    const text = readTextIfThere(join(folder, "package.json"));
+    return text === undefined ? undefined : schema.parse(JSON.parse(text));
   } catch (cause) {
     throw new McpvalsError("extension/not-found", `the package.json of ${shown} cannot be understood.`, {
       cause,

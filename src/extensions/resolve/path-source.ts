@@ -43,7 +43,7 @@ type Found = Pick<ResolvedExtension, "folder" | "program" | "manifest">;
 
 async function ofFolder(folder: string): Promise<Found> {
   const manifest = await readManifest(folder, folder);
-  const program = manifest?.program ?? (await packageProgram(folder, folder));
+  const program = manifest?.program ?? packageProgram(folder, folder);
   if (program !== undefined) {
     return { folder, program: join(folder, program), ...(manifest === undefined ? {} : { manifest }) };
   }

@@ -1,7 +1,8 @@
-import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { hasCode } from "./file-errors.ts";
+import { McpvalsError } from "../../core/errors/error.ts";
+import { readTextIfThere, refuseForeign } from "./file-errors.ts";
 
 export interface ProjectPlace {
   /** Absolute folder of the project; absent: there is none. */
@@ -14,13 +15,17 @@ export interface ProjectPlace {
  * What of a project's `.npmrc` is heeded: where registries are, of all packages or of a scope, and what they want to know of
  * who asks. A private package must not be looked for on the public registry, where anybody could have taken its name. All
  * else, such as programs to run and certificates to trust, is left out: a project is no more trusted than that. The nearest
- * file counts, from its folder upwards as far as its repository; the result is empty without one.
+ * file counts, from its folder upwards as far as its repository; the result is empty without one. Throws McpvalsError
+ * `config/unreadable`, and `config/foreign-owner` for one of another user than this one and the owner of the folder.
  */
 export async function projectNpmrc({ dir, home }: ProjectPlace): Promise<string> {
   if (dir === undefined) return "";
   for (let folder = resolve(dir); folder !== home; folder = dirname(folder)) {
-    const text = await readIfThere(join(folder, ".npmrc"));
-    if (text !== undefined) return heeded(text);
+    const text = textOf(join(folder, ".npmrc"));
+    if (text !== undefined) {
+      refuseForeign(join(folder, ".npmrc"), resolve(dir));
+      return heeded(text);
+    }
     if ((await isThere(join(folder, ".git"))) || dirname(folder) === folder) break;
   }
   return "";
@@ -57,12 +62,13 @@ function heeded(text: string): string {
   return lines.map((line) => `${line.trim()}\n`).join("");
 }
 
-async function readIfThere(path: string): Promise<string | undefined> {
+/** Without it a private package could be looked for on the public registry. */
+function textOf(path: string): string | undefined {
   try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    if (hasCode(error, "ENOENT", "ENOTDIR", "EISDIR")) return undefined;
-    throw error;
+    return readTextIfThere(path);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError("config/unreadable", `${path} cannot be read: ${reason}`, { cause });
   }
 }
 

@@ -1,10 +1,9 @@
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
 import { parseManifest } from "../../core/formats/extension/parse-manifest.ts";
 import { parseStrictYaml } from "../../core/formats/extension/parse-strict-yaml.ts";
-import { hasCode } from "./file-errors.ts";
+import { readTextIfThere } from "./file-errors.ts";
 
 /** What an extension says of itself, beside its program. */
 export const manifestName = "extension.yaml";
@@ -15,16 +14,8 @@ export const manifestName = "extension.yaml";
  */
 export async function readManifest(folder: string, shown: string): Promise<ExtensionManifest | undefined> {
   const path = join(folder, manifestName);
-  let text: string;
-  try {
-    text = await readFile(path, "utf8");
-  } catch (error) {
-    if (hasCode(error, "ENOENT", "ENOTDIR")) return undefined;
-    if (!hasCode(error, "EISDIR", "EACCES", "EPERM", "ELOOP")) throw error;
-    throw new McpvalsError("extension/invalid-manifest", `${path} cannot be read: ${error.message}`, {
-      cause: error,
-    });
-  }
+  const text = textOf(path);
+  if (text === undefined) return undefined;
   // Of a folder the path says it all.
   const named = shown === folder ? path : `${manifestName} of ${shown}`;
   const parsed = parseManifest(await yamlOf(text, named));
@@ -35,6 +26,15 @@ export async function readManifest(folder: string, shown: string): Promise<Exten
       parsed.problems.find(({ hint }) => hint !== undefined)?.hint ??
       (shown === folder ? "docs/extensions.md has the format." : `It is ${path}.`),
   });
+}
+
+function textOf(path: string): string | undefined {
+  try {
+    return readTextIfThere(path);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError("extension/invalid-manifest", `${path} cannot be read: ${reason}`, { cause });
+  }
 }
 
 async function yamlOf(text: string, named: string): Promise<unknown> {

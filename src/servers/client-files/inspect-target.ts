@@ -1,8 +1,12 @@
 import type { Stats } from "node:fs";
-import { lstat, readFile, realpath } from "node:fs/promises";
+import { lstat, realpath } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, sep } from "node:path";
+import { readRegularFile } from "../../files/read-file.ts";
 import { clientConfigError, codeOf, reasonOf } from "./failure.ts";
 import { backupOf } from "./journal.ts";
+
+/** In bytes; a client's own file can hold more than servers. */
+const largestFile = 16 * 1024 * 1024;
 
 /** What is at the place of a client's file before it is written. */
 export interface Target {
@@ -28,7 +32,7 @@ export async function inspectTarget(folder: string, file: string): Promise<Targe
   if (found === undefined) return { path, text: undefined, hasFolder };
   if (found.isSymbolicLink()) await requireInside(folder, path);
   else if (!found.isFile()) throw clientConfigError(`${path} is not a file`);
-  return { path, text: await readText(path), hasFolder };
+  return { path, text: readText(path), hasFolder };
 }
 
 /** Of a folder in a folder: whether it is there. */
@@ -63,9 +67,11 @@ async function look(path: string): Promise<Stats | undefined> {
   }
 }
 
-async function readText(path: string): Promise<string> {
+function readText(path: string): string {
   try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await readFile(path));
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(
+      readRegularFile(path, largestFile),
+    );
   } catch (error) {
     throw clientConfigError(`cannot read ${path}: ${reasonOf(error)}`, { cause: error });
   }

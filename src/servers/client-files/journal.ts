@@ -1,6 +1,7 @@
-import { existsSync } from "node:fs";
-import { open, readFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { existsSync, realpathSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { dirname, join, sep } from "node:path";
+import { readRegularFile } from "../../files/read-file.ts";
 import { livesElsewhere, ownIdentity, type ProcessIdentity } from "../../process/process-identity.ts";
 import { undo, type UndoStep } from "../../process/undo.ts";
 import { clientAdapters } from "./adapters.ts";
@@ -17,6 +18,7 @@ export interface PlannedFile {
 
 /** Says, in the folder itself, who has written what into it, for whoever comes after a crash. */
 const journalName = ".mcpvals-client-files.json";
+const largestJournal = 64 * 1024;
 const about =
   "mcpvals has written config files into this folder and removes this file when it has put them back. " +
   "If no mcpvals runs any more, the next run in this folder does it.";
@@ -59,19 +61,28 @@ export async function writeJournal(folder: string, files: readonly PlannedFile[]
 
 /**
  * Puts back what an earlier process that was killed has left in a folder. Throws McpvalsError `agent/client-config` when the
- * process lives.
+ * process lives, and for a folder that leads elsewhere. `folder` is absolute and without links.
  */
-export async function recoverFolder(folder: string): Promise<void> {
+export function recoverFolder(folder: string): void {
   const path = join(folder, journalName);
   let text: string;
   try {
-    text = await readFile(path, "utf8");
+    text = readRegularFile(path, largestJournal).toString("utf8");
   } catch (error) {
     if (codeOf(error) === "ENOENT") return;
     throw clientConfigError(`cannot read ${path}: ${reasonOf(error)}`, { cause: error });
   }
   const { owner, files } = readJournal(text);
   if (owner !== undefined && livesElsewhere(owner)) throw otherRun(folder, owner.pid);
+  const outside = files.map(({ file }) => dirname(join(folder, file))).find((path) => leadsOut(path, folder));
+  if (outside !== undefined) {
+    throw clientConfigError(
+      `${outside} is a link that leads out of ${folder}, and ${path} names files in it`,
+      {
+        hint: `Somebody else wrote ${journalName}: remove it.`,
+      },
+    );
+  }
   try {
     undo(undoSteps(folder, files));
   } catch (error) {
@@ -79,6 +90,15 @@ export async function recoverFolder(folder: string): Promise<void> {
       hint: `Files named *.mcpvals-backup in it are the ones to keep; then remove ${journalName}.`,
       cause: error,
     });
+  }
+}
+
+/** Whoever made the folder may have put a link there, and files outside of it are not ours. */
+function leadsOut(path: string, folder: string): boolean {
+  try {
+    return !`${realpathSync(path)}${sep}`.startsWith(`${folder}${folder.endsWith(sep) ? "" : sep}`);
+  } catch {
+    return false; // what is not there leads nowhere
   }
 }
 

@@ -54,7 +54,7 @@ export async function writeClientFiles(
   const real = await realFolder(folder);
   const giveBack = await takeFolder(real, signal);
   try {
-    await recoverFolder(real);
+    recoverFolder(real);
     const changes = await planChanges(real, groupByFile(clients), (adapter) =>
       serverEntries(endpoints, adapter, connect),
     );

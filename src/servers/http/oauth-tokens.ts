@@ -183,7 +183,7 @@ export class TokenSource {
     await this.#try(auth, "written", () => writeTokenFile(auth.file, content));
   }
 
-  async #try<T>(auth: Stored, what: string, work: () => Promise<T>): Promise<T> {
+  async #try<T>(auth: Stored, what: string, work: () => T | Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {

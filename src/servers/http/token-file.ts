@@ -1,12 +1,14 @@
 import { randomBytes } from "node:crypto";
-import { readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
+import { realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
+import { readRegularFile } from "../../files/read-file.ts";
+
+const largestFile = 1024 * 1024;
 
 /** Reads a file with tokens; throws an Error that says what is wrong with it. */
-export async function readTokenFile(path: string): Promise<JsonObject> {
-  const text = await readFile(path, "utf8");
-  const value = parsed(text);
+export function readTokenFile(path: string): JsonObject {
+  const value = parsed(readRegularFile(path, largestFile).toString("utf8"));
   if (!isJsonObject(value)) throw new Error("it is not a JSON object");
   return value;
 }

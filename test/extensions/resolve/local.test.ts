@@ -108,7 +108,7 @@ describe("a path", () => {
     const refused = await refusal(resolveIn(folder, "./demo/demo"));
     expect([refused.code, refused.text]).toEqual([
       "extension/invalid-manifest",
-      expect.stringContaining("extension.yaml cannot be read: EISDIR"),
+      expect.stringContaining("extension.yaml cannot be read: it is not a regular file"),
     ]);
   });
 

@@ -69,7 +69,7 @@ test("what cannot be read is refused", async () => {
   const refused = await refusal(readLock(folder));
   expect(refused).toEqual({
     code: "extension/invalid-lock",
-    text: expect.stringContaining("cannot be read: EISDIR"),
+    text: expect.stringContaining("cannot be read: it is not a regular file"),
   });
 });
 
