@@ -23,6 +23,7 @@ import { type ExtensionsInput, type ExtensionsOptions, extensionsOf } from "./ex
 import type { PreparedExtensions } from "./extensions/prepared-extensions.ts";
 import { createRedactor, type Redact } from "./core/trace/redact.ts";
 import type { Trajectory } from "./core/trace/trajectory.ts";
+import type { StateMemory } from "./execute/state-comparison.ts";
 import type { TrialPorts } from "./execute/trial-ports.ts";
 import { runTrials, type TrialsContext } from "./execute/run-trials.ts";
 import { usesJudge } from "./execute/uses-judge.ts";
@@ -50,8 +51,8 @@ export interface RunOptions extends ExtensionsOptions {
   readonly strict?: boolean;
   /** Whether paths of tasks may leave their folders. */
   readonly allowOutside?: boolean;
-  /** Whether each trial compares the state after cleanup with that before setup. */
-  readonly compareState?: boolean;
+  /** Present: each trial compares the state after cleanup with that before setup, of which this knows more. */
+  readonly compareState?: StateMemory;
   /** Aborting ends the trials at work, stops their servers and gives a result with the verdict `interrupted`. */
   readonly signal?: AbortSignal;
 }
@@ -294,7 +295,7 @@ function trialPorts({ loaded, options, missing, validator, servers, extensions }
     variables: { shell: env, overrides },
     allowOutside: options.allowOutside ?? false,
     strict: options.strict ?? false,
-    compareState: options.compareState ?? false,
+    compareState: options.compareState,
     missing: ({ trial: { task, variant } }) => missing({ task, variant }),
     startServer: servers.startServer,
     urlOf: servers.urlOf,

@@ -92,8 +92,9 @@ function report({ proofs, interrupted }: ProofEnd): Json {
   return {
     proven: proofExitCode(proofs, { interrupted }) === 0,
     ...(interrupted ? { interrupted } : {}),
-    tasks: proofs.map(({ task, status, problems, nothing, oracle }) => ({
+    tasks: proofs.map(({ task, variant, status, problems, nothing, oracle }) => ({
       task: task.name,
+      ...(variant === undefined ? {} : { variant }),
       file: task.portable?.file ?? null,
       status,
       null: trialReport(nothing),

@@ -1,7 +1,15 @@
+import { resolve } from "node:path";
 import type { LoadedConfig } from "../config/load-config.ts";
 import type { AgentSpec, Eval, Task } from "../core/formats/model.ts";
+import type { Trial } from "../core/plan/plan.ts";
 import { collectEvidence } from "../core/report/collect-evidence.ts";
-import { differencesIn, type ProofTrial, proveTask, type TaskProof } from "../core/report/proof.ts";
+import {
+  differencesIn,
+  type ProofTrial,
+  proveTask,
+  type TaskProof,
+  wasCutOff,
+} from "../core/report/proof.ts";
 import type { Reporter } from "../core/report/reporter.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import type { ExtensionsOptions } from "../extensions-of.ts";
@@ -22,38 +30,66 @@ const oracle: AgentSpec = { type: "oracle", name: "oracle" };
  * trial by itself, and judges what came of it. Throws as `run` does.
  */
 export async function proveTasks(loaded: LoadedConfig, options: ProveOptions): Promise<readonly TaskProof[]> {
-  const { tasks } = loaded.eval;
+  const { tasks, variants = [] } = loaded.eval;
   const solvable = tasks.filter((task) => task.portable?.solution !== undefined);
-  const first = await trialsOf(nothing, tasks, { loaded, options });
-  const second = await trialsOf(oracle, solvable, { loaded, options });
-  return tasks.map((task) =>
-    proveTask(task, { nothing: first.get(task.name), oracle: second.get(task.name) }),
+  const { cwd, output } = options;
+  const except = typeof output === "string" ? { except: resolve(cwd, output) } : {};
+  const place = { loaded, options, memory: { changes: new Map(), ...except } };
+  const first = await trialsOf(nothing, tasks, place);
+  const second = await trialsOf(oracle, solvable, place);
+  const sets = variants.length === 0 ? [{}] : variants.map(({ name: variant }) => ({ variant }));
+  return tasks.flatMap((task) =>
+    sets.map((set) => {
+      const key = trialName({ task: task.name, ...set });
+      return proveTask(task, { ...set, nothing: first.get(key), oracle: second.get(key) });
+    }),
   );
 }
 
 interface Place {
   readonly loaded: LoadedConfig;
   readonly options: ProveOptions;
+  readonly memory: NonNullable<RunOptions["compareState"]>;
 }
 
+/** By what `trialName` gives. */
 type Trials = ReadonlyMap<string, ProofTrial>;
 
-/** One trial of each task; those that seem to have left something behind, again when nothing else runs beside them. */
+/**
+ * One trial of each task in each variant. What `stateProbe` looks at may be anybody's, so tasks that have one run one by one.
+ * Of the others, those in whose folder something changed are tried again with nothing beside them, since another task may
+ * have changed and undone it; what is still changed counts, whoever left it.
+ */
 async function trialsOf(agent: AgentSpec, tasks: readonly Task[], place: Place): Promise<Trials> {
-  const trials = await runTrials(agent, tasks, place);
-  const { concurrency, signal } = place.options;
-  const changed = tasks.filter((task) => (trials.get(task.name)?.differences?.length ?? 0) > 0);
-  if (concurrency === 1 || changed.length === 0 || signal.aborted) return trials;
-  const alone = await runTrials(agent, changed, { ...place, options: { ...place.options, concurrency: 1 } });
-  return new Map([...trials, ...alone]);
+  const { concurrency } = place.options;
+  const [probed, others] = concurrency === 1 ? [tasks, []] : partition(tasks, hasProbe);
+  const memory = { ...place.memory, folders: new Map() };
+  const beside = await runTrials(agent, others, { ...place, memory }, concurrency);
+  const suspects = [...beside].filter(([, { differences = [] }]) => differences.length > 0);
+  const again = others.filter(({ name }) => suspects.some(([, { result }]) => result.task === name));
+  const alone = beside.size === 1 ? beside : await runTrials(agent, again, place, 1);
+  const settled = suspects.map(([name, trial]): [string, ProofTrial] => {
+    const later = alone.get(name);
+    if (later?.differences === undefined || wasCutOff(later)) return [name, trial];
+    return [name, { ...trial, differences: later.differences }];
+  });
+  return new Map([...beside, ...settled, ...(await runTrials(agent, probed, place, 1))]);
+}
+
+function hasProbe({ portable }: Task): boolean {
+  return (portable?.stateProbe ?? []).length > 0;
+}
+
+function partition<T>(items: readonly T[], test: (item: T) => boolean): [T[], T[]] {
+  return [items.filter(test), items.filter((item) => !test(item))];
 }
 
 async function runTrials(
   agent: AgentSpec,
   tasks: readonly Task[],
-  { loaded, options }: Place,
+  { loaded, options, memory }: Place,
+  concurrency: number,
 ): Promise<Trials> {
-  const { concurrency, ...rest } = options;
   if (tasks.length === 0 || options.signal.aborted) return new Map();
   const trials = new Map<string, ProofTrial>();
   const spec: Eval = {
@@ -66,7 +102,7 @@ async function runTrials(
   const reporters = [{ name: "validate", reporter: collector(trials) }];
   const { failures } = await run(
     { ...loaded, eval: spec },
-    { output: false, ...rest, reporters, compareState: true },
+    { output: false, ...options, reporters, compareState: memory },
   );
   const [failure] = failures;
   if (failure !== undefined) throw failure.error;
@@ -80,7 +116,12 @@ function once(task: Task): Task {
   return { ...task, portable };
 }
 
-/** Keeps what is to be known of every trial, by task. */
+/** The one trial that an agent makes of a task in a variant. */
+function trialName({ task, variant }: Pick<Trial, "task" | "variant">): string {
+  return JSON.stringify([task, variant]);
+}
+
+/** Keeps what is to be known of every trial. */
 function collector(trials: Map<string, ProofTrial>): Reporter {
   const events = new Map<string, TraceEvent[]>();
   return {
@@ -92,7 +133,7 @@ function collector(trials: Map<string, ProofTrial>): Reporter {
     onTrialEnd(result) {
       const known = events.get(result.id) ?? [];
       events.delete(result.id);
-      trials.set(result.task, {
+      trials.set(trialName(result), {
         result,
         differences: differencesIn(known),
         evidence: collectEvidence(known, result.grades),

@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
+import { createReadStream, type Dirent } from "node:fs";
 import { readdir, readlink, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { Json } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
 import { walkSteps } from "../core/formats/walk-steps.ts";
+import { orAbsent } from "../steps/files/or-absent.ts";
 import { runStep } from "../steps/running/run-step.ts";
 import type { StepContext } from "../steps/step-runner.ts";
 import { runPhase } from "./run-phase.ts";
@@ -14,39 +15,90 @@ import type { Workspace } from "./workspace.ts";
 
 type State = ReadonlyMap<string, string>;
 
+/** What the trials of several runs know of the state before them. */
+export interface StateMemory {
+  /**
+   * What earlier trials left changed, by task and variant: what each such thing was before, undefined when it was not
+   * there. A later trial finds it changed already, and must not take that for the state that it has to restore.
+   */
+  readonly changes: Map<string, ReadonlyMap<string, string | undefined>>;
+  /**
+   * Present when trials run beside each other: their tasks' folders before the first trial in each, since what a trial
+   * finds there itself may be another one's work.
+   */
+  readonly folders?: Map<string, Promise<State>>;
+  /** Absolute path of a folder that is not looked at, since the run itself writes there. */
+  readonly except?: string;
+}
+
 /**
  * Tells whether a task leaves everything as it was: its workspace, its own folder, and what the steps say that its
- * `stateProbe` names. Does nothing unless the run asks for it.
+ * `stateProbe` names. What an earlier trial of it changed has to be as it was before that one. Does nothing unless the run
+ * asks for it.
  */
 export class StateComparison {
   readonly #workspace: Workspace;
   readonly #run: TrialRun;
-  readonly #wanted: boolean;
+  readonly #memory: StateMemory | undefined;
   #before: State | undefined;
 
   constructor(workspace: Workspace, run: TrialRun, { compareState }: TrialPorts) {
     this.#workspace = workspace;
     this.#run = run;
-    this.#wanted = compareState;
+    this.#memory = compareState;
   }
 
   /** To be called before setup. */
   async remember(context: StepContext): Promise<void> {
-    if (this.#wanted) this.#before = await this.#look(context);
+    if (this.#memory === undefined) return;
+    const before = new Map(await this.#look(context, this.#folderBefore(this.#memory)));
+    for (const [name, was] of this.#memory.changes.get(this.#name) ?? []) {
+      if (was === undefined) before.delete(name);
+      else before.set(name, was);
+    }
+    this.#before = before;
   }
 
   /** To be called after cleanup; leaves the event `state.compared`. */
   async compare(context: StepContext): Promise<void> {
-    if (this.#before === undefined) return;
-    const differences = differencesOf(this.#before, await this.#look(context));
+    const before = this.#before;
+    if (before === undefined) return;
+    const after = await this.#look(context, this.#folder());
+    const changed = [...new Set([...before.keys(), ...after.keys()])].filter(
+      (name) => before.get(name) !== after.get(name),
+    );
+    this.#memory?.changes.set(this.#name, new Map(changed.map((name) => [name, before.get(name)])));
+    const differences = changed.map((name) => difference(name, before.get(name), after.get(name)));
     this.#run.emit({ type: "state.compared", differences });
   }
 
-  async #look(context: StepContext): Promise<State> {
+  get #name(): string {
+    const { task, variant = "" } = this.#run.trial;
+    return JSON.stringify([task, variant]);
+  }
+
+  #folderBefore({ folders }: StateMemory): Promise<State> {
+    const dir = this.#run.task.portable?.dir ?? "";
+    const known = folders?.get(dir) ?? this.#folder();
+    folders?.set(dir, known);
+    return known;
+  }
+
+  async #folder(): Promise<State> {
     const state = new Map<string, string>();
-    await readFolder(this.#workspace.path, "workspace", state);
     const dir = this.#run.task.portable?.dir;
-    if (dir !== undefined) await readFolder(dir, "task folder", state);
+    if (dir !== undefined)
+      await readFolder(dir, { name: "task folder", state, except: this.#memory?.except });
+    return state;
+  }
+
+  async #look(context: StepContext, folder: Promise<State>): Promise<State> {
+    const state = new Map<string, string>();
+    const [theirs] = await Promise.all([
+      folder,
+      readFolder(this.#workspace.path, { name: "workspace", state }),
+    ]);
+    for (const [name, is] of theirs) state.set(name, is);
     await runPhase("probe", this.#run.emit, () => this.#probe(context, state));
     return state;
   }
@@ -82,32 +134,38 @@ function written(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-async function readFolder(folder: string, name: string, state: Map<string, string>): Promise<void> {
-  for (const entry of await readdir(folder, { withFileTypes: true })) {
+interface Folder {
+  readonly name: string;
+  readonly state: Map<string, string>;
+  readonly except?: string | undefined;
+}
+
+/** What is gone before it was looked at is not there. */
+async function readFolder(folder: string, { name, state, except }: Folder): Promise<void> {
+  for (const entry of (await orAbsent(readdir(folder, { withFileTypes: true }))) ?? []) {
     const path = join(folder, entry.name);
+    if (path === except) continue;
     const shown = `${name}/${entry.name}`;
     if (entry.isDirectory()) {
       state.set(shown, "a folder");
-      await readFolder(path, shown, state);
-    } else if (entry.isSymbolicLink()) state.set(shown, `a link to ${await readlink(path)}`);
-    else if (entry.isFile()) state.set(shown, await digest(path));
-    else state.set(shown, "neither file nor folder");
+      await readFolder(path, { name: shown, state, except });
+      continue;
+    }
+    const what = await orAbsent(describe(path, entry));
+    if (what !== undefined) state.set(shown, what);
   }
 }
 
-async function digest(path: string): Promise<string> {
+async function describe(path: string, entry: Dirent): Promise<string> {
+  if (entry.isSymbolicLink()) return `a link to ${await readlink(path)}`;
+  if (!entry.isFile()) return "neither file nor folder";
   const { mode } = await stat(path);
-  const sum = createHash("sha256");
-  for await (const piece of createReadStream(path)) sum.update(piece as Buffer);
-  return `a file, mode ${(mode & 0o777).toString(8)}, sha256 ${sum.digest("hex").slice(0, 12)}`;
+  const hash = createHash("sha256");
+  for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
+  return `a file, mode ${(mode & 0o777).toString(8)}, sha256 ${hash.digest("hex").slice(0, 12)}`;
 }
 
-function differencesOf(before: State, after: State): string[] {
-  const names = [...new Set([...before.keys(), ...after.keys()])];
-  return names.flatMap((name) => {
-    const [was, is] = [before.get(name), after.get(name)];
-    if (was === is) return [];
-    if (was === undefined) return [`${name} was not there before: ${is}`];
-    return is === undefined ? [`${name} is gone: it was ${was}`] : [`${name} was ${was} and is ${is}`];
-  });
+function difference(name: string, was: string | undefined, is: string | undefined): string {
+  if (was === undefined) return `${name} was not there before: ${is}`;
+  return is === undefined ? `${name} is gone: it was ${was}` : `${name} was ${was} and is ${is}`;
 }

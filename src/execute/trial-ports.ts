@@ -6,6 +6,7 @@ import type { Emit, TraceEvent } from "../core/trace/events.ts";
 import type { PreparedExtensions } from "../extensions/prepared-extensions.ts";
 import type { ClientSide } from "../servers/session.ts";
 import type { TrialServer } from "../servers/trial-server.ts";
+import type { StateMemory } from "./state-comparison.ts";
 import type { TaskVariables } from "./trial-world.ts";
 import type { StepJudge, ValidateSchema } from "../steps/step-runner.ts";
 
@@ -32,8 +33,8 @@ export interface TrialPorts {
   readonly allowOutside: boolean;
   /** Whether a task that lacks what it requires is an error; else it is skipped. */
   readonly strict: boolean;
-  /** Whether the state after cleanup is compared with that before setup. */
-  readonly compareState: boolean;
+  /** Present: the state after cleanup is compared with that before setup, of which this knows more. */
+  readonly compareState: StateMemory | undefined;
   /** What the trial's task requires and is not there; told before the run. */
   missing(run: TaskOfTrial): readonly string[];
   /**

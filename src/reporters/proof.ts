@@ -44,7 +44,7 @@ export function proofLines(end: ProofEnd, page: Page): string[] {
 
 function tableLines(proofs: readonly TaskProof[], { style, width }: Page): string[] {
   const room = Math.min(maxNameWidth, Math.max(16, width - 46));
-  const names = proofs.map(({ task }) => cutToWidth(visibleText(task.name), room));
+  const names = proofs.map((proof) => cutToWidth(visibleText(nameOf(proof)), room));
   const nameWidth = names.reduce((widest, name) => Math.max(widest, displayWidth(name)), 4);
   const row = (name: string, cells: readonly Piece[]): string =>
     `${padToWidth(name, nameWidth)}  ${cells.map(({ text, tone }) => style[tone ?? "plain"](padToWidth(text, 11))).join("  ")}`.trimEnd();
@@ -107,11 +107,15 @@ function groupLines(title: string, proofs: readonly TaskProof[], status: ProofSt
     style.strong(title),
     ...group.flatMap((proof) => [
       "",
-      `  ${style[tone](mark)} ${style.strong(clipText(proof.task.name, 120))}${style.dim(placeOf(proof))}`,
+      `  ${style[tone](mark)} ${style.strong(clipText(nameOf(proof), 120))}${style.dim(placeOf(proof))}`,
       ...proof.problems.flatMap((problem) => problemLines(problem, proof, page)),
       ...warningsOf(proof).flatMap((warning) => remarkLines(warning, 4, page)),
     ]),
   ];
+}
+
+function nameOf({ task, variant }: TaskProof): string {
+  return variant === undefined ? task.name : `${task.name} · ${variant}`;
 }
 
 function placeOf({ task }: TaskProof): string {
@@ -160,7 +164,7 @@ function skippedLines(proofs: readonly TaskProof[], page: Page): string[] {
     page.style.strong("Skipped"),
     "",
     ...[...byReason].flatMap(([reason, group]) => {
-      const names = clipText(group.map(({ task }) => task.name).join(", "), 400);
+      const names = clipText(group.map(nameOf).join(", "), 400);
       return paintText({ text: `- ${names}: ${clipText(reason, 400)}`, tone: "dim" }, 2, page, 2);
     }),
   ];
@@ -170,7 +174,7 @@ function skippedLines(proofs: readonly TaskProof[], page: Page): string[] {
 function warningLines(proofs: readonly TaskProof[], page: Page): string[] {
   const lines = proofs
     .filter(({ status }) => status === "proven")
-    .flatMap((proof) => warningsOf(proof).map((warning) => `${clipText(proof.task.name, 120)}: ${warning}`))
+    .flatMap((proof) => warningsOf(proof).map((warning) => `${clipText(nameOf(proof), 120)}: ${warning}`))
     .flatMap((text) => remarkLines(text, 2, page));
   return lines.length === 0 ? [] : [page.style.strong("Warnings"), "", ...lines];
 }
@@ -198,7 +202,7 @@ function summaryLines({ proofs, durationMs, interrupted }: ProofEnd, page: Page)
   const why =
     code === 3 ? `: ${count("open") > 0 ? "errors left it unproven" : "nothing could be tried"}` : "";
   const size: Piece = {
-    text: `${countOf(proofs.length, "task")} in ${formatDuration(durationMs)}`,
+    text: `${countOf(new Set(proofs.map(({ task }) => task.name)).size, "task")} in ${formatDuration(durationMs)}`,
     tone: "dim",
   };
   return [

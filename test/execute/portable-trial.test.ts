@@ -330,7 +330,7 @@ describe("the state before setup and after cleanup", () => {
     using folder = taskFolder();
     const task = portableTask({ dir: folder.path });
     expect(compared((await playTrial(task)).events)).toBeUndefined();
-    expect(compared((await playTrial(task, { ports: { compareState: true } })).events)).toEqual([]);
+    expect(compared((await playTrial(task, { ports: { compareState: { changes: new Map() } } })).events)).toEqual([]);
   });
 
   it("tells files that came, went and changed, in the workspace and in the task's folder", async () => {
@@ -346,7 +346,7 @@ describe("the state before setup and after cleanup", () => {
       writeFileSync(join(folder.path, "left.txt"), "left");
       return Promise.resolve();
     };
-    const { events } = await playTrial(task, { agent, ports: { compareState: true } });
+    const { events } = await playTrial(task, { agent, ports: { compareState: { changes: new Map() } } });
     expect(compared(events)).toEqual([
       expect.stringMatching(/^workspace\/notes\.txt was a file, .* and is a file, /) as string,
       expect.stringMatching(/^workspace\/new\.txt was not there before: a file, /) as string,
@@ -368,7 +368,7 @@ describe("the state before setup and after cleanup", () => {
       writeFileSync(join(path, "deep/deeper/file"), "new");
       return Promise.resolve();
     };
-    const { events } = await playTrial(portableTask({ dir: path }), { agent, ports: { compareState: true } });
+    const { events } = await playTrial(portableTask({ dir: path }), { agent, ports: { compareState: { changes: new Map() } } });
     expect([...(compared(events) ?? [])].sort()).toEqual([
       expect.stringMatching(/^task folder\/deep\/deeper\/file was not there before: a file, /),
       "task folder/empty was not there before: a folder",
@@ -382,7 +382,7 @@ describe("the state before setup and after cleanup", () => {
     const play = (end: LeafEnd): ReturnType<typeof playTrial> => {
       const probe = leaf("probe", end, end === "fail" ? {} : { outputs: { b: "b" } });
       const task = portableTask({ dir: folder.path, stateProbe: ["probe.b"], cleanup: [probe] });
-      return playTrial(task, { ports: { compareState: true } });
+      return playTrial(task, { ports: { compareState: { changes: new Map() } } });
     };
     expect((await play("pass")).calls).toEqual(["probe", "probe", "probe"]);
     expect(compared((await play("fail")).events)).toEqual([]);
@@ -401,7 +401,7 @@ describe("the state before setup and after cleanup", () => {
       { verify: [probe] },
     );
     const { events, calls } = await playTrial(task, {
-      ports: { compareState: true },
+      ports: { compareState: { changes: new Map() } },
       onCall: () => (count += 1),
     });
     expect([compared(events), calls, count]).toEqual([[], ["probe", "probe", "probe"], 3]);
@@ -416,7 +416,7 @@ describe("the state before setup and after cleanup", () => {
         writeFileSync(join(workspace, "new.txt"), "new");
         return Promise.resolve();
       };
-      return playTrial(task, { agent, ports: { compareState: true } });
+      return playTrial(task, { agent, ports: { compareState: { changes: new Map() } } });
     };
     const there = { kind: "check", exists: true } as const;
     const file = { type: "file", id: "probe", action: there, timeoutMs: 60_000 } as const;

@@ -30,6 +30,8 @@ export interface ProofProblem {
 /** What is known of a task: the null agent must fail, the oracle must pass, and both must leave all as it was. */
 export interface TaskProof {
   readonly task: Task;
+  /** The set of servers; absent when the eval has no variants. */
+  readonly variant?: string;
   readonly status: ProofStatus;
   readonly problems: readonly ProofProblem[];
   readonly nothing: ProofTrial | undefined;
@@ -38,8 +40,9 @@ export interface TaskProof {
 }
 
 /** Judges a task by the trials of both agents. */
-export function proveTask(task: Task, { nothing, oracle }: Pick<TaskProof, "nothing" | "oracle">): TaskProof {
-  const known = { task, nothing, oracle };
+export function proveTask(task: Task, trials: Pick<TaskProof, "variant" | "nothing" | "oracle">): TaskProof {
+  const { nothing, oracle } = trials;
+  const known = { task, ...trials };
   if (nothing !== undefined && lacksSomething(nothing)) return { ...known, status: "skipped", problems: [] };
   const problems = [
     ...nullProblems(nothing, oracle),
