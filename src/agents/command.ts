@@ -90,6 +90,7 @@ async function playTurns(
     emit({ type: "turn.started", turn, user });
     const values = {
       prompt: user,
+      promptJson: JSON.stringify(user),
       workspace: context.workspace,
       cwd: spec.cwd ?? context.workspace,
       mcpConfig: config?.path ?? "",

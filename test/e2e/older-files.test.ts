@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, symlinkSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { exportFile } from "../../src/config/export/export-file.ts";
@@ -95,5 +95,48 @@ describe("an older task may use files of its repository (docs/tasks.md)", () => 
     using folder = repository({ ...scripts, "evals/a/task.yaml": sharing });
     const { document } = await exportFile("evals/a/task.yaml", { cwd: folder.repo, allowOutside: false });
     expect(document.artifacts.map(({ path }) => path)).toEqual(["../shared/setup.sh", "../shared/verify.sh"]);
+  });
+});
+
+describe("an older agent that is a line for the shell hears the prompt unchanged, and runs nothing of it", () => {
+  const prompt = `It's "quoted": \\n \\\\ $HOME $(touch pwned) \`touch pwned\`\n'; touch pwned; '\nEOF\ntouch pwned`;
+
+  /** Plays the prompt to an agent that writes what it hears into `said.txt`, and gives that. */
+  async function said(runPrompt: string): Promise<string> {
+    using folder = folderOf({
+      "eval.yaml": `kind: Eval\nconfig:\n  agent: { type: file, path: agent.yaml }\n  taskSets: [{ path: task.yaml }]\n`,
+      "task.yaml": {
+        kind: "Task",
+        metadata: { name: "t" },
+        steps: { prompt: { inline: prompt }, verify: { inline: "true" } },
+      },
+    });
+    const commands = { runPrompt: runPrompt.replaceAll("OUT", join(folder.path, "said.txt")) };
+    writeFileSync(join(folder.path, "agent.yaml"), JSON.stringify({ kind: "Agent", commands }));
+    const result = await evaluate("eval.yaml", { cwd: folder.path });
+    expect(result.trials.map(({ verdict }) => verdict)).toEqual(["pass"]);
+    expect(existsSync(join(folder.path, "pwned"))).toBe(false);
+    return readFileSync(join(folder.path, "said.txt"), "utf8");
+  }
+
+  it.each([
+    ["in double quotes", 'printf %s "{{ .Prompt }}" > OUT'],
+    ["in a command inside another", 'P="$(printf %s "{{ .Prompt }}")"; printf %s "$P" > OUT'],
+    [
+      "with the escapes of Go, taken back",
+      `FILE="$(mktemp)"\nprintf '%b' {{ printf "%q" .Prompt }} > "\${FILE}"\ncat "\${FILE}" > OUT\nrm "\${FILE}"`,
+    ],
+    ["in a here-document", 'P="$(cat <<EOF\n{{ .Prompt }}\nEOF\n)"\nprintf %s "$P" > OUT'],
+    [
+      "in a here-document that is taken as it is",
+      'P="$(cat <<\'EOF\'\n{{ .Prompt }}\nEOF\n)"\nprintf %s "$P" > OUT',
+    ],
+  ])("%s", async (_, runPrompt) => {
+    expect(await said(runPrompt)).toBe(prompt);
+  });
+
+  it("as a text in quotes in a document", async () => {
+    const json = await said(`cat > OUT <<'EOF'\n{"prompt": {{ printf "%q" .Prompt }}, "home": "$HOME"}\nEOF`);
+    expect(JSON.parse(json)).toEqual({ prompt, home: "$HOME" });
   });
 });

@@ -6,6 +6,7 @@ import { fillTemplate, type TemplateValues } from "./fill-template.ts";
 
 const values: TemplateValues = {
   prompt: "say {model} and $& {{",
+  promptJson: '"say"',
   workspace: "/w",
   cwd: "/c",
   mcpConfig: "/m.json",
@@ -16,6 +17,7 @@ const values: TemplateValues = {
 
 it.each([
   ["{prompt}", "say {model} and $& {{"],
+  ["{promptJson}", '"say"'],
   ["--in={workspace}:{cwd} @{mcpConfig} {model}{session}|", "--in=/w:/c @/m.json m|"],
   ["{servers.my.srv-1.url}", "http://127.0.0.1:1/x"],
   ["{{prompt}", "{prompt}"],

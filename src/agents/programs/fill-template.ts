@@ -4,6 +4,8 @@ import { templateNames, templatePlace } from "../../core/formats/command-templat
 /** What stands for the names in a program's command line; see `CommandAgentSpec`. */
 export interface TemplateValues {
   readonly prompt: string;
+  /** The prompt as JSON, in double quotes. */
+  readonly promptJson: string;
   readonly workspace: string;
   readonly cwd: string;
   readonly mcpConfig: string;

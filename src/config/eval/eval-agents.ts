@@ -57,7 +57,7 @@ function buildReferred(
     }
     case "shell": {
       const { environment } = context.surroundings;
-      const made = shellAgent(agent.commands, { servers, shell: environment["SHELL"] ?? "bash" });
+      const made = shellAgent(agent.commands, { servers, shell: shellOf(environment) });
       if (!made.ok) return refuseKey(made, context);
       const { command, args, env } = made;
       return buildAgent(
@@ -67,6 +67,11 @@ function buildReferred(
       );
     }
   }
+}
+
+/** The user's shell, as the tool that the format comes from takes it; bash where that shell has a language of its own. */
+function shellOf({ SHELL: shell = "" }: Surroundings["environment"]): string {
+  return /(?:^|\/)(?:ba|da|z|k|mk|a|)sh$/.test(shell) ? shell : "bash";
 }
 
 function refuseKey({ key, reason }: Extract<ShellAgent, { ok: false }>, context: EvalContext): undefined {

@@ -93,7 +93,8 @@ export const commandOutputs = ["text", ...agentPresets] as const;
 export type CommandOutput = (typeof commandOutputs)[number];
 
 /**
- * A program that is started once for each user turn. In `command`, `args`, `nextArgs` and `env`, `{prompt}`, `{workspace}`
+ * A program that is started once for each user turn. In `command`, `args`, `nextArgs` and `env`, `{prompt}`,
+ * `{promptJson}` (the prompt as a JSON string), `{workspace}`
  * (of the trial), `{cwd}` (the folder that it works in), `{mcpConfig}` (path of a file with `mcpServers`), `{model}`,
  * `{session}` (id of the session before, empty in the first turn) and `{servers.NAME.url}` are replaced; `{{` writes a brace.
  */

@@ -1,7 +1,15 @@
 import type { CommandAgentSpec } from "./agent-model.ts";
 
 /** Names in braces that are replaced in a program's command line, besides `{servers.NAME.url}`; see `CommandAgentSpec`. */
-export const templateNames = ["prompt", "workspace", "cwd", "mcpConfig", "model", "session"] as const;
+export const templateNames = [
+  "prompt",
+  "promptJson",
+  "workspace",
+  "cwd",
+  "mcpConfig",
+  "model",
+  "session",
+] as const;
 export type TemplateName = (typeof templateNames)[number];
 
 /** Finds `{{`, words in braces, and addresses of servers; the name and the server are its groups. */
@@ -30,5 +38,6 @@ function isCommand(agent: { readonly type: string }): agent is CommandAgentSpec 
 }
 
 function hears({ command, env }: CommandAgentSpec, args: readonly string[]): boolean {
-  return [command, ...args, ...Object.values(env)].some((text) => mentions(text, "prompt"));
+  const texts = [command, ...args, ...Object.values(env)];
+  return texts.some((text) => mentions(text, "prompt") || mentions(text, "promptJson"));
 }

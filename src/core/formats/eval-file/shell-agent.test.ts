@@ -38,6 +38,10 @@ describe("a line for the shell", () => {
     ["x '{{.Prompt}}'", `x ''"${prompt}"''`],
     ['x "say \\"{{ .Prompt }}\\""', `x "say \\"${prompt}\\""`],
     ['x {{ printf "%q" .Prompt }}', `x "${prompt}"`],
+    [`printf '%b' {{ printf "%q" .Prompt }}`, `printf '%s' "${prompt}"`],
+    [`x '{"a": {{ printf "%q" .Prompt }}}'`, `x '{{"a": '"\${{MCPVALS_PROMPT_JSON}"'}'`],
+    ["x <<E\n{{ .Prompt }}\nE", `x <<E\n${prompt}\nE`],
+    ['x "$(y "{{ .Prompt }}")"', `x "$(y "${prompt}")"`],
     ["x {{- .Prompt -}} y", `x"${prompt}"y`],
     ["x ${HOME} {y}", "x ${{HOME} {{y}"],
   ])("%s", (runPrompt, line) => {
@@ -52,7 +56,7 @@ describe("a line for the shell", () => {
       `x --mcp "${file}" -a "db.query,db.get_x"`,
     );
     expect(made({ ...commands, argTemplateMcpServer: "--url {{ .URL }}" })).toBe(
-      'x --url {servers.db.url} -a "db.query,db.get_x"',
+      `x --url "\${{MCPVALS_SERVER_URL}" -a "db.query,db.get_x"`,
     );
     expect(made({ ...commands, argTemplateMcpServer: "--mcp {{ .File }}" }, {})).toBe('x  -a ""');
   });
@@ -66,8 +70,7 @@ describe("a line for the shell", () => {
 
   it.each<[Partial<ShellCommands>, string]>([
     [{ runPrompt: "x {{ .Other }}" }, "runPrompt: nothing is known of {{ .Other }}"],
-    [{ runPrompt: "x <<E\n{{ .Prompt }}\nE" }, "runPrompt: it has a here-document or another command inside"],
-    [{ runPrompt: "$(x {{ .Prompt }})" }, "runPrompt: it has a here-document or another command inside"],
+    [{ runPrompt: "x '{{ .Prompt }}" }, "runPrompt: single quotes do not end"],
     [
       { runPrompt: "x {{ .AllowedToolArgs }}", argTemplateAllowedTools: "{{ .ToolName }}" },
       "argTemplateAllowedTools: the tools of b are not known: list them in alwaysAllow of the MCP config file",

@@ -1,4 +1,5 @@
 import type { CommandAgentSpec, ServerSpec } from "../model.ts";
+import { placeVariables, shellMark, ShellTextError } from "./shell-text.ts";
 
 /** An agent that is a line for the shell, with the templates of Go, as its file has it. */
 export interface ShellCommands {
@@ -24,21 +25,28 @@ export type ShellAgent =
   | { readonly ok: false; readonly key: keyof ShellCommands; readonly reason: string };
 
 /**
- * Makes a line for the shell of an agent's templates. The prompt is put into it as a variable in quotes, so that nothing in it
+ * Makes a line for the shell of an agent's templates. The prompt is put into it as a variable, so that nothing in it
  * is read by the shell; in the tool that the format comes from, it is.
  */
 export function shellAgent(commands: ShellCommands, { shell, servers }: ShellAgentOptions): ShellAgent {
   try {
     const line = new ShellLine(commands, servers).write();
     // As in that tool, what it writes to stderr belongs to its answer.
-    const script = `exec 2>&1\n${line}`
-      .replaceAll("{", "{{")
-      .replaceAll(urlMark, (_, name: string) => `{servers.${name}.url}`);
+    const script = `exec 2>&1\n${line}`.replaceAll("{", "{{");
+    const [only] = Object.keys(servers);
+    const values = {
+      [promptVariable]: "{prompt}",
+      [quotedVariable]: "{promptJson}",
+      [fileVariable]: "{mcpConfig}",
+      [urlVariable]: `{servers.${only}.url}`,
+    };
+    const isUsed = ([name]: readonly [string, string]): boolean =>
+      name === promptVariable || line.includes(`\${${name}}`);
     return {
       ok: true,
       command: shell,
       args: ["-c", script],
-      env: { [promptVariable]: "{prompt}", [fileVariable]: "{mcpConfig}" },
+      env: Object.fromEntries(Object.entries(values).filter(isUsed)),
     };
   } catch (error) {
     if (!(error instanceof CannotKeep)) throw error;
@@ -47,9 +55,11 @@ export function shellAgent(commands: ShellCommands, { shell, servers }: ShellAge
 }
 
 const promptVariable = "MCPVALS_PROMPT";
+/** The prompt as a text in double quotes. */
+const quotedVariable = "MCPVALS_PROMPT_JSON";
 const fileVariable = "MCPVALS_MCP_CONFIG";
-/** Stands for a server's address until braces are escaped. */
-const urlMark = /\0url:([^\0]*)\0/g;
+/** Address of the only server. */
+const urlVariable = "MCPVALS_SERVER_URL";
 
 class CannotKeep extends Error {
   readonly key: keyof ShellCommands;
@@ -73,24 +83,29 @@ class ShellLine {
   }
 
   write(): string {
-    const { runPrompt } = this.#commands;
     const names = Object.keys(this.#servers);
-    if (/<<|`|\$\(/.test(runPrompt) && runPrompt.includes("{{"))
-      throw new CannotKeep("runPrompt", "it has a here-document or another command inside");
-    const whole = fill(runPrompt, (name) => {
+    const whole = fill(withoutEscapes(this.#commands.runPrompt), (name, isQuoted) => {
       if (name === "McpServerFileArgs") return names.length === 0 ? "" : this.#fileArgs(names);
       if (name === "AllowedToolArgs") return this.#toolArgs();
-      if (name === "Prompt") return variable(promptVariable);
+      if (name === "Prompt") return shellMark(isQuoted ? quotedVariable : promptVariable);
       throw new CannotKeep("runPrompt", unknown(name));
     });
-    return quoteVariables(whole);
+    try {
+      // In code the quotes that the template writes are those of the shell; in a text they belong to it.
+      return placeVariables(whole, (name, place) =>
+        name === quotedVariable && place === "code" ? promptVariable : name,
+      );
+    } catch (error) {
+      if (error instanceof ShellTextError) throw new CannotKeep("runPrompt", error.message);
+      throw error;
+    }
   }
 
   #fileArgs(names: readonly string[]): string {
-    const [only, ...others] = names;
+    const [, ...others] = names;
     return fill(this.#commands.argTemplateMcpServer, (name) => {
-      if (name === "File") return variable(fileVariable);
-      if (name === "URL" && only !== undefined && others.length === 0) return `\0url:${only}\0`;
+      if (name === "File") return shellMark(fileVariable);
+      if (name === "URL" && others.length === 0) return shellMark(urlVariable);
       const reason = name === "URL" ? "there is more than one server" : unknown(name);
       throw new CannotKeep("argTemplateMcpServer", reason);
     });
@@ -124,8 +139,13 @@ class ShellLine {
   }
 }
 
-/** Replaces `{{ .NAME }}`, and `{{ printf "%q" .NAME }}`, which has no other meaning here: values are quoted anyway. */
-function fill(template: string, value: (name: string) => string): string {
+/** Escapes that a template writes and `printf %b` takes back: together they are nothing, and here there are none. */
+function withoutEscapes(template: string): string {
+  return template.replaceAll(/(\bprintf[ \t]+['"]?)%b(?=['"]?[ \t]+\{\{-?\s*printf\s+"%q"\s)/g, "$1%s");
+}
+
+/** Replaces `{{ .NAME }}`, `{{ printf "%s" .NAME }}`, and `{{ printf "%q" .NAME }}`, which is quoted. */
+function fill(template: string, value: (name: string, isQuoted: boolean) => string): string {
   let written = "";
   let end = 0;
   let trims = false;
@@ -133,8 +153,8 @@ function fill(template: string, value: (name: string) => string): string {
     const [text, left, inner = "", right] = match;
     const between = template.slice(end, match.index);
     const before = trims ? between.trimStart() : between;
-    const name = /^(?:printf\s+"%[qs]"\s+)?\.(\w+)$/.exec(inner)?.[1] ?? inner;
-    written += (left === "-" ? before.trimEnd() : before) + value(name);
+    const [, verb, name = inner] = /^(?:printf\s+"%([qs])"\s+)?\.(\w+)$/.exec(inner) ?? [];
+    written += (left === "-" ? before.trimEnd() : before) + value(name, verb === "q");
     trims = right === "-";
     end = match.index + text.length;
   }
@@ -144,30 +164,4 @@ function fill(template: string, value: (name: string) => string): string {
 
 function unknown(name: string): string {
   return `nothing is known of {{ ${/^\w+$/.test(name) ? `.${name}` : name} }}`;
-}
-
-function variable(name: string): string {
-  return `\0${name}\0`;
-}
-
-/** Writes variables so that each stays one word, whatever the quotes around it are. */
-function quoteVariables(line: string): string {
-  let quote = "";
-  let written = "";
-  for (let at = 0; at < line.length; at += 1) {
-    const character = line.charAt(at);
-    const name = /^\0(MCPVALS_\w+)\0/.exec(line.slice(at, at + 40))?.[1];
-    if (name !== undefined) {
-      written += quote === "" ? `"\${${name}}"` : quote === '"' ? `\${${name}}` : `'"\${${name}}"'`;
-      at += name.length + 1;
-    } else if (character === "\\" && quote !== "'") {
-      written += line.slice(at, at + 2);
-      at += 1;
-    } else {
-      if (quote === "" && (character === '"' || character === "'")) quote = character;
-      else if (character === quote) quote = "";
-      written += character;
-    }
-  }
-  return written;
 }
