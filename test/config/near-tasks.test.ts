@@ -25,7 +25,6 @@ describe("files that are not quite tasks", () => {
       "t/agent.yaml": "kind: Agent\nmetadata: { name: x }\n",
       "t/config/mcp-eval.config.yaml": "workflows: []\n",
       "t/data.yaml": "prompt: a\nverify: b\nspec: { replicas: 1 }\n",
-      "t/empty.yaml": "",
       "t/eval.yaml": "kind: Eval\nconfig: {}\n",
       "t/exported.json": { schema: "mcpvals.task/1", prompt: [], verify: [] },
       "t/legacy.yaml": "metadata: { name: l }\nsteps: { prompt: { inline: p }, verify: { inline: x } }\n",
@@ -62,10 +61,10 @@ describe("files that are not quite tasks", () => {
   });
 
   it("are named where there is no task", async () => {
-    using folder = folderOf({ "t/x.yaml": withoutKind, "t/empty.yaml": "\n" });
+    using folder = folderOf({ "t/x.yaml": withoutKind, "t/y.yaml": "kind: Eval\n" });
     const { details } = await failure(folder.path, { source: "t" });
     expect(details.diagnostics?.[0]?.hint).toMatch(
-      /^t.x\.yaml has no kind, .*; t.empty\.yaml is empty\. A task is a \.yaml/,
+      /^t.x\.yaml has no kind, .*; t.y\.yaml is an Eval; run it by itself\. A task is a \.yaml/,
     );
   });
 

@@ -22,7 +22,11 @@ async function parsed(text: string): Promise<Task> {
     file: "/tasks/task.yaml",
     dir: "/tasks",
     locate: document.locate,
-    files: { look: (path) => (path in files ? "file" : "nothing"), read: (path) => files[path], leaves: () => false },
+    files: {
+      look: (path) => (path in files ? "file" : "nothing"),
+      read: (path) => files[path],
+      leaves: () => false,
+    },
     servers: [],
     variables: { X: "1", HOST: "h" },
     completeStdio: () => ({ cwd: "/tasks", env: {} }),

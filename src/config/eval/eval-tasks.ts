@@ -36,10 +36,15 @@ export async function evalTasks(context: EvalContext, provided: ProvidedServers)
     problems,
   });
   const chosen = parsed.flatMap((each) => chosenBySets(each, sets));
-  if (chosen.length === 0 && !problems.found) problems.add([nothingToRun(context)], context.document.source);
-  const reachNothing = sets.filter((set) => !chosen.some((each) => reaches(set, each)));
+  // Whether a set would have reached a task that could not be made is not known.
+  if (parsed.length === files.length) {
+    const unreached = sets.filter(
+      (set) => set.files.length > 0 && !chosen.some((each) => reaches(set, each)),
+    );
+    problems.add(unreached.map(noTaskWithLabels), context.document.source);
+  }
   const tasks = chosen.map(({ task }) => task);
-  const notes = [...leftOut, ...reachNothing.map(emptyNote), ...unusedExtensionNotes(extensions, tasks)];
+  const notes = [...leftOut, ...unusedExtensionNotes(extensions, tasks)];
   return { parsed: chosen.map((each) => withEvalsLimits(each, context)), notes };
 }
 
@@ -55,7 +60,7 @@ async function filesOfSets(context: EvalContext): Promise<{
   /** Of files that are not taken as tasks. */
   readonly notes: readonly string[];
 }> {
-  const { file, dir, surroundings, problems } = context;
+  const { file, dir, surroundings, problems, document } = context;
   const { cwd } = surroundings;
   const repository = repositoryOf(dir);
   const sets: FilesOfSet[] = [];
@@ -65,8 +70,8 @@ async function filesOfSets(context: EvalContext): Promise<{
     const found = await readTasks(pathsOf(set, context), { cwd, repository, problems: broken });
     const files = found.tasks;
     for (const note of found.notes) notes.push(note);
-    if (files.length === 0 && "path" in set.files && !broken.found) refusePath(set.files.path, set, context);
     problems.addAll(broken);
+    if (files.length === 0 && !broken.found) problems.add([noTaskAt(set, index)], document.source);
     sets.push({ set, index, files, realPaths: new Set(files.map(({ realPath }) => realPath)) });
   }
   return { sets, notes: [...new Set(notes)] };
@@ -78,14 +83,28 @@ function pathsOf({ files }: TaskSet, { dir }: EvalContext): readonly string[] {
   return pathKind(path) === "file" ? [path] : [];
 }
 
-function refusePath(path: string, { location }: TaskSet, { problems, document }: EvalContext): void {
-  const diagnostic: Diagnostic = {
+function noTaskAt({ files, location }: TaskSet, index: number): Diagnostic {
+  const [what, written] = "glob" in files ? ["the glob", files.glob] : ["the path", files.path];
+  return {
     code: "config/not-found",
-    message: `there is no task at ${path}`,
-    hint: "A task is a file with kind: Task; its path starts from the eval's folder.",
+    message: `config.taskSets[${index}]: no file of kind Task is at ${what} ${written}`,
+    hint: "Paths and globs start from the eval's folder. A task set without a task would check nothing.",
     ...(location === undefined ? {} : { location }),
   };
-  problems.add([diagnostic], document.source);
+}
+
+function noTaskWithLabels({ set, index, files }: FilesOfSet): Diagnostic {
+  const labels = Object.entries(set.labels).map(([key, value]) => `${key}: ${value}`);
+  const tasks =
+    files.length === 1
+      ? "The task of this set does not have"
+      : `None of the ${files.length} tasks of this set has`;
+  return {
+    code: "usage/no-match",
+    message: `config.taskSets[${index}] reaches no task: labelSelector leaves out all that it names`,
+    hint: `${tasks} the labels ${labels.join(", ")}.`,
+    ...(set.location === undefined ? {} : { location: set.location }),
+  };
 }
 
 /** The task with the assertions of the sets that reach it; nothing when there is none. */
@@ -123,18 +142,4 @@ function withPortable(parsed: ParsedFile, change: (portable: PortableTask) => Po
   if (portable === undefined) return parsed;
   const task: Task = { ...parsed.task, portable: change(portable) };
   return { ...parsed, task };
-}
-
-function nothingToRun({ document }: EvalContext): Diagnostic {
-  const location = document.locate({ path: ["config", "taskSets"], at: "key" });
-  return {
-    code: "config/nothing-to-run",
-    message: "there is nothing to run: no task set reaches a task",
-    hint: "Paths and globs start from the eval's folder; labelSelector leaves out tasks without those labels.",
-    ...(location === undefined ? {} : { location }),
-  };
-}
-
-function emptyNote({ index }: FilesOfSet): string {
-  return `config.taskSets[${index}] reaches no task`;
 }

@@ -1,6 +1,7 @@
 import { open, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
+import { asList, asObject } from "../../core/formats/lenient.ts";
 import { didYouMean } from "../../core/formats/did-you-mean.ts";
 import { taskApiVersion } from "../../core/formats/task/task-schema.ts";
 import type { ConfigDocument } from "./document.ts";
@@ -19,8 +20,10 @@ export type FoundFile =
   | { readonly kind: "task"; readonly document: ConfigDocument }
   /** No task of ours: a manifest, a table of data. */
   | { readonly kind: "foreign" }
+  /** Nothing but blanks, comments and the marks of YAML. */
+  | { readonly kind: "empty" }
   /** No task, although its author may think so, or it is no place for it; `note` says why, and names the file. */
-  | { readonly kind: "almost" | "other" | "empty"; readonly note: string };
+  | { readonly kind: "almost" | "other"; readonly note: string };
 
 /**
  * Reads a file that may be a task. Throws McpvalsError `config/unreadable` and `config/syntax` for a task that is broken,
@@ -31,7 +34,7 @@ export async function readTask(file: string, shown: string): Promise<FoundFile> 
     return { kind: "other", note: `${shown} is a config; run it by itself` };
   try {
     const source = readDataText(file, shown);
-    if (source.text.trim() === "") return { kind: "empty", note: `${shown} is empty` };
+    if (!something.test(source.text)) return { kind: "empty" };
     if (!mayBeOurs.test(source.text)) return { kind: "foreign" };
     return whatIsIn(await parseData(source, endingOf(file)), shown);
   } catch (error) {
@@ -41,6 +44,8 @@ export async function readTask(file: string, shown: string): Promise<FoundFile> 
   }
 }
 
+/** A line that holds more than a blank, a comment, `null` or a mark of YAML. */
+const something = /^(?!(?:---)?[ \t\u{feff}]*(?:~|null)?[ \t]*(?:#.*)?$|\.\.\.[ \t]*$|%)/mu;
 /** One of the words that a task cannot do without. */
 const mayBeOurs = /kind|verify|prompt|mcp-eval|mcpvals/i;
 const unknownKindCode = "config/invalid-value";
@@ -50,7 +55,12 @@ function whatIsIn(document: ConfigDocument, shown: string): FoundFile {
   const [, version] = memberNamed(root, "apiVersion");
   if (typeof version === "string" && foreignVersion.test(version)) return { kind: "foreign" };
   const isOurs = version === taskApiVersion;
-  switch (documentKind(root)) {
+  const kind = documentKind(root);
+  if ((kind === undefined || kind === "config") && hasTasksInList(document.value, root)) {
+    const note = `${shown} has tasks in a list, which are not taken; a task is a file of its own`;
+    return { kind: "almost", note };
+  }
+  switch (kind) {
     case "Task":
       return { kind: "task", document };
     case "Eval":
@@ -65,6 +75,16 @@ function whatIsIn(document: ConfigDocument, shown: string): FoundFile {
       if (isOurs || isNearTask(memberNamed(root, "kind")[1])) throw unknownKind(document, shown, root);
       return { kind: "foreign" };
   }
+}
+
+/** Whether a document is a list with tasks of ours, or has one at its root. */
+function hasTasksInList(value: unknown, root: ReadonlyMap<string, unknown>): boolean {
+  return [value, ...root.values()].some((list) =>
+    asList(list).some((item) => {
+      const { kind, apiVersion } = asObject(item);
+      return kind === "Task" && !(typeof apiVersion === "string" && foreignVersion.test(apiVersion));
+    }),
+  );
 }
 
 function isNearTask(kind: unknown): boolean {
@@ -97,7 +117,8 @@ async function looksLikeTask(file: string): Promise<boolean> {
     if (!(await stat(file)).isFile()) return false;
     await using handle = await open(file);
     const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(headBytes) });
-    return saysTask.test(buffer.toString("utf8", 0, bytesRead));
+    // Without the zeros of UTF-16, as some editors write it.
+    return saysTask.test(buffer.toString("latin1", 0, bytesRead).replaceAll("\0", ""));
   } catch (cause) {
     if (cause instanceof Error && "code" in cause) return true;
     throw cause;

@@ -104,11 +104,8 @@ async function readFile(path: string, surroundings: Surroundings): Promise<Opene
   return { kind, path, shown, document };
 }
 
-function noTasks(
-  { shown }: Extract<Source, { kind: "search" }>,
-  { notes, others, empty }: ReadTasks,
-): McpvalsError {
-  const near = [...notes, ...others, ...empty];
+function noTasks({ shown }: Extract<Source, { kind: "search" }>, { notes, others }: ReadTasks): McpvalsError {
+  const near = [...notes, ...others];
   const shownNear = near.length > 10 ? [...near.slice(0, 10), `and ${near.length - 10} more`] : near;
   const usual =
     "A task is a .yaml, .yml or .json file with kind: Task; node_modules and hidden folders are not searched.";

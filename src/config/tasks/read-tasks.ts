@@ -1,4 +1,7 @@
 import { realpathSync } from "node:fs";
+import { dirname, resolve, sep } from "node:path";
+import { McpvalsError } from "../../core/errors/error.ts";
+import { asList, asObject, asText } from "../../core/formats/lenient.ts";
 import type { FileProblems } from "../file-problems.ts";
 import { mapBounded } from "../map-bounded.ts";
 import type { ConfigDocument } from "../read/document.ts";
@@ -23,8 +26,6 @@ export interface ReadTasks {
   readonly notes: readonly string[];
   /** Of files that are something else of ours, and are not to be run with tasks. */
   readonly others: readonly string[];
-  /** Of empty files: of interest where there is no task. */
-  readonly empty: readonly string[];
 }
 
 const filesAtOnce = 32;
@@ -38,7 +39,8 @@ export interface ReadTasksOptions {
 
 /**
  * Reads the tasks among some files, in the order of the files; those of other kinds are left out. What is wrong with a
- * task goes to `problems`.
+ * task goes to `problems`, and so does a file without content: it may be a task that was lost. Only what a task has among its
+ * fixtures may be empty.
  */
 export async function readTasks(
   paths: readonly string[],
@@ -48,20 +50,39 @@ export async function readTasks(
     path,
     outcome: await attempt(() => readTask(path, shownFrom(cwd, path))),
   }));
-  for (const { outcome } of read) if ("error" in outcome) problems.addError(outcome.error);
   const found = read.flatMap(({ path, outcome }) =>
     "error" in outcome ? [] : [{ path, file: outcome.value }],
   );
+  const tasks = found.flatMap(({ path, file }) =>
+    file.kind === "task" ? [taskFile(path, repository, file.document)] : [],
+  );
+  const fixtures = tasks.flatMap(fixturesOf);
+  const isFixture = (path: string): boolean =>
+    fixtures.some((fixture) => path === fixture || path.startsWith(fixture + sep));
+  for (const { path, outcome } of read) {
+    if ("error" in outcome) problems.addError(outcome.error);
+    else if (outcome.value.kind === "empty" && !isFixture(path))
+      problems.addError(emptyFile(shownFrom(cwd, path)));
+  }
   const notesOf = (kind: FoundFile["kind"]): string[] =>
     found.flatMap(({ file }) => (file.kind === kind && "note" in file ? [file.note] : []));
-  return {
-    tasks: found.flatMap(({ path, file }) =>
-      file.kind === "task" ? [taskFile(path, repository, file.document)] : [],
-    ),
-    notes: notesOf("almost"),
-    others: notesOf("other"),
-    empty: notesOf("empty"),
-  };
+  return { tasks, notes: notesOf("almost"), others: notesOf("other") };
+}
+
+/** Absolute paths of the files and folders that a task has copied into its workspace, as far as its file says some. */
+function fixturesOf({ path, document }: TaskFile): readonly string[] {
+  const fixtures = asObject(asObject(document.value)["spec"])["fixtures"];
+  return asList(fixtures).flatMap((fixture) => {
+    const relative = asText(fixture);
+    return relative === undefined ? [] : [resolve(dirname(path), relative)];
+  });
+}
+
+function emptyFile(shown: string): McpvalsError {
+  return new McpvalsError("config/invalid-value", `${shown} is empty, so it is no task`, {
+    location: { file: shown },
+    hint: "Write the task, remove the file, or name the tasks by a glob that leaves it out.",
+  });
 }
 
 /** A task that was read from a path. */
