@@ -38,7 +38,7 @@ import { createRunFolder, defaultRunsFolder, type RunFolder } from "./store/run-
 import { version } from "./version.ts";
 
 /** The parts of a loaded config that a run needs. */
-export type RunInput = ExtensionsInput & Pick<LoadedConfig, "overrides">;
+export type RunInput = ExtensionsInput & Pick<LoadedConfig, "overrides" | "judgeError">;
 
 /** How to run an eval, beyond what the eval itself says. */
 export interface RunOptions extends ExtensionsOptions {
@@ -238,10 +238,12 @@ function trialsContext(parts: RunParts): TrialsContext {
   };
 }
 
-/** A mistyped model is found before anything starts; one that nobody asks is not looked at. */
-function checkModels({ eval: spec, env }: RunInput): void {
+/** A mistyped model, and a judge that cannot be asked, are found before anything starts; one that nobody asks is not looked at. */
+function checkModels({ eval: spec, env, judgeError }: RunInput): void {
   const acts = spec.tasks.some((task) => task.turns.length > 0);
-  const judges = acts || spec.tasks.some((task) => usesJudge(task.verify));
+  const asks = spec.tasks.some((task) => usesJudge(task.verify));
+  if (asks && judgeError !== undefined) throw judgeError;
+  const judges = acts || asks;
   for (const agent of spec.agents) if (acts && agent.type === "model") checkModel(agent, env);
   if (judges && spec.judge !== undefined) checkModel(spec.judge, env);
 }

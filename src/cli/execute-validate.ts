@@ -6,6 +6,7 @@ import type { Eval, Task } from "../core/formats/model.ts";
 import { lifetimeOf } from "../core/plan/effective-servers.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { lookAtExtensions } from "../extensions-of.ts";
+import { usesJudge } from "../execute/uses-judge.ts";
 import { prepare } from "../prepare.ts";
 import type { ConfigQuestion } from "./config-command.ts";
 import { writeOut } from "./terminal.ts";
@@ -17,7 +18,8 @@ export async function executeValidate({ load: options, filters, json }: ConfigQu
   try {
     const cwd = workingFolder();
     const selected = prepare(await load({ ...options, cwd, lookOnly: true }), filters);
-    const loaded = { ...selected, notes: [...selected.notes, ...(await lookAtExtensions(selected, cwd))] };
+    const extensionNotes = await lookAtExtensions(selected, cwd);
+    const loaded = { ...selected, notes: [...selected.notes, ...judgeNotes(selected), ...extensionNotes] };
     const report = { valid: true, ...counts(loaded), notes: loaded.notes };
     const text = json ? JSON.stringify(report, undefined, 2) : sentence(loaded);
     writeOut(createRedactor(loaded.secrets)(text));
@@ -30,6 +32,20 @@ export async function executeValidate({ load: options, filters, json }: ConfigQu
     writeOut(JSON.stringify({ valid: false, diagnostics }, undefined, 2));
     return 2;
   }
+}
+
+/** Tasks that are named in one note. */
+const mostNames = 10;
+
+/** What is told of tasks that ask a judge where none can be asked. */
+function judgeNotes({ eval: spec, judgeError }: LoadedConfig): readonly string[] {
+  const asking = spec.tasks.filter((task) => usesJudge(task.verify)).map(({ name }) => JSON.stringify(name));
+  if (asking.length === 0 || spec.judge !== undefined) return [];
+  const more = asking.length > mostNames ? ` and ${asking.length - mostNames} more` : "";
+  const names = `${asking.slice(0, mostNames).join(", ")}${more}`;
+  const unset = (judgeError?.details.diagnostics ?? []).map(({ message }) => message).join("; ");
+  const why = unset === "" ? "no judge is configured" : unset;
+  return [`${why}: the tasks that ask a judge cannot run without --judge MODEL: ${names}`];
 }
 
 interface Counts {

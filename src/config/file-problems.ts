@@ -57,14 +57,20 @@ export class FileProblems {
 
   /** Throws one McpvalsError for all problems, without anything secret; returns when there are none. */
   throwIfAny(secrets: readonly Secret[]): void {
-    if (!this.found) return;
+    const error = this.asError(secrets);
+    if (error !== undefined) throw error;
+  }
+
+  /** One McpvalsError for all problems, without anything secret; undefined when there are none. */
+  asError(secrets: readonly Secret[]): McpvalsError | undefined {
+    if (!this.found) return undefined;
     const redact = createRedactor(secrets);
     const values = secrets.map((secret) => secret.value);
     const framed = this.#diagnostics.map((diagnostic, index) => {
       const frame = index < mostFrames ? this.#frameOf(diagnostic) : undefined;
       return { ...redact(diagnostic), ...(frame === undefined ? {} : { frame: maskSecrets(frame, values) }) };
     });
-    throw failureOf(framed, this.#cause);
+    return failureOf(framed, this.#cause);
   }
 
   #frameOf({ location, frame }: Diagnostic): string | undefined {

@@ -1,5 +1,5 @@
 import { basename, dirname, resolve } from "node:path";
-import type { Diagnostic } from "../core/errors/error.ts";
+import type { Diagnostic, McpvalsError } from "../core/errors/error.ts";
 import type { ExtensionUse } from "../core/formats/task/extension-uses.ts";
 import { readConfigServers } from "../core/formats/config/config-servers.ts";
 import { isSettingOfConfig } from "../core/formats/config/is-setting.ts";
@@ -44,6 +44,8 @@ export interface LoadedConfig {
   readonly secrets: readonly Secret[];
   /** What is valid but does not do what its author may think. */
   readonly notes: readonly string[];
+  /** Why the judge that the files name cannot be asked, of kind `usage`: of interest only where a task asks it. */
+  readonly judgeError?: McpvalsError;
   /** Steps that need extensions, by the names of their tasks. */
   readonly extensionUses: ReadonlyMap<string, readonly ExtensionUse[]>;
 }

@@ -387,12 +387,16 @@ describe("the judge", () => {
     );
   });
 
-  it("needs all of those variables", async () => {
+  it("lacks variables only where it is asked", async () => {
     using folder = folderOf({ "eval.yaml": evalOf(byVariables), "tasks/a.yaml": script("a") });
-    expect(await problems(folder.path, { source: "eval.yaml", environment: { B: "http://x:1" } })).toEqual([
-      expect.stringContaining("config/unset-variable llmJudge: the variable K is not set"),
-      expect.stringContaining("config/unset-variable llmJudge: the variable M is not set"),
+    const loaded = await load(folder.path, { source: "eval.yaml", environment: { B: "http://x:1" } });
+    expect(loaded.judgeError?.kind).toBe("usage");
+    expect(loaded.judgeError?.details.diagnostics).toMatchObject([
+      { code: "config/unset-variable", message: "llmJudge: the variable K is not set" },
+      { code: "config/unset-variable", message: "llmJudge: the variable M is not set" },
     ]);
+    const judged = await load(folder.path, { source: "eval.yaml", judgeModel: "o3" });
+    expect([judged.judgeError, judged.eval.judge?.model]).toEqual([undefined, "openai/o3"]);
   });
 });
 

@@ -5,6 +5,7 @@ import { exportFile } from "../../src/config/export/export-file.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { failure, load } from "../config/support/load.ts";
 import { folderOf } from "../support/cli.ts";
+import { runSource } from "../support/source-cli.ts";
 
 /** A task of the script form, whose scripts stand in a folder that other tasks share. */
 const sharing = `kind: Task
@@ -138,5 +139,56 @@ describe("an older agent that is a line for the shell hears the prompt unchanged
   it("as a text in quotes in a document", async () => {
     const json = await said(`cat > OUT <<'EOF'\n{"prompt": {{ printf "%q" .Prompt }}, "home": "$HOME"}\nEOF`);
     expect(JSON.parse(json)).toEqual({ prompt, home: "$HOME" });
+  });
+});
+
+describe("a judge that cannot be asked is of interest only to tasks that ask one (docs/tasks.md)", () => {
+  const judged = (name: string): string =>
+    `kind: Task\nmetadata: { name: ${name} }\nsteps: { prompt: { inline: Hi. }, verify: { contains: done } }\n`;
+  const files = {
+    "eval.yaml":
+      "kind: Eval\nconfig:\n  agent: { type: builtin.claude-code }\n" +
+      "  llmJudge: { env: { baseUrlKey: JUDGE_URL, apiKeyKey: JUDGE_KEY, modelNameKey: JUDGE_MODEL } }\n" +
+      "  taskSets: [{ glob: tasks/*.yaml }]\n",
+    "tasks/plain.yaml":
+      "kind: Task\nmetadata: { name: plain }\nsteps: { prompt: { inline: Hi. }, verify: { inline: touch $HOME/ran } }\n",
+    "tasks/one.yaml": judged("one"),
+  };
+
+  it("validate warns with the names of those tasks", async () => {
+    using folder = folderOf({ ...files, "tasks/two.yaml": judged("two") });
+    const { code, stderr } = await runSource(["validate", "eval.yaml"], { cwd: folder.path });
+    expect(code).toBe(0);
+    expect(stderr).toBe(
+      "note: llmJudge: the variable JUDGE_URL is not set; llmJudge: the variable JUDGE_KEY is not set; " +
+        "llmJudge: the variable JUDGE_MODEL is not set: the tasks that ask a judge cannot run without --judge MODEL: " +
+        '"one", "two"\n',
+    );
+    const other = await runSource(["validate", "eval.yaml", "--task", "plain"], { cwd: folder.path });
+    expect([other.code, other.stderr]).toEqual([0, ""]);
+  });
+
+  it("validate warns where no judge is configured", async () => {
+    using folder = folderOf({
+      ...files,
+      "eval.yaml": files["eval.yaml"].replace(/ {2}llmJudge.*\n/, ""),
+    });
+    const { code, stderr } = await runSource(["validate", "eval.yaml"], { cwd: folder.path });
+    expect([code, stderr]).toEqual([
+      0,
+      'note: no judge is configured: the tasks that ask a judge cannot run without --judge MODEL: "one"\n',
+    ]);
+  });
+
+  it("run refuses before anything starts, and runs what asks no judge", async () => {
+    using folder = folderOf(files);
+    const cwd = folder.path;
+    const env = { HOME: cwd };
+    const all = evaluate("eval.yaml", { cwd, env, agents: ["null"] });
+    await expect(all).rejects.toMatchObject({ code: "config/unset-variable", kind: "usage" });
+    expect(existsSync(join(cwd, "ran"))).toBe(false);
+    const plain = await evaluate("eval.yaml", { cwd, env, agents: ["null"], tasks: ["plain"] });
+    expect(plain.trials.map(({ verdict }) => verdict)).toEqual(["pass"]);
+    expect(existsSync(join(cwd, "ran"))).toBe(true);
   });
 });

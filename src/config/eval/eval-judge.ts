@@ -1,3 +1,4 @@
+import type { Diagnostic } from "../../core/errors/error.ts";
 import { modelId } from "../../core/formats/eval-file/model-id.ts";
 import type { JudgeRef } from "../../core/formats/eval-file/eval-file.ts";
 import type { JudgeSpec } from "../../core/formats/model.ts";
@@ -9,6 +10,8 @@ import { referredModel } from "./eval-agents.ts";
 export interface EvalJudge {
   readonly judge: JudgeSpec | undefined;
   readonly notes: readonly string[];
+  /** What is wrong with the judge alone: of no interest to a run that asks none. */
+  readonly problems: readonly Diagnostic[];
 }
 
 const usualThreshold = 0.8;
@@ -19,10 +22,10 @@ export async function evalJudge(context: EvalContext): Promise<EvalJudge> {
   const own = file.judge;
   const passThreshold = own?.passThreshold ?? usualThreshold;
   const asked = surroundings.judgeModel !== undefined || own === undefined;
-  if (asked) return { judge: requestedJudge(surroundings, passThreshold), notes: [] };
-  if (own.kind === "env") return { judge: fromVariables(own, passThreshold, context), notes: [] };
+  if (asked) return { judge: requestedJudge(surroundings, passThreshold), notes: [], problems: [] };
+  if (own.kind === "env") return fromVariables(own, passThreshold, context);
   const { model: agent, notes } = await referredModel(own.agent, context);
-  if (agent === undefined) return { judge: undefined, notes };
+  if (agent === undefined) return { judge: undefined, notes, problems: [] };
   const { model, baseURL, apiKey } = agent;
   const judge = {
     model,
@@ -30,33 +33,32 @@ export async function evalJudge(context: EvalContext): Promise<EvalJudge> {
     ...(baseURL === undefined ? {} : { baseURL }),
     ...(apiKey === undefined ? {} : { apiKey }),
   };
-  return { judge, notes };
+  return { judge, notes, problems: [] };
 }
 
 type VariableJudge = Extract<JudgeRef, { kind: "env" }>;
 
-function fromVariables(
-  names: VariableJudge,
-  passThreshold: number,
-  context: EvalContext,
-): JudgeSpec | undefined {
+function fromVariables(names: VariableJudge, passThreshold: number, context: EvalContext): EvalJudge {
   const baseURL = read(names.baseURL, context);
   const apiKey = read(names.apiKey, context);
-  const named = read(names.model, context);
-  if (baseURL === undefined || apiKey === undefined || named === undefined) return undefined;
-  return { model: modelId(named, "openai") ?? named, baseURL, apiKey, passThreshold };
+  const model = read(names.model, context);
+  const problems = [names.baseURL, names.apiKey, names.model]
+    .filter((name) => read(name, context) === undefined)
+    .map((name) => unset(name, context));
+  if (baseURL === undefined || apiKey === undefined || model === undefined)
+    return { judge: undefined, notes: [], problems };
+  const judge = { model: modelId(model, "openai") ?? model, baseURL, apiKey, passThreshold };
+  return { judge, notes: [], problems };
 }
 
-function read(name: string, { surroundings, problems, document }: EvalContext): string | undefined {
+function read(name: string, { surroundings }: EvalContext): string | undefined {
   const { overrides, environment } = surroundings;
-  const value = variableNamed(name, overrides) ?? variableNamed(name, environment);
-  if (value !== undefined && value !== "") return value;
+  return (variableNamed(name, overrides) ?? variableNamed(name, environment)) || undefined;
+}
+
+function unset(name: string, { document }: EvalContext): Diagnostic {
   const location = document.locate({ path: ["config", "llmJudge"], at: "value" });
   const message = `llmJudge: the variable ${name} is not set`;
   const hint = `Set ${name}, pass --env ${name}=VALUE, or choose another judge with --judge MODEL.`;
-  problems.add(
-    [{ code: "config/unset-variable", message, hint, ...(location === undefined ? {} : { location }) }],
-    document.source,
-  );
-  return undefined;
+  return { code: "config/unset-variable", message, hint, ...(location === undefined ? {} : { location }) };
 }

@@ -2,6 +2,7 @@ import { basename, dirname, extname } from "node:path";
 import { checkAssertedServers, parseEvalFile } from "../../core/formats/eval-file/parse-eval-file.ts";
 import type { EvalFile } from "../../core/formats/eval-file/eval-file.ts";
 import { placeProblems } from "../../core/formats/place-problems.ts";
+import { withoutUndefined } from "../../core/formats/without-undefined.ts";
 import { interpolateParts } from "../waza/interpolate-parts.ts";
 import { agentTemplates } from "../agent-templates.ts";
 import { assembleEval } from "../assemble-eval.ts";
@@ -76,7 +77,11 @@ export async function loadEval(opened: OpenedFile, surroundings: Surroundings): 
   const templates = agentTemplates({ agents: file.agents }, loaded.eval, ["config"]);
   problems.add(placeProblems(templates.problems, document.locate), document.source);
   problems.throwIfAny(loaded.secrets);
-  return { ...loaded, notes: [...loaded.notes, ...templates.notes] };
+  const wrongJudge = new FileProblems();
+  wrongJudge.add(judge.problems, document.source);
+  const judgeError = wrongJudge.asError(loaded.secrets);
+  const told = [...loaded.notes, ...templates.notes];
+  return withoutUndefined({ ...loaded, notes: told, judgeError });
 }
 
 function extensionsOf(
