@@ -2,6 +2,7 @@ import { agentPresetFacts } from "../core/formats/agent-presets.ts";
 import type { AcpAgentSpec } from "../core/formats/model.ts";
 import { AcpSession } from "./programs/acp-session.ts";
 import { startAgentProgram } from "./programs/agent-program.ts";
+import { copySkills } from "./programs/copy-skills.ts";
 import { findAgentProgram } from "./programs/find-agent-program.ts";
 import { withModelProxy } from "./programs/model-proxy.ts";
 import type { ProgramAgentOptions } from "./programs/options.ts";
@@ -17,7 +18,7 @@ export interface AcpAgentOptions extends ProgramAgentOptions {
  * turns in one session, and is stopped with everything that it started.
  *
  * `prepare` throws McpvalsError `agent/program-not-found`. `run` throws `agent/spawn-failed`, `agent/exited`,
- * `agent/protocol`, `agent/startup-timeout`, `agent/auth`, `agent/failed`, `agent/model-not-offered`, and the signal's
+ * `agent/protocol`, `agent/startup-timeout`, `agent/auth`, `agent/failed`, `agent/skills`, `agent/model-not-offered`, and the signal's
  * reason.
  */
 export function createAcpAgent(spec: AcpAgentSpec, options: AcpAgentOptions): AgentDriver {
@@ -40,6 +41,7 @@ async function runProgram(
   const { emit, signal } = context;
   const { name, command, args, env } = spec;
   const cwd = spec.cwd ?? context.workspace;
+  await copySkills(spec.skills, context);
   const program = await startAgentProgram({ name, command, args, env, cwd, emit });
   const session = new AcpSession({ spec, program, context, cwd, ...options });
   try {

@@ -9,6 +9,7 @@ import { writeClientFiles } from "../servers/client-files/write-client-files.ts"
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import { type AgentProgram, startAgentProgram } from "./programs/agent-program.ts";
 import { fillTemplate, type TemplateValues } from "./programs/fill-template.ts";
+import { copySkills } from "./programs/copy-skills.ts";
 import { findAgentProgram } from "./programs/find-agent-program.ts";
 import { withModelProxy } from "./programs/model-proxy.ts";
 import type { ProgramAgentOptions } from "./programs/options.ts";
@@ -23,7 +24,7 @@ const drainMs = 1000;
  *
  * A program that ends with another code than 0, or says that it could not act, is an agent that broke, not one that did
  * badly. `prepare` throws McpvalsError `agent/program-not-found`. `run` throws `agent/spawn-failed`, `agent/exited`,
- * `agent/failed`, `agent/protocol` (what it printed is not the format that it was said to print), `agent/client-config`,
+ * `agent/failed`, `agent/skills`, `agent/protocol` (what it printed is not the format that it was said to print), `agent/client-config`,
  * `config/unknown-reference` (a template names a server that is not there), and the signal's reason.
  */
 export function createCommandAgent(spec: CommandAgentSpec, _options: ProgramAgentOptions): AgentDriver {
@@ -43,6 +44,7 @@ export function createCommandAgent(spec: CommandAgentSpec, _options: ProgramAgen
 /** Plays the conversation while the files that lead the program to servers are there. */
 async function withFiles(spec: CommandAgentSpec, context: AgentContext): Promise<void> {
   const { endpoints, emit, signal } = context;
+  await copySkills(spec.skills, context);
   const connect = spec.connect ?? "http";
   const config = needsMcpConfig(spec) ? await writeMcpConfigFile(endpoints, connect) : undefined;
   try {

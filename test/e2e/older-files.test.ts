@@ -1,6 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { copySkills } from "../../src/agents/programs/copy-skills.ts";
 import { exportFile } from "../../src/config/export/export-file.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { failure, load } from "../config/support/load.ts";
@@ -190,5 +191,77 @@ describe("a judge that cannot be asked is of interest only to tasks that ask one
     const plain = await evaluate("eval.yaml", { cwd, env, agents: ["null"], tasks: ["plain"] });
     expect(plain.trials.map(({ verdict }) => verdict)).toEqual(["pass"]);
     expect(existsSync(join(cwd, "ran"))).toBe(true);
+  });
+});
+
+describe("skills of an Eval are copied to where the agent looks for them (docs/guide.md)", () => {
+  const files = {
+    "eval.yaml":
+      "kind: Eval\nconfig:\n  agent: { type: file, path: agent.yaml }\n" +
+      "  skills: { sources: [{ type: path, path: ./skills/ }, { type: path, path: more/parting }] }\n" +
+      "  taskSets: [{ path: task.yaml, assertions: { skillsLoaded: [{ skill: greeting }] } }]\n",
+    "agent.yaml":
+      "kind: Agent\ncommands:\n  runPrompt: 'cat .x/skills/greeting/SKILL.md .x/skills/parting/SKILL.md > $OUT; echo {{ .Prompt }}'\n" +
+      "skills: { mountPath: .x/skills, toolName: load }\n",
+    "task.yaml": "kind: Task\nmetadata: { name: t }\nsteps: { prompt: { inline: Hi. } }\n",
+    "shared/greeting/SKILL.md": "greet\n",
+    "more/parting/SKILL.md": "part\n",
+  };
+
+  it("also through links, and one skill by itself; what was not loaded is a failed assertion", async () => {
+    using folder = folderOf({ ...files, "skills/README": "" });
+    symlinkSync("../shared/greeting", join(folder.path, "skills/greeting"));
+    const out = join(folder.path, "out.txt");
+    const result = await evaluate("eval.yaml", { cwd: folder.path, env: { OUT: out } });
+    expect(readFileSync(out, "utf8")).toBe("greet\npart\n");
+    expect(result.trials.map(({ verdict, grades }) => [verdict, grades.at(-1)?.reason])).toEqual([
+      ["fail", "skillsLoaded: the agent did not load greeting; it was given greeting, parting"],
+    ]);
+  });
+
+  it("knows where the presets look", async () => {
+    using folder = folderOf({ ...files, "skills/greeting/SKILL.md": "" });
+    for (const [agent, mountPath, tool] of [
+      ["claude-code", ".claude/skills", "Skill"],
+      ["codex", ".agents/skills", undefined],
+      ["gemini", ".gemini/skills", "activate_skill"],
+      ["copilot", ".github/skills", "skill"],
+      ["opencode", ".opencode/skills", "skill"],
+    ] as const) {
+      const { eval: spec } = await load(folder.path, { source: "eval.yaml", agents: [agent] });
+      const folders = [join(folder.path, "skills"), join(folder.path, "more/parting")];
+      const skills = { mountPath, folders, ...(tool === undefined ? {} : { tool }) };
+      expect(spec.agents).toMatchObject([{ name: agent, skills }]);
+    }
+  });
+
+  it("is refused for agents that have none, and for folders that are not there", async () => {
+    using folder = folderOf(files);
+    const whys = ["openai/gpt-5", "claude-code"].map(async (agent) => {
+      const { message } = await failure(folder.path, { source: "eval.yaml", agents: [agent] });
+      return message.replace(folder.path, "");
+    });
+    expect(await Promise.all(whys)).toEqual([
+      'eval.yaml:4:11: the agent "openai/gpt-5" is a model, which has no skills',
+      "eval.yaml:4:43: there is no folder /skills",
+    ]);
+    const { eval: spec } = await load(folder.path, { source: "eval.yaml", agents: ["null"] });
+    expect(spec.agents).toEqual([{ type: "null", name: "null" }]);
+  });
+
+  it("is an error where the place in the workspace leads out of it", async () => {
+    using folder = folderOf({
+      ...files,
+      "skills/greeting/SKILL.md": "",
+      "task.yaml": `kind: Task\nmetadata: { name: t }\nsteps:\n  setup: { inline: 'true' }\n  prompt: { inline: Hi. }\n`,
+    });
+    const workspace = join(folder.path, "workspace");
+    mkdirSync(workspace);
+    symlinkSync("..", join(workspace, ".x"));
+    const skills = { folders: [join(folder.path, "skills")], mountPath: ".x/skills2" };
+    await expect(copySkills(skills, { workspace, emit: () => 0 })).rejects.toMatchObject({
+      code: "agent/skills",
+    });
+    expect(existsSync(join(folder.path, "skills2"))).toBe(false);
   });
 });

@@ -1,7 +1,11 @@
 import { resolve } from "node:path";
 import { buildAgent, type CompleteProgram, modelAgent } from "../../core/formats/config/build-agent.ts";
 import type { AgentRef } from "../../core/formats/eval-file/eval-file.ts";
-import { type FileAgent, parseAgentFile } from "../../core/formats/eval-file/parse-agent-file.ts";
+import {
+  type AgentFile,
+  type FileAgent,
+  parseAgentFile,
+} from "../../core/formats/eval-file/parse-agent-file.ts";
 import { type ShellAgent, shellAgent } from "../../core/formats/eval-file/shell-agent.ts";
 import type { AgentSpec, ModelAgentSpec, ServerSpec } from "../../core/formats/model.ts";
 import { withoutUndefined } from "../../core/formats/without-undefined.ts";
@@ -11,6 +15,7 @@ import { plainDocument } from "../read/plain-document.ts";
 import { readData } from "../read/read-document.ts";
 import { requestedAgents } from "../requested-agents.ts";
 import { shownFrom, type Surroundings } from "../surroundings.ts";
+import { withSkills } from "./agent-skills.ts";
 import type { EvalContext } from "./eval-context.ts";
 
 export interface EvalAgents {
@@ -18,8 +23,18 @@ export interface EvalAgents {
   readonly notes: readonly string[];
 }
 
-/** The agents that play an eval: those asked for, else the one that it refers to, else its own ones. */
+/** The agents that play an eval: those asked for, else the one that it refers to, else its own ones; with the eval's skills. */
 export async function evalAgents(context: EvalContext, servers: Servers): Promise<EvalAgents> {
+  const { agents, skills, notes } = await chooseAgents(context, servers);
+  return { agents: agents.map((agent) => withSkills(agent, skills, context)), notes };
+}
+
+interface ChosenAgents extends EvalAgents {
+  /** Where the agent's own file says that it looks for skills. */
+  readonly skills?: AgentFile["skills"];
+}
+
+async function chooseAgents(context: EvalContext, servers: Servers): Promise<ChosenAgents> {
   const { file, surroundings, problems } = context;
   const requested = surroundings.agents;
   if (requested.length > 0 || file.agent === undefined) {
@@ -27,9 +42,9 @@ export async function evalAgents(context: EvalContext, servers: Servers): Promis
     const declared = Object.entries(file.agents).map(([name, agent]) => buildAgent(name, agent, complete));
     return { agents: requestedAgents(declared, requested, { problems, complete }), notes: [] };
   }
-  const { agent, name, notes } = await readAgent(file.agent, context);
+  const { agent, name, skills, notes } = await readAgent(file.agent, context);
   const built = agent === undefined ? undefined : buildReferred({ name, agent }, context, servers);
-  return { agents: built === undefined ? [] : [built], notes };
+  return { agents: built === undefined ? [] : [built], skills, notes };
 }
 
 type Servers = Readonly<Record<string, ServerSpec>>;
@@ -102,6 +117,7 @@ interface ReadAgent {
   readonly agent: FileAgent | undefined;
   /** What it is, in words. */
   readonly description: string;
+  readonly skills?: AgentFile["skills"];
   readonly notes: readonly string[];
 }
 
@@ -150,8 +166,8 @@ async function readAgentFile(path: string, { surroundings, problems }: EvalConte
       problems.add(parsed.diagnostics, document.source);
       return { ...nobody, notes: known };
     }
-    const { name, agent, description } = parsed.file;
-    return { name, agent, description, notes: [...known, ...parsed.notes] };
+    const { name, agent, description, skills } = parsed.file;
+    return { name, agent, description, skills, notes: [...known, ...parsed.notes] };
   } catch (error) {
     problems.addError(error);
     return nobody;

@@ -210,6 +210,11 @@ export const errorCatalogue = {
     title: "An agent's program said that it could not act",
     help: "Its message says why: usually the key, the model or the network.",
   },
+  "agent/skills": {
+    kind: "environment",
+    title: "Skills that cannot be copied into the workspace",
+    help: "Check that the folders of config.skills can be read, and that nothing is in their place in the workspace.",
+  },
   "agent/auth": {
     kind: "environment",
     title: "An agent's program is not logged in",

@@ -55,6 +55,16 @@ export type AgentPreset = (typeof agentPresets)[number];
 export const mcpClients = [...agentPresets, "vscode", "cursor"] as const;
 export type McpClient = (typeof mcpClients)[number];
 
+/** Skills that a program gets: what is in some folders, copied into the folder that it looks for skills in. */
+export interface AgentSkills {
+  /** Absolute paths: folders with a folder for each skill, or the folder of one skill. */
+  readonly folders: readonly string[];
+  /** Where the program looks, inside the trial's workspace. */
+  readonly mountPath: string;
+  /** The program's tool that loads a skill, by the name that it tells; absent: it reads their files with its usual tools. */
+  readonly tool?: string;
+}
+
 interface ProgramAgentBase {
   readonly name: string;
   /** Who it is, for the names of tools, config files and defaults; absent: nobody known. */
@@ -69,6 +79,7 @@ interface ProgramAgentBase {
   /** How the program reaches servers: at an address, or by a command that it starts. Default: whatever it can. */
   readonly connect?: "http" | "bridge";
   readonly modelProxy?: ModelProxySpec;
+  readonly skills?: AgentSkills;
 }
 
 /** Requests to the model go through us, so that tokens are counted whatever the agent tells. */

@@ -1,4 +1,4 @@
-import type { AgentPreset, CommandOutput, McpClient, ModelProxySpec } from "./model.ts";
+import type { AgentPreset, AgentSkills, CommandOutput, McpClient, ModelProxySpec } from "./model.ts";
 
 /** What is known of an agent program: data only. */
 export interface AgentPresetFacts {
@@ -11,6 +11,7 @@ export interface AgentPresetFacts {
   readonly modelApi?: ModelProxySpec;
   /** Variables of the shell that it takes keys and accounts from. */
   readonly inheritEnv: readonly string[];
+  readonly skills: Omit<AgentSkills, "folders">;
 }
 
 interface ProgramForm {
@@ -98,6 +99,7 @@ export const agentPresetFacts: Readonly<Record<AgentPreset, AgentPresetFacts>> =
       "CLAUDE_CODE_OAUTH_TOKEN",
       "CLAUDE_CONFIG_DIR",
     ],
+    skills: { mountPath: ".claude/skills", tool: "Skill" },
   },
   codex: {
     title: "Codex",
@@ -122,6 +124,7 @@ export const agentPresetFacts: Readonly<Record<AgentPreset, AgentPresetFacts>> =
       configFiles: ["codex"],
     },
     inheritEnv: ["CODEX_API_KEY", "OPENAI_API_KEY", "CODEX_HOME", "CODEX_PATH", "CODEX_CONFIG"],
+    skills: { mountPath: ".agents/skills" },
   },
   gemini: {
     title: "Gemini CLI",
@@ -150,6 +153,7 @@ export const agentPresetFacts: Readonly<Record<AgentPreset, AgentPresetFacts>> =
       target: "https://generativelanguage.googleapis.com",
     },
     inheritEnv: ["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_HOME"],
+    skills: { mountPath: ".gemini/skills", tool: "activate_skill" },
   },
   copilot: {
     title: "Copilot CLI",
@@ -185,6 +189,7 @@ export const agentPresetFacts: Readonly<Record<AgentPreset, AgentPresetFacts>> =
       "COPILOT_PROVIDER_TYPE",
       "COPILOT_PROVIDER_WIRE_API",
     ],
+    skills: { mountPath: ".github/skills", tool: "skill" },
   },
   opencode: {
     title: "opencode",
@@ -215,6 +220,7 @@ export const agentPresetFacts: Readonly<Record<AgentPreset, AgentPresetFacts>> =
       "OPENCODE_CONFIG",
       "OPENCODE_CONFIG_CONTENT",
     ],
+    skills: { mountPath: ".opencode/skills", tool: "skill" },
   },
 };
 

@@ -33,4 +33,6 @@ const allKinds = [
   "promptsNotUsed",
   "callOrder",
   "noDuplicateCalls",
+  "skillsLoaded",
+  "skillsNotLoaded",
 ] as const satisfies readonly (keyof AssertionSet)[];

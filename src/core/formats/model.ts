@@ -192,6 +192,13 @@ export interface CallPattern {
   readonly pattern?: string;
 }
 
+/** A skill, by name or by pattern; both: one of the two has to fit. None: any skill. */
+export interface SkillPattern {
+  readonly skill?: string;
+  /** A regular expression (RE2) found anywhere in what the agent loads it with. */
+  readonly pattern?: string;
+}
+
 /** What a task set asserts of the agent's calls. Absent: not looked at. */
 export interface AssertionSet {
   readonly toolsUsed?: readonly CallPattern[];
@@ -209,4 +216,6 @@ export interface AssertionSet {
     readonly name: string;
   }[];
   readonly noDuplicateCalls?: boolean;
+  readonly skillsLoaded?: readonly SkillPattern[];
+  readonly skillsNotLoaded?: readonly SkillPattern[];
 }

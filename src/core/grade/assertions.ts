@@ -7,6 +7,7 @@ import type { Trajectory } from "../trace/trajectory.ts";
 import type { Grade } from "./grade.ts";
 import type { Grader } from "./grader.ts";
 import { nearestTool } from "./offered-tools.ts";
+import { skillsLoaded, skillsNotLoaded } from "./skill-assertions.ts";
 
 const name = "assertions";
 
@@ -108,6 +109,10 @@ function judge(kind: AssertionKind, set: AssertionSet, evidence: Evidence): Find
       return order(set.callOrder ?? [], evidence);
     case "noDuplicateCalls":
       return distinct(evidence);
+    case "skillsLoaded":
+      return skillsLoaded(set.skillsLoaded ?? [], evidence.trajectory.events);
+    case "skillsNotLoaded":
+      return skillsNotLoaded(set.skillsNotLoaded ?? [], evidence.trajectory.events);
   }
 }
 

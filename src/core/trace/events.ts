@@ -245,6 +245,15 @@ export type EventBody =
       readonly path: string;
       readonly action: "created" | "replaced";
     }
+  /** Skills that were copied to where the agent looks for them. */
+  | {
+      readonly type: "skills.copied";
+      /** Relative to the workspace. */
+      readonly folder: string;
+      readonly skills: readonly string[];
+      /** The agent's tool that loads one; absent: it reads their files with its usual tools. */
+      readonly tool?: string;
+    }
   | { readonly type: "turn.started"; readonly turn: number; readonly user: string }
   | { readonly type: "agent.message"; readonly turn: number; readonly text: string }
   | { readonly type: "turn.finished"; readonly turn: number; readonly reason: TurnEnd }

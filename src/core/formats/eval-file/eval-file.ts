@@ -26,6 +26,8 @@ export interface EvalFile {
   readonly runs?: number;
   readonly parallel?: number;
   readonly inheritEnv: readonly string[] | true;
+  /** Folders with skills for agents that are programs, as written; absent: it gives none. */
+  readonly skills?: readonly string[];
 }
 
 /** Which agent is meant. */

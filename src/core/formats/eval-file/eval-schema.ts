@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { anyObject, closedObject, filledText, nameKey } from "../config/config-fields.ts";
+import { closedObject, filledText, nameKey } from "../config/config-fields.ts";
 import { namedAgentSchema } from "../config/config-agent-schema.ts";
 import { serverTableFields } from "../config/config-schema.ts";
 import { serverSchema } from "../config/config-server-schema.ts";
@@ -113,6 +113,35 @@ const orderedCall = closedObject({
   name: z.string().meta({ description: "Name of the tool or prompt, or URI of the resource." }),
 }).meta({ id: "OrderedCall", title: "Call", description: "One call, by its exact name." });
 
+const skillPattern = closedObject({
+  skill: z.string().optional().meta({ description: "Name of the skill." }),
+  skillPattern: patternText
+    .optional()
+    .meta({ description: "Regular expression (RE2) found in what the agent loads it with." }),
+}).meta({
+  id: "SkillPattern",
+  title: "Skill",
+  description: "A skill that the agent loads; without name and pattern, any.",
+});
+
+const skills = closedObject({
+  sources: z
+    .array(
+      closedObject({
+        type: z.literal("path").meta({ description: "The only kind: a folder beside this file." }),
+        path: filledText.meta({
+          description: "Folder with a folder for each skill, or of one skill, relative to this file.",
+        }),
+      }),
+    )
+    .meta({ description: "Where the skills are." }),
+}).meta({
+  id: "Skills",
+  title: "Skills",
+  description:
+    "Skills that agents which are programs get, where the program looks for them in its workspace.",
+});
+
 const calls = z.int().min(0).optional();
 
 const assertions = closedObject({
@@ -142,6 +171,14 @@ const assertions = closedObject({
     .boolean()
     .optional()
     .meta({ description: "No tool was called twice with equal arguments." }),
+  skillsLoaded: z
+    .array(skillPattern)
+    .optional()
+    .meta({ description: "Every entry fits a skill that the agent loaded. Needs `skills`." }),
+  skillsNotLoaded: z
+    .array(skillPattern)
+    .optional()
+    .meta({ description: "No entry fits a skill that the agent loaded. Needs `skills`." }),
 }).meta({ id: "Assertions", title: "Assertions", description: "What is expected of the agent's own calls." });
 
 const taskSet = closedObject({
@@ -188,9 +225,7 @@ const config = closedObject({
     description: "Extensions by the names that tasks use, and settings for all of them.",
   }),
   sources: z.record(nameKey, source).optional().meta({ description: "Where tasks are kept, by name." }),
-  skills: anyObject
-    .optional()
-    .meta({ description: "Refused: skills are not known to this version.", not: {} }),
+  skills: skills.optional(),
   defaultTaskLimits: closedObject({ timeout: goDuration.optional(), cleanupTimeout: goDuration.optional() })
     .optional()
     .meta({ description: "Limits of tasks that set none." }),

@@ -66,14 +66,31 @@ skills: {mountPath: a, toolName: b}
   expect(parsed).toMatchObject({
     ok: true,
     notes: [
-      "agent.yaml: skills has no effect: this version gives agents none",
       "agent.yaml: acp has no effect: builtin wins",
       "agent.yaml: openai-acp is the old name of llm-agent",
+      "agent.yaml: skills has no effect: builtin wins",
     ],
   });
 });
 
+it("tells where the agent looks for skills", () => {
+  expect(
+    parse("kind: Agent\nacp: {cmd: x}\nskills: {mountPath: ./.x//skills/, toolName: load}"),
+  ).toMatchObject({
+    ok: true,
+    file: { skills: { mountPath: ".x/skills", tool: "load" } },
+    notes: [],
+  });
+});
+
 it.each([
+  ["kind: Agent\nacp: {cmd: a}\nskills: {toolName: b}", "skills", "skills needs mountPath"],
+  ["kind: Agent\nacp: {cmd: a}\nskills: {mountPath: b}", "skills", "skills needs toolName"],
+  ...["/x", "../x", "a/../../x", ".", "C:\\x"].map((path) => [
+    `kind: Agent\nacp: {cmd: a}\nskills: {mountPath: '${path}', toolName: b}`,
+    "skills.mountPath",
+    "mountPath must be a folder inside the workspace",
+  ]),
   ["kind: Task\nacp: {cmd: a}", "kind", 'kind must be "Agent"'],
   ["kind: Agent", "", "the agent needs builtin, acp, or commands with runPrompt"],
   ["kind: Agent\ncommands: {getVersion: a}", "", "the agent needs builtin, acp, or commands with runPrompt"],

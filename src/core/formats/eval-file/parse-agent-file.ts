@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { Diagnostic } from "../../errors/error.ts";
+import type { AgentSkills } from "../agent-model.ts";
 import { closedObject } from "../config/config-fields.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import { memberOf } from "../member-of.ts";
@@ -14,6 +15,8 @@ export interface AgentFile {
   readonly agent: FileAgent;
   /** What it is, in words, for the case that it cannot be run. */
   readonly description: string;
+  /** Where the program looks for skills; absent: the file does not say. */
+  readonly skills?: Omit<AgentSkills, "folders">;
 }
 
 /** What an agent's file describes. */
@@ -72,18 +75,18 @@ export function parseAgentFile(document: unknown, { locate }: { readonly locate:
   if (kind !== "Agent") reader.refuse('kind must be "Agent"', [kindKey]);
   const parsed = reader.read(agentSchema, document);
   const agent = parsed === undefined ? undefined : readAgent(parsed, reader);
+  const skills = parsed === undefined ? undefined : readSkills(parsed, reader);
   if (agent === undefined || reader.failed) return { ok: false, diagnostics: reader.diagnostics() };
   const name = parsed?.metadata?.name?.trim() || undefined;
   return {
     ok: true,
-    file: withoutUndefined({ name, agent, description: describe(agent) }),
+    file: withoutUndefined({ name, agent, description: describe(agent), skills }),
     notes: reader.notes,
   };
 }
 
 function readAgent(document: Document, reader: LenientReader): FileAgent | undefined {
-  const { builtin, acp, commands, skills } = document;
-  if (skills !== undefined) reader.note("skills has no effect: this version gives agents none", ["skills"]);
+  const { builtin, acp, commands } = document;
   if (builtin !== undefined) {
     if (acp !== undefined) reader.note("acp has no effect: builtin wins", ["acp"]);
     return readBuiltin(builtin, reader);
@@ -97,6 +100,25 @@ function readAgent(document: Document, reader: LenientReader): FileAgent | undef
     at: "value",
   });
   return undefined;
+}
+
+function readSkills({ builtin, skills }: Document, reader: LenientReader): AgentFile["skills"] {
+  if (skills === undefined) return undefined;
+  if (builtin !== undefined) {
+    reader.note("skills has no effect: builtin wins", ["skills"]);
+    return undefined;
+  }
+  const { mountPath = "", toolName = "" } = skills;
+  if (mountPath === "" || toolName === "") {
+    const key = mountPath === "" ? "mountPath" : "toolName";
+    const message = `skills needs ${key}`;
+    reader.problem({ code: "config/missing-key", message, path: ["skills"], at: "value" });
+    return undefined;
+  }
+  const names = mountPath.split(/[/\\]/).filter((name) => name !== "" && name !== ".");
+  if (/^(?:[/\\]|[A-Za-z]:)/.test(mountPath) || names.includes("..") || names.length === 0)
+    reader.refuse("mountPath must be a folder inside the workspace", ["skills", "mountPath"]);
+  return { mountPath: names.join("/"), tool: toolName };
 }
 
 function readCommands(commands: NonNullable<Document["commands"]>, reader: LenientReader): ShellCommands {

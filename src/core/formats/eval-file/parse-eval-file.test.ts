@@ -288,11 +288,11 @@ LLMJudge: {reason: none, env: {baseUrlKey: URL, apiKeyKey: KEY, modelNameKey: MO
     ],
     [
       "kind: Eval\nconfig: {TaskSets: [{glob: b, assertions: {SkillsLoaded: [{skill: a}], maxToolCalls: 1}}]}",
-      "config/invalid-value at config.TaskSets[0].assertions.SkillsLoaded: SkillsLoaded is not known yet: this version gives agents no skills",
+      "config/invalid-value at config.TaskSets[0].assertions.SkillsLoaded: skillsLoaded says nothing: the eval gives agents no skills",
     ],
     [
-      config("skills: {sources: [{type: path, path: x}]}"),
-      "config/invalid-value at config.skills: skills are not known yet: this version gives agents none",
+      config("skills: {sources: [{type: git, path: x}]}"),
+      'config/invalid-value at config.skills.sources[0].type: config.skills.sources[0].type must be "path"',
     ],
     [
       config("llmJudge: {}"),

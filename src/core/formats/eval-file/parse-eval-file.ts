@@ -3,7 +3,6 @@ import { suggestion } from "../did-you-mean.ts";
 import type { KeyPath } from "../key-path.ts";
 import type { JsonObject } from "../model.ts";
 import { LenientReader } from "../lenient-reader.ts";
-import { asList, asObject } from "../lenient.ts";
 import { memberOf } from "../member-of.ts";
 import { type Locate, placeProblem } from "../problem.ts";
 import { withoutUndefined } from "../without-undefined.ts";
@@ -25,7 +24,7 @@ export type ParsedEvalFile =
  *
  * On purpose not as in that tool, since there the verdict would rest on nothing:
  * - A task set without `path` and `glob`, one with both, and a file without task sets are refused.
- * - Assertions on skills are refused, and so is `skills`: this version gives agents none.
+ * - Assertions on skills are refused where the eval gives none.
  * - A task set with `source` is refused; there it reads the working folder instead.
  * - An invalid pattern is refused; there it never matches.
  * - A key of an extension that looks like a known one is refused: it may be the sandbox.
@@ -34,8 +33,7 @@ export function parseEvalFile(document: unknown, { locate }: { readonly locate: 
   const [versionKey, version = ""] = memberOf(document, "apiVersion");
   const reader = new LenientReader(locate, { strict: version === "mcp-eval/v1", refusesTypos: isExtension });
   checkVersion(version, versionKey, reader);
-  const withoutSkills = takeOutSkills(document, reader);
-  const parsed = reader.read(evalSchema, withoutSkills);
+  const parsed = reader.read(evalSchema, document);
   const file = parsed === undefined ? undefined : buildFile(parsed, reader, locate);
   if (file === undefined || reader.failed) return { ok: false, diagnostics: reader.diagnostics() };
   return { ok: true, eval: file, notes: reader.notes };
@@ -83,35 +81,13 @@ function checkVersion(version: unknown, key: string, reader: LenientReader): voi
     });
 }
 
-/** Refuses what asks for skills by name, and gives the document without it, so that nothing is said of it twice. */
-function takeOutSkills(document: unknown, reader: LenientReader): unknown {
-  const [configKey, config] = memberOf(document, "config");
-  const [setsKey, sets] = memberOf(config, "taskSets");
-  const cleaned = asList(sets).map((set, index) => {
-    const [assertionsKey, assertions] = memberOf(set, "assertions");
-    const rest = Object.entries(asObject(assertions)).filter(([key]) => {
-      if (!/^skills(not)?loaded$/i.test(key)) return true;
-      const path = [configKey, setsKey, index, assertionsKey, key];
-      reader.refuse(`${key} is not known yet: this version gives agents no skills`, path, { at: "key" });
-      return false;
-    });
-    return assertions === undefined ? set : { ...asObject(set), [assertionsKey]: Object.fromEntries(rest) };
-  });
-  return Array.isArray(sets)
-    ? { ...asObject(document), [configKey]: { ...asObject(config), [setsKey]: cleaned } }
-    : document;
-}
-
 function buildFile(
   { metadata, config }: ParsedEvalDocument,
   reader: LenientReader,
   locate: Locate,
 ): EvalFile {
   const { skills, taskSets = [], agents = {}, defaultTaskLimits: limits = {} } = config;
-  if (skills !== undefined)
-    reader.refuse("skills are not known yet: this version gives agents none", ["config", "skills"], {
-      at: "key",
-    });
+  if (skills === undefined) refuseSkillAssertions(taskSets, reader);
   if (taskSets.length === 0)
     reader.problem({
       code: "config/nothing-to-run",
@@ -135,7 +111,21 @@ function buildFile(
     runs: config.runs,
     parallel: config.parallel,
     inheritEnv: config.inheritEnv ?? [],
+    skills: skills?.sources.map(({ path }) => path),
   });
+}
+
+function refuseSkillAssertions(sets: NonNullable<Config["taskSets"]>, reader: LenientReader): void {
+  for (const [index, { assertions = {} }] of sets.entries()) {
+    for (const key of ["skillsLoaded", "skillsNotLoaded"] as const) {
+      if (assertions[key] === undefined) continue;
+      const path = ["config", "taskSets", index, "assertions", key];
+      reader.refuse(`${key} says nothing: the eval gives agents no skills`, path, {
+        at: "key",
+        hint: "Name their folder in config.skills: {sources: [{type: path, path: FOLDER}]}.",
+      });
+    }
+  }
 }
 
 type Config = ParsedEvalDocument["config"];

@@ -1,5 +1,5 @@
 import { assertionKinds } from "../assertion-kinds.ts";
-import type { AssertionSet, CallPattern } from "../model.ts";
+import type { AssertionSet, CallPattern, SkillPattern } from "../model.ts";
 import { withoutUndefined } from "../without-undefined.ts";
 import type { ParsedAssertions } from "./eval-schema.ts";
 
@@ -18,6 +18,8 @@ export function readAssertions(parsed: ParsedAssertions | undefined): AssertionS
     promptsNotUsed: prompts(parsed.promptsNotUsed),
     callOrder: parsed.callOrder,
     noDuplicateCalls: parsed.noDuplicateCalls,
+    skillsLoaded: skills(parsed.skillsLoaded),
+    skillsNotLoaded: skills(parsed.skillsNotLoaded),
   });
   const kinds = assertionKinds(set);
   return kinds.length === 0 ? undefined : set;
@@ -33,6 +35,12 @@ function resources(list: ParsedAssertions["resourcesRead"]): readonly CallPatter
 
 function prompts(list: ParsedAssertions["promptsUsed"]): readonly CallPattern[] | undefined {
   return list?.map(({ server, prompt, promptPattern }) => callPattern(server, prompt, promptPattern));
+}
+
+function skills(list: ParsedAssertions["skillsLoaded"]): readonly SkillPattern[] | undefined {
+  return list?.map(({ skill, skillPattern }) =>
+    withoutUndefined({ skill: skill || undefined, pattern: skillPattern || undefined }),
+  );
 }
 
 /** An empty name or pattern is as if it were absent. */
