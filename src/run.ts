@@ -26,7 +26,7 @@ import type { Trajectory } from "./core/trace/trajectory.ts";
 import type { StateMemory } from "./execute/state-comparison.ts";
 import type { TrialPorts } from "./execute/trial-ports.ts";
 import { runTrials, type TrialsContext } from "./execute/run-trials.ts";
-import { usesJudge } from "./execute/uses-judge.ts";
+import { usesJudge } from "./core/formats/uses-judge.ts";
 import { type MissingRequirements, missingRequirements } from "./execute/missing-requirements.ts";
 import { createJudge } from "./graders/judge.ts";
 import { SchemaValidator } from "./graders/schema-validator.ts";

@@ -6,7 +6,7 @@ import type { Eval, Task } from "../core/formats/model.ts";
 import { lifetimeOf } from "../core/plan/effective-servers.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { lookAtExtensions } from "../extensions-of.ts";
-import { usesJudge } from "../execute/uses-judge.ts";
+import { usesJudge } from "../core/formats/uses-judge.ts";
 import { prepare } from "../prepare.ts";
 import type { ConfigQuestion } from "./config-command.ts";
 import { writeOut } from "./terminal.ts";

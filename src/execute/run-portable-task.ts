@@ -15,7 +15,7 @@ import { StateComparison } from "./state-comparison.ts";
 import type { TrialPorts, TrialRun } from "./trial-ports.ts";
 import type { TrialServers } from "./trial-servers.ts";
 import { TrialWorld } from "./trial-world.ts";
-import { usesJudge } from "./uses-judge.ts";
+import { usesJudge } from "../core/formats/uses-judge.ts";
 import { createWorkspace, type Workspace } from "./workspace.ts";
 
 interface Parts {

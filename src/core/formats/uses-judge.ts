@@ -1,5 +1,5 @@
-import type { Step } from "../core/formats/step.ts";
-import { walkSteps } from "../core/formats/walk-steps.ts";
+import type { Step } from "./step.ts";
+import { walkSteps } from "./walk-steps.ts";
 
 /** Whether one of the steps, or of those inside them, asks a judge. */
 export function usesJudge(steps: readonly Step[]): boolean {
