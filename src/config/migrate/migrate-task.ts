@@ -1,4 +1,5 @@
 import { isMap, parseDocument } from "yaml";
+import { parseYaml } from "../../core/formats/parse-yaml.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { Expressions } from "../../core/formats/legacy-task/expressions.ts";
 import type { LegacyForm } from "../../core/formats/legacy-task/raw-step.ts";
@@ -40,13 +41,15 @@ export interface MigratedTask {
  */
 export function migrateTask(source: TaskSource): MigratedTask {
   const { text, shown } = source;
-  const document = parseDocument(text, {
-    version: "1.1",
-    stringKeys: true,
-    uniqueKeys: false,
-    prettyErrors: false,
-    customTags: (tags) => tags.filter((tag) => typeof tag === "string" || !isTime(tag)),
-  });
+  const document = parseYaml(
+    text,
+    { parseDocument },
+    {
+      version: "1.1",
+      stringKeys: true,
+      customTags: (tags) => tags.filter((tag) => typeof tag === "string" || !isTime(tag)),
+    },
+  );
   const failure = document.errors.find((error) => error.code !== "MULTIPLE_DOCS");
   if (failure !== undefined) throw new McpvalsError("config/syntax", `${shown}: ${failure.message}`);
   const hasMore = document.errors.length > 0;
@@ -105,6 +108,6 @@ function expressionsOf({ steps, aliases }: LegacyForm): Pick<Migration, "express
   return { expressions: new Expressions({ reader, steps, aliases }), aliases };
 }
 
-function written(document: ReturnType<typeof parseDocument>, json: boolean): string {
+function written(document: ReturnType<typeof parseYaml>, json: boolean): string {
   return json ? `${JSON.stringify(document.toJS(), undefined, 2)}\n` : document.toString({ lineWidth: 0 });
 }

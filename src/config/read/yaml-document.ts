@@ -1,4 +1,5 @@
 import type { Document, YAMLError } from "yaml";
+import { parseYaml } from "../../core/formats/parse-yaml.ts";
 import type { ConfigDocument } from "./document.ts";
 import { isOlderForm } from "./document-kind.ts";
 import { locateIn } from "./locate.ts";
@@ -31,21 +32,18 @@ export async function yamlDocument(source: SourceText, options: YamlOptions = {}
   const strict = options.lenient === true ? undefined : parseStrictly(source.text, yaml);
   if (strict === undefined || isOlderForm(rootText(strict, yaml))) return readLeniently(source, yaml);
   const { twins, aliases } = findTwins(strict.contents, yaml);
-  refuse([...problemsOf(strict, source.text), ...twins.map(twinProblem)], source);
+  refuse([...problemsOf(strict, source), ...twins.map(twinProblem)], source);
   return { ...finished(strict, { source, yaml, aliases }), source };
 }
 
 function parseStrictly(text: string, yaml: Yaml): Parsed {
-  // The parser's own search for equal keys takes time by the square of their number.
-  return yaml.parseDocument(text, { prettyErrors: false, stringKeys: true, uniqueKeys: false });
+  return parseYaml(text, yaml, { stringKeys: true });
 }
 
 /** Sexagesimal numbers and timestamps are left out: the parser that the older forms are made for has none of them. */
 function parseLeniently(text: string, yaml: Yaml): Parsed {
-  return yaml.parseDocument(text, {
-    prettyErrors: false,
+  return parseYaml(text, yaml, {
     stringKeys: true,
-    uniqueKeys: false,
     version: "1.1",
     customTags: (tags) => tags.filter((tag) => typeof tag === "string" || !isTime(tag)),
   });
@@ -58,7 +56,7 @@ function isTime(tag: { readonly tag?: string | undefined; readonly format?: stri
 function readLeniently(source: SourceText, yaml: Yaml): ConfigDocument {
   const document = parseLeniently(source.text, yaml);
   const several = document.errors.some((error) => error.code === "MULTIPLE_DOCS");
-  const problems = problemsOf(document, source.text).filter(({ message }) => message !== moreDocuments);
+  const problems = problemsOf(document, source).filter(({ message }) => message !== moreDocuments);
   refuse(problems, source);
   const { twins, aliases } = findTwins(document.contents, yaml);
   const notes = [
@@ -125,18 +123,28 @@ function refuse(problems: readonly SyntaxProblem[], source: SourceText): void {
   if (problems.length > 0) throw new SyntaxProblems(onePerLine(problems, source));
 }
 
-function problemsOf(document: Parsed, text: string): SyntaxProblem[] {
-  return [...document.errors, ...document.warnings].map((error) => describe(error, text));
+/** A hostile text can have an error for each of its characters, so only those that are told are looked at. */
+function problemsOf(document: Parsed, source: SourceText): SyntaxProblem[] {
+  const errors = document.errors.concat(document.warnings);
+  return firstPerLine(errors, ({ pos: [offset] }) => offset, source).map((error) =>
+    describe(error, source.text),
+  );
 }
 
 /** One mistake often breaks what follows it too; of what is wrong with a line, the first thing is told. */
 function onePerLine(problems: readonly SyntaxProblem[], source: SourceText): SyntaxProblem[] {
-  const lines = new Set<number | undefined>();
-  const first = problems
-    .toSorted((a, b) => a.offset - b.offset)
-    .filter(({ offset }) => lines.size < lines.add(source.location(offset).line).size);
+  const first = firstPerLine(problems, ({ offset }) => offset, source);
   const tooDeep = first.findIndex((problem) => problem.message === nestedTooDeeply);
   return first.slice(0, tooDeep === -1 ? mostProblems : tooDeep + 1);
+}
+
+/** The first item of each line, in the order of lines, of as many lines as are told. */
+function firstPerLine<T>(items: readonly T[], offsetOf: (item: T) => number, source: SourceText): T[] {
+  const lines = new Set<number | undefined>();
+  return items
+    .toSorted((a, b) => offsetOf(a) - offsetOf(b))
+    .filter((item) => lines.size < lines.add(source.location(offsetOf(item)).line).size)
+    .slice(0, mostProblems);
 }
 
 /** Problems that are told at once. */

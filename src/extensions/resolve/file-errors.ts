@@ -16,11 +16,11 @@ export function hasCode(error: unknown, ...codes: readonly string[]): error is E
 }
 
 /** Largest of the small files that tell of an extension, in bytes. */
-const largestText = 4 * 1024 * 1024;
+const largestText = 512 * 1024;
 
 /**
  * Reads one of the small files that tell of an extension; undefined when it is not there. Throws an Error for what cannot be
- * read, such as a folder, a pipe, or more than 4 MiB.
+ * read, such as a folder, a pipe, or more than 512 KiB.
  */
 export function readTextIfThere(path: string): string | undefined {
   try {

@@ -6,7 +6,7 @@ import { clientConfigError, codeOf, reasonOf } from "./failure.ts";
 import { backupOf } from "./journal.ts";
 
 /** In bytes; a client's own file can hold more than servers. */
-const largestFile = 16 * 1024 * 1024;
+const largestFile = 1024 * 1024;
 
 /** What is at the place of a client's file before it is written. */
 export interface Target {

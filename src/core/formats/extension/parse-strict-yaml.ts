@@ -1,4 +1,5 @@
 import type { LineCounter, YAMLMap } from "yaml";
+import { parseYaml } from "../parse-yaml.ts";
 
 /**
  * Reads YAML that a program may have written, in time linear to the text. Throws an Error for what is no YAML, which a key
@@ -8,12 +9,25 @@ export async function parseStrictYaml(text: string): Promise<unknown> {
   const yaml = await import("yaml");
   const lineCounter = new yaml.LineCounter();
   // The library's own search for twins compares every key with every other.
-  const document = yaml.parseDocument(text, { uniqueKeys: false, lineCounter });
+  const document = parseYaml(text, yaml, { lineCounter });
   const [error] = document.errors;
-  if (error !== undefined) throw error;
-  yaml.visit(document, { Map: (_, map) => refuseTwins(map, lineCounter) });
+  if (error !== undefined) {
+    const { line, col } = lineCounter.linePos(error.pos[0]);
+    throw new Error(`${error.message} at line ${line}, column ${col}`, { cause: error });
+  }
+  let aliases = 0;
+  yaml.visit(document, {
+    Map: (_, map) => refuseTwins(map, lineCounter),
+    Alias: () => {
+      aliases += 1;
+      if (aliases > mostAliases) throw new Error(`it has more than ${mostAliases} aliases`);
+    },
+  });
   return document.toJS();
 }
+
+/** Each of them makes the library look through all anchors. */
+const mostAliases = 100;
 
 interface ScalarKey {
   readonly value: unknown;
