@@ -50,7 +50,7 @@ function modelEval(baseURL: string): Eval {
         name: "answer",
         form: "workflow",
         servers: [],
-        turns: [{ user: "Say done.", expectedState: "done" }],
+        turns: [{ user: "Work.", expectedState: "done" }],
         expectTools: [],
         verify: [],
         parallel: false,

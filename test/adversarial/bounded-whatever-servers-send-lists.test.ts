@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { containsText } from "../../src/core/checks/contains-text.ts";
+import { containsText } from "../../src/core/formats/contains-text.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { callOptions, startSession, stdioSpec } from "../servers/support.ts";
 import { root } from "../support/cli.ts";

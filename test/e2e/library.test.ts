@@ -109,7 +109,7 @@ describe("evaluate", () => {
           plan: { work: [{ call: "echo", args: { message: "yes" } }, { say: "yes" }] },
         },
       },
-      workflows: [{ name: "work", steps: [{ user: "Say yes.", expectedState: "yes" }] }],
+      workflows: [{ name: "work", steps: [{ user: "Do you agree?", expectedState: "yes" }] }],
       toolHealthSuites: [
         {
           name: "suite",

@@ -6,7 +6,7 @@ import { folderOf, runCli } from "../support/cli.ts";
 const config = {
   servers: { broken: { transport: "stdio", command: "node", args: ["nothere.js"], required: true } },
   agent: { type: "scripted", plan: { talks: [{ say: "hello" }] } },
-  workflows: [{ name: "talks", steps: [{ user: "Hello?", expectedState: "hello" }] }],
+  workflows: [{ name: "talks", steps: [{ user: "Who is there?", expectedState: "hello" }] }],
 };
 
 test("a required server that does not start ends the run before it begins, and reports stay as they were", async () => {

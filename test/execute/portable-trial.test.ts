@@ -330,7 +330,9 @@ describe("the state before setup and after cleanup", () => {
     using folder = taskFolder();
     const task = portableTask({ dir: folder.path });
     expect(compared((await playTrial(task)).events)).toBeUndefined();
-    expect(compared((await playTrial(task, { ports: { compareState: { changes: new Map() } } })).events)).toEqual([]);
+    expect(
+      compared((await playTrial(task, { ports: { compareState: { changes: new Map() } } })).events),
+    ).toEqual([]);
   });
 
   it("tells files that came, went and changed, in the workspace and in the task's folder", async () => {
@@ -368,7 +370,10 @@ describe("the state before setup and after cleanup", () => {
       writeFileSync(join(path, "deep/deeper/file"), "new");
       return Promise.resolve();
     };
-    const { events } = await playTrial(portableTask({ dir: path }), { agent, ports: { compareState: { changes: new Map() } } });
+    const { events } = await playTrial(portableTask({ dir: path }), {
+      agent,
+      ports: { compareState: { changes: new Map() } },
+    });
     expect([...(compared(events) ?? [])].sort()).toEqual([
       expect.stringMatching(/^task folder\/deep\/deeper\/file was not there before: a file, /),
       "task folder/empty was not there before: a folder",

@@ -76,7 +76,7 @@ describe("a run whose server", () => {
 describe("a server that does not start", () => {
   const broken = fixtureServer("--exit=3", "--stderr=no database");
   const echo = { name: "echo", args: { message: "hi" }, expectedResult: "hi", server: "good" };
-  const workflow = { name: "w", steps: [{ user: "hello", expectedState: "Hello" }] };
+  const workflow = { name: "w", steps: [{ user: "Greet me.", expectedState: "Hello" }] };
   const script: Config["agents"] = {
     script: {
       type: "scripted",

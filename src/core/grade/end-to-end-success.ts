@@ -1,6 +1,7 @@
-import { containsText } from "../checks/contains-text.ts";
+import { statesText } from "../formats/contains-text.ts";
 import { searchableText } from "../checks/result-text.ts";
-import type { ToolCall, TurnView, Trajectory } from "../trace/trajectory.ts";
+import { lastAnswered } from "../trace/last-answered.ts";
+import type { TurnView, Trajectory } from "../trace/trajectory.ts";
 import type { Grade } from "./grade.ts";
 import type { Grader } from "./grader.ts";
 
@@ -8,7 +9,7 @@ const name = "end-to-end-success";
 
 /**
  * End-to-End Success of the MCPVals specification, 6.1: the last assistant message or the last tool result of a turn
- * (the one that arrived last) contains the turn's `expectedState`, ignoring case. The score is the share of expected states that were reached;
+ * (the one that arrived last) states the turn's `expectedState`, see `statesText`. The score is the share of expected states that were reached;
  * all must be. Turns without `expectedState` are not looked at.
  */
 export const endToEndSuccess: Grader = { name, grade };
@@ -58,11 +59,11 @@ function lookFor(state: string, turn: TurnView | undefined, index: number): Outc
   }
   const message = turn.messages.at(-1);
   const call = lastAnswered(turn);
-  if (message !== undefined && containsText(message.text, state)) {
+  if (message !== undefined && statesText(message.text, state)) {
     const reason = `${step}: the last assistant message contains ${JSON.stringify(state)}`;
     return { reached: true, reason, evidence: [message.seq] };
   }
-  if (call?.result !== undefined && containsText(searchableText(call.result), state)) {
+  if (call?.result !== undefined && statesText(searchableText(call.result), state)) {
     const reason = `${step}: the last tool result (${call.tool}) contains ${JSON.stringify(state)}`;
     return { reached: true, reason, evidence: seqOf(call.responseSeq) };
   }
@@ -71,12 +72,6 @@ function lookFor(state: string, turn: TurnView | undefined, index: number): Outc
     reason: `${step}: neither the last assistant message nor the last tool result contains ${JSON.stringify(state)}`,
     evidence: [...seqOf(message?.seq), ...seqOf(call?.responseSeq)],
   };
-}
-
-/** Calls of one turn may overlap, so the last one asked for need not be the last one answered. */
-function lastAnswered({ calls }: TurnView): ToolCall | undefined {
-  const answered = calls.filter((call) => call.result !== undefined);
-  return answered.toSorted((a, b) => (a.responseSeq ?? 0) - (b.responseSeq ?? 0)).at(-1);
 }
 
 function seqOf(seq: number | undefined): number[] {

@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from "../formats/model.ts";
-import { containsText } from "../checks/contains-text.ts";
+import { containsText } from "../formats/contains-text.ts";
 import { contentProblem } from "../checks/content-problem.ts";
 import { resultText } from "../checks/result-text.ts";
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";

@@ -3,6 +3,7 @@ import { isJsonObject } from "../formats/json.ts";
 import type { Trial } from "../plan/plan.ts";
 import type { EventOf, TraceEvent, Usage } from "./events.ts";
 import { agentWarnings } from "./agent-warnings.ts";
+import { echoWarnings } from "./echo-warnings.ts";
 import { callKey } from "./call-key.ts";
 import { warningsOf } from "./warnings.ts";
 import type { CallError, StepView, ToolCall, ToolDeclaration, Trajectory, TurnView } from "./trajectory.ts";
@@ -15,7 +16,11 @@ export function buildTrajectory(trial: Trial, task: Task, events: readonly Trace
   const reader = new TrajectoryReader();
   for (const event of events) reader.read(event);
   const view = reader.finish();
-  const warnings = [...warningsOf(events), ...agentWarnings({ calls: view.calls, events })];
+  const warnings = [
+    ...warningsOf(events),
+    ...agentWarnings({ calls: view.calls, events }),
+    ...echoWarnings({ task, events, ...view }),
+  ];
   return { trial, task, events, ...view, warnings };
 }
 

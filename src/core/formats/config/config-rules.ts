@@ -18,6 +18,7 @@ export function checkRules(view: ConfigView): Problem[] {
     ...checkPlans(view),
     ...checkOperators(view),
     ...checkExpectations(view),
+    ...checkEchoes(view),
   ];
 }
 
@@ -230,4 +231,24 @@ function checkExpectations(view: ConfigView): Problem[] {
         "Give it expectedState, expectedError or expectTools, or turn on the judge with llmJudge or --llm (and a passThreshold over 0).";
       return problem("config/checks-nothing", message, { path: workflow.path, at: "value", hint });
     });
+}
+
+/** What an agent would pass that only repeats what the user says, where nothing else is looked at. */
+function checkEchoes(view: ConfigView): Problem[] {
+  if (view.judged && view.judgeCanFail) return [];
+  const echoing = view.workflows.filter((workflow) => !workflow.expectsTools);
+  return echoing.flatMap(({ echoes }) =>
+    echoes.map((echo) => {
+      const place = formatKeyPath(echo.path);
+      const message = `${place}: ${view.show(echo)} stands in ${formatKeyPath(echo.user)}, so an agent that repeats it would pass`;
+      const hint =
+        "Expect what only the work can give, or add expectTools, so that tools must have been called too.";
+      return problem("config/checks-nothing", message, {
+        path: echo.path,
+        at: "value",
+        alsoAt: echo.user,
+        hint,
+      });
+    }),
+  );
 }

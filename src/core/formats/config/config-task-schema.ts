@@ -12,7 +12,7 @@ const workflowStep = closedObject({
   }),
   expectedState: filledText.optional().meta({
     description:
-      "Text that the turn's last answer, or its last tool result, must contain. Upper and lower case are the same.",
+      "Text that the turn's last answer, or its last tool result, must contain. Upper and lower case are the same; a number at either end is a whole number. What the user says must not have it, unless the workflow has `expectTools` or a judge.",
   }),
   expectedError: filledText.optional().meta({
     description: "A tool call in this turn should fail with an error that contains this text.",

@@ -1,5 +1,6 @@
 import { type AgentChoice, chooseAgents } from "./config-agents.ts";
 import type { ConfigServers } from "./config-servers.ts";
+import { statesText } from "../contains-text.ts";
 import { formatKeyPath, type KeyPath } from "../key-path.ts";
 import { asList, asObject, asText } from "../lenient.ts";
 import { withoutUndefined } from "../without-undefined.ts";
@@ -20,6 +21,14 @@ interface WorkflowView {
   readonly steps?: number;
   /** Whether it expects a state, an error or tools. */
   readonly expectsSomething: boolean;
+  readonly expectsTools: boolean;
+  /** States that stand in what the user has said by then. */
+  readonly echoes: readonly Echo[];
+}
+
+/** An expected state, and the user's turn that has it. */
+interface Echo extends Place {
+  readonly user: KeyPath;
 }
 
 interface SuiteView {
@@ -178,6 +187,21 @@ function viewWorkflow(item: unknown, path: KeyPath): WorkflowView {
     ),
     steps: steps.length === 0 ? undefined : steps.length,
     expectsSomething: tools || expects("expectedState") || expects("expectedError"),
+    expectsTools: tools,
+    echoes: echoesIn(steps, [...path, "steps"]),
+  });
+}
+
+function echoesIn(steps: readonly Readonly<Record<string, unknown>>[], path: KeyPath): readonly Echo[] {
+  return steps.flatMap((step, index) => {
+    const state = asText(step["expectedState"]);
+    if (state === undefined) return [];
+    // The step's own user first: that is the likelier mistake.
+    const told = steps
+      .slice(0, index + 1)
+      .findLastIndex((each) => statesText(asText(each["user"]) ?? "", state));
+    if (told === -1) return [];
+    return [{ name: state, path: [...path, index, "expectedState"], user: [...path, told, "user"] }];
   });
 }
 

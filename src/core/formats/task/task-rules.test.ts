@@ -37,7 +37,7 @@ describe("a verify phase that checks nothing", () => {
       "config/invalid-value at value spec.verify: spec.verify must have at least 1 item",
     ]);
     expect(wrongIn({ verify: undefined })).toEqual([
-      'config/missing-key at value spec: missing key "verify" in spec: a list',
+      "config/invalid-value at value spec.verify: spec.verify: undefined is not JSON",
     ]);
   });
 });

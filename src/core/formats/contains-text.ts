@@ -1,0 +1,50 @@
+/** What the redactor leaves in the place of a secret (see `core/trace/redact.ts`). */
+const marks = /\[secret:[^\]]*\]|\[\*\*\*\]|‹\*\*\*›/g;
+/** Unicode's private use: a mark written in these characters is found by itself and by nothing else. */
+const firstPrivate = 0xf_0000;
+
+/**
+ * Whether a text contains another, ignoring case. The mark of a secret is found by the same mark only, never by the
+ * words that it is made of: what stood there was a secret, not the word "secret".
+ */
+export function containsText(text: string, wanted: string): boolean {
+  return comparable(text).includes(comparable(wanted));
+}
+
+/**
+ * Whether a text states what a turn is to end with: it contains it as {@link containsText} does, and a number that it
+ * begins or ends with is there as a whole: "5" is stated by "5.0", and not by "15", "0.5", "5.2" or "-5".
+ */
+export function statesText(text: string, wanted: string): boolean {
+  const [where, what] = [comparable(text), comparable(wanted)];
+  for (let at = where.indexOf(what); at !== -1; at = where.indexOf(what, at + 1))
+    if (isWhole(where, at, at + what.length)) return true;
+  return false;
+}
+
+/** What makes a number longer that begins after it: a digit, a decimal point, or the sign of a number. */
+const goesBefore = /\d\.?$|(?:^|[^\w.])\.$|(?:^|[^\w)\]])[-\u2212]$/;
+/** What makes a number longer that ends before it; zeros behind a decimal point change nothing. */
+const goesOn = /^(?:\d|\.(?!0+(?!\d))\d)/;
+/** Characters that decimals may have. */
+const mostDecimals = 400;
+
+function isWhole(text: string, start: number, end: number): boolean {
+  const found = text.slice(start, end);
+  if (/^\d/.test(found) && goesBefore.test(text.slice(Math.max(0, start - 2), start))) return false;
+  if (!/\d$/.test(found)) return true;
+  // What follows the decimals of a number, as in 1.2.3, makes it no number at all.
+  const hasDecimals = /\d\.\d+$/.test(found.slice(-mostDecimals));
+  return !(hasDecimals ? /^\d/ : goesOn).test(text.slice(end, end + mostDecimals));
+}
+
+function comparable(text: string): string {
+  return text.replaceAll(marks, seal).toLowerCase();
+}
+
+function seal(mark: string): string {
+  const sealed = Array.from(mark, (character) =>
+    String.fromCodePoint(firstPrivate + (character.codePointAt(0) ?? 0)),
+  );
+  return sealed.join("");
+}
