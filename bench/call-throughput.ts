@@ -51,6 +51,9 @@ async function startRecorded(): Promise<Caller> {
   const emit = createRecorder("t1", {
     redact: createRedactor([{ name: "KEY", value: "a-secret-of-the-bench" }]),
     now: () => performance.timeOrigin + performance.now(),
+    onBroken: (error) => {
+      throw error;
+    },
     sink(event, json) {
       events.push(event);
       journal.append(event, json);

@@ -55,6 +55,9 @@ function openHosted(): Caller {
   const emit = createRecorder("t1", {
     redact: createRedactor([{ name: "KEY", value: "a-secret-of-the-bench" }]),
     now: () => performance.timeOrigin + performance.now(),
+    onBroken: (error) => {
+      throw error;
+    },
     sink: (event, json) => journal.append(event, json),
   });
   const validator = new SchemaValidator();

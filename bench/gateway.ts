@@ -24,6 +24,9 @@ export async function gatewayLatency(): Promise<readonly Row[]> {
   const emit = createRecorder("t1", {
     redact: createRedactor([{ name: "KEY", value: "a-secret-of-the-bench" }]),
     now: () => performance.timeOrigin + performance.now(),
+    onBroken: (error) => {
+      throw error;
+    },
     sink: (event, json) => journal.append(event, json),
   });
   const spec = {

@@ -7,7 +7,7 @@ import type { Grade } from "./core/grade/grade.ts";
 import type { GradeContext, Grader } from "./core/grade/grader.ts";
 import { gradersOf } from "./core/grade/graders.ts";
 import { createPlan, type Plan } from "./core/plan/plan.ts";
-import { collectEvidence } from "./core/report/collect-evidence.ts";
+import { KeptEvidence } from "./core/report/kept-evidence.ts";
 import { runEnvironment } from "./core/report/environment.ts";
 import { extensionSummaries } from "./core/report/extension-summaries.ts";
 import {
@@ -16,9 +16,9 @@ import {
   type NamedReporter,
   type ReporterFailure,
 } from "./core/report/multiplexer.ts";
-import type { RunEnvironment, RunResult, TrialResult } from "./core/report/result.ts";
+import type { RunEnvironment, RunResult } from "./core/report/result.ts";
 import { runVerdict, summarize } from "./core/report/summarize.ts";
-import type { Emit, TraceEvent } from "./core/trace/events.ts";
+import type { Emit } from "./core/trace/events.ts";
 import { type ExtensionsInput, type ExtensionsOptions, extensionsOf } from "./extensions-of.ts";
 import type { PreparedExtensions } from "./extensions/prepared-extensions.ts";
 import { createRedactor, type Redact } from "./core/trace/redact.ts";
@@ -65,9 +65,6 @@ export interface RunOutcome {
   readonly failures: readonly ReporterFailure[];
 }
 
-/** Trials of which the cited events are kept for the report; the journal has them all. */
-const evidenceTrials = 100;
-
 /**
  * Runs everything that a loaded eval asks for: the one place that puts the parts together. Before anything has started
  * it throws McpvalsError of kind `usage`, `extension/unreachable` for an extension that cannot be fetched, and
@@ -80,7 +77,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   using _ = hearTokens(begun.redact.add);
   const { id, plan, startedAt } = begun;
   const reporters = createMultiplexer(options.reporters ?? []);
-  const evidence = new Map<string, readonly TraceEvent[]>();
+  const evidence = new KeptEvidence();
   await using validator = new SchemaValidator();
   using interruption = interruptionOf(options.signal);
   const { signal } = interruption;
@@ -106,7 +103,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     const durationMs = Math.round(performance.now() - started);
     const result = resultOf(head, { trials, verdict, durationMs });
     const failures = await keep(folder, result);
-    await reporters.onRunEnd({ result, evidence });
+    await reporters.onRunEnd({ result, evidence: evidence.byTrial });
     return { result, failures: [...failures, ...reporters.errors], ...place };
   } finally {
     exit.flush();
@@ -204,7 +201,7 @@ interface RunParts {
   readonly options: RunOptions;
   readonly head: RunHead;
   readonly reporters: Multiplexer;
-  readonly evidence: Map<string, readonly TraceEvent[]>;
+  readonly evidence: KeptEvidence;
   readonly validator: SchemaValidator;
   readonly servers: Provisioning;
   readonly folder: RunFolder | undefined;
@@ -227,12 +224,12 @@ function trialsContext(parts: RunParts): TrialsContext {
       folder?.append(event, json);
       reporters.onEvent(event);
     },
-    async onTrialEnd(result, events) {
-      folder?.commit();
-      if (isWorthEvidence(result, evidence.size)) {
-        evidence.set(result.id, collectEvidence(events, result.grades));
-      }
+    async settle(result, events) {
       await servers.trialEnded(result);
+      if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, events);
+    },
+    async onTrialEnd(result) {
+      folder?.commit();
       await reporters.onTrialEnd(result);
     },
   };
@@ -256,10 +253,6 @@ async function keep(folder: RunFolder | undefined, result: RunResult): Promise<r
   } catch (error) {
     return [{ reporter: `run folder ${folder?.path ?? ""}`, error }];
   }
-}
-
-function isWorthEvidence(result: TrialResult, kept: number): boolean {
-  return kept < evidenceTrials && result.verdict !== "pass" && result.verdict !== "skip";
 }
 
 async function gradeTrial(

@@ -1,5 +1,6 @@
 import { Command, CommanderError } from "commander";
 import { McpvalsError } from "../core/errors/error.ts";
+import { tellUncaught } from "../process/uncaught.ts";
 import { version } from "../version.ts";
 import { extensionsCommand } from "./commands/extensions.ts";
 import { listCommand } from "./commands/list.ts";
@@ -12,7 +13,7 @@ import { finishOutput, writeError } from "./terminal.ts";
 
 /** Runs one command line, without the program's name, and gives the exit code. Never throws. */
 export async function runProgram(args: readonly string[]): Promise<number> {
-  process.once("uncaughtException", endAfterBug);
+  process.on("uncaughtException", takeUncaught);
   let code = 0;
   const program = createProgram((exitCode) => {
     code = exitCode;
@@ -28,8 +29,17 @@ export async function runProgram(args: readonly string[]): Promise<number> {
   return code === 0 ? 3 : code;
 }
 
-/** What nobody catches must not end with the exit code of a failed evaluation. Servers are killed on the way out. */
-function endAfterBug(error: unknown): void {
+/** An error that comes again and again, such as that of a timer, ends the process in the end. */
+const mostUncaught = 100;
+let uncaught = 0;
+
+/**
+ * What nobody catches ends the trials that are at work, since one of them has caused it, and the run goes on. Outside of
+ * trials it ends the process, but not with the exit code of a failed evaluation; servers are killed on the way out.
+ */
+function takeUncaught(error: unknown): void {
+  uncaught += 1;
+  if (uncaught <= mostUncaught && tellUncaught(error)) return;
   writeError(bugReport(error));
   process.exit(3);
 }

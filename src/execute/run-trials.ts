@@ -1,13 +1,16 @@
+import { type SerializedError, serializeError } from "../core/errors/error.ts";
 import type { Task } from "../core/formats/model.ts";
 import type { Grade } from "../core/grade/grade.ts";
 import { type Plan, taskInVariant, type Trial } from "../core/plan/plan.ts";
 import type { TrialResult } from "../core/report/result.ts";
-import { notRun, skippedTrial, trialResult } from "../core/report/trial-result.ts";
+import { brokenTrial, notRun, skippedTrial, trialResult } from "../core/report/trial-result.ts";
 import { buildTrajectory } from "../core/trace/build-trajectory.ts";
-import type { Emit, TraceEvent } from "../core/trace/events.ts";
+import type { Emit, TraceEvent, TrialOutcome } from "../core/trace/events.ts";
 import { createRecorder } from "../core/trace/recorder.ts";
 import type { Redact } from "../core/trace/redact.ts";
 import type { Trajectory } from "../core/trace/trajectory.ts";
+import { abortWithAny } from "../process/deadline.ts";
+import { hearUncaught } from "../process/uncaught.ts";
 import { executeTrial } from "./execute-trial.ts";
 import { schedule } from "./schedule.ts";
 import { shareEqual } from "./share-equal.ts";
@@ -26,7 +29,10 @@ export interface TrialsContext {
   onTrialStart(trial: Trial): Promise<void>;
   /** Hears of every event, together with its JSON. */
   onEvent(event: TraceEvent, json: string): void;
-  onTrialEnd(result: TrialResult, events: readonly TraceEvent[]): Promise<void>;
+  /** Takes what is to be kept of a trial with that result. What it throws makes the trial an error. */
+  settle(result: TrialResult, events: readonly TraceEvent[]): Promise<void>;
+  /** Never throws. */
+  onTrialEnd(result: TrialResult): Promise<void>;
 }
 
 /** Runs all trials of a plan and gives their rows in the plan's order, those that never started included. */
@@ -54,7 +60,8 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
     const error = notRun({ interrupted: context.signal.aborted });
     const result = skippedTrial(trial, taskOf(trial, tasks), error);
     results.set(trial.id, result);
-    await context.onTrialEnd(result, []);
+    await context.settle(result, []);
+    await context.onTrialEnd(result);
   }
   return plan.trials.flatMap((trial) => results.get(trial.id) ?? []);
 }
@@ -65,8 +72,11 @@ interface TrialContext extends TrialsContext {
   readonly gradedTask: Task;
 }
 
+/** Runs and grades one trial. Never throws: what nobody expected makes the trial an error, and no other trial. */
 async function runTrial(trial: Trial, task: Task, context: TrialContext): Promise<TrialResult> {
   const events: TraceEvent[] = [];
+  const broken = new AbortController();
+  const started = performance.now();
   const emit = createRecorder(trial.id, {
     redact: context.redact,
     now: () => performance.timeOrigin + performance.now(),
@@ -74,16 +84,55 @@ async function runTrial(trial: Trial, task: Task, context: TrialContext): Promis
       events.push(event);
       context.onEvent(event, json);
     },
+    onBroken: (error) => broken.abort(error),
   });
-  await context.onTrialStart(trial);
-  await executeTrial({ trial, task, emit, events, signal: context.signal }, context.ports);
+  using alive = abortWithAny([context.signal, broken.signal]);
+  using _ = hearUncaught((error) => broken.abort(error));
+  let result: TrialResult;
+  try {
+    await context.onTrialStart(trial);
+    await executeTrial({ trial, task, emit, events, signal: alive.signal }, context.ports);
+    // What broke after the last phase, or kept its end from being recorded, is in no event.
+    if (["completed", undefined].includes(outcomeOf(events))) broken.signal.throwIfAborted();
+    result = await resultOf(trial, { events, emit, context });
+    await context.settle(result, events);
+  } catch (cause) {
+    const error = withoutSecrets(serializeError(cause), context.redact);
+    const durationMs = performance.now() - started;
+    emit({ type: "trial.finished", outcome: "error", durationMs, error });
+    result = brokenTrial(trial, context.gradedTask, { error, durationMs });
+  }
+  await context.onTrialEnd(result);
+  return result;
+}
+
+/** Not even what removes secrets may end a run; then nothing is shown of the error. */
+function withoutSecrets(error: SerializedError, redact: Redact): SerializedError {
+  try {
+    return redact(error);
+  } catch {
+    return {
+      code: "internal/unexpected",
+      kind: "bug",
+      message: "an error cannot be shown, since removing secrets from it failed",
+    };
+  }
+}
+
+interface Executed {
+  readonly events: readonly TraceEvent[];
+  readonly emit: Emit;
+  readonly context: TrialContext;
+}
+
+async function resultOf(trial: Trial, { events, emit, context }: Executed): Promise<TrialResult> {
   const trajectory = buildTrajectory(trial, context.gradedTask, events);
-  const grades = isCompleted(events) ? await gradeUnlessInterrupted(trajectory, emit, context) : [];
+  const grades =
+    outcomeOf(events) === "completed" ? await gradeUnlessInterrupted(trajectory, emit, context) : [];
   const result = trialResult(trajectory, grades);
   if (grades !== undefined) {
     emit({ type: "trial.graded", verdict: result.verdict, score: result.score, grades });
   }
-  await context.onTrialEnd(result, events);
   return result;
 }
 
@@ -101,8 +150,8 @@ async function gradeUnlessInterrupted(
   }
 }
 
-function isCompleted(events: readonly TraceEvent[]): boolean {
-  return events.some((event) => event.type === "trial.finished" && event.outcome === "completed");
+function outcomeOf(events: readonly TraceEvent[]): TrialOutcome | undefined {
+  return events.findLast((event) => event.type === "trial.finished")?.outcome;
 }
 
 function taskOf(trial: Trial, tasks: ReadonlyMap<string, Task>): Task {

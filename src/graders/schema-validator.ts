@@ -7,7 +7,12 @@ import type { SchemaRequest, WorkerMessage } from "./schema-worker.ts";
 const defaultTimeoutMs = 5000;
 /** Longest that the thread may take to start, on a machine with much else to do. */
 const startupMs = 30_000;
-const memoryMb = 512;
+const memoryMb = 384;
+/**
+ * Most that a schema may have of lists, objects and other values: one of three times as many takes 400 MB and ten seconds
+ * to compile.
+ */
+const mostParts = 20_000;
 
 interface Job extends SchemaRequest {
   readonly resolve: (check: SchemaCheck) => void;
@@ -35,6 +40,8 @@ export class SchemaValidator implements AsyncDisposable {
 
   /** Gives the outcome; a schema that cannot be used, or takes longer than the limit, is `unusable`. Never rejects. */
   validate(schema: Json, value: Json): Promise<SchemaCheck> {
+    if (hasMoreParts(schema, mostParts))
+      return Promise.resolve(unusable(`it has more than ${mostParts.toLocaleString("en")} parts`));
     if (this.#hanging.size > 0 && this.#hanging.has(JSON.stringify(schema))) {
       return Promise.resolve(this.#tooLong());
     }
@@ -115,6 +122,17 @@ export class SchemaValidator implements AsyncDisposable {
     job?.resolve(check);
     this.#next();
   }
+}
+
+function hasMoreParts(schema: Json, most: number): boolean {
+  let parts = 0;
+  const open: Json[] = [schema];
+  for (let next = open.pop(); next !== undefined && parts <= most; next = open.pop()) {
+    parts += 1;
+    if (typeof next !== "object" || next === null) continue;
+    for (const item of Object.values(next)) open.push(item);
+  }
+  return parts > most;
 }
 
 function unusable(reason: string): SchemaCheck {

@@ -8,8 +8,7 @@ const openingBrace = 0x7b;
  * so that a message with a wrong inside is recorded as one.
  */
 export function parseMessage(line: Buffer): { message: JSONRPCMessage; text: string } | undefined {
-  // A flood of noise must be cheap, and a failing JSON.parse is not.
-  if (firstByte(line) !== openingBrace) return undefined;
+  if (!mayBeMessage(line)) return undefined;
   const text = line.toString("utf8");
   let value: unknown;
   try {
@@ -41,8 +40,9 @@ function hasMoreLevels(value: unknown, levels: number): boolean {
   return levels === 0 || Object.values(value).some((item) => hasMoreLevels(item, levels - 1));
 }
 
-function firstByte(line: Buffer): number | undefined {
-  return line.find((byte) => byte !== 0x20 && byte !== 0x09);
+/** Whether a line begins as a message does: a flood of noise must be cheap, and a failing `JSON.parse` is not. */
+export function mayBeMessage(line: Buffer): boolean {
+  return line.find((byte) => byte !== 0x20 && byte !== 0x09) === openingBrace;
 }
 
 function isMessage(value: unknown): value is JSONRPCMessage {

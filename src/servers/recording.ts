@@ -5,6 +5,7 @@ import type {
   TransportSendOptions,
 } from "@modelcontextprotocol/client";
 import { McpvalsError } from "../core/errors/error.ts";
+import { type JsonExcess, mostMemory } from "../core/formats/json-meter.ts";
 import type { Emit } from "../core/trace/events.ts";
 import { deepestMessage, isTooDeep, messageJson } from "./json-rpc.ts";
 import { RelayTransport } from "./relay-transport.ts";
@@ -66,6 +67,17 @@ export function tooManyUnasked(server: string): McpvalsError {
     "server/protocol-error",
     `server "${server}" sent more than ${mostUnasked} notifications and requests in one trial`,
     { hint: "Is it logging in a loop? Every message is kept in memory and in the journal." },
+  );
+}
+
+/** The error for a message that is better not parsed. */
+export function excessive(server: string, excess: JsonExcess): McpvalsError {
+  if (excess === "deep") return nestedTooDeeply(server);
+  const most = `${mostMemory / 1024 / 1024} MiB`;
+  return new McpvalsError(
+    "server/message-too-large",
+    `server "${server}" sent a message of so many values that it would take more than ${most} of memory`,
+    { hint: "Answer with less: with fewer lists, objects and numbers." },
   );
 }
 

@@ -30,8 +30,11 @@ const config: Config = {
 };
 
 /** Starts it and waits until two calls hang. */
-async function startHanging(env: Readonly<Record<string, string>> = {}): Promise<FaultyRun> {
-  const run = startRun(config, { env });
+async function startHanging(
+  env: Readonly<Record<string, string>> = {},
+  started: Config = config,
+): Promise<FaultyRun> {
+  const run = startRun(started, { env });
   await run.untilJournal(/("name":"slow","arguments"[^]*){2}/);
   expect(run.living()).not.toEqual([]);
   return run;
@@ -110,20 +113,24 @@ describe.concurrent("a run whose servers heed nothing", () => {
     await expectShown(run);
   });
 
-  it.each(["throw", "reject"])("leaves nothing behind when our own code has a bug (%s)", async (how) => {
-    const preload = join(root, "test/fixtures/throw-when-told.mjs");
-    using run = await startHanging({
-      NODE_OPTIONS: `--import=${preload}`,
-      THROW_FILE: "now",
-      THROW_HOW: how,
-    });
-    writeFileSync(join(run.folder, "now"), "");
-    const { code, stderr } = await run.cli.finished;
-    await untilNothingLives(run, killedMs);
-    expect(code).toBe(3);
-    expect(stderr).toMatch(
-      /^This is a bug in mcpvals; please report it\.\nError: nobody catches this\n {4}at /,
-    );
-    await expectShown(run);
-  });
+  it.each(["throw", "reject"])(
+    "goes on without the trials at work when our own code has a bug (%s)",
+    async (how) => {
+      const preload = join(root, "test/fixtures/throw-when-told.mjs");
+      const env = { NODE_OPTIONS: `--import=${preload}`, THROW_FILE: "now", THROW_HOW: how };
+      const tests = [...slow.slice(0, 2), ...quick];
+      const last = { ...config, toolHealthSuites: [{ name: "s", parallel: true, tests }] };
+      using run = await startHanging(env, last);
+      writeFileSync(join(run.folder, "now"), "");
+      const { code, left, result, stderr } = await run.ended();
+      expect([code, left, stderr]).toEqual([3, [], ""]);
+      expect(result.verdict).toBe("incomplete");
+      expect(result.trials.map(({ verdict, error }) => [verdict, error?.code, error?.message])).toEqual([
+        ...[1, 2].map(() => ["error", "internal/unexpected", "nobody catches this"]),
+        ...quick.map(() => ["pass", undefined, undefined]),
+      ]);
+      expect(result.trials[0]?.error?.detail).toMatch(/^Error: nobody catches this\n {4}at /);
+      await expectSameWhenRead(run.folder, result);
+    },
+  );
 });

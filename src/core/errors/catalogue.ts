@@ -301,6 +301,11 @@ export const errorCatalogue = {
     title: "The trial reached its time limit",
     help: "Raise limits.trial or --timeout if the work is only slow.",
   },
+  "trial/record-full": {
+    kind: "environment",
+    title: "A trial recorded more than it may",
+    help: "Have the server, agent or step that is named send less; docs/security.md has the limits.",
+  },
   "run/interrupted": {
     kind: "interrupted",
     title: "The run was interrupted",

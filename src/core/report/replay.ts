@@ -1,3 +1,4 @@
+import { serializeError } from "../errors/error.ts";
 import type { Task } from "../formats/model.ts";
 import { type Plan, taskInVariant } from "../plan/plan.ts";
 import { buildTrajectory } from "../trace/build-trajectory.ts";
@@ -5,7 +6,7 @@ import type { TraceEvent } from "../trace/events.ts";
 import { collectEvidence } from "./collect-evidence.ts";
 import type { RunResult, TrialResult } from "./result.ts";
 import { runVerdict, summarize } from "./summarize.ts";
-import { gradesOf, notRun, skippedTrial, trialResult } from "./trial-result.ts";
+import { brokenTrial, gradesOf, notRun, skippedTrial, trialResult } from "./trial-result.ts";
 
 /** A run as its folder tells it. */
 export interface RecordedRun extends Pick<RunResult, "id" | "startedAt" | "environment"> {
@@ -37,9 +38,13 @@ export function replayRun(run: RecordedRun): ReplayedRun {
     if (planned === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${trial.task}`);
     const task = taskInVariant(plan, planned, trial);
     if (events.length === 0) return skippedTrial(trial, task, notRun({ interrupted: wasInterrupted(run) }));
-    const result = trialResult(buildTrajectory(trial, task, events), gradesOf(events));
-    if (result.verdict !== "pass") evidence.set(trial.id, collectEvidence(events, result.grades));
-    return result;
+    try {
+      const result = trialResult(buildTrajectory(trial, task, events), gradesOf(events));
+      if (result.verdict !== "pass") evidence.set(trial.id, collectEvidence(events, result.grades));
+      return result;
+    } catch (cause) {
+      return brokenTrial(trial, task, { error: serializeError(cause), durationMs: 0 });
+    }
   });
   const interrupted =
     trials.some((trial) => trial.error?.code === "run/interrupted") || run.interrupted === true;

@@ -58,6 +58,23 @@ export function skippedTrial(trial: Trial, task: Task, error: SerializedError): 
   return { ...identity(trial, task), verdict, score: null, durationMs: 0, grades: [], error };
 }
 
+/** The row of a trial that ended in a way that nobody expected. */
+export function brokenTrial(
+  trial: Trial,
+  task: Task,
+  { error, durationMs }: { readonly error: SerializedError; readonly durationMs: number },
+): TrialResult {
+  const verdict: Verdict = "error";
+  return {
+    ...identity(trial, task),
+    verdict,
+    score: null,
+    durationMs: toMicroseconds(durationMs),
+    grades: [],
+    error,
+  };
+}
+
 /** The grades that a trial was given, read back from its events; undefined when it was not graded. */
 export function gradesOf(events: readonly TraceEvent[]): readonly Grade[] | undefined {
   const graded = events.findLast((event): event is EventOf<"trial.graded"> => event.type === "trial.graded");

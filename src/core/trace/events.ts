@@ -337,5 +337,5 @@ export type TraceEvent = EventStamp & EventBody;
 
 export type EventOf<T extends EventBody["type"]> = Extract<TraceEvent, { readonly type: T }>;
 
-/** Records an event and gives its number. */
+/** Records an event and gives its number; 0 for one that is not recorded, since the record has ended. Never throws. */
 export type Emit = (event: EventBody) => number;

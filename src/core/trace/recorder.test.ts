@@ -9,6 +9,7 @@ function record(...bodies: readonly EventBody[]): { events: TraceEvent[]; number
   const emit = createRecorder("t7", {
     redact: createRedactor([{ name: "TOKEN", value: "hunter2" }]),
     now: () => time++,
+    onBroken: (error) => expect.unreachable(String(error)),
     sink: (event, json) => {
       expect(JSON.parse(json)).toEqual(event);
       events.push(event);

@@ -1,6 +1,7 @@
 import type { Client, RequestOptions } from "@modelcontextprotocol/client";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json } from "../../core/formats/model.ts";
+import { PageCursors } from "./page-cursors.ts";
 import { resultSchema } from "./result-schema.ts";
 import type { ToolDefinition } from "../session.ts";
 
@@ -11,20 +12,20 @@ interface Page {
 
 /**
  * Asks for all pages of `tools/list`. Looks only at what a call needs, so that one odd annotation does not make a whole
- * server unusable; the record has the list as it came. Throws when a page is unusable or the pages go in circles.
+ * server unusable; the record has the list as it came. Throws when a page is unusable, or the pages
+ * do not come to an end.
  */
 export async function listTools(client: Client, options: RequestOptions): Promise<ToolDefinition[]> {
   const tools: ToolDefinition[] = [];
-  const seen = new Set<string>();
+  const cursors = new PageCursors();
   let cursor: string | undefined;
   do {
     const params = cursor === undefined ? {} : { params: { cursor } };
     const page: Page = await client.request({ method: "tools/list", ...params }, pageSchema, options);
     for (const tool of page.tools) tools.push(tool);
     cursor = page.nextCursor;
-    if (cursor !== undefined && seen.has(cursor))
-      throw new Error(`tools/list goes in circles: the cursor ${JSON.stringify(cursor)} comes twice`);
-    if (cursor !== undefined) seen.add(cursor);
+    const problem = cursor === undefined ? undefined : cursors.problemOf("tools/list", cursor);
+    if (problem !== undefined) throw new Error(problem);
   } while (cursor !== undefined);
   return tools;
 }

@@ -8,6 +8,7 @@ import {
   promptResultSchema,
   resourceResultSchema,
 } from "./answer-schemas.ts";
+import { PageCursors } from "./page-cursors.ts";
 import { paramHeaders } from "./param-headers.ts";
 import type { Sdk } from "./sdk.ts";
 import type { CallOptions, CallOutcome, ServerSession, ToolDefinition } from "../session.ts";
@@ -86,7 +87,7 @@ export class ServerCaller {
     const schema = listResultSchema(key);
     const items: Json[] = [];
     const started = performance.now();
-    const seen = new Set<string>();
+    const cursors = new PageCursors();
     let cursor: string | undefined;
     do {
       const params: JsonObject = cursor === undefined ? {} : { cursor };
@@ -98,9 +99,8 @@ export class ServerCaller {
       const listed = page.result[key];
       if (Array.isArray(listed)) for (const item of listed as readonly Json[]) items.push(item);
       cursor = cursorOf(page.result);
-      if (cursor !== undefined && seen.has(cursor))
-        return { kind: "error", message: circleText(method, cursor), unusable: true, latencyMs };
-      if (cursor !== undefined) seen.add(cursor);
+      const problem = cursor === undefined ? undefined : cursors.problemOf(method, cursor);
+      if (problem !== undefined) return { kind: "error", message: problem, unusable: true, latencyMs };
     } while (cursor !== undefined);
     return { kind: "result", result: { [key]: items }, latencyMs: performance.now() - started };
   }
@@ -165,10 +165,6 @@ function timeoutText(what: string, { timeoutMs }: Pick<CallOptions, "timeoutMs">
 
 function cursorOf({ nextCursor }: JsonObject): string | undefined {
   return typeof nextCursor === "string" ? nextCursor : undefined;
-}
-
-function circleText(method: string, cursor: string): string {
-  return `${method} goes in circles: the cursor ${JSON.stringify(cursor)} comes twice`;
 }
 
 /** Arguments of prompts are texts (MCP 2025-11-25, prompts/get); anything else is sent as its JSON. */

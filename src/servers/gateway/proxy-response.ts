@@ -2,7 +2,6 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { answeredId } from "../filters/messages.ts";
 import type { HttpAddress } from "../hosts/host.ts";
 import { type BodyMessages, readBody, wiresOf } from "../http/body-messages.ts";
-import { messageTooLarge } from "../http/channel-errors.ts";
 import { eventWithData, type StreamEvent } from "../http/event-cutter.ts";
 import { explainUnreachable } from "../http/http-errors.ts";
 import { chunksOf, eventsOf, type StreamReaderOptions, wholeOf } from "../http/stream-reader.ts";
@@ -75,7 +74,7 @@ class Relay {
   /** The body is read in whole, since a filter has to see the message before the agent does. */
   async #json(): Promise<void> {
     const { link, answers } = this.#options;
-    const bytes = await wholeOf(this.#upstream, this.#reading());
+    const bytes = await wholeOf(chunksOf(this.#upstream), this.#reading());
     const messages = readBody(bytes.toString("utf8"));
     if (messages.kind === "other" && answers.length > 0) return this.#answersAlone();
     const before = wiresOf(messages);
@@ -100,7 +99,7 @@ class Relay {
     // With the first event, where that is here already.
     setImmediate(() => response.flushHeaders());
     for (const answer of this.#options.answers) await this.#writeAnswer(answer);
-    for await (const event of eventsOf(this.#upstream, this.#reading())) await this.#event(event);
+    for await (const event of eventsOf(chunksOf(this.#upstream), this.#reading())) await this.#event(event);
     if (!this.#isHeld) response.end();
   }
 
@@ -154,8 +153,7 @@ class Relay {
 
   #reading(): StreamReaderOptions {
     const { room, address } = this.#options;
-    const limit = address.maxMessageBytes;
-    return { limit, onTooLong: () => messageTooLarge(room.server, limit) };
+    return { server: room.server, limit: address.maxMessageBytes };
   }
 }
 

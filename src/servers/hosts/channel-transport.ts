@@ -1,5 +1,5 @@
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
-import { type Channel, type ChannelListener, wireMessage } from "../wire.ts";
+import { type Channel, type ChannelListener, type WireMessage, wireMessage } from "../wire.ts";
 
 /** The SDK's view of one client's exchange with a server, which begins when the transport is started. */
 export class ChannelTransport implements Transport {
@@ -7,7 +7,8 @@ export class ChannelTransport implements Transport {
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
   readonly #open: (listener: ChannelListener) => Channel;
-  readonly #texts = new WeakMap<JSONRPCMessage, string>();
+  /** The message that is being handed over, with its text. */
+  #received: WireMessage | undefined;
   #channel: Channel | undefined;
   #closed = false;
 
@@ -18,10 +19,11 @@ export class ChannelTransport implements Transport {
   start(): Promise<void> {
     if (this.#closed) return Promise.reject(new Error("the exchange has ended before it began"));
     this.#channel = this.#open({
-      onMessage: ({ message, text }) => {
+      onMessage: (wire) => {
         if (this.#closed) return;
-        this.#texts.set(message, text);
-        this.onmessage?.(message);
+        this.#received = wire;
+        this.onmessage?.(wire.message);
+        this.#received = undefined;
       },
       onClosed: () => this.#end(),
     });
@@ -39,10 +41,14 @@ export class ChannelTransport implements Transport {
     await this.#channel?.close();
   }
 
-  /** The text that a received message was read from, if writing the message again would not give the same text. */
+  /**
+   * The text that a message was read from, if writing the message again would not give the same text; to be asked for while
+   * the message is handed over.
+   */
   rawText(message: JSONRPCMessage): string | undefined {
-    const text = this.#texts.get(message);
-    return text === JSON.stringify(message) ? undefined : text;
+    const received = this.#received;
+    if (received?.message !== message) return undefined;
+    return received.text === JSON.stringify(message) ? undefined : received.text;
   }
 
   #end(): void {

@@ -3,10 +3,10 @@ import { untilAborted } from "../../process/deadline.ts";
 import type { HttpAddress } from "../hosts/host.ts";
 import type { Channel, ChannelListener, WireMessage } from "../wire.ts";
 import { readBody, wiresOf } from "./body-messages.ts";
-import { asLoss, failedAnswer, messageTooLarge, statusMessage } from "./channel-errors.ts";
+import { asLoss, failedAnswer, statusMessage } from "./channel-errors.ts";
 import { explainStatus, shownUrl } from "./http-errors.ts";
 import { messageHeaders } from "./message-headers.ts";
-import { eventsOf, wholeOf } from "./stream-reader.ts";
+import { chunksOf, eventsOf, wholeOf } from "./stream-reader.ts";
 
 /** A client of the older HTTP+SSE transport that knows texts only: everything comes over one stream of events. */
 export class EventsChannel implements Channel {
@@ -45,8 +45,8 @@ export class EventsChannel implements Channel {
     try {
       const response = await this.#address.fetch(url, { headers: { accept: "text/event-stream" }, signal });
       if (!response.ok) throw explainStatus(this.#server, response, { url, method: "GET" });
-      const onTooLong = (): Error => messageTooLarge(this.#server, limit);
-      for await (const { event = "message", data = "" } of eventsOf(response, { limit, onTooLong })) {
+      const reading = { server: this.#server, limit };
+      for await (const { event = "message", data = "" } of eventsOf(chunksOf(response), reading)) {
         if (event === "endpoint") onEndpoint(this.#checked(new URL(data, url)));
         else if (event === "message") this.#receive(data);
       }
@@ -88,8 +88,7 @@ export class EventsChannel implements Channel {
         body: wire.text,
         signal,
       });
-      const onTooLong = (): Error => messageTooLarge(this.#server, limit);
-      const text = (await wholeOf(response, { limit, onTooLong })).toString("utf8");
+      const text = (await wholeOf(chunksOf(response), { server: this.#server, limit })).toString("utf8");
       const answer = response.ok ? undefined : failedAnswer(wire, statusMessage(response, text));
       if (answer !== undefined) this.#listener.onMessage(answer);
     } catch (error) {

@@ -3,7 +3,7 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import type { HttpServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { explainStatus, explainUnreachable, shownUrl } from "./http-errors.ts";
-import { watchBody } from "./watch-body.ts";
+import { cutBody, watchBody } from "./watch-body.ts";
 
 export interface HttpTapOptions {
   readonly server: string;
@@ -49,9 +49,10 @@ export class HttpTap {
     emit({ type: "http.response", server, method, status, requestIds: requestIds(init?.body) });
     const counts = method === "POST" || (method === "GET" && this.#options.spec.transport === "sse");
     if (counts) this.#failure = response.ok ? undefined : explainStatus(server, response, { url, method });
-    return response.ok && response.body !== null
+    if (response.body === null) return response;
+    return response.ok
       ? this.#watch(response, response.body, { method, init })
-      : response;
+      : withBody(response, cutBody(response.body, longestRefusal));
   }
 
   #unreachable(error: unknown): McpvalsError {
@@ -70,17 +71,10 @@ export class HttpTap {
     const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
     const isLifeline = spec.transport === "sse" && method === "GET";
     const watched = watchBody(body, {
+      server,
       limit: spec.maxMessageBytes,
       isEventStream: isStream,
-      onTooLong: () => {
-        const error = new McpvalsError(
-          "server/message-too-large",
-          `server "${server}" sent a message of more than ${spec.maxMessageBytes} bytes`,
-          { hint: "Answer with less, or raise maxMessageBytes for that server." },
-        );
-        onLost(error);
-        return error;
-      },
+      onRefused: onLost,
       onBroken: (cause) => {
         if (init?.signal?.aborted === true) return;
         this.#broken = explainUnreachable(server, spec.url, cause);
@@ -91,9 +85,15 @@ export class HttpTap {
         if (isLifeline) onLost(streamEnded(server, spec.url));
       },
     });
-    const { status, statusText, headers } = response;
-    return new Response(watched, { status, statusText, headers });
+    return withBody(response, watched);
   }
+}
+
+/** Read of the body of a response whose status is an error, in bytes. */
+const longestRefusal = 64 * 1024;
+
+function withBody({ status, statusText, headers }: Response, body: ReadableStream<Uint8Array>): Response {
+  return new Response(body, { status, statusText, headers });
 }
 
 function streamEnded(server: string, url: string): McpvalsError {

@@ -1,16 +1,23 @@
+import { jsonExcess } from "../../core/formats/json-meter.ts";
+import { deepestMessage } from "../json-rpc.ts";
+import { excessive } from "../recording.ts";
+import { messageTooLarge } from "./channel-errors.ts";
 import { EventCutter, type StreamEvent } from "./event-cutter.ts";
 
 export interface StreamReaderOptions {
-  /** Longest event, in bytes. */
+  /** Name of the server, for messages. */
+  readonly server: string;
+  /** Longest body, or event of a stream, in bytes. */
   readonly limit: number;
-  /** Makes the error for a longer one. */
-  readonly onTooLong: () => Error;
 }
 
-/** The events of a response, one after the other; what comes after the last one is given as bytes. Throws what `onTooLong` gives, or why the connection broke. */
+/**
+ * The events of a body, one after the other; what comes after the last one is given as bytes. Throws McpvalsError
+ * `server/message-too-large` and `server/protocol-error` for one that is better not read, or why the connection broke.
+ */
 export async function* eventsOf(
-  response: Response,
-  { limit, onTooLong }: StreamReaderOptions,
+  chunks: AsyncIterable<Uint8Array>,
+  { server, limit }: StreamReaderOptions,
 ): AsyncGenerator<StreamEvent> {
   let isTooLong = false;
   const cutter = new EventCutter({
@@ -19,27 +26,38 @@ export async function* eventsOf(
       isTooLong = true;
     },
   });
-  for await (const chunk of chunksOf(response)) {
-    yield* cutter.push(chunk);
-    if (isTooLong) throw onTooLong();
+  for await (const chunk of chunks) {
+    for (const event of cutter.push(chunk)) {
+      if (event.data !== undefined) refuseExcess(server, Buffer.from(event.data));
+      yield event;
+    }
+    if (isTooLong) throw messageTooLarge(server, limit);
   }
   const rest = cutter.rest();
   if (rest.length > 0) yield { bytes: rest };
 }
 
-/** A response's body in one piece. Throws as {@link eventsOf} does. */
+/** A body in one piece. Throws as {@link eventsOf} does. */
 export async function wholeOf(
-  response: Response,
-  { limit, onTooLong }: StreamReaderOptions,
+  chunks: AsyncIterable<Uint8Array>,
+  { server, limit }: StreamReaderOptions,
 ): Promise<Buffer> {
   const parts: Uint8Array[] = [];
   let length = 0;
-  for await (const chunk of chunksOf(response)) {
+  for await (const chunk of chunks) {
     length += chunk.length;
-    if (length > limit) throw onTooLong();
+    if (length > limit) throw messageTooLarge(server, limit);
     parts.push(chunk);
   }
-  return Buffer.concat(parts);
+  const body = Buffer.concat(parts);
+  refuseExcess(server, body);
+  return body;
+}
+
+/** Throws McpvalsError for JSON that is better not parsed. */
+function refuseExcess(server: string, json: Uint8Array): void {
+  const excess = jsonExcess(json, { levels: deepestMessage });
+  if (excess !== undefined) throw excessive(server, excess);
 }
 
 /** A response's body as it comes. */

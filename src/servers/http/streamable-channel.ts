@@ -5,10 +5,10 @@ import type { HttpAddress } from "../hosts/host.ts";
 import { methodOf, valueAt } from "../hosts/message-parts.ts";
 import type { Channel, ChannelListener, WireMessage } from "../wire.ts";
 import { readBody, wiresOf } from "./body-messages.ts";
-import { asLoss, failedAnswer, messageTooLarge, statusMessage } from "./channel-errors.ts";
+import { asLoss, failedAnswer, statusMessage } from "./channel-errors.ts";
 import { explainUnreachable } from "./http-errors.ts";
 import { messageHeaders, versionIn } from "./message-headers.ts";
-import { eventsOf, type StreamReaderOptions, wholeOf } from "./stream-reader.ts";
+import { chunksOf, eventsOf, type StreamReaderOptions, wholeOf } from "./stream-reader.ts";
 
 /** How long the server may take to confirm the end of a session, in milliseconds. */
 const farewellMs = 1000;
@@ -47,8 +47,7 @@ export class StreamableChannel implements Channel {
     this.#server = server;
     this.#address = address;
     this.#listener = listener;
-    const limit = address.maxMessageBytes;
-    this.#reading = { limit, onTooLong: () => messageTooLarge(server, limit) };
+    this.#reading = { server, limit: address.maxMessageBytes };
   }
 
   send(wire: WireMessage): Promise<void> {
@@ -134,7 +133,7 @@ export class StreamableChannel implements Channel {
       await this.#readStream(response, call);
       return "the server ended the response without an answer";
     }
-    const text = (await wholeOf(response, this.#reading)).toString("utf8");
+    const text = (await wholeOf(chunksOf(response), this.#reading)).toString("utf8");
     for (const wire of wiresOf(readBody(text))) {
       // An error that is nobody's is this request's, but the agent could not tell.
       if (response.ok || answeredId(wire.message) !== undefined) this.#receive(wire, call);
@@ -158,7 +157,7 @@ export class StreamableChannel implements Channel {
 
   async #readEvents(response: Response, progress: Progress, call?: Call): Promise<void> {
     try {
-      for await (const event of eventsOf(response, this.#reading)) {
+      for await (const event of eventsOf(chunksOf(response), this.#reading)) {
         if (event.id !== undefined) progress.lastEventId = event.id;
         progress.retryMs = event.retry ?? progress.retryMs;
         if (event.data === undefined || (event.event ?? "message") !== "message") continue;

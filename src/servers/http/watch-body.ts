@@ -1,39 +1,49 @@
-const newline = 0x0a;
-const carriageReturn = 0x0d;
+import { McpvalsError } from "../../core/errors/error.ts";
+import { eventsOf, type StreamReaderOptions, wholeOf } from "./stream-reader.ts";
 
-export interface BodyWatcher {
-  /** Longest body or, in a stream of events, longest event, in bytes. */
-  readonly limit: number;
+export interface BodyWatcher extends StreamReaderOptions {
   readonly isEventStream: boolean;
-  /** Called once, for more than that; the error that it gives breaks the body. */
-  readonly onTooLong: () => Error;
+  /** Called once, for a body or an event that is better not read; the error breaks the body. */
+  readonly onRefused: (error: McpvalsError) => void;
   /** The connection broke in the middle. */
   readonly onBroken: (error: unknown) => void;
   readonly onEnd: () => void;
 }
 
-/** Passes a response's body on as it comes, and tells how it goes. */
-export function watchBody(
-  body: ReadableStream<Uint8Array>,
-  watcher: BodyWatcher,
-): ReadableStream<Uint8Array> {
+type Body = ReadableStream<Uint8Array>;
+
+/** Passes a response's body on, a stream event by event and anything else in one piece, and tells how it goes. */
+export function watchBody(body: Body, watcher: BodyWatcher): Body {
+  return relayed(
+    body,
+    watcher.isEventStream ? (chunks) => events(chunks, watcher) : (chunks) => whole(chunks, watcher),
+    watcher,
+  );
+}
+
+/** Passes on the beginning of a body. */
+export function cutBody(body: Body, most: number): Body {
+  return relayed(body, (chunks) => beginning(chunks, most));
+}
+
+function relayed(
+  body: Body,
+  pass: (chunks: AsyncIterable<Uint8Array>) => AsyncGenerator<Uint8Array>,
+  watcher?: BodyWatcher,
+): Body {
   const reader = body.getReader();
-  const meter = watcher.isEventStream ? new EventMeter() : new Meter();
+  const pieces = pass(chunksFrom(reader));
   return new ReadableStream(
     {
       async pull(controller) {
         try {
-          const { done, value } = await reader.read();
-          if (done) {
-            watcher.onEnd();
-            controller.close();
-          } else if (meter.add(value) > watcher.limit) {
-            const error = watcher.onTooLong();
-            controller.error(error);
-            await reader.cancel(error);
-          } else controller.enqueue(value);
+          const { done, value } = await pieces.next();
+          if (done !== true) return controller.enqueue(value);
+          watcher?.onEnd();
+          controller.close();
         } catch (error) {
-          watcher.onBroken(error);
+          if (error instanceof McpvalsError) watcher?.onRefused(error);
+          else watcher?.onBroken(error);
           controller.error(error);
         }
       },
@@ -43,35 +53,38 @@ export function watchBody(
   );
 }
 
-/** Counts bytes. */
-class Meter {
-  #length = 0;
-
-  add(chunk: Uint8Array): number {
-    this.#length += chunk.length;
-    return this.#length;
+/** Leaving it early cancels the rest. */
+async function* chunksFrom(reader: ReadableStreamDefaultReader<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    await reader.cancel();
   }
 }
 
-/** Counts the bytes of each event: an empty line ends one. */
-class EventMeter {
-  #length = 0;
-  #lineIsEmpty = true;
+async function* events(
+  chunks: AsyncIterable<Uint8Array>,
+  reading: StreamReaderOptions,
+): AsyncGenerator<Uint8Array> {
+  for await (const { bytes } of eventsOf(chunks, reading)) yield bytes;
+}
 
-  /** Adds a chunk and gives the length of the longest event that it is part of, as far as it has come. */
-  add(chunk: Uint8Array): number {
-    let longest = 0;
-    let start = 0;
-    for (;;) {
-      const end = chunk.indexOf(newline, start);
-      const line = chunk.subarray(start, end === -1 ? undefined : end);
-      this.#length += line.length;
-      longest = Math.max(longest, this.#length);
-      this.#lineIsEmpty &&= line.every((byte) => byte === carriageReturn);
-      if (end === -1) return longest;
-      if (this.#lineIsEmpty) this.#length = 0;
-      this.#lineIsEmpty = true;
-      start = end + 1;
-    }
+async function* whole(
+  chunks: AsyncIterable<Uint8Array>,
+  reading: StreamReaderOptions,
+): AsyncGenerator<Uint8Array> {
+  yield await wholeOf(chunks, reading);
+}
+
+async function* beginning(chunks: AsyncIterable<Uint8Array>, most: number): AsyncGenerator<Uint8Array> {
+  let left = most;
+  for await (const chunk of chunks) {
+    yield chunk.subarray(0, left);
+    left -= chunk.length;
+    if (left <= 0) return;
   }
 }

@@ -1,6 +1,8 @@
 import type { Readable, Writable } from "node:stream";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { parseMessage } from "../json-rpc.ts";
+import { jsonExcess } from "../../core/formats/json-meter.ts";
+import { deepestMessage, mayBeMessage, parseMessage } from "../json-rpc.ts";
+import { excessive } from "../recording.ts";
 import type { WireMessage } from "../wire.ts";
 import { LineReader } from "../../process/line-reader.ts";
 
@@ -80,7 +82,12 @@ export class MessagePipe {
   }
 
   #receive(line: Buffer): void {
-    if (line.length === 0) return;
+    if (line.length === 0 || this.closed) return;
+    const excess = jsonExcess(line, { levels: deepestMessage });
+    if (excess !== undefined && mayBeMessage(line)) {
+      this.#options.onBroken(excessive(this.#options.server, excess));
+      return;
+    }
     const parsed = parseMessage(line);
     if (parsed !== undefined) this.#options.onMessage(parsed);
     else if (line.some(isVisible)) this.#options.onInvalidLine(line);
