@@ -2,7 +2,7 @@ import { answerText } from "../core/checks/result-text.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { JsonObject, OracleAgentSpec, SolutionAction } from "../core/formats/model.ts";
 import type { McpRequest } from "../core/formats/step.ts";
-import { expandJson, expandText } from "../core/templates/expand.ts";
+import { expandJson, expanderOf, expandText } from "../core/templates/expand.ts";
 import { loopItems } from "../core/templates/loop-items.ts";
 import { type Scope, withLocals } from "../core/templates/scope.ts";
 import { callServer } from "./call-server.ts";
@@ -103,12 +103,11 @@ function requestOf(action: CallAction, scope: Scope): McpRequest {
 }
 
 function expandArgs(args: JsonObject, scope: Scope): JsonObject {
-  return Object.fromEntries(Object.entries(args).map(([name, value]) => [name, expandJson(value, scope)]));
+  const { json } = expanderOf(scope);
+  return Object.fromEntries(Object.entries(args).map(([name, value]) => [name, json(value)]));
 }
 
 function outputsOf({ kind, outputs = {} }: CallAction, result: JsonObject, scope: Scope): JsonObject {
-  const local = withLocals(scope, { result, text: answerText(kind, result) });
-  return Object.fromEntries(
-    Object.entries(outputs).map(([name, template]) => [name, expandText(template, local)]),
-  );
+  const { text } = expanderOf(withLocals(scope, { result, text: answerText(kind, result) }));
+  return Object.fromEntries(Object.entries(outputs).map(([name, template]) => [name, text(template)]));
 }

@@ -1,5 +1,6 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import { templateNames, templatePlace } from "../../core/formats/command-template.ts";
+import { longestExpansion, TextRoom } from "../../core/templates/text-room.ts";
 
 /** What stands for the names in a program's command line; see `CommandAgentSpec`. */
 export interface TemplateValues {
@@ -17,15 +18,25 @@ export interface TemplateValues {
 
 /**
  * Replaces the names in a text. What replaces them is taken as it is; a brace before anything else is a brace, and `{{` is
- * one too. Throws McpvalsError `config/unknown-reference` for a server that is not there.
+ * one too. Throws McpvalsError `config/unknown-reference` for a server that is not there, `config/invalid-value` for a text that
+ * becomes too long.
  */
 export function fillTemplate(text: string, values: TemplateValues): string {
+  const room = new TextRoom(tooLong);
   return text.replaceAll(templatePlace, (written: string, name?: string, server?: string) => {
     if (written === "{{") return "{";
     if (server !== undefined) return addressOf(server, values.servers);
     const known = templateNames.find((each) => each === name);
-    return known === undefined ? written : values[known];
+    return known === undefined ? written : room.take(values[known]);
   });
+}
+
+function tooLong(): McpvalsError {
+  return new McpvalsError(
+    "config/invalid-value",
+    `an argument or variable of the agent's program becomes longer than ${longestExpansion} characters`,
+    { hint: "The prompt is in it too often." },
+  );
 }
 
 function addressOf(server: string, servers: ReadonlyMap<string, string>): string {

@@ -1,7 +1,8 @@
 import type { Json } from "./model.ts";
 import { formatKeyPath, type KeyPath } from "./key-path.ts";
 import type { Problem } from "./problem.ts";
-import { readJson } from "./read-json.ts";
+import { longestExpansion, TextRoom } from "../templates/text-room.ts";
+import { DocumentTooLarge, readJson } from "./read-json.ts";
 
 /** Gives a variable's value, or undefined when it is not set. */
 export type LookupVariable = (name: string) => string | undefined;
@@ -25,7 +26,8 @@ export function interpolate(
   lookup: LookupVariable,
   mayBeAbsent: (path: KeyPath) => boolean = () => false,
 ): Interpolation {
-  const state: State = { lookup, problems: [], templates: new Map(), variables: new Map() };
+  const room = new TextRoom(tooLong);
+  const state: State = { lookup, problems: [], templates: new Map(), variables: new Map(), room };
   const { problems, templates, variables } = state;
   const text = (written: string, path: KeyPath): string => expand(written, path, state);
   return {
@@ -36,11 +38,17 @@ export function interpolate(
   };
 }
 
+function tooLong(): Error {
+  return new DocumentTooLarge(`its variables give more than ${longestExpansion} characters`);
+}
+
 interface State {
   readonly lookup: LookupVariable;
   readonly problems: Problem[];
   readonly templates: Map<string, string>;
   readonly variables: Map<string, string>;
+  /** For the values of variables. */
+  readonly room: TextRoom;
 }
 
 /** `$${`, or `${NAME}`, or `${NAME:-default}`, or any other `${`. */
@@ -51,7 +59,7 @@ function expand(text: string, path: KeyPath, state: State): string {
   const expanded = text.replaceAll(reference, (match: string, name?: string, fallback?: string) => {
     if (match === "$${") return "${";
     if (name === undefined) return malformed(path, state);
-    return valueOf(name, fallback, { path, state });
+    return state.room.take(valueOf(name, fallback, { path, state }));
   });
   state.templates.set(formatKeyPath(path), text);
   return expanded;

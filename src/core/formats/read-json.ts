@@ -1,4 +1,5 @@
 import { formatKeyPath, type KeyPath } from "./key-path.ts";
+import { longestExpansion, TextRoom } from "../templates/text-room.ts";
 import type { Json } from "./model.ts";
 import type { Problem } from "./problem.ts";
 
@@ -6,6 +7,9 @@ import type { Problem } from "./problem.ts";
 export const maxDepth = 200;
 /** Most values (of any kind, at any depth) that a document may have. */
 export const maxValues = 200_000;
+
+/** Thrown by what gives a document's texts, and by the reader itself, for a document that is too large; the message says how. */
+export class DocumentTooLarge extends Error {}
 
 export interface ReadJsonOptions {
   /** What the document is called in messages about the whole of it, such as `the config`. */
@@ -24,26 +28,29 @@ export interface ReadJsonOptions {
  * that one problem, at its root.
  */
 export function readJson(document: unknown, options: ReadJsonOptions): Json {
-  const state: State = { ...options, values: 0 };
+  const state: State = { ...options, values: 0, room: new TextRoom(tooLong) };
   try {
     return copy(document, [], state);
   } catch (error) {
-    if (!(error instanceof TooManyValues)) throw error;
+    if (!(error instanceof DocumentTooLarge)) throw error;
     options.problems.splice(0);
-    return refuse(`more than ${maxValues} values`, [], state);
+    return refuse(error.message, [], state);
   }
+}
+
+function tooLong(): Error {
+  return new DocumentTooLarge(`more than ${longestExpansion} characters of text`);
 }
 
 interface State extends ReadJsonOptions {
   values: number;
+  readonly room: TextRoom;
 }
-
-class TooManyValues extends Error {}
 
 function copy(value: unknown, path: KeyPath, state: State): Json {
   state.values += 1;
-  if (state.values > maxValues) throw new TooManyValues();
-  if (typeof value === "string") return state.text(value, path);
+  if (state.values > maxValues) throw new DocumentTooLarge(`more than ${maxValues} values`);
+  if (typeof value === "string") return state.room.take(state.text(value, path));
   if (value === null || typeof value === "boolean") return value;
   if (typeof value === "number") {
     return Number.isFinite(value) ? value : refuse(`${value} is not a number that JSON has`, path, state);

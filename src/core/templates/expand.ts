@@ -3,35 +3,55 @@ import type { Json } from "../formats/model.ts";
 import { type Expression, type Filter, parseTemplate } from "./parse-template.ts";
 import type { Scope } from "./scope.ts";
 import { selectJson } from "./select-json.ts";
+import { longestExpansion, TextRoom } from "./text-room.ts";
 
 /**
  * Replaces the expressions of a template. A value that is no text is written as JSON. Throws `task/template` for a name
- * that a root does not have, and for a filter that cannot be applied.
+ * that a root does not have, for a filter that cannot be applied, and for more than there is room for.
  */
-export function expandText(template: string, scope: Scope): string {
+export function expandText(template: string, scope: Scope, room: TextRoom = templateRoom()): string {
   return parseTemplate(template, (root) => scope.has(root))
-    .map((part) => (typeof part === "string" ? part : written(valueOf(part, scope))))
+    .map((part) => room.take(typeof part === "string" ? part : written(valueOf(part, scope))))
     .join("");
+}
+
+/** The room for all texts that are expanded together. */
+export function templateRoom(): TextRoom {
+  return new TextRoom(
+    () =>
+      new McpvalsError(
+        "task/template",
+        `the templates give more than ${longestExpansion} characters together`,
+        {
+          hint: "Values that use each other more than once grow with each of them; keep large values in files.",
+        },
+      ),
+  );
 }
 
 /**
  * Replaces the expressions in every text of a JSON value; keys stay as they are. A text that is one single expression
  * with the filter `json` becomes the JSON value itself, any other stays a text.
  */
-export function expandJson(value: Json, scope: Scope): Json {
-  if (typeof value === "string") return expandString(value, scope);
+export function expandJson(value: Json, scope: Scope, room: TextRoom = templateRoom()): Json {
+  if (typeof value === "string") return expandString(value, scope, room);
   if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.map((item: Json) => expandJson(item, scope));
-  const members = Object.entries(value).map(([key, member]) => [key, expandJson(member, scope)] as const);
+  if (Array.isArray(value)) return value.map((item: Json) => expandJson(item, scope, room));
+  const members = Object.entries(value).map(
+    ([key, member]) => [key, expandJson(member, scope, room)] as const,
+  );
   return Object.fromEntries(members);
 }
 
-function expandString(text: string, scope: Scope): Json {
+function expandString(text: string, scope: Scope, room: TextRoom): Json {
   const parts = parseTemplate(text, (root) => scope.has(root));
   const [only] = parts;
-  if (parts.length === 1 && typeof only === "object" && only.filter?.kind === "json")
-    return valueOf(only, scope);
-  return expandText(text, scope);
+  if (parts.length === 1 && typeof only === "object" && only.filter?.kind === "json") {
+    const value = valueOf(only, scope);
+    room.take(written(value));
+    return value;
+  }
+  return expandText(text, scope, room);
 }
 
 /** Replaces the expressions in texts and JSON of one step. */
@@ -40,10 +60,14 @@ export interface Expander {
   readonly json: (value: Json) => Json;
 }
 
-/** An expander for a scope; without one, texts stay as they are. */
+/** An expander for a scope, with room for one step; without a scope, texts stay as they are. */
 export function expanderOf(scope: Scope | undefined): Expander {
   if (scope === undefined) return { text: (template) => template, json: (value) => value };
-  return { text: (template) => expandText(template, scope), json: (value) => expandJson(value, scope) };
+  const room = templateRoom();
+  return {
+    text: (template) => expandText(template, scope, room),
+    json: (value) => expandJson(value, scope, room),
+  };
 }
 
 function valueOf(expression: Expression, scope: Scope): Json {

@@ -1,5 +1,5 @@
 import { McpvalsError } from "../errors/error.ts";
-import { expandText } from "./expand.ts";
+import { expandText, templateRoom } from "./expand.ts";
 import type { Resolve, Scope } from "./scope.ts";
 
 export interface EnvSources {
@@ -13,10 +13,11 @@ export interface EnvSources {
 /**
  * Makes the root `env`: the command line's value, else the task's, else the shell's. A value of the task that uses its own
  * name means the shell's. `scope` is what the task's values may use besides `env`. The result throws `task/template` for
- * values that go round in a circle.
+ * values that go round in a circle, and for those that are too long together.
  */
 export function envRoot({ overrides, declared, shell }: EnvSources, scope: Scope): Resolve {
   const known = new Map<string, string>();
+  const room = templateRoom();
   const valueOf = (name: string, within: readonly string[]): string | undefined => {
     if (Object.hasOwn(overrides, name)) return overrides[name];
     const own = Object.hasOwn(declared, name) ? declared[name] : undefined;
@@ -33,7 +34,7 @@ export function envRoot({ overrides, declared, shell }: EnvSources, scope: Scope
           next === undefined || variant !== undefined ? undefined : valueOf(next, [...within, name]),
       ],
     ]);
-    const value = expandText(own, inner);
+    const value = expandText(own, inner, room);
     known.set(name, value);
     return value;
   };

@@ -1,7 +1,7 @@
 import { McpvalsError, serializeError } from "../../core/errors/error.ts";
 import type { JsonObject } from "../../core/formats/model.ts";
 import type { Step } from "../../core/formats/step.ts";
-import { expandText, expanderOf } from "../../core/templates/expand.ts";
+import { expanderOf } from "../../core/templates/expand.ts";
 import { type Scope, withLocals } from "../../core/templates/scope.ts";
 import type { Check } from "../../core/trace/events.ts";
 import { abortAfter, pause } from "../../process/deadline.ts";
@@ -180,9 +180,8 @@ function outputsOf(
 ): JsonObject | undefined {
   if (scope === undefined) return undefined;
   const local = withLocals(scope, { ...values, outputs });
-  const named = Object.entries(step.outputs ?? {}).map(
-    ([name, template]) => [name, expandText(template, local)] as const,
-  );
+  const { text } = expanderOf(local);
+  const named = Object.entries(step.outputs ?? {}).map(([name, template]) => [name, text(template)] as const);
   const all = { ...outputs, ...Object.fromEntries(named) };
   return Object.keys(all).length === 0 ? undefined : all;
 }
