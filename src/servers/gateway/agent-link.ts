@@ -1,5 +1,6 @@
 import type { McpvalsError } from "../../core/errors/error.ts";
 import type { Emit } from "../../core/trace/events.ts";
+import { ambiguityOf } from "../filters/ambiguity.ts";
 import type { Filter, FilterContext } from "../filters/filter.ts";
 import { requestOf } from "../filters/messages.ts";
 import { type FilterRun, type HandOver, runFilters } from "../filters/run-filters.ts";
@@ -22,6 +23,8 @@ export interface AgentLinkOptions {
 export class AgentLink {
   readonly #options: AgentLinkOptions;
   readonly #filters: FilterRun;
+  /** Whether filters decide by what messages say, so that nobody may read them in another way. */
+  readonly isFiltered: boolean;
   readonly #ended = new AbortController();
   readonly #wires = new Set<() => void>();
   #unasked = 0;
@@ -31,7 +34,9 @@ export class AgentLink {
     this.#options = options;
     const { server, client, via, filters } = options;
     const emit: Emit = (event) => this.#emit(event);
-    this.#filters = runFilters(filters({ server, client, emit }));
+    const own = filters({ server, client, emit });
+    this.isFiltered = own.length > 0;
+    this.#filters = runFilters(own);
     emit({ type: "gateway.connected", server, client, via });
   }
 
@@ -50,10 +55,21 @@ export class AgentLink {
     if (this.#asked > mostUnasked) return Promise.resolve(handOver({ kind: "disconnect" }));
     if (isTooDeep(wire.message)) {
       this.#record("client-to-server", withoutDepth(wire));
-      return Promise.resolve(handOver(refusal(wire)));
+      const depth = `mcpvals passes on no message nested more than ${deepestMessage} levels deep`;
+      return Promise.resolve(handOver(refusal(wire, depth)));
     }
     this.#record("client-to-server", wire);
+    const ambiguity = this.isFiltered ? ambiguityOf(wire) : undefined;
+    if (ambiguity !== undefined) {
+      const text = `mcpvals passes on no message that a server may read in another way: ${ambiguity}`;
+      return Promise.resolve(this.ended.aborted ? undefined : handOver(refusal(wire, text)));
+    }
     return this.#filters.fromClient(wire, (passage) => (this.ended.aborted ? undefined : handOver(passage)));
+  }
+
+  /** Records a message of the agent's that is refused before anything is decided of it. */
+  refuses(wire: WireMessage): void {
+    this.#record("client-to-server", isTooDeep(wire.message) ? withoutDepth(wire) : wire);
   }
 
   /** Has decided what becomes of a message of the server's; settles as `handOver` does. */
@@ -134,10 +150,9 @@ function cutAt(value: unknown, levels: number): unknown {
 }
 
 /** A message that cannot be handled is answered, where it wants an answer. */
-function refusal({ message }: WireMessage): Parameters<HandOver>[0] {
+function refusal({ message }: WireMessage, text: string): Parameters<HandOver>[0] {
   const request = requestOf(message);
   if (request === undefined) return { kind: "drop" };
-  const text = `mcpvals passes on no message nested more than ${deepestMessage} levels deep`;
   return {
     kind: "answer",
     wire: wireMessage({ jsonrpc: "2.0", id: request.id, error: { code: -32600, message: text } }),

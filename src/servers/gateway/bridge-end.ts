@@ -81,7 +81,8 @@ export class BridgeEnd {
   }
 
   #fromAgent(line: Buffer): void {
-    // What is no message goes nowhere, as with any server: there is nothing to answer to.
+    // What is no message goes nowhere, as with any server: there is nothing to answer to. Bytes that are no UTF-8 become
+    // characters that say so, here and for the server.
     for (const wire of wiresOf(readBody(line.toString("utf8")))) this.#pass(wire);
   }
 

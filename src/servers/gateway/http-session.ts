@@ -12,6 +12,7 @@ import type { HttpExchange } from "./door.ts";
 import { EventStream } from "./event-stream.ts";
 import { belongsTo } from "./message-target.ts";
 import { Post } from "./post.ts";
+import { requestProblem } from "./request-problem.ts";
 
 export interface HttpSessionOptions {
   readonly link: AgentLink;
@@ -51,6 +52,11 @@ export class HttpSession {
   async post(exchange: HttpExchange, messages: BodyMessages): Promise<void> {
     const { link } = this.#options;
     const wires = wiresOf(messages);
+    const problem = link.isFiltered ? requestProblem(exchange, messages) : undefined;
+    if (problem !== undefined) {
+      for (const wire of wires) link.refuses(wire);
+      return answerError(exchange.response, 400, problem);
+    }
     const ids = wires.flatMap(({ message }) => requestOf(message)?.id ?? []);
     const release = link.holds(() => exchange.response.destroy());
     exchange.response.once("close", release);

@@ -2,7 +2,9 @@ import { requestOf } from "../filters/messages.ts";
 import { type BodyMessages, wiresOf } from "../http/body-messages.ts";
 import type { WireMessage } from "../wire.ts";
 import type { AgentLink } from "./agent-link.ts";
+import { answerError } from "./answers.ts";
 import type { HttpExchange } from "./door.ts";
+import { requestProblem } from "./request-problem.ts";
 
 /** What is left of an agent's request, after the filters. */
 export interface Outgoing {
@@ -18,11 +20,17 @@ export interface Outgoing {
  * has changed something. undefined: nothing does, and the agent has got what it will get.
  */
 export async function passAgentBody(
-  { response, body }: HttpExchange,
+  { request, response, body }: HttpExchange,
   messages: BodyMessages,
   link: AgentLink,
 ): Promise<Outgoing | undefined> {
   const before = wiresOf(messages);
+  const problem = link.isFiltered ? requestProblem({ request, body }, messages) : undefined;
+  if (problem !== undefined) {
+    for (const wire of before) link.refuses(wire);
+    answerError(response, 400, problem);
+    return undefined;
+  }
   const after: WireMessage[] = [];
   const answers: WireMessage[] = [];
   const dropped: (string | number)[] = [];

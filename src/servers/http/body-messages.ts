@@ -1,3 +1,4 @@
+import { createScanner } from "jsonc-parser";
 import { parseMessage } from "../json-rpc.ts";
 import type { WireMessage } from "../wire.ts";
 
@@ -11,13 +12,13 @@ export type BodyMessages =
 
 /** Reads the JSON-RPC messages in a text, each with its own text. Never throws. */
 export function readBody(text: string): BodyMessages {
-  const line = inOneLine(text);
-  if (!line.startsWith("[")) {
-    const wire = readMessage(line);
+  const trimmed = trimmedJson(text);
+  if (!trimmed.startsWith("[")) {
+    const wire = readMessage(trimmed);
     return wire === undefined ? { kind: "other" } : { kind: "message", wire };
   }
-  if (!isJson(line)) return { kind: "other" };
-  const wires = itemsOf(line).map(readMessage);
+  if (!isJson(trimmed)) return { kind: "other" };
+  const wires = itemsOf(trimmed).map(readMessage);
   const all = wires.filter((wire) => wire !== undefined);
   return all.length === wires.length && all.length > 0 ? { kind: "batch", wires: all } : { kind: "other" };
 }
@@ -29,13 +30,23 @@ export function wiresOf(body: BodyMessages): readonly WireMessage[] {
 
 function readMessage(text: string): WireMessage | undefined {
   const parsed = parseMessage(Buffer.from(text));
-  return parsed === undefined ? undefined : { message: parsed.message, text };
+  return parsed === undefined ? undefined : { message: parsed.message, text: inOneLine(text) };
 }
 
-/** JSON has line breaks only between its parts, where a space is as good. */
-function inOneLine(text: string): string {
-  const trimmed = text.trim();
-  return /[\r\n]/.test(trimmed) ? trimmed.replaceAll(/\r\n|\r|\n/g, " ") : trimmed;
+const spaces = " \t\r\n";
+
+/** A body may begin with a byte order mark, and only what JSON takes for space stands around it. */
+function trimmedJson(text: string): string {
+  let start = text.startsWith("\uFEFF") ? 1 : 0;
+  let end = text.length;
+  while (start < end && spaces.includes(text.charAt(start))) start += 1;
+  while (end > start && spaces.includes(text.charAt(end - 1))) end -= 1;
+  return text.slice(start, end);
+}
+
+/** Of JSON, which has line breaks only between its parts, where a space is as good. */
+function inOneLine(json: string): string {
+  return /[\r\n]/.test(json) ? json.replaceAll(/\r\n|\r|\n/g, " ") : json;
 }
 
 function isJson(text: string): boolean {
@@ -49,16 +60,26 @@ function isJson(text: string): boolean {
 
 /** The texts of an array's items; the array is known to be JSON. */
 function itemsOf(array: string): string[] {
+  const scanner = createScanner(array, true);
   const items: string[] = [];
   let depth = 0;
   let start = 1;
-  for (const { index, 0: token } of array.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{},]/g)) {
-    if (token === "[" || token === "{") depth += 1;
-    else if (token === "]" || token === "}") depth -= 1;
-    if ((token === "," && depth === 1) || depth === 0) {
-      items.push(array.slice(start, index).trim());
-      start = index + 1;
+  const next = (): number => scanner.scan();
+  for (let token = next(); token !== endOfText; token = next()) {
+    if (token === openBrace || token === openBracket) depth += 1;
+    else if (token === closeBrace || token === closeBracket) depth -= 1;
+    if ((token === comma && depth === 1) || depth === 0) {
+      items.push(trimmedJson(array.slice(start, scanner.getTokenOffset())));
+      start = scanner.getTokenOffset() + 1;
     }
   }
   return items;
 }
+
+// The values of the library's SyntaxKind, an enum that exists for the compiler only.
+const openBrace = 1;
+const closeBrace = 2;
+const openBracket = 3;
+const closeBracket = 4;
+const comma = 5;
+const endOfText = 17;

@@ -1,6 +1,6 @@
 import { requestOf } from "../filters/messages.ts";
 import type { WireMessage } from "../wire.ts";
-import { valueAt } from "../hosts/message-parts.ts";
+import { methodOf, valueAt } from "../hosts/message-parts.ts";
 
 /** The member of a request's params that the `mcp-name` header repeats, by method. */
 const named: Readonly<Record<string, string>> = {
@@ -23,13 +23,20 @@ export function messageHeaders(wire: WireMessage): Readonly<Record<string, strin
   const version = versionIn(wire);
   const method = requestOf(wire.message)?.method;
   if (version === undefined || method === undefined) return {};
-  const member = Object.hasOwn(named, method) ? named[method] : undefined;
-  const name = member === undefined ? undefined : valueAt(wire.message, ["params", member]);
+  const name = namedMember(wire.message);
   return {
     "mcp-protocol-version": version,
     "mcp-method": method,
-    ...(typeof name === "string" ? { "mcp-name": headerValue(name) } : {}),
+    ...(name === undefined ? {} : { "mcp-name": headerValue(name) }),
   };
+}
+
+/** What the `mcp-name` header of a request repeats; undefined for one that has none. */
+export function namedMember(message: WireMessage["message"]): string | undefined {
+  const method = methodOf(message) ?? "";
+  const member = Object.hasOwn(named, method) ? named[method] : undefined;
+  const name = member === undefined ? undefined : valueAt(message, ["params", member]);
+  return typeof name === "string" ? name : undefined;
 }
 
 /** A header holds visible ASCII; anything else travels in Base64. */
