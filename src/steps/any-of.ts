@@ -52,9 +52,11 @@ function anyCheck({ steps }: AnyOfStep, tried: readonly Ran[], passed: boolean):
   }
   const reasons = tried.map((each) => reasonOf(each));
   const message = `none of ${steps.length} alternatives holds: ${reasons.join("; ")}`;
-  const untried = joinedChecks(tried).some((check) => check.untried === true);
+  const failed = joinedChecks(tried).filter((each) => !each.passed);
   const check = { name: "anyOf", passed, expected, actual: reasons, message };
-  return untried ? { ...check, untried } : check;
+  if (failed.some((each) => each.untried === true)) return { ...check, untried: true };
+  const unplaced = failed.length > 0 && failed.every((each) => each.unplaced === true);
+  return unplaced ? { ...check, unplaced } : check;
 }
 
 function reasonOf(each: Ran): string {

@@ -6,7 +6,7 @@ import type { StepReport, StepRunner } from "./step-runner.ts";
 /**
  * Passes when not all of its steps pass. A step that could not act proves nothing either way and is an error. A row in
  * which every step was skipped proves nothing either: then there is no check. With a step that was not tried, or in which
- * a program was not found, it fails.
+ * a program was not found, it fails; and also where all that failed are checks of places in JSON of which nothing is known.
  */
 export const notStep: StepRunner<NotStep> = {
   type: "not",
@@ -19,6 +19,10 @@ export const notStep: StepRunner<NotStep> = {
     if (looked.length === 0) return { kind: "checked", checks: [] };
     const untried = joinedChecks(looked).filter((check) => check.untried === true);
     if (untried.length > 0) return { kind: "checked", checks: untried };
+    const failed = joinedChecks(looked).filter((check) => !check.passed);
+    if (!passed && failed.length > 0 && failed.every((check) => check.unplaced === true))
+      return { kind: "checked", checks: failed };
+    const doubt = failed.find((check) => check.doubt !== undefined)?.doubt;
     const message = passed ? `it holds: ${told(looked, true)}` : `it does not hold: ${told(looked, false)}`;
     return {
       kind: "checked",
@@ -29,6 +33,7 @@ export const notStep: StepRunner<NotStep> = {
           expected: "does not hold",
           actual: passed ? "holds" : "does not hold",
           message,
+          ...(passed || doubt === undefined ? {} : { doubt }),
         },
       ],
     };

@@ -3,7 +3,7 @@ import type { Json, JsonObject } from "../formats/model.ts";
 import { previewJson } from "../formats/preview-json.ts";
 import { jsonDifference, type JsonDifference } from "./json-difference.ts";
 import { containsJson } from "./json-match.ts";
-import { withoutPaths } from "./without-paths.ts";
+import { leavesNothing, withoutPaths } from "../formats/without-paths.ts";
 
 export interface Comparison {
   readonly passed: boolean;
@@ -17,6 +17,11 @@ export interface CompareOptions {
   readonly ignorePaths: readonly string[];
 }
 
+const nothingLeft: Comparison = {
+  passed: false,
+  message: "ignorePaths leaves out all that is expected, so that nothing is left to compare",
+};
+
 /**
  * Whether a value is another one; the message names the first difference. `loose`: also when both are printed alike,
  * such as 5 and "5". Throws `task/json-path`.
@@ -27,6 +32,7 @@ export function compareEquals(
   options: CompareOptions & { readonly loose: boolean },
 ): Comparison {
   const { placeOf, ignorePaths, loose } = options;
+  if (leavesNothing(expected, ignorePaths)) return nothingLeft;
   const found = withoutPaths(actual, ignorePaths);
   const wanted = withoutPaths(expected, ignorePaths);
   const difference = jsonDifference(found, wanted, "equal");
@@ -41,6 +47,7 @@ export function compareEquals(
  */
 export function compareContains(actual: Json, expected: Json, options: CompareOptions): Comparison {
   const { placeOf, ignorePaths } = options;
+  if (leavesNothing(expected, ignorePaths)) return nothingLeft;
   const found = withoutPaths(actual, ignorePaths);
   const wanted = withoutPaths(expected, ignorePaths);
   const difference = absence(found, wanted);

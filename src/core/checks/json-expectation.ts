@@ -4,6 +4,7 @@ import { previewJson } from "../formats/preview-json.ts";
 import type { JsonExpectation } from "../formats/step.ts";
 import { completePath, nearestJson, selectJson } from "../templates/select-json.ts";
 import type { Check } from "../trace/events.ts";
+import { type Absence, absenceAt } from "./absence.ts";
 import { compareContains, compareEquals, type Comparison } from "./compare-json.ts";
 import { excerpt, outlinedJson, shownJson } from "./excerpt.ts";
 import { compilePattern } from "./pattern.ts";
@@ -24,7 +25,8 @@ export function checkJsonText(name: string, expectations: readonly JsonExpectati
   const passed = parsed.reason === undefined;
   if (passed && expectations.length > 0) return checkJson(name, expectations, parsed.value);
   const message = passed ? "it is JSON" : `it is not JSON: ${parsed.reason}`;
-  return [{ name, passed, expected: "JSON", actual: excerpt(text), message }];
+  const check = { name, passed, expected: "JSON", actual: excerpt(text), message };
+  return [passed ? check : { ...check, unplaced: true }];
 }
 
 /** What a path leads to. */
@@ -37,25 +39,46 @@ interface Found {
   readonly placeOf: (inside: string) => string;
   /** What is there instead, for the reader: the value, or the values, that the way ends at. */
   readonly instead: () => Json;
+  /** What it is worth that it leads to nothing. */
+  readonly absence: () => Absence;
 }
 
-type Part = Pick<Check, "passed" | "expected" | "actual" | "message">;
+type Part = Pick<Check, "passed" | "expected" | "actual" | "message" | "unplaced" | "doubt">;
 
 function checkPlace(name: string, expectation: JsonExpectation, value: Json): Check[] {
   const found = find(expectation.path, value);
-  return partsOf(expectation, found).map(([part, outcome]) => ({
+  const parts = partsOf(expectation, found);
+  const worth = found.values.length === 0 ? found.absence() : {};
+  return parts.map(([part, outcome]) => ({
     name: `${name} ${found.path} ${part}`,
-    ...outcome,
+    ...weighed(outcome, worth),
   }));
+}
+
+/** An outcome that rests on a place that is not there, with what that is worth. */
+function weighed(outcome: Part, { problem, doubt }: Absence): Part {
+  if (problem !== undefined) {
+    const message = outcome.passed ? problem : `${outcome.message}; ${problem}`;
+    return { ...outcome, passed: false, message, unplaced: true };
+  }
+  return doubt === undefined ? outcome : { ...outcome, doubt };
 }
 
 function find(written: string, value: Json): Found {
   const path = completePath(written);
   const { values, singular } = selectJson(value, path);
-  const instead = (): Json => insteadOf(value, path);
-  if (singular) return { path, values, whole: values[0], placeOf: (inside) => `${path}${inside}`, instead };
-  const placeOf = (inside: string): string => (inside === "" ? path : `${inside} of ${path}`);
-  return { path, values, whole: values, placeOf, instead };
+  const told = {
+    path,
+    values,
+    instead: (): Json => insteadOf(value, path),
+    absence: (): Absence => absenceAt(value, path),
+  };
+  if (singular) return { ...told, whole: values[0], placeOf: (inside) => `${path}${inside}` };
+  return {
+    ...told,
+    whole: values,
+    placeOf: (inside) => (inside === "" ? path : `${inside} of ${path}`),
+  };
 }
 
 function insteadOf(value: Json, path: string): Json {

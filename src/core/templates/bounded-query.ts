@@ -15,7 +15,25 @@ export interface BoundedQuery {
   follow(value: Json): readonly JSONPathNode[];
   /** The values that the longest beginning of the way leads to that leads anywhere, the first few of them. Throws as `follow`. */
   nearest(value: Json): readonly Json[];
+  /** How far the way goes in a value in which it leads nowhere. Throws as `follow`. */
+  end(value: Json): WayEnd;
   readonly singular: boolean;
+}
+
+/** Where the way of a path ends that leads nowhere. */
+export interface WayEnd {
+  /** The longest beginning of the path that leads anywhere. */
+  readonly path: string;
+  /** The same with the part that leads nowhere. */
+  readonly missing: string;
+  /** What `path` leads to, the first few of them. */
+  readonly values: readonly Json[];
+  /** What it looks for there: the name of a member, an entry by its number, or some members or entries of all. */
+  readonly wants: "member" | "entry" | "some";
+  /** The names of members that the missing part looks for: in the values, or, for a filter, in what is in them. */
+  readonly names: readonly string[];
+  /** Whether the way ends only where it could lead to several places, or at its last part: it is there as far as it is one. */
+  readonly isSettled: boolean;
 }
 
 /** Places that are looked at for one path. Nested `..` and filters in filters look at the same places again and again. */
@@ -47,7 +65,59 @@ export function compileQuery(path: string): BoundedQuery {
       }
       return [value];
     },
+    end: (value) => endOf(query, value),
   };
+}
+
+function endOf(query: JSONPathQuery, value: Json): WayEnd {
+  const { segments } = query;
+  const wayOf = (length: number): JSONPathQuery =>
+    new jsonpath.JSONPathQuery(query.environment, segments.slice(0, length));
+  let length = segments.length - 1;
+  let values = firstOf(begin(wayOf(length), value));
+  while (values.length === 0 && length > 0) {
+    length -= 1;
+    values = firstOf(begin(wayOf(length), value));
+  }
+  const wants = segments.map((segment) => wantsOf(query, segment));
+  const firstPlural = wants.indexOf("some");
+  const selectors = segments[length]?.selectors ?? [];
+  return {
+    path: written(wayOf(length)),
+    missing: written(wayOf(length + 1)),
+    values,
+    wants: wants[length] ?? "some",
+    names: selectors.flatMap((selector) =>
+      selector instanceof jsonpath.selectors.NameSelector
+        ? [selector.name]
+        : selector instanceof jsonpath.selectors.FilterSelector
+          ? namesWithin(selector.expression)
+          : [],
+    ),
+    isSettled: length >= (firstPlural === -1 ? segments.length - 1 : firstPlural),
+  };
+}
+
+type Segment = JSONPathQuery["segments"][number];
+
+function wantsOf({ environment: parent }: JSONPathQuery, segment: Segment): WayEnd["wants"] {
+  if (!new jsonpath.JSONPathQuery(parent, [segment]).singularQuery()) return "some";
+  return segment.selectors[0] instanceof jsonpath.selectors.NameSelector ? "member" : "entry";
+}
+
+/** The first names of the paths that begin with `@` in the expression of a filter. */
+function namesWithin(expression: unknown): readonly string[] {
+  if (typeof expression !== "object" || expression === null) return [];
+  if (expression instanceof jsonpath.expressions.RelativeQuery) {
+    const [first] = expression.path.segments.flatMap(({ selectors }) => selectors);
+    return first instanceof jsonpath.selectors.NameSelector ? [first.name] : [];
+  }
+  const isPart = Array.isArray(expression) || expression instanceof jsonpath.expressions.FilterExpression;
+  return isPart ? Object.values(expression).flatMap(namesWithin) : [];
+}
+
+function written(query: JSONPathQuery): string {
+  return query.toString().replaceAll(/\['([A-Za-z_]\w*)'\]/g, ".$1");
 }
 
 /** All at once, the library would pass long lists as arguments, which exhausts the stack. */

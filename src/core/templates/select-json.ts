@@ -1,7 +1,9 @@
 import { McpvalsError } from "../errors/error.ts";
 import type { KeyPath } from "../formats/key-path.ts";
 import type { Json } from "../formats/model.ts";
-import { type BoundedQuery, compileQuery } from "./bounded-query.ts";
+import { type BoundedQuery, compileQuery, type WayEnd } from "./bounded-query.ts";
+
+export type { WayEnd } from "./bounded-query.ts";
 
 /** What a path leads to; `singular` when it can lead to one place at most, by its own form. */
 export interface Selection {
@@ -44,6 +46,12 @@ function failingAs<T>(what: string, path: string, work: () => T): T {
 export function nearestJson(value: Json, path: string): readonly Json[] {
   const query = failingAs("is no JSON path", path, () => compile(completePath(path)));
   return failingAs("cannot be followed", path, () => query.nearest(value));
+}
+
+/** How far the way of a path goes in a value in which it leads nowhere. Throws as `selectJson`. */
+export function wayEnd(value: Json, path: string): WayEnd {
+  const query = failingAs("is no JSON path", path, () => compile(completePath(path)));
+  return failingAs("cannot be followed", path, () => query.end(value));
 }
 
 /** A path as RFC 9535 wants it, with `$` in front. */

@@ -28,6 +28,10 @@ export interface Check {
    * could not run something. It is a failure all the same, but a `not` must not pass for its sake.
    */
   readonly untried?: true;
+  /** It failed for a place in JSON, and there is no JSON, or not even what should hold that place: nothing is known of it. */
+  readonly unplaced?: true;
+  /** Why it may have found nothing only for a mistake of its author, such as a misspelt name. */
+  readonly doubt?: string;
 }
 
 /** `skipped`: its `if` did not hold. */

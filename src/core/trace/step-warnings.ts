@@ -8,8 +8,8 @@ type Finished = EventOf<"step.finished">;
 const most = 10;
 
 /**
- * Steps that failed without changing a verdict, in a cleanup or by their own wish; verify steps that were skipped; and tool
- * tests that passed late.
+ * Steps that failed without changing a verdict, in a cleanup or by their own wish; verify steps that were skipped, or passed in
+ * doubt; and tool tests that passed late.
  */
 export function stepWarnings(events: readonly TraceEvent[]): string[] {
   const pathOf = stepPaths(events);
@@ -21,6 +21,7 @@ export function stepWarnings(events: readonly TraceEvent[]): string[] {
     ...told,
     ...(rest > 0 ? [`${rest} more steps failed whose failure changes no verdict`] : []),
     ...skippedSteps(runs, pathOf),
+    ...doubtfulSteps(runs, pathOf),
     ...lateSteps(events),
   ];
 }
@@ -49,6 +50,26 @@ function skippedIn({ attempts }: StepRun): readonly Finished[] {
   if (finished.outcome === "skipped") return [finished];
   const isRow = started?.stepType === "group" || started?.stepType === "allOf";
   return isRow ? children.flatMap((child) => skippedIn(child)) : [];
+}
+
+/** Verify steps that passed, and may have found nothing only for a mistake of their author. */
+function doubtfulSteps(runs: readonly StepRun[], pathOf: (step: string) => string): string[] {
+  const told = new Map<string, string>();
+  for (const { step, doubt } of runs.flatMap((run) => doubtsIn(run)))
+    told.set(doubt, `verify step "${pathOf(step)}" passed, but ${doubt}`);
+  const warnings = [...told.values()];
+  const rest = warnings.length - most;
+  return rest > 0 ? [...warnings.slice(0, most), `${rest} more verify steps passed in doubt`] : warnings;
+}
+
+/** Of a step that holds others, its own doubts first: those of the steps in it are more precise and come last. */
+function doubtsIn({ attempts }: StepRun): readonly { readonly step: string; readonly doubt: string }[] {
+  const { finished, children = [] } = attempts.at(-1) ?? {};
+  if (finished?.phase !== "verify" || finished.outcome !== "passed") return [];
+  const own = finished.checks.flatMap(({ passed, doubt }) =>
+    passed && doubt !== undefined ? [{ step: finished.step, doubt }] : [],
+  );
+  return [...own, ...children.flatMap((child) => doubtsIn(child))];
 }
 
 function kindOf({ phase }: Finished): string {

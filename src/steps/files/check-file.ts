@@ -1,5 +1,6 @@
 import { constants, type Stats } from "node:fs";
 import { open, stat } from "node:fs/promises";
+import { dirname } from "node:path";
 import { checkText } from "../../core/checks/text-expectation.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { FileExpectation } from "../../core/formats/step.ts";
@@ -34,7 +35,10 @@ export async function checkFile(
   const { exists, mode, content: expected } = expectation;
   const found = await orAbsent(stat(path));
   const existence = existenceCheck(exists, found);
-  if (found?.isFile() !== true) return { checks: [existence, ...impossible(existence.passed, expectation)] };
+  if (found?.isFile() !== true) {
+    const weighed = { ...existence, ...(await worthOf(existence, path, expectation)) };
+    return { checks: [weighed, ...impossible(existence.passed, expectation)] };
+  }
   const checks = [existence, ...(mode === undefined ? [] : [modeCheck(mode, found)])];
   if (expected === undefined && !readsContent) return { checks };
   const content = await readText(path, signal);
@@ -55,6 +59,17 @@ function existenceCheck(exists: boolean, found: Stats | undefined): Check {
   const passed = actual === expected;
   const message = passed ? `there is ${actual}` : `there is ${actual}, expected ${expected}`;
   return { name: "exists", passed, expected, actual, message };
+}
+
+/** What it is worth that there is no file: nothing where its content was to be looked at, little where its folder is missing too. */
+async function worthOf(
+  { passed }: Check,
+  path: string,
+  { mode, content }: FileExpectation,
+): Promise<Pick<Check, "unplaced" | "doubt">> {
+  if (!passed) return mode === undefined && content === undefined ? {} : { unplaced: true };
+  const folder = await orAbsent(stat(dirname(path)));
+  return folder === undefined ? { doubt: "not even the folder that the file would be in is there" } : {};
 }
 
 function kindOf(found: Stats | undefined): string {

@@ -45,5 +45,5 @@ function missingValue(name: string, { outcome, text }: Answer): Check {
     outcome.kind === "error"
       ? "there is no result"
       : `the result has no structured content and its text is not JSON: ${readJsonText(text).reason}`;
-  return { name, passed: false, expected: "JSON", actual: text, message };
+  return { name, passed: false, expected: "JSON", actual: text, message, unplaced: true };
 }

@@ -1,6 +1,7 @@
 import type { ErrorCode } from "../../errors/catalogue.ts";
 import { undeclaredAgents } from "./config-agents.ts";
 import type { ConfigView, Place, PlanView } from "./config-view.ts";
+import { emptyObjectProblem } from "../cannot-fail.ts";
 import { suggestion } from "../did-you-mean.ts";
 import { formatKeyPath, type KeyPath } from "../key-path.ts";
 import type { Problem } from "../problem.ts";
@@ -17,6 +18,7 @@ export function checkRules(view: ConfigView): Problem[] {
     ...checkAgents(view),
     ...checkPlans(view),
     ...checkOperators(view),
+    ...checkEmptyResults(view),
     ...checkExpectations(view),
     ...checkEchoes(view),
   ];
@@ -219,6 +221,15 @@ function checkOperators(view: ConfigView): Problem[] {
       const hint = `${suggestion(place.name, operators, "operators")} ${escape}`;
       return problem("config/unknown-key", message, { path: place.path, at: "key", hint });
     });
+}
+
+function checkEmptyResults(view: ConfigView): Problem[] {
+  const tests = view.suites.flatMap((suite) => suite.tests);
+  return tests.flatMap(({ empty }) =>
+    empty === undefined
+      ? []
+      : [emptyObjectProblem(empty, "Leave it out, or write {$equals: {}} for an object without members.")],
+  );
 }
 
 function checkExpectations(view: ConfigView): Problem[] {

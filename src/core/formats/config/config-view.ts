@@ -1,5 +1,6 @@
 import { type AgentChoice, chooseAgents } from "./config-agents.ts";
 import type { ConfigServers } from "./config-servers.ts";
+import { isContainedEverywhere } from "../cannot-fail.ts";
 import { statesText } from "../contains-text.ts";
 import type { ServerTable } from "./server-tables.ts";
 import { formatKeyPath, type KeyPath } from "../key-path.ts";
@@ -47,6 +48,8 @@ interface TestView {
   readonly servers: readonly Place[];
   /** The key of `expectedResult: {$…: …}`. */
   readonly operator?: Place;
+  /** Where `{}` is expected, which every object contains. */
+  readonly empty?: KeyPath;
 }
 
 interface VariantView extends Place {
@@ -227,7 +230,15 @@ function viewTest(item: unknown, path: KeyPath): TestView {
     description: asText(test["description"]),
     servers: textPlace(test["server"], [...path, "server"]),
     operator: operatorOf(test["expectedResult"], [...path, "expectedResult"]),
+    empty: emptyIn(test["expectedResult"], [...path, "expectedResult"]),
   });
+}
+
+function emptyIn(expected: unknown, path: KeyPath): KeyPath | undefined {
+  if (isContainedEverywhere(expected)) return path;
+  const { $contains, ...others } = asObject(expected);
+  const isOperator = Object.keys(others).length === 0;
+  return isOperator && isContainedEverywhere($contains) ? [...path, "$contains"] : undefined;
 }
 
 function operatorOf(expected: unknown, path: KeyPath): Place | undefined {

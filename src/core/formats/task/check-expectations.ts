@@ -1,8 +1,17 @@
 import { McpvalsError } from "../../errors/error.ts";
+import {
+  emptyObjectProblem,
+  ignoredProblems,
+  isContainedEverywhere,
+  isFoundEverywhere,
+  schemaProblems,
+} from "../cannot-fail.ts";
 import { compilePattern } from "../../templates/pattern.ts";
 import { selectJson } from "../../templates/select-json.ts";
 import { formatKeyPath, type KeyPath, valueAt } from "../key-path.ts";
+import { isJsonObject } from "../json.ts";
 import { asObject } from "../lenient.ts";
+import type { Json } from "../model.ts";
 import type { Problem } from "../problem.ts";
 import { staticText } from "./check-text.ts";
 import type { Locals } from "./template-names.ts";
@@ -23,7 +32,11 @@ export function checkExpectations({ kind, body, bodyPath }: StepView, locals: Lo
       return at();
     case "mcp":
     case "call":
-      return [...at("text"), ...inJson(below(expect, ["json"]), locals)];
+      return [
+        ...at("text"),
+        ...inJson(below(expect, ["json"]), locals),
+        ...inSchema(below(expect, ["schema"])),
+      ];
     default:
       return [];
   }
@@ -32,9 +45,21 @@ export function checkExpectations({ kind, body, bodyPath }: StepView, locals: Lo
 function inText(expectation: Placed, locals: Locals): Problem[] {
   const patterns = each(below(expectation, ["matches"]));
   return [
-    ...patterns.flatMap((pattern) => inPattern(pattern, locals)),
+    ...patterns.flatMap((pattern) => inPattern(pattern, locals, refuseEverywhere)),
     ...inJson(below(expectation, ["json"]), locals),
   ];
+}
+
+/** A JSON value must be a text to match, so that only of a text nothing is asked. */
+function refuseEverywhere(pattern: string): void {
+  if (!isFoundEverywhere(pattern)) return;
+  throw new McpvalsError("config/checks-nothing", `${JSON.stringify(pattern)} is found in every text`, {
+    hint: "Leave it out, or write what has to be there; .+ is found in all that is not empty.",
+  });
+}
+
+function inSchema({ value, path }: Placed): Problem[] {
+  return isJsonObject(value as Json) ? schemaProblems(value as Json, path) : [];
 }
 
 function inJson(expectations: Placed, locals: Locals): Problem[] {
@@ -42,7 +67,29 @@ function inJson(expectations: Placed, locals: Locals): Problem[] {
     ...inPath(below(expectation, ["path"]), locals),
     ...each(below(expectation, ["ignorePaths"])).flatMap((path) => inPath(path, locals)),
     ...inPattern(below(expectation, ["matches"]), locals),
+    ...comparesNothing(expectation, locals),
   ]);
+}
+
+/** A comparison of JSON that could not fail. */
+function comparesNothing(expectation: Placed, locals: Locals): Problem[] {
+  const contains = below(expectation, ["contains"]);
+  const ignored = below(expectation, ["ignorePaths"]);
+  const paths = each(ignored).flatMap(({ value }) => staticPath(value, locals));
+  const expected = [below(expectation, ["equals"]), contains].filter(({ value }) => value !== undefined);
+  return [
+    ...(isContainedEverywhere(contains.value)
+      ? [emptyObjectProblem(contains.path, "Leave it out, or write type: object.")]
+      : []),
+    ...expected.flatMap(({ value }) => ignoredProblems(value as Json, paths, ignored.path)).slice(0, 1),
+  ];
+}
+
+/** A path that can be followed before any template is replaced. */
+function staticPath(value: unknown, locals: Locals): readonly string[] {
+  const text = typeof value === "string" ? staticText(value, locals) : undefined;
+  if (text === undefined || text.trim() === "") return [];
+  return inPath({ value, path: [] }, locals).length === 0 ? [text] : [];
 }
 
 interface Placed {
@@ -62,8 +109,12 @@ function each({ value, path }: Placed): Placed[] {
     : [{ value, path }];
 }
 
-function inPattern(pattern: Placed, locals: Locals): Problem[] {
-  return refusalOf(pattern, locals, compilePattern);
+function inPattern(
+  pattern: Placed,
+  locals: Locals,
+  compile: (text: string) => unknown = compilePattern,
+): Problem[] {
+  return refusalOf(pattern, locals, compile);
 }
 
 function inPath(path: Placed, locals: Locals): Problem[] {

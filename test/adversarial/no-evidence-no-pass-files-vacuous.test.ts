@@ -1,0 +1,145 @@
+import { describe, expect, it } from "vitest";
+import { checkJson } from "../../src/core/checks/json-expectation.ts";
+import { leavesNothing } from "../../src/core/formats/without-paths.ts";
+import type { Json } from "../../src/core/formats/model.ts";
+import { load, problems } from "../config/support/load.ts";
+import { fixtureServer } from "../e2e/support.ts";
+import { folderOf } from "../support/cli.ts";
+
+/** What is said of a task with this one step. */
+async function taskProblems(step: object): Promise<readonly string[]> {
+  const spec = { servers: { s: fixtureServer() }, verify: [step] };
+  const document = { kind: "Task", apiVersion: "mcp-eval/v1", metadata: { name: "t" }, spec };
+  using folder = folderOf({ "t.json": document });
+  try {
+    await load(folder.path, { source: "t.json" });
+    return [];
+  } catch {
+    return (await problems(folder.path, { source: "t.json" })).map((each) => each.replace(/^\S+ /, ""));
+  }
+}
+
+const mcp = (expected: object): object => ({ mcp: { server: "s", tool: "echo", expect: expected } });
+const json = (expected: object): object => mcp({ json: expected });
+
+// docs/tasks.md, "Steps": an expectation that could not fail is refused.
+describe("an expectation that could not fail is refused at load", () => {
+  it.each<[string, object]>([
+    ["ignorePaths of all members", json({ path: "$.a", equals: { b: 1 }, ignorePaths: ["$.*"] })],
+    ["ignorePaths of all places", json({ path: "$.a", equals: { b: { c: 1 } }, ignorePaths: ["$..*"] })],
+    ["ignorePaths of the value itself", json({ path: "$.a", equals: { b: 1 }, ignorePaths: ["$"] })],
+    [
+      "ignorePaths of each member by name",
+      json({ path: "$", equals: { b: 1, c: 2 }, ignorePaths: ["$.b", "$['c']"] }),
+    ],
+    [
+      "ignorePaths of all that is inside",
+      json({ path: "$", equals: { b: { c: 1 } }, ignorePaths: ["$.b.*"] }),
+    ],
+    ["ignorePaths of all entries", json({ path: "$", equals: [1, 2], ignorePaths: ["$[*]"] })],
+    [
+      "ignorePaths by a filter that takes all",
+      json({ path: "$", equals: [1, 2], ignorePaths: ["$[?@ != 'x']"] }),
+    ],
+    ["ignorePaths of all that is contained", json({ path: "$", contains: { b: 1 }, ignorePaths: ["$.*"] })],
+    ["ignorePaths that leave of any object nothing", json({ path: "$", equals: {}, ignorePaths: ["$.*"] })],
+    ["ignorePaths that leave of any list nothing", json({ path: "$", equals: [], ignorePaths: ["$[*]"] })],
+    ["an object without members to contain", json({ path: "$", contains: {} })],
+    ["a pattern that is in every text", mcp({ text: { matches: ".*" } })],
+    ["a pattern with alternatives", mcp({ text: { matches: ["a", "x*|y"] } })],
+    ["a pattern of a body", { http: { url: "http://127.0.0.1", expect: { body: { matches: "(?s).*" } } } }],
+    ["a pattern of an output", { command: { run: "true", expect: { stdout: { matches: "^" } } } }],
+    ["an empty schema", mcp({ schema: {} })],
+    ["a schema of annotations", mcp({ schema: { title: "a", $comment: "b" } })],
+    [
+      "a schema of empty ones",
+      mcp({ schema: { properties: { a: {} }, allOf: [true], required: [], minLength: 0 } }),
+    ],
+    ["a schema with an open alternative", mcp({ schema: { anyOf: [{ type: "object" }, {}] } })],
+  ])("%s", async (_, step) => {
+    expect(await taskProblems(step)).toEqual([expect.stringMatching(/^config\/checks-nothing /)]);
+  });
+
+  it.each<[string, object, string]>([
+    ["a keyword", mcp({ schema: { type: "object", requried: ["a"] } }), 'unknown keyword "requried"'],
+    [
+      "a keyword inside",
+      mcp({ schema: { type: "object", properties: { a: { typ: "string" } } } }),
+      'unknown keyword "typ"',
+    ],
+    ["a format", mcp({ schema: { type: "string", format: "emial" } }), 'no format is named "emial"'],
+  ])("a schema with %s that does not exist", async (_, step, message) => {
+    expect(await taskProblems(step)).toEqual([expect.stringContaining(message)]);
+  });
+
+  it.each<[string, object]>([
+    ["text: ''", mcp({ text: { contains: "" } })],
+    ["no text", mcp({ text: {} })],
+    ["no path", mcp({ json: {} })],
+    ["no expectation of JSON", mcp({ json: [] })],
+    ["schema: true", mcp({ schema: true })],
+    ["an empty pattern", mcp({ text: { matches: "" } })],
+  ])("%s", async (_, step) => {
+    expect(await taskProblems(step)).not.toEqual([]);
+  });
+
+  it.each<[string, object]>([
+    ["what is left", json({ path: "$", equals: { b: 1, c: 2 }, ignorePaths: ["$.b"] })],
+    ["an empty list that is left", json({ path: "$", equals: { b: 1, c: [] }, ignorePaths: ["$.b"] })],
+    ["one entry that is left", json({ path: "$", equals: [1, 2], ignorePaths: ["$[0]"] })],
+    ["an empty object but for a member", json({ path: "$", equals: {}, ignorePaths: ["$.at"] })],
+    ["a text", json({ path: "$", equals: "a", ignorePaths: ["$.*"] })],
+    ["a pattern for what is not empty", mcp({ text: { matches: ".+" } })],
+    ["a pattern for nothing", mcp({ text: { matches: "^$" } })],
+    ["a pattern for any text in JSON", json({ path: "$", matches: ".*" })],
+    ["a schema of a type", mcp({ schema: { type: "object" } })],
+    ["a schema of what is inside", mcp({ schema: { properties: { a: { const: 0 } }, "x-note": 1 } })],
+    ["a schema of false", mcp({ schema: { additionalProperties: false } })],
+    ["a schema by reference", mcp({ schema: { $ref: "#/$defs/a", $defs: { a: { enum: [1] } } } })],
+  ])("but not %s", async (_, step) => {
+    expect(await taskProblems(step)).toEqual([]);
+  });
+
+  it.each<[Json, string | undefined]>([
+    [{}, "expectedResult"],
+    [{ $contains: {} }, "expectedResult.$contains"],
+    [{ $equals: {} }, undefined],
+    [{ a: {} }, undefined],
+    ["", undefined],
+    [[], undefined],
+  ])("expectedResult %j", async (expectedResult, place) => {
+    const source = {
+      server: fixtureServer(),
+      toolHealthSuites: [{ name: "s", tests: [{ name: "echo", expectedResult }] }],
+    };
+    if (place === undefined) return expect(load(import.meta.dirname, { source })).resolves.toBeDefined();
+    return expect(await problems(import.meta.dirname, { source })).toEqual([
+      `(config) config/checks-nothing toolHealthSuites[0].tests[0].${place}: every object contains {}, so it could not fail`,
+    ]);
+  });
+});
+
+// docs/tasks.md, "Steps": a comparison with nothing left to compare does not pass.
+describe("a comparison with nothing left to compare does not pass, also when only the run tells", () => {
+  const message = "ignorePaths leaves out all that is expected, so that nothing is left to compare";
+
+  it.each<[Json, Json, string[]]>([
+    [{ a: 1 }, { a: 1 }, ["$.*"]],
+    [{ a: 1 }, { a: 2 }, ["$.a"]],
+    [{ a: { b: 1 } }, { a: { b: 2 } }, ["$.a.b"]],
+    [[1], [2], ["$[0]"]],
+    [{ a: 1 }, {}, ["$.*"]],
+    ["text", "text", ["$"]],
+  ])("%j and %j without %j", (actual, expected, ignorePaths) => {
+    for (const part of [{ equals: expected }, { contains: expected }])
+      expect(checkJson("json", [{ path: "$", ...part, ignorePaths }], actual)).toMatchObject([
+        { passed: false, message },
+      ]);
+  });
+
+  it("and a deep value is looked at to its ground", () => {
+    const deep = Array.from({ length: 500 }).reduce<Json>((inner) => ({ a: inner }), 1);
+    expect(leavesNothing(deep, ["$..a"])).toBe(true);
+    expect(leavesNothing(deep, ["$..b"])).toBe(false);
+  });
+});
