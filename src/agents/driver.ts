@@ -20,6 +20,8 @@ export interface AgentContext {
   /** Aborts on the trial's deadline, on interruption and when a server is lost. */
   readonly signal: AbortSignal;
   readonly callTimeoutMs: number;
+  /** What templates in a written plan refer to; absent: a plan has no templates. */
+  readonly scope?: Scope;
   /** The task's own solution, for who is to play it; absent when it has none. */
   readonly solution?: TaskSolution;
 }

@@ -166,6 +166,7 @@ class PortableTrial {
       emit: this.#listening(),
       signal,
       callTimeoutMs: this.#ports.limits.callMs,
+      scope: world.scope,
       workspace: world.workspace,
       defer: (work: () => Promise<void>) => servers.defer(work),
       ...(actions === undefined ? {} : { solution: { actions, ...world.forSolution() } }),

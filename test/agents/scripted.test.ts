@@ -3,6 +3,7 @@ import { createScriptedAgent } from "../../src/agents/scripted.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { JsonObject, ScriptedAction } from "../../src/core/formats/model.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/session.ts";
+import { resolveIn } from "../../src/core/templates/scope.ts";
 import { recordedContext } from "../support/agent-context.ts";
 import { anyTool, startEverything, stubSession, textResult } from "../support/sessions.ts";
 
@@ -140,4 +141,20 @@ test("what a session throws and the signal's reason end the run", async () => {
   const reason = new McpvalsError("run/interrupted", "stop");
   const aborted = recordedContext({ users: ["go"], sessions: [session], signal: AbortSignal.abort(reason) });
   await expect(agent(plan).run(aborted)).rejects.toBe(reason);
+});
+
+test("templates are replaced where a scope says what they mean", async () => {
+  const log = callLog();
+  const scope = new Map([["workspace", resolveIn("/w")]]);
+  const context = { ...recordedContext({ users: ["one"], sessions: [log.session("s", ["a"])] }), scope };
+  await agent([
+    { call: "a", args: { path: "{workspace}/x", list: ["{workspace}", "{other}"], "{workspace}": 1 } },
+    { say: "{{workspace} {workspace}" },
+  ]).run(context);
+  expect(log.calls).toEqual(['s.a{"path":"/w/x","list":["/w","{other}"],"{workspace}":1}']);
+  expect(context.events).toContainEqual({ type: "agent.message", turn: 0, text: "{workspace} /w" });
+  await agent([{ call: "a", args: { path: "{workspace}/{{x" } }]).run(
+    recordedContext({ users: ["one"], sessions: context.sessions }),
+  );
+  expect(log.calls.at(-1)).toBe('s.a{"path":"{workspace}/{{x"}');
 });

@@ -115,6 +115,30 @@ describe.concurrent("mcpvals run", () => {
     expect(stderr).toContain("2 problems");
   });
 
+  it("replaces templates in the plan of a scripted agent, as in a solution", async () => {
+    const plan = [{ say: "{steps.before.outputs.word} in {workspace}, {{workspace} $${HOME} {other}" }];
+    const env = { SAID: "{agent.output}", WORKSPACE: "{workspace}" };
+    using folder = folderOf({
+      "config.json": { agent: { type: "scripted", plan: { t: plan } }, tasks: ["t.json"] },
+      "t.json": {
+        apiVersion: "mcp-eval/v1",
+        kind: "Task",
+        metadata: { name: "t" },
+        spec: {
+          prompt: "Hi.",
+          setup: [{ command: { id: "before", run: "echo hello", outputs: { word: "{stdout}" } } }],
+          verify: [
+            {
+              command: { run: `test "$SAID" = "hello in $WORKSPACE, "'{{workspace} \${HOME} {other}'`, env },
+            },
+          ],
+        },
+      },
+    });
+    const result = await evaluate("config.json", { cwd: folder.path, output: false });
+    expect(trialOf(result, "t")).toMatchObject({ verdict: "pass" });
+  });
+
   it("runs the tasks of a config with its servers and a scripted agent", async () => {
     const config = {
       servers: { main: server },

@@ -31,7 +31,7 @@ export type ScriptedAction =
 export interface ScriptedAgentSpec {
   readonly type: "scripted";
   readonly name: string;
-  /** Actions by workflow name. */
+  /** Actions by the name of the workflow or task; in those of tasks from files templates are replaced. */
   readonly plan: Readonly<Record<string, readonly ScriptedAction[]>>;
 }
 

@@ -65,7 +65,8 @@ const scriptedSay = closedObject({
 const scriptedAgent = closedObject({
   type: z.literal("scripted").meta({ description: "A written plan instead of a model." }),
   plan: z.record(nameKey, z.array(z.union([scriptedCall, scriptedSay]))).meta({
-    description: "What to do, in order, by workflow name. Every workflow that the agent plays needs a plan.",
+    description:
+      "What to do, in order, by the name of the workflow or task; each that the agent plays needs a plan. For tasks from files, texts may have templates such as `{workspace}`, as in their `solution`.",
   }),
 }).meta({
   id: "ScriptedAgent",
