@@ -3,6 +3,7 @@ import type { LoadedConfig } from "../config/load-config.ts";
 import { load } from "../config/load.ts";
 import type { AgentSpec, Eval, Task } from "../core/formats/model.ts";
 import { lifetimeOf } from "../core/plan/effective-servers.ts";
+import { actingAgents } from "../core/plan/plan.ts";
 import { visibleLines, visibleText } from "../core/report/visible-text.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { prepare } from "../prepare.ts";
@@ -21,11 +22,12 @@ export async function executeList({ load: options, filters, json }: ConfigQuesti
 }
 
 function listing({ eval: spec, file }: LoadedConfig): unknown {
+  const agents = actingAgents(spec);
   return {
     name: spec.name,
     file,
-    agents: spec.agents.map((agent) => agent.name),
-    agentTypes: Object.fromEntries(spec.agents.map((agent) => [agent.name, agent.type])),
+    agents: agents.map((agent) => agent.name),
+    agentTypes: Object.fromEntries(agents.map((agent) => [agent.name, agent.type])),
     servers: Object.keys(spec.servers),
     lifetimes: Object.fromEntries(
       Object.entries(spec.servers).map(([name, server]) => [name, lifetimeOf(server)]),
@@ -65,7 +67,7 @@ function render(spec: Eval): string {
     ...[...suites].flatMap(([suite, tests]) => section(`Tool tests: ${suite}`, tests.map(testLine))),
     ...section(
       "Agents",
-      spec.agents.map((agent) => `${agent.name}  ${kindOf(agent)}`),
+      actingAgents(spec).map((agent) => `${agent.name}  ${kindOf(agent)}`),
     ),
     ...section(
       "Servers",

@@ -18,7 +18,6 @@ export async function executeRun(sources: readonly string[], flags: RunFlags): P
   const loaded = await load({
     ...options,
     cwd: workingFolder(),
-    agents: flags.agent ?? [],
     signal: interrupt.signal,
     ...(flags.llm === true ? { judge: true } : {}),
   });

@@ -35,6 +35,10 @@ export async function executeValidateRun(
   flags: ValidateRunFlags,
 ): Promise<number> {
   const started = performance.now();
+  if ((options.agents ?? []).length > 0)
+    throw new McpvalsError("usage/invalid-option", "--run proves tasks with the agents null and oracle", {
+      hint: "Leave out --agent, or leave out --run to check the files with that agent.",
+    });
   using interrupt = abortOnInterrupt(flags.output);
   const { signal } = interrupt;
   const cwd = workingFolder();

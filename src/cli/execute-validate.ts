@@ -4,6 +4,7 @@ import { load } from "../config/load.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { Eval, Task } from "../core/formats/model.ts";
 import { lifetimeOf } from "../core/plan/effective-servers.ts";
+import { actingAgents } from "../core/plan/plan.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { lookAtExtensions } from "../extensions-of.ts";
 import { usesJudge } from "../core/formats/uses-judge.ts";
@@ -66,7 +67,7 @@ function counts({ eval: spec, file }: LoadedConfig): Counts {
     file,
     name: spec.name,
     servers: [...new Set([...Object.keys(spec.servers), ...own])],
-    agents: spec.agents.map((agent) => agent.name),
+    agents: actingAgents(spec).map((agent) => agent.name),
     variants: (spec.variants ?? []).map((variant) => variant.name),
     workflows: count("workflow"),
     toolTests: count("tool-test"),
@@ -96,7 +97,7 @@ function counted(count: number, what: string): string[] {
 function facts(spec: Eval, variants: readonly string[]): string[] {
   const own = Object.entries(spec.servers).filter(([, server]) => server.lifetime !== undefined);
   const lifetimes = own.map(([name, server]) => `${name} ${lifetimeOf(server)}`);
-  const programs = spec.agents.filter(({ type }) => type === "acp" || type === "command");
+  const programs = actingAgents(spec).filter(({ type }) => type === "acp" || type === "command");
   const kinds = programs.map(({ name, type }) => `${name} ${type}`);
   return [
     ...(lifetimes.length === 0 ? [] : [`lifetimes: ${lifetimes.join(", ")}`]),

@@ -27,9 +27,13 @@ export function wholeNumber(most: number): (value: string) => number {
   };
 }
 
-/** Reads a duration such as `500ms`, `2s`, `5m`, or a number of milliseconds, into milliseconds. */
+/** Reads a duration such as `500ms`, `2s` or `5m` into milliseconds. A number without a unit may be meant as anything. */
 export function duration(value: string): number {
-  const ms = parseDuration(/^\d+$/.test(value) ? Number(value) : value);
+  if (/^[\d.\s]+$/.test(value))
+    throw new InvalidArgumentError(
+      `Give it a unit: ${value.trim()}s, ${value.trim()}m or ${value.trim()}ms.`,
+    );
+  const ms = parseDuration(value);
   if (ms !== undefined && ms > 0) return ms;
   throw new InvalidArgumentError("Give a duration such as 500ms, 2s or 5m.");
 }

@@ -3,7 +3,6 @@ import type { SourceFlags } from "./source-flags.ts";
 
 /** The flags of `run` as commander gives them. */
 export interface RunFlags extends SourceFlags, ExtensionRunFlags {
-  readonly agent?: readonly string[];
   readonly trials?: number;
   readonly concurrency?: number;
   readonly reporter?: readonly string[];

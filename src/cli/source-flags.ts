@@ -1,5 +1,6 @@
 import { Argument, type Command, Option } from "commander";
 import type { LoadOptions } from "../config/load.ts";
+import { agentPresets } from "../core/formats/agent-model.ts";
 import type { Filters } from "../prepare.ts";
 import { collect, label, namedSources, variable } from "./options.ts";
 
@@ -11,6 +12,7 @@ export interface SourceFlags {
   readonly label?: readonly string[];
   readonly difficulty?: readonly string[];
   readonly variant?: readonly string[];
+  readonly agent?: readonly string[];
   readonly judge?: string;
   readonly mcpConfig?: string;
   readonly allowOutside?: boolean;
@@ -43,6 +45,12 @@ export function addSourceFlags(command: Command): Command {
     .addOption(
       new Option("--variant <name>", "only this variant of the servers; repeatable").argParser(collect),
     )
+    .addOption(
+      new Option(
+        "-a, --agent <name>",
+        `agent of the file, a model id, oracle, null or a preset (${agentPresets.join(", ")}); repeatable`,
+      ).argParser(collect),
+    )
     .addOption(new Option("--judge <model>", "model that judges, whatever the files say"))
     .addOption(new Option("--mcp-config <file>", "file with mcpServers, for tasks and Evals"))
     .addOption(new Option("--allow-outside", "let paths of tasks leave their folders"))
@@ -59,6 +67,7 @@ export function loadOptions(sources: readonly string[], flags: SourceFlags): Omi
   return {
     sources: namedSources(sources, flags.config),
     env: flags.env ?? {},
+    agents: flags.agent ?? [],
     judgeModel: flags.judge,
     mcpConfig: flags.mcpConfig,
     allowOutside: flags.allowOutside ?? false,

@@ -1,4 +1,4 @@
-import { mkdirSync, symlinkSync } from "node:fs";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { AgentSpec } from "../../src/core/formats/model.ts";
@@ -356,6 +356,58 @@ spec:
     expect(await problems(folder.path, { source: "eval.yaml" })).toEqual([
       expect.stringMatching(/^eval\.yaml:\d+:\d+ config\/unknown-reference no server is named "bd"$/),
     ]);
+  });
+});
+
+describe("a program by a relative path is that beside the file that names it", () => {
+  const command = "./bin/agent";
+
+  it("in a config, and in the agents of an Eval", async () => {
+    const agents = {
+      acp: { type: "acp", command },
+      command: { type: "command", command, args: ["{prompt}"] },
+      named: { type: "acp", command: "agent" },
+      placed: { type: "acp", command, cwd: "work" },
+      filled: { type: "command", command: "{workspace}/agent", args: ["{prompt}"] },
+    };
+    using folder = folderOf({
+      "sub/config.json": { agents, tasks: ["../tasks/a.yaml"] },
+      "sub/eval.json": {
+        kind: "Eval",
+        apiVersion: "mcp-eval/v1",
+        config: { agents, taskSets: [{ path: "../tasks/a.yaml" }] },
+      },
+      "tasks/a.yaml": script("a"),
+    });
+    const beside = join(folder.path, "sub/bin/agent");
+    for (const source of ["sub/config.json", "sub/eval.json"]) {
+      const { eval: spec } = await load(folder.path, { source });
+      expect(spec.agents.map((agent) => ("command" in agent ? agent.command : ""))).toEqual([
+        beside,
+        beside,
+        "agent",
+        command,
+        "{workspace}/agent",
+      ]);
+    }
+  });
+
+  it("in an agent's file, or else where the reader is, as older ones have it", async () => {
+    using folder = folderOf({
+      "agents/acp.yaml": `kind: Agent\nacp: { cmd: ${command} }\n`,
+      "evals/eval.yaml": evalOf(
+        `  agent: { type: file, path: ../agents/acp.yaml }\n  taskSets: [{ path: ../tasks/a.yaml }]\n`,
+        { withAgent: false },
+      ),
+      "tasks/a.yaml": script("a"),
+      "bin/agent": "",
+    });
+    const agentOf = async (): Promise<AgentSpec | undefined> =>
+      (await load(folder.path, { source: "evals/eval.yaml" })).eval.agents[0];
+    expect(await agentOf()).toMatchObject({ command: join(folder.path, "bin/agent") });
+    mkdirSync(join(folder.path, "agents/bin"));
+    writeFileSync(join(folder.path, "agents/bin/agent"), "");
+    expect(await agentOf()).toMatchObject({ command: join(folder.path, "agents/bin/agent") });
   });
 });
 

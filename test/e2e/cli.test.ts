@@ -229,6 +229,10 @@ describe.concurrent("what is wrong on a command line", () => {
     ["run -j many", /whole number from 1 to 1024/],
     ["run -e NAME", /NAME=VALUE/],
     ["run --timeout soon", /500ms, 2s or 5m/],
+    ["run --timeout 5", /Give it a unit: 5s, 5m or 5ms/],
+    ["list -a adda", /no agent is named "adda"[^]*Did you mean "ada"\?/],
+    ["validate -a adda", /no agent is named "adda"[^]*Did you mean "ada"\?/],
+    ["validate --run -a null", /--run proves tasks with the agents null and oracle/],
     [`run ${file} -c other.yaml`, /two configs are named: mcp-eval.config.json and --config other.yaml/],
     ["list a.yaml -c b.yaml", /two configs are named/],
     ["validate a.yaml -c b.yaml", /two configs are named/],
@@ -292,6 +296,24 @@ describe("list and validate", () => {
         "",
       ].join("\n"),
     );
+  });
+
+  it("list and validate show the agents that are asked for, and none that no task has a part for", async () => {
+    const [asked, valid, none] = await Promise.all([
+      mcpvals("list", "--agent", "claude-code", "--agent", "null"),
+      mcpvals("validate", "--json", "--agent", "codex"),
+      mcpvals("list", "--task", "talk/*"),
+    ]);
+    expect(asked.stdout).toMatch(
+      /\nAgents\n {2}claude-code {2}acp {2}claude-agent-acp\n {2}null {2}does nothing\n/,
+    );
+    expect(JSON.parse(valid.stdout)).toMatchObject({ valid: true, agents: ["codex"] });
+    expect([none.code, none.stdout.includes("Agents")]).toEqual([0, false]);
+  });
+
+  it("run --help names the presets", async () => {
+    const { stdout } = await mcpvals("run", "--help");
+    expect(stdout.replaceAll(/\s+/g, " ")).toContain("(claude-code, codex, gemini, copilot, opencode)");
   });
 
   it("list --json and validate --json are JSON", async () => {

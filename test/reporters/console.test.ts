@@ -289,6 +289,16 @@ it("puts the group before each name where trials of several groups overlap", asy
   ]);
 });
 
+it("has the heading of the only suite also where its trials overlap", async () => {
+  const tasks = [toolTest("one"), toolTest("two")];
+  const run = sampleRun({ tasks, trials: tasks.map((task) => trialOf(task)), concurrency: 2 });
+  expect((await printed(run)).split("\n").slice(3, 6)).toEqual([
+    "  everything",
+    "  ✓ one      41 ms",
+    "  ✓ two      41 ms",
+  ]);
+});
+
 it("tells apart failures of one task, and merges those that are alike", async () => {
   const task = workflow("flaky");
   const reasons = ["late", "lost", "late", "cold", "odd"];

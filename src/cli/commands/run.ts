@@ -9,12 +9,6 @@ export function runCommand(setExitCode: (code: number) => void): Command {
     .alias("eval")
     .description("run the tasks, workflows and tool tests of a config, an Eval or task files");
   return addSourceFlags(command)
-    .addOption(
-      new Option(
-        "-a, --agent <name>",
-        "agent of the config, a model id, oracle or null; repeatable",
-      ).argParser(collect),
-    )
     .addOption(new Option("-n, --trials <n>", "attempts of each task").argParser(wholeNumber(10_000)))
     .addOption(new Option("-j, --concurrency <n>", "trials at once").argParser(wholeNumber(1024)))
     .addOption(

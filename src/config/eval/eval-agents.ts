@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { buildAgent, type CompleteProgram, modelAgent } from "../../core/formats/config/build-agent.ts";
 import type { AgentRef } from "../../core/formats/eval-file/eval-file.ts";
 import {
@@ -10,7 +10,8 @@ import { type ShellAgent, shellAgent } from "../../core/formats/eval-file/shell-
 import type { AgentSpec, ModelAgentSpec, ServerSpec } from "../../core/formats/model.ts";
 import { withoutUndefined } from "../../core/formats/without-undefined.ts";
 import { variableNamed } from "../environment.ts";
-import { programCompleter } from "../program-environment.ts";
+import { pathKind } from "../path-kind.ts";
+import { isRelativePath, programCompleter } from "../program-environment.ts";
 import { plainDocument } from "../read/plain-document.ts";
 import { readData } from "../read/read-document.ts";
 import { requestedAgents } from "../requested-agents.ts";
@@ -166,12 +167,21 @@ async function readAgentFile(path: string, { surroundings, problems }: EvalConte
       problems.add(parsed.diagnostics, document.source);
       return { ...nobody, notes: known };
     }
-    const { name, agent, description, skills } = parsed.file;
+    const { name, description, skills } = parsed.file;
+    const agent = placed(parsed.file.agent, [dirname(path), surroundings.cwd]);
     return { name, agent, description, skills, notes: [...known, ...parsed.notes] };
   } catch (error) {
     problems.addError(error);
     return nobody;
   }
+}
+
+/** A program by a relative path lies beside the agent's file, or else where the reader is, as in the tool of that format. */
+function placed(agent: FileAgent, folders: readonly string[]): FileAgent {
+  if (agent.kind !== "acp" || !isRelativePath(agent.command)) return agent;
+  const paths = folders.map((folder) => resolve(folder, agent.command));
+  const command = paths.find((path) => pathKind(path) === "file") ?? paths[0] ?? agent.command;
+  return { ...agent, command };
 }
 
 interface NamedModel {

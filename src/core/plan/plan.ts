@@ -107,3 +107,8 @@ function laneOf(task: Task, spec: Eval): string | undefined {
   }
   return spec.concurrency === undefined ? "main" : undefined;
 }
+
+/** The agents that some task has a part for; one without user turns has none. */
+export function actingAgents({ agents, tasks }: Pick<Eval, "agents" | "tasks">): Eval["agents"] {
+  return tasks.some((task) => task.turns.length > 0) ? agents : [];
+}

@@ -29,7 +29,7 @@ export interface TrialLines {
 }
 
 /**
- * Lays out the lines of a run. Groups get headings when trials run one after the other; where they overlap, the
+ * Lays out the lines of a run. Groups get headings when trials run one after the other; where several groups overlap, the
  * group's name stands before each task instead.
  */
 export function createTrialLines(plan: Plan, { style, width }: Page): TrialLines {
@@ -37,9 +37,9 @@ export function createTrialLines(plan: Plan, { style, width }: Page): TrialLines
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   const groups = new Set(plan.tasks.map(groupName));
   const unsaid = groups.size === 1 && (groups.has("workflows") || groups.has("tasks"));
-  const headed = plan.concurrency === 1 && !unsaid;
+  const headed = !unsaid && (plan.concurrency === 1 || groups.size === 1);
   const named = (trial: Trial): Nameable => ({ form: "workflow", ...tasks.get(trial.task), ...trial });
-  const title = headed || groups.size === 1 ? taskTitle : fullTitle;
+  const title = headed || unsaid ? taskTitle : fullTitle;
   const nameWidth = Math.min(
     plan.trials.reduce((most, trial) => Math.max(most, displayWidth(nameOf(named(trial)))), 0),
     maxNameWidth,

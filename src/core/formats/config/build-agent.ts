@@ -13,6 +13,8 @@ import type { ParsedAgent, ParsedProgram } from "./config-agent-schema.ts";
 
 /** What the world is asked of an agent that is a program. */
 export interface ProgramNeeds {
+  /** As written. */
+  readonly command: string;
   /** Variables of its own. */
   readonly env: Readonly<Record<string, string>>;
   /** Variables of the shell that it gets. */
@@ -23,10 +25,14 @@ export interface ProgramNeeds {
   readonly isTemplate: boolean;
 }
 
-/** What the world adds to an agent that is a program: the whole environment, and an absolute folder where one is named. */
+/**
+ * What the world adds to an agent that is a program: the whole environment, and an absolute path where a folder, or a command
+ * beside the file, is named.
+ */
 export type CompleteProgram = (needs: ProgramNeeds) => {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd?: string;
+  readonly command?: string;
 };
 
 const defaultMaxSteps = 20;
@@ -97,8 +103,10 @@ interface ProgramOptions {
 function programParts(name: string, agent: ParsedProgram, { usual, complete }: ProgramOptions) {
   const { preset, model, connect, cwd, inheritEnv } = agent;
   const known = preset === undefined ? [] : agentPresetFacts[preset].inheritEnv;
+  const command = agent.command ?? usual.command ?? "";
   const world = complete(
     withoutUndefined({
+      command,
       env: { ...usual.env, ...agent.env },
       inheritEnv: inheritEnv === true ? inheritEnv : [...new Set([...known, ...inheritEnv])],
       cwd,
@@ -108,7 +116,7 @@ function programParts(name: string, agent: ParsedProgram, { usual, complete }: P
   return {
     name,
     preset,
-    command: agent.command ?? usual.command ?? "",
+    command,
     args: agent.args ?? usual.args ?? [],
     ...world,
     model,

@@ -85,7 +85,8 @@ const programFields = {
     defaultText: "none",
   }),
   command: filledText.optional().meta({
-    description: "The program to start.",
+    description:
+      "The program to start: a name that is found on `PATH`, or a path from `cwd`, else from this file.",
     defaultText: "the preset's; without one it is required",
   }),
   args: z.array(z.string()).optional().meta({ description: "Its arguments.", defaultText: "the preset's" }),
