@@ -39,7 +39,7 @@ export interface TrialsContext {
 export async function runTrials(plan: Plan, context: TrialsContext): Promise<readonly TrialResult[]> {
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   // Events are redacted, so what they are compared with has to be, too.
-  const gradedTasks = new Map(plan.tasks.map((task) => [task.name, context.redact(task)]));
+  const gradedTasks = new Map(plan.tasks.map((task) => [task.name, context.redact.fromOutside(task)]));
   const results = new Map<string, TrialResult>();
   const share = shareEqual<readonly Grade[]>();
   let bailed = false;

@@ -10,6 +10,14 @@ export interface ModelFailure {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
+/** An answer that was not read to its end. */
+export class TooMuchAnswered extends Error {
+  constructor(more: string) {
+    super(`with those before it, it has more than ${more}`);
+    this.name = "TooMuchAnswered";
+  }
+}
+
 type AiSdk = typeof import("ai");
 
 /** Reads an error that a provider threw; undefined when it is none of the ways in which asking a model fails. */
@@ -23,6 +31,8 @@ export function classifyFailure(error: unknown, ai: AiSdk): ModelFailure | undef
 }
 
 function classifyCall(error: APICallError): ModelFailure {
+  const tooMuch = causesOf(error).find((cause) => cause instanceof TooMuchAnswered);
+  if (tooMuch !== undefined) return invalid(tooMuch.message);
   const connection = connectionCode(error.cause);
   if (connection !== undefined) {
     return { code: "model/unreachable", reason: connectionReason(connection), retryable: true };
@@ -109,11 +119,15 @@ function connectionReason(code: string): string {
 const deepestCause = 8;
 
 function connectionCode(error: unknown): string | undefined {
-  let current = error;
-  for (let depth = 0; depth < deepestCause && current instanceof Error; depth += 1) {
-    const code = "code" in current && typeof current.code === "string" ? current.code : undefined;
-    if (code !== undefined && Object.hasOwn(passingCodes, code)) return code;
-    current = current.cause;
-  }
-  return undefined;
+  return causesOf(error)
+    .map((cause) => ("code" in cause && typeof cause.code === "string" ? cause.code : ""))
+    .find((code) => Object.hasOwn(passingCodes, code));
+}
+
+/** An error and what caused it, outermost first. */
+function causesOf(error: unknown): Error[] {
+  const causes: Error[] = [];
+  for (let cause = error; causes.length < deepestCause && cause instanceof Error; cause = cause.cause)
+    causes.push(cause);
+  return causes;
 }

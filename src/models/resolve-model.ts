@@ -1,10 +1,13 @@
 import { McpvalsError } from "../core/errors/error.ts";
+import { boundedFetch } from "../process/bounded-fetch.ts";
 import type { LanguageModelV4 } from "./language-model.ts";
 import type { ModelAccess } from "./locate-model.ts";
+import { TooMuchAnswered } from "./model-failure.ts";
 
 /**
- * Makes the model that `access` describes, loading only its provider's package. Base URL, key and headers are always
- * handed over: what a provider is not told it would read from the process's own environment.
+ * Makes the model that `access` describes, loading only its provider's package. It reads a limited amount of answers in its
+ * life. Base URL, key and headers are always handed over: what a provider is not told it would read from the process's own
+ * environment.
  *
  * Throws `config/invalid-value` when the package cannot be loaded because of an empty variable in that environment.
  */
@@ -57,7 +60,18 @@ async function loaded<T>(access: ModelAccess, loading: Promise<T>): Promise<T> {
   }
 }
 
+/** Read of all answers together: all of one is read before any of it is used, and a conversation keeps them all. */
+const mostRead = { bytes: 32 * 1024 * 1024, values: 100_000 } as const;
+
+/** Redirects are not followed: the key in the headers is for the base URL alone. */
+function modelFetch(): typeof fetch {
+  return boundedFetch({ ...mostRead, onTooMuch: (more) => new TooMuchAnswered(more) }, (input, init) =>
+    fetch(input, { ...init, redirect: "manual" }),
+  );
+}
+
 interface ProviderSettings {
+  readonly fetch: typeof fetch;
   readonly baseURL: string;
   readonly apiKey: string;
   readonly headers: Record<string, string>;
@@ -65,5 +79,6 @@ interface ProviderSettings {
 
 function settingsOf(access: ModelAccess): ProviderSettings {
   // A provider that is given no key at all looks for one in the process's environment.
-  return { baseURL: access.baseURL, apiKey: access.apiKey ?? "none", headers: { ...access.headers } };
+  const { baseURL, apiKey = "none", headers } = access;
+  return { baseURL, apiKey, headers: { ...headers }, fetch: modelFetch() };
 }

@@ -197,6 +197,11 @@ function tooLong(delayMs: number, leftMs: number): string {
 
 function hintOf(failure: ModelFailure): string | undefined {
   switch (failure.status) {
+    case 301:
+    case 302:
+    case 307:
+    case 308:
+      return "Give the base URL that it redirects to.";
     case 401:
     case 403:
       return "Check the API key and that it may use this model.";

@@ -1,3 +1,5 @@
+import { ByteStore } from "./byte-store.ts";
+
 const newline = 0x0a;
 const carriageReturn = 0x0d;
 
@@ -12,8 +14,7 @@ export interface LineReaderOptions {
 /** Cuts a stream of bytes into lines, without the line ends; holds no more than `limit` bytes of an unfinished line. */
 export class LineReader {
   readonly #options: LineReaderOptions;
-  #parts: Buffer[] = [];
-  #length = 0;
+  readonly #unfinished = new ByteStore();
   #stopped = false;
 
   constructor(options: LineReaderOptions) {
@@ -25,11 +26,11 @@ export class LineReader {
     while (!this.#stopped) {
       const end = chunk.indexOf(newline, start);
       const piece = chunk.subarray(start, end === -1 ? undefined : end);
-      if (this.#length + piece.length > this.#options.limit) {
+      if (this.#unfinished.length + piece.length > this.#options.limit) {
         this.stop();
         this.#options.onTooLong();
       } else if (end === -1) {
-        if (piece.length > 0) this.#hold(piece);
+        this.#unfinished.push(piece);
         return;
       } else {
         this.#finish(piece);
@@ -40,28 +41,20 @@ export class LineReader {
 
   /** Gives the last line if the stream ended without a line end. */
   end(): void {
-    if (!this.#stopped && this.#length > 0) this.#finish(Buffer.alloc(0));
+    if (!this.#stopped && this.#unfinished.length > 0) this.#finish(Buffer.alloc(0));
     this.stop();
   }
 
   stop(): void {
     this.#stopped = true;
-    this.#parts = [];
-    this.#length = 0;
-  }
-
-  #hold(piece: Buffer): void {
-    this.#parts.push(piece);
-    this.#length += piece.length;
+    this.#unfinished.clear();
   }
 
   #finish(piece: Buffer): void {
     let line = piece;
-    if (this.#length > 0) {
-      this.#hold(piece);
-      line = Buffer.concat(this.#parts);
-      this.#parts = [];
-      this.#length = 0;
+    if (this.#unfinished.length > 0) {
+      this.#unfinished.push(piece);
+      line = this.#unfinished.take();
     }
     this.#options.onLine(line.at(-1) === carriageReturn ? line.subarray(0, -1) : line);
   }

@@ -1,9 +1,8 @@
+import { ByteStore } from "./byte-store.ts";
+
 /** Recorded of one stream, in bytes. */
 const recordedLimit = 256 * 1024;
-/** A piece without a line end is given when it has this many bytes. */
-const pieceLength = 8192;
 const newline = 0x0a;
-const empty = Buffer.alloc(0);
 
 /**
  * Gives what a program writes in whole lines, so that no secret is cut in two: all of it at first, then only how much it
@@ -13,7 +12,7 @@ export class WholeLines {
   readonly #give: (text: string) => void;
   #taken = 0;
   #omitted = 0;
-  #unfinished: Buffer = empty;
+  readonly #unfinished = new ByteStore();
 
   /** `give` gets one line or more at a time, and never an empty text. */
   constructor(give: (text: string) => void) {
@@ -30,8 +29,7 @@ export class WholeLines {
 
   /** Gives what has come so far without a line end. */
   flush(): void {
-    this.#giveBytes(this.#unfinished);
-    this.#unfinished = empty;
+    if (this.#unfinished.length > 0) this.#give(this.#unfinished.take().toString("utf8"));
   }
 
   /** Gives the rest; the result is how many bytes were left out since the last time. */
@@ -43,20 +41,15 @@ export class WholeLines {
   }
 
   #take(bytes: Buffer): void {
-    const text = Buffer.concat([this.#unfinished, bytes]);
-    const lines = text.lastIndexOf(newline) + 1;
-    const end = lines === 0 && text.length > pieceLength ? text.length : lines;
-    this.#unfinished = text.subarray(end);
-    this.#giveBytes(text.subarray(0, end));
+    const end = bytes.lastIndexOf(newline) + 1;
+    this.#unfinished.push(bytes.subarray(0, end));
+    if (end > 0) this.flush();
+    this.#unfinished.push(bytes.subarray(end));
   }
 
   /** The line that the limit has cut in two is left out as a whole. */
   #dropUnfinished(): void {
     this.#omitted += this.#unfinished.length;
-    this.#unfinished = empty;
-  }
-
-  #giveBytes(bytes: Buffer): void {
-    if (bytes.length > 0) this.#give(bytes.toString("utf8"));
+    this.#unfinished.clear();
   }
 }

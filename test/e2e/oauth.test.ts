@@ -30,8 +30,15 @@ async function runWith(
 ): Promise<Ran> {
   const folder = await mkdtemp(join(tmpdir(), "mcpvals-oauth-"));
   onTestFinished(() => rm(folder, { recursive: true }));
+  const issuer = new URL(server.url).origin;
   const config = {
-    server: { transport: "shttp", url: server.url, auth, lifetime: "per_trial", required },
+    server: {
+      transport: "shttp",
+      url: server.url,
+      auth: { issuer, ...auth },
+      lifetime: "per_trial",
+      required,
+    },
     toolHealthSuites: [
       {
         name: "echo",
@@ -101,7 +108,7 @@ test("a wrong secret is an error of the environment that says what to do", async
 test("a secret is for the authorization server that the config names, and for no other", async () => {
   const server = await protect({});
   const auth = { type: "client-credentials", clientId: "me", clientSecret: server.clientSecret };
-  const own = await runWith(server, { ...auth, issuer: new URL(server.url).origin });
+  const own = await runWith(server, auth);
   expect(own).toMatchObject({ code: 0, stderr: "" });
   const other = await runWith(server, { ...auth, issuer: "http://127.0.0.1:9" });
   expect(other.code).toBe(3);

@@ -21,15 +21,20 @@ async function protect(options: ProtectedOptions = {}): Promise<ProtectedServer>
 
 function credentials(server: ProtectedServer, changes: Partial<OAuthSpec> = {}): OAuthSpec {
   const { clientSecret } = server;
-  return { kind: "client-credentials", clientId: "me", clientSecret, ...changes } as OAuthSpec;
+  const { origin: issuer } = new URL(server.url);
+  return { kind: "client-credentials", clientId: "me", clientSecret, issuer, ...changes } as OAuthSpec;
 }
 
-async function stored(tokens: JsonObject, mode = 0o600): Promise<OAuthSpec & { kind: "stored" }> {
+async function stored(
+  server: ProtectedServer,
+  tokens: JsonObject,
+  mode = 0o600,
+): Promise<OAuthSpec & { kind: "stored" }> {
   const folder = await mkdtemp(join(tmpdir(), "mcpvals-tokens-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   const file = join(folder, "tokens.json");
   await writeFile(file, JSON.stringify(tokens), { mode });
-  return { kind: "stored", file, clientId: "me" };
+  return { kind: "stored", file, clientId: "me", issuer: new URL(server.url).origin };
 }
 
 async function call(server: ProtectedServer, auth: OAuthSpec, times = 1): Promise<readonly string[]> {
@@ -89,7 +94,7 @@ describe("client credentials", () => {
       "an authorization server that is not there",
       { noMetadata: true },
       {},
-      /nothing says which authorization server gives its tokens, and \S+ gave none: nothing here$/,
+      /\S+ has no metadata, and gave no token: nothing here$/,
       /./,
     ],
     ["another authorization server", {}, { issuer: "http://127.0.0.1:9" }, /not the expected/, /./],
@@ -123,7 +128,7 @@ describe("client credentials", () => {
 describe("stored tokens", () => {
   test("are used as they are while they are good", async () => {
     const server = await protect({ goodToken: "canary-stored" });
-    const auth = await stored({ access_token: "canary-stored" });
+    const auth = await stored(server, { access_token: "canary-stored" });
     expect(await call(server, auth)).toEqual(["hi Bearer canary-stored"]);
     expect(server.tokenRequests).toEqual([]);
   });
@@ -131,6 +136,7 @@ describe("stored tokens", () => {
   test("are refreshed once for everybody, and written back whole", async () => {
     const server = await protect();
     const auth = await stored(
+      server,
       { access_token: "old", refresh_token: server.refreshToken, note: "kept", expires_at: 1 },
       0o640,
     );
@@ -152,14 +158,14 @@ describe("stored tokens", () => {
 
   test("are refreshed as often as it takes", async () => {
     const server = await protect({ callsPerToken: 1 });
-    const auth = await stored({ access_token: "old", refresh_token: server.refreshToken });
+    const auth = await stored(server, { access_token: "old", refresh_token: server.refreshToken });
     const texts = await call(server, auth, 3);
     expect(texts.map((text) => text.at(-1))).toEqual(["1", "2", "3"]);
   });
 
   test("that somebody else has refreshed meanwhile are taken from the file", async () => {
     const server = await protect({ goodToken: "canary-fresh" });
-    const auth = await stored({ access_token: "old" });
+    const auth = await stored(server, { access_token: "old" });
     const own = createServerFetch({ ...httpSpec(server.url), auth });
     await expect(own(server.url, { method: "POST" })).rejects.toMatchObject({ code: "server/unauthorized" });
     await writeFile(auth.file, JSON.stringify({ access_token: "canary-fresh" }));
@@ -176,7 +182,7 @@ describe("stored tokens", () => {
     ["with nothing", { note: "?" }, /neither an access_token nor a refresh_token/],
   ])("%s", async (_name, tokens, message) => {
     const server = await protect();
-    const { error } = await failToStart(httpSpec(server.url, { auth: await stored(tokens) }));
+    const { error } = await failToStart(httpSpec(server.url, { auth: await stored(server, tokens) }));
     expect(error).toMatchObject({
       code: "server/unauthorized",
       message: expect.stringMatching(message) as string,
@@ -187,7 +193,7 @@ describe("stored tokens", () => {
 
   test("in a file that is none", async () => {
     const server = await protect();
-    const auth = await stored({});
+    const auth = await stored(server, {});
     await writeFile(auth.file, '{"access_token": "canary');
     const { error } = await failToStart(httpSpec(server.url, { auth }));
     expect(error.message).toContain(`the tokens in ${auth.file}: it cannot be read: it is not JSON`);

@@ -1,3 +1,4 @@
+import { ByteStore } from "../../process/byte-store.ts";
 import type { WireObject } from "./acp-values.ts";
 
 export interface JsonLinesOptions {
@@ -13,7 +14,8 @@ const newline = 0x0a;
 /** Cuts what a program prints into lines of JSON. */
 export class JsonLines {
   readonly #options: JsonLinesOptions;
-  #parts: Buffer[] = [];
+  readonly #unfinished = new ByteStore();
+  /** What was left out included. */
   #length = 0;
 
   constructor(options: JsonLinesOptions) {
@@ -37,14 +39,13 @@ export class JsonLines {
 
   #hold(piece: Buffer): void {
     this.#length += piece.length;
-    if (this.#length > this.#options.limit) this.#parts = [];
-    else if (piece.length > 0) this.#parts.push(piece);
+    if (this.#length > this.#options.limit) this.#unfinished.clear();
+    else this.#unfinished.push(piece);
   }
 
   #finish(): void {
-    const line = Buffer.concat(this.#parts);
+    const line = this.#unfinished.take();
     const length = this.#length;
-    this.#parts = [];
     this.#length = 0;
     const { limit, onObject, onOther } = this.#options;
     if (length > limit) {

@@ -13,6 +13,8 @@ import { createBrotliDecompress, createUnzip } from "node:zlib";
 import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
 import type { AgentPreset, ModelProxySpec } from "../../core/formats/model.ts";
 import type { Emit, Usage } from "../../core/trace/events.ts";
+import { ByteStore } from "../../process/byte-store.ts";
+import type { ToldTokens } from "./model-usage/usage-in.ts";
 import { createUsageReader } from "./model-usage/usage-reader.ts";
 
 export interface ModelProxyOptions {
@@ -110,20 +112,45 @@ function passOn({ incoming, outgoing, url, onUsage }: Exchange): void {
 /** Requests that are answered by a model, whatever stands before. */
 const modelPath = /(?:\/messages|\/responses|\/chat\/completions|:generateContent|:streamGenerateContent)$/;
 
+/** Unpacked at once, in bytes: a queue of tiny pieces takes a hundred times their size. */
+const blockLength = 64 * 1024;
+/** Unpacked of one answer to read the tokens in it, in bytes. */
+const mostRead = 64 * 1024 * 1024;
+/** Of an answer that comes faster than it can be unpacked, the bytes that may wait. */
+const mostWaiting = 8 * 1024 * 1024;
+
+/** The agent gets its answer as it comes, whatever becomes of reading along. */
 function readUsage(answer: IncomingMessage, onUsage: (usage: Usage) => void): void {
   const reader = createUsageReader(answer.headers["content-type"]);
   const plain = decoded(answer.headers["content-encoding"]);
-  plain.on("data", (chunk: Buffer) => reader.push(chunk));
+  const waiting = new ByteStore();
+  let read = 0;
+  const tell = (told: ToldTokens): void => onUsage({ inputTokens: 0, outputTokens: 0, ...told, requests: 1 });
+  const giveUp = (): void => {
+    plain.destroy();
+    tell(reader.finish());
+  };
+  plain.on("data", (chunk: Buffer) => {
+    read += chunk.length;
+    if (read <= mostRead) reader.push(chunk);
+    else if (!plain.destroyed) giveUp();
+  });
   plain.on("end", () => {
     const told = reader.finish();
     // Of an answer that was cut off nothing may be known, not even that it was paid for.
-    if (!answer.complete && told.inputTokens === undefined) return;
-    onUsage({ inputTokens: 0, outputTokens: 0, ...told, requests: 1 });
+    if (answer.complete || told.inputTokens !== undefined) tell(told);
   });
   // What cannot be unpacked tells nothing; the agent gets it as it is.
   plain.on("error", () => undefined);
-  answer.on("data", (chunk: Buffer) => plain.write(chunk));
-  answer.on("close", () => plain.end());
+  answer.on("data", (chunk: Buffer) => {
+    if (plain.destroyed) return;
+    waiting.push(chunk);
+    if (plain.writableLength > mostWaiting) giveUp();
+    else if (waiting.length >= blockLength) plain.write(waiting.take());
+  });
+  answer.on("close", () => {
+    if (!plain.destroyed) plain.end(waiting.take());
+  });
 }
 
 function decoded(encoding: string | undefined): Transform {

@@ -1,5 +1,6 @@
 import type { AgentPreset, CommandOutput } from "../../core/formats/model.ts";
 import type { Emit, TurnEnd } from "../../core/trace/events.ts";
+import { ByteStore } from "../../process/byte-store.ts";
 import { toolOrigin } from "../../core/trace/tool-origin.ts";
 import { JsonLines } from "./json-lines.ts";
 import { createOutputReader } from "./outputs/create-output-reader.ts";
@@ -56,16 +57,15 @@ export class ConversationOutput {
 
   #beginText(turn: number): TurnOutput {
     const { emit } = this.#options;
-    const chunks: Buffer[] = [];
+    const said = new ByteStore();
     let length = 0;
     return {
       push(chunk) {
-        const room = Math.max(0, textLimit - length);
+        said.push(chunk.subarray(0, Math.max(0, textLimit - length)));
         length += chunk.length;
-        if (room > 0) chunks.push(chunk.subarray(0, room));
       },
       finish() {
-        const text = Buffer.concat(chunks).toString("utf8").trimEnd();
+        const text = said.take().toString("utf8").trimEnd();
         if (text !== "") emit({ type: "agent.message", turn, text });
         const omitted = length - textLimit;
         if (omitted > 0) {

@@ -2,6 +2,7 @@ import { asList, asObject } from "../../core/formats/lenient.ts";
 import type { AgentSpec, Eval, JudgeSpec, ServerSpec } from "../../core/formats/model.ts";
 import type { Secret } from "../../core/trace/redact.ts";
 import type { EnvironmentVariables } from "../environment.ts";
+import { credentialsIn } from "./credentials.ts";
 import { isSecretName, isSecretValue } from "./secret-names.ts";
 import { secretsInUrls } from "./url-secrets.ts";
 
@@ -59,10 +60,15 @@ function providerKeys(environment: EnvironmentVariables): Secret[] {
 
 function variableSecrets(variables: EnvironmentVariables): Secret[] {
   return Object.entries(variables).flatMap(([name, value]) => [
-    ...secretsByName([[name, value]]),
+    ...secretsByName(wordsIn(value).map((secret) => [name, secret] as const)),
     ...(isSecretName(name) ? secretParts(name, value) : []),
     ...secretsInUrls(value, name),
   ]);
+}
+
+/** Words after others than these are part of what is secret. */
+function wordsIn(value: string): readonly string[] {
+  return /^(?:basic|bearer)\s/i.test(value) ? credentialsIn(value) : [value];
 }
 
 /** Shorter texts inside a secret that is JSON are kinds, names and the like. */
@@ -125,8 +131,15 @@ function programSecrets(agent: Members): Secret[] {
   ];
 }
 
-function authSecrets({ token, clientSecret }: Members): Secret[] {
-  return [...keySecret("token", token), ...keySecret("clientSecret", clientSecret)];
+function authSecrets({ token, clientId, clientSecret }: Members): Secret[] {
+  const both = [clientId, clientSecret].every((part) => typeof part === "string")
+    ? `${String(clientId)}:${String(clientSecret)}`
+    : undefined;
+  return [
+    ...keySecret("token", token),
+    ...keySecret("clientSecret", clientSecret),
+    ...keySecret("clientSecret", both),
+  ];
 }
 
 function modelSecrets(model: Members): Secret[] {
@@ -154,12 +167,10 @@ function keySecret(name: string, value: unknown): Secret[] {
   return typeof value === "string" ? [{ name, value }] : [];
 }
 
-/** A header's whole value, and for `Bearer X` and the like also X alone. */
 function headerSecrets(headers: unknown): Secret[] {
   return textEntries(headers).flatMap(([name, value]) => {
     if (harmlessHeaders.test(name)) return [];
-    const credentials = /^[A-Za-z][\w-]*\s+(\S+)$/.exec(value)?.[1];
-    return [value, credentials].flatMap((secret) => (secret === undefined ? [] : [{ name, value: secret }]));
+    return credentialsIn(value).map((secret) => ({ name, value: secret }));
   });
 }
 

@@ -1,6 +1,7 @@
 import type { ServerSpec, Task } from "../../core/formats/model.ts";
 import type { Step } from "../../core/formats/step.ts";
 import { walkSteps } from "../../core/formats/walk-steps.ts";
+import { credentialsIn } from "../secrets/credentials.ts";
 import { type EnvironmentVariables, variableNamed } from "../environment.ts";
 
 /**
@@ -26,8 +27,7 @@ export function stepVariables(
   const { setup = [], cleanup = [] } = portable ?? {};
   return [...walkSteps([...setup, ...verify, ...cleanup])]
     .flatMap((step) => variablesOf(step))
-    .flatMap(([name, text]) => withCredentials(name, withKnown(text, variables)))
-    .map(([name, value]) => ({ [name]: value }));
+    .flatMap(([name, text]) => credentialsIn(withKnown(text, variables)).map((value) => ({ [name]: value })));
 }
 
 function variablesOf(step: Step): (readonly [name: string, value: string])[] {
@@ -40,12 +40,6 @@ function variablesOf(step: Step): (readonly [name: string, value: string])[] {
     default:
       return [];
   }
-}
-
-/** The whole value, and of `Bearer X` and the like also X alone. */
-function withCredentials(name: string, value: string): (readonly [name: string, value: string])[] {
-  const credentials = /^[A-Za-z][\w-]*\s+(\S+)$/.exec(value)?.[1];
-  return [value, ...(credentials === undefined ? [] : [credentials])].map((each) => [name, each]);
 }
 
 /**

@@ -1,5 +1,5 @@
 /** What the redactor leaves in the place of a secret (see `core/trace/redact.ts`). */
-const marks = /\[secret:[^\]]*\]|\[\*\*\*\]|‹\*\*\*›/g;
+const marks = /\[(?:part of )?secret:[^\]]*\]|\[\*\*\*\]|‹\*\*\*›/g;
 /** Unicode's private use: a mark written in these characters is found by itself and by nothing else. */
 const firstPrivate = 0xf_0000;
 

@@ -20,6 +20,11 @@ export class JsonMeter {
     return this.#deepest;
   }
 
+  /** Lists, objects, and whatever stands behind a comma. */
+  get values(): number {
+    return this.#containers + this.#separators;
+  }
+
   /** About how many bytes of memory the value takes: that of its text, and that of what is in it. */
   get weight(): number {
     return this.#bytes + this.#containers * containerWeight + this.#separators * valueWeight;

@@ -78,7 +78,7 @@ export type OAuthSpec =
       readonly clientId: string;
       readonly clientSecret: string;
       readonly scope?: string;
-      /** The authorization server that may see the secret; absent: the one that the server names. */
+      /** The authorization server that may see the secret; absent: none. */
       readonly issuer?: string;
     }
   /** Tokens that were got before; refreshed ones are written back to the file. */
@@ -88,7 +88,7 @@ export type OAuthSpec =
       readonly file: string;
       readonly clientId?: string;
       readonly clientSecret?: string;
-      /** The authorization server that may see the refresh token; absent: the file's `issuer`, or the one that the server names. */
+      /** The authorization server that may see the refresh token; absent: the file's `issuer`, or none. */
       readonly issuer?: string;
     };
 

@@ -1,3 +1,6 @@
+import { encodedForms } from "./encoded-forms.ts";
+import { SecretFinder } from "./secret-finder.ts";
+import { isTraceWord } from "./trace-words.ts";
 import { writtenForms } from "./written-forms.ts";
 
 /** A value that must never be written, and the name to show in its place. */
@@ -9,6 +12,11 @@ export interface Secret {
 /** Replaces secrets in any JSON-like value; gives the same value back when there is nothing to replace. */
 export interface Redact {
   <T>(value: T): T;
+  /**
+   * The same for a value that was not redacted before: what looks like the mark of a secret in it is written with round
+   * brackets, or whoever writes `[secret:NAME]` would be taken for somebody who knows the secret.
+   */
+  readonly fromOutside: <T>(value: T) => T;
   /** Whether a value with this JSON surely holds nothing to replace: one look at a text instead of a walk. */
   readonly isClean: (json: string) => boolean;
   /** Has one more secret removed from then on, such as a token that was got during the run. */
@@ -38,62 +46,111 @@ const knownShapes = [
   /\bhf_[A-Za-z0-9]{30,400}/,
   /(?<![\w-])eyJ[\w-]{8,8000}\.eyJ[\w-]{8,8000}\.[\w-]{1,8000}/,
   /(?<=\b[Bb]earer )(?=[\w.~+/-]{0,400}\d)[\w.~+/-]{16,8000}=*/,
+  /(?<=\b[Bb]asic )(?=[A-Za-z0-9+/]{0,400}(?:[a-z][A-Z]|\d|=))[A-Za-z0-9+/]{8,8000}={0,2}/,
   /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----(?:(?!-----)[\s\S]){0,20000}(?:-----END [A-Z ]{0,40}PRIVATE KEY-----)?/,
 ] as const;
 
+const knownShape = new RegExp(knownShapes.map(({ source }) => source).join("|"), "g");
+
 /** What every known shape has in it, however JSON escapes what stands around it. */
 const shapeHints =
-  /sk-|[rs]k_(?:live|test)_|gh[pousr]_|github_pat_|glpat-|xox|AKIA|ASIA|AIza|npm_|hf_|eyJ|earer |PRIVATE KEY/;
+  /sk-|[rs]k_(?:live|test)_|gh[pousr]_|github_pat_|glpat-|xox|AKIA|ASIA|AIza|npm_|hf_|eyJ|earer |asic [A-Za-z0-9+/]{8}|PRIVATE KEY/;
 
 /**
  * Makes the one function that removes secrets from texts, keys of objects and whole numbers of eight or more digits:
  *
  * - the given values, and each line of those of several lines, also as JSON writes them (with or without escapes for
  *   other characters than ASCII and for `/`, also inside a text that is JSON) and as URLs do;
+ * - what Base64, hexadecimals and other encodings make of them, with a mark of its own: it is not the value;
+ * - parts of all these from eight characters on, where the text begins or ends, a line does or `…` stands, also with a mark
+ *   of its own: a text may have been cut in two before it came here;
  * - everything that has the shape of a well-known key.
  *
- * Values under four characters are left alone, since replacing them would garble unrelated text. Other than that the
- * result is like the value: no member is lost, and what is nested too deeply to be written says so.
+ * Values under four characters are left alone, since replacing them would garble unrelated text, and so are the words that
+ * traces are written in. Other than that the result is like the value: no member is lost, and what is nested too deeply to
+ * be written says so.
  */
 export function createRedactor(secrets: readonly Secret[]): Redact {
   const names = new Map<string, string>();
   const labels = new Labels();
-  const learn = ({ name, value }: Secret): void => {
+  let search: Search | undefined;
+  const add = ({ name, value }: Secret): void => {
     const label = labels.of(name, value);
     for (const form of writtenForms(value)) names.set(form, label);
+    for (const whole of new Set([value, value.trim()]))
+      for (const { text, encoding } of encodedForms(whole))
+        if (!names.has(text) && !isTraceWord(text)) names.set(text, `${label} ${encoding}`);
+    search = undefined;
   };
-  for (const secret of secrets) learn(secret);
-  let parts = compile(names, labels);
-  const isClean = (json: string): boolean => !parts.hints.test(json);
-  const redact = <T>(value: T): T => {
+  for (const secret of secrets) add(secret);
+  const current = (): Search => (search ??= searchFor(names, labels));
+  const isClean = (json: string): boolean =>
+    !current().finder.mayBeIn(json) && !shapeHints.test(json) && !markHints.test(json);
+  const change = <T>(value: T, replace: () => Replace): T => {
     const json = writeJson(value);
-    return json !== undefined && isClean(json) ? value : (redactValue(value, parts) as T);
+    return json !== undefined && isClean(json) ? value : (redactValue(value, replace()) as T);
   };
-  const add = (secret: Secret): void => {
-    learn(secret);
-    parts = compile(names, labels);
-  };
-  return Object.assign(redact, { isClean, add });
+  const redact = <T>(value: T): T => change(value, current);
+  const fromOutside = <T>(value: T): T =>
+    change(value, () => ({
+      ...current(),
+      redactText: (text) => current().redactText(text.replaceAll(marks, inRoundBrackets)),
+    }));
+  return Object.assign(redact, { fromOutside, isClean, add });
+}
+
+/** What to put in the place of what. */
+interface Replacement {
+  readonly start: number;
+  readonly end: number;
+  readonly mark: () => string;
 }
 
 /** Everything that follows from the secrets known so far. */
-function compile(names: ReadonlyMap<string, string>, labels: Labels): Replace & { readonly hints: RegExp } {
-  const forms = [...names.keys()].toSorted((a, b) => b.length - a.length);
-  const shapes = knownShapes.map((shape) => shape.source);
-  const pattern = new RegExp([...forms.map(escapeRegExp), ...shapes].join("|"), "g");
-  const marks = new Map([...new Set(names.values())].map((name) => [name, markFor(name, forms)]));
-  const markOf = (secret: string): string => {
-    const name = names.get(secret);
-    return name === undefined ? markFor(labels.of("key", secret), forms) : (marks.get(name) ?? lastMark);
+function searchFor(names: ReadonlyMap<string, string>, labels: Labels): Search {
+  const forms = [...names.keys()];
+  const finder = new SecretFinder(forms);
+  const marks = new Map<string, string>();
+  const mark = (what: string): string => {
+    const known = marks.get(what) ?? markFor(what, forms);
+    if (marks.size < mostLabels) marks.set(what, known);
+    return known;
+  };
+  const nameOf = (form: string): string => `secret:${names.get(form) ?? ""}`;
+  const redactText = (text: string): string => {
+    const findings = finder.findIn(text).map(({ start, end, form, whole }) => ({
+      start,
+      end,
+      mark: () => mark(whole ? nameOf(form) : `part of ${nameOf(form)}`),
+    }));
+    const shapes = Array.from(text.matchAll(knownShape), ({ 0: key, index: start }) => ({
+      start,
+      end: start + key.length,
+      mark: () => mark(`secret:${labels.of("key", key)}`),
+    }));
+    return replaced(text, [...findings, ...shapes]);
   };
   return {
-    redactText: (text) => text.replace(pattern, markOf),
+    finder,
+    redactText,
     redactNumber: (value) => {
       const text = String(value);
-      return secretNumber.test(text) && names.has(text) ? markOf(text) : value;
+      return secretNumber.test(text) && names.has(text) ? redactText(text) : value;
     },
-    hints: hintPattern(forms),
   };
+}
+
+/** Replaces what begins first, and of that the longest; of what overlaps with it, the rest. */
+function replaced(text: string, replacements: readonly Replacement[]): string {
+  if (replacements.length === 0) return text;
+  let clean = "";
+  let end = 0;
+  for (const next of replacements.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
+    if (next.end <= end) continue;
+    clean += text.slice(end, next.start) + next.mark();
+    end = next.end;
+  }
+  return clean + text.slice(end);
 }
 
 /** Different values that are told apart; a server can make up keys without end. */
@@ -117,12 +174,6 @@ class Labels {
   }
 }
 
-/** Matches at least all JSON text of which the value holds a secret. */
-function hintPattern(forms: readonly string[]): RegExp {
-  const written = new Set(forms.flatMap((form) => [form, JSON.stringify(form).slice(1, -1)]));
-  return new RegExp([...[...written].map(escapeRegExp), shapeHints.source].join("|"));
-}
-
 /** JSON, or undefined for what has none: a value nested too deeply, or none at all. */
 export function writeJson(value: unknown): string | undefined {
   try {
@@ -133,15 +184,18 @@ export function writeJson(value: unknown): string | undefined {
   }
 }
 
-function escapeRegExp(text: string): string {
-  return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, String.raw`\$&`);
+const lastMark = "‹***›";
+/** What stands in the place of secrets; a name is never as long. */
+const marks = /[[‹](?:\*\*\*|(?:part of )?secret:[^\]]{1,200})[\]›]/g;
+const markHints = /[[‹](?:\*\*\*|part of secret:|secret:)/;
+
+function inRoundBrackets(mark: string): string {
+  return `(${mark.slice(1, -1)})`;
 }
 
-const lastMark = "‹***›";
-
 /** What stands in the place of a secret: never a text that is, or with its neighbours becomes, a secret again. */
-function markFor(name: string, forms: readonly string[]): string {
-  const marks = [`[secret:${name}]`, "[***]"];
+function markFor(what: string, forms: readonly string[]): string {
+  const marks = [`[${what}]`, "[***]"];
   return marks.find((mark) => !forms.some((form) => overlap(form, mark))) ?? lastMark;
 }
 
@@ -149,6 +203,10 @@ function overlap(form: string, mark: string): boolean {
   if (mark.includes(form) || form.includes(mark)) return true;
   const cuts = Array.from({ length: mark.length - 1 }, (_, index) => index + 1);
   return cuts.some((cut) => form.endsWith(mark.slice(0, cut)) || form.startsWith(mark.slice(cut)));
+}
+
+interface Search extends Replace {
+  readonly finder: SecretFinder;
 }
 
 interface Replace {

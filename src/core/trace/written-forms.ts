@@ -24,7 +24,7 @@ function insideQuotes(text: string): string {
 }
 
 /** Inside a JSON string, and inside a JSON string that is itself written inside one. */
-function jsonForms(text: string): string[] {
+export function jsonForms(text: string): string[] {
   const once = jsonStrings(text);
   return [...once, ...once.flatMap(jsonStrings)];
 }
@@ -45,7 +45,7 @@ function escapeUnit(unit: string): string {
 }
 
 /** In a URL as encodeURIComponent, encodeURI, RFC 3986 and HTML forms write it, with capital or small hexadecimals. */
-function urlForms(text: string): string[] {
+export function urlForms(text: string): string[] {
   const whole = text.toWellFormed();
   const component = encodeURIComponent(whole);
   const form = component.replaceAll(/[!'()~]/g, percent).replaceAll("%20", "+");

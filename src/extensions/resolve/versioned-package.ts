@@ -49,11 +49,7 @@ export class VersionedPackage {
       version: keep.version,
     });
     await this.#parts.cache.touch(entry);
-    let last = tree;
-    const recheck = async (): Promise<void> => {
-      if (!last.isUntouched()) last = await this.#checked(entry, file?.tree);
-    };
-    return { extension: { ...extension, recheck }, locked: keep };
+    return { extension, locked: keep };
   }
 
   async newest(): Promise<string> {

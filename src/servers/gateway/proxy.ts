@@ -1,7 +1,9 @@
+import { McpvalsError } from "../../core/errors/error.ts";
 import type { HttpAddress } from "../hosts/host.ts";
 import { requestOf } from "../filters/messages.ts";
 import { wiresOf } from "../http/body-messages.ts";
-import { explainUnreachable } from "../http/http-errors.ts";
+import { explainStatus, explainUnreachable } from "../http/http-errors.ts";
+import { isRedirect } from "../http/server-fetch.ts";
 import type { AgentLink } from "./agent-link.ts";
 import { answerError } from "./answers.ts";
 import type { Door, HttpExchange, Room } from "./door.ts";
@@ -133,15 +135,20 @@ export class HttpProxy implements Door {
     const method = request.method ?? "GET";
     const { url, fetch } = this.#address;
     try {
-      return await fetch(url, {
+      const upstream = await fetch(url, {
         method,
         headers: requestHeaders(request),
         ...(hasBody(method) ? { body: Buffer.from(sending.body) } : {}),
         signal,
       });
+      if (!isRedirect(upstream)) return upstream;
+      // An agent that followed it would be off the record.
+      await upstream.body?.cancel();
+      throw explainStatus(this.#room.server, upstream, { url, method });
     } catch (error) {
       if (signal.aborted) return undefined;
-      const unreachable = explainUnreachable(this.#room.server, url.href, error);
+      const unreachable =
+        error instanceof McpvalsError ? error : explainUnreachable(this.#room.server, url.href, error);
       this.#room.onLost(unreachable);
       sending.link.responds(method, 502, sending.ids);
       answerError(response, 502, { code: -32000, message: unreachable.message });

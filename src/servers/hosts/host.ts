@@ -1,4 +1,4 @@
-import type { Transport } from "@modelcontextprotocol/client";
+import type { FetchLike, Transport } from "@modelcontextprotocol/client";
 import type { HttpServerSpec, ServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import type { ServerConnection } from "../connection.ts";
@@ -44,7 +44,7 @@ export interface HttpAddress {
   readonly transport: HttpServerSpec["transport"];
   readonly url: URL;
   /** `fetch` with the server's headers and its access token. */
-  readonly fetch: typeof fetch;
+  readonly fetch: FetchLike;
   /** Longest message accepted from the server, in bytes. */
   readonly maxMessageBytes: number;
 }

@@ -1,3 +1,5 @@
+import { ByteStore } from "../../process/byte-store.ts";
+
 const newline = 0x0a;
 const carriageReturn = 0x0d;
 
@@ -23,8 +25,7 @@ export interface EventCutterOptions {
 /** Cuts a stream of server-sent events, in chunks of any size, into its events. */
 export class EventCutter {
   readonly #options: EventCutterOptions;
-  #parts: Buffer[] = [];
-  #length = 0;
+  readonly #unfinished = new ByteStore();
   #lineIsEmpty = true;
   #afterReturn = false;
   #stopped = false;
@@ -53,10 +54,7 @@ export class EventCutter {
 
   /** Takes what has come of an event that has not ended. */
   rest(): Buffer {
-    const bytes = Buffer.concat(this.#parts);
-    this.#parts = [];
-    this.#length = 0;
-    return bytes;
+    return this.#unfinished.take();
   }
 
   /** An empty line ends an event; lines end with LF, CR or both. */
@@ -72,13 +70,11 @@ export class EventCutter {
   }
 
   #hold(piece: Buffer): void {
-    if (piece.length === 0) return;
-    this.#length += piece.length;
-    if (this.#length > this.#options.limit) {
+    if (this.#unfinished.length + piece.length > this.#options.limit) {
       this.#stopped = true;
-      this.#parts = [];
+      this.#unfinished.clear();
       this.#options.onTooLong();
-    } else this.#parts.push(piece);
+    } else this.#unfinished.push(piece);
   }
 }
 

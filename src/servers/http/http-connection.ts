@@ -1,4 +1,5 @@
 import type {
+  FetchLike,
   SSEClientTransport,
   StreamableHTTPClientTransport,
   Transport,
@@ -20,7 +21,7 @@ export interface HttpConnectionOptions {
   readonly emit: Emit;
   readonly sdk: Sdk;
   /** `fetch` with what the server wants to see in every request. */
-  readonly fetch: typeof fetch;
+  readonly fetch: FetchLike;
   /** Called when the connection was stopped. */
   readonly onEnd: () => void;
   readonly between?: ConnectOptions["between"];

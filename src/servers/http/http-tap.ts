@@ -8,7 +8,7 @@ import { cutBody, watchBody } from "./watch-body.ts";
 export interface HttpTapOptions {
   readonly server: string;
   readonly spec: HttpServerSpec;
-  readonly fetch: typeof fetch;
+  readonly fetch: FetchLike;
   readonly emit: Emit;
   /** The connection as a whole is gone. */
   readonly onLost: (error: McpvalsError) => void;

@@ -24,14 +24,15 @@ export function explainTokenFailure(
   { step, issuer, sdk, clean }: TokenFailure,
 ): McpvalsError {
   if (error instanceof McpvalsError) return error;
-  const hint = "The server has to name it in its protected resource metadata (RFC 9728); is the url right?";
-  const found = `its authorization server was not found: ${excerpt(error, clean)}`;
-  if (step === "discovery") return unauthorized(server, found, { hint });
   const place = issuer === undefined ? "the authorization server" : shownUrl(issuer);
-  if (step === "guess") {
-    const what = `nothing says which authorization server gives its tokens, and ${place} gave none`;
-    return unauthorized(server, `${what}: ${excerpt(error, clean)}`, { hint });
-  }
+  if (step === "discovery")
+    return unauthorized(server, `its authorization server was not found: ${excerpt(error, clean)}`, {
+      hint: "Is `issuer` of `auth` right, and is it there?",
+    });
+  if (step === "guess")
+    return unauthorized(server, `${place} has no metadata, and gave no token: ${excerpt(error, clean)}`, {
+      hint: "An authorization server names its token endpoint in its metadata (RFC 8414); is `issuer` of `auth` right?",
+    });
   if (error instanceof sdk.OAuthError)
     return unauthorized(server, `${place} refused a token: ${error.code}: ${excerpt(error, clean)}`, {
       hint: hints[error.code] ?? "See the authorization server's own log for why.",
@@ -48,6 +49,25 @@ const hints: Readonly<Record<string, string>> = {
   invalid_scope: "Check the scope of `auth`.",
   invalid_target: "The authorization server does not give tokens for this url.",
 };
+
+/** The error for a secret that may go to nobody, since the user named no authorization server; `named` are the server's own. */
+export function noIssuer(server: ProtectedServer, named: readonly string[]): McpvalsError {
+  const [first] = named;
+  const what = first === undefined ? "" : `; the server names ${shownUrl(first)}`;
+  return unauthorized(server, `nothing says which authorization server may see the secret${what}`, {
+    hint:
+      first === undefined
+        ? "Give the address of the authorization server as `issuer` of `auth`."
+        : `If the secret is meant for it, write \`issuer: ${shownUrl(first)}\` into \`auth\`.`,
+  });
+}
+
+/** The error for a server that wants one new token after the other. */
+export function tooManyTokens(server: ProtectedServer, most: number): McpvalsError {
+  return unauthorized(server, `it has wanted a new token ${most} times in one run`, {
+    hint: "See the server's own log for why it refuses tokens that it has taken before.",
+  });
+}
 
 /** The error for a server that refuses a token that it has just been given. */
 export function refusedAgain(server: ProtectedServer, clean: Clean): McpvalsError {

@@ -1,14 +1,23 @@
 import type {
   AuthorizationServerMetadata,
   FetchLike,
-  OAuthServerInfo,
+  OAuthProtectedResourceMetadata,
   OAuthTokens,
 } from "@modelcontextprotocol/client";
 import type { McpvalsError } from "../../core/errors/error.ts";
 import type { Json, JsonObject, OAuthSpec } from "../../core/formats/model.ts";
 import { createRedactor, type Secret } from "../../core/trace/redact.ts";
+import { isTraceWord } from "../../core/trace/trace-words.ts";
+import { boundedFetch } from "../../process/bounded-fetch.ts";
+import { abortAfter } from "../../process/deadline.ts";
 import { loadSdk, type Sdk } from "../client/sdk.ts";
-import { explainTokenFailure, type TokenStep, unusableFile } from "./oauth-errors.ts";
+import {
+  explainTokenFailure,
+  noIssuer,
+  type TokenStep,
+  tooManyTokens,
+  unusableFile,
+} from "./oauth-errors.ts";
 import { shownUrl } from "./http-errors.ts";
 import { readTokenFile, writeTokenFile } from "./token-file.ts";
 
@@ -27,22 +36,31 @@ export interface TokenHint {
 type Stored = Extract<OAuthSpec, { kind: "stored" }>;
 type Credentials = Extract<OAuthSpec, { kind: "client-credentials" }>;
 
-/** Longest that one request to an authorization server may take, in milliseconds. */
-const requestMs = 30_000;
+/** Longest that it may take to get a token, all requests and their answers included, in milliseconds. */
+const usualMs = 30_000;
+/** Read of all answers to these requests. */
+const mostRead = { bytes: 1024 * 1024, values: 10_000 } as const;
+/** Longest access token: it has to fit into a header of any server. */
+const longestToken = 8 * 1024;
+/** Tokens in the place of others that one run asks for: more would have no end. */
+const mostRenewals = 1000;
 
 /** The access token of one server, for all who talk to it: whoever needs a new one waits for the same request. */
 export class TokenSource {
   readonly #server: ProtectedServer;
   readonly #secrets = new Map<string, Secret>();
   readonly #announce: (secret: Secret) => void;
+  readonly #mostMs: number;
   #token: string | undefined;
   #reading: Promise<void> | undefined;
   #renewing: Promise<string> | undefined;
+  #renewals = 0;
 
-  /** `announce` hears of every secret before it is first used. */
-  constructor(server: ProtectedServer, announce: (secret: Secret) => void) {
+  /** `announce` hears of every secret before it is first used; getting a token takes `mostMs` milliseconds at most. */
+  constructor(server: ProtectedServer, announce: (secret: Secret) => void, mostMs: number = usualMs) {
     this.#server = server;
     this.#announce = announce;
+    this.#mostMs = mostMs;
     this.#keep("client_secret", server.auth.clientSecret);
   }
 
@@ -82,6 +100,8 @@ export class TokenSource {
 
   async #renew(used: string | undefined, hint: TokenHint): Promise<string> {
     const { auth } = this.#server;
+    this.#renewals += 1;
+    if (this.#renewals > mostRenewals) throw tooManyTokens(this.#server, mostRenewals);
     const token =
       auth.kind === "stored" ? await this.#refresh(auth, used, hint) : await this.#fetch(auth, hint);
     this.#token = token;
@@ -90,15 +110,15 @@ export class TokenSource {
 
   async #fetch(auth: Credentials, hint: TokenHint): Promise<string> {
     const { clientId, clientSecret } = auth;
-    return this.#ask(hint, auth.issuer, async ({ sdk, issuer, found, ...request }) => {
-      const scope = auth.scope ?? hint.scope ?? found.resourceMetadata?.scopes_supported?.join(" ");
+    return this.#ask(hint, auth.issuer, async ({ sdk, issuer, resourceMetadata, ...request }) => {
+      const scope = auth.scope ?? hint.scope ?? resourceMetadata?.scopes_supported?.join(" ");
       const client = { clientId, clientSecret, clientName: "mcpvals", expectedIssuer: issuer };
       const provider = new sdk.ClientCredentialsProvider(client);
-      const { access_token: token } = await sdk.fetchToken(provider, found.authorizationServerUrl, {
+      const { access_token: token } = await sdk.fetchToken(provider, issuer, {
         ...request,
         ...(scope === undefined ? {} : { scope }),
       });
-      return this.#keep("access_token", token);
+      return this.#keep("access_token", usable(token));
     });
   }
 
@@ -114,8 +134,8 @@ export class TokenSource {
     return this.#ask(
       hint,
       auth.issuer ?? stored.issuer,
-      async ({ sdk, found, issuer: _issuer, ...request }) => {
-        const tokens = await sdk.refreshAuthorization(found.authorizationServerUrl, {
+      async ({ sdk, issuer, resourceMetadata: _resourceMetadata, ...request }) => {
+        const tokens = await sdk.refreshAuthorization(issuer, {
           ...request,
           clientInformation: {
             client_id: clientId,
@@ -124,44 +144,62 @@ export class TokenSource {
           refreshToken: refresh,
         });
         this.#keep("refresh_token", tokens.refresh_token);
-        const token = this.#keep("access_token", tokens.access_token);
+        const token = this.#keep("access_token", usable(tokens.access_token));
         await this.#write(auth, { ...stored.content, ...written(tokens), ...expiry(stored.content, tokens) });
         return token;
       },
     );
   }
 
-  /** Finds the authorization server and has it asked; what fails is explained. */
+  /**
+   * Asks the authorization server that the user named, and no other: the server is under test, and what it names may be
+   * anybody. What fails is explained.
+   */
   async #ask(
     { resourceMetadataUrl }: TokenHint,
-    expectedIssuer: string | undefined,
+    issuer: string | undefined,
     work: (request: TokenRequest) => Promise<string>,
   ): Promise<string> {
     const sdk = await loadSdk();
     let step: TokenStep = "discovery";
-    let issuer: string | undefined;
+    const late = (): Error => new Error(`it took more than ${this.#mostMs / 1000} seconds`);
+    using deadline = abortAfter(this.#mostMs, late);
+    const fetchFn = tokenFetch(deadline.signal);
     try {
-      const found = await sdk.discoverOAuthServerInfo(this.#server.url, {
-        ...(resourceMetadataUrl === undefined ? {} : { resourceMetadataUrl }),
-        fetchFn,
-      });
-      const { authorizationServerMetadata: metadata, authorizationServerUrl } = found;
-      issuer = metadata?.issuer ?? authorizationServerUrl;
-      if (expectedIssuer !== undefined && !sameIssuer(issuer, expectedIssuer))
-        throw new Error(`it is ${issuer} and not the expected ${expectedIssuer}`);
-      const resource = resourceOf(this.#server.url, found, sdk);
+      const resourceMetadata = await this.#resourceMetadata(resourceMetadataUrl, { sdk, fetchFn });
+      const named = resourceMetadata?.authorization_servers ?? [];
+      if (issuer === undefined) throw noIssuer(this.#server, named);
+      if (named.length > 0 && !named.some((each) => sameIssuer(each, issuer)))
+        throw new Error(`it is ${named.map(shownUrl).join(" or ")} and not the expected ${issuer}`);
+      const asNamed = named.find((each) => sameIssuer(each, issuer)) ?? issuer;
+      const metadata = await sdk.discoverAuthorizationServerMetadata(asNamed, { fetchFn });
+      const resource = resourceOf(this.#server.url, resourceMetadata, sdk);
       step = metadata === undefined ? "guess" : "token";
       return await work({
         sdk,
-        found,
         issuer,
         fetchFn,
+        ...(resourceMetadata === undefined ? {} : { resourceMetadata }),
         ...(metadata === undefined ? {} : { metadata }),
         ...(resource === undefined ? {} : { resource }),
       });
     } catch (error) {
       const place = issuer === undefined ? {} : { issuer };
       throw explainTokenFailure(this.#server, error, { step, sdk, clean: this.clean, ...place });
+    }
+  }
+
+  /** What the server says about its tokens (RFC 9728), at its own origin; undefined when it says nothing. */
+  async #resourceMetadata(
+    url: URL | undefined,
+    { sdk, fetchFn }: { readonly sdk: Sdk; readonly fetchFn: FetchLike },
+  ): Promise<OAuthProtectedResourceMetadata | undefined> {
+    const { url: server } = this.#server;
+    const own = url?.origin === new URL(server).origin ? { resourceMetadataUrl: url } : {};
+    try {
+      return await sdk.discoverOAuthProtectedResourceMetadata(server, own, fetchFn);
+    } catch {
+      return undefined;
     }
   }
 
@@ -197,7 +235,7 @@ export class TokenSource {
   }
 
   #keep<T extends string | undefined>(name: string, value: T): T {
-    if (value === undefined || this.#secrets.has(value)) return value;
+    if (value === undefined || this.#secrets.has(value) || isTraceWord(value)) return value;
     const secret = { name, value };
     this.#secrets.set(value, secret);
     this.#announce(secret);
@@ -210,9 +248,9 @@ const logIn = "Log in again with the program that wrote the file.";
 /** What a request to an authorization server is made with. */
 interface TokenRequest {
   readonly sdk: Sdk;
-  readonly found: OAuthServerInfo;
   readonly issuer: string;
   readonly fetchFn: FetchLike;
+  readonly resourceMetadata?: OAuthProtectedResourceMetadata;
   readonly metadata?: AuthorizationServerMetadata;
   readonly resource?: string;
 }
@@ -226,16 +264,33 @@ interface StoredTokens {
   readonly issuer: string | undefined;
 }
 
-/** The token is for all trials, so that no trial's end ends the request. */
-const fetchFn: FetchLike = (url, init) => fetch(url, { ...init, signal: AbortSignal.timeout(requestMs) });
+/** The token is for all trials, so that no trial's end ends the request. Answers are as long as they need be. */
+function tokenFetch(signal: AbortSignal): FetchLike {
+  const bounded = boundedFetch({
+    ...mostRead,
+    onTooMuch: (more) => new Error(`its answers have more than ${more}`),
+  });
+  return (url, init) => bounded(url, { ...init, signal });
+}
 
 /** What the token is to be good for; throws when the server says that it is another one. */
-function resourceOf(url: string, { resourceMetadata }: OAuthServerInfo, sdk: Sdk): string | undefined {
-  if (resourceMetadata === undefined) return undefined;
-  const { resource } = resourceMetadata;
+function resourceOf(
+  url: string,
+  metadata: OAuthProtectedResourceMetadata | undefined,
+  sdk: Sdk,
+): string | undefined {
+  if (metadata === undefined) return undefined;
+  const { resource } = metadata;
   const requestedResource = sdk.resourceUrlFromServerUrl(url);
   if (sdk.checkResourceAllowed({ requestedResource, configuredResource: resource })) return resource;
   throw new Error(`the server's metadata is about another resource: ${shownUrl(resource)}`);
+}
+
+/** Throws for a token that no header can carry; the message tells nothing of it. */
+function usable(token: string): string {
+  if (token.length > longestToken) throw new Error(`the token is longer than ${longestToken} characters`);
+  if (!/^[!-~]+$/.test(token)) throw new Error("the token has characters that no header can carry");
+  return token;
 }
 
 function sameIssuer(a: string, b: string): boolean {

@@ -1,3 +1,4 @@
+import type { FetchLike } from "@modelcontextprotocol/client";
 import { untilAborted } from "../../process/deadline.ts";
 import { loadSdk } from "../client/sdk.ts";
 import { refusedAgain } from "./oauth-errors.ts";
@@ -9,14 +10,11 @@ import { tokenSourceOf } from "./token-sources.ts";
  * once, for all who wait for it, and the request is repeated. Rejects with McpvalsError `server/unauthorized` when no token
  * can be had or the new one is refused, too.
  */
-export function oauthFetch(server: ProtectedServer, inner: typeof fetch): typeof fetch {
-  return async (input, init = {}) => {
+export function oauthFetch(server: ProtectedServer, inner: FetchLike): FetchLike {
+  return async (url, init = {}) => {
     const source = tokenSourceOf(server);
     const repeatable = await repeatableInit(init);
-    const send = (token: string | undefined): Promise<Response> =>
-      input instanceof Request
-        ? inner(input.clone(), withToken({ headers: input.headers, ...repeatable }, token))
-        : inner(input, withToken(repeatable, token));
+    const send = (token: string | undefined): Promise<Response> => inner(url, withToken(repeatable, token));
     const used = await source.current();
     const response = await send(used);
     if (response.status !== 401) return response;

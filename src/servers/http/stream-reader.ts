@@ -2,6 +2,7 @@ import { jsonExcess } from "../../core/formats/json-meter.ts";
 import { deepestMessage } from "../json-rpc.ts";
 import { excessive } from "../recording.ts";
 import { messageTooLarge } from "./channel-errors.ts";
+import { ByteStore } from "../../process/byte-store.ts";
 import { EventCutter, type StreamEvent } from "./event-cutter.ts";
 
 export interface StreamReaderOptions {
@@ -42,14 +43,12 @@ export async function wholeOf(
   chunks: AsyncIterable<Uint8Array>,
   { server, limit }: StreamReaderOptions,
 ): Promise<Buffer> {
-  const parts: Uint8Array[] = [];
-  let length = 0;
+  const whole = new ByteStore();
   for await (const chunk of chunks) {
-    length += chunk.length;
-    if (length > limit) throw messageTooLarge(server, limit);
-    parts.push(chunk);
+    if (whole.length + chunk.length > limit) throw messageTooLarge(server, limit);
+    whole.push(chunk);
   }
-  const body = Buffer.concat(parts);
+  const body = whole.take();
   refuseExcess(server, body);
   return body;
 }

@@ -21,9 +21,15 @@ describe("OutputRecorder", () => {
     expect(events).toEqual([stderr("token=abcd\n"), stderr("next line\n"), stderr("and more")]);
   });
 
-  it("does not wait for ever for the end of a line", () => {
-    const { events } = record((recorder) => recorder.stderr(Buffer.alloc(9000, "x")));
-    expect(events).toEqual([stderr("x".repeat(9000))]);
+  it("never cuts a line in two, and leaves out one that is longer than all that is recorded", () => {
+    const { events } = record((recorder) => {
+      for (let piece = 0; piece < 3; piece += 1) recorder.stderr(Buffer.alloc(9000, "x"));
+      recorder.flush();
+      recorder.stderr(Buffer.alloc(300 * 1024, "y"));
+      recorder.finish();
+    });
+    expect(events.slice(0, -1)).toEqual([stderr("x".repeat(27_000))]);
+    expect(events.at(-1)).toMatchObject({ type: "server.output_omitted", bytes: 300 * 1024 });
   });
 
   it("stops at 256 KiB, before the line that would be cut, and counts the rest", () => {

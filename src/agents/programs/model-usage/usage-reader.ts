@@ -1,8 +1,9 @@
+import { ByteStore } from "../../../process/byte-store.ts";
 import { LineReader } from "../../../process/line-reader.ts";
 import { type ToldTokens, usageIn } from "./usage-in.ts";
 
-/** Longest body, or line of a stream, that is looked at, in bytes. */
-const limit = 32 * 1024 * 1024;
+/** Longest body, or line of a stream, that is looked at, in bytes; parsed it can take twenty times as much. */
+const limit = 16 * 1024 * 1024;
 
 /** Reads the tokens out of the body of an answer while it passes; keeps nothing else of it. */
 export interface UsageReader {
@@ -34,16 +35,16 @@ function eventReader(): UsageReader {
 }
 
 function jsonReader(): UsageReader {
-  let parts: Buffer[] = [];
-  let length = 0;
+  const whole = new ByteStore();
+  let isTooLong = false;
   return {
     push: (chunk) => {
-      length += chunk.length;
-      if (length > limit) parts = [];
-      else parts.push(chunk);
+      isTooLong ||= whole.length + chunk.length > limit;
+      if (isTooLong) whole.clear();
+      else whole.push(chunk);
     },
     finish: () => {
-      const value = parse(Buffer.concat(parts).toString("utf8"));
+      const value = parse(whole.take().toString("utf8"));
       // Gemini streams an array unless it is asked for events.
       const pieces: readonly unknown[] = Array.isArray(value) ? value : [value];
       return pieces.reduce<ToldTokens>((told, piece) => ({ ...told, ...usageIn(piece) }), {});

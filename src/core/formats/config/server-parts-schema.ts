@@ -119,8 +119,8 @@ const clientCredentials = closedObject({
   clientSecret: filledText.meta({ description: "Its secret; better written as `${VAR}`." }),
   scope: filledText.optional().meta({ description: "What is asked for.", defaultText: "none" }),
   issuer: httpUrl.optional().meta({
-    description: "The authorization server that may see the secret.",
-    defaultText: "the one that the server names",
+    description: "The only authorization server that may see the secret.",
+    defaultText: "none, so that no token can be had",
   }),
 }).meta({
   id: "ClientCredentialsAuth",
@@ -137,8 +137,8 @@ const storedTokens = closedObject({
   clientId: filledText.optional().meta({ description: "Name of the client, for refreshing." }),
   clientSecret: filledText.optional().meta({ description: "Its secret, for refreshing." }),
   issuer: httpUrl.optional().meta({
-    description: "The authorization server that may see the refresh token.",
-    defaultText: "the file's `issuer`, or the one that the server names",
+    description: "The only authorization server that may see the refresh token.",
+    defaultText: "the file's `issuer`, or none",
   }),
 }).meta({ id: "StoredAuth", title: "Stored tokens", description: "Tokens in a file." });
 

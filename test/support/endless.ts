@@ -1,0 +1,56 @@
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { onTestFinished } from "vitest";
+
+/** What a hostile server sends: a beginning, and then the same for as long as anybody reads. */
+export interface Endless {
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly begin?: string;
+  /** Said again and again; nothing more comes after `begin` without it, and no end either. */
+  readonly again?: string;
+  /** Bytes after which it ends, with `end`. */
+  readonly bytes?: number;
+  readonly end?: string;
+}
+
+export interface EndlessServer {
+  readonly url: string;
+  /** Requests so far: method, path and body. */
+  readonly requests: readonly string[];
+}
+
+/** Starts a server on loopback that ends with the test; `answer` says what it sends. */
+export async function startEndless(
+  answer: (request: IncomingMessage, url: string) => Endless,
+): Promise<EndlessServer> {
+  const requests: string[] = [];
+  const server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (chunk: Buffer) => (body += chunk.toString("utf8")));
+    request.on("end", () => {
+      requests.push(`${request.method} ${request.url} ${body}`);
+      const { status = 200, headers, begin = "", again = "", bytes = Infinity, end } = answer(request, url);
+      response.writeHead(status, { "content-type": "application/json", ...headers });
+      response.write(begin === "" ? " " : begin);
+      const block = again.repeat(Math.ceil(65_536 / Math.max(1, again.length)));
+      let sent = 0;
+      const go = (): void => {
+        while (sent < bytes && !response.destroyed) {
+          sent += block.length;
+          if (!response.write(block)) return void response.once("drain", go);
+        }
+        if (end !== undefined) response.end(end);
+      };
+      if (block !== "") go();
+      else if (end !== undefined) response.end(end);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  onTestFinished(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return { url, requests };
+}
