@@ -25,7 +25,8 @@ const drainMs = 1000;
  * A program that ends with another code than 0, or says that it could not act, is an agent that broke, not one that did
  * badly. `prepare` throws McpvalsError `agent/program-not-found`. `run` throws `agent/spawn-failed`, `agent/exited`,
  * `agent/failed`, `agent/skills`, `agent/protocol` (what it printed is not the format that it was said to print), `agent/client-config`,
- * `config/unknown-reference` (a template names a server that is not there), and the signal's reason.
+ * `config/unknown-reference` (a template names a server that is not there), `config/public-secret` (one in the command line
+ * names an address), and the signal's reason.
  */
 export function createCommandAgent(spec: CommandAgentSpec, _options: ProgramAgentOptions): AgentDriver {
   return {
@@ -133,13 +134,16 @@ async function playTurn(run: TurnRun): Promise<TurnResult["reason"]> {
 }
 
 async function start({ spec, context, turn, values, output }: TurnRun): Promise<AgentProgram> {
-  const fill = (text: string): string => fillTemplate(text, values);
+  const { servers: _secret, ...visible } = values;
+  const fill = (text: string): string => fillTemplate(text, visible);
   const args = turn === 0 ? spec.args : (spec.nextArgs ?? spec.args);
   const program = await startAgentProgram({
     name: spec.name,
     command: fill(spec.command),
     args: args.map(fill),
-    env: Object.fromEntries(Object.entries(spec.env).map(([name, value]) => [name, fill(value)])),
+    env: Object.fromEntries(
+      Object.entries(spec.env).map(([name, value]) => [name, fillTemplate(value, values)]),
+    ),
     cwd: values.cwd,
     emit: context.emit,
     endsItself: true,

@@ -90,33 +90,25 @@ describe("an agent that is a program for each turn", () => {
   it("has the names in its command line, arguments and variables replaced", async () => {
     const cwd = folder();
     const endpoint = await openTestEndpoint("files");
-    const args = [
-      "{prompt}",
-      "{{prompt}",
-      "{cwd}",
-      "{workspace}",
-      "{model}",
-      "[{session}]",
-      "{servers.files.url}",
-    ];
+    const args = ["{prompt}", "{{prompt}", "{cwd}", "{workspace}", "{model}", "[{session}]"];
     const played = await play({
       users: ["say {model} $&"],
-      actions: [["args"], ["env", "GREETING"], ["cwd"]],
+      actions: [["args"], ["env", "GREETING"], ["env", "FILES"], ["cwd"]],
       args,
       endpoints: [endpoint],
       spec: {
         cwd,
         model: "m1",
         command: `${dirname(process.execPath)}/{prompt}/../node`.replace("/{prompt}/..", ""),
-        env: { PATH: process.env["PATH"] ?? "", GREETING: "<{prompt}>" },
+        env: { PATH: process.env["PATH"] ?? "", GREETING: "<{prompt}>", FILES: "{servers.files.url}" },
       },
     });
-    const filled = ["say {model} $&", "{prompt}", cwd, played.workspace, "m1", "[]", endpoint.url];
-    expect(messages(played)).toEqual([`${JSON.stringify(filled)}<say {model} $&>${cwd}`]);
+    const filled = ["say {model} $&", "{prompt}", cwd, played.workspace, "m1", "[]"];
+    expect(messages(played)).toEqual([`${JSON.stringify(filled)}<say {model} $&>${endpoint.url}${cwd}`]);
   });
 
   it("is refused a template of a server that the trial does not have", async () => {
-    const { thrown } = await play({ actions: [], args: ["{servers.nope.url}"] });
+    const { thrown } = await play({ actions: [], spec: { env: { A: "{servers.nope.url}" } } });
     expect(thrown).toMatchObject({ code: "config/unknown-reference" });
   });
 

@@ -27,9 +27,9 @@ ${more}`,
 }
 
 describe("what agents that are programs are told", () => {
-  it("may have the address of every server that some trial has", async () => {
-    const urls = ["db", "new", "own"].map((name) => `{servers.${name}.url}`);
-    using folder = folderOf(config(JSON.stringify(["{prompt}", ...urls])));
+  it("may have the address of every server that some trial has, in variables", async () => {
+    const env = ["db", "new", "own"].map((name) => `${name}: "{servers.${name}.url}"`).join(", ");
+    using folder = folderOf(config('["{prompt}"]', `    env: { ${env} }\n`));
     expect((await load(folder.path)).notes).toEqual([]);
   });
 
@@ -112,7 +112,7 @@ graders: [{ type: behavior, config: { max_tool_calls: 2 } }]
     expect(await problems(wrong.path, { source: "eval.yaml" })).toEqual([
       'eval.yaml:5:45 config/unknown-reference {servers.bd.url} in agent.args[0]: no server is named "bd"',
     ]);
-    using deaf = folderOf(files('["{servers.db.url}"]'));
+    using deaf = folderOf(files('["{mcpConfig}"]'));
     expect((await load(deaf.path, { source: "eval.yaml" })).notes).toContainEqual(
       expect.stringContaining("never hears the user"),
     );

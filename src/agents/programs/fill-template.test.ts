@@ -38,6 +38,13 @@ it("refuses a server that is not there", () => {
   );
 });
 
+it("refuses every address in a command line", () => {
+  const { servers: _, ...visible } = values;
+  expect(() => fillTemplate("{servers.my.srv-1.url}", visible)).toThrow(
+    expect.objectContaining({ code: "config/public-secret" }),
+  );
+});
+
 it("tells whether a name is used", () => {
   expect(mentions("@{mcpConfig}", "mcpConfig")).toBe(true);
   expect(mentions("{{mcpConfig}", "mcpConfig")).toBe(false);

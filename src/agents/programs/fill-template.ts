@@ -12,14 +12,14 @@ export interface TemplateValues {
   readonly mcpConfig: string;
   readonly model: string;
   readonly session: string;
-  /** Addresses by server. */
-  readonly servers: ReadonlyMap<string, string>;
+  /** Addresses by server; absent for a command line, which every user of the machine can read. */
+  readonly servers?: ReadonlyMap<string, string>;
 }
 
 /**
  * Replaces the names in a text. What replaces them is taken as it is; a brace before anything else is a brace, and `{{` is
- * one too. Throws McpvalsError `config/unknown-reference` for a server that is not there, `config/invalid-value` for a text that
- * becomes too long.
+ * one too. Throws McpvalsError `config/unknown-reference` for a server that is not there, `config/public-secret` for any where
+ * there are no addresses, and `config/invalid-value` for a text that becomes too long.
  */
 export function fillTemplate(text: string, values: TemplateValues): string {
   const room = new TextRoom(tooLong);
@@ -39,7 +39,13 @@ function tooLong(): McpvalsError {
   );
 }
 
-function addressOf(server: string, servers: ReadonlyMap<string, string>): string {
+function addressOf(server: string, servers: TemplateValues["servers"]): string {
+  if (servers === undefined)
+    throw new McpvalsError(
+      "config/public-secret",
+      `{servers.${server}.url} in a command line would show a secret address to every user of this machine`,
+      { hint: "Write it into a variable of the agent's env." },
+    );
   const url = servers.get(server);
   if (url !== undefined) return url;
   const known = [...servers.keys()].join(", ");

@@ -35,6 +35,11 @@ export const errorCatalogue = {
     title: "A value of the wrong type or out of range",
     help: "Give the value that the message asks for.",
   },
+  "config/public-secret": {
+    kind: "usage",
+    title: "A secret in a place that other users can read",
+    help: "Command lines can be read by every user of the machine: give it in a variable or in a file.",
+  },
   "config/missing-key": {
     kind: "usage",
     title: "A required key is missing",

@@ -107,7 +107,8 @@ export type CommandOutput = (typeof commandOutputs)[number];
  * A program that is started once for each user turn. In `command`, `args`, `nextArgs` and `env`, `{prompt}`,
  * `{promptJson}` (the prompt as a JSON string), `{workspace}`
  * (of the trial), `{cwd}` (the folder that it works in), `{mcpConfig}` (path of a file with `mcpServers`), `{model}`,
- * `{session}` (id of the session before, empty in the first turn) and `{servers.NAME.url}` are replaced; `{{` writes a brace.
+ * `{session}` (id of the session before, empty in the first turn) and, in `env` only, `{servers.NAME.url}` are replaced; `{{`
+ * writes a brace.
  */
 export interface CommandAgentSpec extends ProgramAgentBase {
   readonly type: "command";

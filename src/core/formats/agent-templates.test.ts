@@ -12,7 +12,13 @@ function check(...args: string[]): readonly string[] {
 const at = "in agents.a.args[0]";
 
 it.each<[string, string[]]>([
-  ["{prompt} {mcpConfig} {servers.db.url} {servers.my.srv-1.url}", []],
+  ["{prompt} {mcpConfig}", []],
+  [
+    "--url={servers.my.srv-1.url}",
+    [
+      `config/public-secret: {servers.my.srv-1.url} ${at} would show a secret address to every user of this machine (ps) | Write it into a variable, such as env: { URL: "{servers.my.srv-1.url}" }, or use {mcpConfig}, a file that only you can read.`,
+    ],
+  ],
   ['{"a":{"b":1}} {} {other} {1,2} ${x} { echo; } {print}', []],
   ["{{prompt} {{promt} {{servers.bd.url}", []],
   [

@@ -45,30 +45,35 @@ export function checkAgentTemplates(
 interface Place {
   readonly text: string;
   readonly path: KeyPath;
+  /** It belongs to the command line, which every user of the machine can read while the program runs. */
+  readonly isPublic: boolean;
 }
 
 function textsOf(agent: unknown, path: KeyPath): Place[] {
   const { type, command, args, nextArgs, env } = asObject(agent);
   if (type !== "command") return [];
   const lists = Object.entries({ args, nextArgs });
-  const all: [unknown, KeyPath][] = [
+  const line: [unknown, KeyPath][] = [
     [command, [...path, "command"]],
     ...lists.flatMap(([key, list]) =>
       asList(list).map((text, index): [unknown, KeyPath] => [text, [...path, key, index]]),
     ),
-    ...Object.entries(asObject(env)).map(([name, text]): [unknown, KeyPath] => [
-      text,
-      [...path, "env", name],
-    ]),
   ];
-  return all.flatMap(([text, at]) => (typeof text === "string" ? [{ text, path: at }] : []));
+  const variables = Object.entries(asObject(env)).map(([name, text]): [unknown, KeyPath] => [
+    text,
+    [...path, "env", name],
+  ]);
+  return [
+    ...line.map((place) => [...place, true] as const),
+    ...variables.map((place) => [...place, false] as const),
+  ].flatMap(([text, at, isPublic]) => (typeof text === "string" ? [{ text, path: at, isPublic }] : []));
 }
 
 const braces = /\{\{(?:\s*(\w+)\s*\}\})?|\{([^{}\n]*)\}/g;
 
-function checkText({ text, path }: Place, servers: readonly string[]): (Problem | string)[] {
+function checkText({ text, path, isPublic }: Place, servers: readonly string[]): (Problem | string)[] {
   return [...text.matchAll(braces)].flatMap(([written, doubled, inner]) => {
-    const place = { text: written, path };
+    const place = { text: written, path, isPublic };
     if (isName(doubled)) {
       return [`${written} in ${formatKeyPath(path)} writes {${doubled}}}; did you mean {${doubled}}?`];
     }
@@ -82,7 +87,10 @@ function isName(word: string | undefined): boolean {
 
 function checkInner(inner: string, place: Place, servers: readonly string[]): (Problem | string)[] {
   const server = /^servers\.(.+)\.url$/.exec(inner)?.[1];
-  if (server !== undefined) return servers.includes(server) ? [] : [unknownServer(server, place, servers)];
+  if (server !== undefined) {
+    if (!servers.includes(server)) return [unknownServer(server, place, servers)];
+    return place.isPublic ? [publicAddress(place)] : [];
+  }
   const word = inner.trim();
   if (!/^[\w.-]+$/.test(word)) return [];
   const same = templateNames.find((name) => folded(name) === folded(word));
@@ -115,6 +123,18 @@ function unknownServer(name: string, { text, path }: Place, servers: readonly st
     at: "value",
     text,
     hint: suggestion(name, servers, "servers"),
+  };
+}
+
+/** The address of the gateway holds the secret that lets its holder call the server's tools. */
+function publicAddress({ text, path }: Place): Problem {
+  return {
+    code: "config/public-secret",
+    message: `${text} in ${formatKeyPath(path)} would show a secret address to every user of this machine (ps)`,
+    path,
+    at: "value",
+    text,
+    hint: `Write it into a variable, such as env: { URL: "${text}" }, or use {mcpConfig}, a file that only you can read.`,
   };
 }
 

@@ -181,7 +181,7 @@ const commandAgent = closedObject({
     id: "CommandAgent",
     title: "Command agent",
     description:
-      "A program that is started once for each user turn. In `command`, `args` and `env`, `{prompt}`, `{promptJson}` (it as a JSON string), `{workspace}`, `{cwd}`, `{mcpConfig}` (a file with `mcpServers`), `{model}`, `{session}` (id of the session before) and `{servers.NAME.url}` are replaced; `{{` writes a brace.",
+      "A program that is started once for each user turn. In `command`, `args` and `env`, `{prompt}`, `{promptJson}` (it as a JSON string), `{workspace}`, `{cwd}`, `{mcpConfig}` (a file with `mcpServers`), `{model}`, `{session}` (id of the session before) and, in `env` only, `{servers.NAME.url}` are replaced; `{{` writes a brace.",
   });
 
 /** What `agents.NAME` may be. */

@@ -130,9 +130,14 @@ function readCommands(commands: NonNullable<Document["commands"]>, reader: Lenie
   if (!/\{\{[^}]*\.Prompt\b/.test(runPrompt)) {
     reader.note("the agent never hears the user: runPrompt has no {{ .Prompt }}", ["commands", "runPrompt"]);
   }
+  const { argTemplateMcpServer = "" } = commands;
+  if (/\{\{[^}]*\.URL\b/.test(argTemplateMcpServer)) {
+    const what = "{{ .URL }} shows a secret address to every user of this machine (ps): use {{ .File }}";
+    reader.note(what, ["commands", "argTemplateMcpServer"]);
+  }
   return {
     runPrompt,
-    argTemplateMcpServer: commands.argTemplateMcpServer ?? "",
+    argTemplateMcpServer,
     argTemplateAllowedTools: commands.argTemplateAllowedTools ?? "",
     allowedToolsJoinSeparator: commands.allowedToolsJoinSeparator ?? " ",
   };
