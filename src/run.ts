@@ -264,7 +264,9 @@ async function gradeTrial(
   const asked = spec.judgesStepsOnly === true ? undefined : spec.judge;
   const judge = asked && createJudge(asked, { env, emit, signal, modelMs: spec.limits.modelMs });
   const context: GradeContext = { validateSchema: (schema, value) => validator.validate(schema, value) };
-  const graders = gradersOf(trajectory.task, judge);
+  const graders = gradersOf(trajectory.task, judge).filter(
+    (grader) => grader.applies?.(trajectory) !== false,
+  );
   return Promise.all(graders.map((grader) => gradeSafely(grader, trajectory, { context, signal })));
 }
 

@@ -1,5 +1,6 @@
 import type { FinishReason, generateText, ModelMessage, ToolModelMessage, ToolSet } from "ai";
 import type { Json, JsonObject } from "../core/formats/model.ts";
+import type { TurnEnd } from "../core/trace/events.ts";
 import type { AgentContext } from "./driver.ts";
 import type { OfferedTool } from "./offered-tools.ts";
 import { toolOutput } from "./tool-output.ts";
@@ -18,6 +19,12 @@ export interface ConversationOptions {
   readonly images: boolean;
 }
 
+/** What a turn ends with when the model's last answer was not ended by the model. */
+const cutOffEnds: Readonly<Partial<Record<FinishReason, TurnEnd>>> = {
+  length: "max-tokens",
+  "content-filter": "refused",
+};
+
 type RequestedCall = ModelTurn["toolCalls"][number];
 type ToolResult = Extract<ToolModelMessage["content"][number], { type: "tool-result" }>;
 
@@ -35,22 +42,22 @@ export class Conversation {
     const { context, maxSteps } = this.#options;
     context.emit({ type: "turn.started", turn, user });
     this.#messages.push({ role: "user", content: user });
-    let wantsTools = true;
-    for (let step = 0; wantsTools && step < maxSteps; step += 1) wantsTools = await this.#step(turn);
-    context.emit({ type: "turn.finished", turn, reason: wantsTools ? "max-steps" : "done" });
+    let end: TurnEnd | undefined;
+    for (let step = 0; end === undefined && step < maxSteps; step += 1) end = await this.#step(turn);
+    context.emit({ type: "turn.finished", turn, reason: end ?? "max-steps" });
   }
 
-  /** Asks the model once and makes the calls that it wants; gives whether there were any. */
-  async #step(turn: number): Promise<boolean> {
+  /** Asks the model once and makes the calls that it wants; where there are none, gives how the turn has ended. */
+  async #step(turn: number): Promise<TurnEnd | undefined> {
     const { ask, context } = this.#options;
     context.signal.throwIfAborted();
     const answer = await ask(this.#messages);
     if (answer.text.trim() !== "") context.emit({ type: "agent.message", turn, text: answer.text });
     for (const message of answer.responseMessages)
       if (message.role === "assistant") this.#messages.push(message);
-    if (answer.toolCalls.length === 0) return false;
+    if (answer.toolCalls.length === 0) return cutOffEnds[answer.finishReason] ?? "done";
     this.#messages.push({ role: "tool", content: await this.#callAll(answer) });
-    return true;
+    return undefined;
   }
 
   /** Makes the calls of one answer at the same time, as agents do; the first that throws ends the others. */

@@ -4,6 +4,7 @@ import { taskInVariant, type Trial } from "../core/plan/plan.ts";
 import { createMultiplexer } from "../core/report/multiplexer.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { renderTrace } from "../core/report/render-trace.ts";
+import { exitCode } from "../core/report/summarize.ts";
 import { replayRun } from "../core/report/replay.ts";
 import { visibleText } from "../core/report/visible-text.ts";
 import { buildTrajectory } from "../core/trace/build-trajectory.ts";
@@ -13,13 +14,16 @@ import type { ShowFlags } from "./show-flags.ts";
 import { openReporters } from "./open-reporters.ts";
 import { writeError, writeOut } from "./terminal.ts";
 
-/** Carries out `mcpvals show`. Gives 0 when the run could be shown, whatever its verdict was. */
+/**
+ * Carries out `mcpvals show`. A run that is reported again ends with its own exit code, as its report says; who only looks
+ * into the record, at a trial or at uses of tools, gets 0.
+ */
 export async function executeShow(name: string, flags: ShowFlags): Promise<number> {
   const stored = await readRun(resolve(flags.output ?? defaultRunsFolder), name);
   if (stored.torn) writeError("The journal's last line is cut off; what it held is lost, the rest is whole.");
   if (flags.tools === true) showTools(stored, flags.trial);
   else if (flags.trial !== undefined) showTrial(stored, flags.trial, flags.json ?? false);
-  else await showRun(stored, flags.reporter ?? [flags.json === true ? "json" : "console"]);
+  else return showRun(stored, flags.reporter ?? [flags.json === true ? "json" : "console"]);
   return 0;
 }
 
@@ -67,7 +71,7 @@ function renderVerdict(trial: TrialResult): string[] {
   return [`${id} ${task}${who}, attempt ${attempt}: ${verdict}`, ...reasons, ...broken].map(visibleText);
 }
 
-async function showRun(stored: StoredRun, specs: readonly string[]): Promise<void> {
+async function showRun(stored: StoredRun, specs: readonly string[]): Promise<number> {
   const { result, evidence } = replayRun(stored);
   const reporters = createMultiplexer(openReporters(specs));
   const { plan, id, startedAt, environment, folder } = stored;
@@ -78,4 +82,6 @@ async function showRun(stored: StoredRun, specs: readonly string[]): Promise<voi
   for (const { reporter, error } of reporters.errors) {
     writeError(`${reporter}: ${error instanceof Error ? error.message : String(error)}`);
   }
+  const code = exitCode(result.verdict);
+  return code === 0 && reporters.errors.length > 0 ? 3 : code;
 }

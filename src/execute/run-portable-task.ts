@@ -203,6 +203,7 @@ class PortableTrial {
     world.agent ??= { output: this.#said, exitCode: 1 };
     const context = this.#context("cleanup", world, new AbortController().signal);
     await this.#phase("cleanup", () => runCleanup(cleanup, context, { timeoutMs, run: runStep }));
+    this.#parts.servers.excuseLost();
   }
 
   #context(phase: Phase, world: TrialWorld, signal: AbortSignal): StepContext {

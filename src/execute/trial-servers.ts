@@ -25,6 +25,8 @@ export class TrialServers {
   readonly #servers: TrialServer[] = [];
   /** Names of those that did not start. */
   readonly #absent: string[] = [];
+  /** Those whose end is not held against them. */
+  readonly #excused = new Set<TrialServer>();
   readonly #run: TrialRun;
   readonly #ports: TrialPorts;
   readonly #deferred: (() => Promise<void>)[] = [];
@@ -86,10 +88,20 @@ export class TrialServers {
     this.#deferred.push(work);
   }
 
-  /** Ends all servers, then does what was deferred. Throws what that throws, when all of it was tried. */
+  /** Servers that are gone by now may have been ended by the task's own steps, which is no fault of theirs. */
+  excuseLost(): void {
+    for (const server of this.#servers.filter(({ lost }) => lost.aborted)) this.#excused.add(server);
+  }
+
+  /**
+   * Ends all servers, then does what was deferred. Throws, when all of it was tried, how a server was lost before it was
+   * to end, and what the deferred work throws.
+   */
   async stop(): Promise<void> {
     await Promise.all(this.#servers.map((server) => server.stop()));
     const settled = await Promise.allSettled(this.#deferred.map((work) => work()));
+    const lost = this.#servers.find((server) => server.lost.aborted && !this.#excused.has(server));
+    if (lost !== undefined) throw lost.lost.reason;
     const broken = settled.find((work) => work.status === "rejected");
     if (broken !== undefined) throw broken.reason;
   }

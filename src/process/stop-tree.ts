@@ -55,9 +55,9 @@ export async function stopTree(
 
 async function endRoot(target: StopTarget, waits: Required<StopOptions>): Promise<StoppedBy> {
   const { tree, exited } = target;
-  const gone = target.hasExited();
   // Whoever is a descendant by parent number only can be seen as long as the parents live.
   await tree.survey();
+  const gone = target.hasExited();
   target.stdin.end();
   if (gone) return "already-exited";
   if (await settlesWithin(exited, waits.stdinMs)) return "stdin";

@@ -7,6 +7,7 @@ import { clipText } from "./format/clip.ts";
 import { readEvidence } from "./format/evidence-rows.ts";
 import { explainBroken, explainGrades } from "./format/explain-trial.ts";
 import { groupName, taskTitle, variantName, varietyOf, type Variety } from "./format/names.ts";
+import { describeMocks } from "./format/mocks.ts";
 import { createPieceWriter } from "./format/piece-writer.ts";
 import type { Page } from "./format/rows.ts";
 import { createStyle } from "./format/style.ts";
@@ -63,11 +64,13 @@ function suiteStart(trials: readonly TrialResult[], result: RunResult): string {
     time: seconds(trials.reduce((sum, trial) => sum + trial.durationMs, 0)),
     timestamp: result.startedAt,
   };
+  const mocked = describeMocks(trials);
   const properties = {
     "mcpvals.version": result.environment.mcpvals,
     "mcpvals.run": result.id,
     "mcpvals.verdict": result.verdict,
     "mcpvals.agents": agentsIn(trials, result.environment.agents).map(describeAgent).join(", ") || "none",
+    ...(mocked === "" ? {} : { "mcpvals.mocks": mocked }),
   };
   const lines = Object.entries(properties).map(
     ([name, value]) => `      <property${xmlAttributes({ name, value })}/>\n`,
@@ -98,7 +101,7 @@ function testCase(trial: TrialResult, context: CaseContext): string {
     file: fileOf(context.tasks.get(trial.task)),
     time: seconds(trial.durationMs),
   };
-  const children = outcome(trial, context) + warnings(trial);
+  const children = outcome(trial, context) + notes(trial);
   const open = `    <testcase${xmlAttributes(attributes)}`;
   return children === "" ? `${open}/>\n` : `${open}>\n${children}    </testcase>\n`;
 }
@@ -144,8 +147,11 @@ function messageOf({ verdict, error, grades }: TrialResult): string {
   return clipText(told.map((grade) => `${grade.grader}: ${grade.reason}`).join("; "), messageCharacters);
 }
 
-function warnings(trial: TrialResult): string {
-  const lines = trial.warnings?.map((warning) => `warning: ${warning}`) ?? [];
+function notes({ mocks = [], warnings = [] }: TrialResult): string {
+  const lines = [
+    ...mocks.map((server) => `mock: ${server}`),
+    ...warnings.map((warning) => `warning: ${warning}`),
+  ];
   return lines.length === 0 ? "" : `      <system-out>${xmlText(lines.join("\n"))}</system-out>\n`;
 }
 

@@ -5,6 +5,7 @@ import { clipText } from "./format/clip.ts";
 import { cutToWidth, displayWidth, padToWidth } from "./format/display-width.ts";
 import { readEvidence } from "./format/evidence-rows.ts";
 import { explainBroken, explainGrades } from "./format/explain-trial.ts";
+import { describeMocks } from "./format/mocks.ts";
 import { countOf, formatDuration } from "./format/numbers.ts";
 import { paintFlow, paintText, type Page, type Piece } from "./format/rows.ts";
 import type { Tone } from "./format/style.ts";
@@ -205,8 +206,14 @@ function summaryLines({ proofs, durationMs, interrupted }: ProofEnd, page: Page)
     text: `${countOf(new Set(proofs.map(({ task }) => task.name)).size, "task")} in ${formatDuration(durationMs)}`,
     tone: "dim",
   };
+  const trials = proofs
+    .flatMap(({ nothing, oracle }) => [nothing, oracle])
+    .flatMap((trial) => trial?.result ?? []);
+  const mocked = describeMocks(trials);
+  const mocks: readonly Piece[] =
+    mocked === "" ? [] : [{ text: `mocks, not servers: ${mocked}`, tone: "dim" }];
   return [
-    ...paintFlow([...counts, size], 2, page),
+    ...paintFlow([...counts, size, ...mocks], 2, page),
     "",
     ` ${page.style.badge(tone[code], word)}${code === 0 ? "" : `  exit ${code}${why}`}`.trimEnd(),
   ];

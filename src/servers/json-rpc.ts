@@ -1,5 +1,7 @@
+import { isUtf8 } from "node:buffer";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import type { Json } from "../core/formats/model.ts";
+import { repeatedKey } from "../core/formats/strict-json.ts";
 
 const openingBrace = 0x7b;
 
@@ -16,7 +18,34 @@ export function parseMessage(line: Buffer): { message: JSONRPCMessage; text: str
   } catch {
     return undefined;
   }
-  return isMessage(value) ? { message: value, text } : undefined;
+  if (!isMessage(value)) return undefined;
+  const problem = isUtf8(line) ? twinIn(value, text) : notUtf8;
+  if (problem !== undefined) markMalformed(value, problem);
+  return { message: value, text };
+}
+
+/** What is wrong with bytes that are no text (MCP specification, "Transports": messages are UTF-8). */
+export const notUtf8 = "its bytes are not UTF-8";
+
+/** An answer with a key twice is another one to each reader, so that it says nothing. */
+function twinIn(message: JSONRPCMessage, text: string): string | undefined {
+  // What is written as we would write it has no key twice, and to look for one takes longer.
+  if ("method" in message || text === JSON.stringify(message)) return undefined;
+  const key = repeatedKey(text);
+  return key === undefined ? undefined : `it has the key ${JSON.stringify(key.slice(0, 80))} twice`;
+}
+
+/** Known by identity: in what was read nothing shows it any more. */
+const malformed = new WeakMap<object, string>();
+
+/** Notes what is wrong with the text of a message, which readers may read in different ways. */
+export function markMalformed(message: JSONRPCMessage, problem: string): void {
+  malformed.set(message, problem);
+}
+
+/** What is wrong with the text of a message; undefined: nothing. */
+export function malformationOf(message: JSONRPCMessage): string | undefined {
+  return malformed.get(message);
 }
 
 /** A message as the plain JSON that it is. */

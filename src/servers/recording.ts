@@ -7,7 +7,7 @@ import type {
 import { McpvalsError } from "../core/errors/error.ts";
 import { type JsonExcess, mostMemory } from "../core/formats/json-meter.ts";
 import type { Emit } from "../core/trace/events.ts";
-import { deepestMessage, isTooDeep, messageJson } from "./json-rpc.ts";
+import { deepestMessage, isTooDeep, malformationOf, messageJson } from "./json-rpc.ts";
 import { RelayTransport } from "./relay-transport.ts";
 
 export interface RecordingOptions {
@@ -48,8 +48,16 @@ export class RecordingTransport extends RelayTransport {
     }
     const message = messageJson(received);
     const raw = rawText?.(received);
+    const malformed = malformationOf(received);
     const direction = "server-to-client";
-    emit({ type: "mcp.message", server, direction, message, ...(raw === undefined ? {} : { raw }) });
+    emit({
+      type: "mcp.message",
+      server,
+      direction,
+      message,
+      ...(raw === undefined ? {} : { raw }),
+      ...(malformed === undefined ? {} : { malformed }),
+    });
     super.receive(received, extra);
   }
 

@@ -130,6 +130,7 @@ class ServedServer implements TrialServer {
 
   async closeAgentSide(): Promise<void> {
     this.#tellUnmetFaults();
+    if (this.#endpoint !== undefined || this.#agentSession !== undefined) this.session.expireTools();
     const [endpoint, session] = await Promise.allSettled([this.#endpoint, this.#agentSession]);
     await Promise.all([
       endpoint.status === "fulfilled" ? endpoint.value?.close() : undefined,
@@ -155,6 +156,9 @@ class ServedServer implements TrialServer {
 
   async #stop(): Promise<void> {
     await this.closeAgentSide();
+    const { host, options } = this.#serving;
+    // A program that ends right after its last answer would else be taken for one that we ended.
+    if (host.transport === "stdio" && !options.signal.aborted) await this.session.checkAlive();
     await this.#part.end({}, () => this.session.stop());
   }
 

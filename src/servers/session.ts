@@ -43,6 +43,7 @@ export interface ClientSide {
 
 /** What a server says that it can do, as its handshake gave it. */
 export interface ServerAbilities {
+  readonly tools: boolean;
   readonly resources: boolean;
   readonly prompts: boolean;
 }
@@ -50,8 +51,17 @@ export interface ServerAbilities {
 /** A started, healthy server, for one trial. */
 export interface ServerSession extends AsyncDisposable {
   readonly name: string;
+  /** As they were listed last. */
   readonly tools: readonly ToolDefinition[];
   readonly abilities: ServerAbilities;
+  /**
+   * The tools of one name, as the server lists them now: it is asked again when it said that they changed, when others
+   * have talked to it since, or when it listed none of that name. Throws as `callTool` does, and McpvalsError
+   * `server/protocol-error` when it gives no list.
+   */
+  toolsNamed(name: string, options: CallOptions): Promise<readonly ToolDefinition[]>;
+  /** To be told that others have talked to the server, so that its tools may have changed unheard. */
+  expireTools(): void;
   /**
    * Calls a tool. Throws McpvalsError when the connection is lost (`server/exited`, `server/unreachable`,
    * `server/message-too-large`, …), and the signal's reason when it aborts.
@@ -65,6 +75,11 @@ export interface ServerSession extends AsyncDisposable {
   list(kind: "resources" | "resourceTemplates" | "prompts", options: CallOptions): Promise<CallOutcome>;
   /** Aborts with an McpvalsError when the connection is lost without our asking. */
   readonly lost: AbortSignal;
+  /**
+   * Settles when the server has answered something new, so that it outlived its last answer, when it is lost, or when that
+   * takes too long, which proves nothing. Never throws.
+   */
+  checkAlive(): Promise<void>;
   /** Ends the connection and the whole process tree; never throws. */
   stop(): Promise<void>;
 }

@@ -5,8 +5,7 @@ import type { JsonObject } from "../core/formats/model.ts";
 import { sendRequest } from "../servers/send-request.ts";
 import { checkAnswer, checkMissingAnswer } from "./mcp/check-answer.ts";
 import { mustFail, readAnswer } from "./mcp/answer.ts";
-import { isToolTest } from "./mcp/tool-test.ts";
-import { unknownRequest } from "./mcp/unknown-request.ts";
+import { unknownRequest, unusableTool } from "./mcp/unknown-request.ts";
 import { sessionFor, toolNotOffered } from "./mcp/session-for.ts";
 import { expandObject, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
 
@@ -28,17 +27,22 @@ export const mcpStep: StepRunner<McpStep> = {
 };
 
 async function run(step: McpStep, context: StepContext): Promise<StepAttempt> {
-  const session = sessionFor(step, context);
-  if (session === undefined) return toolNotOffered(step, context.sessions);
   const { timeoutMs, request } = step;
-  const outcome = await sendRequest(session, request, { timeoutMs, signal: context.signal });
+  const options = { timeoutMs, signal: context.signal };
+  const session = await sessionFor(step, context);
+  if (session === undefined) return toolNotOffered(step, context.sessions);
+  const listed = request.kind === "tool" ? await session.toolsNamed(request.tool, options) : [];
+  const [tool] = listed;
+  const unusable = request.kind === "tool" ? unusableTool(request.tool, listed, session) : undefined;
+  if (unusable !== undefined) return { kind: "checked", checks: [unusable], healthy: false };
+  const outcome = await sendRequest(session, request, options);
   if (outcome.kind === "timeout") return checkMissingAnswer(step, outcome.message);
   const answer = readAnswer(request.kind, outcome);
-  const unknown = isToolTest(context) ? undefined : unknownRequest(request, answer, session);
+  const unknown = await unknownRequest(request, answer, { session, options });
   if (unknown !== undefined) return { kind: "checked", checks: [unknown], healthy: false };
   return {
     kind: "checked",
-    checks: await checkAnswer(step, answer, context),
+    checks: await checkAnswer(step, answer, { ...context, tool }),
     healthy: answer.failure === undefined || mustFail(step.expect),
     values: { result: answer.result, text: answer.text },
   };

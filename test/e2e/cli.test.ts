@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
+import { exitCode } from "../../src/core/report/summarize.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { type CliOutcome, folderOf, root, runCli, startCli } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
@@ -370,7 +371,8 @@ describe("show", () => {
       mcpvals("show", readRun(id).path),
     ]);
     for (const { code, stdout, stderr } of outcomes) {
-      expect([code, stderr]).toEqual([0, ""]);
+      expect([code, stderr]).toEqual([1, ""]);
+      expect(stdout).toMatch(/FAIL +exit 1/);
       expect(stdout).toMatch(/1 failed/);
       expect(stdout).toContain('neither the last assistant message nor the last tool result contains "5"');
     }
@@ -378,7 +380,7 @@ describe("show", () => {
 
   it("--json gives the result document, the same as the run gave", async () => {
     const { code, stdout } = await mcpvals("show", "--json");
-    expect(code).toBe(0);
+    expect(code).toBe(1);
     expect(JSON.parse(stdout)).toEqual(result);
   });
 
@@ -412,8 +414,8 @@ describe("show", () => {
     }
     writeFileSync(join(cut, "journal.jsonl"), journal.slice(0, -40));
     const { code, stdout, stderr } = await mcpvals("show", cut, "--json");
-    expect([code, stderr]).toEqual([0, expect.stringContaining("cut off")]);
     const shown = JSON.parse(stdout) as RunResult;
+    expect([code, stderr]).toEqual([exitCode(shown.verdict), expect.stringContaining("cut off")]);
     expect(shown.verdict).not.toBe("pass");
     expect(trialOf(shown, "arithmetic/add").verdict).toBe("pass");
     expect(trialOf(shown, "sums").verdict).not.toBe("fail");

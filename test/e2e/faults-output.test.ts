@@ -102,7 +102,7 @@ describe.concurrent("what cannot be written", () => {
     expect(stderr).toMatch(/^run folder .*: EFBIG: file too large, write\nEverything passed, but/);
     const shown = await runCli(["show", "latest", "--json"], { cwd: folder.path });
     const kept = JSON.parse(shown.stdout) as RunResult;
-    expect([shown.code, kept.verdict]).toEqual([0, "interrupted"]);
+    expect([shown.code, kept.verdict]).toEqual([130, "interrupted"]);
     expect(kept.summary.pass).toBeGreaterThan(0);
     expect(kept.summary.pass + kept.summary.skip).toBe(6);
   });

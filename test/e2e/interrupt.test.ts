@@ -178,7 +178,7 @@ describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
       "the run was interrupted before this trial was graded",
     );
     const shown = await runCli(["show", "latest"], { cwd: run.folder });
-    expect([shown.code, shown.stderr]).toEqual([0, ""]);
+    expect([shown.code, shown.stderr]).toEqual([130, ""]);
     expect(shown.stdout).toMatch(/INTERRUPTED +exit 130/);
   });
 });

@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
+import { exitCode } from "../../src/core/report/summarize.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { root, runCli } from "../support/cli.ts";
 import { expectSameWhenRead, type FaultyRun, startRun, until } from "../support/faults.ts";
@@ -43,8 +44,8 @@ async function startHanging(
 /** What `mcpvals show` has to tell of it: the finished trials, and nothing green of the others. */
 async function expectShown(run: FaultyRun): Promise<void> {
   const shown = await runCli(["show", "latest", "--json"], { cwd: run.folder });
-  expect(shown).toMatchObject({ code: 0, stderr: "" });
   const result = JSON.parse(shown.stdout) as RunResult;
+  expect(shown).toMatchObject({ code: exitCode(result.verdict), stderr: "" });
   expect(result.verdict).toBe("interrupted");
   expect(result.summary).toEqual({ total: 7, pass: 3, fail: 0, error: 0, timeout: 0, skip: 4 });
   expect(result.trials.map((trial) => trial.error?.message ?? trial.verdict)).toEqual([

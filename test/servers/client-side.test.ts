@@ -128,7 +128,7 @@ describe.each([legacyStdio, ...modernEras])("$name", ({ version, spec }) => {
 
   it("reads resources, and tells tools that fail", async () => {
     const { session } = await start(await spec());
-    expect(session.abilities).toEqual({ resources: true, prompts: false });
+    expect(session.abilities).toEqual({ tools: true, resources: true, prompts: false });
     expect(await session.readResource("note://one", callOptions())).toMatchObject({
       kind: "result",
       result: { contents: [{ uri: "note://one", text: "a note" }] },

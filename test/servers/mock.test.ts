@@ -124,7 +124,7 @@ it.each(["legacy", "modern"] as const)("is a server to our client in the %s era"
       outputSchema: { type: "object" },
     },
   ]);
-  expect(session.abilities).toEqual({ resources: true, prompts: true });
+  expect(session.abilities).toEqual({ tools: true, resources: true, prompts: true });
   const [started, ready] = [record.of("server.started"), record.of("server.ready")];
   expect(started).toEqual([
     { type: "server.started", server: "m", transport: "mock", target: "written answers" },

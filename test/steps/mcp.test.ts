@@ -403,12 +403,12 @@ describe("the server", () => {
     const report = await runStep(stepOf(add, {}), taskContext([one.session, two.session]));
     expect([report.outcome, told(report.checks)]).toEqual([
       "failed",
-      [["tool", false, 'no server offers the tool "add" (servers: one, two)']],
+      [["tool", false, 'no server lists the tool "add" (servers: one, two)']],
     ]);
   });
 
   it.each([add, page, greeting])("is the only one there is: %j", async (request) => {
-    const { session, asked } = server("one", fine, []);
+    const { session, asked } = server("one", fine);
     await runStep(stepOf(request, {}), taskContext([session]));
     expect(asked).toHaveLength(1);
   });
@@ -491,7 +491,7 @@ it("works on a real server", async () => {
       { text: { equals: "What's weather in Rome?" }, json: [{ path: "$.messages", count: 1 }] },
     ),
     stepOf({ kind: "resource", uri: "demo://nothing" }, { isError: true }),
-    stepOf({ kind: "prompt", prompt: "nothing", args: {} }, { isError: true }),
+    stepOf({ kind: "prompt", prompt: "args-prompt", args: {} }, { isError: true }),
   ].map((step) => ({ ...step, timeoutMs: 20_000 }));
   for (const step of steps) expect(await runStep(step, context)).toMatchObject({ outcome: "passed" });
 });

@@ -258,15 +258,19 @@ describe("among several servers", () => {
     expect(await calls({ server: "two" }, server("one", "add"), server("two", "add"))).toMatchObject({
       outcome: "passed",
     });
+  });
+
+  it("the one that is named has to list the tool", async () => {
     expect(await calls({ server: "two" }, server("one", "add"), server("two"))).toMatchObject({
-      outcome: "passed",
+      outcome: "failed",
+      checks: [["call", false, 'the server "two" does not list the tool "add"; it lists none']],
     });
   });
 
   it("of which none offers the tool the servers are at fault", async () => {
     expect(await calls({}, server("one", "sub"), server("two"))).toMatchObject({
       outcome: "failed",
-      checks: [["tool", false, 'no server offers the tool "add" (servers: one, two)']],
+      checks: [["tool", false, 'no server lists the tool "add" (servers: one, two)']],
       thrown: undefined,
     });
   });
@@ -281,7 +285,12 @@ describe("among several servers", () => {
     });
   });
 
-  it("a single one is called whatever it offers, since its answer is the verdict", async () => {
-    expect(await calls({}, server("two"))).toMatchObject({ outcome: "passed" });
+  it("a single one has to list the tool too", async () => {
+    expect(await calls({}, server("two", "adds"))).toMatchObject({
+      outcome: "failed",
+      checks: [
+        ["call", false, 'the server "two" does not list the tool "add"; listed: adds; did you mean "adds"?'],
+      ],
+    });
   });
 });

@@ -17,7 +17,7 @@ function not(step: Step): Step {
   return { type: "not", id: "not", steps: [step], timeoutMs };
 }
 
-/** A server that offers `read_file`, which fails, and that has learnt `later` since. */
+/** A server that lists `read_file`, which fails, and that answers `later` too. */
 async function outcomeOf(step: Step): Promise<string> {
   const reply = (tool: string): CallOutcome =>
     tool === "later"
@@ -35,8 +35,9 @@ describe("a call of a tool that the server does not offer", () => {
     expect(await outcomeOf(call("raed_file", { isError: true }))).toBe("failed");
   });
 
-  it("is as good as any when the server answers it after all", async () => {
-    expect(await outcomeOf(call("later"))).toBe("passed");
+  it("is a failure also when the server answers it", async () => {
+    expect(await outcomeOf(call("later"))).toBe("failed");
+    expect(await outcomeOf(not(call("later", { isError: true })))).toBe("failed");
   });
 
   it("is told apart from one that is offered and fails", async () => {

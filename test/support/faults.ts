@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { expect } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { replayRun } from "../../src/core/report/replay.ts";
+import { exitCode } from "../../src/core/report/summarize.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { procLister } from "../../src/process/list-processes.ts";
 import { runMarkerName } from "../../src/process/marker.ts";
@@ -85,7 +86,7 @@ export async function runFaulty(config: Config, options: FaultOptions = {}): Pro
   const ended = await run.ended();
   expect(ended.left).toEqual([]);
   const shown = await runCli(["show", "latest", "--json"], { cwd: run.folder });
-  expect(shown).toMatchObject({ code: 0, stderr: "" });
+  expect(shown).toMatchObject({ code: exitCode(ended.result.verdict), stderr: "" });
   expect(JSON.parse(shown.stdout)).toEqual(ended.result);
   return ended;
 }

@@ -52,7 +52,10 @@ export function stubSession(options: StubSessionOptions): ServerSession {
   return {
     name: options.name,
     tools: options.tools,
-    abilities: { resources: options.read !== undefined, prompts: options.prompt !== undefined },
+    toolsNamed: async (name) => options.tools.filter((tool) => tool.name === name),
+    expireTools: () => undefined,
+    checkAlive: () => Promise.resolve(),
+    abilities: { tools: true, resources: options.read !== undefined, prompts: options.prompt !== undefined },
     list: async (kind) => noMethod(kind),
     callTool: async (tool, args, callOptions) => options.call(tool, args, callOptions),
     readResource: async (uri, callOptions) => options.read?.(uri, callOptions) ?? noMethod("resources/read"),

@@ -5,7 +5,7 @@ import type { ShowFlags } from "../show-flags.ts";
 /** `mcpvals show`: reports a finished or cut-off run again, from its journal. */
 export function showCommand(setExitCode: (code: number) => void): Command {
   return new Command("show")
-    .description("report a recorded run again, or show the trace of one trial")
+    .description("report a recorded run again, and exit as it did, or show the trace of one trial")
     .addArgument(new Argument("[run]", "id, start of an id, folder, or latest").default("latest"))
     .addOption(new Option("-o, --output <dir>", "folder that keeps the runs (default: .mcpvals/runs)"))
     .addOption(new Option("-t, --trial <id>", "show every event of this trial, such as t1"))

@@ -65,7 +65,7 @@ class Played extends TrialEvents {
 
   prompt(name: string): number {
     const request = this.send("prompts/get", { name }, { server: "docs" });
-    this.refuse(request, -32602, "no");
+    this.answer(request, { messages: [] });
     return request.seq;
   }
 
@@ -79,11 +79,11 @@ async function grade(trial: TrialEvents, ...sets: readonly AssertionSet[]): Prom
 }
 
 describe("tools, resources and prompts", () => {
-  it("are used when every entry fits a call of the agent, however it ended", async () => {
+  it("are used when every entry fits a call of the agent", async () => {
     let calls: number[] = [];
     const trial = new Played((trial) => {
-      const failed = trial.call("list", {}, errorResult("no"));
-      calls = [failed.request, trial.get(), trial.read("file:///a.md"), trial.prompt("review")];
+      const list = trial.call("list", {}, textResult("ok"));
+      calls = [list.request, trial.get(), trial.read("file:///a.md"), trial.prompt("review")];
     });
     expect(
       await grade(trial, {
@@ -108,6 +108,43 @@ describe("tools, resources and prompts", () => {
         "toolsUsed: k8s.list, k8s./^g/, k8s.x or /is/, anything of k8s; requireAny: k8s.get; " +
         "resourcesRead: docs./\\.md$/; promptsUsed: docs.review",
       evidence: calls,
+    });
+  });
+
+  it("are not used by calls that failed, and are not unused by them either", async () => {
+    const trial = new Played((trial) => {
+      trial.call("get", {}, errorResult("no such pod"));
+      trial.refuse(trial.request("get", {}), -32602, "no");
+      trial.request("get", {});
+      trial.refuse(trial.send("prompts/get", { name: "review" }, { server: "docs" }), -32602, "no");
+    });
+    const get = { server: "k8s", name: "get" };
+    const review = { server: "docs", name: "review" };
+    const made = "called: k8s.get, docs.review";
+    const wanted: readonly (readonly [AssertionSet, string])[] = [
+      [{ toolsUsed: [get] }, `toolsUsed: no successful call of k8s.get (it failed: no such pod); ${made}`],
+      [{ requireAny: [get] }, `requireAny: no successful call of k8s.get (it failed: no such pod); ${made}`],
+      [{ promptsUsed: [review] }, `promptsUsed: no successful use of docs.review (it failed: no); ${made}`],
+      [
+        { minToolCalls: 1 },
+        "minToolCalls: 0 tool calls that succeeded and 3 that did not, at least 1 expected",
+      ],
+      [{ callOrder: [{ type: "tool", ...get }] }, `callOrder: no successful call of k8s.get; ${made}`],
+      [{ toolsNotUsed: [get] }, "toolsNotUsed: k8s.get was called"],
+      [{ maxToolCalls: 2 }, "maxToolCalls: 3 tool calls, at most 2 expected"],
+      [{ noDuplicateCalls: true }, "noDuplicateCalls: called again with equal arguments: k8s.get"],
+    ];
+    for (const [set, reason] of wanted)
+      expect(await grade(trial, set)).toMatchObject({ verdict: "fail", reason });
+  });
+
+  it("are used by one call that succeeds among others that do not", async () => {
+    const trial = new Played((trial) => {
+      trial.call("get", {}, errorResult("no such pod"));
+      trial.get();
+    });
+    expect(await grade(trial, { toolsUsed: [{ server: "k8s", name: "get" }] })).toMatchObject({
+      verdict: "pass",
     });
   });
 
@@ -305,8 +342,10 @@ describe("assertion sets", () => {
     const used = { toolsUsed: [{ server: "k8s", name: "get" }], maxToolCalls: 3 };
     const unverified: Task = { ...taskWith(used), verify: [] };
     const spoil = (trial: Played, fault: "error" | "delay"): void => {
-      const { id, server } = trial.request("get", {});
+      const request = trial.request("get", {});
+      const { id, server } = request;
       trial.emit({ type: "fault.injected", server, fault, method: "tools/call", tool: "get", id });
+      if (fault === "delay") trial.answer(request, textResult("late"));
     };
     const grading = async (trial: TrialEvents, task = unverified): Promise<string> =>
       (await assertionsGrader.grade(trial.trajectory(task), gradeContext())).verdict;

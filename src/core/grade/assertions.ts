@@ -13,12 +13,13 @@ const name = "assertions";
 
 /**
  * Do the assertions hold that task sets make of the agent's own calls? Score = kinds of assertions that hold / kinds that
- * are made, over all sets; all must hold. Calls count however they ended; those of steps do not count.
+ * are made, over all sets; all must hold. That something was called is shown only by a call that succeeded; what must not
+ * be called, be called again, or be called too often must not even fail. Calls of steps do not count.
  *
  * On purpose not as in the tool that the assertions come from: two calls are duplicates when their arguments are equal as
  * JSON, where there one more blank makes them different; without an agent nothing is asserted, where there `toolsNotUsed`
- * holds; and that nothing forbidden was called is no evidence by itself when nothing at all was called. Neither is anything
- * when every call was made to fail on purpose.
+ * holds; a call that failed shows no use of anything, where there it does; and that nothing forbidden was called is no
+ * evidence by itself when no call succeeded. Neither is anything when every call was made to fail on purpose.
  */
 export const assertionsGrader: Grader = { name, grade };
 
@@ -36,9 +37,12 @@ function grade(trajectory: Trajectory): Grade {
   });
   if (findings.length === 0) return skip("nothing is asserted");
   const failed = findings.filter((finding) => !finding.holds);
-  const isQuiet = answerable(calls).length + own.length === 0;
-  if (failed.length === 0 && isQuiet && trajectory.task.verify.length === 0)
-    return skip("the agent called nothing, and nothing else shows what it did");
+  const isQuiet = effective(calls).length + effective(own).length === 0;
+  if (failed.length === 0 && isQuiet && trajectory.task.verify.length === 0) {
+    const what =
+      calls.length + own.length === 0 ? "the agent called nothing" : "no call of the agent succeeded";
+    return skip(`${what}, and nothing else shows what it did`);
+  }
   const isSpoilt = calls.length > 0 && own.length === 0 && calls.every(({ spoilt }) => spoilt === true);
   if (failed.length === 0 && isSpoilt && trajectory.task.verify.length === 0)
     return skip("every call of the agent was spoilt on purpose, and nothing else shows what it did");
@@ -76,12 +80,13 @@ interface Evidence {
 function ownTools({ events }: Trajectory): readonly AgentCall[] {
   return agentTools(events)
     .filter(({ source }) => !source.startsWith("mcp:"))
-    .map(({ name: tool, source, args, seq }) => ({
+    .map(({ name: tool, source, args, seq, status }) => ({
       type: "tool",
       server: source,
       name: tool,
       args: args ?? {},
       seq,
+      ...(status === "completed" ? {} : { failure: `the agent tells that it ${status}` }),
     }));
 }
 
@@ -121,7 +126,7 @@ type CallType = AgentCall["type"];
 function every(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
   const found = patterns.map((pattern) => ({ pattern, calls: shown(pattern, type, evidence) }));
   const missing = found.filter(({ calls }) => calls.length === 0).map(({ pattern }) => pattern);
-  if (missing.length > 0) return { holds: false, reason: absent(missing, type, evidence), seqs: [] };
+  if (missing.length > 0) return absent(missing, type, evidence);
   return {
     holds: true,
     reason: patterns.map(describe).join(", "),
@@ -133,7 +138,7 @@ function some(patterns: readonly CallPattern[], evidence: Evidence): Finding {
   const calls = patterns.flatMap((pattern) => shown(pattern, "tool", evidence));
   const [first] = calls;
   return first === undefined
-    ? { holds: false, reason: absent(patterns, "tool", evidence), seqs: [] }
+    ? absent(patterns, "tool", evidence)
     : { holds: true, reason: callName(first), seqs: [first.seq] };
 }
 
@@ -172,33 +177,36 @@ const verbs: Readonly<Record<CallType, { readonly noun: string; readonly past: s
 };
 
 function count({ calls }: Evidence, limit: { readonly min: number } | { readonly max: number }): Finding {
-  const tools = ("min" in limit ? answerable(calls) : calls).filter(({ type }) => type === "tool");
+  const all = calls.filter(({ type }) => type === "tool");
+  const tools = "min" in limit ? effective(all) : all;
   const holds = "min" in limit ? tools.length >= limit.min : tools.length <= limit.max;
   const allowed = "min" in limit ? `at least ${limit.min}` : `at most ${limit.max}`;
+  const failed = all.length - tools.length;
+  const others = failed === 0 ? "" : ` that succeeded and ${failed} that did not`;
   return {
     holds,
-    reason: `${tools.length} tool call${tools.length === 1 ? "" : "s"}, ${allowed} expected`,
-    seqs: tools.map(({ seq }) => seq),
+    reason: `${tools.length} tool call${tools.length === 1 ? "" : "s"}${others}, ${allowed} expected`,
+    seqs: (holds ? tools : all).map(({ seq }) => seq),
   };
 }
 
 /** Each call serves one entry; the first one that fits is taken. */
 function order(entries: NonNullable<AssertionSet["callOrder"]>, { calls }: Evidence): Finding {
   const seqs: number[] = [];
-  let rest = answerable(calls);
+  let rest = calls;
   for (const [index, entry] of entries.entries()) {
-    const at = rest.findIndex(
+    const fits = rest.filter(
       ({ type, server, name }) => type === entry.type && server === entry.server && name === entry.name,
     );
-    const call = rest[at];
+    const [call] = effective(fits);
     if (call === undefined) {
       const earlier = entries[index - 1];
       const after = earlier === undefined ? "" : ` after ${callName(earlier)}`;
-      const { noun } = verbs[entry.type];
-      return { holds: false, reason: `no ${noun} of ${callName(entry)}${after}; ${made(calls)}`, seqs };
+      const what = `${fits.length === 0 ? "" : "successful "}${verbs[entry.type].noun}`;
+      return { holds: false, reason: `no ${what} of ${callName(entry)}${after}; ${made(calls)}`, seqs };
     }
     seqs.push(call.seq);
-    rest = rest.slice(at + 1);
+    rest = rest.slice(rest.indexOf(call) + 1);
   }
   return { holds: true, reason: entries.map(callName).join(", "), seqs };
 }
@@ -240,12 +248,12 @@ function sortKeys(value: Json): Json {
 function shown(pattern: CallPattern, type: CallType, evidence: Evidence): readonly AgentCall[] {
   const offered = new Set(evidence.trajectory.tools.map((tool) => tool.name));
   const own = evidence.own.filter((use) => !offered.has(use.name));
-  return fitting(pattern, type, { ...evidence, own, calls: answerable(evidence.calls) });
+  return effective(fitting(pattern, type, { ...evidence, own }));
 }
 
-/** The calls that can show that something was used; that one of the others was not heeded nobody knows. */
-function answerable(calls: readonly AgentCall[]): readonly AgentCall[] {
-  return calls.filter((call) => call.unanswerable !== true);
+/** The calls that show that something was used. One that was made to fail on purpose shows no less than it would have. */
+function effective(calls: readonly AgentCall[]): readonly AgentCall[] {
+  return calls.filter(({ failure, spoilt }) => failure === undefined || spoilt === true);
 }
 
 function fitting(pattern: CallPattern, type: CallType, { calls, own }: Evidence): readonly AgentCall[] {
@@ -258,13 +266,33 @@ function fitting(pattern: CallPattern, type: CallType, { calls, own }: Evidence)
   });
 }
 
-function absent(patterns: readonly CallPattern[], type: CallType, { calls, trajectory }: Evidence): string {
+function absent(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
+  const { calls, trajectory } = evidence;
+  const seqs: number[] = [];
   const told = patterns.map((pattern) => {
+    const [failed] = fitting(pattern, type, evidence).filter(({ failure }) => failure !== undefined);
+    if (failed !== undefined) seqs.push(failed.seq);
     const isTool = type === "tool" && pattern.name !== undefined && pattern.pattern === undefined;
     const question = isTool ? misspelling(pattern, trajectory) : undefined;
-    return question === undefined ? describe(pattern) : `${describe(pattern)} (${question})`;
+    const notes = [
+      question,
+      failed === undefined ? undefined : `it failed: ${clipped(failed.failure ?? "")}`,
+    ];
+    const note = notes.filter((each) => each !== undefined).join("; ");
+    return note === "" ? describe(pattern) : `${describe(pattern)} (${note})`;
   });
-  return `no ${verbs[type].noun} of ${told.join(", ")}; ${made(calls)}`;
+  const successful = seqs.length === 0 ? "" : "successful ";
+  return {
+    holds: false,
+    reason: `no ${successful}${verbs[type].noun} of ${told.join(", ")}; ${made(calls)}`,
+    seqs,
+  };
+}
+
+const shownFailure = 200;
+
+function clipped(text: string): string {
+  return text.length > shownFailure ? `${text.slice(0, shownFailure).toWellFormed()}…` : text;
 }
 
 /** A hint for a tool that its server does not offer. */

@@ -17,5 +17,7 @@ export interface GradeContext {
 /** Reads a finished trial and gives a verdict; it never touches a server. */
 export interface Grader {
   readonly name: string;
+  /** Whether it has anything to say of a trial; absent: always. */
+  applies?(trajectory: Trajectory): boolean;
   grade(trajectory: Trajectory, context: GradeContext): Grade | Promise<Grade>;
 }

@@ -5,13 +5,14 @@ import { endToEndSuccess } from "./end-to-end-success.ts";
 import type { Grader } from "./grader.ts";
 import { toolCallHealth } from "./tool-call-health.ts";
 import { toolInvocationOrder } from "./tool-invocation-order.ts";
+import { turnEndsGrader } from "./turn-ends.ts";
 import { verifySteps } from "./verify-steps.ts";
 
 /** The graders that need nothing but a trajectory, by the form of task that they grade. */
 const pureGraders: Readonly<Record<Task["form"], readonly Grader[]>> = {
-  workflow: [endToEndSuccess, toolInvocationOrder, toolCallHealth],
+  workflow: [endToEndSuccess, toolInvocationOrder, toolCallHealth, turnEndsGrader],
   "tool-test": [toolCallHealth, verifySteps],
-  task: [verifySteps],
+  task: [verifySteps, turnEndsGrader],
 };
 
 /** The graders of a task; the judge grades what an agent did, so only tasks with user turns. */

@@ -192,7 +192,7 @@ describe("an unhealthy call", () => {
       await grade(answered(structuredResult({}), { $ref: "#" }).trial, workflowTask(), context),
     ).toMatchObject({
       verdict: "fail",
-      reason: "the outputSchema of add cannot be used: it refers to itself without end",
+      reason: "add has an outputSchema that cannot be used: it refers to itself without end",
     });
   });
 
@@ -278,7 +278,7 @@ describe("a turn that expects an error", () => {
     ["isError", (trial) => trial.call("get", {}, errorResult("Page NOT FOUND."))],
     ["a JSON-RPC error", (trial) => trial.refuse(trial.request("get", {}), 404, "Not found")],
   ])("is healthy with %s of that text", async (_, play) => {
-    const trial = new TrialEvents();
+    const trial = new TrialEvents().server("calc", [{ name: "get" }]);
     trial.turn("Do.", () => play(trial));
     expect(await grade(trial, expectingNotFound)).toMatchObject({
       verdict: "pass",
@@ -288,7 +288,7 @@ describe("a turn that expects an error", () => {
   });
 
   it("knows HTTP errors by their status", async () => {
-    const trial = new TrialEvents();
+    const trial = new TrialEvents().server("calc", [{ name: "get" }]);
     trial.turn("Do.", () => trial.status(trial.request("get", {}), 404));
     const task = workflowTask({ turns: [{ user: "Do.", expectedError: "http 404" }] });
     expect(await grade(trial, task)).toMatchObject({ verdict: "pass" });
@@ -296,7 +296,7 @@ describe("a turn that expects an error", () => {
   });
 
   it("is unhealthy with another error, and without the expected one", async () => {
-    const trial = new TrialEvents();
+    const trial = new TrialEvents().server("calc", [{ name: "get" }]);
     let response = 0;
     trial.turn("Do.", () => {
       response = trial.call("get", {}, errorResult("disk full")).response;
@@ -317,7 +317,7 @@ describe("a turn that expects an error", () => {
     ["no answer", "never answered", (trial) => void trial.request("get", {})],
     ["a rejected call", "no server", (trial) => void trial.reject("get", "no server offers it")],
   ])("is not found in what we say of %s", async (_, expectedError, act) => {
-    const trial = new TrialEvents();
+    const trial = new TrialEvents().server("calc", [{ name: "get" }]);
     trial.turn("Do.", () => act(trial));
     const task = workflowTask({ turns: [{ user: "Do.", expectedError }] });
     expect(await grade(trial, task)).toMatchObject({ verdict: "fail", score: 0 });
@@ -335,7 +335,7 @@ describe("a turn that expects an error", () => {
   });
 
   it("is unhealthy when no tool is called at all", async () => {
-    const trial = new TrialEvents();
+    const trial = new TrialEvents().server("calc", [{ name: "get" }]);
     trial.turn("Do.");
     expect(await grade(trial, expectingNotFound)).toEqual({
       grader: "tool-call-health",
@@ -347,7 +347,7 @@ describe("a turn that expects an error", () => {
   });
 
   it("does not lend its expectation to other turns", async () => {
-    const trial = new TrialEvents();
+    const trial = new TrialEvents().server("calc", [{ name: "get" }]);
     trial.turn("One.", () => trial.call("get", {}, errorResult("not found")));
     trial.turn("Two.", () => trial.call("get", {}, errorResult("not found")));
     const turns = [{ user: "One.", expectedError: "not found" }, { user: "Two." }];
@@ -359,7 +359,7 @@ describe("a turn that expects an error", () => {
   });
 
   it("says nothing about calls outside of all turns", async () => {
-    const trial = new TrialEvents();
+    const trial = new TrialEvents().server("calc", [{ name: "get" }]);
     trial.call("get", {}, errorResult("not found"));
     expect(await grade(trial, expectingNotFound)).toMatchObject({ verdict: "fail", score: 0 });
   });

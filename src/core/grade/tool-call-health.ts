@@ -1,6 +1,7 @@
-import type { Json, JsonObject } from "../formats/model.ts";
+import type { JsonObject } from "../formats/model.ts";
 import { containsText } from "../formats/contains-text.ts";
 import { contentProblem } from "../checks/content-problem.ts";
+import { outputProblem } from "../checks/output-problem.ts";
 import { resultText } from "../checks/result-text.ts";
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
 import type { Grade } from "./grade.ts";
@@ -58,7 +59,7 @@ async function diagnose(call: ToolCall, trajectory: Trajectory, context: GradeCo
     const reason = `${call.tool} ${failure.kind}${said}${unofferedNote(call, trajectory)}`;
     return { status: "sick", reason, evidence };
   }
-  return { ...(await validateOutput(call, trajectory, context)), evidence };
+  return { ...(await diagnoseOutput(call, context)), evidence };
 }
 
 /** Says so when the called tool is none of those that its server listed; nothing when the list is not known. */
@@ -109,11 +110,15 @@ const failureKinds = {
   "no-response": "gave no result",
 } as const;
 
-/** A step has compared the whole answer with what it expects, of which the body of an HTTP error is not on record. */
+/**
+ * A step has compared the whole answer with what it expects, of which the body of an HTTP error is not on record. What a
+ * server says of a tool that it does not list is not the tool's error.
+ */
 function isExpected(failure: Failure, call: ToolCall, { task, steps }: Trajectory): boolean {
   const step = steps.find((candidate) => candidate.step === call.step)?.last;
   if (step !== undefined) return step.checks.some((check) => check.name === "error" && check.passed);
-  return call.turn !== undefined && contains(failure, task.turns[call.turn]?.expectedError);
+  if (call.turn === undefined || call.declared === undefined) return false;
+  return contains(failure, task.turns[call.turn]?.expectedError);
 }
 
 function contains(failure: Failure | undefined, expected: string | undefined): boolean {
@@ -125,43 +130,28 @@ function missingErrors(trajectory: Trajectory, calls: readonly ToolCall[]): Diag
   return trajectory.task.turns.flatMap(({ expectedError }, index): Diagnosis[] => {
     if (expectedError === undefined) return [];
     const inTurn = calls.filter((call) => call.turn === index);
-    if (inTurn.some((call) => contains(failureOf(call), expectedError))) return [];
+    if (inTurn.some((call) => call.declared !== undefined && contains(failureOf(call), expectedError)))
+      return [];
     const reason = `turn ${index + 1} expected a tool error containing ${JSON.stringify(expectedError)}, there was none`;
     return [{ status: "sick", reason, evidence: inTurn.map((call) => call.responseSeq ?? call.seq) }];
   });
 }
 
-type OutputVerdict = Pick<Diagnosis, "status" | "reason">;
-
-async function validateOutput(
-  call: ToolCall,
-  trajectory: Trajectory,
+/** Whether what came back is what the tool's own schema promises. */
+async function diagnoseOutput(
+  { tool, declared = [], result = {} }: ToolCall,
   context: GradeContext,
-): Promise<OutputVerdict> {
-  const healthy: OutputVerdict = { status: "healthy", reason: `${call.tool} is healthy` };
-  const schema = outputSchemaOf(call, trajectory);
-  if (schema === undefined) return healthy;
-  const structured = call.result?.["structuredContent"];
-  if (structured === undefined) {
-    return { status: "sick", reason: `${call.tool} declares an outputSchema but gave no structuredContent` };
-  }
-  const check = await context.validateSchema(schema, structured);
-  switch (check.status) {
-    case "valid":
-      return healthy;
-    case "invalid":
-      return { status: "sick", reason: `${call.tool} violates its outputSchema: ${check.errors.join(", ")}` };
-    case "unusable":
-      return {
-        status: "sick",
-        reason: `the outputSchema of ${call.tool} cannot be used: ${check.reason}`,
-      };
-  }
-}
-
-function outputSchemaOf(call: ToolCall, trajectory: Trajectory): Json | undefined {
-  return trajectory.tools.findLast((tool) => tool.server === call.server && tool.name === call.tool)
-    ?.outputSchema;
+): Promise<Pick<Diagnosis, "status" | "reason">> {
+  const [declaration] = declared;
+  if (declared.length > 1)
+    return { status: "sick", reason: `${tool} is listed ${declared.length} times by its server` };
+  if (declaration?.outputSchema === undefined) return { status: "healthy", reason: `${tool} is healthy` };
+  const problem = await outputProblem(declaration.outputSchema, result, (schema, value) =>
+    context.validateSchema(schema, value),
+  );
+  return problem === undefined
+    ? { status: "healthy", reason: `${tool} is healthy` }
+    : { status: "sick", reason: `${tool} ${problem}` };
 }
 
 function healthyReason(diagnoses: readonly Diagnosis[]): string {

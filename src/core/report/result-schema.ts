@@ -113,6 +113,12 @@ const trialSchema = z
         "What the agent did with tools; absent when no agent took part, or when there were no servers and no tools.",
       )
       .exactOptional(),
+    mocks: z
+      .array(z.string())
+      .describe(
+        "Servers in whose place a mock stood: their answers are written. Absent when there were none.",
+      )
+      .exactOptional(),
     warnings: z
       .array(z.string())
       .describe("Things that deserve a look but change no verdict.")

@@ -37,6 +37,8 @@ export interface TrialResult {
   readonly usage?: Usage;
   /** What the agent did with tools; absent when no agent took part, or when there were no servers and no tools. */
   readonly tools?: ToolDigest;
+  /** Servers in whose place a mock stood; absent: none. What they answered is written, and shows nothing of the servers. */
+  readonly mocks?: readonly string[];
   /** Things that deserve a look but change no verdict, such as a server that logs on stdout. */
   readonly warnings?: readonly string[];
 }

@@ -28,8 +28,16 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
     ...optional("error", finished === undefined ? cutOff : isUngraded ? ungraded : finished.error),
     ...optional("usage", usage),
     ...optional("tools", usesOfTools(trajectory)),
+    ...optional("mocks", mocksIn(events)),
     ...(warnings.length === 0 ? {} : { warnings }),
   };
+}
+
+function mocksIn(events: readonly TraceEvent[]): readonly string[] | undefined {
+  const mocks = events.flatMap((event) =>
+    event.type === "server.started" && event.transport === "mock" ? [event.server] : [],
+  );
+  return mocks.length === 0 ? undefined : [...new Set(mocks)].toSorted();
 }
 
 /** Nothing where there was nothing to use, so that a run of very many trials stays small. */

@@ -1,3 +1,4 @@
+import { resultText } from "../checks/result-text.ts";
 import { isJsonObject } from "../formats/json.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
 import { callKey } from "./call-key.ts";
@@ -13,8 +14,8 @@ export interface AgentCall {
   readonly args: Json;
   /** Number of the request's event. */
   readonly seq: number;
-  /** It was sent without a usable id, so that no answer shows whether the server heeded it. */
-  readonly unanswerable?: true;
+  /** In what words it failed, or that it has no answer; absent: it succeeded. */
+  readonly failure?: string;
   /** A fault was injected that takes the answer away. */
   readonly spoilt?: true;
 }
@@ -29,11 +30,16 @@ export interface AgentCalls {
   readonly calls: readonly AgentCall[];
 }
 
-/** Reads what the agent itself asked for, however it ended: requests on the wire in its phase, those of steps left out. */
+/**
+ * Reads what the agent itself asked for, with how it ended: requests on the wire in its phase, those of steps left out. One
+ * without a usable id can have no answer, and one that was given up has none.
+ */
 export function agentCalls(events: readonly TraceEvent[]): AgentCalls {
   const calls: Mutable<AgentCall>[] = [];
   /** The newest call of each request id. */
   const byId = new Map<string, Mutable<AgentCall>>();
+  /** Those that wait for their answer. */
+  const open = new Map<string, Mutable<AgentCall>>();
   let started: number | undefined;
   let inside = false;
   for (const event of events) {
@@ -41,14 +47,27 @@ export function agentCalls(events: readonly TraceEvent[]): AgentCalls {
       inside = true;
       started ??= event.seq;
     } else if (event.type === "phase.finished" && event.phase === "agent") inside = false;
-    else if (inside && event.type === "mcp.message" && event.direction === "client-to-server") {
+    else if (event.type === "mcp.message" && event.direction === "server-to-client") {
+      const answer = readAnswer(event.message);
+      const call = answer === undefined ? undefined : open.get(callKey(event, answer.id));
+      if (answer === undefined || call === undefined) continue;
+      open.delete(callKey(event, answer.id));
+      delete call.failure;
+      const failure =
+        event.malformed === undefined ? answer.failure : `the answer is malformed: ${event.malformed}`;
+      if (failure !== undefined) call.failure = failure;
+    } else if (inside && event.type === "mcp.message") {
+      const cancelled = cancelledId(event.message);
+      if (cancelled !== undefined) open.delete(callKey(event, cancelled));
       const read = readCall(event.message);
       if (read === undefined) continue;
       const { id, ...asked } = read;
-      const call: Mutable<AgentCall> = { ...asked, server: event.server, seq: event.seq };
+      const failure = "there was no answer";
+      const call: Mutable<AgentCall> = { ...asked, server: event.server, seq: event.seq, failure };
       calls.push(call);
-      if (id === undefined) call.unanswerable = true;
-      else byId.set(callKey(event, id), call);
+      if (id === undefined) continue;
+      byId.set(callKey(event, id), call);
+      open.set(callKey(event, id), call);
     } else if (inside && event.type === "fault.injected" && event.fault !== "delay") {
       const call = byId.get(callKey(event, event.id));
       if (call !== undefined) call.spoilt = true;
@@ -76,4 +95,35 @@ function readCall(message: Json): ReadCall | undefined {
   const params: JsonObject = isJsonObject(message["params"]) ? message["params"] : {};
   const name = params[type === "resource" ? "uri" : "name"];
   return { id, type, name: typeof name === "string" ? name : "", args: params["arguments"] ?? {} };
+}
+
+interface ReadAnswer {
+  readonly id: string | number;
+  readonly failure: string | undefined;
+}
+
+function readAnswer(message: Json): ReadAnswer | undefined {
+  if (!isJsonObject(message) || "method" in message) return undefined;
+  const { id, result, error } = message;
+  if (typeof id !== "string" && typeof id !== "number") return undefined;
+  return { id, failure: isJsonObject(result) ? resultFailure(result) : errorFailure(error) };
+}
+
+function resultFailure(result: JsonObject): string | undefined {
+  const { isError = false } = result;
+  return isError === false ? undefined : resultText(result) || wordless;
+}
+
+function errorFailure(error: Json | undefined): string {
+  const message = isJsonObject(error) ? error["message"] : undefined;
+  return typeof message === "string" && message !== "" ? message : wordless;
+}
+
+const wordless = "it failed without a word";
+
+/** The request that a message gives up. */
+function cancelledId(message: Json): string | number | undefined {
+  if (!isJsonObject(message) || message["method"] !== "notifications/cancelled") return undefined;
+  const id = isJsonObject(message["params"]) ? message["params"]["requestId"] : undefined;
+  return typeof id === "string" || typeof id === "number" ? id : undefined;
 }

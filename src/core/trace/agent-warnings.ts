@@ -8,6 +8,7 @@ import type { Trajectory } from "./trajectory.ts";
 export function agentWarnings(trajectory: Pick<Trajectory, "calls" | "events">): string[] {
   return [
     ...mismatches(trajectory),
+    ...unlistedTools(trajectory),
     ...missingServers(trajectory),
     ...idleRules(trajectory),
     ...injectedFaults(trajectory),
@@ -29,6 +30,22 @@ function mismatches(trajectory: Pick<Trajectory, "calls" | "events">): string[] 
       (names) => `the agent's own log lacks calls that the gateway recorded: ${names}`,
     ),
   ];
+}
+
+/** A tool that is not listed is there for this agent only, if it is one at all. */
+function unlistedTools({ calls }: Pick<Trajectory, "calls">): string[] {
+  const answered = calls.filter(
+    ({ step, server, declared, result }) =>
+      step === undefined &&
+      server !== null &&
+      declared === undefined &&
+      result !== undefined &&
+      result["isError"] !== true,
+  );
+  return count(
+    answered.map(({ server, tool }) => `${server ?? "?"}.${tool}`),
+    (names) => `the agent called tools that their server does not list, and was answered: ${names}`,
+  );
 }
 
 function missingServers({ events }: Pick<Trajectory, "events">): string[] {

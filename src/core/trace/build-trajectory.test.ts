@@ -41,6 +41,7 @@ describe("a trajectory", () => {
       server: "calc",
       tool: "add",
       args: { a: 2, b: 3 },
+      declared: [{ server: "calc", name: "add", outputSchema: { type: "object" } }],
       turn: 0,
       superseded: false,
       seq: request,
@@ -69,7 +70,7 @@ describe("a trajectory", () => {
         { server: "calc", name: "add", outputSchema: { type: "object" } },
         { server: "calc", name: "echo" },
       ],
-      warnings: ["turn 2: the agent had no model calls left"],
+      warnings: [],
     });
   });
 

@@ -18,10 +18,28 @@ export function buildTrajectory(trial: Trial, task: Task, events: readonly Trace
   const view = reader.finish();
   const warnings = [
     ...warningsOf(events),
+    ...reader.repeatedTools().map(repetition),
+    ...(task.form === "tool-test" ? emptyAnswers(view.calls) : []),
     ...agentWarnings({ calls: view.calls, events }),
     ...echoWarnings({ task, events, ...view }),
   ];
   return { trial, task, events, ...view, warnings };
+}
+
+function repetition({ server, name }: ToolDeclaration): string {
+  return `server "${server}" lists the tool "${name}" more than once, so that nobody can tell which of them is called`;
+}
+
+/** A tool test needs no expectation, but a result without anything in it shows little. */
+function emptyAnswers(calls: readonly ToolCall[]): string[] {
+  return calls
+    .filter(({ result, superseded }) => result !== undefined && !superseded && isEmpty(result))
+    .map(({ tool }) => `${tool} answered with nothing in its result`);
+}
+
+function isEmpty({ content, structuredContent }: JsonObject): boolean {
+  if (structuredContent !== undefined && structuredContent !== null) return false;
+  return Array.isArray(content) && content.every((block) => isJsonObject(block) && block["text"] === "");
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -39,8 +57,13 @@ class TrajectoryReader {
   readonly #calls: OpenCall[] = [];
   /** The newest call of each request id. */
   readonly #byId = new Map<string, OpenCall>();
-  readonly #listings = new Set<string>();
+  /** Requests of `tools/list` that are not answered; whether they go on with a list. */
+  readonly #listings = new Map<string, boolean>();
+  /** Names in the newest list of each connection. */
+  readonly #listed = new Map<string, Set<string>>();
   readonly #tools: ToolDeclaration[] = [];
+  /** By server and name, as they were listed last. */
+  readonly #declared = new Map<string, ToolDeclaration[]>();
   readonly #turns: OpenTurn[] = [];
   readonly #attempts = new Map<string, EventOf<"step.finished">[]>();
   #turn: number | undefined;
@@ -132,16 +155,19 @@ class TrajectoryReader {
       this.#byId.delete(key);
       this.#listings.delete(key);
     }
-    if (method === "tools/list") this.#listings.add(key);
-    if (method !== "tools/call") return;
     const params = isJsonObject(message["params"]) ? message["params"] : {};
+    if (method === "tools/list") this.#listings.set(key, params["cursor"] !== undefined);
+    if (method !== "tools/call") return;
+    const tool = typeof params["name"] === "string" ? params["name"] : "";
+    const declared = this.#declared.get(toolKey(event.server, tool));
     const call = this.#add({
       server: event.server,
-      tool: typeof params["name"] === "string" ? params["name"] : "",
+      tool,
       args: params["arguments"] ?? {},
       seq: event.seq,
       sentAt: event.at,
       superseded: false,
+      ...(declared === undefined ? {} : { declared }),
       ...(event.client === undefined ? {} : { client: event.client }),
     });
     this.#byId.set(key, call);
@@ -158,15 +184,44 @@ class TrajectoryReader {
     const { id } = message;
     if (typeof id !== "string" && typeof id !== "number") return;
     const key = callKey(event, id);
-    if (this.#listings.delete(key))
-      for (const tool of declaredTools(event.server, message["result"])) this.#tools.push(tool);
+    const continues = this.#listings.get(key);
+    if (continues !== undefined) {
+      this.#listings.delete(key);
+      this.#readTools(event, declaredTools(event.server, message["result"]), continues);
+    }
     const call = this.#byId.get(key);
     // Who gave up on a call does not get an answer that comes later.
     if (call === undefined || call.responseSeq !== undefined || call.givenUpAt !== undefined) return;
     call.responseSeq = event.seq;
     call.latencyMs = Math.max(0, event.at - call.sentAt - (call.heldMs ?? 0));
-    if (isJsonObject(message["result"])) call.result = message["result"];
+    if (event.malformed !== undefined)
+      call.error = { kind: "no-response", message: `the answer is malformed: ${event.malformed}` };
+    else if (isJsonObject(message["result"])) call.result = message["result"];
     else call.error = answeredError(message["error"]);
+  }
+
+  #readTools(
+    { server, client = "" }: EventOf<"mcp.message">,
+    tools: readonly ToolDeclaration[],
+    continues: boolean,
+  ): void {
+    const connection = `${server}\n${client}`;
+    const listed = (continues ? this.#listed.get(connection) : undefined) ?? new Set<string>();
+    this.#listed.set(connection, listed);
+    for (const tool of tools) {
+      this.#tools.push(tool);
+      const key = toolKey(server, tool.name);
+      if (listed.has(tool.name)) this.#declared.get(key)?.push(tool);
+      else this.#declared.set(key, [tool]);
+      listed.add(tool.name);
+    }
+  }
+
+  /** Tools that a list has more than once, each once. */
+  repeatedTools(): readonly ToolDeclaration[] {
+    return [...this.#declared.values()].flatMap(([first, ...others]) =>
+      first === undefined || others.length === 0 ? [] : [first],
+    );
   }
 
   /** A look at the state, before and after, runs steps that belong to other phases. */
@@ -220,6 +275,10 @@ class TrajectoryReader {
     const message = waited === undefined ? "never answered" : `not answered within ${waited} ms`;
     return { ...call, superseded, error: { kind: "no-response", message } };
   }
+}
+
+function toolKey(server: string, tool: string): string {
+  return `${server}\n${tool}`;
 }
 
 /** Why an answer without a result gave none. */

@@ -137,6 +137,8 @@ export type EventBody =
       readonly message: Json;
       /** The text on the wire, when writing the parsed message again would not give the same text and it holds no secret. */
       readonly raw?: string;
+      /** What is wrong with its text, so that readers may read it in different ways. Only of a server's messages. */
+      readonly malformed?: string;
     }
   | {
       readonly type: "http.response";

@@ -1,8 +1,5 @@
-import { resultText } from "../checks/result-text.ts";
-import { isJsonObject } from "../formats/json.ts";
-import type { Json, JsonObject } from "../formats/model.ts";
 import { agentCalls, type AgentCall } from "./agent-calls.ts";
-import type { EventOf, TraceEvent } from "./events.ts";
+import type { TraceEvent } from "./events.ts";
 
 /** Of how many calls it is told that they failed; of the others, how many there are. */
 const most = 10;
@@ -29,11 +26,9 @@ interface Failure {
 }
 
 function failedCalls(events: readonly TraceEvent[]): readonly Failure[] {
-  const answers = answersOf(events);
-  return agentCalls(events).calls.flatMap((call): Failure[] => {
-    const why = failureOf(answers.get(call.seq));
-    return why === undefined ? [] : [{ seq: call.seq, name: nameOf(call), why }];
-  });
+  return agentCalls(events).calls.flatMap((call): Failure[] =>
+    call.failure === undefined ? [] : [{ seq: call.seq, name: nameOf(call), why: call.failure }],
+  );
 }
 
 /** Calls that reached no server; steps have none of these. */
@@ -41,42 +36,6 @@ function rejectedCalls(events: readonly TraceEvent[]): readonly Failure[] {
   return events.flatMap((event) =>
     event.type === "tool.rejected" ? [{ seq: event.seq, name: event.tool, why: event.reason }] : [],
   );
-}
-
-/** The first answer to every request, by the number of the request's event. */
-function answersOf(events: readonly TraceEvent[]): ReadonlyMap<number, JsonObject> {
-  const open = new Map<string, number>();
-  const answers = new Map<number, JsonObject>();
-  for (const event of events) {
-    if (event.type !== "mcp.message" || !isJsonObject(event.message)) continue;
-    const key = keyOf(event, event.message);
-    if (key === undefined) continue;
-    const asked = open.get(key);
-    if (event.direction === "client-to-server" && event.message["method"] !== undefined)
-      open.set(key, event.seq);
-    else if (event.direction === "server-to-client" && asked !== undefined && !("method" in event.message)) {
-      answers.set(asked, event.message);
-      open.delete(key);
-    }
-  }
-  return answers;
-}
-
-function keyOf({ server }: EventOf<"mcp.message">, { id }: JsonObject): string | undefined {
-  return typeof id === "string" || typeof id === "number" ? JSON.stringify([server, id]) : undefined;
-}
-
-/** In what words a call failed; undefined when it did not. */
-function failureOf(answer: JsonObject | undefined): string | undefined {
-  if (answer === undefined) return "there was no answer";
-  const { result } = answer;
-  if (!isJsonObject(result)) return messageOf(answer["error"]);
-  return result["isError"] === true ? resultText(result) || "it failed without a word" : undefined;
-}
-
-function messageOf(error: Json | undefined): string {
-  const message = isJsonObject(error) ? error["message"] : undefined;
-  return typeof message === "string" && message !== "" ? message : "it failed without a word";
 }
 
 function nameOf({ server, name, type }: AgentCall): string {

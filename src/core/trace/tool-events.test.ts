@@ -57,6 +57,7 @@ class ProgramTrial {
 describe("events of tools", () => {
   it("join the record of the gateway with what the agent tells", () => {
     const run = new ProgramTrial();
+    run.trial.list([{ name: "add" }], { server: "calc" });
     run.tells({ callId: "b1", name: "bash", status: "started", args: { command: "ls" } });
     run.tells({ callId: "b1", name: "bash", status: "failed", args: {}, result: "no" });
     run.tells({
@@ -109,7 +110,7 @@ describe("events of tools", () => {
       expect.objectContaining({ sequence: 4, serverTool: "sub", isError: true, errorKind: "schema" }),
       expect.objectContaining({ sequence: 5, serverTool: "slow", isError: true, errorKind: "timeout" }),
     ]);
-    expect(new Date(events[0]?.startedAt ?? "").getTime()).toBe(trajectory.events[3]?.at);
+    expect(new Date(events[0]?.startedAt ?? "").getTime()).toBe(trajectory.events[5]?.at);
     expect(toolDigest(events, ["other", "calc"])).toEqual({
       toolCalls: 5,
       mcpToolCalls: 4,
@@ -211,6 +212,7 @@ describe("events of tools", () => {
 
   it("do not count waiting for a rate limit as the server's time, and give late calls to the last turn", () => {
     const run = new ProgramTrial();
+    run.trial.list([{ name: "add" }], { server: "calc" });
     run.trial.emit({ type: "turn.finished", turn: 0, reason: "done" });
     run.asks("1", 1, "add");
     run.trial.wait(100).emit({ type: "request.held", server: "calc", client: "1", id: 1, heldMs: 100 });

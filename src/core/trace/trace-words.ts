@@ -11,7 +11,7 @@ const words = `
   server-to-client scripted done max-steps judge completed timeout interrupted not-started pass fail skip result latency
   call environment usage bug
   client via http bridge id heldMs fault callId source builtin mcp: unknown status started failed parentCallId title
-  decision allowed denied cancelled policy path action created replaced program reused max-tokens refused
+  malformed decision allowed denied cancelled policy path action created replaced program reused max-tokens refused
   server.failed gateway.connected gateway.disconnected request.held fault.injected tools.hidden tool.refused fault.unmet unmatched agent.tool
   extension extension.started extension.log extension.stderr extension.invalid_output extension.output_omitted
   extension.exited package protocol sandbox json-rpc one-shot none process docker level debug info warn count log

@@ -22,6 +22,8 @@ export interface ToolCall {
   readonly server: string | null;
   readonly tool: string;
   readonly args: Json;
+  /** What the newest list of the server that has the tool says of it, as of the call; absent: it was never listed. */
+  readonly declared?: readonly ToolDeclaration[];
   /** The agent's own connection that it came over; absent: ours. */
   readonly client?: string;
   /** Number of the turn, counting from 0, or the id of the step that made the call. */

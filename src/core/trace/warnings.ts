@@ -2,21 +2,30 @@ import { isJsonObject } from "../formats/json.ts";
 import type { EventOf, TraceEvent } from "./events.ts";
 import { solutionWarnings } from "./solution-warnings.ts";
 import { stepWarnings } from "./step-warnings.ts";
+import { serverEndWarnings } from "./server-end-warnings.ts";
 import { turnWarnings } from "./turn-warnings.ts";
 
 /**
  * What deserves a look but changes no verdict: a server that writes other things than MCP on stdout, or that answers
- * what it was not asked, be it with a wrong id or twice; a model that did not end a turn as it should; a call of a
+ * what it was not asked, be it with a wrong id or twice, or in malformed messages; one that did not end in order; a model that did not end a turn as it should; a call of a
  * task's own solution that failed; a step that failed and was allowed to, in a cleanup say; a verify step that was skipped;
  * a step of a tool test that passed only when it was tried again.
  */
 export function warningsOf(events: readonly TraceEvent[]): string[] {
   const noise = new Tally();
   const unasked = new Tally();
+  const malformed = new Tally();
+  const denials = new Tally();
+  const transports = new Map<string, string>();
   const open = new Set<string>();
   for (const event of events) {
     if (event.type === "server.invalid_output") noise.add(event.server, event.text.slice(0, shownText));
+    if (event.type === "server.started") transports.set(event.server, event.transport);
+    if (event.type === "http.response" && transports.get(event.server) === "shttp" && deniesAnswer(event))
+      denials.add(event.server, `HTTP ${event.status}`);
     if (event.type === "mcp.message") readMessage(event, open, unasked);
+    if (event.type === "mcp.message" && event.malformed !== undefined)
+      malformed.add(event.server, event.malformed);
   }
   return [
     ...noise.map(
@@ -27,10 +36,24 @@ export function warningsOf(events: readonly TraceEvent[]): string[] {
       (server, count, first) =>
         `server "${server}" gave ${count === 1 ? "an answer" : `${count} answers`} that no request was waiting for, ${count === 1 ? "" : "first "}with ${first}`,
     ),
+    ...malformed.map(
+      (server, count, first) =>
+        `server "${server}" sent ${count === 1 ? "a malformed message" : `${count} malformed messages, first`}: ${first}; other clients may read it in another way or not at all`,
+    ),
+    ...denials.map(
+      (server, count, first) =>
+        `server "${server}" responded to ${count === 1 ? "a request" : `${count} requests`} with ${first}, as if there were nothing to answer`,
+    ),
+    ...serverEndWarnings(events),
     ...turnWarnings(events),
     ...solutionWarnings(events),
     ...stepWarnings(events),
   ];
+}
+
+/** Statuses for what has no answer; over Streamable HTTP the answer to a request comes in its response. */
+function deniesAnswer({ method, status, requestIds }: EventOf<"http.response">): boolean {
+  return method === "POST" && (status === 202 || status === 204) && requestIds.length > 0;
 }
 
 const shownText = 80;

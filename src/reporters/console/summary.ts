@@ -1,6 +1,7 @@
 import { exitCode, wasNotRun } from "../../core/report/summarize.ts";
 import type { RunResult, RunVerdict } from "../../core/report/result.ts";
 import { describeModels } from "../format/agents.ts";
+import { describeMocks } from "../format/mocks.ts";
 import { countOf, formatDuration } from "../format/numbers.ts";
 import { paintFlow, paintText, type Page, type Piece } from "../format/rows.ts";
 import type { Tone } from "../format/style.ts";
@@ -20,7 +21,9 @@ export function summaryLines(result: RunResult, folder: string | undefined, page
   const { verdict, summary, trials, environment } = result;
   const size = `${countOf(summary.total, "trial")} in ${formatDuration(result.durationMs)}`;
   const models = trials.length === 0 ? [] : describeModels(trials, environment);
-  const facts = [size, ...models].map((text): Piece => ({ text, tone: "dim" }));
+  const mocked = describeMocks(trials);
+  const mocks = mocked === "" ? [] : [`mocks, not servers: ${mocked}`];
+  const facts = [size, ...models, ...mocks].map((text): Piece => ({ text, tone: "dim" }));
   const word = style.badge(verdictTones[verdict], verdict.toUpperCase());
   const exit = verdict === "pass" ? "" : `  exit ${exitCode(verdict)}`;
   const why = reasonOf(result);

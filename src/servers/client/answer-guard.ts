@@ -5,6 +5,7 @@ import type {
   Transport,
   TransportSendOptions,
 } from "@modelcontextprotocol/client";
+import { malformationOf } from "../json-rpc.ts";
 import { RelayTransport } from "../relay-transport.ts";
 
 /** JSON-RPC's code for an error on the side that answers. */
@@ -28,6 +29,9 @@ export class OriginalError {
 /** What the client asks while it connects; it reads the errors itself. */
 const handshakeMethods: ReadonlySet<string> = new Set(["initialize", "server/discover"]);
 
+/** Requests whose answers are looked at; malformed answers to others are no more than odd. */
+const evidenceMethods: ReadonlySet<string> = new Set(["tools/call", "resources/read", "prompts/get"]);
+
 export interface AnswerGuardOptions {
   /** Called when the stream that was to carry an answer has ended without it; may end the connection. */
   readonly onUnanswered?: () => void;
@@ -35,8 +39,8 @@ export interface AnswerGuardOptions {
 
 /**
  * Stands between the SDK's client and the recorded transport, and sees to it that every request is settled. The client
- * drops answers of the wrong shape, and does not notice when an HTTP stream ends without the answer, so that the caller
- * would wait for the whole timeout. Both become JSON-RPC errors, for the caller only; the record has what really came. Errors
+ * drops answers of the wrong shape, takes malformed ones for what it makes of them, and does not notice when an HTTP stream ends without the answer, so that the caller
+ * would wait for the whole timeout. All of these become JSON-RPC errors, for the caller only; the record has what really came. Errors
  * of the server come to the caller with an {@link OriginalError}, but for those of the handshake, which the client reads.
  */
 export class AnswerGuard extends RelayTransport {
@@ -67,7 +71,7 @@ export class AnswerGuard extends RelayTransport {
     if ("method" in message || message.id === undefined) return message;
     const method = this.#pending.get(message.id);
     this.#pending.delete(message.id);
-    const problem = problemOf(message);
+    const problem = problemOf(message, method);
     if (problem !== undefined) return failure(message.id, problem);
     if (!("error" in message) || method === undefined || handshakeMethods.has(method)) return message;
     return { ...message, error: { ...message.error, data: new OriginalError(message.error) } };
@@ -82,7 +86,9 @@ export class AnswerGuard extends RelayTransport {
 }
 
 /** What is wrong with an answer in the eyes of the SDK's client, which drops it without a word then. */
-function problemOf(answer: JSONRPCMessage): string | undefined {
+function problemOf(answer: JSONRPCMessage, method: string | undefined): string | undefined {
+  const malformation = evidenceMethods.has(method ?? "") ? malformationOf(answer) : undefined;
+  if (malformation !== undefined) return `the answer is malformed: ${malformation}`;
   const kind = "error" in answer && answer.error !== null ? "error" : "result";
   const value: unknown = kind in answer ? Reflect.get(answer, kind) : undefined;
   if (!isObject(value)) return `the ${kind} is not an object: ${excerpt(value)}`;

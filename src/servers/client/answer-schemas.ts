@@ -3,6 +3,9 @@ import type { JsonObject } from "../../core/formats/model.ts";
 import { resultSchema } from "./result-schema.ts";
 import type { Sdk } from "./sdk.ts";
 
+/** Takes any result, and leaves it as it came. */
+export const anyResult: StandardSchemaV1<unknown, JsonObject> = resultSchema((result) => ({ value: result }));
+
 /** Takes a result of `tools/call` that is one, and leaves it as it came. */
 export function callResultSchema(sdk: Sdk): StandardSchemaV1<unknown, JsonObject> {
   const schema = sdk.specTypeSchemas.CallToolResult["~standard"];

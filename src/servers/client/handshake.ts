@@ -47,7 +47,11 @@ export async function shakeHands(
   const { tools: hasTools, resources, prompts } = client.getServerCapabilities() ?? {};
   const request = { signal: options.signal, timeout: noTimeout };
   const tools = hasTools === undefined ? [] : await listTools(client, request);
-  const abilities = { resources: resources !== undefined, prompts: prompts !== undefined };
+  const abilities = {
+    tools: hasTools !== undefined,
+    resources: resources !== undefined,
+    prompts: prompts !== undefined,
+  };
   const { name = "", version = "" } = client.getServerVersion() ?? {};
   const protocolVersion = client.getNegotiatedProtocolVersion() ?? "";
   return { client, tools, abilities, server: { name, version, protocolVersion } };

@@ -1,13 +1,15 @@
-import type { Client, StandardSchemaV1 } from "@modelcontextprotocol/client";
+import type { Client, RequestOptions, StandardSchemaV1 } from "@modelcontextprotocol/client";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { abortAfter } from "../../process/deadline.ts";
 import { OriginalError } from "./answer-guard.ts";
 import {
+  anyResult,
   callResultSchema,
   listResultSchema,
   promptResultSchema,
   resourceResultSchema,
 } from "./answer-schemas.ts";
+import { listTools } from "./list-tools.ts";
 import { PageCursors } from "./page-cursors.ts";
 import { paramHeaders } from "./param-headers.ts";
 import type { Sdk } from "./sdk.ts";
@@ -47,19 +49,40 @@ export class ServerCaller {
   readonly #sdk: Sdk;
   readonly #callSchema: StandardSchemaV1<unknown, JsonObject>;
   readonly #isModern: boolean;
-  readonly #tools: ReadonlyMap<string, ToolDefinition>;
+  #tools: readonly ToolDefinition[];
 
   constructor(client: Client, sdk: Sdk, tools: readonly ToolDefinition[]) {
     this.#client = client;
-    this.#tools = new Map(tools.map((tool) => [tool.name, tool]));
+    this.#tools = tools;
     this.#sdk = sdk;
     this.#callSchema = callResultSchema(sdk);
     this.#isModern = client.getProtocolEra() === "modern";
   }
 
+  /** As they were listed last. */
+  get tools(): readonly ToolDefinition[] {
+    return this.#tools;
+  }
+
+  /** Asks for all pages of `tools/list`, which are the tools from then on; the result is empty. */
+  listTools(options: CallOptions): Promise<CallOutcome> {
+    return this.#settle("tools/list", options, async (request) => {
+      this.#tools = await listTools(this.#client, request);
+      return {};
+    });
+  }
+
+  /** Asks for a sign of life; any answer is one. Never rejects. */
+  async ping(timeoutMs: number): Promise<void> {
+    const { signal } = new AbortController();
+    await this.#settle("ping", { timeoutMs, signal }, (options) =>
+      this.#client.request({ method: "ping" }, anyResult, options),
+    );
+  }
+
   callTool(tool: string, args: JsonObject, options: CallOptions): Promise<CallOutcome> {
     const params = { name: tool, arguments: args };
-    const definition = this.#isModern ? this.#tools.get(tool) : undefined;
+    const definition = this.#isModern ? this.#tools.find(({ name }) => name === tool) : undefined;
     const request = {
       method: "tools/call",
       params,
@@ -105,22 +128,31 @@ export class ServerCaller {
     return { kind: "result", result: { [key]: items }, latencyMs: performance.now() - started };
   }
 
-  async #send(
+  #send(
     { method, params, schema, what, headers }: ServerRequest,
-    { timeoutMs, signal, progress }: CallOptions,
+    options: CallOptions,
+  ): Promise<CallOutcome> {
+    return this.#settle(what, options, (request) =>
+      this.#client.request({ method, params }, schema, {
+        ...request,
+        ...(options.progress === true ? { onprogress: ignoreProgress } : {}),
+        ...(headers === undefined ? {} : { headers: { ...headers } }),
+      }),
+    );
+  }
+
+  /** Asks within the limits, and says how it ended. */
+  async #settle(
+    what: string,
+    { timeoutMs, signal }: CallOptions,
+    ask: (options: RequestOptions) => Promise<JsonObject>,
   ): Promise<CallOutcome> {
     const started = performance.now();
     const timeout = Math.min(timeoutMs, longestTimeout);
     // Since 2026-07-28 one call can take several requests, with our own answers in between; the limit is for all of it.
     using limit = this.#isModern ? abortAfter(timeout, () => this.#timeUp(timeout), signal) : undefined;
-    const options = {
-      timeout,
-      signal: limit?.signal ?? signal,
-      ...(progress === true ? { onprogress: ignoreProgress } : {}),
-      ...(headers === undefined ? {} : { headers: { ...headers } }),
-    };
     try {
-      const result = await this.#client.request({ method, params }, schema, options);
+      const result = await ask({ timeout, signal: limit?.signal ?? signal });
       return { kind: "result", result, latencyMs: performance.now() - started };
     } catch (error) {
       const latencyMs = performance.now() - started;

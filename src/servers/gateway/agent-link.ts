@@ -4,7 +4,7 @@ import { ambiguityOf } from "../filters/ambiguity.ts";
 import type { Filter, FilterContext } from "../filters/filter.ts";
 import { requestOf } from "../filters/messages.ts";
 import { type FilterRun, type HandOver, runFilters } from "../filters/run-filters.ts";
-import { deepestMessage, isTooDeep, messageJson } from "../json-rpc.ts";
+import { deepestMessage, isTooDeep, malformationOf, messageJson } from "../json-rpc.ts";
 import { mostUnasked, nestedTooDeeply, tooManyUnasked } from "../recording.ts";
 import { type WireMessage, wireMessage } from "../wire.ts";
 
@@ -123,7 +123,9 @@ export class AgentLink {
     const { server, client } = this.#options;
     const message = messageJson(wire.message);
     const raw = wire.text === JSON.stringify(message) ? {} : { raw: wire.text };
-    this.#emit({ type: "mcp.message", server, client, direction, message, ...raw });
+    const problem = direction === "server-to-client" ? malformationOf(wire.message) : undefined;
+    const malformed = problem === undefined ? {} : { malformed: problem };
+    this.#emit({ type: "mcp.message", server, client, direction, message, ...raw, ...malformed });
   }
 
   #problemOf({ message }: WireMessage): McpvalsError | undefined {

@@ -1,7 +1,7 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import { answeredId } from "../filters/messages.ts";
 import type { HttpAddress } from "../hosts/host.ts";
-import { type BodyMessages, readBody, wiresOf } from "../http/body-messages.ts";
+import { type BodyMessages, readBytes, wiresOf } from "../http/body-messages.ts";
 import { eventWithData, type StreamEvent } from "../http/event-cutter.ts";
 import { explainUnreachable } from "../http/http-errors.ts";
 import { chunksOf, eventsOf, type StreamReaderOptions, wholeOf } from "../http/stream-reader.ts";
@@ -75,7 +75,7 @@ class Relay {
   async #json(): Promise<void> {
     const { link, answers } = this.#options;
     const bytes = await wholeOf(chunksOf(this.#upstream), this.#reading());
-    const messages = readBody(bytes.toString("utf8"));
+    const messages = readBytes(bytes);
     if (messages.kind === "other" && answers.length > 0) return this.#answersAlone();
     const before = wiresOf(messages);
     const after: WireMessage[] = [];
@@ -111,7 +111,7 @@ class Relay {
   async #event(event: StreamEvent): Promise<void> {
     const { response } = this.#exchange;
     if (event.id !== undefined) this.#isResumable = true;
-    const wires = isMessage(event) ? wiresOf(readBody(event.data)) : [];
+    const wires = isMessage(event) ? wiresOf(readBytes(event.bytes, event.data)) : [];
     if (wires.length === 0) return writeTo(response, event.bytes);
     const after: WireMessage[] = [];
     for (const wire of wires) await this.#pass(wire, (passed) => after.push(passed));

@@ -1,4 +1,5 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import { malformationOf, markMalformed } from "../json-rpc.ts";
 import type { Channel, ChannelListener, WireMessage } from "../wire.ts";
 import { wireMessage } from "../wire.ts";
 import { idAt, kindOf, type MessageId, methodOf, valueAt } from "./message-parts.ts";
@@ -267,9 +268,16 @@ export function withId(answer: WireMessage, id: MessageId): WireMessage {
 }
 
 /** The same message with another id in one place, and every other byte as it was. */
-function renamed({ text }: WireMessage, path: readonly string[], id: MessageId): WireMessage {
+function renamed(
+  { message: before, text }: WireMessage,
+  path: readonly string[],
+  id: MessageId,
+): WireMessage {
   const changed = replaceInJson(text, path, JSON.stringify(id));
-  return { message: JSON.parse(changed) as JSONRPCMessage, text: changed };
+  const message = JSON.parse(changed) as JSONRPCMessage;
+  const problem = malformationOf(before);
+  if (problem !== undefined) markMalformed(message, problem);
+  return { message, text: changed };
 }
 
 /** Whether an error says that there was a handshake already, not that there is something wrong with this one. */

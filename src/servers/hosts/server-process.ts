@@ -64,7 +64,9 @@ export class ServerProcess {
       maxMessageBytes: spec.maxMessageBytes,
       onMessage: (wire) => this.#clients.receive(wire),
       onInvalidLine: (line) => this.#takeInvalidLine(line),
-      onBroken: (error) => this.#lose(error),
+      onBroken: (error) => {
+        if (this.#stopping === undefined) this.#lose(error);
+      },
     });
     process.stderr.on("data", (chunk: Buffer) => this.#takeStderr(chunk));
     this.#ended = process.exited.then((exit) => this.#recordExit(exit));
@@ -150,10 +152,11 @@ export class ServerProcess {
   }
 
   async #recordExit({ exitCode, signal }: ProcessExit): Promise<void> {
-    const expected = this.#stopping !== undefined;
     await this.#drain();
+    const expected = await this.#wasEndedByUs(signal);
     for (const { output } of this.#watchers) output.flush();
     this.#announce({ type: "server.exited", server: this.#name, exitCode, signal, expected });
+    if (expected) return;
     const how = signal === null ? `exited with code ${exitCode}` : `was ended by ${signal}`;
     this.#lose(
       new McpvalsError("server/exited", `server "${this.#name}" ${how}`, {
@@ -163,6 +166,13 @@ export class ServerProcess {
     );
   }
 
+  /** Not one that ended before we closed its stdin, and not one that died by a signal that we did not send. */
+  async #wasEndedByUs(signal: ProcessExit["signal"]): Promise<boolean> {
+    if (this.#stopping === undefined) return false;
+    const { by } = await this.#process.stop();
+    return by !== "already-exited" && (by !== "stdin" || signal === null);
+  }
+
   /** The last answer may be the reason why the process could end, so everything that it wrote is read first. */
   async #drain(): Promise<void> {
     const { stdout, stderr } = this.#process;
@@ -170,7 +180,7 @@ export class ServerProcess {
   }
 
   async #pipeClosed(pipe: "stdin" | "stdout"): Promise<void> {
-    if (await settlesWithin(this.#ended, settleMs * 2)) return;
+    if ((await settlesWithin(this.#ended, settleMs * 2)) || this.#stopping !== undefined) return;
     this.#lose(
       new McpvalsError(
         "server/protocol-error",
@@ -184,7 +194,6 @@ export class ServerProcess {
   }
 
   #lose(error: McpvalsError): void {
-    if (this.#stopping !== undefined) return;
     if (!this.#lost.signal.aborted) this.#lost.abort(error);
     this.#endTalks();
   }

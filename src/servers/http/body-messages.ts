@@ -1,5 +1,6 @@
+import { isUtf8 } from "node:buffer";
 import { createScanner } from "jsonc-parser";
-import { parseMessage } from "../json-rpc.ts";
+import { markMalformed, notUtf8, parseMessage } from "../json-rpc.ts";
 import type { WireMessage } from "../wire.ts";
 
 /** What an HTTP body or an event says. */
@@ -21,6 +22,13 @@ export function readBody(text: string): BodyMessages {
   const wires = itemsOf(trimmed).map(readMessage);
   const all = wires.filter((wire) => wire !== undefined);
   return all.length === wires.length && all.length > 0 ? { kind: "batch", wires: all } : { kind: "other" };
+}
+
+/** The same for bytes; messages in bytes that are no UTF-8 are malformed. */
+export function readBytes(bytes: Buffer, text: string = bytes.toString("utf8")): BodyMessages {
+  const body = readBody(text);
+  if (!isUtf8(bytes)) for (const { message } of wiresOf(body)) markMalformed(message, notUtf8);
+  return body;
 }
 
 /** All messages of a body. */

@@ -2,7 +2,7 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import type { HttpAddress } from "../hosts/host.ts";
 import type { Channel, ChannelListener, WireMessage } from "../wire.ts";
-import { readBody, wiresOf } from "./body-messages.ts";
+import { readBytes, wiresOf } from "./body-messages.ts";
 import { asLoss, failedAnswer, statusMessage } from "./channel-errors.ts";
 import { explainStatus, shownUrl } from "./http-errors.ts";
 import { messageHeaders } from "./message-headers.ts";
@@ -46,9 +46,9 @@ export class EventsChannel implements Channel {
       const response = await this.#address.fetch(url, { headers: { accept: "text/event-stream" }, signal });
       if (!response.ok) throw explainStatus(this.#server, response, { url, method: "GET" });
       const reading = { server: this.#server, limit };
-      for await (const { event = "message", data = "" } of eventsOf(chunksOf(response), reading)) {
+      for await (const { event = "message", data = "", bytes } of eventsOf(chunksOf(response), reading)) {
         if (event === "endpoint") onEndpoint(this.#checked(new URL(data, url)));
-        else if (event === "message") this.#receive(data);
+        else if (event === "message") this.#receive(bytes, data);
       }
       this.#lose(
         new McpvalsError(
@@ -72,8 +72,8 @@ export class EventsChannel implements Channel {
     );
   }
 
-  #receive(data: string): void {
-    for (const wire of wiresOf(readBody(data)))
+  #receive(bytes: Buffer, data: string): void {
+    for (const wire of wiresOf(readBytes(bytes, data)))
       if (!this.#closing.signal.aborted) this.#listener.onMessage(wire);
   }
 

@@ -1,5 +1,7 @@
 import type {
   FetchLike,
+  JSONRPCMessage,
+  MessageExtraInfo,
   SSEClientTransport,
   StreamableHTTPClientTransport,
   Transport,
@@ -11,11 +13,16 @@ import { withDeadline } from "../../process/deadline.ts";
 import type { Evidence, ServerConnection } from "../connection.ts";
 import type { ConnectOptions } from "../hosts/host.ts";
 import { HttpTap } from "./http-tap.ts";
+import { markMalformed } from "../json-rpc.ts";
 import { RecordingTransport } from "../recording.ts";
+import { RelayTransport } from "../relay-transport.ts";
 import type { Sdk } from "../client/sdk.ts";
 
 /** How long the server may take to confirm the end of a session, in milliseconds. */
 const farewellMs = 1000;
+
+/** Malformed messages of which it is known at once that they are; the SDK drops some, so that there could be many. */
+const mostMalformed = 1000;
 
 export interface HttpConnectionOptions {
   readonly emit: Emit;
@@ -37,6 +44,8 @@ export class HttpConnection implements ServerConnection {
   readonly #http: StreamableHTTPClientTransport | SSEClientTransport;
   readonly #lost = new AbortController();
   #stopping: Promise<void> | undefined;
+  /** What is wrong with messages that are on their way through the SDK, by what tells one from another. */
+  readonly #malformed = new Map<string, string>();
   #stopped = false;
 
   constructor(name: string, spec: HttpServerSpec, options: HttpConnectionOptions) {
@@ -50,6 +59,9 @@ export class HttpConnection implements ServerConnection {
       fetch: options.fetch,
       emit: this.#emit,
       onLost: (error) => this.#lose(error),
+      onMalformed: (message, problem) => {
+        if (this.#malformed.size < mostMalformed) this.#malformed.set(kindOf(message), problem);
+      },
     });
     const transportOptions = { fetch: this.#tap.fetch };
     const url = new URL(spec.url);
@@ -57,7 +69,7 @@ export class HttpConnection implements ServerConnection {
       spec.transport === "sse"
         ? new sdk.SSEClientTransport(url, transportOptions)
         : new sdk.StreamableHTTPClientTransport(url, transportOptions);
-    this.transport = new RecordingTransport(between(this.#http), {
+    this.transport = new RecordingTransport(between(new MarkingTransport(this.#http, this.#malformed)), {
       server: name,
       emit: this.#emit,
       onBroken: (error) => this.#lose(error),
@@ -108,4 +120,28 @@ export class HttpConnection implements ServerConnection {
     this.#lost.abort(error);
     void this.#http.close();
   }
+}
+
+/** Marks malformed messages, of which the SDK makes new objects. */
+class MarkingTransport extends RelayTransport {
+  readonly #malformed: Map<string, string>;
+
+  constructor(inner: Transport, malformed: Map<string, string>) {
+    super(inner);
+    this.#malformed = malformed;
+  }
+
+  protected override receive(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
+    const kind = kindOf(message);
+    const problem = this.#malformed.get(kind);
+    this.#malformed.delete(kind);
+    if (problem !== undefined) markMalformed(message, problem);
+    super.receive(message, extra);
+  }
+}
+
+/** What tells a message from others that may be on their way at the same time, in a few characters. */
+function kindOf(message: JSONRPCMessage): string {
+  const kind = JSON.stringify("method" in message ? [message.method] : ["answer", message.id ?? null]);
+  return kind.slice(0, 100);
 }

@@ -1,7 +1,9 @@
-import type { FetchLike } from "@modelcontextprotocol/client";
+import type { FetchLike, JSONRPCMessage } from "@modelcontextprotocol/client";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { HttpServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
+import { malformationOf } from "../json-rpc.ts";
+import { readBytes, wiresOf } from "./body-messages.ts";
 import { explainStatus, explainUnreachable, shownUrl } from "./http-errors.ts";
 import { cutBody, watchBody } from "./watch-body.ts";
 
@@ -12,6 +14,8 @@ export interface HttpTapOptions {
   readonly emit: Emit;
   /** The connection as a whole is gone. */
   readonly onLost: (error: McpvalsError) => void;
+  /** A malformed message is about to be passed on. */
+  readonly onMalformed: (message: JSONRPCMessage, problem: string) => void;
 }
 
 /** Sees every HTTP exchange with one server: records its status, limits its size, and keeps why the last one failed. */
@@ -67,7 +71,7 @@ export class HttpTap {
     body: ReadableStream<Uint8Array>,
     { method, init }: { method: string; init: RequestInit | undefined },
   ): Response {
-    const { server, spec, onLost } = this.#options;
+    const { server, spec, onLost, onMalformed } = this.#options;
     const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
     const isLifeline = spec.transport === "sse" && method === "GET";
     const watched = watchBody(body, {
@@ -80,6 +84,12 @@ export class HttpTap {
         this.#broken = explainUnreachable(server, spec.url, cause);
         // A stream of answers may be taken up again; without it, or with the only one, the end is final.
         if (isLifeline || (method === "POST" && !isStream)) onLost(this.#broken);
+      },
+      onText: (bytes, data) => {
+        for (const { message } of wiresOf(readBytes(bytes, data))) {
+          const problem = malformationOf(message);
+          if (problem !== undefined) onMalformed(message, problem);
+        }
       },
       onEnd: () => {
         if (isLifeline) onLost(streamEnded(server, spec.url));

@@ -4,7 +4,7 @@ import { answeredId, cancelledId, requestOf } from "../filters/messages.ts";
 import type { HttpAddress } from "../hosts/host.ts";
 import { methodOf, valueAt } from "../hosts/message-parts.ts";
 import type { Channel, ChannelListener, WireMessage } from "../wire.ts";
-import { readBody, wiresOf } from "./body-messages.ts";
+import { readBytes, wiresOf } from "./body-messages.ts";
 import { asLoss, failedAnswer, statusMessage } from "./channel-errors.ts";
 import { explainUnreachable } from "./http-errors.ts";
 import { messageHeaders, versionIn } from "./message-headers.ts";
@@ -133,8 +133,9 @@ export class StreamableChannel implements Channel {
       await this.#readStream(response, call);
       return "the server ended the response without an answer";
     }
-    const text = (await wholeOf(chunksOf(response), this.#reading)).toString("utf8");
-    for (const wire of wiresOf(readBody(text))) {
+    const bytes = await wholeOf(chunksOf(response), this.#reading);
+    const text = bytes.toString("utf8");
+    for (const wire of wiresOf(readBytes(bytes, text))) {
       // An error that is nobody's is this request's, but the agent could not tell.
       if (response.ok || answeredId(wire.message) !== undefined) this.#receive(wire, call);
     }
@@ -161,7 +162,7 @@ export class StreamableChannel implements Channel {
         if (event.id !== undefined) progress.lastEventId = event.id;
         progress.retryMs = event.retry ?? progress.retryMs;
         if (event.data === undefined || (event.event ?? "message") !== "message") continue;
-        for (const wire of wiresOf(readBody(event.data))) this.#receive(wire, call);
+        for (const wire of wiresOf(readBytes(event.bytes, event.data))) this.#receive(wire, call);
       }
     } catch (error) {
       if (error instanceof McpvalsError || this.#closing.signal.aborted) throw error;

@@ -8,6 +8,8 @@ export interface BodyWatcher extends StreamReaderOptions {
   /** The connection broke in the middle. */
   readonly onBroken: (error: unknown) => void;
   readonly onEnd: () => void;
+  /** Called with a whole body or, in a stream of events, with each event and its data, before it is passed on. */
+  readonly onText: (bytes: Buffer, data?: string) => void;
 }
 
 type Body = ReadableStream<Uint8Array>;
@@ -66,18 +68,17 @@ async function* chunksFrom(reader: ReadableStreamDefaultReader<Uint8Array>): Asy
   }
 }
 
-async function* events(
-  chunks: AsyncIterable<Uint8Array>,
-  reading: StreamReaderOptions,
-): AsyncGenerator<Uint8Array> {
-  for await (const { bytes } of eventsOf(chunks, reading)) yield bytes;
+async function* events(chunks: AsyncIterable<Uint8Array>, watcher: BodyWatcher): AsyncGenerator<Uint8Array> {
+  for await (const { bytes, data } of eventsOf(chunks, watcher)) {
+    if (data !== undefined) watcher.onText(bytes, data);
+    yield bytes;
+  }
 }
 
-async function* whole(
-  chunks: AsyncIterable<Uint8Array>,
-  reading: StreamReaderOptions,
-): AsyncGenerator<Uint8Array> {
-  yield await wholeOf(chunks, reading);
+async function* whole(chunks: AsyncIterable<Uint8Array>, watcher: BodyWatcher): AsyncGenerator<Uint8Array> {
+  const bytes = await wholeOf(chunks, watcher);
+  watcher.onText(bytes);
+  yield bytes;
 }
 
 async function* beginning(chunks: AsyncIterable<Uint8Array>, most: number): AsyncGenerator<Uint8Array> {

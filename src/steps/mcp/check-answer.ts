@@ -1,17 +1,24 @@
 import { checkExpectedResult } from "../../core/checks/expected-result.ts";
+import { outputProblem } from "../../core/checks/output-problem.ts";
 import { checkText } from "../../core/checks/text-expectation.ts";
 import type { McpExpectation, McpStep } from "../../core/formats/step.ts";
 import type { Check } from "../../core/trace/events.ts";
+import type { ToolDefinition } from "../../servers/session.ts";
 import type { StepAttempt, StepContext } from "../step-runner.ts";
 import { type Answer, isUnusable, mustFail } from "./answer.ts";
 import { checkValue } from "./check-value.ts";
 import { isToolTest } from "./tool-test.ts";
 
+export interface AnswerContext extends StepContext {
+  /** The tool that was called, as its server lists it. */
+  readonly tool: ToolDefinition | undefined;
+}
+
 /** Tries every expectation of a step; what is said of a result only when the call ended as it should. Throws `step/cannot-run`. */
 export async function checkAnswer(
   step: McpStep,
   answer: Answer,
-  context: StepContext,
+  context: AnswerContext,
 ): Promise<readonly Check[]> {
   const { expect } = step;
   const endedWell = (answer.failure !== undefined) === mustFail(expect) && !isUnusable(answer);
@@ -21,6 +28,7 @@ export async function checkAnswer(
     ...resultChecks(expect, answer),
     ...(endedWell && expect.text !== undefined ? checkText("text", expect.text, answer.text) : []),
     ...(endedWell ? await checkValue(step, answer, context) : []),
+    ...(await schemaChecks(answer, context)),
     ...(endedWell ? contentChecks(expect, answer) : []),
     ...latencyChecks(expect, answer),
   ];
@@ -99,6 +107,19 @@ function resultChecks({ result: expected }: McpExpectation, { outcome, failure =
   if (expected === undefined) return [];
   if (outcome.kind === "result") return [checkExpectedResult(expected, outcome.result)];
   return [{ name: "result", passed: false, expected, actual: null, message: `no result: ${failure}` }];
+}
+
+/** A result that a tool's own schema refuses is none that clients can use. In a tool test the grade of the calls says so. */
+async function schemaChecks({ failure, outcome }: Answer, context: AnswerContext): Promise<Check[]> {
+  const { tool, phase, world } = context;
+  if (isToolTest(context) || phase !== "verify" || failure !== undefined || outcome.kind !== "result")
+    return [];
+  if (tool?.outputSchema === undefined) return [];
+  const { outputSchema: expected, name } = tool;
+  const problem = await outputProblem(expected, outcome.result, world.validateSchema);
+  if (problem === undefined) return [];
+  const actual = outcome.result["structuredContent"] ?? null;
+  return [{ name: "outputSchema", passed: false, expected, actual, message: `${name} ${problem}` }];
 }
 
 /** Of the content as the server gave it, block by block. */

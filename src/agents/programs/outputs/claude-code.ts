@@ -42,7 +42,15 @@ function readBlocks(line: WireObject, names: Map<string, string>): readonly Outp
   return reason === undefined || parent !== undefined ? blocks : [...blocks, { kind: "end", reason }];
 }
 
-const ends: Readonly<Record<string, TurnEnd>> = { max_tokens: "max-tokens", refusal: "refused" };
+/** The last one counts: a program may go on after an answer that was cut off. */
+const ends: Readonly<Record<string, TurnEnd>> = {
+  max_tokens: "max-tokens",
+  model_context_window_exceeded: "max-tokens",
+  refusal: "refused",
+  end_turn: "done",
+  stop_sequence: "done",
+  tool_use: "done",
+};
 
 function readBlock(
   block: WireObject,

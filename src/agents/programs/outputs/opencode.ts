@@ -50,7 +50,13 @@ function readTool(part: WireObject): OutputEvent {
   };
 }
 
-const ends: Readonly<Record<string, TurnEnd>> = { length: "max-tokens", "content-filter": "refused" };
+/** The last one counts: a program may go on after an answer that was cut off. */
+const ends: Readonly<Record<string, TurnEnd>> = {
+  length: "max-tokens",
+  "content-filter": "refused",
+  stop: "done",
+  "tool-calls": "done",
+};
 
 /** `input` is without the tokens of the cache. */
 function readStep(part: WireObject): readonly OutputEvent[] {

@@ -8,7 +8,7 @@ export type OutputEvent =
   | { readonly kind: "message"; readonly text: string }
   | ({ readonly kind: "tool" } & ToolUse)
   | { readonly kind: "usage"; readonly usage: Usage }
-  /** How the turn ended, where it is not the usual end. */
+  /** How an answer of the model ended; the last one is the end of the turn. */
   | { readonly kind: "end"; readonly reason: TurnEnd }
   /** The program could not act. */
   | { readonly kind: "failed"; readonly message: string };

@@ -1,0 +1,269 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import type { McpExpectation, McpRequest, Step } from "../../src/core/formats/step.ts";
+import type { Config } from "../../src/core/formats/config/config-schema.ts";
+import type { TrialResult } from "../../src/core/report/result.ts";
+import { evaluate } from "../../src/evaluate.ts";
+import { SchemaValidator } from "../../src/graders/schema-validator.ts";
+import type { ServerSession } from "../../src/servers/session.ts";
+import { runStep } from "../../src/steps/running/run-step.ts";
+import { startSession } from "../servers/support.ts";
+import { lyingServer, lyingServerOverHttp } from "../support/lying.ts";
+import { scopeOf, stepContext, worldOf } from "../support/step-context.ts";
+
+type ToolTest = NonNullable<Config["toolHealthSuites"]>[number]["tests"][number];
+
+interface Attack {
+  readonly server: NonNullable<Config["server"]>;
+  readonly test?: Partial<ToolTest>;
+  readonly verdict: TrialResult["verdict"];
+  /** What the trial has to say, in its error, its grades or its warnings. */
+  readonly says: string;
+}
+
+const timeoutMs = 20_000;
+
+/** Tries every attack as a tool test of `add`, with a server of its own, in one run. */
+async function play(attacks: Readonly<Record<string, Attack>>): Promise<Map<string, TrialResult>> {
+  const all = Object.entries(attacks);
+  const tests = all.map(([name, { test }]) => ({ name: "add", description: name, server: name, ...test }));
+  const servers = Object.fromEntries(all.map(([name, { server }]) => [name, server]));
+  const config: Config = { servers, toolHealthSuites: [{ name: "s", parallel: true, tests }] };
+  const { trials } = await evaluate(config, { output: false });
+  return new Map(trials.map((trial) => [trial.task.slice("s/".length), trial]));
+}
+
+function expectVerdicts(attacks: Readonly<Record<string, Attack>>): void {
+  let trials: Map<string, TrialResult>;
+  beforeAll(async () => {
+    trials = await play(attacks);
+  });
+
+  it.each(Object.entries(attacks))("%s", (name, { verdict, says }) => {
+    const trial = trials.get(name);
+    expect([trial?.verdict, JSON.stringify(trial)]).toEqual([verdict, expect.stringContaining(says)]);
+  });
+}
+
+// docs/guide.md, "Tool tests": a tool that the server does not list, or lists twice, is none that clients can call.
+describe("a tool test passes only for a tool that its server lists, once", () => {
+  const expected = { expectedResult: 5 };
+  const missing = { name: "ad", expectedError: "not found" };
+  expectVerdicts({
+    "a call that is answered well": {
+      server: lyingServer("none"),
+      test: expected,
+      verdict: "pass",
+      says: "the number found is 5",
+    },
+    "a tool that is answered and not listed": {
+      server: lyingServer("unlisted"),
+      test: expected,
+      verdict: "fail",
+      says: 'does not list the tool \\"add\\"; listed: sub',
+    },
+    "a server that does not declare that it has tools": {
+      server: lyingServer("no-capability"),
+      test: expected,
+      verdict: "fail",
+      says: "it does not declare that it has tools",
+    },
+    "a misspelt tool whose error is expected": {
+      server: lyingServer("none"),
+      test: missing,
+      verdict: "fail",
+      says: 'listed: add; did you mean \\"add\\"?',
+    },
+    "a listed tool of a server that calls none": {
+      server: lyingServer("method-not-found"),
+      test: { expectedError: "not found" },
+      verdict: "fail",
+      says: 'offers no tool \\"add\\": Method not found',
+    },
+    "a tool that is listed twice": {
+      server: lyingServer("twice"),
+      test: expected,
+      verdict: "fail",
+      says: 'lists the tool \\"add\\" 2 times',
+    },
+    "a tool that is listed on two pages": {
+      server: lyingServer("twice-on-pages"),
+      test: expected,
+      verdict: "fail",
+      says: 'lists the tool \\"add\\" more than once',
+    },
+  });
+});
+
+describe("a step of a task passes only for what its server lists", () => {
+  const call = (tool: string, expectation: McpExpectation = {}): Step =>
+    step({ kind: "tool", tool, args: {} }, expectation);
+  const step = (request: McpRequest, expectation: McpExpectation = {}): Step => ({
+    type: "mcp",
+    id: "call",
+    request,
+    expect: expectation,
+    timeoutMs,
+  });
+  const not = (inner: Step): Step => ({ type: "not", id: "not", steps: [inner], timeoutMs });
+
+  async function outcomes(lie: string, ...steps: readonly Step[]): Promise<string[]> {
+    const { session } = await startSession({ ...lyingServer(lie), ...limits });
+    return outcomesOn([session], steps);
+  }
+
+  async function outcomesOn(sessions: readonly ServerSession[], steps: readonly Step[]): Promise<string[]> {
+    await using validator = new SchemaValidator();
+    using world = worldOf({ validateSchema: (schema, value) => validator.validate(schema, value) });
+    const context = stepContext({ sessions, scope: scopeOf({}), world });
+    const reports = [];
+    for (const each of steps) reports.push((await runStep(each, context)).outcome);
+    return reports;
+  }
+
+  it.each(["unlisted", "no-capability", "twice"])(
+    "and neither do its failure and its negation: %s",
+    async (lie) => {
+      const steps = [call("add"), call("add", { isError: true }), not(call("add"))];
+      expect(await outcomes(lie, ...steps)).toEqual(["failed", "failed", "failed"]);
+    },
+  );
+
+  it("of one of several servers", async () => {
+    const servers = await Promise.all(
+      ["none", "unlisted"].map(
+        async (lie) => (await startSession({ ...lyingServer(lie), ...limits })).session,
+      ),
+    );
+    expect(await outcomesOn(servers, [call("add"), not(call("addd"))])).toEqual(["passed", "failed"]);
+  });
+
+  it("at the time of the call, whatever it listed before", async () => {
+    expect(await outcomes("learns-add", call("add"), call("learn"), call("add"))).toEqual([
+      "failed",
+      "passed",
+      "passed",
+    ]);
+    expect(await outcomes("forgets-add", call("add"), call("learn"), call("add"))).toEqual([
+      "passed",
+      "passed",
+      "failed",
+    ]);
+  });
+
+  it("so that a prompt with a misspelt name does not fail as expected", async () => {
+    const prompt = { kind: "prompt", args: {} } as const;
+    const steps = ["greet", "gret"].map((name) => step({ ...prompt, prompt: name }, { error: "not found" }));
+    expect(await outcomes("none", ...steps)).toEqual(["passed", "failed"]);
+  });
+
+  it("and what it gave is what the tool's own schema promised before the call", async () => {
+    expect(await outcomes("loosens-schema", call("add", { text: { equals: "5" } }))).toEqual(["failed"]);
+  });
+});
+
+// docs/guide.md, "Servers": a server that dies is an error, also when it had given its answer.
+describe("a server that is gone when it has answered proves nothing", () => {
+  const test = { expectedResult: 5 };
+  const perRun = (lie: string): Attack["server"] => ({ ...lyingServer(lie), lifetime: "per_run" });
+  const ended = (how: string): string => `\\" ${how}`;
+  expectVerdicts({
+    "by a signal": {
+      server: lyingServer("answer:kill"),
+      test,
+      verdict: "error",
+      says: ended("was ended by SIGKILL"),
+    },
+    "with an exit code": {
+      server: lyingServer("answer:exit-1"),
+      test,
+      verdict: "error",
+      says: ended("exited with code 1"),
+    },
+    "with exit code 0": {
+      server: lyingServer("answer:exit-0"),
+      test,
+      verdict: "error",
+      says: ended("exited with code 0"),
+    },
+    "and was to serve other trials": {
+      server: perRun("answer:kill"),
+      test,
+      verdict: "error",
+      says: ended("was ended by SIGKILL"),
+    },
+    "by a signal of its own when it was to end": {
+      server: lyingServer("stdin:kill"),
+      test,
+      verdict: "error",
+      says: ended("was ended by SIGKILL"),
+    },
+    "with an exit code when it was to end, which is noted": {
+      server: lyingServer("stdin:exit-1"),
+      test,
+      verdict: "pass",
+      says: "ended with exit code 1 when its stdin was closed",
+    },
+    "but not one that we ended": { server: lyingServer("none"), test, verdict: "pass", says: "result" },
+    "but not one that goes on": { server: perRun("none"), test, verdict: "pass", says: "result" },
+  });
+});
+
+// docs/guide.md, "Tool tests": an answer that readers can read in different ways is none.
+describe("an answer that is no proper message fails a tool test", () => {
+  const test = { expectedResult: 5 };
+  const malformed = "the answer is malformed: its bytes are not UTF-8";
+  expectVerdicts({
+    "in bytes that are no UTF-8": { server: lyingServer("no-text"), test, verdict: "fail", says: malformed },
+    "with a key twice": {
+      server: lyingServer("error-twice"),
+      test,
+      verdict: "fail",
+      says: 'it has the key \\"isError\\" twice',
+    },
+    "with an isError that is a text": {
+      server: lyingServer("is-error-text"),
+      test,
+      verdict: "fail",
+      says: "isError is neither true nor false",
+    },
+    "but not when only the list has such bytes, which is noted": {
+      server: lyingServer("bytes-in-list"),
+      test,
+      verdict: "pass",
+      says: "sent a malformed message: its bytes are not UTF-8",
+    },
+    "and one with nothing in it is noted": {
+      server: lyingServer("nothing"),
+      verdict: "pass",
+      says: "add answered with nothing in its result",
+    },
+  });
+
+  it.each(["mcp", "events"])("over HTTP, at /%s", async (path) => {
+    await using server = await lyingServerOverHttp("no-text");
+    const [bytes] = (
+      await play({ a: { server: server.at(path), test, verdict: "fail", says: "" } })
+    ).values();
+    expect([bytes?.verdict, JSON.stringify(bytes)]).toEqual(["fail", expect.stringContaining(malformed)]);
+    await using twins = await lyingServerOverHttp("error-twice");
+    const [twice] = (await play({ a: { server: twins.at(path), test, verdict: "fail", says: "" } })).values();
+    expect([twice?.verdict, JSON.stringify(twice)]).toEqual(["fail", expect.stringContaining("twice")]);
+  });
+
+  it.each([
+    ["accepted", "timeout", "HTTP 202, as if there were nothing to answer"],
+    ["elsewhere", "fail", "HTTP 307"],
+  ] as const)("over HTTP, and so is a response that is none: %s", async (lie, verdict, says) => {
+    await using server = await lyingServerOverHttp(lie);
+    const attack = { server: server.at("mcp"), test: { ...test, timeout: 500 }, verdict, says };
+    const [trial] = (await play({ a: attack })).values();
+    expect([trial?.verdict, JSON.stringify(trial)]).toEqual([verdict, expect.stringContaining(says)]);
+  });
+});
+
+const limits = {
+  env: {},
+  cwd: process.cwd(),
+  startupTimeoutMs: timeoutMs,
+  maxMessageBytes: 10_000_000,
+};
