@@ -1,8 +1,8 @@
-import { cp, lstat, mkdtemp, readlink, realpath, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { cp, lstat, readlink, realpath, rm } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { PortableTask } from "../core/formats/model.ts";
+import { makeTemporaryFolder } from "../process/temporary-folder.ts";
 
 /** A trial's own folder. */
 export interface Workspace {
@@ -37,9 +37,7 @@ export async function createWorkspace(
 
 /** Makes a fresh, empty folder. Throws McpvalsError `task/workspace`. */
 export async function createFolder(): Promise<Pick<Workspace, "path" | "remove">> {
-  const path = await failingAs("cannot be made", async () =>
-    realpath(await mkdtemp(join(tmpdir(), "mcpvals-"))),
-  );
+  const path = await failingAs("cannot be made", () => makeTemporaryFolder("work"));
   const remove = (): Promise<void> =>
     failingAs("cannot be removed", () => rm(path, { recursive: true, force: true, maxRetries: 5 }));
   return { path, remove };

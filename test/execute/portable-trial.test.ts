@@ -262,7 +262,7 @@ describe("what templates refer to", () => {
     expect(await prompt("{env.A} {env.C}", task, { ports: { variables } })).toBe(
       "line-a task shell|line-a task shell",
     );
-    expect(await prompt("{workspace}", portableTask())).toMatch(/mcpvals-\w+\|/);
+    expect(await prompt("{workspace}", portableTask())).toMatch(/mcpvals-work-[\w-]+\|/);
   });
 
   it("servers.NAME.url, itself a template", async () => {

@@ -140,7 +140,7 @@ describe("a script's text", () => {
     const { text } = await playStep(inline('pwd; ls -A; echo "$0"; cat'), { world });
     const [folder, file, ...rest] = text("out").split("\n");
     expect([folder, rest]).toEqual([realpathSync(world.dir), []]);
-    expect(file).toMatch(/mcpvals-script-\w+.script$/);
+    expect(file).toMatch(/mcpvals-script-[\w-]+.script$/);
     expect(file).not.toContain(world.dir);
     expect(leftFolders()).toEqual(before);
   });

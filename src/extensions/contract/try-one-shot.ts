@@ -1,11 +1,11 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { ExtensionPhase } from "../../core/formats/extension/manifest.ts";
 import type { OperationResult } from "../../core/formats/extension/protocol.ts";
 import { readOperationResult } from "../../core/formats/extension/read-operation-result.ts";
 import { settlesWithin, untilAborted } from "../../process/deadline.ts";
 import { ProgramOutput } from "../../process/program-output.ts";
+import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
 import { type ContractVerdict, type Finding, fail, pass, skip, warn } from "./contract-report.ts";
 import { Faults } from "./faults.ts";
 import { shown } from "./output-scanner.ts";
@@ -21,7 +21,7 @@ const untried = 'not tried, see "unknown operation"';
 
 /** Tries a program in the protocol that starts it once for each operation. Rejects only with the signal's reason. */
 export async function tryOneShot(subject: Subject): Promise<readonly ContractVerdict[]> {
-  const folder = await mkdtemp(join(tmpdir(), "mcpvals-contract-"));
+  const folder = await makeTemporaryFolder("contract");
   const trial: Trial = { subject, folder, faults: new Faults() };
   try {
     const unknown = await tryUnknown(trial);

@@ -1,5 +1,4 @@
-import { mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { OperationContext, OperationResult } from "../../core/formats/extension/protocol.ts";
@@ -9,6 +8,7 @@ import { previewJson } from "../../core/formats/preview-json.ts";
 import { repeatedKey } from "../../core/formats/strict-json.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
+import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
 import { isTooDeep } from "./answer-depth.ts";
 import { largestAnswer } from "./answer-limit.ts";
 import { ExtensionProcess, howItEnded, type ProcessStart } from "./extension-process.ts";
@@ -63,7 +63,7 @@ async function writeInput({
   config,
   context,
 }: OneShotCall): Promise<AsyncDisposable & { readonly folder: string; readonly file: string }> {
-  const folder = await mkdtemp(join(await realpath(tmpdir()), "mcpvals-input-"));
+  const folder = await makeTemporaryFolder("input");
   const file = join(folder, "input.json");
   const settings = Object.keys(config).length === 0 ? {} : { config };
   await writeFile(file, JSON.stringify({ args, context, ...settings }), { mode: 0o600 });

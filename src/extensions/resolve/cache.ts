@@ -1,6 +1,7 @@
 import { hash, randomBytes } from "node:crypto";
 import { mkdir, readdir, rename, rm, rmdir, stat, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, sep } from "node:path";
+import { ownMark, removeLeftovers } from "../../process/temporary-folder.ts";
 import { hasCode, unwritable } from "./file-errors.ts";
 import { type CacheRecord, executablesOf, readRecord, recordedFiles } from "./cache-record.ts";
 import type { CachedVersion } from "./extension-resolver.ts";
@@ -19,7 +20,9 @@ export type NewEntry = Omit<CacheRecord, "tree" | "files">;
 
 const recordName = "extension.json";
 const draftPrefix = ".new-";
-/** After this long whoever was writing it must be gone. */
+/** Levels of folders from the root to the folder of a version. */
+const deepest = 4;
+/** After this long whoever was writing it must be gone, also on another machine. */
 const draftLifeMs = 24 * 60 * 60 * 1000;
 
 /** Nobody else may write there, whatever is usual for new folders. */
@@ -80,8 +83,8 @@ export class ExtensionCache {
     await mkdir(home, { recursive: true, mode: folderMode }).catch((error: unknown) => {
       throw unwritable(home, error);
     });
-    await removeOldDrafts(home);
-    const draft = join(home, `${draftPrefix}${randomBytes(6).toString("hex")}`);
+    await removeDrafts(this.#root, deepest);
+    const draft = join(home, `${draftPrefix}${ownMark()}-${randomBytes(6).toString("hex")}`);
     try {
       await mkdir(join(draft, "files"), { recursive: true, mode: folderMode }).catch((error: unknown) => {
         throw unwritable(home, error);
@@ -238,10 +241,16 @@ async function moveInto(draft: string, folder: string): Promise<void> {
   }
 }
 
-async function removeOldDrafts(home: string): Promise<void> {
-  for (const { name } of await readFolder(home)) {
-    if (!name.startsWith(draftPrefix)) continue;
-    const path = join(home, name);
+/** Removes what those who were killed had begun to make, in a folder and so many levels below it. */
+async function removeDrafts(folder: string, levels: number): Promise<void> {
+  await removeLeftovers(folder, /^\.new-/);
+  for (const entry of await readFolder(folder)) {
+    if (!entry.isDirectory()) continue;
+    const path = join(folder, entry.name);
+    if (!entry.name.startsWith(draftPrefix)) {
+      if (levels > 0) await removeDrafts(path, levels - 1);
+      continue;
+    }
     const made = await stat(path).catch(() => undefined); // its maker may have just moved it
     if (made !== undefined && made.mtimeMs < Date.now() - draftLifeMs) {
       await rm(path, { recursive: true, force: true });

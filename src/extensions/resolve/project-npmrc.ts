@@ -1,7 +1,7 @@
-import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
+import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
 import { readTextIfThere, refuseForeign } from "./file-errors.ts";
 
 export interface ProjectPlace {
@@ -41,7 +41,7 @@ export async function withNpmrc<T>(
   work: (folder: string) => Promise<T>,
 ): Promise<T> {
   if (npmrc === "") return work(home);
-  const folder = await mkdtemp(join(tmpdir(), "mcpvals-npm-"));
+  const folder = await makeTemporaryFolder("npm");
   try {
     await writeNpmProject(folder, npmrc);
     return await work(folder);

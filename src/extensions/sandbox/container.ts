@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { realpath, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execPath } from "node:process";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { SandboxSpec } from "../../core/formats/model.ts";
 import { guardUndo } from "../../process/watchdog.ts";
+import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
 import { checkContainer, imageOf } from "./check-container.ts";
 import { checkOnce } from "./check-once.ts";
 import { ConfinedProgram } from "./confined-program.ts";
@@ -125,7 +125,7 @@ interface EnvironmentFile {
 
 /** Only we may read it; it goes away with the container, or with mcpvals. */
 async function writeEnvironment(text: string): Promise<EnvironmentFile> {
-  const folder = await mkdtemp(join(tmpdir(), "mcpvals-container-"));
+  const folder = await makeTemporaryFolder("container");
   const path = join(folder, "env");
   const guard = guardUndo([
     { kind: "remove-file", path },

@@ -1,11 +1,12 @@
-import { mkdir, mkdtemp, realpath, rm } from "node:fs/promises";
-import { homedir, tmpdir } from "node:os";
+import { mkdir, rm } from "node:fs/promises";
+import { homedir } from "node:os";
 import { join } from "node:path";
 import { execPath } from "node:process";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { SandboxSpec } from "../../core/formats/model.ts";
 import { processMarkerName, runMarkerName } from "../../process/marker.ts";
 import { spawnProcess } from "../../process/spawn.ts";
+import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
 import { checkOnce } from "./check-once.ts";
 import { ConfinedProgram } from "./confined-program.ts";
 import { findCommand } from "./find-command.ts";
@@ -77,7 +78,7 @@ interface OwnFolder {
 
 /** What it may write besides the workspace; removed when it has ended. */
 async function makeOwnFolder(): Promise<OwnFolder> {
-  const path = await realpath(await mkdtemp(join(tmpdir(), "mcpvals-sandbox-")));
+  const path = await makeTemporaryFolder("sandbox");
   const [home, temporary] = [join(path, "home"), join(path, "tmp")];
   await mkdir(home);
   await mkdir(temporary);

@@ -1,8 +1,8 @@
-import { mkdtemp, realpath, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { undo, type UndoStep } from "../../process/undo.ts";
 import { guardUndo } from "../../process/watchdog.ts";
+import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
 import type { GatewayEndpoint } from "../gateway/endpoint.ts";
 import { clientAdapters } from "./adapters.ts";
 import { clientConfigError, reasonOf } from "./failure.ts";
@@ -37,7 +37,7 @@ export async function writeMcpConfigFile(
   connect?: "http" | "bridge",
 ): Promise<McpConfigFile> {
   try {
-    const folder = await mkdtemp(join(await realpath(tmpdir()), "mcpvals-client-"));
+    const folder = await makeTemporaryFolder("client");
     const path = join(folder, "mcp.json");
     const steps: readonly UndoStep[] = [
       { kind: "remove-file", path },

@@ -1,11 +1,11 @@
 import { constants } from "node:fs";
-import { access, mkdtemp, open, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { access, open, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { ScriptStep } from "../../core/formats/step.ts";
 import { interpreterOf } from "../../process/interpreter.ts";
 import { defaultShell } from "../../process/shell.ts";
+import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
 import type { StepWorld } from "../step-runner.ts";
 import { resolveTaskPath } from "../files/task-path.ts";
 
@@ -43,7 +43,7 @@ export async function prepareScript(
 
 async function prepareText(text: string, { dir }: StepWorld, env: Env): Promise<ScriptLaunch> {
   const trimmed = text.trimStart();
-  const folder = await mkdtemp(join(tmpdir(), "mcpvals-script-"));
+  const folder = await makeTemporaryFolder("script");
   const remove = (): Promise<void> => rm(folder, { recursive: true, force: true, maxRetries: 5 });
   try {
     const file = join(folder, "script");

@@ -1,0 +1,70 @@
+import { hash } from "node:crypto";
+import { readlinkSync } from "node:fs";
+import { lstat, mkdtemp, readdir, realpath, rm } from "node:fs/promises";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import { ownUser } from "../files/ownership.ts";
+import { livesElsewhere, ownIdentity } from "./process-identity.ts";
+
+/** What a folder is for; it is a part of its name. */
+type Purpose = "work" | "sandbox" | "container" | "npm" | "contract" | "input" | "script" | "client";
+
+let cleaned: Promise<void> | undefined;
+
+/**
+ * Makes a folder for temporary files that only this user may enter, and gives its real path. The first one also removes what
+ * earlier processes of this user have left that were killed. Throws what the file system throws.
+ */
+export async function makeTemporaryFolder(purpose: Purpose): Promise<string> {
+  const home = await realpath(tmpdir());
+  await (cleaned ??= removeLeftovers(home, /^mcpvals-[a-z]+-/));
+  return mkdtemp(join(home, `mcpvals-${purpose}-${ownMark()}-`));
+}
+
+/** A part of a name that tells which process made something. */
+export function ownMark(): string {
+  const { pid, started = 0 } = ownIdentity();
+  return `${pid}-${started}-${machine()}`;
+}
+
+/**
+ * Removes what is in a folder, has a name of `prefix` and {@link ownMark}, and was left by a process that has ended for
+ * certain: of this user, on this machine, where all processes can be seen. Never throws.
+ */
+export async function removeLeftovers(folder: string, prefix: RegExp): Promise<void> {
+  for (const name of await readdir(folder).catch(() => [])) {
+    if (!prefix.test(name) || !wasLeft(name.replace(prefix, ""))) continue;
+    const path = join(folder, name);
+    try {
+      const { uid } = await lstat(path);
+      if (uid === (ownUser() ?? uid)) await rm(path, { recursive: true, force: true });
+    } catch {
+      continue; // somebody else was faster, or it is not ours to remove
+    }
+  }
+}
+
+function wasLeft(rest: string): boolean {
+  const [, pid, started, place] = /^(\d+)-(\d+)-([0-9a-f]{8})-/.exec(rest) ?? [];
+  if (place !== machine()) return false;
+  const maker = { pid: Number(pid), started: Number(started) };
+  const self = ownIdentity();
+  if (maker.pid === self.pid) return maker.started !== (self.started ?? 0);
+  return !livesElsewhere(maker.started === 0 ? { pid: maker.pid } : maker);
+}
+
+let known: string | undefined;
+
+/** Tells apart machines, and containers, that share a folder: the processes of another cannot be seen. */
+function machine(): string {
+  known ??= hash("sha256", `${hostname()}\0${processNamespace()}`).slice(0, 8);
+  return known;
+}
+
+function processNamespace(): string {
+  try {
+    return readlinkSync("/proc/self/ns/pid");
+  } catch {
+    return ""; // only Linux has them
+  }
+}
