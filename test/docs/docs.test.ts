@@ -94,7 +94,7 @@ class PageRunner {
     // A file that another one names is checked with that.
     if (block.attributes["of"] !== undefined) return;
     const names = [...block.text.matchAll(/\$\{(\w+)\}/g)].map(([, name]) => `--env ${name}=given`);
-    await this.#mustPass(block, [`npx mcpvals validate ${file}`, ...names].join(" "));
+    await this.#mustPass(block, [`npx --no-install mcpvals validate ${file}`, ...names].join(" "));
   }
 
   /** A block that is a part of a task is completed to a task. */
@@ -102,14 +102,14 @@ class PageRunner {
     const file = `steps-${block.line}.yaml`;
     const indented = block.text.replaceAll(/^(?=.)/gm, "    ");
     writeFileSync(join(this.#cwd, file), `${taskHead(file)}  ${part}:\n${indented}`);
-    await this.#mustPass(block, `npx mcpvals validate ${file}`);
+    await this.#mustPass(block, `npx --no-install mcpvals validate ${file}`);
   }
 
   /** A module with a default export is a config; any other is a program. */
   async #runProgram(block: DocBlock): Promise<void> {
     const file = this.#write(block, `block-${block.line}.ts`);
     const isConfig = block.text.includes("export default");
-    if (isConfig) await this.#mustPass(block, `npx mcpvals validate ${file}`);
+    if (isConfig) await this.#mustPass(block, `npx --no-install mcpvals validate ${file}`);
     else await this.#runWithModels(block, `node ${file}`);
   }
 

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, globSync, readdirSync, readFileSync, realpathSync, symlinkSync } from "node:fs";
 import { isBuiltin } from "node:module";
-import { delimiter, join, relative, sep } from "node:path";
+import { delimiter, dirname, join, relative, sep } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { folderOf, root } from "../support/cli.ts";
@@ -99,10 +99,22 @@ describe("the package", () => {
         ...["csv", "kubernetes", "sql"].map((name) => `dist/extensions/${name}/extension.yaml`),
         ...["csv", "kubernetes", "sql"].map((name) => `extensions/${name}/README.md`),
         ...below("docs"),
+        ...below("examples"),
         ...below("schemas"),
       ].toSorted(),
     );
     expect(files()).toEqual(expect.arrayContaining(["dist/main.js", "dist/index.js", "dist/index.d.ts"]));
+  });
+
+  it("has what its pages lead to", () => {
+    const pages = files().filter((file) => file.endsWith(".md"));
+    const links = pages.flatMap((page) => {
+      const text = readFileSync(join(installed, page), "utf8").replaceAll(/^```[^]*?^```$/gm, "");
+      return [...text.matchAll(/\]\((?!\w+:|#)([^)#\s]+)/g)].map(([, target = ""]) => ({ page, target }));
+    });
+    const dead = links.filter(({ page, target }) => !existsSync(join(installed, dirname(page), target)));
+    expect(dead).toEqual([]);
+    expect(links.length).toBeGreaterThan(20);
   });
 
   it("names no path of the machine that it was built on", () => {
@@ -113,7 +125,7 @@ describe("the package", () => {
 
   it("needs only what it declares", () => {
     const missing = new Set<string>();
-    for (const file of files().filter((name) => /\.(?:js|d\.ts)$/.test(name))) {
+    for (const file of files().filter((name) => /^dist\/.*\.(?:js|d\.ts)$/.test(name))) {
       const text = readFileSync(join(installed, file), "utf8");
       for (const [, name = ""] of text.matchAll(
         /(?:\bfrom|^import|\bimport\()\s*"((?:node:)?[@a-z][\w./-]*)"/gm,
@@ -134,11 +146,11 @@ describe("the package", () => {
   });
 
   it("works as a command", async () => {
-    expect(await runShell("npx mcpvals --version", { cwd })).toMatchObject({
+    expect(await runShell("npx --no-install mcpvals --version", { cwd })).toMatchObject({
       code: 0,
       stdout: `${manifest.version}\n`,
     });
-    const run = await runShell("npx mcpvals run --reporter json", { cwd });
+    const run = await runShell("npx --no-install mcpvals run --reporter json", { cwd });
     expect([run.code, run.stderr]).toEqual([1, ""]);
     // The worker that validates is a file of its own in the package.
     const trial = trialOf(JSON.parse(run.stdout) as RunResult, "suite/bad-output");

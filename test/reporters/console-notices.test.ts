@@ -47,10 +47,10 @@ it("a notice stands above the live progress at once, and where it was afterwards
 });
 
 it.each([
-  [".mcpvals/runs/ID", "npx mcpvals show 20261121-101500-4f2a"],
-  ["/home/me/.mcpvals/runs/ID", "npx mcpvals show 20261121-101500-4f2a"],
-  [String.raw`C:\me\.mcpvals\runs\ID`, "npx mcpvals show 20261121-101500-4f2a"],
-  ["/tmp/elsewhere/ID", "npx mcpvals show /tmp/elsewhere/ID"],
+  [".mcpvals/runs/ID", "npx --no-install mcpvals show 20261121-101500-4f2a"],
+  ["/home/me/.mcpvals/runs/ID", "npx --no-install mcpvals show 20261121-101500-4f2a"],
+  [String.raw`C:\me\.mcpvals\runs\ID`, "npx --no-install mcpvals show 20261121-101500-4f2a"],
+  ["/tmp/elsewhere/ID", "npx --no-install mcpvals show /tmp/elsewhere/ID"],
 ])("a run kept in %s is shown again with: %s", async (folder, command) => {
   const output = captureOutput();
   const run = passingRun();

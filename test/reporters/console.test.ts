@@ -28,7 +28,7 @@ mcpvals 0.1.0  quickstart
   2 passed · 2 trials in 1.3 s · no model took part
 
   PASS
-  trace .mcpvals/runs/20261121-101500-4f2a · npx mcpvals show 20261121-101500-4f2a
+  trace .mcpvals/runs/20261121-101500-4f2a · npx --no-install mcpvals show 20261121-101500-4f2a
 `),
   );
 });
@@ -98,7 +98,7 @@ Warnings
   1 passed · 4 failed · 1 skipped · 6 trials in 3.2 s · no model took part
 
   FAIL   exit 1
-  trace .mcpvals/runs/20261121-101500-4f2a · npx mcpvals show 20261121-101500-4f2a --trial t2
+  trace .mcpvals/runs/20261121-101500-4f2a · npx --no-install mcpvals show 20261121-101500-4f2a --trial t2
 `),
   );
 });
@@ -147,7 +147,7 @@ Errors  not judged: the environment broke or time ran out
 
   INCOMPLETE   exit 3
   Not green: nothing failed, but 4 errors and 1 timeout could have changed that.
-  trace .mcpvals/runs/20261121-101500-4f2a · npx mcpvals show 20261121-101500-4f2a --trial t2
+  trace .mcpvals/runs/20261121-101500-4f2a · npx --no-install mcpvals show 20261121-101500-4f2a --trial t2
 `),
   );
 });
@@ -206,7 +206,7 @@ By task               claude             scripted
   12 passed · 5 failed · 1 error · 18 trials in 1 min 34 s · 108,000 tokens in (81,000 cached), 3,060 out, 36 model requests
 
   FAIL   exit 1
-  trace .mcpvals/runs/20261121-101500-4f2a · npx mcpvals show 20261121-101500-4f2a --trial t8
+  trace .mcpvals/runs/20261121-101500-4f2a · npx --no-install mcpvals show 20261121-101500-4f2a --trial t8
 `),
   );
 });

@@ -41,7 +41,7 @@ function traceLines({ id, trials }: RunResult, folder: string, page: Page): stri
   const bad = trials.find(({ verdict }) => verdict !== "pass" && verdict !== "skip");
   const trial = bad === undefined ? "" : ` --trial ${visibleText(bad.id)}`;
   const name = isUsualFolder(folder) ? id : folder;
-  const ways = [`trace ${visibleText(folder)}`, `npx mcpvals show ${visibleText(name)}${trial}`];
+  const ways = [`trace ${visibleText(folder)}`, `npx --no-install mcpvals show ${visibleText(name)}${trial}`];
   return paintFlow(
     ways.map((text): Piece => ({ text, tone: "dim" })),
     2,
