@@ -1,6 +1,7 @@
 import { basename, dirname, resolve } from "node:path";
-import type { Diagnostic, McpvalsError } from "../core/errors/error.ts";
+import { type Diagnostic, McpvalsError } from "../core/errors/error.ts";
 import type { ExtensionUse } from "../core/formats/task/extension-uses.ts";
+import type { ServerTable } from "../core/formats/config/server-tables.ts";
 import { readConfigServers } from "../core/formats/config/config-servers.ts";
 import { isSettingOfConfig } from "../core/formats/config/is-setting.ts";
 import { configAgentProblems } from "../core/formats/config/config-task-plans.ts";
@@ -24,7 +25,8 @@ import { collectSecrets, serversOfEval } from "./secrets/secrets.ts";
 import { programCompleter } from "./program-environment.ts";
 import { fixtureReader } from "./read-fixtures.ts";
 import { completeStdio, unsetInherited } from "./server-environment.ts";
-import type { Surroundings } from "./surroundings.ts";
+import { loadMcpConfig, type McpConfigContext, type McpServers, noServers } from "./eval/load-mcp-config.ts";
+import { shownFrom, type Surroundings } from "./surroundings.ts";
 import { collectTasks, parseTasks, sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
 import { joinVariants } from "./tasks/join-variants.ts";
 import { tasksOfPatterns } from "./tasks/tasks-of-patterns.ts";
@@ -72,8 +74,10 @@ export async function loadConfig(
     (name) => variableNamed(name, overrides) ?? variableNamed(name, environment),
     isSettingOfConfig,
   );
-  const { parsed, unset } = parse(document, found, { dir, surroundings });
   const problems = new FileProblems();
+  const others = await otherServers({ document, file }, { surroundings, problems });
+  const provided = others.table;
+  const { parsed, unset } = parse(document, found, { dir, surroundings, provided });
   if (!parsed.ok) problems.add(parsed.diagnostics, document.source);
   const extensions = placeExtensions(extensionTableIn(found.value), {
     dir,
@@ -81,14 +85,15 @@ export async function loadConfig(
     locate: document.locate,
     environment,
   });
-  const tasks = await loadTasks(parsed, found, { dir, surroundings, problems, extensions });
+  const place = { dir, surroundings, provided };
+  const tasks = await loadTasks(parsed, found, { ...place, problems, extensions });
   const spec = parsed.ok ? withSettings(withTasks(parsed.eval, tasks), extensions) : undefined;
   const templates = spec === undefined ? noTemplates : agentTemplates(asObject(found.value), spec);
   if (spec !== undefined) problems.add(rulesWithTasks(spec, document), document.source);
   problems.add(placeProblems(templates.problems, document.locate), document.source);
   const secrets = collectSecrets({
     document: found.value,
-    variables: found.variables,
+    variables: new Map([...found.variables, ...others.variables]),
     serverEnvironments: [
       ...tasks.variables,
       ...Object.values(extensions.declared).flatMap(extensionVariables),
@@ -107,7 +112,7 @@ export async function loadConfig(
     env: { ...environment, ...overrides },
     overrides,
     secrets,
-    notes: [...parsed.notes, ...unset, ...templates.notes, ...tasks.notes],
+    notes: [...others.notes, ...parsed.notes, ...unset, ...templates.notes, ...tasks.notes],
     extensionUses: maskedUses(tasks.extensionUses, secrets),
   };
 }
@@ -115,12 +120,37 @@ export async function loadConfig(
 interface Place {
   readonly dir: string;
   readonly surroundings: Surroundings;
+  /** Servers from outside. */
+  readonly provided: ServerTable;
+}
+
+const tablesOfServers = ["server", "servers", "mcp_servers", "mocks", "mcp_mocks"];
+
+/** The servers of the command line's file, for a config that has none. Throws `usage/invalid-option` for another one. */
+async function otherServers(
+  { document, file }: { readonly document: ConfigDocument; readonly file: string | undefined },
+  context: McpConfigContext,
+): Promise<McpServers> {
+  const { mcpConfig, cwd } = context.surroundings;
+  if (mcpConfig === undefined) return noServers;
+  const root = asObject(document.value);
+  if (tablesOfServers.every((key) => root[key] === undefined)) return loadMcpConfig(mcpConfig, context);
+  throw ownServers(file === undefined ? "the config" : shownFrom(cwd, file));
+}
+
+/** The error for `--mcp-config` beside a file that says itself which servers there are. */
+export function ownServers(shown: string): McpvalsError {
+  return new McpvalsError(
+    "usage/invalid-option",
+    `${shown} has servers of its own, which --mcp-config does not replace`,
+    { hint: "Leave out --mcp-config, or take the servers out of the file." },
+  );
 }
 
 function parse(
   document: ConfigDocument,
   found: Interpolation,
-  { dir, surroundings }: Place,
+  { dir, surroundings, provided }: Place,
 ): { readonly parsed: ParsedEval; readonly unset: readonly string[] } {
   const { environment, overrides, agents, judge, judgeModel } = surroundings;
   const unset: string[] = [];
@@ -139,6 +169,7 @@ function parse(
     completeProgram: programCompleter({ dir, environment, overrides }),
     resolvePath: (path) => resolve(dir, path),
     readFixtures: fixtureReader(dir),
+    provided,
   });
   return { parsed, unset: [...new Set(unset)] };
 }
@@ -152,12 +183,12 @@ interface LoadingTasks extends Place {
 async function loadTasks(
   parsed: ParsedEval,
   found: Interpolation,
-  { dir, surroundings, problems, extensions }: LoadingTasks,
+  { dir, surroundings, problems, extensions, provided }: LoadingTasks,
 ): Promise<TasksOfEval> {
   const root = asObject(found.value);
   const patterns = asList(root["tasks"]).flatMap((pattern) => asText(pattern) ?? []);
   const { files, notes } = await tasksOfPatterns(patterns, { dir, cwd: surroundings.cwd, problems });
-  const named = Object.keys(readConfigServers(found.value).written);
+  const named = Object.keys(readConfigServers(found.value, { provided }).written);
   const tasks = parseTasks(files, {
     surroundings,
     servers: named,

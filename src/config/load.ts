@@ -4,7 +4,7 @@ import type { Config } from "../core/formats/config/config-schema.ts";
 import { formatKeyPath } from "../core/formats/key-path.ts";
 import { environment as readEnvironment, type EnvironmentVariables } from "./environment.ts";
 import { loadEval } from "./eval/load-eval.ts";
-import { loadConfig, type LoadedConfig } from "./load-config.ts";
+import { loadConfig, type LoadedConfig, ownServers } from "./load-config.ts";
 import type { ConfigDocument } from "./read/document.ts";
 import { findSources } from "./sources/find-sources.ts";
 import { type OpenedFile, openSources } from "./sources/open-sources.ts";
@@ -52,7 +52,7 @@ export async function load(options: LoadOptions): Promise<LoadedConfig> {
   const { sources } = options;
   const surroundings = surroundingsOf(options);
   // A config given as a value is copied before anything is waited for: its owner may change it from then on.
-  if (!isList(sources)) return openConfig({ document: valueDocument(sources) }, surroundings);
+  if (!isList(sources)) return loadConfig({ document: valueDocument(sources) }, surroundings);
   const found = findSources(sources, surroundings);
   const opened = await openSources(found, surroundings);
   options.signal?.throwIfAborted();
@@ -61,7 +61,7 @@ export async function load(options: LoadOptions): Promise<LoadedConfig> {
   if (found.length > 1) throw notAlone(other);
   switch (other.kind) {
     case "config":
-      return openConfig({ document: other.document, file: other.path }, surroundings);
+      return loadConfig({ document: other.document, file: other.path }, surroundings);
     case "Eval":
       return loadEval(other, surroundings);
     case "waza":
@@ -92,26 +92,9 @@ function surroundingsOf(options: LoadOptions): Surroundings {
   };
 }
 
-async function openConfig(
-  config: Parameters<typeof loadConfig>[0],
-  surroundings: Surroundings,
-): Promise<LoadedConfig> {
-  refuseMcpConfig(surroundings);
-  return loadConfig(config, surroundings);
-}
-
 async function openWaza(opened: OpenedFile, surroundings: Surroundings): Promise<LoadedConfig> {
-  refuseMcpConfig(surroundings);
+  if (surroundings.mcpConfig !== undefined) throw ownServers(opened.shown);
   return loadWaza(opened, surroundings);
-}
-
-function refuseMcpConfig({ mcpConfig }: Surroundings): void {
-  if (mcpConfig === undefined) return;
-  throw new McpvalsError(
-    "usage/invalid-option",
-    "a config has servers of its own; --mcp-config is for others",
-    { hint: "Leave out --mcp-config, or name tasks or an Eval." },
-  );
 }
 
 function valueDocument(value: unknown): ConfigDocument {

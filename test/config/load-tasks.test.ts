@@ -382,8 +382,102 @@ describe("tasks of a config", () => {
     ]);
   });
 
-  it("leave no place for --mcp-config", async () => {
+  it("leave no place for --mcp-config where the config has servers", async () => {
     using folder = folderOf({ "mcp-eval.config.json": config, "tasks/a.yaml": task("a") });
-    expect((await failure(folder.path, { mcpConfig: "x.json" })).code).toBe("usage/invalid-option");
+    const { code, message } = await failure(folder.path, { mcpConfig: "x.json" });
+    expect([code, message]).toEqual([
+      "usage/invalid-option",
+      "mcp-eval.config.json has servers of its own, which --mcp-config does not replace",
+    ]);
+  });
+
+  it("need no server in the config", async () => {
+    using folder = folderOf({ "mcp-eval.config.json": { tasks: ["a.yaml"] }, "a.yaml": task("a") });
+    const { eval: spec } = await load(folder.path);
+    expect([spec.servers, spec.tasks.map(({ name, servers }) => [name, servers])]).toEqual([{}, [["a", []]]]);
+  });
+
+  it("and workflows get the servers of --mcp-config, whose secrets are hidden", async () => {
+    using folder = folderOf({
+      "mcp-eval.config.json": {
+        tasks: ["a.yaml"],
+        workflows: [{ name: "w", servers: ["db"], steps: [{ user: "u", expectedState: "s" }] }],
+        variants: { other: { servers: { db: { url: "http://y:1/mcp" } } } },
+      },
+      "a.yaml": task("a"),
+      "mcp.json": { mcpServers: { db: { url: "http://x:1/mcp", headers: { "X-Api-Key": "${DB_KEY}" } } } },
+    });
+    const options = { mcpConfig: "mcp.json", env: { DB_KEY: "hunter22-of-db" } };
+    const { eval: spec, secrets } = await load(folder.path, options);
+    expect(spec.servers).toMatchObject({ db: { transport: "shttp", url: "http://x:1/mcp" } });
+    expect(spec.variants).toMatchObject([{ servers: { a: { db: { url: "http://y:1/mcp" } } } }]);
+    expect(spec.tasks.map(({ name, servers }) => [name, servers])).toEqual([
+      ["w", ["db"]],
+      ["a", ["db"]],
+    ]);
+    expect(secrets.map(({ value }) => value)).toContain("hunter22-of-db");
+  });
+
+  it("are not wrong because of a variable that the file of --mcp-config lacks", async () => {
+    const setup =
+      "  setup:\n    - db.query: {}\n    - db.query: {}\n    - http: { url: '{servers.far.url}' }\n";
+    using folder = folderOf({
+      "mcp-eval.config.json": { tasks: ["a.yaml"] },
+      "a.yaml": task("a", { spec: setup }),
+      "eval.yaml": `kind: Eval
+config:
+  mcpConfigFile: mcp.json
+  agent: { type: builtin.claude-code }
+  taskSets: [{ path: a.yaml }]\n`,
+      "mcp.json": { mcpServers: { db: { command: "${DB}" }, far: { url: "http://x:1/mcp" } } },
+      "broken.json": { mcpServers: { db: {}, far: { url: "http://x:1/mcp" } } },
+    });
+    const unset = "mcp.json:4:19 config/unset-variable mcpServers.db.command: the variable DB is not set";
+    for (const source of [undefined, "a.yaml"])
+      expect(await problems(folder.path, { source, mcpConfig: "mcp.json" })).toEqual([unset]);
+    expect(await problems(folder.path, { source: "eval.yaml" })).toEqual([unset]);
+    expect(await problems(folder.path, { source: "a.yaml", mcpConfig: "broken.json" })).toEqual([
+      'broken.json:3:5 config/missing-key the server "db" needs command or url',
+    ]);
+  });
+});
+
+describe("Streamable HTTP is shttp, and http as other tools call it", () => {
+  const url = "http://127.0.0.1:1/mcp";
+  const expected = { transport: "shttp", url };
+
+  it.each([{ transport: "shttp" }, { transport: "http" }, { type: "http" }, { type: "shttp" }])(
+    "%j",
+    async (kind) => {
+      const http = { ...kind, url };
+      using folder = folderOf({
+        "one.json": { server: http, tasks: ["a.yaml"] },
+        "more.json": {
+          servers: { a: http },
+          variants: { v: { servers: { a: { ...http, headers: { A: "b" } } } } },
+          tasks: ["a.yaml"],
+        },
+        "eval.json": {
+          kind: "Eval",
+          apiVersion: "mcp-eval/v1",
+          config: { agents: { n: "a/b" }, servers: { a: http }, taskSets: [{ path: "a.yaml" }] },
+        },
+        "a.yaml": task("a"),
+        "own.yaml": task("own", { spec: `  servers: { b: ${JSON.stringify(http)} }\n` }),
+      });
+      const specOf = async (source: string) => (await load(folder.path, { source })).eval;
+      expect((await specOf("one.json")).servers).toMatchObject({ default: expected });
+      const more = await specOf("more.json");
+      expect(more.servers).toMatchObject({ a: expected });
+      expect(more.variants).toMatchObject([{ servers: { a: { a: { ...expected, headers: { A: "b" } } } } }]);
+      expect((await specOf("eval.json")).servers).toMatchObject({ a: expected });
+      expect((await specOf("own.yaml")).taskServers).toMatchObject({ own: { b: expected } });
+    },
+  );
+
+  it("but type and transport together are one too many", async () => {
+    const server = { type: "http", transport: "shttp", url };
+    using folder = folderOf({ "mcp-eval.config.json": { server, tasks: ["a.yaml"] }, "a.yaml": task("a") });
+    expect(await problems(folder.path)).toEqual([expect.stringContaining('unknown key "type" in server')]);
   });
 });

@@ -161,11 +161,11 @@ describe("slips of YAML", () => {
 
 describe("notes of tasks", () => {
   it("have the line of the text that they are about", async () => {
-    const spec = "  cleanup:\n    - command:\n        run: |\n          echo a\n          echo {worksapce}\n";
+    const spec = "  cleanup:\n    - command:\n        run: |\n          echo a\n          echo {wrksapc}\n";
     using folder = folderOf({ "t/a.yaml": task("a", { spec }) });
     const { notes } = await load(folder.path, { source: "t" });
     expect(notes).toEqual([
-      `${join("t", "a.yaml")}:13: spec.cleanup[0].command.run: {worksapce} is taken as text: nothing is named worksapce here; did you mean {workspace}?`,
+      `${join("t", "a.yaml")}:13: spec.cleanup[0].command.run: {wrksapc} is taken as text: nothing is named wrksapc here; did you mean {workspace}?`,
     ]);
   });
 });

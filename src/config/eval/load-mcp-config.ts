@@ -1,4 +1,5 @@
 import { dirname, resolve } from "node:path";
+import { nameKey } from "../../core/formats/config/config-fields.ts";
 import type { ParsedServer } from "../../core/formats/config/config-server-schema.ts";
 import { noServers as noTable, type ServerTable } from "../../core/formats/config/server-tables.ts";
 import {
@@ -6,6 +7,7 @@ import {
   parseMcpConfigFile,
 } from "../../core/formats/eval-file/parse-mcp-config-file.ts";
 import { interpolate } from "../../core/formats/interpolate.ts";
+import { asObject } from "../../core/formats/lenient.ts";
 import type { JsonObject } from "../../core/formats/model.ts";
 import { type Locate, placeProblem } from "../../core/formats/problem.ts";
 import { variableNamed } from "../environment.ts";
@@ -71,11 +73,10 @@ export function readServers(document: unknown, context: ServersContext): McpServ
     found.problems.map((problem) => placeProblem(problem, locate)),
     source,
   );
-  if (found.problems.length > 0) return noServers;
   const parsed = parseMcpConfigFile(found.value, { locate });
   if (!parsed.ok) {
-    problems.add(parsed.diagnostics, source);
-    return noServers;
+    if (found.problems.length === 0) problems.add(parsed.diagnostics, source);
+    return { ...noServers, table: placeholders(found.value) };
   }
   return {
     table: tableOf(parsed.servers, context),
@@ -94,6 +95,17 @@ function tableOf(found: readonly McpConfigServer[], { surroundings, dir }: Serve
   const servers = Object.fromEntries(placed);
   return { written: servers as JsonObject, servers };
 }
+
+/** Servers that nothing is known of but their names, so that what uses them is not wrong as well. */
+function placeholders(document: unknown): ServerTable {
+  const { mcpServers, servers } = asObject(document);
+  const names = Object.keys(asObject(mcpServers ?? servers)).filter(
+    (name) => nameKey.safeParse(name).success,
+  );
+  return { written: Object.fromEntries(names.map((name) => [name, placeholder])), servers: {} };
+}
+
+const placeholder = { transport: "shttp", url: "http://127.0.0.1/" };
 
 function allowListNotes({ name, server: { tools } }: McpConfigServer): string[] {
   if (tools === undefined) return [];

@@ -62,19 +62,19 @@ describe("servers", () => {
       { ...suites, server: {} },
       "config/missing-key",
       "value server",
-      'missing key "transport" in server: "stdio", "shttp", "sse" or "mock"',
+      'missing key "transport" in server: "stdio", "shttp", "http", "sse" or "mock"',
     ],
     [
       { ...suites, server: { transport: "http" } },
-      "config/invalid-value",
-      "value server.transport",
-      'server.transport must be "stdio", "shttp", "sse" or "mock"',
+      "config/missing-key",
+      "value server",
+      'missing key "url" in server: a string',
     ],
     [
       { ...suites, server: { transport: 5 } },
       "config/invalid-value",
       "value server.transport",
-      'server.transport must be "stdio", "shttp", "sse" or "mock", not a number',
+      'server.transport must be "stdio", "shttp", "http", "sse" or "mock", not a number',
     ],
     [
       { ...suites, server: "node x" },
@@ -692,12 +692,12 @@ describe("rules between the parts", () => {
 });
 
 describe("words that are used elsewhere", () => {
-  it.each(["http", "streamable-http", "streamableHttp", "Streamable_HTTP"])("transport: %s", (transport) => {
+  it.each(["https", "streamable-http", "streamableHttp", "Streamable_HTTP"])("transport: %s", (transport) => {
     expect(problems({ ...suites, server: { transport } })).toEqual([
       {
         code: "config/invalid-value",
         at: "value server.transport",
-        message: 'server.transport must be "stdio", "shttp", "sse" or "mock"',
+        message: 'server.transport must be "stdio", "shttp", "http", "sse" or "mock"',
         hint: 'Did you mean "shttp"?',
       },
     ]);

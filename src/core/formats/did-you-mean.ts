@@ -29,6 +29,11 @@ export function didYouMean(name: string, candidates: Iterable<string>): string |
   return best?.candidate;
 }
 
+/** Whether two names are the same but for one edit; upper and lower case, `-` and `_` are not counted. */
+export function isOneEditFrom(name: string, other: string): boolean {
+  return editDistance(fold(name), fold(other), 1) <= 1;
+}
+
 function isNearer(a: Near, b: Near): boolean {
   if (a.distance !== b.distance) return a.distance < b.distance;
   return a.prefix === b.prefix ? a.difference < b.difference : a.prefix > b.prefix;

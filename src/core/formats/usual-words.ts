@@ -4,7 +4,7 @@ import { parsePackageRef } from "./extension/parse-package-ref.ts";
 import type { KeyPath } from "./key-path.ts";
 
 /** What other tools call the Streamable HTTP transport, without case, `-` and `_`. */
-const streamableHttp = ["http", "https", "streamablehttp"];
+const streamableHttp = ["https", "streamablehttp"];
 
 /** The hint for a transport that goes by another name elsewhere; undefined for any other value. */
 export function transportHint(value: unknown): string | undefined {

@@ -36,10 +36,11 @@ export class ExtensionProcess {
   readonly #alias: string;
   #expected = false;
 
-  /** Starts it. Throws `extension/start-failed` and `extension/no-sandbox`. */
+  /** Starts it, unless its files were changed. Throws `extension/integrity`, `extension/start-failed` and `extension/no-sandbox`. */
   static async start(start: ProcessStart): Promise<ExtensionProcess> {
     const { extension, place, args, emit, protocol } = start;
     const { spec, resolved, sandbox } = extension;
+    await resolved.recheck?.();
     const running = await sandbox.start(confinementOf(extension, place, args)).catch((error: unknown) => {
       throw startFailed(spec.alias, error);
     });

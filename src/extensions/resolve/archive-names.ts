@@ -67,3 +67,7 @@ function problemOf(part: string): string | undefined {
 function show(name: string): string {
   return JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
 }
+
+export function tooLarge(shown: string, mostBytes: number): McpvalsError {
+  return unsafeArchive(shown, `unpacks to more than ${Math.round(mostBytes / 1024 ** 2)} MB`);
+}

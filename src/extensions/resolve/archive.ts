@@ -1,9 +1,9 @@
 import { createWriteStream } from "node:fs";
-import { mkdir } from "node:fs/promises";
+import { mkdir, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { ArchiveNames, unsafeArchive } from "./archive-names.ts";
+import { ArchiveNames, tooLarge, unsafeArchive } from "./archive-names.ts";
 
 /** One thing in an archive. */
 export interface ArchiveEntry {
@@ -17,8 +17,16 @@ export interface ArchiveEntry {
   open(): Promise<AsyncIterable<Uint8Array>>;
 }
 
-/** What kind of archive it is, and the reason why it cannot be: links, devices, what is encrypted. */
-export type ArchiveReader = (path: string, shown: string, signal: AbortSignal) => AsyncIterable<ArchiveEntry>;
+export interface ReadOptions {
+  /** What errors call the archive. */
+  readonly shown: string;
+  readonly signal: AbortSignal;
+  /** Bytes that its files may have together. */
+  readonly mostBytes: number;
+}
+
+/** Gives the entries of an archive, and the reason why they cannot be: links, devices, what is encrypted. */
+export type ArchiveReader = (path: string, options: ReadOptions) => AsyncIterable<ArchiveEntry>;
 
 export interface ArchiveLimits {
   readonly bytes: number;
@@ -27,6 +35,10 @@ export interface ArchiveLimits {
 
 /** Limits of what is unpacked. */
 export const archiveLimits: ArchiveLimits = { bytes: 1024 ** 3, files: 10_000 };
+/** Programs become a tenth when they are packed; only what fills disks becomes less than a hundredth. */
+const mostTimes = 100;
+/** So much is allowed whatever the archive's size. */
+const alwaysBytes = 64 * 1024 ** 2;
 
 export interface UnpackOptions {
   /** What errors call the archive. */
@@ -43,7 +55,8 @@ export function isArchive(name: string): boolean {
 /**
  * Unpacks a `.zip`, `.tar.gz` or `.tgz` into a folder that is there and empty. Of permissions only the executable bit is
  * kept. The result is the paths of the files that have it. Throws McpvalsError `extension/unsafe-archive` for names that
- * leave the folder or fall together, links, devices, and more than the limits; what was written until then stays.
+ * leave the folder or fall together, links, devices, more than the limits, and more than a hundred times its own size; what was
+ * written until then stays.
  */
 export async function unpackArchive(
   path: string,
@@ -53,9 +66,11 @@ export async function unpackArchive(
   const load = loaderOf(path);
   if (load === undefined) throw unsafeArchive(shown, "is neither a zip nor a gzipped tar");
   const read = await load();
-  const writer = new Unpacking({ folder, shown, signal, limits });
+  const { size } = await stat(path);
+  const mostBytes = Math.min(limits.bytes, Math.max(alwaysBytes, size * mostTimes));
+  const writer = new Unpacking({ folder, shown, signal, mostBytes, mostFiles: limits.files });
   try {
-    for await (const entry of read(path, shown, signal)) await writer.add(entry);
+    for await (const entry of read(path, { shown, signal, mostBytes })) await writer.add(entry);
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof McpvalsError || isSystemError(error)) throw error;
@@ -81,7 +96,10 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-type UnpackingOptions = Required<UnpackOptions> & { readonly folder: string };
+interface UnpackingOptions extends ReadOptions {
+  readonly folder: string;
+  readonly mostFiles: number;
+}
 
 class Unpacking {
   readonly executables = new Set<string>();
@@ -97,10 +115,10 @@ class Unpacking {
   }
 
   async add(entry: ArchiveEntry): Promise<void> {
-    const { folder, shown, signal, limits } = this.#options;
+    const { folder, shown, signal, mostFiles } = this.#options;
     signal.throwIfAborted();
     this.#entries += 1;
-    if (this.#entries > limits.files) throw unsafeArchive(shown, `has more than ${limits.files} files`);
+    if (this.#entries > mostFiles) throw unsafeArchive(shown, `has more than ${mostFiles} files`);
     const path = this.#names.take(entry.name, entry.kind);
     this.#count(entry.bytes);
     if (entry.kind === "folder") {
@@ -119,10 +137,8 @@ class Unpacking {
 
   #count(bytes: number): void {
     this.#bytes += bytes;
-    const { shown, limits } = this.#options;
-    if (this.#bytes > limits.bytes) {
-      throw unsafeArchive(shown, `unpacks to more than ${Math.round(limits.bytes / 1024 ** 2)} MB`);
-    }
+    const { shown, mostBytes } = this.#options;
+    if (this.#bytes > mostBytes) throw tooLarge(shown, mostBytes);
   }
 
   async *#checked(content: AsyncIterable<Uint8Array>, announced: number): AsyncIterable<Uint8Array> {

@@ -2,20 +2,17 @@ import { once } from "node:events";
 import { createReadStream } from "node:fs";
 import { createGunzip } from "node:zlib";
 import { Parser, type ReadEntry } from "tar";
-import { unsafeArchive } from "./archive-names.ts";
-import type { ArchiveEntry } from "./archive.ts";
+import { tooLarge, unsafeArchive } from "./archive-names.ts";
+import type { ArchiveEntry, ReadOptions } from "./archive.ts";
 
 /** The entries of a gzipped tar. Throws McpvalsError `extension/unsafe-archive`, and an Error for what is no tar. */
-export async function* readTar(
-  path: string,
-  shown: string,
-  signal: AbortSignal,
-): AsyncIterable<ArchiveEntry> {
+export async function* readTar(path: string, options: ReadOptions): AsyncIterable<ArchiveEntry> {
+  const { shown, signal } = options;
   const parser = new Parser({ strict: true });
   const entries = new TarEntries(parser);
   const stop = new AbortController();
-  const fed = feed(path, parser, AbortSignal.any([stop.signal, signal])).catch((error: unknown) =>
-    entries.fail(error),
+  const fed = feed(path, parser, { ...options, signal: AbortSignal.any([stop.signal, signal]) }).catch(
+    (error: unknown) => entries.fail(error),
   );
   try {
     for (;;) {
@@ -31,8 +28,9 @@ export async function* readTar(
 }
 
 /** What comes behind the end of the archive is not read: it may be endless. */
-async function feed(path: string, parser: Parser, signal: AbortSignal): Promise<void> {
+async function feed(path: string, parser: Parser, { shown, signal, mostBytes }: ReadOptions): Promise<void> {
   let isOver = false;
+  let bytes = 0;
   parser.on("eof", () => {
     isOver = true;
   });
@@ -40,6 +38,9 @@ async function feed(path: string, parser: Parser, signal: AbortSignal): Promise<
   file.on("error", (error) => chunks.destroy(error));
   try {
     for await (const chunk of file.pipe(chunks) as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      // Notes about files, of which there can be any number, are no files.
+      if (bytes > 2 * mostBytes) throw tooLarge(shown, mostBytes);
       if (!parser.write(chunk) && !isOver) await once(parser, "drain", { signal });
       if (isOver) break;
     }

@@ -1,9 +1,9 @@
 import { type Entry, openPromise } from "yauzl";
 import { unsafeArchive } from "./archive-names.ts";
-import type { ArchiveEntry } from "./archive.ts";
+import type { ArchiveEntry, ReadOptions } from "./archive.ts";
 
 /** The entries of a zip. Throws McpvalsError `extension/unsafe-archive`, and an Error for what is no zip. */
-export async function* readZip(path: string, shown: string): AsyncIterable<ArchiveEntry> {
+export async function* readZip(path: string, { shown }: ReadOptions): AsyncIterable<ArchiveEntry> {
   const zip = await openPromise(path, { autoClose: false, strictFileNames: true, validateEntrySizes: true });
   try {
     for await (const entry of zip.eachEntry()) {

@@ -17,6 +17,11 @@ export interface ResolvedExtension {
   readonly folder: string;
   /** Absolute path of the program. */
   readonly program: string;
+  /**
+   * Throws McpvalsError `extension/integrity` when a file is no longer what it was when it was verified; to be called before each
+   * start. Absent where nothing was verified: for paths, and what comes with us.
+   */
+  readonly recheck?: () => Promise<void>;
   /** From its `extension.yaml`; absent when it has none and must be asked. */
   readonly manifest?: ExtensionManifest;
 }

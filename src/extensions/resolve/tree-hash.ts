@@ -1,5 +1,5 @@
 import { createHash, hash } from "node:crypto";
-import { closeSync, fstatSync, openSync, readFileSync, readSync } from "node:fs";
+import { closeSync, fstatSync, lstatSync, openSync, readFileSync, readSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
@@ -21,6 +21,8 @@ export interface Tree {
   readonly hash: string;
   /** In the order of their paths. */
   readonly files: readonly TreeFile[];
+  /** Whether the files and folders are, as far as the file system tells, what they were when they were read. */
+  readonly isUntouched: () => boolean;
 }
 
 export interface TreeOptions {
@@ -34,7 +36,8 @@ export interface TreeOptions {
  * a link could lead anywhere.
  */
 export async function hashTree(folder: string, options: TreeOptions): Promise<Tree> {
-  const paths = (await listFiles(folder)).sort(byCodeUnits);
+  const stamps = new Map<string, string>();
+  const paths = (await listFiles(folder, stamps)).sort(byCodeUnits);
   const files: TreeFile[] = [];
   for (const path of paths) {
     if (files.length % filesInTurn === 0) await turn();
@@ -44,7 +47,20 @@ export async function hashTree(folder: string, options: TreeOptions): Promise<Tr
   const lines = files.map(
     ({ path, hash, executable }) => `${executable ? "x" : "-"} ${hash} ${JSON.stringify(path)}\n`,
   );
-  return { hash: `sha256:${hash("sha256", lines.join(""))}`, files };
+  return {
+    hash: `sha256:${hash("sha256", lines.join(""))}`,
+    files,
+    isUntouched: () => [...stamps].every(([path, stamp]) => stampOf(path) === stamp),
+  };
+}
+
+/**
+ * What changes with every change of a file, or of what is in a folder: nobody but root can set the time of the last change back.
+ * Undefined for what is not there.
+ */
+function stampOf(path: string): string | undefined {
+  const found = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  return found && `${found.dev} ${found.ino} ${found.size} ${found.mode} ${found.ctimeNs}`;
 }
 
 /**
@@ -55,14 +71,19 @@ const filesInTurn = 50;
 /** Files up to this size are read at once, larger ones in pieces of it. */
 const pieceBytes = 1024 * 1024;
 
-/** Paths of all files below a folder, relative and with slashes. */
-export async function listFiles(folder: string): Promise<string[]> {
+/** Paths of all files below a folder, relative and with slashes. What it meets is put into `stamps`. */
+export async function listFiles(folder: string, stamps = new Map<string, string>()): Promise<string[]> {
+  stamps.set(folder, stampOf(folder) ?? "");
   const entries = await readdir(folder, { withFileTypes: true });
   const found = await Promise.all(
     entries.map(async (entry) => {
-      if (entry.isFile()) return [entry.name];
-      if (!entry.isDirectory()) throw notPlain(join(folder, entry.name));
-      const below = await listFiles(join(folder, entry.name));
+      const path = join(folder, entry.name);
+      if (entry.isFile()) {
+        stamps.set(path, stampOf(path) ?? "");
+        return [entry.name];
+      }
+      if (!entry.isDirectory()) throw notPlain(path);
+      const below = await listFiles(path, stamps);
       return below.map((path) => `${entry.name}/${path}`);
     }),
   );

@@ -49,7 +49,11 @@ export class VersionedPackage {
       version: keep.version,
     });
     await this.#parts.cache.touch(entry);
-    return { extension, locked: keep };
+    let last = tree;
+    const recheck = async (): Promise<void> => {
+      if (!last.isUntouched()) last = await this.#checked(entry, file?.tree);
+    };
+    return { extension: { ...extension, recheck }, locked: keep };
   }
 
   async newest(): Promise<string> {

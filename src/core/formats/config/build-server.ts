@@ -13,7 +13,7 @@ import type { ParsedServer } from "./config-server-schema.ts";
 /** A local server as a file gives it. */
 export type ParsedStdioServer = Extract<ParsedServer, { transport: "stdio" }>;
 
-type ParsedHttpServer = Extract<ParsedServer, { transport: "shttp" | "sse" }>;
+type ParsedHttpServer = Extract<ParsedServer, { transport: "shttp" | "http" | "sse" }>;
 type ParsedFault = NonNullable<ParsedServer["faults"]>[number];
 
 /** What the world adds to a local server: where it starts, and in which environment. */
@@ -49,8 +49,11 @@ export function buildServer(name: string, server: ParsedServer, options: BuildSe
       return { transport: "stdio", command, args, ...options.completeStdio(server, name), ...common };
     }
     case "shttp":
-    case "sse":
-      return { transport: server.transport, url: server.url, ...credentials(server, options), ...common };
+    case "http":
+    case "sse": {
+      const transport = server.transport === "sse" ? "sse" : "shttp";
+      return { transport, url: server.url, ...credentials(server, options), ...common };
+    }
     case "mock":
       return { transport: "mock", mock: buildMock(server.mock), ...common };
   }

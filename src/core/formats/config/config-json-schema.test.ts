@@ -17,6 +17,8 @@ const flow = { name: "f", steps: [{ user: "u", expectedState: "s" }] };
 it.each([
   { $schema: "./x.json", server: stdio, toolHealthSuites: suites },
   { servers: { a: stdio, b: { transport: "sse", url: "${URL}" } }, workflows: [flow] },
+  { servers: { a: { transport: "http", url: "http://x" } }, workflows: [flow] },
+  { tasks: ["a.yaml"] },
   {
     server: { ...stdio, inheritEnv: true, startupTimeout: 100 },
     workflows: [flow],
@@ -52,7 +54,7 @@ it.each([
   {},
   { server: stdio, servers: { a: stdio } },
   { server: { ...stdio, arg: [] } },
-  { server: { transport: "http" } },
+  { server: { transport: "https", url: "http://x" } },
   { server: stdio, workflows: [{ name: "f", steps: [] }] },
   { server: stdio, trials: 0 },
   { server: stdio, agent: { type: "scripted" } },

@@ -10,6 +10,9 @@ const tables = ["server", "servers", "mcp_servers"];
 /** One of these will do as well. */
 const mocks = ["mocks", "mcp_mocks"];
 
+/** What needs a server of the config; tasks from files can have their own. */
+const calling = ["workflows", "toolHealthSuites"];
+
 function required(key: string): JsonObject {
   return { required: [key] };
 }
@@ -37,6 +40,10 @@ export function configJsonSchema({ defaultTexts = false }: ConfigJsonSchemaOptio
     $id: "urn:mcpvals:config",
     ...withMcpServers(root),
     $defs: withServerOverlays(isJsonObject($defs) ? $defs : {}),
-    oneOf: [...tables.map(required), { not: { anyOf: tables.map(required) }, anyOf: mocks.map(required) }],
+    oneOf: [
+      ...tables.map(required),
+      { not: { anyOf: tables.map(required) }, anyOf: mocks.map(required) },
+      { not: { anyOf: [...tables, ...mocks, ...calling].map(required) }, required: ["tasks"] },
+    ],
   };
 }

@@ -34,8 +34,9 @@ function checkServers(view: ConfigView): Problem[] {
     const place = { path: ["servers"], at: "key", hint } as const;
     return [problem("config/invalid-value", "server and servers cannot both be given", place)];
   }
-  if (!view.hasServer && !view.hasServers && !view.hasMocks) {
-    const hint = "Add server: {transport, …}, or servers: {NAME: {transport, …}}.";
+  const needsServer = view.workflows.length + view.suites.length > 0 || !view.hasTaskFiles;
+  if (needsServer && !view.hasServer && !view.hasServers && !view.hasMocks) {
+    const hint = "Add server: {transport, …}, or servers: {NAME: {transport, …}}; or pass --mcp-config FILE.";
     const place = { path: [], at: "value", hint } as const;
     return [problem("config/missing-key", 'missing key "server" or "servers"', place)];
   }

@@ -37,7 +37,7 @@ const stdioServer = closedObject({
 }).meta({ id: "StdioServer", title: "Server over stdio", description: "A local program." });
 
 const shttpServer = closedObject({
-  transport: z.literal("shttp").meta({ description: "Streamable HTTP." }),
+  transport: z.literal(["shttp", "http"]).meta({ description: "Streamable HTTP." }),
   url: httpUrl.meta({ description: "The server's MCP address." }),
   headers,
   auth,

@@ -2,6 +2,7 @@ import { type AgentChoice, chooseAgents } from "./config-agents.ts";
 import type { ConfigServers } from "./config-servers.ts";
 import { isContainedEverywhere } from "../cannot-fail.ts";
 import { statesText } from "../contains-text.ts";
+import type { ServerTable } from "./server-tables.ts";
 import { formatKeyPath, type KeyPath } from "../key-path.ts";
 import { asList, asObject, asText } from "../lenient.ts";
 import { withoutUndefined } from "../without-undefined.ts";
@@ -79,7 +80,7 @@ export interface PlanView {
  */
 export interface ConfigView {
   readonly hasServer: boolean;
-  /** Whether there is a table of servers, in either spelling. */
+  /** Whether there is a table of servers, in either spelling or from outside. */
   readonly hasServers: boolean;
   readonly hasMocks: boolean;
   /** Names of the servers, without those that only variants have. */
@@ -116,6 +117,8 @@ export interface ViewOptions {
   readonly agents?: readonly string[];
   /** Texts as written, by formatted path, of strings that variables went into. */
   readonly templates?: ReadonlyMap<string, string>;
+  /** Servers from outside. */
+  readonly provided?: ServerTable | undefined;
 }
 
 /** Reads the view. Never fails: what has the wrong type is as if it were not there. */
@@ -130,9 +133,10 @@ export function viewConfig(document: unknown, tables: ConfigServers, options: Vi
       requested: options.agents,
     }),
   );
+  const isProvided = Object.keys(options.provided?.written ?? {}).length > 0;
   return {
     hasServer: root["server"] !== undefined,
-    hasServers: root["servers"] !== undefined || root["mcp_servers"] !== undefined,
+    hasServers: root["servers"] !== undefined || root["mcp_servers"] !== undefined || isProvided,
     hasMocks: !isEmpty(root["mcp_mocks"]) || Object.keys(asObject(root["mocks"])).length > 0,
     ...viewServers(tables),
     agents,

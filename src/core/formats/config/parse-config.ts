@@ -2,10 +2,12 @@ import type { Diagnostic } from "../../errors/error.ts";
 import { type BuildOptions, buildEval, providedServers } from "./build-eval.ts";
 import { readConfigServers } from "./config-servers.ts";
 import type { Fixtures } from "./mock-tables.ts";
+import type { ServerTable } from "./server-tables.ts";
 import type { ProvidedServers } from "./provided-servers.ts";
 import { configNotes } from "./config-notes.ts";
 import { checkRules } from "./config-rules.ts";
 import { configSchema } from "./config-schema.ts";
+import { withUsualTransports } from "./usual-transports.ts";
 import { viewConfig } from "./config-view.ts";
 import { extensionPackageProblems, missingSandboxProblems } from "../extension/read-extension-table.ts";
 import { asObject } from "../lenient.ts";
@@ -23,6 +25,8 @@ export interface ParseConfigOptions extends BuildOptions {
   readonly earlier?: readonly Problem[];
   /** Reads a folder of fixtures of mocks. Absent: they are refused. */
   readonly readFixtures?: (path: string) => Fixtures;
+  /** Servers from outside. */
+  readonly provided?: ServerTable | undefined;
 }
 
 export type ParsedEval =
@@ -48,12 +52,13 @@ export interface TaskFilesOfConfig {
  * Checks a config document, with variables already replaced, and turns it into an eval. Gives every problem at once,
  * in the order of the file when `locate` knows lines.
  */
-export function parseConfig(document: Json, options: ParseConfigOptions): ParsedEval {
-  const { earlier = [], templates } = options;
+export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEval {
+  const { earlier = [], templates, readFixtures } = options;
   const unusable = earlier.filter((problem) => problem.path.length === 0);
   if (unusable.length > 0) return refusal(unusable, options.locate);
+  const document = withUsualTransports(given);
   const { data, issues } = validate(configSchema, document);
-  const tables = readConfigServers(document, { templates, readFixtures: options.readFixtures });
+  const tables = readConfigServers(document, { templates, readFixtures, ...outside(options) });
   const view = viewConfig(document, tables, options);
   const wrongValues = [
     ...problemsOfIssues(issues.slice(0, mostProblems), document, templates),
@@ -74,6 +79,10 @@ export function parseConfig(document: Json, options: ParseConfigOptions): Parsed
     taskFiles,
     provided,
   };
+}
+
+function outside({ provided }: ParseConfigOptions): { readonly provided?: ServerTable } {
+  return provided === undefined ? {} : { provided };
 }
 
 function refusal(problems: readonly Problem[], locate: Locate): ParsedEval {

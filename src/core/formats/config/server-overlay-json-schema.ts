@@ -54,7 +54,7 @@ const described: Readonly<Record<string, string>> = { transport: "Which kind of 
 
 function optional(key: string, property: Json): JsonObject {
   const { default: _, defaultText: __, description = "", ...type } = isJsonObject(property) ? property : {};
-  const own = key === "transport" ? { enum: ["stdio", "shttp", "sse", "mock"] } : partOf(key, type);
+  const own = key === "transport" ? { enum: ["stdio", "shttp", "http", "sse", "mock"] } : partOf(key, type);
   return { description: described[key] ?? description, anyOf: [own, { type: "null" }] };
 }
 

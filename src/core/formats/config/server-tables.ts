@@ -8,6 +8,7 @@ import type { Json, JsonObject } from "../model.ts";
 import type { Problem } from "../problem.ts";
 import { validate } from "../validate.ts";
 import { type ParsedServer, serverSchema } from "./config-server-schema.ts";
+import { usualTransport } from "./usual-transports.ts";
 import { withoutOtherKinds } from "./other-kinds.ts";
 
 /** Servers by name: as they are written, for others to be laid over, and as they are then. */
@@ -75,7 +76,11 @@ function plainOverlay(
   const entries = Object.entries(servers);
   const wrong = entries.filter(([name, server]) => !isRight(name, server));
   return {
-    table: Object.fromEntries(entries.filter(([name, server]) => isRight(name, server))),
+    table: Object.fromEntries(
+      entries
+        .filter(([name, server]) => isRight(name, server))
+        .map(([name, server]) => [name, usualTransport(server)]),
+    ),
     problems: wrong.map(([name]) =>
       invalid("must be an object, or null to take the server away", [...path, name]),
     ),

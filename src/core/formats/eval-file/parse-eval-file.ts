@@ -1,7 +1,9 @@
 import type { Diagnostic } from "../../errors/error.ts";
+import { withUsualTransports } from "../config/usual-transports.ts";
 import { suggestion } from "../did-you-mean.ts";
 import type { KeyPath } from "../key-path.ts";
-import type { JsonObject } from "../model.ts";
+import { asObject } from "../lenient.ts";
+import type { Json, JsonObject } from "../model.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import { memberOf } from "../member-of.ts";
 import { type Locate, placeProblem } from "../problem.ts";
@@ -33,10 +35,16 @@ export function parseEvalFile(document: unknown, { locate }: { readonly locate: 
   const [versionKey, version = ""] = memberOf(document, "apiVersion");
   const reader = new LenientReader(locate, { strict: version === "mcp-eval/v1", refusesTypos: isExtension });
   checkVersion(version, versionKey, reader);
-  const parsed = reader.read(evalSchema, document);
+  const parsed = reader.read(evalSchema, withUsualServers(document));
   const file = parsed === undefined ? undefined : buildFile(parsed, reader, locate);
   if (file === undefined || reader.failed) return { ok: false, diagnostics: reader.diagnostics() };
   return { ok: true, eval: file, notes: reader.notes };
+}
+
+function withUsualServers(document: unknown): unknown {
+  const [key, config] = memberOf(document, "config");
+  if (config === undefined) return document;
+  return { ...asObject(document), [key]: withUsualTransports(config as Json) };
 }
 
 /** Whether a path leads to an extension's entry or into it: a sandbox that is misspelt must not be none at all. */

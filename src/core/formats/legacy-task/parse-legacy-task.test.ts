@@ -192,9 +192,7 @@ steps: {prompt: {inline: Hi.}, verify: ${verify}}`;
   });
 
   it("needs steps and a prompt, and files that are there", () => {
-    expect(problemsOf("kind: Task\nspec: {}")).toEqual([
-      'config/missing-key at : missing key "steps": an object',
-    ]);
+    expect(problemsOf("kind: Task")).toEqual(['config/missing-key at : missing key "steps": an object']);
     expect(problemsOf("kind: Task\nmetadata: {name: t}\nsteps: {prompt: {inline: ''}}")).toEqual([
       "config/missing-key at steps.prompt: the task has no prompt: give prompt.inline or prompt.file",
     ]);
@@ -212,6 +210,15 @@ steps:
     ]);
   });
 });
+
+it.each(["kind: Task\nspec: {}", "kind: Task\napiVersion: ''\nmetadata: {name: t}\nSpec: {verify: []}"])(
+  "a task with spec and without a version lacks the version: %j",
+  (yaml) => {
+    expect(problemsOf(yaml)).toEqual([
+      'config/missing-key at apiVersion: missing key "apiVersion": a task with spec says which version it is',
+    ]);
+  },
+);
 
 describe("leniency", () => {
   it("notes what it ignores or puts right", () => {

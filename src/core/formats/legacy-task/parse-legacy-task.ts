@@ -176,9 +176,21 @@ function readForm(document: unknown, reader: LenientReader): LegacyForm | undefi
     reader.refuse("the apiVersion is not known", [versionKey], { hint });
     return undefined;
   }
+  if (version === "" && lacksVersion(document)) {
+    const message = 'missing key "apiVersion": a task with spec says which version it is';
+    const hint =
+      "Write apiVersion: mcp-eval/v1, or mcpchecker/v1alpha2 for a task of mcpchecker; only tasks with steps have none.";
+    reader.problem({ code: "config/missing-key", message, path: [versionKey], at: "value", hint });
+    return undefined;
+  }
   if (version.startsWith("gevals/"))
     reader.note(`${version} is read as ${version.replace("gevals", "mcpchecker")}`, [versionKey]);
   return version.endsWith("/v1alpha2") ? readStepForm(document, reader) : readScriptForm(document, reader);
+}
+
+/** Whether a document without a version has what only those with one have. */
+function lacksVersion(document: unknown): boolean {
+  return memberOf(document, "spec")[1] !== undefined && memberOf(document, "steps")[1] === undefined;
 }
 
 interface FileReading {

@@ -2,6 +2,7 @@ import { formatKeyPath, type KeyPath } from "../key-path.ts";
 import { asList, asObject, asText } from "../lenient.ts";
 import type { Problem } from "../problem.ts";
 import { checkFilePath, type FileWanted } from "./check-file-path.ts";
+import { hasUnknown, unknownInPath } from "./check-spelling.ts";
 import { partsOf, staticText } from "./check-text.ts";
 import type { TaskFiles } from "./task-options.ts";
 import type { Locals } from "./template-names.ts";
@@ -39,6 +40,7 @@ function check(value: unknown, path: KeyPath, wanted: FileWanted & { readonly lo
   const text = asText(value);
   if (text === undefined) return [];
   const locals = wanted.locals ?? new Map();
+  if (hasUnknown(text, locals)) return unknownInPath(text, path, locals);
   const file = staticText(text, locals);
   if (file !== undefined) return checkFilePath(file, path, wanted);
   // Where paths may leave the task's folder, they may leave the workspace.

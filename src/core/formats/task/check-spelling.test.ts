@@ -11,30 +11,82 @@ describe("what is taken as text", () => {
   const notes = (spec: object): readonly string[] => valid(taskDocument(spec)).notes;
 
   it("is noted when it was most likely meant as a template", () => {
-    const loop = { foreach: { var: "pod", in: ["a"], steps: [shell("{pods} {pod}")] } };
+    const loop = { foreach: { var: "volume", in: ["a"], steps: [shell("{volims} {volume}")] } };
     expect(
       notes({
-        prompt: "{worksapce} {name}",
+        prompt: "{wrksapc} {name}",
         verify: [shell("${env.HOME}"), loop],
         cleanup: [shell("{env.HOME")],
       }),
     ).toEqual([
-      "spec.prompt: {worksapce} is taken as text: nothing is named worksapce here; did you mean {workspace}?",
+      "spec.prompt: {wrksapc} is taken as text: nothing is named wrksapc here; did you mean {workspace}?",
       "spec.verify[0].command.run: ${env.HOME} is taken as text: after $ nothing is replaced; did you mean {env.HOME}?",
-      "spec.verify[1].foreach.steps[0].command.run: {pods} is taken as text: nothing is named pods here; did you mean {pod}?",
+      "spec.verify[1].foreach.steps[0].command.run: {volims} is taken as text: nothing is named volims here; did you mean {volume}?",
       "spec.cleanup[0].command.run: {env.HOME is taken as text: it has no closing brace",
     ]);
   });
 
   it("is noted with its line, in the order of the file", () => {
     const lines: Readonly<Record<string, number>> = { prompt: 9, verify: 4 };
-    const { notes: placed } = valid(taskDocument({ prompt: "{workspce}", verify: [shell("{Env.A}")] }), {
+    const { notes: placed } = valid(taskDocument({ prompt: "{wrksapc}", verify: [shell("${env.A}")] }), {
       locate: ({ path }) => ({ file: "t.yaml", line: lines[String(path[1])] ?? 1 }),
     });
     expect(placed).toEqual([
       expect.stringMatching(/^line 4: spec.verify\[0\]/),
       expect.stringMatching(/^line 9: spec.prompt: /),
     ]);
+  });
+});
+
+describe("a word in braces that is a name but for one slip is refused", () => {
+  it.each<[object, string, string]>([
+    [{ prompt: "Look into {workspce}." }, "spec.prompt: {workspce} is no template", "{workspace}?"],
+    [{ env: { A: "{Workspace}/x" } }, "spec.env.A: {Workspace} is no template", "{workspace}?"],
+    [{ verify: [shell("{evn.HOME}")] }, "{evn.HOME} is no template", "{env.HOME}?"],
+    [{ verify: [shell("{step.a.outputs.b}")] }, "{step.a.outputs.b} is no template", "{steps.a.outputs.b}?"],
+    [
+      { verify: [{ foreach: { var: "pod", in: ["a"], steps: [shell("{pods}")] } }] },
+      "{pods} is no template: nothing is named pods here",
+      "{pod}?",
+    ],
+    [
+      { solution: [{ "main.a": { args: { path: "{worksapce}/x" } } }], prompt: "p" },
+      "{worksapce} is no",
+      "{workspace}?",
+    ],
+  ])("%j", (spec, message, hint) => {
+    expect(wrong(spec)).toEqual([expect.stringContaining(message)]);
+    expect(hintsIn(spec)).toEqual([
+      expect.stringContaining(`Did you mean ${hint} For the text itself write {{`),
+    ]);
+  });
+
+  it.each([
+    "{end}",
+    "-o jsonpath='{range .items[*]}{.metadata.name}{end}'",
+    "{{workspce}}",
+    "${workspce}",
+    "{nev}",
+    '{"step": {a: 1}}',
+  ])("and these are text: %s", (text) => {
+    expect(valid(taskDocument({ verify: [shell(text)] })).notes).toEqual([]);
+  });
+});
+
+describe("a word in braces in a path is a template, or refused", () => {
+  const file = (path: string): object => ({ file: { path, expect: { exists: true } } });
+
+  it.each<[object, string]>([
+    [file("{folder}/note.txt"), "spec.verify[0].file.path: {folder} is no template: nothing is named folder"],
+    [file("{workspce}/note.txt"), "spec.verify[0].file.path: {workspce} is no template"],
+    [{ command: { run: "true", workdir: "{tmp.dir}" } }, "spec.verify[0].command.workdir: {tmp.dir} is no"],
+    [{ script: { file: "{x}.sh" } }, "spec.verify[0].script.file: {x} is no template"],
+  ])("%j", (step, message) => {
+    expect(wrong({ verify: [step] })).toEqual([expect.stringContaining(message)]);
+  });
+
+  it("but braces may be written", () => {
+    expect(wrong({ verify: [file("{{folder}}/note.txt"), file("{workspace}/{{x}")] })).toEqual([]);
   });
 });
 

@@ -10,12 +10,43 @@ import type { Locals } from "./template-names.ts";
 /** Notes on what in a text is no template, but was most likely meant to be one. */
 export function spellingNotes(text: string, path: KeyPath, locals: Locals): PlacedNote[] {
   return nearTemplates(text, locals)
-    .filter(({ isWhole, meant }) => !isWhole || meant !== undefined)
+    .filter(({ isWhole, meant, isSlip }) => (!isWhole || meant !== undefined) && isSlip !== true)
     .map((near) => ({
       message: `${formatKeyPath(path)}: ${near.text} is taken as text: ${near.why}${question(near)}`,
       path,
       text: near.text,
     }));
+}
+
+/** What is wrong with words in braces that are names, but for one slip. */
+export function slips(text: string, path: KeyPath, locals: Locals): Problem[] {
+  return nearTemplates(text, locals)
+    .filter(({ isSlip }) => isSlip === true)
+    .map((near) => unnamed(near, path));
+}
+
+/** Whether a text has a word in braces that is no name. */
+export function hasUnknown(text: string, locals: Locals): boolean {
+  return nearTemplates(text, locals).some(({ isWhole }) => isWhole);
+}
+
+/** What is wrong with the other words in braces of a path, where they can only be meant as templates. */
+export function unknownInPath(text: string, path: KeyPath, locals: Locals): Problem[] {
+  return nearTemplates(text, locals)
+    .filter(({ isWhole, isSlip }) => isWhole && isSlip !== true)
+    .map((near) => unnamed(near, path));
+}
+
+function unnamed({ text, why, meant }: NearTemplate, path: KeyPath): Problem {
+  const question = meant === undefined ? "" : `Did you mean ${meant}? `;
+  return {
+    code: "config/unknown-reference",
+    message: `${formatKeyPath(path)}: ${text} is no template: ${why}`,
+    path,
+    at: "value",
+    text,
+    hint: `${question}For the text itself write {${text}}.`,
+  };
 }
 
 function question({ meant }: NearTemplate): string {

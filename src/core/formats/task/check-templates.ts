@@ -8,7 +8,7 @@ import { checkAddress } from "./check-address.ts";
 import { checkCondition } from "./check-condition.ts";
 import { checkExpectations } from "./check-expectations.ts";
 import { checkStepPaths } from "./check-paths.ts";
-import { checkOutput, spellingNotes } from "./check-spelling.ts";
+import { checkOutput, slips, spellingNotes } from "./check-spelling.ts";
 import { checkText, type DeclaredOutputs, type TaskNames, type TextScope } from "./check-text.ts";
 import type { PromptTurn } from "./read-prompt.ts";
 import { innerLists } from "./step-forms.ts";
@@ -80,7 +80,7 @@ export function checkTemplates(
 function check(text: string, path: KeyPath, walk: Walk): Problem[] {
   if (walk.notes.length < mostProblems)
     for (const note of spellingNotes(text, path, walk.locals).slice(0, mostProblems)) walk.notes.push(note);
-  return counted(walk, () => checkText(text, path, walk));
+  return counted(walk, () => [...slips(text, path, walk.locals), ...checkText(text, path, walk)]);
 }
 
 /** Checks what a step or an action gives out; `values` are those that only this text may use. */

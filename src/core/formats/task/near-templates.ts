@@ -1,6 +1,6 @@
 import { expressionPattern } from "../../templates/parse-template.ts";
 import { taskRoots } from "../../templates/scope.ts";
-import { didYouMean } from "../did-you-mean.ts";
+import { didYouMean, isOneEditFrom } from "../did-you-mean.ts";
 import type { Locals } from "./template-names.ts";
 
 /** Something in a text that stays as it is, although it looks much like a template. */
@@ -15,6 +15,8 @@ export interface NearTemplate {
   readonly isWhole: boolean;
   /** What it most likely should be; undefined when it is no more than a word in braces. */
   readonly meant?: string;
+  /** Its first word is a name that there is, but for one slip. */
+  readonly isSlip?: true;
 }
 
 /**
@@ -63,7 +65,9 @@ function misnamed(
   // A word, a colon and another word may be many things.
   const isNear = meant !== undefined && (variant === undefined || meant === "random");
   const near = { text: whole, root, why, isWhole: true };
-  return isNear ? { ...near, meant: whole.replace(root, meant) } : near;
+  if (!isNear) return near;
+  const slip = isOneEditFrom(root, meant) ? { isSlip: true as const } : {};
+  return { ...near, meant: whole.replace(root, meant), ...slip };
 }
 
 /** Shortest words of which one letter may be wrong. */
