@@ -8,7 +8,7 @@ import { extensionVariables } from "./extensions/extension-secrets.ts";
 import { maskedUses } from "./extensions/masked-uses.ts";
 import { collectSecrets, serversOfEval } from "./secrets/secrets.ts";
 import type { Surroundings } from "./surroundings.ts";
-import { sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
+import { idleRubrics, sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
 
 /** What an eval of tasks is made of. */
 export interface EvalParts {
@@ -45,7 +45,7 @@ export function assembleEval(parts: EvalParts, surroundings: Surroundings): Load
   const { environment, overrides } = surroundings;
   const { file, dir, tasks, problems } = parts;
   const spec = evalOf(parts);
-  problems.add(sameNames(spec.tasks));
+  problems.add([...sameNames(spec.tasks), ...idleRubrics(spec)]);
   const secrets = collectSecrets({
     document: undefined,
     variables: parts.variables ?? new Map(),

@@ -27,7 +27,7 @@ import { fixtureReader } from "./read-fixtures.ts";
 import { completeStdio, unsetInherited } from "./server-environment.ts";
 import { loadMcpConfig, type McpConfigContext, type McpServers, noServers } from "./eval/load-mcp-config.ts";
 import { shownFrom, type Surroundings } from "./surroundings.ts";
-import { collectTasks, parseTasks, sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
+import { collectTasks, idleRubrics, parseTasks, sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
 import { joinVariants } from "./tasks/join-variants.ts";
 import { tasksOfPatterns } from "./tasks/tasks-of-patterns.ts";
 
@@ -214,7 +214,7 @@ function withSettings(spec: Eval, extensions: EvalExtensions): Eval {
 }
 
 function rulesWithTasks(spec: Eval, document: ConfigDocument): readonly Diagnostic[] {
-  return [...sameNames(spec.tasks), ...configAgentProblems(spec, document.locate)];
+  return [...sameNames(spec.tasks), ...idleRubrics(spec), ...configAgentProblems(spec, document.locate)];
 }
 
 function unsetNotes(name: string, server: ParsedStdioServer, environment: EnvironmentVariables): string[] {

@@ -4,7 +4,8 @@ import { formatLocation } from "../../core/errors/format-location.ts";
 import type { EvalExtensions } from "../../core/formats/extension/eval-extensions.ts";
 import type { ExtensionUse } from "../../core/formats/task/extension-uses.ts";
 import type { ProvidedServers } from "../../core/formats/config/provided-servers.ts";
-import type { ServerSpec, Task, Variant } from "../../core/formats/model.ts";
+import type { Eval, ServerSpec, Task, Variant } from "../../core/formats/model.ts";
+import { walkSteps } from "../../core/formats/walk-steps.ts";
 import { parseTask } from "../../core/formats/task/parse-task.ts";
 import { withoutUndefined } from "../../core/formats/without-undefined.ts";
 import { taskChecksNothing } from "../../core/formats/task-checks-nothing.ts";
@@ -205,4 +206,23 @@ function sameName(task: Task, earlier: Task): Diagnostic {
     hint: `${place}Rename one of them.`,
     ...(task.location === undefined ? {} : { location: task.location }),
   };
+}
+
+/** Steps whose rubric nothing could fail, since the judge lets every score pass. */
+export function idleRubrics({ tasks, judge }: Pick<Eval, "tasks" | "judge">): Diagnostic[] {
+  if (judge?.passThreshold !== 0) return [];
+  return tasks.flatMap(({ name, verify, location }) =>
+    [...walkSteps(verify)].flatMap((step) =>
+      step.type === "llm" && step.rubric !== undefined
+        ? [
+            {
+              code: "config/checks-nothing",
+              message: `the rubric of ${step.id} of the task ${JSON.stringify(name)} could not fail: the judge's passThreshold is 0`,
+              hint: "Set the judge's passThreshold above 0.",
+              ...(location === undefined ? {} : { location }),
+            } as const,
+          ]
+        : [],
+    ),
+  );
 }

@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from "../formats/model.ts";
 import { isJsonObject } from "../formats/json.ts";
+import { containsText, statesText } from "../formats/contains-text.ts";
 import { readJsonText } from "../formats/strict-json.ts";
 import { previewJson } from "../formats/preview-json.ts";
 import type { Check } from "../trace/events.ts";
@@ -10,13 +11,20 @@ import { resultText, structuredContent } from "./result-text.ts";
 
 const numberTolerance = 1e-4;
 
+/** Else 0 would do for every small number. */
+function toleranceOf(expected: number): number {
+  return expected === 0 ? numberTolerance : Math.min(numberTolerance, Math.abs(expected) / 10);
+}
+
 /**
  * Compares a `CallToolResult` with the `expectedResult` of a tool test. The value of a result is its structured content,
  * or the only member of that, since servers must wrap plain values (`{"result": 8}`); without structured content it is
  * the text read as JSON. Expected is a
  *
- * - text: the result's text contains it, ignoring case; the empty text: there is none;
- * - number: the structured value, or else the last number in the text (see `numbersInText`), within 0.0001;
+ * - text: the result's text contains it, ignoring case, a number at its ends as a whole (see `statesText`); the empty text:
+ *   there is none;
+ * - number: the structured value, or else the last number in the text (see `numbersInText`), within 0.0001, and within a
+ *   tenth of it;
  * - boolean, null or list: the value equals it;
  * - object: the value contains it: every key given is there with a value that contains the expected one; lists inside
  *   must have equal length. An object with a list `content`, `structuredContent` or `isError` may also be contained in
@@ -62,9 +70,10 @@ function compareText(expected: string, result: JsonObject): Outcome {
     const passed = actual === "";
     return { passed, actual, message: passed ? "the text is empty" : "the text is not empty" };
   }
-  const passed = actual.toLowerCase().includes(expected.toLowerCase());
+  const passed = statesText(actual, expected);
   const does = passed ? "contains" : "does not contain";
-  return { passed, actual, message: `the text ${does} ${JSON.stringify(expected)}` };
+  const inNumber = !passed && containsText(actual, expected) ? ", only as a part of another number" : "";
+  return { passed, actual, message: `the text ${does} ${JSON.stringify(expected)}${inNumber}` };
 }
 
 function compareNumber(expected: number, result: JsonObject): Outcome {
@@ -74,7 +83,7 @@ function compareNumber(expected: number, result: JsonObject): Outcome {
     const actual = resultText(result);
     return { passed: false, actual, message: `expected the number ${expected}, found no number` };
   }
-  const passed = Math.abs(found - expected) <= numberTolerance;
+  const passed = Math.abs(found - expected) <= toleranceOf(expected);
   const where = numbers.length > 1 ? "the last number in the text" : "the number found";
   return { passed, actual: found, message: `${where} is ${found}, expected ${expected}` };
 }

@@ -1,4 +1,4 @@
-import { statesText } from "../formats/contains-text.ts";
+import { containsText, statesText } from "../formats/contains-text.ts";
 import { searchableText } from "../checks/result-text.ts";
 import { lastAnswered } from "../trace/last-answered.ts";
 import type { TurnView, Trajectory } from "../trace/trajectory.ts";
@@ -67,9 +67,13 @@ function lookFor(state: string, turn: TurnView | undefined, index: number): Outc
     const reason = `${step}: the last tool result (${call.tool}) contains ${JSON.stringify(state)}`;
     return { reached: true, reason, evidence: seqOf(call.responseSeq) };
   }
+  const texts = [message?.text ?? "", call?.result === undefined ? "" : searchableText(call.result)];
+  const inNumber = texts.some((text) => containsText(text, state))
+    ? ", only as a part of another number"
+    : "";
   return {
     reached: false,
-    reason: `${step}: neither the last assistant message nor the last tool result contains ${JSON.stringify(state)}`,
+    reason: `${step}: neither the last assistant message nor the last tool result contains ${JSON.stringify(state)}${inNumber}`,
     evidence: [...seqOf(message?.seq), ...seqOf(call?.responseSeq)],
   };
 }

@@ -1,4 +1,5 @@
 import type { ParsedServer } from "./config-server-schema.ts";
+import { inexactNumbers, shortTexts, strayKeys } from "../weak-expectations.ts";
 import { expectedTools } from "./build-tasks.ts";
 import type { ParsedConfig } from "./config-schema.ts";
 
@@ -12,6 +13,7 @@ export function configNotes(
     ...lifetimeNotes(config),
     ...judgeNotes(config, judged),
     ...workflowNotes(config),
+    ...weakNotes(config),
   ];
 }
 
@@ -51,4 +53,30 @@ function workflowNotes(config: ParsedConfig): string[] {
       `workflow "${workflow.name}": expectTools of its steps has no effect; the workflow's own list wins`,
     ];
   });
+}
+
+/** Expectations that say less than their author may think. */
+function weakNotes({ workflows, toolHealthSuites }: ParsedConfig): string[] {
+  const steps = workflows.flatMap(({ steps: turns }, workflow) =>
+    turns.flatMap(({ expectedState, expectedError }, index) => {
+      const path = ["workflows", workflow, "steps", index];
+      return [
+        ...shortTexts(expectedState, [...path, "expectedState"]),
+        ...shortTexts(expectedError, [...path, "expectedError"]),
+      ];
+    }),
+  );
+  const tests = toolHealthSuites.flatMap((suite, index) =>
+    suite.tests.flatMap(({ args, expectedResult, expectedError }, test) => {
+      const path = ["toolHealthSuites", index, "tests", test];
+      return [
+        ...shortTexts(expectedResult, [...path, "expectedResult"]),
+        ...shortTexts(expectedError, [...path, "expectedError"]),
+        ...strayKeys(args, ["expectedResult", "expectedError", "maxLatency"], [...path, "args"]),
+        ...inexactNumbers(args, [...path, "args"]),
+        ...inexactNumbers(expectedResult, [...path, "expectedResult"]),
+      ];
+    }),
+  );
+  return [...steps, ...tests].map(({ message }) => message);
 }

@@ -24,6 +24,7 @@ import { taskApiVersion, taskSchema } from "./task-schema.ts";
 import { layTaskServers } from "./lay-task-servers.ts";
 import { placeNotes, taskNotes } from "./task-notes.ts";
 import { stepPhases, type TaskView, viewTask } from "./view-task.ts";
+import { weakNotes } from "./weak-notes.ts";
 import { walkViews } from "./walk-views.ts";
 
 export type { ParsedTask, ParseTaskOptions, TaskFiles } from "./task-options.ts";
@@ -96,7 +97,10 @@ function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedT
   const task = buildTask(data, read, { view, options, extensions: usedExtensions(extensions, joined) });
   const notes = [
     ...taskNotes(view),
-    ...placeNotes([...checked.notes, ...joined.notes, ...nullNotes(view, options.locate)], options.locate),
+    ...placeNotes(
+      [...checked.notes, ...joined.notes, ...nullNotes(view, options.locate), ...weakNotes(view)],
+      options.locate,
+    ),
   ];
   const { own, variants } = servers;
   return {

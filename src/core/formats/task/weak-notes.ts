@@ -1,0 +1,29 @@
+import { valueAt } from "../key-path.ts";
+import { asList } from "../lenient.ts";
+import { inexactNumbers, shortTexts, strayKeys } from "../weak-expectations.ts";
+import type { PlacedNote } from "./task-notes.ts";
+import type { TaskView } from "./view-task.ts";
+import { walkViews } from "./walk-views.ts";
+
+/** Notes on expectations of verify steps that say less than their author may think. */
+export function weakNotes({ steps }: TaskView): PlacedNote[] {
+  return [...walkViews(steps.verify)].flatMap(({ kind, body, bodyPath }): PlacedNote[] => {
+    const expected = valueAt(body, ["expect"]);
+    const at = [...bodyPath, "expect"];
+    const texts = [[], ["stdout"], ["stderr"], ["body"], ["text"]].flatMap((keys) => {
+      const contains = valueAt(expected, [...keys, "contains"]);
+      const path = [...at, ...keys, "contains"];
+      return Array.isArray(contains)
+        ? asList(contains).flatMap((text, index) => shortTexts(text, [...path, index]))
+        : shortTexts(contains, path);
+    });
+    const args = valueAt(body, ["args"]);
+    const isCall = kind === "mcp" || kind === "call";
+    return [
+      ...texts,
+      ...(isCall ? strayKeys(args, ["expect"], [...bodyPath, "args"]) : []),
+      ...inexactNumbers(args, [...bodyPath, "args"]),
+      ...inexactNumbers(expected, at),
+    ];
+  });
+}

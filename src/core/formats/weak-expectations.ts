@@ -1,0 +1,49 @@
+import { formatKeyPath, type KeyPath } from "./key-path.ts";
+import { asObject } from "./lenient.ts";
+
+/** A note about a place of a file. */
+export interface WeakPlace {
+  readonly message: string;
+  readonly path: KeyPath;
+}
+
+/** Of an expected text that has no more than one letter, and no digit: almost every text has it. */
+export function shortTexts(text: unknown, path: KeyPath): WeakPlace[] {
+  if (typeof text !== "string" || !isShort(text)) return [];
+  return [{ message: `${formatKeyPath(path)}: almost every text has ${JSON.stringify(text)}`, path }];
+}
+
+/** A sign of Chinese, Japanese or Korean is a word. */
+function isShort(text: string): boolean {
+  const signs = text.match(/[\p{L}\p{N}]/gu) ?? [];
+  return text !== "" && signs.length < 2 && signs.every((sign) => /[a-z]/i.test(sign));
+}
+
+/** Of arguments that have a key of the step or test around them, which is not looked at there: they are indented too far. */
+export function strayKeys(args: unknown, keys: readonly string[], path: KeyPath): WeakPlace[] {
+  return keys
+    .filter((key) => Object.hasOwn(asObject(args), key))
+    .map((key) => {
+      const place = [...path, key];
+      const message = `${formatKeyPath(place)} is an argument of the tool, and nothing is expected there; ${key} stands beside args`;
+      return { message, path: place };
+    });
+}
+
+/** Of whole numbers in a JSON value that are too large to be told from their neighbours. */
+export function inexactNumbers(value: unknown, path: KeyPath): WeakPlace[] {
+  if (typeof value === "number") {
+    if (!Number.isInteger(value) || Number.isSafeInteger(value)) return [];
+    return [
+      {
+        message: `${formatKeyPath(path)}: ${value} cannot be told from the numbers beside it; such numbers lose digits`,
+        path,
+      },
+    ];
+  }
+  if (typeof value !== "object" || value === null) return [];
+  const members: readonly (readonly [string | number, unknown])[] = Array.isArray(value)
+    ? value.map((item: unknown, index) => [index, item] as const)
+    : Object.entries(value);
+  return members.flatMap(([key, member]) => inexactNumbers(member, [...path, key]));
+}
