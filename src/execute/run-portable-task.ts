@@ -192,6 +192,8 @@ class PortableTrial {
       const context = this.#context("verify", world, signal);
       const { error } = await runSequence(verify, context, { kind: "verify", run: runStep });
       if (error !== undefined) throw error;
+      // The cleanup may end servers on purpose; until then nothing may.
+      if (this.#parts.portable.cleanup.length > 0) await this.#parts.servers.checkAlive();
     });
     signal.throwIfAborted();
   }
@@ -203,7 +205,7 @@ class PortableTrial {
     world.agent ??= { output: this.#said, exitCode: 1 };
     const context = this.#context("cleanup", world, new AbortController().signal);
     await this.#phase("cleanup", () => runCleanup(cleanup, context, { timeoutMs, run: runStep }));
-    this.#parts.servers.excuseLost();
+    await this.#parts.servers.excuseLost();
   }
 
   #context(phase: Phase, world: TrialWorld, signal: AbortSignal): StepContext {

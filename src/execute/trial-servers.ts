@@ -88,8 +88,14 @@ export class TrialServers {
     this.#deferred.push(work);
   }
 
+  /** Settles when it is known which servers outlived their last answers. */
+  async checkAlive(): Promise<void> {
+    await Promise.all(this.#servers.map((server) => server.checkAlive()));
+  }
+
   /** Servers that are gone by now may have been ended by the task's own steps, which is no fault of theirs. */
-  excuseLost(): void {
+  async excuseLost(): Promise<void> {
+    await this.checkAlive();
     for (const server of this.#servers.filter(({ lost }) => lost.aborted)) this.#excused.add(server);
   }
 

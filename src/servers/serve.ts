@@ -149,6 +149,11 @@ class ServedServer implements TrialServer {
     }
   }
 
+  async checkAlive(): Promise<void> {
+    const { host, options } = this.#serving;
+    if (host.transport === "stdio" && !options.signal.aborted) await this.session.checkAlive();
+  }
+
   stop(): Promise<void> {
     this.#stopping ??= this.#stop();
     return this.#stopping;
@@ -156,9 +161,8 @@ class ServedServer implements TrialServer {
 
   async #stop(): Promise<void> {
     await this.closeAgentSide();
-    const { host, options } = this.#serving;
     // A program that ends right after its last answer would else be taken for one that we ended.
-    if (host.transport === "stdio" && !options.signal.aborted) await this.session.checkAlive();
+    await this.checkAlive();
     await this.#part.end({}, () => this.session.stop());
   }
 

@@ -17,6 +17,11 @@ export interface TrialServer {
   endpoint(): Promise<GatewayEndpoint>;
   /** Ends the agent's ways to the server, so that nothing of an agent that lingers on gets there. Never throws. */
   closeAgentSide(): Promise<void>;
+  /**
+   * Settles when a program has shown that it outlived its last answer, or is lost; see `ServerSession.checkAlive`. Never
+   * throws.
+   */
+  checkAlive(): Promise<void>;
   /** Ends the trial's part; the server itself when it serves no other trial. Never throws. */
   stop(): Promise<void>;
 }

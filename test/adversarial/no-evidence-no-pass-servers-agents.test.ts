@@ -155,10 +155,23 @@ describe("an agent's calls that failed show no use of a tool", () => {
     );
   });
 
+  it("and neither does a call of a tool that its server answers and does not list", async () => {
+    const trial = await trialOf({
+      servers: { s: lyingServer("unlisted") },
+      agent: { type: "scripted", plan: { sum: [{ call: "add", server: "s", args: {} }, { say: "5" }] } },
+      workflows: [{ name: "sum", steps: [{ user: "Add." }], expectTools: ["add"] }],
+    });
+    expect(trial.verdict).toBe("fail");
+    expect(told(trial)["tool-call-health"]).toContain("add was answered (the server offers no such tool");
+    expect(trial.warnings).toEqual([
+      "the agent called tools that their server does not list, and was answered: s.add",
+    ]);
+  });
+
   it("and the words of a server about a tool that it does not list are no error of a tool", async () => {
     const call = { jsonrpc: "2.0", id: 9, method: "tools/call", params: { name: "ad", arguments: {} } };
     const script = `
-      const url = process.argv[1];
+      const url = process.env["SERVER"];
       const post = (message, session) => fetch(url, { method: "POST", headers: {
         "content-type": "application/json", accept: "application/json, text/event-stream",
         ...(session ? { "mcp-session-id": session } : {}) }, body: JSON.stringify(message) });
@@ -167,11 +180,11 @@ describe("an agent's calls that failed show no use of a tool", () => {
       await hello.text();
       const answer = await post(${JSON.stringify(call)}, hello.headers.get("mcp-session-id"));
       console.log(await answer.text());`;
-    const args = ["--input-type=module", "-e", script, "{servers.s.url}", "{prompt}"];
+    const args = ["--input-type=module", "-e", script, "{prompt}"];
     const steps = [{ user: "Add.", expectedError: "not found" }];
     const trial = await trialOf({
       servers: { s: lyingServer("none") },
-      agent: { type: "command", command: process.execPath, args },
+      agent: { type: "command", command: process.execPath, args, env: { SERVER: "{servers.s.url}" } },
       workflows: [{ name: "sum", steps }],
     });
     expect(trial.verdict).toBe("fail");

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { McpExpectation, McpRequest, Step } from "../../src/core/formats/step.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
@@ -7,6 +8,7 @@ import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { ServerSession } from "../../src/servers/session.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import { startSession } from "../servers/support.ts";
+import { folderOf } from "../support/cli.ts";
 import { lyingServer, lyingServerOverHttp } from "../support/lying.ts";
 import { scopeOf, stepContext, worldOf } from "../support/step-context.ts";
 
@@ -205,6 +207,45 @@ describe("a server that is gone when it has answered proves nothing", () => {
     },
     "but not one that we ended": { server: lyingServer("none"), test, verdict: "pass", says: "result" },
     "but not one that goes on": { server: perRun("none"), test, verdict: "pass", says: "result" },
+  });
+});
+
+// docs/tasks.md, "Steps": what holds for a tool test holds for a task, until its cleanup begins.
+describe("a server of a task that is gone when it has answered proves nothing", () => {
+  /** What came of a task whose verify step is answered, and whose cleanup kills its server or does not. */
+  async function trialOf(lie: string, cleanup: readonly object[]): Promise<TrialResult | undefined> {
+    const { command, args } = lyingServer(lie);
+    const killable = {
+      command: "sh",
+      args: ["-c", 'echo $$ > "$1/pid"; shift; exec "$@"', "sh", "{workspace}"],
+    };
+    const server = { ...killable, args: [...killable.args, command, ...args] };
+    const verify = [{ mcp: { server: "s", tool: "add", expect: { text: { equals: "5" } } } }];
+    const task = {
+      kind: "Task",
+      apiVersion: "mcp-eval/v1",
+      metadata: { name: "sum" },
+      spec: { servers: { s: server }, prompt: "Add.", verify, cleanup },
+    };
+    using folder = folderOf({ "task.json": task });
+    const { trials } = await evaluate(join(folder.path, "task.json"), { output: false, agents: ["null"] });
+    return trials[0];
+  }
+  const idle = { command: { run: "true" } };
+  const kills = { command: { run: "kill -9 $(cat {workspace}/pid)" } };
+
+  it.each([
+    ["without a cleanup", []],
+    ["with a cleanup", [idle]],
+    ["also when its cleanup would have ended it", [kills]],
+  ])("%s", async (_, cleanup) => {
+    const trial = await trialOf("answer:kill", cleanup);
+    expect([trial?.verdict, trial?.error?.message]).toEqual(["error", 'server "s" was ended by SIGKILL']);
+  });
+
+  it("but not one that the task's own cleanup ends, which is noted", async () => {
+    const trial = await trialOf("none", [kills]);
+    expect([trial?.verdict, trial?.warnings]).toEqual(["pass", ['server "s" ended by itself: SIGKILL']]);
   });
 });
 

@@ -76,6 +76,7 @@ export function trialServer(session: ServerSession): TrialServer {
     agentSession: () => Promise.resolve(session),
     endpoint: () => Promise.reject(new Error("this server has no gateway")),
     closeAgentSide: () => Promise.resolve(),
+    checkAlive: () => session.checkAlive(),
     stop: () => session.stop(),
   };
 }

@@ -59,6 +59,8 @@ async function diagnose(call: ToolCall, trajectory: Trajectory, context: GradeCo
     const reason = `${call.tool} ${failure.kind}${said}${unofferedNote(call, trajectory)}`;
     return { status: "sick", reason, evidence };
   }
+  const unoffered = unofferedNote(call, trajectory);
+  if (unoffered !== "") return { status: "sick", reason: `${call.tool} was answered${unoffered}`, evidence };
   return { ...(await diagnoseOutput(call, context)), evidence };
 }
 
