@@ -1,5 +1,6 @@
 import { excerpt } from "../core/checks/excerpt.ts";
 import { expandTextExpectation } from "../core/checks/expand-expectation.ts";
+import { isNoAnswer } from "../core/checks/http-status.ts";
 import { checkText } from "../core/checks/text-expectation.ts";
 import type { JsonObject } from "../core/formats/model.ts";
 import type { HttpExpectation, HttpStep } from "../core/formats/step.ts";
@@ -70,7 +71,8 @@ function statusCheck(expected: HttpExpectation["status"], { status, body }: Http
   if (passed) return { name: "status", passed, expected: shown, actual: status, message };
   const evidence = body === "" ? "; the body is empty" : `: ${excerpt(body.trim()).slice(0, shortBody)}`;
   const actual = body === "" ? status : { status, body: excerpt(body) };
-  return { name: "status", passed, expected: shown, actual, message: `${message}${evidence}` };
+  const check = { name: "status", passed, expected: shown, actual, message: `${message}${evidence}` };
+  return isNoAnswer(status) ? { ...check, untried: true } : check;
 }
 
 /** Shown of the body in a message, in characters. */

@@ -1,10 +1,12 @@
 import { expandJsonExpectations, expandTextExpectation } from "../core/checks/expand-expectation.ts";
+import { McpvalsError } from "../core/errors/error.ts";
 import type { McpExpectation, McpRequest, McpStep } from "../core/formats/step.ts";
 import type { Expander } from "../core/templates/expand.ts";
 import type { JsonObject } from "../core/formats/model.ts";
 import { sendRequest } from "../servers/send-request.ts";
 import { checkAnswer, checkMissingAnswer } from "./mcp/check-answer.ts";
-import { mustFail, readAnswer } from "./mcp/answer.ts";
+import { type Answer, isUnusable, mustFail, readAnswer } from "./mcp/answer.ts";
+import { isToolTest } from "./mcp/tool-test.ts";
 import { unknownRequest, unusableTool } from "./mcp/unknown-request.ts";
 import { sessionFor, toolNotOffered } from "./mcp/session-for.ts";
 import { expandObject, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
@@ -38,6 +40,7 @@ async function run(step: McpStep, context: StepContext): Promise<StepAttempt> {
   const outcome = await sendRequest(session, request, options);
   if (outcome.kind === "timeout") return checkMissingAnswer(step, outcome.message);
   const answer = readAnswer(request.kind, outcome);
+  if (isUnusable(answer) && !judgesServer(step, context)) throw unusableAnswer(step, answer);
   const unknown = await unknownRequest(request, answer, { session, options });
   if (unknown !== undefined) return { kind: "checked", checks: [unknown], healthy: false };
   return {
@@ -46,6 +49,20 @@ async function run(step: McpStep, context: StepContext): Promise<StepAttempt> {
     healthy: answer.failure === undefined || mustFail(step.expect),
     values: { result: answer.result, text: answer.text },
   };
+}
+
+/** A tool test, and a step of the older forms, in which whatever goes wrong with a call is a failed check. */
+function judgesServer({ failure }: McpStep, context: StepContext): boolean {
+  return isToolTest(context) || failure !== undefined;
+}
+
+/** An answer that is none says neither that something holds nor that it does not. */
+function unusableAnswer({ id, server }: McpStep, { failure = "" }: Answer): McpvalsError {
+  const whose = server === undefined ? "the server" : `the server "${server}"`;
+  return new McpvalsError(
+    "server/protocol-error",
+    `step ${id}: ${whose} gave an unusable answer: ${failure}`,
+  );
 }
 
 function requestInput(request: McpRequest): JsonObject {

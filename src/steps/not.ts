@@ -1,12 +1,14 @@
 import type { NotStep } from "../core/formats/step.ts";
+import type { Check } from "../core/trace/events.ts";
 import { runInner } from "./running/run-inner.ts";
 import { joinedChecks, type Ran } from "./running/run-sequence.ts";
 import type { StepReport, StepRunner } from "./step-runner.ts";
 
 /**
  * Passes when not all of its steps pass. A step that could not act proves nothing either way and is an error. A row in
- * which every step was skipped proves nothing either: then there is no check. With a step that was not tried, or in which
- * a program was not found, it fails; and also where all that failed are checks of places in JSON of which nothing is known.
+ * which every step was skipped proves nothing either: then there is no check. With a step that has looked at nothing, such
+ * as one that was not tried or whose program ended with a code that answers neither yes nor no, it fails; and also where all
+ * that failed are checks of places in JSON of which nothing is known.
  */
 export const notStep: StepRunner<NotStep> = {
   type: "not",
@@ -18,7 +20,7 @@ export const notStep: StepRunner<NotStep> = {
     const looked = ran.filter(({ report }) => hasLooked(report));
     if (looked.length === 0) return { kind: "checked", checks: [] };
     const untried = joinedChecks(looked).filter((check) => check.untried === true);
-    if (untried.length > 0) return { kind: "checked", checks: untried };
+    if (untried.length > 0) return { kind: "checked", checks: untried.map(withAdvice) };
     const failed = joinedChecks(looked).filter((check) => !check.passed);
     if (!passed && failed.length > 0 && failed.every((check) => check.unplaced === true))
       return { kind: "checked", checks: failed };
@@ -39,6 +41,14 @@ export const notStep: StepRunner<NotStep> = {
     };
   },
 };
+
+/** An end that tells neither yes nor no may be the one that the author waits for. */
+function withAdvice(check: Check): Check {
+  const [, what] = /(?:^|: )(exit code|status)$/.exec(check.name) ?? [];
+  if (what === undefined) return check;
+  const advice = `the ${what} tells neither that it holds nor that it does not; where it is meant, expect it, in place of not`;
+  return check.message.endsWith(advice) ? check : { ...check, message: `${check.message}; ${advice}` };
+}
 
 /** A step that holds only skipped ones passes without a check. */
 function hasLooked({ outcome, checks, ignored }: StepReport): boolean {

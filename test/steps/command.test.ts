@@ -176,6 +176,7 @@ describe("what is expected of a command", () => {
         expected: 0,
         actual: { exitCode: 2, stderr: "no such pod", stdout: "out" },
         message: "it exited with 2, expected 0: no such pod",
+        untried: true,
       },
     ]);
     const passed = await playStep(command("echo out"));

@@ -213,6 +213,7 @@ describe("a script", () => {
         expected: 0,
         actual: { exitCode: 9, output: "one\ntwo\nthree" },
         message: "it exited with 9, expected 0: two",
+        untried: true,
       },
     ]);
   });

@@ -24,8 +24,9 @@ export interface Check {
   /** It tells what the step did, not what it found: it is no evidence. */
   readonly acted?: true;
   /**
-   * It failed without anything having been looked at: the step needs what a failed step would have given, or the shell
-   * could not run something. It is a failure all the same, but a `not` must not pass for its sake.
+   * It failed without anything having been looked at: the step needs what a failed step would have given, a program could
+   * not do its work, a server broke, a text is not what was to be read. It is a failure all the same, but a `not` must not
+   * pass for its sake.
    */
   readonly untried?: true;
   /** It failed for a place in JSON, and there is no JSON, or not even what should hold that place: nothing is known of it. */

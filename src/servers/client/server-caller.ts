@@ -1,4 +1,5 @@
 import type { Client, RequestOptions, StandardSchemaV1 } from "@modelcontextprotocol/client";
+import { isNoAnswer } from "../../core/checks/http-status.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { abortAfter } from "../../process/deadline.ts";
 import { OriginalError } from "./answer-guard.ts";
@@ -182,7 +183,8 @@ export class ServerCaller {
     if (error instanceof this.#sdk.SdkHttpError) {
       const { status, statusText = "", data } = error;
       const body = typeof data["text"] === "string" ? data["text"].trim().slice(0, bodyLength) : "";
-      return { message: `HTTP ${status} ${statusText}`.trim() + (body === "" ? "" : `: ${body}`) };
+      const message = `HTTP ${status} ${statusText}`.trim() + (body === "" ? "" : `: ${body}`);
+      return { message, ...(isNoAnswer(status) ? { unusable: true } : {}) };
     }
     return { message: error instanceof Error ? error.message : String(error), unusable: true };
   }

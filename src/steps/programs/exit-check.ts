@@ -5,13 +5,18 @@ import { tailOf } from "./shown-output.ts";
 
 const toldCharacters = 300;
 
-/** Exit codes with which shells tell that they could not run something; nothing was looked at then. */
+/** Exit codes with which shells tell that they could not run something. */
 const notRun: Readonly<Record<number, string>> = {
   126: "a program could not be run",
   127: "a program was not found",
 };
+/** The exit codes that answer yes or no. Programs use others for what kept them from looking: grep, test and curl do. */
+const answers: readonly (number | null)[] = [0, 1];
 
-/** Checks how a program ended. `evidence` is what it wrote, shown beside the exit code where there is something. */
+/**
+ * Checks how a program ended. `evidence` is what it wrote, shown beside the exit code where there is something. One that
+ * ended otherwise than with 0, 1 or the expected code has looked at nothing.
+ */
 export function exitCheck(run: ProgramRun, expected: number, evidence: JsonObject): Check {
   const { exitCode, signal } = run;
   const passed = exitCode === expected;
@@ -19,8 +24,7 @@ export function exitCheck(run: ProgramRun, expected: number, evidence: JsonObjec
   const shown = Object.fromEntries(Object.entries(evidence).filter(([, text]) => text !== ""));
   const actual = exitCode !== null && Object.keys(shown).length === 0 ? exitCode : { ...ended, ...shown };
   const check = { name: "exit code", passed, expected, actual, message: messageOf(run, expected) };
-  const toldSomething = passed || (exitCode !== null && notRun[exitCode] === undefined);
-  return toldSomething ? check : { ...check, untried: true };
+  return passed || answers.includes(exitCode) ? check : { ...check, untried: true };
 }
 
 function messageOf({ exitCode, signal, stdout, stderr }: ProgramRun, expected: number): string {
