@@ -9,6 +9,7 @@ import type { KeptText } from "../process/program-output.ts";
 import { defaultShell } from "../process/shell.ts";
 import { exitCheck } from "./programs/exit-check.ts";
 import { type ProgramRun, runProgram } from "./programs/run-program.ts";
+import { refuseUnreadVerdict } from "./programs/script-answer.ts";
 import { tailOf, withoutLineEnd } from "./programs/shown-output.ts";
 import { expandRecord, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
 import { resolveTaskPath } from "./files/task-path.ts";
@@ -63,10 +64,16 @@ async function run(step: CommandStep, context: StepContext): Promise<StepAttempt
   };
   const done = await runProgram(program, step, context);
   const { stdout, stderr, exitCode } = done;
+  if (step.expect.stdout === undefined) {
+    refuseUnreadVerdict(done, {
+      role: "the command",
+      hint: "Make it a script with protocol: json, exit with 1, or expect something of stdout.",
+    });
+  }
   return {
     kind: "checked",
     checks: [
-      exitCodeCheck(done, step.expect.exitCode),
+      exitCodeCheck(done, step),
       ...outputChecks("stdout", step.expect.stdout, stdout),
       ...outputChecks("stderr", step.expect.stderr, stderr),
     ],
@@ -78,11 +85,13 @@ async function folderOf(workdir: string, { world }: StepContext): Promise<string
   return resolveTaskPath(workdir, world, { forWriting: false });
 }
 
-function exitCodeCheck(done: ProgramRun, expected: number): Check {
-  const passed = done.exitCode === expected;
-  return exitCheck(done, expected, {
-    stderr: passed ? "" : tailOf(done.stderr.text),
-    stdout: passed ? "" : tailOf(done.stdout.text),
+function exitCodeCheck(done: ProgramRun, { run: text, shell, expect }: CommandStep): Check {
+  const { exitCode: expected } = expect;
+  const isShown = done.exitCode !== expected;
+  return exitCheck(done, {
+    expected,
+    evidence: isShown ? { stderr: tailOf(done.stderr.text), stdout: tailOf(done.stdout.text) } : {},
+    program: { text, ...(shell === undefined ? {} : { shell }) },
   });
 }
 

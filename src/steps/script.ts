@@ -4,8 +4,8 @@ import type { Check } from "../core/trace/events.ts";
 import { mergeEnvironments } from "../process/environment.ts";
 import { exitCheck } from "./programs/exit-check.ts";
 import { type ProgramRun, runProgram } from "./programs/run-program.ts";
-import { readScriptAnswer } from "./programs/script-answer.ts";
-import { prepareScript } from "./programs/script-launch.ts";
+import { readScriptAnswer, refuseUnreadVerdict } from "./programs/script-answer.ts";
+import { prepareScript, type ScriptLaunch } from "./programs/script-launch.ts";
 import { tailOf, withoutLineEnd } from "./programs/shown-output.ts";
 import { expandRecord, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
 
@@ -56,7 +56,12 @@ async function run(step: ScriptStep, context: StepContext): Promise<StepAttempt>
   if (step.protocol === "json") {
     return { kind: "checked", values, ...readScriptAnswer(done, launch.remark) };
   }
-  return { kind: "checked", values, checks: exitChecks(done, launch.remark) };
+  // In the older forms there is nothing but the exit code.
+  if (step.failure === undefined) {
+    const hint = "Set protocol: json in the step, so that its answer is read, or exit with 1.";
+    refuseUnreadVerdict(done, { role: "the script", hint });
+  }
+  return { kind: "checked", values, checks: exitChecks(done, launch) };
 }
 
 /** What a script with `protocol: json` reads from its stdin. */
@@ -75,9 +80,9 @@ function scriptInput({ world }: StepContext, env: Readonly<Record<string, string
   };
 }
 
-function exitChecks(done: ProgramRun, remark: string | undefined): Check[] {
+function exitChecks(done: ProgramRun, { remark, program }: ScriptLaunch): Check[] {
   const omitted = done.stdout.omitted + done.stderr.omitted;
-  const check = exitCheck(done, 0, { output: tailOf(done.together) });
+  const check = exitCheck(done, { expected: 0, evidence: { output: tailOf(done.together) }, program });
   const loss = omitted === 0 ? "" : ` (${omitted} bytes of its output were dropped)`;
   const advice = check.passed || remark === undefined ? "" : `. ${remark}`;
   return [{ ...check, message: `${check.message}${loss}${advice}` }];

@@ -8,7 +8,7 @@ metadata: { name: a }
 spec:
   servers: { own: { command: node } }
   prompt: hi
-  verify: [{ command: { run: "true" } }]
+  verify: [{ command: { run: "test -d ." } }]
 `;
 
 function config(args: string, more = ""): Readonly<Record<string, string>> {

@@ -16,7 +16,7 @@ metadata:
 spec:
   prompt: Do ${name}.
   verify:
-    - command: { run: "true" }
+    - command: { run: "test -d ." }
 ${spec}`;
 }
 
@@ -27,7 +27,7 @@ spec:
   requires: [{ extension: kubernetes, as: k8s }]
   prompt: { inline: hi }
   verify:
-    - script: { inline: "true" }
+    - script: { inline: "test -d ." }
     - { id: mine, k8s.wait: { token: "secret-in-args" } }
 `;
 
@@ -192,7 +192,7 @@ config:
     const files = {
       "eval.yaml": evaluation,
       "a.yaml": task("a", { spec: `${uses}  env: { ABSENT: "" }\n` }),
-      "b.yaml": task("b", { spec: "" }).replace('command: { run: "true" }', "k8s.get: { id: made }"),
+      "b.yaml": task("b", { spec: "" }).replace('command: { run: "test -d ." }', "k8s.get: { id: made }"),
       "old.yaml": old,
     };
     using folder = folderOf(files);

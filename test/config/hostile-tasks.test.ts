@@ -8,7 +8,7 @@ import { folderOf } from "../support/cli.ts";
 import { failure, load } from "./support/load.ts";
 
 const head = "apiVersion: mcp-eval/v1\nkind: Task\n";
-const spec = "spec:\n  prompt: p\n  verify:\n    - command: {run: 'true'}\n";
+const spec = "spec:\n  prompt: p\n  verify:\n    - command: {run: 'test -d .'}\n";
 const valid = `${head}metadata: {name: t}\n${spec}`;
 const older = "kind: Task\nmetadata: {name: t}\nsteps:\n  prompt: {inline: p}\n  verify: {inline: 'true'}\n";
 /** A bomb of aliases that would unfold to 9^8 values. */

@@ -305,7 +305,7 @@ metadata: { name: b }
 spec:
   servers: { db: { lifetime: per_run } }
   prompt: hi
-  verify: [{ command: { run: "true" } }]
+  verify: [{ command: { run: "test -d ." } }]
 `,
     });
     const { eval: spec } = await load(folder.path, { source: "eval.yaml" });

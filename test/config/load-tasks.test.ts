@@ -13,7 +13,7 @@ metadata:
 ${metadata}spec:
   prompt: Do ${name}.
   verify:
-    - command: { run: "true" }
+    - command: { run: "test -d ." }
 ${spec}`;
 }
 
@@ -55,7 +55,7 @@ describe("one task file", () => {
       apiVersion: "mcp-eval/v1",
       kind: "Task",
       metadata: { name: "j" },
-      spec: { prompt: "p", verify: [{ command: { run: "true" } }] },
+      spec: { prompt: "p", verify: [{ command: { run: "test -d ." } }] },
     };
     using folder = folderOf({ "j.json": document });
     expect(await tasksOf(folder.path, ["j.json"])).toEqual(["j"]);
@@ -128,11 +128,11 @@ describe("one task file", () => {
 it("hides what looks secret in steps, at any depth", async () => {
   const spec = `  env: { WORD: open-sesame }
   setup:
-    - command: { run: "true", env: { STEP_TOKEN: in-command, OTHER: harmless } }
+    - command: { run: "test -d .", env: { STEP_TOKEN: in-command, OTHER: harmless } }
   cleanup:
     - group:
         steps:
-          - script: { inline: "true", env: { STEP_SECRET: in-script, ID_TOKEN: "{random.id}" } }
+          - script: { inline: "test -d .", env: { STEP_SECRET: in-script, ID_TOKEN: "{random.id}" } }
           - http:
               url: http://127.0.0.1:1/?token=in-address
               headers: { x-api-key: in-header, authorization: "Bearer {env.WORD}", accept: text/html }

@@ -12,7 +12,7 @@ metadata:
 spec:
   prompt: Do ${name}.
   verify:
-    - command: { run: "true" }
+    - command: { run: "test -d ." }
 ${spec}`;
 }
 

@@ -10,7 +10,7 @@ kind: Task
 metadata: { name: ${name} }
 spec:
   prompt: hi
-  verify: [{ command: { run: "true" } }]
+  verify: [{ command: { run: "test -d ." } }]
 ${spec}`;
 
 const config = `servers:

@@ -186,7 +186,7 @@ describe.concurrent("a task whose steps use an extension", { timeout: 120_000 },
     using folder = folderOf({
       "greeter.mjs": program,
       "bad.yaml": bad,
-      "other.json": task({ verify: [{ command: { run: "true" } }] }, "other"),
+      "other.json": task({ verify: [{ command: { run: "test -d ." } }] }, "other"),
     });
     const args = ["run", ".", "--task", "other", "--agent", "null", "--reporter", "json"];
     const { code, stdout } = await runCli(args, { cwd: folder.path });

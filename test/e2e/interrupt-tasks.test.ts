@@ -27,7 +27,12 @@ function start(spec: Spec): FaultyRun {
     apiVersion: "mcp-eval/v1",
     kind: "Task",
     metadata: { name },
-    spec: { prompt: "Go.", solution: [{ say: "gone" }], verify: [{ command: { run: "true" } }], ...parts },
+    spec: {
+      prompt: "Go.",
+      solution: [{ say: "gone" }],
+      verify: [{ command: { run: "test -d ." } }],
+      ...parts,
+    },
   });
   const files = {
     "tasks/a/task.json": document("victim", { cleanup: [note("c1"), note("c2")], ...spec }),

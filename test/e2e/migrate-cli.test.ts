@@ -20,7 +20,7 @@ spec:
         expect: { status: 200, body: { match: ok } }
   prompt: { inline: hi }
   verify:
-    - script: { inline: "true" }
+    - script: { inline: "test -d ." }
 `;
 }
 

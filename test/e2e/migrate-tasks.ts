@@ -221,6 +221,6 @@ steps:
 `;
 
 export const files: Readonly<Record<string, string>> = {
-  "verify.sh": "#!/bin/sh\nexit 0\n",
+  "verify.sh": "#!/bin/sh\ntest -d .\n",
   "prompt.txt": "Say hi.\n",
 };

@@ -110,7 +110,7 @@ describe("an older agent that is a line for the shell hears the prompt unchanged
       "task.yaml": {
         kind: "Task",
         metadata: { name: "t" },
-        steps: { prompt: { inline: prompt }, verify: { inline: "true" } },
+        steps: { prompt: { inline: prompt }, verify: { inline: "test -d ." } },
       },
     });
     const commands = { runPrompt: runPrompt.replaceAll("OUT", join(folder.path, "said.txt")) };

@@ -36,7 +36,7 @@ spec:
     - file: { path: "{workspace}/a.txt", content: x, mode: "0600" }
   verify:
     - script: { file: checks/verify.sh, args: [-v], protocol: json }
-    - script: { inline: "true", env: { A: "1" }, continueOnError: true }
+    - script: { inline: "test -d .", env: { A: "1" }, continueOnError: true }
     - http: { url: "{servers.remote.url}", body: { json: { a: [1] } }, retry: { for: 3s }, stableFor: 1s, expect: { status: [200, 4xx], headers: { x: { matches: a } }, body: { json: { path: .a, equals: 1 } } } }
     - file: { path: a.txt, expect: { exists: true, mode: "0600", contains: x } }
     - file: { path: b.txt, absent: true }
@@ -44,10 +44,10 @@ spec:
     - files.list_allowed_directories: { expect: { text: { contains: "{workspace}" }, schema: { type: object } } }
     - mcp: { server: files, resource: "file:///a" }
     - mcp: { server: files, prompt: greet, args: { a: 1 } }
-    - foreach: { var: name, in: [a, { b: 1 }], steps: [{ command: { run: "echo {name}", if: "{env.GREETING}" } }] }
-    - anyOf: [{ command: { run: "true" } }, { allOf: [{ command: { run: "true" } }] }]
+    - foreach: { var: name, in: [a, { b: 1 }], steps: [{ command: { run: "test -n {name}", if: "{env.GREETING}" } }] }
+    - anyOf: [{ command: { run: "test -d ." } }, { allOf: [{ command: { run: "test -d ." } }] }]
     - not: { command: { run: "false" } }
-    - group: { setup: [{ command: { run: "true" } }], steps: [{ command: { run: "true", stdin: x, workdir: data } }], cleanup: [] }
+    - group: { setup: [{ command: { run: "test -d ." } }], steps: [{ command: { run: "test -d .", stdin: x, workdir: data } }], cleanup: [] }
   cleanup:
     - file: { path: "{workspace}/a.txt", absent: true }
   solution:

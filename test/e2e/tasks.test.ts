@@ -226,7 +226,7 @@ Agents
       kind: "Task",
       apiVersion: "mcp-eval/v1",
       metadata: { name: "a\n\u001b[31mb" },
-      spec: { prompt: "say \u0007", verify: [{ command: { run: "true" } }] },
+      spec: { prompt: "say \u0007", verify: [{ command: { run: "test -d ." } }] },
     });
     using folder = folderOf({ "a.json": named });
     const { stdout } = await runSource(["list", "a.json"], { cwd: folder.path });

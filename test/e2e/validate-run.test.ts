@@ -39,7 +39,7 @@ const unreachable = { http: { id: "page", url: "http://127.0.0.1:{random.port}/"
 const tasks = {
   "good.json": proven,
   "tidy.json": task("tidy", { spec: { ...leaves, ...removes } }),
-  "hollow.json": task("hollow", { verify: [{ command: { run: "true" } }] }),
+  "hollow.json": task("hollow", { verify: [{ command: { run: "test -d ." } }] }),
   "unsolved.json": task("unsolved", { solution: null }),
   "mistaken.json": task("mistaken", { say: "not yet" }),
   "messy.json": task("messy", { spec: leaves }),
@@ -185,7 +185,7 @@ describe("mcpvals validate --run", () => {
 
   it("tells of a solution's call that failed, and of checks that were skipped", async () => {
     const spec = { solution: [{ mcp: { tool: "writ_file" } }, { say: "ready" }] };
-    const skipped = { command: { run: "true", if: "false" } };
+    const skipped = { command: { run: "test -d .", if: "false" } };
     const files = {
       "good.json": task("good", { spec, verify: [saysReady, skipped] }),
       "bad.json": task("bad", { spec, verify: [{ command: { id: "never", run: "false" } }] }),

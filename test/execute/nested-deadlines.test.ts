@@ -49,13 +49,13 @@ describe.concurrent("of a step's limit, that of the groups around it and that of
   ])("the one that is up first decides: %s", async (_, limits, code, message) => {
     const step = { command: { id: "inner", run: sleep, timeout: limits.step } };
     const group = (id: string, timeout: string, steps: object[]): object => ({
-      group: { id, timeout, steps, cleanup: [{ command: { id: `clean-${id}`, run: "true" } }] },
+      group: { id, timeout, steps, cleanup: [{ command: { id: `clean-${id}`, run: "test -d ." } }] },
     });
     const nested = group("outer", limits.outer, [group("g", limits.group, [step])]);
-    const last = { command: { id: "last", run: "true" } };
+    const last = { command: { id: "last", run: "test -d ." } };
     for (const spec of [{ verify: [nested] }, { setup: [nested], verify: [last] }]) {
       const played = await play(
-        { ...spec, cleanup: [{ command: { id: "end", run: "true" } }] },
+        { ...spec, cleanup: [{ command: { id: "end", run: "test -d ." } }] },
         limits.trial,
       );
       expect(played.finished).toMatchObject({ outcome: "timeout", error: { code, message } });
@@ -74,7 +74,7 @@ describe.concurrent("of a step's limit, that of the groups around it and that of
 
   it("one that is up inside an alternative leaves the others their time", async () => {
     const late = { command: { id: "late", run: sleep, timeout: "200ms", continueOnError: true } };
-    const played = await play({ verify: [late, { command: { id: "next", run: "true" } }] }, long);
+    const played = await play({ verify: [late, { command: { id: "next", run: "test -d ." } }] }, long);
     expect(endsOf(played)).toEqual({
       late: "timeout: step late: it took longer than 200 ms",
       next: "passed",

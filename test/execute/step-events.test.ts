@@ -26,7 +26,7 @@ function byStep({ finished }: Played): Readonly<Record<string, EventOf<"step.fin
   return Object.fromEntries(finished.map((event) => [event.step, event]));
 }
 
-const run = (id: string, line = "true", parts: object = {}): object => ({
+const run = (id: string, line = "test -d .", parts: object = {}): object => ({
   command: { id, run: line, ...parts },
 });
 
@@ -37,7 +37,7 @@ describe.concurrent("the events of steps", () => {
       name: `group ${id}`,
       setup: [run(`${id}-before`)],
       steps: [
-        { allOf: { id: `${id}-all`, steps: [run(`${id}-inner`, "true", { name: `inner of ${id}` })] } },
+        { allOf: { id: `${id}-all`, steps: [run(`${id}-inner`, "test -d .", { name: `inner of ${id}` })] } },
       ],
       cleanup: [run(`${id}-after`)],
     },
@@ -46,7 +46,7 @@ describe.concurrent("the events of steps", () => {
   it("say in which phase, in which step and by which name each ran, also inside groups", async () => {
     const { started, finished, trial } = await play({
       setup: [group("s")],
-      verify: [run("first", "true", { name: "the first" }), group("v")],
+      verify: [run("first", "test -d .", { name: "the first" }), group("v")],
       cleanup: [group("c"), run("last")],
     });
     expect(trial.error).toBeUndefined();
@@ -134,14 +134,14 @@ describe.concurrent("a failure that changes nothing", () => {
       setup: [run("s-soft", "exit 1", soft)],
       verify: [
         run("soft", "exit 1", soft),
-        run("soft-passed", "true", soft),
-        run("soft-broken", "true", { ...soft, workdir: "none" }),
+        run("soft-passed", "test -d .", soft),
+        run("soft-broken", "test -d .", { ...soft, workdir: "none" }),
         run("hard", "exit 1"),
-        { group: { id: "g", steps: [run("inner", "true")], cleanup: [run("g-cleanup", "exit 1")] } },
+        { group: { id: "g", steps: [run("inner", "test -d .")], cleanup: [run("g-cleanup", "exit 1")] } },
       ],
       cleanup: [
         run("c-failed", "exit 1"),
-        run("c-broken", "true", { workdir: "none" }),
+        run("c-broken", "test -d .", { workdir: "none" }),
         run("c-said-hard", "exit 1", { continueOnError: false }),
         run("c-passed"),
         run("c-skipped", "exit 1", { if: "false" }),

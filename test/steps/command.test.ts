@@ -179,7 +179,7 @@ describe("what is expected of a command", () => {
         untried: true,
       },
     ]);
-    const passed = await playStep(command("echo out"));
+    const passed = await playStep(command("test -d ."));
     expect(passed.report.checks).toEqual([
       { name: "exit code", passed: true, expected: 0, actual: 0, message: "it exited with 0" },
     ]);

@@ -1,4 +1,3 @@
-import { compilePattern } from "../templates/pattern.ts";
 import { suggestion } from "./did-you-mean.ts";
 import { isJsonObject } from "./json.ts";
 import type { KeyPath } from "./key-path.ts";
@@ -8,15 +7,6 @@ import type { Problem } from "./problem.ts";
 import { leavesNothing } from "./without-paths.ts";
 
 // Expectations that nothing could fail to meet. They are refused at load: what checks nothing cannot pass.
-
-/** Texts that have nothing in common. */
-const anyTexts = ["", " ", "\n", "\uE000", "\uE001\n\uE002 \uE003"];
-
-/** Whether a regular expression is found in every text. Throws `task/pattern`. */
-export function isFoundEverywhere(pattern: string): boolean {
-  const compiled = compilePattern(pattern);
-  return anyTexts.every((text) => compiled.test(text));
-}
 
 /** Whether an expected value is contained in every object: one without members. */
 export function isContainedEverywhere(expected: unknown): boolean {

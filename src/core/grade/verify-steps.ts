@@ -9,7 +9,7 @@ const toldChecks = 8;
 
 /**
  * Did the checks of the task's verify steps hold? Score = held / all checks of each step's last attempt; all must hold. What
- * a step only did, such as writing a file, is no check.
+ * a step only did, such as writing a file, is no check, nor is one whose failure would change nothing.
  */
 export const verifySteps: Grader = { name, grade };
 
@@ -21,7 +21,10 @@ interface TriedCheck {
 }
 
 function grade({ task, steps }: Trajectory): Grade {
-  const verified = steps.filter(isVerified);
+  const ignored = new Set(
+    task.verify.flatMap(({ id, continueOnError }) => (continueOnError === true ? [id] : [])),
+  );
+  const verified = steps.filter((step) => isVerified(step) && !ignored.has(step.step));
   const checks = verified.flatMap((step) => checksOf(step, task));
   const skipped = skippedNote(verified, task);
   if (checks.length === 0) {

@@ -1,6 +1,6 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../errors/error.ts";
-import { compilePattern } from "./pattern.ts";
+import { compilePattern, isFoundInEveryText } from "./pattern.ts";
 
 it("finds a pattern anywhere in a text", () => {
   const pattern = compilePattern("b+(?i:C)$");
@@ -17,4 +17,46 @@ it.each(["(", "a{2,1}", "(?=x)", String.raw`\1`])("refuses %j with what is wrong
   const compile = (): unknown => compilePattern(text);
   expect(compile).toThrow(McpvalsError);
   expect(compile).toThrow(`${JSON.stringify(text)} is no regular expression: error parsing regexp: `);
+});
+
+describe("isFoundInEveryText", () => {
+  it.each([
+    "",
+    ".*",
+    "^",
+    "$",
+    "^.*",
+    ".*$",
+    "^.*$",
+    "(?s)^.*$",
+    "(.*)",
+    "^(.*)$",
+    ".*?",
+    "[\\s\\S]*",
+    "a*",
+    "(foo)?",
+    "x|",
+    "x|$",
+    "^b?",
+    "\\s*",
+    "()",
+    "(?i)",
+    ".{0,}",
+  ])("%s is", (source) => expect(isFoundInEveryText(source)).toBe(true));
+
+  it.each([
+    ".",
+    ".+",
+    "^$",
+    "\\S",
+    "a",
+    "^a*b",
+    "^[^x]*$",
+    "^(?:[^E]|E[^R])*$",
+    "^\\s*$",
+    "\\b",
+    "^\\d*$",
+    "\\Qa",
+    "[",
+  ])("%s is not", (source) => expect(isFoundInEveryText(source)).toBe(false));
 });

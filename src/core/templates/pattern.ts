@@ -25,6 +25,27 @@ export function compilePattern(source: string): Pattern {
   return pattern;
 }
 
+/**
+ * Whether a pattern is found in every text, so that looking for it proves nothing: where it needs no character, at the
+ * beginning of any text, at its end or anywhere.
+ */
+export function isFoundInEveryText(source: string): boolean {
+  const found = (whole: string, text: string): boolean => compilePattern(whole).test(text);
+  try {
+    return (
+      anyText.test(source) ||
+      (found(`a(?:${source})b`, "ab") && found(`-(?:${source})-`, "--")) ||
+      (found(`(?:${source})b`, "b") && found(`(?:${source})-`, "-")) ||
+      (found(`b(?:${source})`, "b") && found(`-(?:${source})`, "-"))
+    );
+  } catch {
+    return false; // it is none, or none that can be a part of another: whoever uses it will say so
+  }
+}
+
+/** Spellings of "any text, from its beginning to its end". */
+const anyText = /^(?:\(\?[a-zA-Z]+\))?\^?\(?(?:\.|\[\\s\\S\]|\[\\S\\s\]|\[\\w\\W\])\*\??\)?\$?$/;
+
 function compile(source: string): Pattern {
   if (source === "") throw refused(source, "it is empty and would be found in every text");
   try {

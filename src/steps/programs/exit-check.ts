@@ -1,3 +1,4 @@
+import { idlenessOf, type ProgramText } from "../../core/formats/idle-program.ts";
 import type { JsonObject } from "../../core/formats/model.ts";
 import type { Check } from "../../core/trace/events.ts";
 import type { ProgramRun } from "./run-program.ts";
@@ -13,18 +14,28 @@ const notRun: Readonly<Record<number, string>> = {
 /** The exit codes that answer yes or no. Programs use others for what kept them from looking: grep, test and curl do. */
 const answers: readonly (number | null)[] = [0, 1];
 
+export interface ExitOptions {
+  readonly expected: number;
+  /** What it wrote, shown beside the exit code where there is something. */
+  readonly evidence: JsonObject;
+  /** Its text, where that is known. */
+  readonly program: ProgramText | undefined;
+}
+
 /**
- * Checks how a program ended. `evidence` is what it wrote, shown beside the exit code where there is something. One that
- * ended otherwise than with 0, 1 or the expected code has looked at nothing.
+ * Checks how a program ended. One that ended otherwise than with 0, 1 or the expected code has looked at nothing; one that
+ * cannot but succeed has told nothing.
  */
-export function exitCheck(run: ProgramRun, expected: number, evidence: JsonObject): Check {
+export function exitCheck(run: ProgramRun, { expected, evidence, program }: ExitOptions): Check {
   const { exitCode, signal } = run;
   const passed = exitCode === expected;
   const ended = exitCode === null ? { signal } : { exitCode };
   const shown = Object.fromEntries(Object.entries(evidence).filter(([, text]) => text !== ""));
   const actual = exitCode !== null && Object.keys(shown).length === 0 ? exitCode : { ...ended, ...shown };
   const check = { name: "exit code", passed, expected, actual, message: messageOf(run, expected) };
-  return passed || answers.includes(exitCode) ? check : { ...check, untried: true };
+  if (!passed) return answers.includes(exitCode) ? check : { ...check, untried: true };
+  const isVoid = expected === 0 && program !== undefined && idlenessOf(program) !== undefined;
+  return isVoid ? { ...check, acted: true } : check;
 }
 
 function messageOf({ exitCode, signal, stdout, stderr }: ProgramRun, expected: number): string {

@@ -1,7 +1,7 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { parseStrictJson } from "../../core/formats/strict-json.ts";
+import { readJsonText } from "../../core/formats/strict-json.ts";
 import type { Check } from "../../core/trace/events.ts";
 import type { ProgramRun } from "./run-program.ts";
 import { shownOutput } from "./shown-output.ts";
@@ -19,8 +19,7 @@ export interface ScriptAnswer {
  * `remark` tells the likeliest reason for that, where one is known.
  */
 export function readScriptAnswer(run: ProgramRun, remark?: string): ScriptAnswer {
-  const broken = (problem: string, cause?: unknown): McpvalsError =>
-    brokenScript(run, problem, { cause, remark });
+  const broken = (problem: string): McpvalsError => brokenScript(run, problem, remark);
   if (run.signal !== null) throw broken(`it was ended by ${run.signal}`);
   if (run.exitCode !== 0) throw broken(`it exited with ${run.exitCode}`);
   if (run.stdout.omitted > 0) throw broken("its answer is too long and was cut");
@@ -41,17 +40,41 @@ export function readScriptAnswer(run: ProgramRun, remark?: string): ScriptAnswer
   };
 }
 
-type Broken = (problem: string, cause?: unknown) => McpvalsError;
+export interface UnreadOptions {
+  /** What it is to the reader of an error, such as `the script`. */
+  readonly role: string;
+  /** What its author can do. */
+  readonly hint: string;
+}
+
+/**
+ * Throws McpvalsError `step/broken-script` for a program of which only the exit code counts, but that answers on stdout, as a
+ * whole or in its last line, that something does not hold, and yet exits with 0.
+ */
+export function refuseUnreadVerdict(run: ProgramRun, { role, hint }: UnreadOptions): void {
+  if (run.exitCode !== 0) return;
+  const text = run.stdout.text.trim();
+  if (![text, text.slice(text.lastIndexOf("\n") + 1)].some(isDenial)) return;
+  const message = `${role} answers on stdout that it has not passed, and exits with 0: without protocol: json only that counts`;
+  throw new McpvalsError("step/broken-script", message, { hint });
+}
+
+/** Whether a text is the answer of a script that says that something does not hold. */
+function isDenial(text: string): boolean {
+  if (!text.startsWith("{")) return false;
+  const { value } = readJsonText(text);
+  if (!isJsonObject(value) || !Object.hasOwn(value, "passed")) return false;
+  const { passed, checks } = value;
+  const failed = (each: Json): boolean => isJsonObject(each) && each["passed"] === false;
+  return !passed || typeof passed === "string" || (Array.isArray(checks) && checks.some(failed));
+}
+
+type Broken = (problem: string) => McpvalsError;
 
 function parse(text: string, broken: Broken): JsonObject {
   if (text.trim() === "") throw broken("it wrote nothing on stdout");
-  let answer: Json;
-  try {
-    answer = parseStrictJson(text);
-  } catch (cause) {
-    const reason = cause instanceof Error ? `: ${cause.message}` : "";
-    throw broken(`what it wrote on stdout is not one JSON object${reason}`, cause);
-  }
+  const { value: answer, reason } = readJsonText(text);
+  if (answer === undefined) throw broken(`what it wrote on stdout is not one JSON object: ${reason}`);
   if (!isJsonObject(answer)) throw broken(`what it wrote on stdout is ${described(answer)}, not an object`);
   return answer;
 }
@@ -99,16 +122,10 @@ function described(value: Json | undefined): string {
 const protocolHint =
   "With protocol: json it exits with 0 and writes one JSON object with `passed` on stdout; logs belong on stderr.";
 
-interface Why {
-  readonly cause: unknown;
-  readonly remark: string | undefined;
-}
-
-function brokenScript(run: ProgramRun, problem: string, { cause, remark }: Why): McpvalsError {
+function brokenScript(run: ProgramRun, problem: string, remark: string | undefined): McpvalsError {
   const detail = shownOutput(run);
   return new McpvalsError("step/broken-script", `the script is broken: ${problem}`, {
     hint: remark ?? protocolHint,
     ...(detail === "" ? {} : { detail }),
-    ...(cause === undefined ? {} : { cause }),
   });
 }

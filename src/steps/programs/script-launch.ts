@@ -2,6 +2,7 @@ import { constants } from "node:fs";
 import { access, open, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
+import type { ProgramText } from "../../core/formats/idle-program.ts";
 import type { ScriptStep } from "../../core/formats/step.ts";
 import { interpreterOf } from "../../process/interpreter.ts";
 import { defaultShell } from "../../process/shell.ts";
@@ -9,8 +10,8 @@ import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
 import type { StepWorld } from "../step-runner.ts";
 import { resolveTaskPath } from "../files/task-path.ts";
 
-/** Enough for any first line. */
-const headLength = 512;
+/** Enough for any first line, and for the whole of a script that is short enough to be looked into. */
+const headLength = 16_384;
 
 /** How a script is started. Disposing of it removes what was made for that. */
 export interface ScriptLaunch extends AsyncDisposable {
@@ -20,6 +21,8 @@ export interface ScriptLaunch extends AsyncDisposable {
   readonly cwd: string;
   /** The likeliest reason for its failure, where how it is started suggests one. */
   readonly remark?: string;
+  /** What it runs, where that is known as a whole. */
+  readonly program?: ProgramText;
 }
 
 type Env = Readonly<Record<string, string>>;
@@ -48,7 +51,8 @@ async function prepareText(text: string, { dir }: StepWorld, env: Env): Promise<
   try {
     const file = join(folder, "script");
     await writeFile(file, trimmed.startsWith("#!") ? trimmed : text, { mode: 0o600 });
-    return { ...interpreted(file, trimmed, env), cwd: dir, [Symbol.asyncDispose]: remove };
+    const program = { text };
+    return { ...interpreted(file, trimmed, env), program, cwd: dir, [Symbol.asyncDispose]: remove };
   } catch (error) {
     await remove();
     throw error;
@@ -58,12 +62,13 @@ async function prepareText(text: string, { dir }: StepWorld, env: Env): Promise<
 async function launchFile(
   file: string,
   env: Env,
-): Promise<Pick<ScriptLaunch, "command" | "args" | "remark">> {
+): Promise<Pick<ScriptLaunch, "command" | "args" | "remark" | "program">> {
   const head = await readHead(file);
+  const known = head.length < headLength ? { program: { text: head } } : {};
   // What has neither a first line for the system nor a program's bytes can only be started by a shell.
   const startsItself = head.startsWith("#!") || head.includes("\0");
-  if (startsItself && (await isExecutable(file))) return { command: file, args: [] };
-  const launch = interpreted(file, head, env);
+  if (startsItself && (await isExecutable(file))) return { command: file, args: [], ...known };
+  const launch = { ...interpreted(file, head, env), ...known };
   return startsItself || isNamedAsShell(file) ? launch : { ...launch, remark: noFirstLine };
 }
 

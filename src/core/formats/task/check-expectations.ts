@@ -3,10 +3,9 @@ import {
   emptyObjectProblem,
   ignoredProblems,
   isContainedEverywhere,
-  isFoundEverywhere,
   schemaProblems,
 } from "../cannot-fail.ts";
-import { compilePattern } from "../../templates/pattern.ts";
+import { compilePattern, isFoundInEveryText } from "../../templates/pattern.ts";
 import { selectJson } from "../../templates/select-json.ts";
 import { formatKeyPath, type KeyPath, valueAt } from "../key-path.ts";
 import { isJsonObject } from "../json.ts";
@@ -52,7 +51,7 @@ function inText(expectation: Placed, locals: Locals): Problem[] {
 
 /** A JSON value must be a text to match, so that only of a text nothing is asked. */
 function refuseEverywhere(pattern: string): void {
-  if (!isFoundEverywhere(pattern)) return;
+  if (!isFoundInEveryText(pattern)) return;
   throw new McpvalsError("config/checks-nothing", `${JSON.stringify(pattern)} is found in every text`, {
     hint: "Leave it out, or write what has to be there; .+ is found in all that is not empty.",
   });

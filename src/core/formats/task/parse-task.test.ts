@@ -33,7 +33,7 @@ it("fills in everything that a task needs", () => {
           type: "command",
           id: "verify[0]",
           timeoutMs: 60_000,
-          run: "true",
+          run: "test -d .",
           env: {},
           expect: { exitCode: 0 },
         },

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { check, hintsIn } from "../../../../test/support/task-file.ts";
 
-const run = { run: "true" };
+const run = { run: "test -d ." };
 
 describe("hints", () => {
   it.each<[object, string]>([

@@ -9,7 +9,7 @@ import {
   wrongIn,
 } from "../../../../test/support/task-file.ts";
 
-const run = { run: "true" };
+const run = { run: "test -d ." };
 
 /** A spec, and everything that is wrong with it. */
 type Case = readonly [spec: object, ...problems: string[]];

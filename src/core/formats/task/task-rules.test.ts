@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { check, filesOf, wrongIn } from "../../../../test/support/task-file.ts";
 
-const run = { run: "true" };
+const run = { run: "test -d ." };
 
 describe("a verify phase that checks nothing", () => {
   const made = { file: { path: "a", content: "" } };

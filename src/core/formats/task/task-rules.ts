@@ -28,6 +28,9 @@ export function checkTask(view: TaskView, { options, turns, wrong }: RuleContext
   const { files } = options;
   const templates = checkTemplates(view, turns, { names, files });
   const variants = lackingVariants(view, options);
+  // What verify checks cannot be told while something inside it is wrong.
+  const isUnsure = wrong.some(({ path }) => path[1] === "verify");
+  const verify = isUnsure ? { problems: [], notes: [] } : checkVerify(view.steps.verify, files);
   const problems = [
     ...checkNames(view),
     ...checkExtensions(view, options),
@@ -43,10 +46,9 @@ export function checkTask(view: TaskView, { options, turns, wrong }: RuleContext
     // A key that is not known may be the prompt.
     ...(wrong.some(isUnknownPart) ? [] : checkSolution(view)),
     ...checkLimits(view),
-    // What verify checks cannot be told while something inside it is wrong.
-    ...(wrong.some(({ path }) => path[1] === "verify") ? [] : checkVerify(view.steps.verify)),
+    ...verify.problems,
   ];
-  return { problems, notes: templates.notes };
+  return { problems, notes: [...templates.notes, ...verify.notes] };
 }
 
 function isUnknownPart({ code, path }: Problem): boolean {

@@ -1,0 +1,84 @@
+import { describe, expect, it } from "vitest";
+import { idlenessOf } from "./idle-program.ts";
+
+describe("idlenessOf", () => {
+  it.each([
+    "",
+    "# nothing",
+    "  \n\n# nothing\n\t# at all\n",
+    "true",
+    "  true  # fine",
+    ":",
+    ": what this checks, in words",
+    "exit 0",
+    "exit",
+    "set -e\ntrue",
+    "set -euo pipefail; :",
+    "true && true; true || : | true",
+    "true >/dev/null 2>&1",
+    "#!/bin/bash\n# later\n",
+    "#!/usr/bin/env bash\nset -eu\nexit 0\n",
+    "#!/usr/bin/env python3\n# import sys\n\n",
+    "#!/usr/bin/env node\n// later\n",
+    "#!/usr/bin/env -S node --test\n",
+  ])("%j does nothing", (text) => expect(idlenessOf({ text })).toBe("idle"));
+
+  it.each([
+    "grep -q x f || true",
+    "test -f out; true",
+    "test -f out\nexit 0",
+    "test -f out || echo missing",
+    "test -f out || echo missing >&2",
+    "test -f a && test -f b || :",
+    "kubectl get pods \\\n  --all || true",
+    "curl -fsS {env.URL}; echo",
+    "grep x f | true",
+    "echo done",
+    "exit_code=1\ntrue",
+  ])("%j cannot fail", (text) => expect(idlenessOf({ text })).toBe("cannot-fail"));
+
+  it.each([
+    "false",
+    "grep -q x f",
+    "true && grep -q x f",
+    "grep -q x f && echo found",
+    "test -f a || test -f b && echo found",
+    "grep -q x f || exit 1\nexit 0",
+    "grep -q x f || { echo missing; exit 1; }",
+    "set -e\ngrep -q x f\necho found",
+    "set -euo pipefail\ngrep -q x f\nexit 0",
+    ': "${HOME:?}"',
+    ': "${HOME:?not set}"; true',
+    "trap 'exit 3' EXIT; true",
+    ". ./checks.sh; true",
+    "true; . ./checks.sh; true",
+    "true $(exit 1) > f",
+    "if grep -q x f; then true; fi",
+    "! grep -q x f",
+    "echo x > out/f",
+    "true < f",
+    "kill -0 1; exit 0",
+    "exec test -f f",
+    "check() { test -f f; }; check",
+    "python3 -c 'import x; x.check(); true'",
+    "grep 'a || true'",
+    "cat <<E | grep -q x\ntrue\nE",
+    "#!/usr/bin/env python3\nimport sys\ntrue",
+    "#!/usr/bin/env node\nprocess.exit(1)",
+    "run {steps.a.outputs.b}",
+    "{env.CHECK}",
+  ])("%j may fail", (text) => expect(idlenessOf({ text })).toBeUndefined());
+
+  it.each(["${", " ", "exit ", "true;", ">", "set ", "\\\n", "#!/", "a#", "|", "x\n"])(
+    "takes time linear in the text: %j many times",
+    (part) => {
+      for (const text of [part.repeat(200_000), `true${part.repeat(200_000)}`])
+        expect(() => idlenessOf({ text })).not.toThrow();
+    },
+  );
+
+  it("leaves what other programs than shells get alone", () => {
+    expect(idlenessOf({ text: "true", shell: "/usr/bin/python3" })).toBeUndefined();
+    expect(idlenessOf({ text: "true", shell: "/usr/bin/zsh" })).toBe("idle");
+  });
+});

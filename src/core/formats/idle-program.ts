@@ -1,0 +1,50 @@
+/** What the text of a program shows of it before it runs. */
+export interface ProgramText {
+  readonly text: string;
+  /** The shell that gets the text, unless its first line names another program; absent: the usual one. */
+  readonly shell?: string;
+}
+
+/**
+ * Whether a program, by its exit code alone, could say that something does not hold. `idle`: there is nothing in it that does
+ * anything. `cannot-fail`: it does something, but ends with a command that always succeeds, and with nothing before it that
+ * could end it. Undefined: it may fail, as far as this can tell; only shells are looked into.
+ */
+export function idlenessOf({ text, shell = "sh" }: ProgramText): "idle" | "cannot-fail" | undefined {
+  const [, first] =
+    /^\s*#!\s*(?:\S*\/)?(?:env\s+(?:-S\s+)?)?(?:\S*\/)?(\S+)/.exec(text.slice(0, longestFirstLine)) ?? [];
+  const interpreter = first ?? shell.split("/").at(-1) ?? "";
+  const comment = javaScript.test(interpreter) ? /^\s*(?:\/\/|#!|$)/ : /^\s*(?:#|$)/;
+  const lines = text.split(/\r?\n/).filter((line) => !comment.test(line));
+  if (lines.length === 0) return "idle";
+  return shells.test(interpreter) ? idlenessOfShell(lines.join("\n").replaceAll("\\\n", " ")) : undefined;
+}
+
+const longestFirstLine = 1000;
+const shells = /^(?:ba|da|z|k|mk|a)?sh$/;
+const javaScript = /^(?:node|bun|deno|tsx|ts-node)/;
+
+/** Commands that do nothing and succeed. */
+const idle = /^(?:(?:true|:)(?:\s[^<>$`]*)?|exit(?:\s+0)?|set\s[^<>$`]*)$/;
+/** Those and others that always succeed. */
+const succeeding = /^(?:(?:true|:|echo)(?:\s[^<>]*)?|exit\s+0)$/;
+/** What may end a shell, or decide with what it ends, before its last command. */
+const ending =
+  /\b(?:exit\s+(?!0\b)\S|exec|eval|source|trap|kill|return)\b|\bset\s+[-+]|\$\{\w*:?\?|^\s*\.\s|[;&|\n]\s*\.\s/;
+/** Writing errors, or nothing, does not fail. */
+const harmless = /\d?>&\d|[\d&]?>\s*\/dev\/null/g;
+
+function idlenessOfShell(text: string): "idle" | "cannot-fail" | undefined {
+  const plain = text.replaceAll(harmless, "").replaceAll(/\s#.*$/gm, "");
+  const commands = plain.split(/[;&|\n]+/).map((command) => command.trim());
+  if (commands.every((command) => command === "" || idle.test(command))) return "idle";
+  if (ending.test(plain)) return undefined;
+  // Of `a && b` the first counts too; of `a || b`, `a; b` and `a | b` only the last.
+  const last =
+    plain
+      .trimEnd()
+      .split(/;|\n|\|\|/)
+      .at(-1) ?? "";
+  if (last.includes("&")) return undefined;
+  return succeeding.test((last.split("|").at(-1) ?? "").trim()) ? "cannot-fail" : undefined;
+}
