@@ -114,7 +114,7 @@ describe("lists with nothing in them are refused", () => {
 });
 
 describe("what was not looked at is no evidence: nothing passes then", () => {
-  const skipped = { ...{ if: "{env.NO}" } };
+  const skipped = { if: "{env.NO}" };
   const env = { NO: "false", NOTHING: "true" };
 
   it.each<[string, readonly object[]]>([

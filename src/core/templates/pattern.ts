@@ -30,7 +30,6 @@ export function compilePattern(source: string): Pattern {
  * beginning of any text, at its end or anywhere.
  */
 export function isFoundInEveryText(source: string): boolean {
-  const found = (whole: string, text: string): boolean => compilePattern(whole).test(text);
   try {
     return (
       anyText.test(source) ||
@@ -41,6 +40,10 @@ export function isFoundInEveryText(source: string): boolean {
   } catch {
     return false; // it is none, or none that can be a part of another: whoever uses it will say so
   }
+}
+
+function found(whole: string, text: string): boolean {
+  return compilePattern(whole).test(text);
 }
 
 /** Spellings of "any text, from its beginning to its end". */

@@ -65,8 +65,11 @@ function isDenial(text: string): boolean {
   const { value } = readJsonText(text);
   if (!isJsonObject(value) || !Object.hasOwn(value, "passed")) return false;
   const { passed, checks } = value;
-  const failed = (each: Json): boolean => isJsonObject(each) && each["passed"] === false;
-  return !passed || typeof passed === "string" || (Array.isArray(checks) && checks.some(failed));
+  return !passed || typeof passed === "string" || (Array.isArray(checks) && checks.some(hasFailed));
+}
+
+function hasFailed(check: Json): boolean {
+  return isJsonObject(check) && check["passed"] === false;
 }
 
 type Broken = (problem: string) => McpvalsError;
