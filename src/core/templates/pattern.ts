@@ -27,9 +27,10 @@ export function compilePattern(source: string): Pattern {
 
 /**
  * Whether a pattern is found in every text, so that looking for it proves nothing: where it needs no character, at the
- * beginning of any text, at its end or anywhere.
+ * beginning of any text, at its end or anywhere. Throws as `compilePattern` does.
  */
 export function isFoundInEveryText(source: string): boolean {
+  compilePattern(source);
   try {
     return (
       anyText.test(source) ||
@@ -38,7 +39,7 @@ export function isFoundInEveryText(source: string): boolean {
       (found(`b(?:${source})`, "b") && found(`-(?:${source})`, "-"))
     );
   } catch {
-    return false; // it is none, or none that can be a part of another: whoever uses it will say so
+    return false; // it cannot be a part of another one
   }
 }
 
