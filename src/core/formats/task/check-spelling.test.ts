@@ -79,7 +79,10 @@ describe("a word in braces in a path is a template, or refused", () => {
   it.each<[object, string]>([
     [file("{folder}/note.txt"), "spec.verify[0].file.path: {folder} is no template: nothing is named folder"],
     [file("{workspce}/note.txt"), "spec.verify[0].file.path: {workspce} is no template"],
-    [{ command: { run: "true", workdir: "{tmp.dir}" } }, "spec.verify[0].command.workdir: {tmp.dir} is no"],
+    [
+      { command: { run: "test -s a.txt", workdir: "{tmp.dir}" } },
+      "spec.verify[0].command.workdir: {tmp.dir} is no",
+    ],
     [{ script: { file: "{x}.sh" } }, "spec.verify[0].script.file: {x} is no template"],
   ])("%j", (step, message) => {
     expect(wrong({ verify: [step] })).toEqual([expect.stringContaining(message)]);
