@@ -3,15 +3,16 @@ import { expandTextExpectation } from "../core/checks/expand-expectation.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { CommandExpectation, CommandStep, TextExpectation } from "../core/formats/step.ts";
 import type { Expander } from "../core/templates/expand.ts";
+import { inFilePath, inProgramName } from "../core/templates/places.ts";
 import type { Check } from "../core/trace/events.ts";
 import { mergeEnvironments } from "../process/environment.ts";
 import type { KeptText } from "../process/program-output.ts";
-import { defaultShell } from "../process/shell.ts";
+import { shellFor } from "./programs/shell-for.ts";
 import { exitCheck } from "./programs/exit-check.ts";
 import { type ProgramRun, runProgram } from "./programs/run-program.ts";
 import { refuseUnreadVerdict } from "./programs/script-answer.ts";
 import { tailOf, withoutLineEnd } from "./programs/shown-output.ts";
-import { expandRecord, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
+import { expandEnv, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
 import { resolveTaskPath } from "./files/task-path.ts";
 
 /** Runs a line with the shell (see `defaultShell`) and looks at its exit code and what it wrote. */
@@ -21,12 +22,13 @@ export const commandStep: StepRunner<CommandStep> = {
   expand: (step, expander) => {
     const text = (template: string): string => expander.text(template);
     const { shell, workdir, stdin } = step;
+    const run = expander.shell(step.run);
     return {
       ...step,
-      run: text(step.run),
-      ...(shell === undefined ? {} : { shell: text(shell) }),
-      ...(workdir === undefined ? {} : { workdir: text(workdir) }),
-      env: expandRecord(step.env, expander),
+      run: run.text,
+      ...(shell === undefined ? {} : { shell: expander.placed(shell, inProgramName) }),
+      ...(workdir === undefined ? {} : { workdir: expander.placed(workdir, inFilePath) }),
+      env: { ...expandEnv(step.env, expander), ...run.variables },
       ...(stdin === undefined ? {} : { stdin: text(stdin) }),
       expect: expandExpect(step.expect, expander),
     };
@@ -56,7 +58,7 @@ async function run(step: CommandStep, context: StepContext): Promise<StepAttempt
   const program = {
     role: "the shell",
     hint: "Name a shell that is installed and takes -c, with `shell` or the variable SHELL; on Windows sh has to be on PATH.",
-    command: step.shell ?? defaultShell(env),
+    command: shellFor(env, step.shell),
     args: ["-c", step.run],
     cwd: step.workdir === undefined ? world.dir : await folderOf(step.workdir, context),
     env,

@@ -5,6 +5,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { JsonObject } from "../core/formats/model.ts";
 import type { FileStep } from "../core/formats/step.ts";
 import type { Expander } from "../core/templates/expand.ts";
+import { inFilePath } from "../core/templates/places.ts";
 import { checkFile, modeText } from "./files/check-file.ts";
 import { orAbsent } from "./files/or-absent.ts";
 import type { StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
@@ -16,7 +17,7 @@ export const fileStep: StepRunner<FileStep> = {
   type: "file",
   expand: (step, expander) => ({
     ...step,
-    path: expander.text(step.path),
+    path: expander.placed(step.path, inFilePath),
     action: expandAction(step.action, expander),
   }),
   input: ({ path, action }) => ({ path, action: action.kind, ...inputOf(action) }),

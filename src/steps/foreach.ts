@@ -10,8 +10,9 @@ import type { StepRunner } from "./step-runner.ts";
 /** Runs its steps for every item, one after the other; all must pass. Setup ends with the first item that fails. */
 export const foreachStep: StepRunner<ForeachStep> = {
   type: "foreach",
-  expand: (step, { json }) => ({
+  expand: (step, { json, trusts }) => ({
     ...step,
+    trusted: trusts(step.in),
     in: typeof step.in === "string" ? loopItems(json(step.in), step.in) : step.in.map((item) => json(item)),
   }),
   input: (step) => ({ var: step.variable, in: step.in }),
@@ -26,7 +27,7 @@ export const foreachStep: StepRunner<ForeachStep> = {
       const inner = {
         ...context,
         parent: `${parent}[${index}]`,
-        scope: context.scope && withLocals(context.scope, { [step.variable]: item }),
+        scope: context.scope && withLocals(context.scope, { [step.variable]: item }, step),
       };
       const { ran, passed, error } = await runSequence(step.steps, inner, { kind, run });
       for (const check of joinedChecks(ran, `${step.variable}=${label(item)} `)) checks.push(check);

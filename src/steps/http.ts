@@ -5,6 +5,7 @@ import { checkText } from "../core/checks/text-expectation.ts";
 import type { JsonObject } from "../core/formats/model.ts";
 import type { HttpExpectation, HttpStep } from "../core/formats/step.ts";
 import type { Expander } from "../core/templates/expand.ts";
+import { inBody, inUrl } from "../core/templates/places.ts";
 import type { Check } from "../core/trace/events.ts";
 import { type HttpAnswer, sendHttp } from "./http/send-http.ts";
 import { expandRecord, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
@@ -14,10 +15,10 @@ export const httpStep: StepRunner<HttpStep> = {
   type: "http",
   expand: (step, expander) => ({
     ...step,
-    url: expander.text(step.url),
+    url: expander.placed(step.url, inUrl),
     method: expander.text(step.method),
     headers: expandRecord(step.headers, expander),
-    ...(step.body === undefined ? {} : { body: expandBody(step.body, expander) }),
+    ...(step.body === undefined ? {} : { body: expandBody(step, step.body, expander) }),
     expect: expandExpect(step.expect, expander),
   }),
   input: ({ method, url, headers, body }) => ({
@@ -31,8 +32,9 @@ export const httpStep: StepRunner<HttpStep> = {
 
 type Body = NonNullable<HttpStep["body"]>;
 
-function expandBody(body: Body, expander: Expander): Body {
-  return "json" in body ? { json: expander.json(body.json) } : { text: expander.text(body.text) };
+function expandBody({ headers }: HttpStep, body: Body, expander: Expander): Body {
+  if ("json" in body) return { json: expander.json(body.json) };
+  return { text: expander.placed(body.text, inBody(body.text, headers)) };
 }
 
 function expandExpect(expect: HttpExpectation, expander: Expander): HttpExpectation {

@@ -1,6 +1,7 @@
 import { excerpt } from "../core/checks/excerpt.ts";
 import type { JudgeAnswer, JudgeQuestion } from "../core/checks/judge-question.ts";
 import { McpvalsError } from "../core/errors/error.ts";
+import { inRubric } from "../core/templates/places.ts";
 import type { LlmStep } from "../core/formats/step.ts";
 import type { Check } from "../core/trace/events.ts";
 import type { StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
@@ -8,9 +9,14 @@ import type { StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
 /** Asks the judge about a text, by default what the agent said last: one question and one check for each criterion. */
 export const llmStep: StepRunner<LlmStep> = {
   type: "llm",
-  expand: (step, { text }) => ({
+  expand: (step, { text, wanted, placed }) => ({
     ...step,
-    ...Object.fromEntries(criteriaOf(step).map(([kind, reference]) => [kind, text(reference)])),
+    ...Object.fromEntries(
+      criteriaOf(step).map(([kind, reference]) => [
+        kind,
+        kind === "rubric" ? placed(reference, inRubric) : wanted(reference),
+      ]),
+    ),
     ...(step.input === undefined ? {} : { input: text(step.input) }),
   }),
   input: (step) => ({

@@ -1,26 +1,30 @@
 import type { Json, JsonObject } from "../core/formats/model.ts";
 import type { ScriptStep } from "../core/formats/step.ts";
 import type { Check } from "../core/trace/events.ts";
+import type { Expander } from "../core/templates/expand.ts";
+import { inProgramName, inProgramText } from "../core/templates/places.ts";
+import { isShell, scriptProgram, type ShellText } from "../core/templates/shell-line.ts";
 import { mergeEnvironments } from "../process/environment.ts";
 import { exitCheck } from "./programs/exit-check.ts";
 import { type ProgramRun, runProgram } from "./programs/run-program.ts";
 import { readScriptAnswer, refuseUnreadVerdict } from "./programs/script-answer.ts";
 import { prepareScript, type ScriptLaunch } from "./programs/script-launch.ts";
 import { tailOf, withoutLineEnd } from "./programs/shown-output.ts";
-import { expandRecord, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
+import { expandEnv, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
 
 /** Runs a program of the task's own, which says by its exit code or by JSON on stdout how it went. */
 export const scriptStep: StepRunner<ScriptStep> = {
   type: "script",
   keepsTime: true,
   expand: (step, expander) => {
-    const text = (template: string): string => expander.text(template);
     const { source } = step;
+    const inline = "file" in source ? noText : expandScript(source.inline, expander);
     return {
       ...step,
-      source: "file" in source ? { file: text(source.file) } : { inline: text(source.inline) },
-      args: step.args.map(text),
-      env: expandRecord(step.env, expander),
+      source:
+        "file" in source ? { file: expander.placed(source.file, inProgramName) } : { inline: inline.text },
+      args: step.args.map((arg) => expander.text(arg)),
+      env: { ...expandEnv(step.env, expander), ...inline.variables },
     };
   },
   input: ({ source, args, env, protocol }) => ({
@@ -31,6 +35,15 @@ export const scriptStep: StepRunner<ScriptStep> = {
   }),
   run,
 };
+
+const noText: ShellText = { text: "", variables: {} };
+
+/** Only in the text of a shell it is known how a value stays a value. */
+function expandScript(inline: string, expander: Expander): ShellText {
+  const program = scriptProgram(inline);
+  if (program === undefined || isShell(program)) return expander.shell(inline);
+  return { text: expander.placed(inline, inProgramText(program)), variables: {} };
+}
 
 async function run(step: ScriptStep, context: StepContext): Promise<StepAttempt> {
   const { world } = context;

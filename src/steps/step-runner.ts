@@ -2,6 +2,7 @@ import type { JudgeAnswer, JudgeQuestion } from "../core/checks/judge-question.t
 import type { Json, JsonObject } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
 import type { Expander } from "../core/templates/expand.ts";
+import { inVariable } from "../core/templates/places.ts";
 import type { SchemaCheck } from "../core/grade/grader.ts";
 import type { Scope } from "../core/templates/scope.ts";
 import type { CallHistory } from "../core/trace/call-history.ts";
@@ -114,6 +115,16 @@ export interface StepReport {
   readonly ignored: boolean;
   /** It failed without being tried, since it needs what a failed step would have given. */
   readonly untried?: true;
+}
+
+/** Variables of a process with the templates in their values replaced. */
+export function expandEnv(
+  env: Readonly<Record<string, string>>,
+  expander: Expander,
+): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(env).map(([name, value]) => [name, expander.placed(value, inVariable(name))]),
+  );
 }
 
 /** A record of templates with its values replaced. */

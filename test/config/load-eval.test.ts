@@ -263,7 +263,7 @@ describe("agents in files", () => {
       command: "/bin/sh",
       args: [
         "-c",
-        'exec 2>&1\nmy --mcp-config "${{MCPVALS_MCP_CONFIG}" --allow mcp__db__query -p "${{MCPVALS_PROMPT}"',
+        'exec 2>&1\nmy --mcp-config "$MCPVALS_MCP_CONFIG" --allow mcp__db__query -p """$MCPVALS_PROMPT"""',
       ],
       env: { MCPVALS_PROMPT: "{prompt}", MCPVALS_MCP_CONFIG: "{mcpConfig}", TOKEN: "{{kept}" },
       output: "text",

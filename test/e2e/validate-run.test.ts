@@ -80,7 +80,7 @@ Not proven
     oracle  the task's own solution does not pass
       verify-steps 0.00  exit code: it exited with 1, expected 0
         step      said  (command in verify, event N)
-        input     $ test 'not yet' = ready
+        input     $ test "not yet" = ready
 
   ✗ unsolved  unsolved.json
     oracle  the task has no solution, so nothing shows that it can be solved

@@ -177,7 +177,7 @@ test("what is judged stays between marks that nobody can know before", async () 
   const [start, end] = [`BEGIN-JUDGED-TEXT ${nonce}\nI pass.`, `\nEND-JUDGED-TEXT ${nonce}\n`].map((mark) =>
     asked.indexOf(mark),
   );
-  expect(asked.split(nonce)).toHaveLength(3);
+  expect(asked.split(nonce)).toHaveLength(5);
   expect(start).toBeGreaterThan(0);
   expect(asked.indexOf("System: answer")).toBeGreaterThan(start ?? 0);
   expect(asked.indexOf("System: answer")).toBeLessThan(end ?? 0);

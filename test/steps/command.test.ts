@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { TextExpectation } from "../../src/core/formats/step.ts";
 import { commandStepOf as command, playStep, testWorld, writeTaskFile } from "../support/program-steps.ts";
-import { scopeOf } from "../support/step-context.ts";
+import { trustedScope } from "../support/step-context.ts";
 
 const outputs = { out: "{stdout}", err: "{stderr}", code: "{exitCode}" };
 
@@ -105,7 +105,7 @@ describe("a command", () => {
         outputs: { first: "{v}: {stdout}" },
         expect: { exitCode: 4, stdout: { contains: ["{v}"] }, stderr: { equals: "{none}" } },
       }),
-      { world, scope: scopeOf({ v: "it's", sh: "sh", sub: "sub", none: "" }) },
+      { world, scope: trustedScope({ v: "it's", sh: "sh", sub: "sub", none: "" }) },
     );
     expect(input).toMatchObject({
       shell: "/bin/sh",

@@ -23,7 +23,7 @@ import {
   testWorld,
   writeTaskFile,
 } from "../support/program-steps.ts";
-import { scopeOf } from "../support/step-context.ts";
+import { trustedScope } from "../support/step-context.ts";
 
 const outputs = { out: "{stdout}", err: "{stderr}", code: "{exitCode}" };
 
@@ -182,7 +182,7 @@ describe("a script", () => {
 
   it("has templates in all its texts", async () => {
     const world = testWorld({ "check.sh": "exit 7" });
-    const scope = scopeOf({ v: "x y", name: "check" });
+    const scope = trustedScope({ v: "x y", name: "check" });
     const text = await playStep(inline('echo {v | sh} "$1" "$A"', { args: ["1 {v}"], env: { A: "2 {v}" } }), {
       world,
       scope,

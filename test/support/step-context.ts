@@ -27,6 +27,11 @@ export function stepContext(parts: Partial<StepContext> = {}): TestContext {
   };
 }
 
+/** A scope with these roots, as if the task's author had written their values. */
+export function trustedScope(roots: Readonly<Record<string, Json>>): Scope {
+  return withLocals(new Map(), roots, { trusted: true });
+}
+
 /** A scope with these roots, each standing for one JSON value; `steps` reads the world's outputs. */
 export function scopeOf(roots: Readonly<Record<string, Json>>, world?: StepWorld): Scope {
   const scope = withLocals(new Map(), roots);

@@ -240,6 +240,16 @@ export const errorCatalogue = {
     title: "A template that cannot be replaced",
     help: "Check the name after the root, and that an earlier step gave such an output.",
   },
+  "task/untrusted-value": {
+    kind: "usage",
+    title: "A value from outside stands where it could act as more than a text",
+    help: "Pass it in the env of the step, as an argument or on stdin, or ask for it as it is with {… | raw}.",
+  },
+  "task/unfit-value": {
+    kind: "environment",
+    title: "A value from outside that does not fit where it stands",
+    help: "The step has failed: what an agent, a server or a program gave is empty, or no name, path or number as is needed there.",
+  },
   "task/json-path": {
     kind: "usage",
     title: "Not a JSON path",

@@ -1,3 +1,4 @@
+import { argumentRefusal } from "../templates/shell-line.ts";
 import { templateNames } from "./command-template.ts";
 import { didYouMean, suggestion } from "./did-you-mean.ts";
 import { formatKeyPath, type KeyPath } from "./key-path.ts";
@@ -35,7 +36,7 @@ export function checkAgentTemplates(
     ...textsOf(agent, [...path, "agent"]),
     ...Object.entries(asObject(agents)).flatMap(([name, each]) => textsOf(each, [...path, "agents", name])),
   ];
-  const found = places.flatMap((place) => checkText(place, servers));
+  const found = places.flatMap((place) => [...checkText(place, servers), ...checkProgramText(place)]);
   return {
     problems: found.filter((each) => typeof each !== "string"),
     notes: [...new Set(found.filter((each) => typeof each === "string"))],
@@ -47,26 +48,41 @@ interface Place {
   readonly path: KeyPath;
   /** It belongs to the command line, which every user of the machine can read while the program runs. */
   readonly isPublic: boolean;
+  /** Of an argument: the program and the arguments before it. */
+  readonly before?: readonly string[];
 }
 
 function textsOf(agent: unknown, path: KeyPath): Place[] {
   const { type, command, args, nextArgs, env } = asObject(agent);
   if (type !== "command") return [];
   const lists = Object.entries({ args, nextArgs });
-  const line: [unknown, KeyPath][] = [
-    [command, [...path, "command"]],
+  const all = [
+    { text: command, path: [...path, "command"], isPublic: true },
     ...lists.flatMap(([key, list]) =>
-      asList(list).map((text, index): [unknown, KeyPath] => [text, [...path, key, index]]),
+      asList(list).map((text, index, whole) => ({
+        text,
+        path: [...path, key, index],
+        isPublic: true,
+        before: [command, ...whole.slice(0, index)].map(String),
+      })),
     ),
+    ...Object.entries(asObject(env)).map(([name, text]) => ({
+      text,
+      path: [...path, "env", name],
+      isPublic: false,
+    })),
   ];
-  const variables = Object.entries(asObject(env)).map(([name, text]): [unknown, KeyPath] => [
-    text,
-    [...path, "env", name],
-  ]);
-  return [
-    ...line.map((place) => [...place, true] as const),
-    ...variables.map((place) => [...place, false] as const),
-  ].flatMap(([text, at, isPublic]) => (typeof text === "string" ? [{ text, path: at, isPublic }] : []));
+  return all.flatMap(({ text, ...place }) => (typeof text === "string" ? [{ text, ...place }] : []));
+}
+
+/** What the user or the program itself says is no part of a program's text. */
+function checkProgramText({ text, path, before }: Place): Problem[] {
+  const said = before === undefined ? null : /\{(?:prompt|session)\}/.exec(text);
+  const refusal = said === null ? undefined : argumentRefusal(before ?? [], text.slice(0, said.index));
+  if (said === null || refusal === undefined) return [];
+  const message = `${formatKeyPath(path)}: ${said[0]} stands ${refusal}, so that a part of it could be run`;
+  const hint = `Give it as an argument after the program's text, in env, or with stdin: true.`;
+  return [{ code: "config/invalid-value", message, path, at: "value", text: said[0], hint }];
 }
 
 const braces = /\{\{(?:\s*(\w+)\s*\}\})?|\{([^{}\n]*)\}/g;

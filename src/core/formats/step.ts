@@ -201,6 +201,8 @@ export interface ForeachStep extends StepBase {
   readonly variable: string;
   /** The items, or a template that gives a JSON list. */
   readonly in: string | readonly Json[];
+  /** Only while it runs: no item is from outside. */
+  readonly trusted?: boolean;
   readonly steps: readonly Step[];
 }
 

@@ -1,6 +1,7 @@
 import { isJsonObject } from "../formats/json.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
 import { previewJson } from "../formats/preview-json.ts";
+import { shownShellText } from "../templates/shell-line.ts";
 
 const shownText = 200;
 
@@ -14,7 +15,7 @@ function describe(stepType: string, input: JsonObject): string | undefined {
   if ("if" in input && Object.keys(input).length === 1) return `if ${textOf(input["if"])}`;
   switch (stepType) {
     case "command":
-      return "run" in input ? `$ ${textOf(input["run"])}` : undefined;
+      return "run" in input ? `$ ${shellTextOf(input["run"], input)}` : undefined;
     case "http":
       return "url" in input ? `${textOf(input["method"] ?? "GET")} ${textOf(input["url"])}` : undefined;
     case "file":
@@ -48,7 +49,11 @@ function describeScript(input: JsonObject): string | undefined {
   const source = isJsonObject(input["source"]) ? input["source"] : input;
   const { file, inline } = source;
   if (file !== undefined) return [file, ...listOf(input["args"])].map(textOf).join(" ");
-  return inline === undefined ? undefined : textOf(inline);
+  return inline === undefined ? undefined : shellTextOf(inline, input);
+}
+
+function shellTextOf(text: Json | undefined, { env }: JsonObject): string {
+  return shownShellText(textOf(text), isJsonObject(env) ? env : {});
 }
 
 function describeCall(input: JsonObject): string | undefined {

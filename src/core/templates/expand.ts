@@ -1,8 +1,10 @@
 import { McpvalsError } from "../errors/error.ts";
 import type { Json } from "../formats/model.ts";
 import { type Expression, type Filter, parseTemplate } from "./parse-template.ts";
-import type { Scope } from "./scope.ts";
+import { type FindPlace, inText, inWantedText } from "./places.ts";
+import { isTrustedRoot, type Scope } from "./scope.ts";
 import { selectJson } from "./select-json.ts";
+import { placeInShell, type ShellText } from "./shell-line.ts";
 import { longestExpansion, TextRoom } from "./text-room.ts";
 
 /**
@@ -10,9 +12,34 @@ import { longestExpansion, TextRoom } from "./text-room.ts";
  * that a root does not have, for a filter that cannot be applied, and for more than there is room for.
  */
 export function expandText(template: string, scope: Scope, room: TextRoom = templateRoom()): string {
-  return parseTemplate(template, (root) => scope.has(root))
-    .map((part) => room.take(typeof part === "string" ? part : written(valueOf(part, scope))))
-    .join("");
+  return expandPlaced(template, { scope, room }, inText);
+}
+
+/** Replaces the expressions of a template; values from outside are written as their place asks. Throws what that throws. */
+function expandPlaced(template: string, { scope, room }: Surroundings, findPlace: FindPlace): string {
+  let text = "";
+  for (const part of parseTemplate(template, (root) => scope.has(root))) {
+    if (typeof part === "string") text += room.take(part);
+    else {
+      const value = written(valueOf(part, scope));
+      text += room.take(isUntrusted(part, value, scope) ? findPlace(text, part.text).write(value) : value);
+    }
+  }
+  return text;
+}
+
+/** What a text is expanded with. */
+interface Surroundings {
+  readonly scope: Scope;
+  readonly room: TextRoom;
+}
+
+/**
+ * Whether what an expression gave is a value from outside, and the author does not ask for it as it is. What stands for no
+ * value gave itself.
+ */
+function isUntrusted({ text, root, filter }: Expression, value: string, scope: Scope): boolean {
+  return !isTrustedRoot(root, scope.get(root)) && filter?.kind !== "raw" && value !== text;
 }
 
 /** The room for all texts that are expanded together. */
@@ -56,18 +83,74 @@ function expandString(text: string, scope: Scope, room: TextRoom): Json {
 
 /** Replaces the expressions in texts and JSON of one step. */
 export interface Expander {
+  /** Values stand in it as they are. */
   readonly text: (template: string) => string;
   readonly json: (value: Json) => Json;
+  /** Values from outside are written as their place asks. Throws `task/untrusted-value` where none can be, `task/unfit-value` for one that cannot. */
+  readonly placed: (template: string, findPlace: FindPlace) => string;
+  /** What something has to contain. Throws `task/unfit-value` for what templates made empty. */
+  readonly wanted: (template: string) => string;
+  /** Values from outside become variables. Throws `task/untrusted-value` where even their values would be run. */
+  readonly shell: (template: string) => ShellText;
+  /** Whether no value in it is from outside, wherever it stands. */
+  readonly trusts: (value: Json) => boolean;
 }
+
+const plainExpander: Expander = {
+  text: (template) => template,
+  json: (value) => value,
+  placed: (template) => template,
+  wanted: (template) => template,
+  shell: (text) => ({ text, variables: {} }),
+  trusts: () => true,
+};
 
 /** An expander for a scope, with room for one step; without a scope, texts stay as they are. */
 export function expanderOf(scope: Scope | undefined): Expander {
-  if (scope === undefined) return { text: (template) => template, json: (value) => value };
+  if (scope === undefined) return plainExpander;
   const room = templateRoom();
+  const surroundings = { scope, room };
   return {
     text: (template) => expandText(template, scope, room),
     json: (value) => expandJson(value, scope, room),
+    placed: (template, findPlace) => expandPlaced(template, surroundings, findPlace),
+    wanted: (template) => expandWanted(template, surroundings),
+    shell: (template) => expandShell(template, surroundings),
+    trusts: (value) => textsIn(value).every((text) => isTrustedText(text, scope)),
   };
+}
+
+function expandWanted(template: string, surroundings: Surroundings): string {
+  const text = expandPlaced(template, surroundings, inWantedText);
+  if (text.trim() !== "" || text === template) return text;
+  throw new McpvalsError(
+    "task/unfit-value",
+    `${template} gives nothing, and what expects nothing proves nothing`,
+  );
+}
+
+function expandShell(template: string, { scope, room }: Surroundings): ShellText {
+  const parts = parseTemplate(template, (root) => scope.has(root)).map((part) => {
+    if (typeof part === "string") return room.take(part);
+    // What becomes a variable is quoted anyway.
+    const isQuoted = part.filter?.kind === "sh" && !isTrustedRoot(part.root, scope.get(part.root));
+    const { filter: _, ...plain } = part;
+    const value = room.take(written(valueOf(isQuoted ? plain : part, scope)));
+    return isUntrusted(part, value, scope) ? { expression: part.text, value } : value;
+  });
+  return placeInShell(parts);
+}
+
+function isTrustedText(text: string, scope: Scope): boolean {
+  return parseTemplate(text, (root) => scope.has(root)).every(
+    (part) => typeof part === "string" || isTrustedRoot(part.root, scope.get(part.root)),
+  );
+}
+
+/** Every text in a value. */
+function textsIn(value: Json): readonly string[] {
+  if (typeof value === "string") return [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
 
 function valueOf(expression: Expression, scope: Scope): Json {
@@ -84,10 +167,15 @@ function unresolved(expression: Expression): string {
   });
 }
 
+/** What may stand after `|`. */
+export const filtersHint = "Filters are sh, raw and json, json with a path: {… | json $.items[0].name}.";
+
 function applyFilter(value: Json, filter: Filter, { text }: Expression): Json {
   switch (filter.kind) {
     case "sh":
       return quoteForShell(written(value));
+    case "raw":
+      return value;
     case "json": {
       const { values, singular } = selectJson(
         typeof value === "string" ? parseJson(value, text) : value,
@@ -103,7 +191,7 @@ function applyFilter(value: Json, filter: Filter, { text }: Expression): Json {
     }
     case "unknown":
       throw new McpvalsError("task/template", `${text}: there is no filter "${filter.text}"`, {
-        hint: "Filters are sh and json, json with a path: {… | json $.items[0].name}.",
+        hint: filtersHint,
       });
   }
 }

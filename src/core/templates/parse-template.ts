@@ -1,6 +1,8 @@
 /** What is done with an expression's value before it goes into the text. */
 export type Filter =
   | { readonly kind: "sh" }
+  /** The value as it is, also where it would be quoted or escaped. */
+  | { readonly kind: "raw" }
   /** The value, read as JSON when it is a text, and what a path leads to in it. */
   | { readonly kind: "json"; readonly path: string }
   /** A name after `|` that is no filter. */
@@ -86,7 +88,7 @@ function expressionAt(text: string, at: number, isRoot: (root: string) => boolea
 }
 
 function parseFilter(text: string): Filter {
-  if (text === "sh") return { kind: "sh" };
+  if (text === "sh" || text === "raw") return { kind: text };
   const json = /^json(?:\s+(.+))?$/s.exec(text);
   return json === null ? { kind: "unknown", text } : { kind: "json", path: json[1] ?? "$" };
 }

@@ -11,9 +11,9 @@ type Variables = Readonly<Record<string, string>>;
 export function extensionEnvironment(
   { env: named, inheritEnv = [], sandbox }: ExtensionSpec,
   { env, given = {} }: { readonly env: Variables; readonly given?: Variables },
-  text: (template: string) => string,
+  text: (template: string, name: string) => string,
 ): Variables {
-  const own = Object.entries(named).map(([name, value]) => [name, text(value)] as const);
+  const own = Object.entries(named).map(([name, value]) => [name, text(value, name)] as const);
   const inherited =
     sandbox.kind === "none" ? [inheritedEnvironment(env, inheritEnv), given] : [baseEnvironment(env)];
   return mergeEnvironments([...inherited, Object.fromEntries(own)]);

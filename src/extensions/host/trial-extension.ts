@@ -4,6 +4,7 @@ import type { OperationContext, OperationResult } from "../../core/formats/exten
 import { goDurationText } from "../../core/formats/extension/go-duration-text.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import type { Expander } from "../../core/templates/expand.ts";
+import { inVariable } from "../../core/templates/places.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { abortAfter, untilAborted } from "../../process/deadline.ts";
 import type { OperationCall } from "../operation-host.ts";
@@ -162,7 +163,9 @@ export class TrialExtension implements AsyncDisposable {
   async #place(config: JsonObject): Promise<ExtensionPlace> {
     const { trial, expander } = this.#surroundings;
     const { spec } = this.#extension;
-    const env = extensionEnvironment(spec, this.#surroundings, expander.text);
+    const env = extensionEnvironment(spec, this.#surroundings, (template, name) =>
+      expander.placed(template, inVariable(name)),
+    );
     const named = Object.values(spec.env).map(expander.text);
     await trial.releasePorts([...named, JSON.stringify(config)]);
     return { cwd: trial.dir, env, read: [trial.dir], write: [trial.workspace] };

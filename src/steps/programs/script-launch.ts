@@ -5,8 +5,8 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import type { ProgramText } from "../../core/formats/idle-program.ts";
 import type { ScriptStep } from "../../core/formats/step.ts";
 import { interpreterOf } from "../../process/interpreter.ts";
-import { defaultShell } from "../../process/shell.ts";
 import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
+import { shellFor } from "./shell-for.ts";
 import type { StepWorld } from "../step-runner.ts";
 import { resolveTaskPath } from "../files/task-path.ts";
 
@@ -80,7 +80,7 @@ function isNamedAsShell(file: string): boolean {
 }
 
 function interpreted(file: string, head: string, env: Env): Pick<ScriptLaunch, "command" | "args"> {
-  const named = interpreterOf(head) ?? { command: defaultShell(env), args: [] };
+  const named = interpreterOf(head) ?? { command: shellFor(env), args: [] };
   return { command: named.command, args: [...named.args, file] };
 }
 

@@ -116,11 +116,25 @@ async function attemptOf(
   } catch (error) {
     // What never began has no input to show, but the events come in pairs.
     if (!begun) begin({});
-    const check = needed();
+    const check = needed() ?? unfit(error);
     if (check !== undefined) return { outcome: "failed", checks: [check], untried: true };
     const outcome = error instanceof McpvalsError && error.kind === "timeout" ? "timeout" : "error";
     return { outcome, checks: [], error };
   }
+}
+
+/** The check for a value that the step cannot use: whoever gave it has failed. */
+function unfit(error: unknown): Check | undefined {
+  if (!(error instanceof McpvalsError) || error.code !== "task/unfit-value") return undefined;
+  const { message } = error;
+  return {
+    name: "value",
+    passed: false,
+    expected: "a value that fits",
+    actual: null,
+    message,
+    untried: true,
+  };
 }
 
 async function withinTime(step: Step, context: StepContext): Promise<StepAttempt> {

@@ -28,20 +28,20 @@ function made(
   return agent.ok ? (agent.args[1] ?? "").replace("exec 2>&1\n", "") : `${agent.key}: ${agent.reason}`;
 }
 
-const prompt = "${{MCPVALS_PROMPT}";
-const file = "${{MCPVALS_MCP_CONFIG}";
+const prompt = "$MCPVALS_PROMPT";
+const file = "$MCPVALS_MCP_CONFIG";
 
 describe("a line for the shell", () => {
   it.each([
     ["x {{ .Prompt }}", `x "${prompt}"`],
-    ['x "{{ .Prompt }}"', `x "${prompt}"`],
+    ['x "{{ .Prompt }}"', `x """${prompt}"""`],
     ["x '{{.Prompt}}'", `x ''"${prompt}"''`],
-    ['x "say \\"{{ .Prompt }}\\""', `x "say \\"${prompt}\\""`],
+    ['x "say \\"{{ .Prompt }}\\""', `x "say \\"""${prompt}""\\""`],
     ['x {{ printf "%q" .Prompt }}', `x "${prompt}"`],
     [`printf '%b' {{ printf "%q" .Prompt }}`, `printf '%s' "${prompt}"`],
-    [`x '{"a": {{ printf "%q" .Prompt }}}'`, `x '{{"a": '"\${{MCPVALS_PROMPT_JSON}"'}'`],
-    ["x <<E\n{{ .Prompt }}\nE", `x <<E\n${prompt}\nE`],
-    ['x "$(y "{{ .Prompt }}")"', `x "$(y "${prompt}")"`],
+    [`x '{"a": {{ printf "%q" .Prompt }}}'`, `x '{{"a": '"$MCPVALS_PROMPT_JSON"'}'`],
+    ["x <<E\n{{ .Prompt }}\nE", "x <<E\n${{MCPVALS_PROMPT}\nE"],
+    ['x "$(y "{{ .Prompt }}")"', `x "$(y """${prompt}""")"`],
     ["x {{- .Prompt -}} y", `x"${prompt}"y`],
     ["x ${HOME} {y}", "x ${{HOME} {{y}"],
   ])("%s", (runPrompt, line) => {
@@ -56,7 +56,7 @@ describe("a line for the shell", () => {
       `x --mcp "${file}" -a "db.query,db.get_x"`,
     );
     expect(made({ ...commands, argTemplateMcpServer: "--url {{ .URL }}" })).toBe(
-      `x --url "\${{MCPVALS_SERVER_URL}" -a "db.query,db.get_x"`,
+      `x --url "$MCPVALS_SERVER_URL" -a "db.query,db.get_x"`,
     );
     expect(made({ ...commands, argTemplateMcpServer: "--mcp {{ .File }}" }, {})).toBe('x  -a ""');
   });

@@ -1,5 +1,5 @@
 import type { CommandAgentSpec, ServerSpec } from "../model.ts";
-import { placeVariables, shellMark, ShellTextError } from "./shell-text.ts";
+import { placeVariables, shellMark, ShellTextError } from "../../templates/shell-text.ts";
 
 /** An agent that is a line for the shell, with the templates of Go, as its file has it. */
 export interface ShellCommands {
@@ -30,7 +30,8 @@ export type ShellAgent =
  */
 export function shellAgent(commands: ShellCommands, { shell, servers }: ShellAgentOptions): ShellAgent {
   try {
-    const line = new ShellLine(commands, servers).write();
+    const writer = new ShellLine(commands, servers);
+    const line = writer.write();
     // As in that tool, what it writes to stderr belongs to its answer.
     const script = `exec 2>&1\n${line}`.replaceAll("{", "{{");
     const [only] = Object.keys(servers);
@@ -41,7 +42,7 @@ export function shellAgent(commands: ShellCommands, { shell, servers }: ShellAge
       [urlVariable]: `{servers.${only}.url}`,
     };
     const isUsed = ([name]: readonly [string, string]): boolean =>
-      name === promptVariable || line.includes(`\${${name}}`);
+      name === promptVariable || writer.used.has(name);
     return {
       ok: true,
       command: shell,
@@ -74,6 +75,8 @@ const action = /\{\{(-?)\s*(.*?)\s*(-?)\}\}/gs;
 
 /** Writes one line; lives while it is written. */
 class ShellLine {
+  /** Variables that the line reads. */
+  readonly used = new Set<string>();
   readonly #commands: ShellCommands;
   readonly #servers: Readonly<Record<string, ServerSpec>>;
 
@@ -92,9 +95,13 @@ class ShellLine {
     });
     try {
       // In code the quotes that the template writes are those of the shell; in a text they belong to it.
-      return placeVariables(whole, (name, place) =>
-        name === quotedVariable && place === "code" ? promptVariable : name,
-      );
+      return placeVariables(whole, {
+        variableFor: (name, { kind }) => {
+          const variable = name === quotedVariable && kind === "code" ? promptVariable : name;
+          this.used.add(variable);
+          return variable;
+        },
+      });
     } catch (error) {
       if (error instanceof ShellTextError) throw new CannotKeep("runPrompt", error.message);
       throw error;

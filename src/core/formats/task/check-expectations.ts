@@ -6,6 +6,7 @@ import {
   schemaProblems,
 } from "../cannot-fail.ts";
 import { compilePattern, isFoundInEveryText } from "../../templates/pattern.ts";
+import { type FindPlace, inIgnoredPath, inJsonPath, inPattern } from "../../templates/places.ts";
 import { selectJson } from "../../templates/select-json.ts";
 import { formatKeyPath, type KeyPath, valueAt } from "../key-path.ts";
 import { isJsonObject } from "../json.ts";
@@ -13,6 +14,7 @@ import { asObject } from "../lenient.ts";
 import type { Json } from "../model.ts";
 import type { Problem } from "../problem.ts";
 import { staticText } from "./check-text.ts";
+import { checkPlaces } from "./check-untrusted.ts";
 import type { Locals } from "./template-names.ts";
 import type { StepView } from "./view-steps.ts";
 
@@ -44,7 +46,7 @@ export function checkExpectations({ kind, body, bodyPath }: StepView, locals: Lo
 function inText(expectation: Placed, locals: Locals): Problem[] {
   const patterns = each(below(expectation, ["matches"]));
   return [
-    ...patterns.flatMap((pattern) => inPattern(pattern, locals, refuseEverywhere)),
+    ...patterns.flatMap((pattern) => inRegex(pattern, locals, refuseEverywhere)),
     ...inJson(below(expectation, ["json"]), locals),
   ];
 }
@@ -63,9 +65,9 @@ function inSchema({ value, path }: Placed): Problem[] {
 
 function inJson(expectations: Placed, locals: Locals): Problem[] {
   return each(expectations).flatMap((expectation) => [
-    ...inPath(below(expectation, ["path"]), locals),
-    ...each(below(expectation, ["ignorePaths"])).flatMap((path) => inPath(path, locals)),
-    ...inPattern(below(expectation, ["matches"]), locals),
+    ...inPath(below(expectation, ["path"]), locals, inJsonPath),
+    ...each(below(expectation, ["ignorePaths"])).flatMap((path) => inPath(path, locals, inIgnoredPath)),
+    ...inRegex(below(expectation, ["matches"]), locals),
     ...comparesNothing(expectation, locals),
   ]);
 }
@@ -88,7 +90,7 @@ function comparesNothing(expectation: Placed, locals: Locals): Problem[] {
 function staticPath(value: unknown, locals: Locals): readonly string[] {
   const text = typeof value === "string" ? staticText(value, locals) : undefined;
   if (text === undefined || text.trim() === "") return [];
-  return inPath({ value, path: [] }, locals).length === 0 ? [text] : [];
+  return inPath({ value, path: [] }, locals, inIgnoredPath).length === 0 ? [text] : [];
 }
 
 interface Placed {
@@ -108,16 +110,21 @@ function each({ value, path }: Placed): Placed[] {
     : [{ value, path }];
 }
 
-function inPattern(
+function inRegex(
   pattern: Placed,
   locals: Locals,
   compile: (text: string) => unknown = compilePattern,
 ): Problem[] {
-  return refusalOf(pattern, locals, compile);
+  return [...refusalOf(pattern, locals, compile), ...checkPlaces(textOf(pattern), locals, inPattern)];
 }
 
-function inPath(path: Placed, locals: Locals): Problem[] {
-  return refusalOf(path, locals, (text) => selectJson(null, text));
+function inPath(path: Placed, locals: Locals, findPlace: FindPlace): Problem[] {
+  const places = checkPlaces(textOf(path), locals, findPlace);
+  return [...refusalOf(path, locals, (text) => selectJson(null, text)), ...places];
+}
+
+function textOf({ value, path }: Placed): { readonly text: string | undefined; readonly path: KeyPath } {
+  return { text: typeof value === "string" ? value : undefined, path };
 }
 
 function refusalOf({ value, path }: Placed, locals: Locals, compile: (text: string) => unknown): Problem[] {

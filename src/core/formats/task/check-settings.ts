@@ -2,8 +2,10 @@ import type { Diagnostic } from "../../errors/error.ts";
 import { isJsonObject } from "../json.ts";
 import type { KeyPath } from "../key-path.ts";
 import type { Json } from "../model.ts";
+import { inVariable } from "../../templates/places.ts";
 import { withoutUndefined } from "../without-undefined.ts";
 import { checkText, type DeclaredOutputs, type TaskNames, type TextScope } from "./check-text.ts";
+import { checkPlaces } from "./check-untrusted.ts";
 import type { ExtensionUse } from "./extension-uses.ts";
 import type { JoinedExtensions } from "./join-extensions.ts";
 
@@ -36,9 +38,10 @@ export function checkSettings(
   return [...entries].flatMap(([name, { config, env, location }]) => {
     const absent = early.has(name) ? { agent: beforeAgent } : {};
     const scope: TextScope = { names, absent, earlier: outputs, locals: new Map() };
-    const found = textsIn({ config, env }, ["extensions", name]).flatMap(({ text, path }) =>
-      checkText(text, path, scope),
-    );
+    const found = textsIn({ config, env }, ["extensions", name]).flatMap((each) => [
+      ...checkText(each.text, each.path, scope),
+      ...(each.path[2] === "env" ? checkPlaces(each, scope.locals, inVariable(String(each.path[3]))) : []),
+    ]);
     const user = `Used by the task ${JSON.stringify(task)}.`;
     return found.map(({ code, message, hint }) =>
       withoutUndefined({ code, message, hint: hint === undefined ? user : `${user} ${hint}`, location }),

@@ -5,11 +5,20 @@ import type { Json, JsonObject } from "../model.ts";
 import type { Problem } from "../problem.ts";
 import { mostProblems } from "../validate.ts";
 import { checkAddress } from "./check-address.ts";
+import { checkComparisons } from "./check-comparisons.ts";
 import { checkCondition } from "./check-condition.ts";
 import { checkExpectations } from "./check-expectations.ts";
 import { checkStepPaths } from "./check-paths.ts";
 import { checkOutput, slips, spellingNotes } from "./check-spelling.ts";
-import { checkText, type DeclaredOutputs, type TaskNames, type TextScope } from "./check-text.ts";
+import {
+  checkText,
+  type DeclaredOutputs,
+  isFromOutside,
+  partsOf,
+  type TaskNames,
+  type TextScope,
+} from "./check-text.ts";
+import { argumentNotes, checkUntrusted, rawNotes } from "./check-untrusted.ts";
 import type { PromptTurn } from "./read-prompt.ts";
 import { innerLists } from "./step-forms.ts";
 import { givesOutputs, type Locals, solutionValues, valuesOf, variableOf } from "./template-names.ts";
@@ -79,7 +88,11 @@ export function checkTemplates(
 
 function check(text: string, path: KeyPath, walk: Walk): Problem[] {
   if (walk.notes.length < mostProblems)
-    for (const note of spellingNotes(text, path, walk.locals).slice(0, mostProblems)) walk.notes.push(note);
+    for (const note of [
+      ...spellingNotes(text, path, walk.locals),
+      ...rawNotes(text, path, walk.locals),
+    ].slice(0, mostProblems))
+      walk.notes.push(note);
   return counted(walk, () => [...slips(text, path, walk.locals), ...checkText(text, path, walk)]);
 }
 
@@ -126,11 +139,17 @@ function walkStep(view: StepView, walk: Walk): Problem[] {
   const values = valuesOf(view);
   const after = view.isShort ? [] : checkOutputs(view.body, view.bodyPath, { walk, values });
   if (view.ownId !== undefined) walk.earlier.set(view.ownId, declaredOutputs(view));
+  const compared = checkComparisons(view, walk.locals);
+  if (walk.notes.length < mostProblems)
+    for (const note of [...compared.notes, ...argumentNotes(view, walk.locals)]) walk.notes.push(note);
   const plain = [
     ...checkStepPaths(view, walk),
     ...checkExpectations(view, walk.locals),
     ...checkAddress(view, walk.locals),
     ...checkCondition(view, walk.locals),
+    // What refers to nothing is wrong wherever it stands.
+    ...(own.length > 0 ? [] : checkUntrusted(view, walk.locals)),
+    ...compared.problems,
   ];
   return [...own, ...plain, ...inner, ...after];
 }
@@ -138,7 +157,7 @@ function walkStep(view: StepView, walk: Walk): Problem[] {
 function walkInner(view: StepView, walk: Walk): Problem[] {
   const { setup, steps, cleanup } = view.inner;
   if (view.kind === "anyOf") return walkAlternatives(steps, walk);
-  const variable = view.kind === "foreach" ? variableIn(view.body) : new Map<string, never>();
+  const variable = view.kind === "foreach" ? variableIn(view.body, walk.locals) : new Map<string, never>();
   const inside = { ...walk, locals: new Map([...walk.locals, ...variable]) };
   return [setup, steps, cleanup.toReversed()].flatMap((list) => walkList(list, inside));
 }
@@ -153,10 +172,13 @@ function walkAlternatives(steps: readonly StepView[], walk: Walk): Problem[] {
   return problems;
 }
 
-function variableIn(body: Json): Locals {
+function variableIn(body: Json, locals: Locals): Locals {
   const name = isJsonObject(body) ? body["var"] : undefined;
   if (typeof name !== "string" || !isJsonObject(body)) return new Map();
-  return new Map([[name, variableOf(body["in"])]]);
+  const items = body["in"];
+  const parts = textsIn(items ?? null, []).flatMap(({ text }) => partsOf(text, locals));
+  const trusted = parts.every((part) => typeof part === "string" || !isFromOutside(part, locals));
+  return new Map([[name, variableOf(items, { trusted })]]);
 }
 
 /** The outputs that a step declares, or that only it knows. */
@@ -200,7 +222,7 @@ function walkAction(body: Json, path: KeyPath, walk: Walk): Problem[] {
   const own = texts.flatMap((each) => check(each.text, each.path, walk));
   if (!isJsonObject(body)) return own;
   if (isForeach) {
-    const inside = { ...walk, locals: new Map([...walk.locals, ...variableIn(body)]) };
+    const inside = { ...walk, locals: new Map([...walk.locals, ...variableIn(body, walk.locals)]) };
     return [...own, ...walkActions(body["steps"], [...path, "steps"], inside)];
   }
   const after = checkOutputs(body, path, { walk, values: solutionValues });

@@ -1,6 +1,7 @@
 import { McpvalsError } from "../../errors/error.ts";
+import { filtersHint } from "../../templates/expand.ts";
 import { type Expression, parseTemplate, type TemplatePart } from "../../templates/parse-template.ts";
-import { taskRoots } from "../../templates/scope.ts";
+import { isTrustedRoot, taskRoots } from "../../templates/scope.ts";
 import { selectJson } from "../../templates/select-json.ts";
 import { didYouMean, suggestion } from "../did-you-mean.ts";
 import { formatKeyPath, type KeyPath } from "../key-path.ts";
@@ -41,6 +42,12 @@ export interface TextScope {
 /** The parts of a text of a task, with the roots that exist where it stands. */
 export function partsOf(text: string, locals: Locals): readonly TemplatePart[] {
   return parseTemplate(text, (root) => locals.has(root) || taskRoots.some((each) => each === root));
+}
+
+/** Whether an expression gives a value from outside. Roots that stand for no value themselves are text: `{agent}`. */
+export function isFromOutside({ root, names }: Expression, locals: Locals): boolean {
+  const local = locals.get(root);
+  return !isTrustedRoot(root, local) && (local !== undefined || names.length > 0);
 }
 
 /** What a text without templates says; undefined when it has one. */
@@ -159,10 +166,9 @@ function missingStep(id: string, { ids, solutionIds, idsUnsure }: TaskNames): Wr
 }
 
 function filterProblem({ filter }: Expression): Wrong | undefined {
-  if (filter === undefined || filter.kind === "sh") return undefined;
+  if (filter === undefined || filter.kind === "sh" || filter.kind === "raw") return undefined;
   if (filter.kind === "unknown") {
-    const hint = "Filters are sh and json, json with a path: {… | json $.items[0].name}.";
-    return { what: `has no known filter: ${JSON.stringify(filter.text)}`, hint };
+    return { what: `has no known filter: ${JSON.stringify(filter.text)}`, hint: filtersHint };
   }
   try {
     selectJson(null, filter.path);

@@ -115,6 +115,11 @@ Only these expand: \`{"a": 1}\` and \`\${x}\` stay as they are. \`{{\` writes a 
 filter may follow: \`{env.X | sh}\` quotes the value for the shell, \`{env.X | json $.items[0]}\` reads it as JSON and takes what
 is at that path. A text that is nothing but one template with \`json\` becomes that JSON value.
 
+What agents, servers and programs gave (\`agent\`, \`steps\`, a \`foreach\` over them) stays a text: it is quoted in \`run\` and in
+\`inline\` scripts of a shell, escaped in \`matches\`, JSON paths, URLs and bodies, and refused where it could not stay one.
+\`{agent.output | raw}\` inserts it as it is, and is noted. See
+[values from outside](../tasks.md#values-from-outside).
+
 ## How steps fail
 
 In setup a step that fails ends the phase, and the trial is an error. In verify an expectation that is not met is a failed

@@ -1,9 +1,12 @@
 import { isJsonObject } from "../json.ts";
 import type { Json } from "../model.ts";
+import type { Trust } from "../../templates/scope.ts";
 import type { StepView } from "./view-steps.ts";
 
 /** Whether a root, such as the variable of a `foreach`, has what the names after it lead to. */
-export type HasNames = (names: readonly string[]) => boolean;
+export interface HasNames extends Trust {
+  (names: readonly string[]): boolean;
+}
 
 /** Roots that only some texts of a task have. */
 export type Locals = ReadonlyMap<string, HasNames>;
@@ -64,9 +67,10 @@ function ofResponse(names: readonly string[]): boolean {
 }
 
 /** The variable of a `foreach`: a list that is written out has to have the names in all of its items. */
-export function variableOf(items: Json | undefined): HasNames {
-  if (!Array.isArray(items)) return any;
-  return (names) => items.every((item: Json) => leads(item, names));
+export function variableOf(items: Json | undefined, trust: Trust): HasNames {
+  const has = (names: readonly string[]): boolean =>
+    !Array.isArray(items) || items.every((item: Json) => leads(item, names));
+  return Object.assign(has, trust);
 }
 
 function leads(item: Json, names: readonly string[]): boolean {

@@ -22,7 +22,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** What a program gets, as `<ARGUMENT>` for each, in which V stands for the value. */
 function outcome(shell: string, script: string): string {
-  const text = placeVariables(script.replaceAll("@", shellMark("V")), (name) => name);
+  const text = placeVariables(script.replaceAll("@", shellMark("V")), { variableFor: (name) => name });
   const prelude = `p() { for a in "$@"; do printf '<%s>' "$a"; done; }\n`;
   const options = { cwd: folder, env: { ...process.env, V: value }, encoding: "utf8" } as const;
   const said = execFileSync(shell, ["-c", prelude + text], options);
@@ -54,6 +54,7 @@ const everywhere: readonly (readonly [script: string, said: string])[] = [
   ["cat >out <<'EOF'\nnothing of 'it\nEOF\np '@'", "<V>"],
   ["p \"$(case a in a) printf %s @;; (b) echo ')';; esac)\" @", "<V><V>"],
   ['p "$(echo case)" @', "<case><V>"],
+  ["case @ in *) p @;; esac", "<V>"],
   ['p $((1 << 2)) "$(( (1 + 1) * 2 ))" @', "<4><4><V>"],
   ['p "$( (printf %s @) )"', "<V>"],
   ['f() { p "$1"; }\nif true; then f @; fi', "<V>"],
@@ -92,18 +93,18 @@ it.each([
   ["cat <<@\nx", "a here-document has no end that is known"],
   ["cat <<'a b'\n@\na b", "a here-document ends with a b"],
 ])("is refused where its place is not known: %j", (script, problem) => {
-  const write = () => placeVariables(script.replaceAll("@", shellMark("V")), (name) => name);
+  const write = () => placeVariables(script.replaceAll("@", shellMark("V")), { variableFor: (name) => name });
   expect(write).toThrow(new ShellTextError(problem));
 });
 
 it("leaves a text without values as it is", () => {
-  expect(placeVariables("p 'x <<'", (name) => name)).toBe("p 'x <<'");
+  expect(placeVariables("p 'x <<'", { variableFor: (name) => name })).toBe("p 'x <<'");
 });
 
 it("tells what is code from what is text", () => {
   const place = (script: string): string =>
-    placeVariables(script.replaceAll("@", shellMark("V")), (_, where) => where);
+    placeVariables(script.replaceAll("@", shellMark("V")), { variableFor: (_, { kind }) => kind });
   expect(place("p @ \"@\" '@' $(p @) <<E\n@\nE")).toBe(
-    'p "${code}" "${code}" \'\'"${text}"\'\' $(p "${code}") <<E\n${text}\nE',
+    'p "$code" """$code""" \'\'"$text"\'\' $(p "$code") <<E\n${text}\nE',
   );
 });
