@@ -49,6 +49,7 @@ describe("an expectation that could not fail is refused at load", () => {
     ["a pattern with alternatives", mcp({ text: { matches: ["a", "x*|y"] } })],
     ["a pattern of a body", { http: { url: "http://127.0.0.1", expect: { body: { matches: "(?s).*" } } } }],
     ["a pattern of an output", { command: { run: "true", expect: { stdout: { matches: "^" } } } }],
+    ["a judge's input that is always the same", { llm: { contains: "42", input: "agent.output" } }],
     ["an empty schema", mcp({ schema: {} })],
     ["a schema of annotations", mcp({ schema: { title: "a", $comment: "b" } })],
     [
@@ -141,5 +142,42 @@ describe("a comparison with nothing left to compare does not pass, also when onl
     const deep = Array.from({ length: 500 }).reduce<Json>((inner) => ({ a: inner }), 1);
     expect(leavesNothing(deep, ["$..a"])).toBe(true);
     expect(leavesNothing(deep, ["$..b"])).toBe(false);
+  });
+});
+
+// docs/tasks.md, "Many tasks": assertions that say nothing are refused.
+describe("assertions of a task set that say nothing are refused", () => {
+  async function found(assertions: object, apiVersion?: string): Promise<readonly string[]> {
+    const task = {
+      kind: "Task",
+      apiVersion: "mcp-eval/v1",
+      metadata: { name: "t" },
+      spec: { verify: [mcp({})] },
+    };
+    const agent = { type: "builtin.llm-agent", model: "openai:gpt-5" };
+    const config = { agent, servers: { s: fixtureServer() }, taskSets: [{ path: "t.json", assertions }] };
+    using folder = folderOf({
+      "t.json": task,
+      "eval.json": { kind: "Eval", ...(apiVersion === undefined ? {} : { apiVersion }), config },
+    });
+    if (apiVersion === undefined) return (await load(folder.path, { source: "eval.json" })).notes;
+    return problems(folder.path, { source: "eval.json" });
+  }
+
+  it.each<[object, string]>([
+    [{}, "assertions asserts nothing"],
+    [{ toolsUsed: [] }, "assertions asserts nothing"],
+    [{ minToolCalls: 0, noDuplicateCalls: false }, "assertions asserts nothing"],
+    [{ maxToolCalls: 5, toolsNotUsed: [] }, "assertions.toolsNotUsed is empty, so it asserts nothing"],
+    [
+      { toolsUsed: [{ server: "s", tool: "" }] },
+      "assertions.toolsUsed[0].tool is empty, as if it were not there",
+    ],
+  ])("%j", async (assertions, message) => {
+    expect(await found(assertions, "mcp-eval/v1")).toEqual([
+      expect.stringMatching(/^eval\.json:\d+:\d+ config\/checks-nothing config\.taskSets\[0\]\./),
+    ]);
+    expect((await found(assertions, "mcp-eval/v1"))[0]).toContain(message);
+    expect(await found(assertions)).toEqual([expect.stringContaining(message)]);
   });
 });

@@ -103,6 +103,22 @@ describe("a task file that has lost its content is refused, not left out", () =>
   });
 
   it.each([
+    ["another group", task("b").replace("mcp-eval/v1", "mcp.eval/v1")],
+    ["another version", task("b").replace("mcp-eval/v1", "mcp-eval/v2")],
+  ])("a task of %s is refused", async (_, text) => {
+    using folder = folderOf({ "t/a.yaml": task("a"), "t/b.yaml": text });
+    expect(await problems(folder.path, { source: "t" })).toEqual([
+      expect.stringMatching(/^t.b\.yaml:1:13 config\/invalid-value apiVersion must be one of mcp-eval\/v1/),
+    ]);
+  });
+
+  it("a task of which only the name is left is noted", async () => {
+    using folder = folderOf({ "t/a.yaml": task("a"), "t/b.yaml": "metadata: { name: b }\n" });
+    const { notes } = await load(folder.path, { source: "t" });
+    expect(notes).toEqual([expect.stringMatching(/^t.b\.yaml has no kind, so it is not taken as a task/)]);
+  });
+
+  it.each([
     ["a list", `- ${task("b").trim().replaceAll("\n", "\n  ")}\n`],
     ["a list in a map", `kind: List\nitems:\n  - ${task("b").trim().replaceAll("\n", "\n    ")}\n`],
   ])("tasks in %s are noted", async (_, text) => {

@@ -15,6 +15,9 @@ const saysTask = /\bkind["']?\s*:\s*["']?Task\b|\bapiVersion["']?\s*:\s*["']?mcp
 /** The group of an API of somebody else, such as `tekton.dev/v1`. */
 const foreignVersion = /^[^/]*\.[^/]*\//;
 
+/** A group that somebody may have written for ours. */
+const nearOurs = /mcp|eval/i;
+
 /** What a file of a folder or glob is. */
 export type FoundFile =
   | { readonly kind: "task"; readonly document: ConfigDocument }
@@ -47,13 +50,14 @@ export async function readTask(file: string, shown: string): Promise<FoundFile> 
 /** A line that holds more than a blank, a comment, `null` or a mark of YAML. */
 const something = /^(?!(?:---)?[ \t\u{feff}]*(?:~|null)?[ \t]*(?:#.*)?$|\.\.\.[ \t]*$|%)/mu;
 /** One of the words that a task cannot do without. */
-const mayBeOurs = /kind|verify|prompt|mcp-eval|mcpvals/i;
+const mayBeOurs = /kind|verify|prompt|metadata|mcp-eval|mcpvals/i;
 const unknownKindCode = "config/invalid-value";
 
 function whatIsIn(document: ConfigDocument, shown: string): FoundFile {
   const root = rootMembers(document.value);
   const [, version] = memberNamed(root, "apiVersion");
-  if (typeof version === "string" && foreignVersion.test(version)) return { kind: "foreign" };
+  const isForeign = typeof version === "string" && foreignVersion.test(version);
+  if (isForeign && !nearOurs.test(version)) return { kind: "foreign" };
   const isOurs = version === taskApiVersion;
   const kind = documentKind(root);
   if ((kind === undefined || kind === "config") && hasTasksInList(document.value, root)) {
@@ -104,7 +108,8 @@ function withoutKind(root: ReadonlyMap<string, unknown>, { shown, isOurs }: With
   const isLikeTask = parts.some((part) =>
     ["verify", "prompt"].some((key) => memberNamed(rootMembers(part), key)[1] !== undefined),
   );
-  if (!isOurs && !isLikeTask) return { kind: "foreign" };
+  const hasName = rootMembers(root.get("metadata")).has("name") && !root.has("apiVersion");
+  if (!isOurs && !isLikeTask && !hasName) return { kind: "foreign" };
   return { kind: "almost", note: `${shown} has no kind, so it is not taken as a task; add kind: Task` };
 }
 

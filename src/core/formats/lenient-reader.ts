@@ -66,6 +66,12 @@ export class LenientReader {
     this.problem({ code: "config/invalid-value", message, path, at: "value", ...rest });
   }
 
+  /** Refuses what says nothing; only notes it where files are read leniently. */
+  checksNothing(message: string, path: KeyPath): void {
+    if (this.#strict) this.problem({ code: "config/checks-nothing", message, path, at: "value" });
+    else this.note(message, path);
+  }
+
   #noteRepair(repair: Repair): void {
     const typo = repair.kind === "unknown-key" && this.#refusesTypos(repair.path.slice(0, -1));
     const key = String(repair.path.at(-1) ?? "");

@@ -27,7 +27,7 @@ const model = { type: "builtin.llm-agent", model: "anthropic:claude-sonnet-4-5" 
 const everyAssertion = {
   toolsUsed: [{ server: "k8s", toolPattern: "pods_.*" }, { server: "k8s" }],
   requireAny: [{ server: "k8s", tool: "list" }],
-  toolsNotUsed: [],
+  toolsNotUsed: [{ server: "k8s", tool: "delete" }],
   minToolCalls: 0,
   maxToolCalls: 20,
   resourcesRead: [{ server: "docs", uri: "file:///a" }],

@@ -79,7 +79,11 @@ describe("an eval file", () => {
   it("is read as a whole", () => {
     expect(parse(whole)).toEqual({
       ok: true,
-      notes: ["eval.yaml: config.taskSets[1].labelSelector.easy is taken as a text; write it in quotes"],
+      notes: [
+        "eval.yaml: config.taskSets[1].labelSelector.easy is taken as a text; write it in quotes",
+        "eval.yaml: config.taskSets[1].assertions.toolsUsed[1].tool is empty, as if it were not there",
+        "eval.yaml: config.taskSets[1].assertions.requireAny is empty, so it asserts nothing",
+      ],
       eval: {
         name: "pods",
         agent: { kind: "llm-agent", model: "anthropic/claude-sonnet-4-5" },

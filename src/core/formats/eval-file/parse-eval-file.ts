@@ -1,7 +1,7 @@
 import type { Diagnostic } from "../../errors/error.ts";
 import { withUsualTransports } from "../config/usual-transports.ts";
 import { suggestion } from "../did-you-mean.ts";
-import type { KeyPath } from "../key-path.ts";
+import { formatKeyPath, type KeyPath } from "../key-path.ts";
 import { asObject } from "../lenient.ts";
 import type { Json, JsonObject } from "../model.ts";
 import { LenientReader } from "../lenient-reader.ts";
@@ -206,6 +206,7 @@ function readTaskSet(
     reader.refuse(`a task set has either path or glob; this one has ${which}`, at);
     return [];
   }
+  checkAssertions(set.assertions, [...at, "assertions"], reader);
   return [
     withoutUndefined({
       files: path === undefined ? { glob: glob ?? "" } : { path },
@@ -214,6 +215,28 @@ function readTaskSet(
       location: locate({ path: at, at: "value" }),
     }),
   ];
+}
+
+/** Refuses assertions that say nothing, which a program or an empty variable may have left. */
+function checkAssertions(
+  assertions: NonNullable<Config["taskSets"]>[number]["assertions"],
+  path: KeyPath,
+  reader: LenientReader,
+): void {
+  if (assertions === undefined) return;
+  if (readAssertions(assertions) === undefined)
+    return reader.checksNothing(`${formatKeyPath(path)} asserts nothing`, path);
+  for (const [kind, value] of Object.entries(assertions)) {
+    if (!Array.isArray(value)) continue;
+    const at = [...path, kind];
+    if (value.length === 0) reader.checksNothing(`${formatKeyPath(at)} is empty, so it asserts nothing`, at);
+    for (const [index, pattern] of value.entries()) {
+      const empty = Object.entries(pattern).find(([, text]) => text === "");
+      if (empty === undefined) continue;
+      const place = [...at, index, empty[0]];
+      reader.checksNothing(`${formatKeyPath(place)} is empty, as if it were not there`, place);
+    }
+  }
 }
 
 function checkSource(

@@ -38,9 +38,19 @@ export function checkExpectations({ kind, body, bodyPath }: StepView, locals: Lo
         ...inJson(below(expect, ["json"]), locals),
         ...inSchema(below(expect, ["schema"])),
       ];
+    case "llm":
+      return constantInput({ value: valueAt(body, ["input"]), path: [...bodyPath, "input"] }, locals);
     default:
       return [];
   }
+}
+
+/** A text without templates is the same whatever the agent does. */
+function constantInput({ value, path }: Placed, locals: Locals): Problem[] {
+  if (typeof value !== "string" || staticText(value, locals) === undefined) return [];
+  const message = `${formatKeyPath(path)} is the same in every trial, so it says nothing of the agent`;
+  const hint = 'Write "{agent.output}", or what an earlier step gave: "{steps.ID.outputs.NAME}".';
+  return [{ code: "config/checks-nothing", message, path, at: "value", hint }];
 }
 
 function inText(expectation: Placed, locals: Locals): Problem[] {

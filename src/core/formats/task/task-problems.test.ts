@@ -165,7 +165,7 @@ describe("steps", () => {
       "config/invalid-value at value spec.verify[0].file.expect: spec.verify[0].file.expect must not have anything else when exists is false",
     ],
     [
-      { verify: [{ llm: { input: "x" } }] },
+      { verify: [{ llm: { input: "{agent.output}" } }] },
       "config/invalid-value at value spec.verify[0].llm: spec.verify[0].llm must have contains, exact or rubric",
     ],
     [
