@@ -240,7 +240,7 @@ describe("a path that a value is part of stays where it begins (docs/tasks.md: V
   });
 
   it("and so does a folder to run in", async () => {
-    const run = { command: { run: "true", workdir: "{workspace}/{agent.output}" } };
+    const run = { command: { run: "test -d .", workdir: "{workspace}/{agent.output}" } };
     expect(await attempt(run, { output: "../.." })).toMatchObject({ outcome: "failed" });
   });
 });

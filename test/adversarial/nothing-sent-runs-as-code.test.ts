@@ -29,6 +29,11 @@ const places: readonly (readonly [line: string, written: (value: string) => stri
   ["printf '<%s>' \"$(cat <<'E'\n$HOME {agent.output}.\nE\n)\"", (value) => `<$HOME ${value}.>`],
 ];
 
+/** What is wrong with values from outside in a task. */
+function refusals(spec: object): string[] {
+  return wrongIn(spec).filter((problem) => problem.startsWith("task/untrusted-value"));
+}
+
 describe("what an agent says stays a word of a command (docs/tasks.md: Values from outside)", () => {
   it.each(places.flatMap(([line, written]) => ["sh", "bash"].map((shell) => ({ line, written, shell }))))(
     "$shell: $line",
@@ -109,12 +114,12 @@ describe("what an agent says stays a word of a command (docs/tasks.md: Values fr
   });
 
   it("is shown in the trace as the variable that the shell reads", async () => {
-    const tried = await attempt({ command: { run: "echo {agent.output}" } }, { output: "a b" });
-    expect(tried.input).toEqual({ run: 'echo "$MCPVALS_VALUE_1"', env: { MCPVALS_VALUE_1: "a b" } });
+    const tried = await attempt({ command: { run: "test {agent.output}" } }, { output: "a b" });
+    expect(tried.input).toEqual({ run: 'test "$MCPVALS_VALUE_1"', env: { MCPVALS_VALUE_1: "a b" } });
   });
 
   it("is an error when no process can be given it", async () => {
-    const step = { command: { run: "echo {agent.output}" } };
+    const step = { command: { run: "test {agent.output}" } };
     for (const output of ["x".repeat(3_000_000), "a\0b"])
       expect(await attempt(step, { output })).toMatchObject({ outcome: "error" });
   });
@@ -170,7 +175,7 @@ describe("where even a quoted value would be run, a task is refused (docs/tasks.
     "cat < {workspace}/{agent.output}",
     "echo 'it is {agent.output}",
   ])("%j", (run) => {
-    expect(wrongIn({ verify: [{ command: { run } }] })).toEqual([
+    expect(refusals({ verify: [{ command: { run } }] })).toEqual([
       expect.stringMatching(
         /^task\/untrusted-value at value spec\.verify\[0\]\.command\.run: .* from outside, and it stands/,
       ),
@@ -189,8 +194,9 @@ describe("where even a quoted value would be run, a task is refused (docs/tasks.
     { script: { file: "{workspace}/{steps.s.outputs.o}" } },
   ])("%j", (step) => {
     const setup = [{ command: { id: "s", run: "true", outputs: { o: "{stdout}" } } }];
-    const found = wrongIn({ setup, verify: [step] });
-    expect(found).toEqual([expect.stringContaining("from outside, and it stands")]);
+    expect(refusals({ setup, verify: [step] })).toEqual([
+      expect.stringContaining("from outside, and it stands"),
+    ]);
   });
 
   it("but for what the author wrote himself, or asks for as it is", () => {

@@ -100,12 +100,12 @@ describe("what is there", () => {
     [{ prompt: "{servers.other.url}", requires: [{ server: "other" }] }],
     [{ prompt: '{"a": 1} ${x} ${env.NOPE} {env} {steps} {{env.NOPE}} {other.x}' }],
     [{ setup, prompt: "{steps.first.outputs.out | json $.a[0]} {steps.first.outputs}" }],
-    [{ setup, verify: [shell(": {steps.first.outputs.out} {agent.output}")] }],
-    [{ setup, cleanup: [shell(": {steps.first.outputs.out} {agent.output}")] }],
-    [{ verify: [{ allOf: setup }, shell(": {steps.first.outputs.out}")] }],
-    [{ verify: [{ anyOf: setup }, shell(": {steps.first.outputs.out}")] }],
-    [{ cleanup: [shell(": {steps.first.outputs.out}"), ...setup] }],
-    [{ verify: [{ group: { setup, steps: [shell(": {steps.first.outputs.out}")] } }] }],
+    [{ setup, verify: [shell("test {steps.first.outputs.out} {agent.output}")] }],
+    [{ setup, cleanup: [shell("test {steps.first.outputs.out} {agent.output}")] }],
+    [{ verify: [{ allOf: setup }, shell("test {steps.first.outputs.out}")] }],
+    [{ verify: [{ anyOf: setup }, shell("test {steps.first.outputs.out}")] }],
+    [{ cleanup: [shell("test {steps.first.outputs.out}"), ...setup] }],
+    [{ verify: [{ group: { setup, steps: [shell("test {steps.first.outputs.out}")] } }] }],
     [{ verify: [{ allOf: { steps: setup, id: "all", outputs: { a: "{steps.first.outputs.out}" } } }] }],
     [
       {
