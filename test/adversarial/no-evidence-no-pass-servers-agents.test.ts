@@ -8,7 +8,7 @@ import type { ServerConfig } from "../e2e/support.ts";
 import { acpAgent } from "../support/agent-programs.ts";
 import { folderOf, root, runCli } from "../support/cli.ts";
 import { startFakeProvider, type FakeReply } from "../support/fake-provider.ts";
-import { lyingServer } from "../support/lying.ts";
+import { lyingServer, lyingServerOverHttp } from "../support/lying.ts";
 
 const calc: ServerConfig = {
   transport: "mock",
@@ -168,11 +168,11 @@ describe("an agent's calls that failed show no use of a tool", () => {
     ]);
   });
 
-  it("and the words of a server about a tool that it does not list are no error of a tool", async () => {
-    const call = { jsonrpc: "2.0", id: 9, method: "tools/call", params: { name: "ad", arguments: {} } };
+  /** A program that calls a tool once, whatever the server lists. */
+  function caller(tool: string): Config["agent"] {
+    const call = { jsonrpc: "2.0", id: 9, method: "tools/call", params: { name: tool, arguments: {} } };
     const script = `
-      const url = process.env["SERVER"];
-      const post = (message, session) => fetch(url, { method: "POST", headers: {
+      const post = (message, session) => fetch(process.env["SERVER"], { method: "POST", headers: {
         "content-type": "application/json", accept: "application/json, text/event-stream",
         ...(session ? { "mcp-session-id": session } : {}) }, body: JSON.stringify(message) });
       const hello = await post({ jsonrpc: "2.0", id: 1, method: "initialize", params: {
@@ -181,14 +181,30 @@ describe("an agent's calls that failed show no use of a tool", () => {
       const answer = await post(${JSON.stringify(call)}, hello.headers.get("mcp-session-id"));
       console.log(await answer.text());`;
     const args = ["--input-type=module", "-e", script, "{prompt}"];
-    const steps = [{ user: "Add.", expectedError: "not found" }];
+    return { type: "command", command: process.execPath, args, env: { SERVER: "{servers.s.url}" } };
+  }
+
+  it("and the words of a server about a tool that it does not list are no error of a tool", async () => {
     const trial = await trialOf({
       servers: { s: lyingServer("none") },
-      agent: { type: "command", command: process.execPath, args, env: { SERVER: "{servers.s.url}" } },
-      workflows: [{ name: "sum", steps }],
+      agent: caller("ad"),
+      workflows: [{ name: "sum", steps: [{ user: "Add.", expectedError: "not found" }] }],
     });
     expect(trial.verdict).toBe("fail");
     expect(told(trial)["tool-call-health"]).toContain("Tool ad not found");
+  });
+
+  it("and neither does a malformed answer to a program", async () => {
+    await using http = await lyingServerOverHttp("no-text");
+    for (const server of [lyingServer("no-text"), http.at("mcp"), http.at("events")]) {
+      const trial = await trialOf({
+        servers: { s: server },
+        agent: caller("add"),
+        workflows: [{ name: "sum", steps: [{ user: "Add." }], expectTools: ["add"] }],
+      });
+      expect(trial.verdict).toBe("fail");
+      expect(told(trial)["tool-call-health"]).toContain("malformed: its bytes are not UTF-8");
+    }
   });
 });
 

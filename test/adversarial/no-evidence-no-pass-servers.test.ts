@@ -159,7 +159,8 @@ describe("a step of a task passes only for what its server lists", () => {
   });
 
   it("and what it gave is what the tool's own schema promised before the call", async () => {
-    expect(await outcomes("loosens-schema", call("add", { text: { equals: "5" } }))).toEqual(["failed"]);
+    const steps = [call("add", { text: { equals: "5" } }), not(call("add", { text: { equals: "5" } }))];
+    expect(await outcomes("loosens-schema", ...steps)).toEqual(["failed", "failed"]);
   });
 });
 

@@ -19,7 +19,7 @@ export function buildTrajectory(trial: Trial, task: Task, events: readonly Trace
   const warnings = [
     ...warningsOf(events),
     ...reader.repeatedTools().map(repetition),
-    ...(task.form === "tool-test" ? emptyAnswers(view.calls) : []),
+    ...emptyAnswers(view),
     ...agentWarnings({ calls: view.calls, events }),
     ...echoWarnings({ task, events, ...view }),
   ];
@@ -30,10 +30,12 @@ function repetition({ server, name }: ToolDeclaration): string {
   return `server "${server}" lists the tool "${name}" more than once, so that nobody can tell which of them is called`;
 }
 
-/** A tool test needs no expectation, but a result without anything in it shows little. */
-function emptyAnswers(calls: readonly ToolCall[]): string[] {
+/** A call that checks something needs no expectation, but a result without anything in it shows little. */
+function emptyAnswers({ calls, steps }: Pick<Trajectory, "calls" | "steps">): string[] {
+  const verified = new Set(steps.flatMap(({ step, phase }) => (phase === "verify" ? [step] : [])));
   return calls
-    .filter(({ result, superseded }) => result !== undefined && !superseded && isEmpty(result))
+    .filter(({ step = "", superseded }) => verified.has(step) && !superseded)
+    .filter(({ result }) => result !== undefined && isEmpty(result))
     .map(({ tool }) => `${tool} answered with nothing in its result`);
 }
 

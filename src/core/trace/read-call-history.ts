@@ -69,7 +69,7 @@ class HistoryReader {
     if (typeof id !== "string" && typeof id !== "number") return;
     const key = callKey(event, id);
     if (event.direction === "server-to-client") {
-      if (method === undefined) this.#answer(key, message);
+      if (method === undefined) this.#answer(key, event, message);
       return;
     }
     // A later request with the same id is another one.
@@ -81,12 +81,13 @@ class HistoryReader {
     this.#open.set(key, asked);
   }
 
-  #answer(key: string, message: JsonObject): void {
+  #answer(key: string, { malformed }: EventOf<"mcp.message">, message: JsonObject): void {
     const asked = this.#open.get(key);
     if (asked === undefined) return;
     this.#open.delete(key);
     const { result } = message;
-    asked.answer = isJsonObject(result) ? result : { error: answeredError(message["error"]).message };
+    if (malformed !== undefined) asked.answer = { error: `the answer is malformed: ${malformed}` };
+    else asked.answer = isJsonObject(result) ? result : { error: answeredError(message["error"]).message };
   }
 
   /** Who gave up on a call does not get an answer that comes later. */

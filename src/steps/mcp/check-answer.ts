@@ -119,7 +119,9 @@ async function schemaChecks({ failure, outcome }: Answer, context: AnswerContext
   const problem = await outputProblem(expected, outcome.result, world.validateSchema);
   if (problem === undefined) return [];
   const actual = outcome.result["structuredContent"] ?? null;
-  return [{ name: "outputSchema", passed: false, expected, actual, message: `${name} ${problem}` }];
+  const message = `${name} ${problem}`;
+  // What a task looks for is neither there nor missing in a result that is none.
+  return [{ name: "outputSchema", passed: false, expected, actual, message, untried: true }];
 }
 
 /** Of the content as the server gave it, block by block. */
