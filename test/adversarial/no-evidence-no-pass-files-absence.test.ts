@@ -92,6 +92,8 @@ describe("a path that leads nowhere is evidence only where its way is there", ()
 
   it.each<[string, JsonExpectation, string]>([
     ["a misspelt member", { path: "$.itmes", exists: false }, "items"],
+    ["a misspelt member anywhere", { path: "$..itmes", exists: false }, "items"],
+    ["one of several names", { path: "$['itmes', 'error']", count: 0 }, "items"],
     ["a member in another case", { path: "$.Items", exists: false }, "items"],
     ["a misspelt member of entries", { path: "$.items[*].staus", exists: false }, "status"],
     ["a misspelt member in a filter", { path: "$.items[?@.staus == 'failed']", count: 0 }, "status"],

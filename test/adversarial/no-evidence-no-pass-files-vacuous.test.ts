@@ -56,6 +56,7 @@ describe("an expectation that could not fail is refused at load", () => {
       "a schema of empty ones",
       mcp({ schema: { properties: { a: {} }, allOf: [true], required: [], minLength: 0 } }),
     ],
+    ["a schema with one open choice", mcp({ schema: { oneOf: [{}] } })],
     ["a schema with an open alternative", mcp({ schema: { anyOf: [{ type: "object" }, {}] } })],
   ])("%s", async (_, step) => {
     expect(await taskProblems(step)).toEqual([expect.stringMatching(/^config\/checks-nothing /)]);

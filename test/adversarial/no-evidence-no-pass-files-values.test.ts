@@ -32,6 +32,11 @@ describe("a value that JSON cannot hold is refused, with its place", () => {
       { expectedResult: Object.assign([], { length: 1 }) },
       "expectedResult[0]: undefined is not JSON",
     ],
+    [
+      "a list with a member",
+      { expectedResult: Object.assign([1], { sum: 5 }) },
+      'expectedResult: a list with the member "sum" is not JSON',
+    ],
     ["an expectation", { expectedResult: undefined }, "expectedResult: undefined is not JSON"],
     ["an expected error", { expectedError: undefined }, "expectedError: undefined is not JSON"],
     ["a limit", { maxLatency: undefined }, "maxLatency: undefined is not JSON"],

@@ -50,8 +50,8 @@ const mostLooked = 200;
 
 /** The name of a member beside one that is looked for and is not there, when the one may be meant with the other. */
 function nearName({ values, names, wants }: WayEnd): string | undefined {
-  // A filter looks for members of what is in the values.
-  const holders = wants === "some" ? values.flatMap(inside) : values;
+  // A filter looks for members of what is in the values, and `..` for those of all that is below.
+  const holders = wants === "some" ? [...values, ...values.flatMap(inside)] : values;
   const present = new Set(
     holders.flatMap((holder) => (isJsonObject(holder) ? Object.keys(holder).slice(0, mostLooked) : [])),
   );

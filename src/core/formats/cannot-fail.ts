@@ -66,7 +66,6 @@ const assertions = [
   "dependentRequired",
   "dependencies",
   "propertyNames",
-  "oneOf",
   "$ref",
   "$dynamicRef",
   "$recursiveRef",
@@ -81,7 +80,7 @@ const single = [
   "then",
   "else",
 ];
-const listed = ["allOf", "anyOf", "prefixItems"];
+const listed = ["allOf", "anyOf", "oneOf", "prefixItems"];
 const tabled = ["properties", "patternProperties", "dependentSchemas"];
 const eitherWay = ["items"];
 const inner = [...single, "contains", "propertyNames", "not"];
@@ -140,7 +139,7 @@ const known = [...strong, ...assertions, ...single, ...listed, ...tabled, ...eit
 function* innerSchemas(schema: JsonObject): Generator<readonly [schema: Json, keys: KeyPath]> {
   for (const [keyword, value] of Object.entries(schema)) {
     if (inner.includes(keyword)) yield [value, [keyword]];
-    else if ([...listed, ...eitherWay, "oneOf"].includes(keyword)) {
+    else if ([...listed, ...eitherWay].includes(keyword)) {
       if (Array.isArray(value))
         for (const [index, item] of value.entries()) yield [item as Json, [keyword, index]];
       else yield [value, [keyword]];
@@ -175,7 +174,9 @@ function canRefuse(schema: Json): boolean {
   if (!isJsonObject(schema)) return schema === false;
   if (strong.some((keyword) => schema[keyword] !== undefined)) return true;
   if (assertions.some((keyword) => saysSomething(schema[keyword]))) return true;
-  const { anyOf } = schema;
+  const { anyOf, oneOf } = schema;
+  // Several of them refuse what fits two.
+  if (Array.isArray(oneOf) && oneOf.length > 1) return true;
   if (Array.isArray(anyOf) && anyOf.every((each: Json) => canRefuse(each))) return true;
   return [...innerSchemas(schema)].some(
     ([each, [keyword = ""]]) =>

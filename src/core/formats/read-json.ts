@@ -56,11 +56,19 @@ function copy(value: unknown, path: KeyPath, state: State): Json {
     return Number.isFinite(value) ? value : refuse(`${value} is not a number that JSON has`, path, state);
   }
   if (path.length >= maxDepth) return refuse(`nested deeper than ${maxDepth} levels`, path, state);
-  // Unlike map, this does not jump over holes.
-  if (Array.isArray(value)) return Array.from(value, (item, index) => copy(item, [...path, index], state));
+  if (Array.isArray(value)) return copyList(value, path, state);
   if (isPlainObject(value)) return copyObject(value, path, state);
   const hint = value === undefined ? { hint: "Give it a value, or leave it out." } : {};
   return refuse(`${describeKind(value)} is not JSON`, path, state, hint);
+}
+
+function copyList(value: readonly unknown[], path: KeyPath, state: State): Json {
+  // Unlike map, this does not jump over holes.
+  const items = Array.from(value, (item, index) => copy(item, [...path, index], state));
+  // A list's own members come after its entries.
+  const last = Object.keys(value).at(-1);
+  if (last === undefined || /^\d+$/.test(last)) return items;
+  return refuse(`a list with the member ${JSON.stringify(last)} is not JSON`, path, state);
 }
 
 function copyObject(value: object, path: KeyPath, state: State): Json {
