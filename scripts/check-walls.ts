@@ -57,7 +57,7 @@ const walls: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Inside core the data flows one way too; a folder may import those before it. */
-const coreOrder = ["errors", "templates", "formats", "checks", "plan", "trace", "grade", "report"];
+const coreOrder = ["text", "errors", "templates", "formats", "checks", "plan", "trace", "grade", "report"];
 /** Types that describe a later stage's value may be named by an earlier one. */
 const typesOnly = /^import type |^export type /;
 

@@ -1,5 +1,5 @@
 import { McpvalsError } from "../core/errors/error.ts";
-import { visibleText } from "../core/report/visible-text.ts";
+import { visibleText } from "../core/text/visible-text.ts";
 import { type ExtensionFlags, openExtensions } from "./open-extensions.ts";
 import { writeAnswer } from "./write-answer.ts";
 

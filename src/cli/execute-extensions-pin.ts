@@ -1,7 +1,7 @@
 import { McpvalsError } from "../core/errors/error.ts";
 import type { LockFile } from "../core/formats/extension/lock-file.ts";
 import { listNames } from "../core/formats/did-you-mean.ts";
-import { visibleText } from "../core/report/visible-text.ts";
+import { visibleText } from "../core/text/visible-text.ts";
 import { entriesNamed, type LockedEntry } from "./locked-entries.ts";
 import { type ExtensionFlags, openExtensions } from "./open-extensions.ts";
 import { writeAnswer } from "./write-answer.ts";

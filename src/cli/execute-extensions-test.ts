@@ -1,7 +1,7 @@
 import { environment } from "../config/environment.ts";
 import { parsePackageRef } from "../core/formats/extension/parse-package-ref.ts";
 import type { JsonObject } from "../core/formats/json-value.ts";
-import { visibleText } from "../core/report/visible-text.ts";
+import { quoteBar, visibleText } from "../core/text/visible-text.ts";
 import {
   contractHolds,
   type ContractReport,
@@ -72,7 +72,7 @@ function lines(program: string, report: ContractReport): string[] {
     return [
       `  ${style[tones[outcome]](outcome)}${head.slice(2 + outcome.length)}${line}`,
       ...rest.map((text) => " ".repeat(head.length) + text),
-      ...(outcome === "pass" ? [] : others).map((text) => `        ${text}`),
+      ...(outcome === "pass" ? [] : others).map((text) => `        ${quoteBar}${text}`),
     ];
   });
   const { pass, fail, warn, skip } = countsOf(report);

@@ -1,4 +1,4 @@
-import { visibleText } from "../core/report/visible-text.ts";
+import { visibleText } from "../core/text/visible-text.ts";
 import { isCacheOf, type LockedEntry, lockedEntries } from "./locked-entries.ts";
 import { type ExtensionFlags, type OpenExtensions, openExtensions } from "./open-extensions.ts";
 import { columns, writeAnswer } from "./write-answer.ts";

@@ -4,12 +4,12 @@ import { load } from "../config/load.ts";
 import type { AgentSpec, Eval, Task } from "../core/formats/model.ts";
 import { lifetimeOf } from "../core/plan/effective-servers.ts";
 import { actingAgents } from "../core/plan/plan.ts";
-import { visibleLines, visibleText } from "../core/report/visible-text.ts";
+import { visibleLines, visibleText } from "../core/text/visible-text.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { prepare } from "../prepare.ts";
 import type { ConfigQuestion } from "./config-command.ts";
 import { targetOf } from "./server-target.ts";
-import { writeOut } from "./terminal.ts";
+import { writeJson, writeOut } from "./terminal.ts";
 import { variantLine } from "./variant-line.ts";
 import { workingFolder } from "./working-folder.ts";
 
@@ -17,7 +17,8 @@ import { workingFolder } from "./working-folder.ts";
 export async function executeList({ load: options, filters, json }: ConfigQuestion): Promise<number> {
   const loaded = prepare(await load({ ...options, cwd: workingFolder(), lookOnly: true }), filters);
   const redact = createRedactor(loaded.secrets);
-  writeOut(redact(json ? JSON.stringify(listing(loaded), undefined, 2) : render(loaded.eval)));
+  if (json) writeJson(redact(listing(loaded)), 2);
+  else writeOut(redact(render(loaded.eval)));
   return 0;
 }
 

@@ -3,8 +3,8 @@ import { basename, join, resolve } from "node:path";
 import { evalPackages } from "../config/migrate/eval-packages.ts";
 import { type MigratedFile, migrateFile } from "../config/migrate/migrate-file.ts";
 import { McpvalsError } from "../core/errors/error.ts";
-import { visibleText } from "../core/report/visible-text.ts";
-import { writeError, writeOut } from "./terminal.ts";
+import { visibleText } from "../core/text/visible-text.ts";
+import { writeError, writeFile } from "./terminal.ts";
 import { workingFolder } from "./working-folder.ts";
 
 /** The flags of `migrate` as commander gives them. */
@@ -36,8 +36,8 @@ export async function executeMigrate(files: readonly string[], flags: MigrateFla
 
 function print(migrated: readonly MigratedFile[]): void {
   const [only, ...others] = migrated;
-  if (only !== undefined && others.length === 0) return writeOut(only.text);
-  writeOut(migrated.map(({ shown, text }) => `# ${visibleText(shown)}\n${text.trimEnd()}\n`).join("---\n"));
+  if (only !== undefined && others.length === 0) return writeFile(only.text);
+  writeFile(migrated.map(({ shown, text }) => `# ${visibleText(shown)}\n${text.trimEnd()}\n`).join("---\n"));
 }
 
 function writeInto(folder: string, migrated: readonly MigratedFile[], mayReplace: boolean): void {

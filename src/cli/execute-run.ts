@@ -1,5 +1,6 @@
 import { load } from "../config/load.ts";
 import { exitCode } from "../core/report/summarize.ts";
+import { visibleText } from "../core/text/visible-text.ts";
 import { prepare } from "../prepare.ts";
 import { run } from "../run.ts";
 import type { RunFlags } from "./run-flags.ts";
@@ -40,7 +41,7 @@ export async function executeRun(sources: readonly string[], flags: RunFlags): P
     ...(flags.output === undefined ? {} : { output: flags.output }),
   });
   for (const { reporter, error } of outcome.failures) {
-    writeError(`${reporter}: ${error instanceof Error ? error.message : String(error)}`);
+    writeError(visibleText(`${reporter}: ${error instanceof Error ? error.message : String(error)}`));
   }
   const code = exitCode(outcome.result.verdict);
   if (code !== 0 || outcome.failures.length === 0) return code;

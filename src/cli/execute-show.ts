@@ -6,13 +6,13 @@ import type { TrialResult } from "../core/report/result.ts";
 import { renderTrace } from "../core/report/render-trace.ts";
 import { exitCode } from "../core/report/summarize.ts";
 import { replayRun } from "../core/report/replay.ts";
-import { visibleText } from "../core/report/visible-text.ts";
+import { visibleText } from "../core/text/visible-text.ts";
 import { buildTrajectory } from "../core/trace/build-trajectory.ts";
 import { toolEvents } from "../core/trace/tool-events.ts";
 import { defaultRunsFolder, readRun, type StoredRun } from "../store/run-folder.ts";
 import type { ShowFlags } from "./show-flags.ts";
 import { openReporters } from "./open-reporters.ts";
-import { writeError, writeOut } from "./terminal.ts";
+import { writeError, writeJson, writeOut } from "./terminal.ts";
 
 /**
  * Carries out `mcpvals show`. A run that is reported again ends with its own exit code, as its report says; who only looks
@@ -38,7 +38,7 @@ function showTools(stored: StoredRun, id: string | undefined): void {
     const used = toolEvents(buildTrajectory(trial, taskInVariant(plan, task, trial), events));
     const { id: trialId, task: name, agent, variant } = trial;
     for (const event of used) {
-      writeOut(JSON.stringify({ trial: trialId, task: name, agent, variant, ...event }));
+      writeJson({ trial: trialId, task: name, agent, variant, ...event });
     }
   }
 }
@@ -56,8 +56,12 @@ function showTrial(stored: StoredRun, id: string, json: boolean): void {
   const trial = findTrial(stored, id);
   const events = stored.events.filter((event) => event.trial === trial.id);
   const result = replayRun(stored).result.trials.find((candidate) => candidate.id === trial.id);
-  const head = json || result === undefined ? [] : [...renderVerdict(result), ""];
-  const lines = json ? events.map((event) => JSON.stringify(event)) : renderTrace(events);
+  if (json) {
+    for (const event of events) writeJson(event);
+    return;
+  }
+  const head = result === undefined ? [] : [...renderVerdict(result), ""];
+  const lines = renderTrace(events);
   writeOut([...head, ...(lines.length === 0 ? ["(the trial left no events)"] : lines)].join("\n"));
 }
 
@@ -80,7 +84,7 @@ async function showRun(stored: StoredRun, specs: readonly string[]): Promise<num
   await reporters.onRunEnd({ result, evidence });
   await reporters.close();
   for (const { reporter, error } of reporters.errors) {
-    writeError(`${reporter}: ${error instanceof Error ? error.message : String(error)}`);
+    writeError(visibleText(`${reporter}: ${error instanceof Error ? error.message : String(error)}`));
   }
   const code = exitCode(result.verdict);
   return code === 0 && reporters.errors.length > 0 ? 3 : code;

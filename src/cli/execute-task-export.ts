@@ -1,6 +1,6 @@
 import { exportFile } from "../config/export/export-file.ts";
-import { visibleText } from "../core/report/visible-text.ts";
-import { fileOutput, writeError, writeOut } from "./terminal.ts";
+import { visibleJson, visibleText } from "../core/text/visible-text.ts";
+import { fileOutput, writeError, writeJson } from "./terminal.ts";
 import { workingFolder } from "./working-folder.ts";
 
 /** The flags of `task export` as commander gives them. */
@@ -15,11 +15,10 @@ export async function executeTaskExport(file: string, flags: TaskExportFlags): P
   const options = { cwd: workingFolder(), allowOutside: flags.allowOutside ?? false };
   const { document, notes } = await exportFile(file, options);
   for (const note of notes) writeError(visibleText(`note: ${note}`));
-  const text = `${JSON.stringify(document, undefined, 2)}\n`;
-  if (flags.out === undefined) writeOut(text);
+  if (flags.out === undefined) writeJson(document, 2);
   else {
     const output = fileOutput(flags.out);
-    output.write(text);
+    output.write(`${visibleJson(JSON.stringify(document, undefined, 2))}\n`);
     output.close();
   }
   return 0;

@@ -11,7 +11,7 @@ import type { ConfigQuestion } from "./config-command.ts";
 import { type ExtensionRunFlags, extensionOptions } from "./extension-options.ts";
 import { abortOnInterrupt } from "./interrupt.ts";
 import { proveTasks } from "./prove-tasks.ts";
-import { stdoutOutput, writeError, writeOut } from "./terminal.ts";
+import { stdoutOutput, writeError, writeJson, writeOut } from "./terminal.ts";
 import { workingFolder } from "./working-folder.ts";
 import { writeNotes } from "./write-notes.ts";
 
@@ -86,7 +86,7 @@ interface Printing {
 
 function print(end: ProofEnd, { json, loaded }: Printing): void {
   const redact = createRedactor(loaded.secrets);
-  if (json) return writeOut(redact(JSON.stringify(report(end), undefined, 2)));
+  if (json) return writeJson(redact(report(end)), 2);
   const { isTerminal, colors, columns } = stdoutOutput();
   const page = { style: createStyle(colors), width: isTerminal ? columns() : Infinity };
   writeOut(redact(proofLines(end, page).join("\n")));

@@ -5,12 +5,13 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { Eval, Task } from "../core/formats/model.ts";
 import { lifetimeOf } from "../core/plan/effective-servers.ts";
 import { actingAgents } from "../core/plan/plan.ts";
+import { visibleText } from "../core/text/visible-text.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { lookAtExtensions } from "../extensions-of.ts";
 import { usesJudge } from "../core/formats/uses-judge.ts";
 import { prepare } from "../prepare.ts";
 import type { ConfigQuestion } from "./config-command.ts";
-import { writeOut } from "./terminal.ts";
+import { writeJson, writeOut } from "./terminal.ts";
 import { writeNotes } from "./write-notes.ts";
 import { workingFolder } from "./working-folder.ts";
 
@@ -22,15 +23,18 @@ export async function executeValidate({ load: options, filters, json }: ConfigQu
     const extensionNotes = await lookAtExtensions(selected, cwd);
     const loaded = { ...selected, notes: [...selected.notes, ...judgeNotes(selected), ...extensionNotes] };
     const report = { valid: true, ...counts(loaded), notes: loaded.notes };
-    const text = json ? JSON.stringify(report, undefined, 2) : sentence(loaded);
-    writeOut(createRedactor(loaded.secrets)(text));
-    if (!json) writeNotes(loaded);
+    const redact = createRedactor(loaded.secrets);
+    if (json) writeJson(redact(report), 2);
+    else {
+      writeOut(redact(sentence(loaded)));
+      writeNotes(loaded);
+    }
     return 0;
   } catch (error) {
     if (!json || !(error instanceof McpvalsError) || error.kind !== "usage") throw error;
     const { code, message, details } = error;
     const diagnostics = details.diagnostics ?? [{ code, message, ...details }];
-    writeOut(JSON.stringify({ valid: false, diagnostics }, undefined, 2));
+    writeJson({ valid: false, diagnostics }, 2);
     return 2;
   }
 }
@@ -85,7 +89,7 @@ function sentence(loaded: LoadedConfig): string {
   const started = servers.length === 0 ? "no servers" : `servers ${servers.join(", ")}`;
   const shown = relative(workingFolder(), loaded.file ?? loaded.dir) || ".";
   const first = `${shown} is valid: ${[...what, started].join(", ")}`;
-  return [first, ...facts(loaded.eval, variants)].join("\n");
+  return [first, ...facts(loaded.eval, variants)].map(visibleText).join("\n");
 }
 
 /** How many there are, when there are any. */

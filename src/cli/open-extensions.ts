@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
 import { environment } from "../config/environment.ts";
 import type { LockedExtension, LockFile } from "../core/formats/extension/lock-file.ts";
-import { visibleText } from "../core/report/visible-text.ts";
+import { visibleText } from "../core/text/visible-text.ts";
 import { extensionPlaces } from "../extensions/prepare/extension-places.ts";
 import { createResolver } from "../extensions/resolve/create-resolver.ts";
 import type { ExtensionResolver } from "../extensions/resolve/extension-resolver.ts";

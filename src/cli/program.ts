@@ -1,6 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { McpvalsError } from "../core/errors/error.ts";
 import { tellUncaught } from "../process/uncaught.ts";
+import { quotedLines } from "../core/text/visible-text.ts";
 import { version } from "../version.ts";
 import { extensionsCommand } from "./commands/extensions.ts";
 import { listCommand } from "./commands/list.ts";
@@ -85,5 +86,5 @@ async function reportError(error: unknown): Promise<number> {
 
 function bugReport(error: unknown): string {
   const stack = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  return `This is a bug in mcpvals; please report it.\n${stack}\n`;
+  return ["This is a bug in mcpvals; please report it.", ...quotedLines(stack), ""].join("\n");
 }

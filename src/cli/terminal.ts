@@ -12,6 +12,7 @@ import { dirname, resolve } from "node:path";
 import type { WriteStream } from "node:tty";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { ReporterOutput } from "../core/report/reporter.ts";
+import { visibleJson, visibleLines, withoutCommands } from "../core/text/visible-text.ts";
 import { environment } from "../config/environment.ts";
 
 /** Why stdout did not take everything, a full disk say. */
@@ -28,18 +29,36 @@ function isGone({ code }: NodeJS.ErrnoException): boolean {
   return code === "EPIPE" || code === "EIO";
 }
 
-/** Writes a line or more to stdout. */
+/** Writes printable lines to stdout. */
 export function writeOut(text: string): void {
-  process.stdout.write(text.endsWith("\n") ? text : `${text}\n`);
+  writeLine(process.stdout, withoutCommands(text));
+}
+
+/** Writes a file that was asked for to stdout, as it is. */
+export function writeFile(content: string): void {
+  writeLine(process.stdout, content);
+}
+
+/** Writes a value to stdout as JSON; `space` is the indentation of what is in it. */
+export function writeJson(value: unknown, space?: number): void {
+  writeLine(process.stdout, visibleJson(JSON.stringify(value, undefined, space)));
+}
+
+function writeLine(stream: NodeJS.WriteStream, text: string): void {
+  stream.write(text.endsWith("\n") ? text : `${text}\n`);
 }
 
 /** Who shows messages on a terminal that is being drawn on. */
 let showNotice: ((text: string) => void) | undefined;
 
-/** Writes a message for the person at the terminal, never mixed into a document on stdout. */
+/**
+ * Writes a message for the person at the terminal, never mixed into a document on stdout. Whatever text of others is in it
+ * drives no terminal; lines of others have to be marked as such by the caller.
+ */
 export function writeError(text: string): void {
-  if (showNotice === undefined) process.stderr.write(text.endsWith("\n") ? text : `${text}\n`);
-  else showNotice(text);
+  const lines = visibleLines(text).join("\n");
+  if (showNotice === undefined) writeLine(process.stderr, lines);
+  else showNotice(lines);
 }
 
 function takeNotices(listener: (text: string) => void): () => void {

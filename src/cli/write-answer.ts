@@ -1,6 +1,6 @@
-import { visibleText } from "../core/report/visible-text.ts";
+import { visibleText } from "../core/text/visible-text.ts";
 import { displayWidth, padToWidth } from "../reporters/format/display-width.ts";
-import { writeOut } from "./terminal.ts";
+import { writeJson, writeOut } from "./terminal.ts";
 
 /** An answer in both of its forms. Lines are safe to print. */
 export interface Answer {
@@ -13,7 +13,7 @@ export function writeAnswer(
   { json, lines }: Answer,
   { json: wantsJson = false }: { readonly json?: boolean },
 ): void {
-  if (wantsJson) writeOut(JSON.stringify(json, undefined, 2));
+  if (wantsJson) writeJson(json, 2);
   else if (lines.length > 0) writeOut(lines.join("\n"));
 }
 

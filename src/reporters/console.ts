@@ -1,5 +1,6 @@
 import type { Task } from "../core/formats/model.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/reporter.ts";
+import { withoutCommands } from "../core/text/visible-text.ts";
 import { byTaskLines } from "./console/by-task.ts";
 import { errorLines, failedLines } from "./console/failures.ts";
 import { headerLines } from "./console/header.ts";
@@ -22,7 +23,7 @@ export function consoleReporter(output: ReporterOutput): Reporter {
   let progress: Progress | undefined;
 
   const print = (printed: readonly string[]): void => {
-    if (printed.length > 0) output.write(printed.map((line) => `${line}\n`).join(""));
+    if (printed.length > 0) output.write(withoutCommands(printed.map((line) => `${line}\n`).join("")));
   };
   // A terminal's lines are wrapped with care; elsewhere they stay whole, for searching.
   const pageNow = (): Page => ({ style, width: output.isTerminal ? output.columns() : Infinity });

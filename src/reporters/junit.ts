@@ -1,6 +1,7 @@
 import type { Task } from "../core/formats/model.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
 import type { RunResult, RunSummary, TrialResult } from "../core/report/result.ts";
+import { visibleText } from "../core/text/visible-text.ts";
 import { summarize } from "../core/report/summarize.ts";
 import { agentsIn, describeAgent } from "./format/agents.ts";
 import { clipText } from "./format/clip.ts";
@@ -149,8 +150,8 @@ function messageOf({ verdict, error, grades }: TrialResult): string {
 
 function notes({ mocks = [], warnings = [] }: TrialResult): string {
   const lines = [
-    ...mocks.map((server) => `mock: ${server}`),
-    ...warnings.map((warning) => `warning: ${warning}`),
+    ...mocks.map((server) => `mock: ${visibleText(server)}`),
+    ...warnings.map((warning) => `warning: ${visibleText(warning)}`),
   ];
   return lines.length === 0 ? "" : `      <system-out>${xmlText(lines.join("\n"))}</system-out>\n`;
 }

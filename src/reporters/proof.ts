@@ -1,6 +1,6 @@
 import type { ProofProblem, ProofStatus, ProofTrial, TaskProof } from "../core/report/proof.ts";
 import { proofExitCode, wasCutOff } from "../core/report/proof.ts";
-import { visibleText } from "../core/report/visible-text.ts";
+import { visibleText } from "../core/text/visible-text.ts";
 import { clipText } from "./format/clip.ts";
 import { cutToWidth, displayWidth, padToWidth } from "./format/display-width.ts";
 import { readEvidence } from "./format/evidence-rows.ts";

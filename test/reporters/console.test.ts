@@ -59,17 +59,17 @@ Failed
 
   ✗ everything › gives the weather  t3
     verify-steps 0.00  result: the result does not contain what was expected: /city is missing; latency: 240.1 ms, 100 ms allowed
-      diff      - expected  + actual
-                  {
-                -   "conditions": "Sunny",
-                +   "conditions": "Cloudy",
-                    "temperature": 33,
-                    "wind": {
-                      "speed": 3,
-                -     "direction": "SE"
-                +     "direction": "NW"
-                    }
-                  }
+      diff      │ - expected  + actual
+                │   {
+                │ -   "conditions": "Sunny",
+                │ +   "conditions": "Cloudy",
+                │     "temperature": 33,
+                │     "wind": {
+                │       "speed": 3,
+                │ -     "direction": "SE"
+                │ +     "direction": "NW"
+                │     }
+                │   }
       call      get-structured-content {"location":"New York"}  (event 2, 4 ms)
       result    {"temperature":33,"conditions":"Cloudy","humidity":82,"wind":{"speed":3,"direction":"NW"}}
     passed: tool-call-health
@@ -77,8 +77,8 @@ Failed
   ✗ everything › answers isError  t4
     tool-call-health 0.00  annotated answered isError: bad \x1b[2J thing
       call      annotated {"text":"\u001b[31mred"}  (event 1, 4 ms)
-      isError   bad \x1b[2J\x07 thing
-                at line 2
+      isError   │ bad \x1b[2J\x07 thing
+                │ at line 2
 
   ✗ get the sum  t6
     end-to-end-success 0.00  turn 1: neither the last assistant message nor the last tool result contains "5"
@@ -129,9 +129,9 @@ Errors  not judged: the environment broke or time ran out
   ! everything › fourth  t4
     server/exited  the server "everything" ended with code 1 before it answered initialize
     Run the same command in a terminal: node everything.js
-      stderr    Error: Cannot find module 'zod'
-                Require stack:
-                - /srv/\x1b[1meverything.js
+      stderr    │ Error: Cannot find module 'zod'
+                │ Require stack:
+                │ - /srv/\x1b[1meverything.js
 
   ! everything › fifth  t5
     trial/timeout  the trial did not finish within 2 s

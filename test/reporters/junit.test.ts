@@ -58,17 +58,17 @@ passed: tool-call-health</failure>
     </testcase>
     <testcase name="gives the weather" classname="quickstart.everything" time="0.245">
       <failure type="verify-steps" message="verify-steps: result: the result does not contain what was expected: /city is missing; latency: 240.1 ms, 100 ms allowed">verify-steps 0.00  result: the result does not contain what was expected: /city is missing; latency: 240.1 ms, 100 ms allowed
-  diff      - expected  + actual
-              {
-            -   "conditions": "Sunny",
-            +   "conditions": "Cloudy",
-                "temperature": 33,
-                "wind": {
-                  "speed": 3,
-            -     "direction": "SE"
-            +     "direction": "NW"
-                }
-              }
+  diff      │ - expected  + actual
+            │   {
+            │ -   "conditions": "Sunny",
+            │ +   "conditions": "Cloudy",
+            │     "temperature": 33,
+            │     "wind": {
+            │       "speed": 3,
+            │ -     "direction": "SE"
+            │ +     "direction": "NW"
+            │     }
+            │   }
   call      get-structured-content {"location":"New York"}  (event 2, 4 ms)
   result    {"temperature":33,"conditions":"Cloudy","humidity":82,"wind":{"speed":3,"direction":"NW"}}
 passed: tool-call-health</failure>
@@ -76,8 +76,8 @@ passed: tool-call-health</failure>
     <testcase name="answers isError" classname="quickstart.everything" time="0.041">
       <failure type="tool-call-health" message="tool-call-health: annotated answered isError: bad \x1b[2J thing">tool-call-health 0.00  annotated answered isError: bad \x1b[2J thing
   call      annotated {"text":"\u001b[31mred"}  (event 1, 4 ms)
-  isError   bad \x1b[2J\x07 thing
-            at line 2</failure>
+  isError   │ bad \x1b[2J\x07 thing
+            │ at line 2</failure>
     </testcase>
     <testcase name="checks nothing" classname="quickstart.everything" time="0.012">
       <skipped message="tool-call-health: no tool was called; verify-steps: no step checks anything"/>
@@ -127,9 +127,9 @@ Check command, args and cwd; run the same command in a terminal.</error>
     <testcase name="fourth" classname="quickstart.everything" time="0.041">
       <error type="server/exited" message="the server &quot;everything&quot; ended with code 1 before it answered initialize">server/exited  the server "everything" ended with code 1 before it answered initialize
 Run the same command in a terminal: node everything.js
-  stderr    Error: Cannot find module 'zod'
-            Require stack:
-            - /srv/\x1b[1meverything.js</error>
+  stderr    │ Error: Cannot find module 'zod'
+            │ Require stack:
+            │ - /srv/\x1b[1meverything.js</error>
     </testcase>
     <testcase name="fifth" classname="quickstart.everything" time="2.001">
       <error type="trial/timeout" message="the trial did not finish within 2 s">trial/timeout  the trial did not finish within 2 s

@@ -245,8 +245,8 @@ Failed
       step      hosts (host="beta") › up  (command in verify, event 6)
       input     $ curl --fail http://beta:8080 ⏎ echo done
       check     exit code: it exited with 7, expected 0: connection refused
-      stderr    curl: (7) Failed to connect
-                connection refused
+      stderr    │ curl: (7) Failed to connect
+                │ connection refused
       step      switch: no alternative holds  (anyOf in verify, event 13)
       step      switch › blue  (file in verify, event 10)
       input     blue.txt
@@ -273,19 +273,19 @@ Failed
       step      settings  (file in verify, event 3)
       input     settings.ini
       check     content: is another text
-      diff      - expected  + actual
-                  [a]
-                - port = 80
-                + port = 81
-                  name = x
+      diff      │ - expected  + actual
+                │   [a]
+                │ - port = 80
+                │ + port = 81
+                │   name = x
       check     json $.a: differs at $.a.port
-      diff      - expected  + actual
-                  {
-                -   "port": 80,
-                +   "port": 81,
-                    "tags": [
-                      "x"
-                  …
+      diff      │ - expected  + actual
+                │   {
+                │ -   "port": 80,
+                │ +   "port": 81,
+                │     "tags": [
+                │       "x"
+                │   …
 
 Warnings
 
@@ -318,8 +318,8 @@ Errors  not judged: the environment broke or time ran out
     The step's checks, shown with the error, say what was expected and what was there.
       step      create the schema  (command in setup, event 2)
       input     $ psql --file schema.sql
-      stderr    connected
-                no such table
+      stderr    │ connected
+                │ no such table
 
   ! waits for the queue  t2
     step/timeout  step queue: it took longer than 500 ms
@@ -366,9 +366,9 @@ it("leaves it to the message what a program found that judges by itself, every l
 
   ✗ one  t1
     verify-steps 0.00  db.expect: the rows differ (- expected, + found):
-         a
-      -  2
-      +  1
+      │    a
+      │ -  2
+      │ +  1
       step      rows  (extension in verify, event 3)
       input     db.expect {"sql":"SELECT a FROM t"}
 
@@ -376,10 +376,10 @@ it("leaves it to the message what a program found that judges by itself, every l
     verify-steps 0.00  3 checks do not hold
       step      rows  (extension in verify, event 3)
       input     db.expect {"sql":"SELECT a FROM t"}
-      check     db.expect: the rows differ (- expected, + found):
-                   a
-                -  2
-                +  1
+      check     │ db.expect: the rows differ (- expected, + found):
+                │    a
+                │ -  2
+                │ +  1
       step      look  (script in verify, event 5)
       check     tidy: there is dust
       step      ready  (http in verify, event 7)

@@ -1,3 +1,4 @@
+import { visibleColumns } from "../text/visible-text.ts";
 import type { SourceLocation } from "./error.ts";
 
 const widest = 100;
@@ -26,10 +27,7 @@ export function codeFrame(
 }
 
 function cut(line: string, start: number): string {
-  const shown = line
-    .slice(start, start + widest)
-    .replaceAll("\t", " ")
-    .replaceAll(/\p{Cc}/gu, "?");
+  const shown = visibleColumns(line.slice(start, start + widest).replaceAll("\t", " "));
   const hasMore = line.length > start + widest;
   return `${start > 0 ? "…" : ""}${shown}${hasMore ? "…" : ""}`;
 }

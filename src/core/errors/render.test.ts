@@ -48,7 +48,9 @@ it("shows an error that stands for itself, with its detail", () => {
     detail: "one\n\ntwo\n",
     hint: "Look.",
   });
-  expect(renderError(error)).toBe("error the server ended (server/exited)\n  one\n\n  two\n  hint: Look.");
+  expect(renderError(error)).toBe(
+    "error the server ended (server/exited)\n  │ one\n  │\n  │ two\n  hint: Look.",
+  );
 });
 
 it("names a file without a line", () => {
@@ -60,8 +62,8 @@ it("names a file without a line", () => {
 
 it("uses colours only when asked, and lets no text bring its own", () => {
   const error = new McpvalsError("server/exited", "red \u001b[31mtext\u0007", { detail: "\u001b[2Jwiped" });
-  expect(renderError(error)).toBe("error red text? (server/exited)\n  wiped");
+  expect(renderError(error)).toBe("error red text\\x07 (server/exited)\n  │ wiped");
   expect(renderError(error, { colors: true })).toBe(
-    "\u001b[31merror\u001b[39m \u001b[1mred text?\u001b[22m \u001b[2m(server/exited)\u001b[22m\n  wiped",
+    "\u001b[31merror\u001b[39m \u001b[1mred text\\x07\u001b[22m \u001b[2m(server/exited)\u001b[22m\n  │ wiped",
   );
 });

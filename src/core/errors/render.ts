@@ -1,4 +1,5 @@
 import type { Diagnostic, McpvalsError } from "./error.ts";
+import { quotedLines, visibleLines, visibleText } from "../text/visible-text.ts";
 import { formatLocation } from "./format-location.ts";
 
 export interface RenderOptions {
@@ -29,14 +30,16 @@ interface Renderable extends Diagnostic {
 
 function renderOne(problem: Renderable, paint: Paint): string {
   const { code, message, location, hint, frame, detail } = problem;
-  const where = location === undefined ? "" : `${paint.cyan(formatLocation(location))}: `;
-  const head = `${where}${paint.red("error")} ${paint.bold(printable(withoutEnd(message)))} ${paint.dim(`(${code})`)}`;
-  const parts = [
-    frame === undefined ? undefined : indent(printable(frame)),
-    detail === undefined || detail === "" ? undefined : indent(printable(detail.trimEnd())),
-    hint === undefined ? undefined : indent(`${paint.cyan("hint:")} ${printable(hint)}`),
+  const where = location === undefined ? "" : `${paint.cyan(visibleText(formatLocation(location)))}: `;
+  const [first = "", ...others] = withoutColors(withoutEnd(message)).split("\n");
+  const head = `${where}${paint.red("error")} ${paint.bold(visibleText(first))} ${paint.dim(`(${code})`)}`;
+  const lines = [
+    ...(others.length === 0 ? [] : quotedLines(others.join("\n"))),
+    ...(frame === undefined ? [] : visibleLines(frame)),
+    ...(detail === undefined || detail === "" ? [] : quotedLines(withoutColors(detail.trimEnd()))),
+    ...(hint === undefined ? [] : [`${paint.cyan("hint:")} ${visibleText(hint)}`]),
   ];
-  return [head, ...parts.filter((part) => part !== undefined)].join("\n");
+  return [head, ...lines.map((line) => `  ${line}`.trimEnd())].join("\n");
 }
 
 /** The code follows the message, so that one sentence has no full stop. */
@@ -44,17 +47,10 @@ function withoutEnd(message: string): string {
   return message.trimEnd().replace(/(?<!\.)\.$/, "");
 }
 
-/** Keeps what was copied from elsewhere from moving the cursor or changing colours. */
-function printable(text: string): string {
+/** Colours of what was copied from elsewhere say nothing where they are written out. */
+function withoutColors(text: string): string {
   // eslint-disable-next-line no-control-regex -- these characters are what is looked for
-  return text.replaceAll(/\u001b\[[0-?]*[ -/]*[@-~]/g, "").replaceAll(/[^\P{Cc}\n\t]/gu, "?");
-}
-
-function indent(text: string): string {
-  return text
-    .split("\n")
-    .map((line) => (line === "" ? "" : `  ${line}`))
-    .join("\n");
+  return text.replaceAll(/\u001b\[[0-?]*[ -/]*[@-~]/g, "");
 }
 
 interface Paint {

@@ -1,6 +1,8 @@
+import { visibleJson } from "../text/visible-text.ts";
+
 /**
- * What `JSON.stringify(document, null, 2)` gives, with a final line break, but in pieces: the items of lists one by one,
- * since a large run's document would not fit one string.
+ * What `JSON.stringify(document, null, 2)` gives, with a final line break and safe to print, but in pieces: the items of
+ * lists one by one, since a large run's document would not fit one string.
  */
 export function* jsonPieces(document: object): Generator<string> {
   let before = "{\n";
@@ -25,5 +27,5 @@ function* listPieces(items: readonly unknown[]): Generator<string> {
 
 /** Pretty JSON for a deeper place; line breaks inside strings are escaped, so every one found is layout. */
 function indented(value: unknown, indent: string): string {
-  return JSON.stringify(value, null, 2).replaceAll("\n", `\n${indent}`);
+  return visibleJson(JSON.stringify(value, null, 2)).replaceAll("\n", `\n${indent}`);
 }

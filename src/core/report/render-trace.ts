@@ -3,7 +3,7 @@ import type { Json } from "../formats/model.ts";
 import type { EventOf, TraceEvent } from "../trace/events.ts";
 import { stepPaths } from "../trace/step-path.ts";
 import { describeInput } from "./step-input.ts";
-import { visibleText } from "./visible-text.ts";
+import { visibleText } from "../text/visible-text.ts";
 
 const shownText = 400;
 

@@ -4,7 +4,7 @@ import { fullTitle, type Variety, varietyOf } from "../format/names.ts";
 import { countOf, formatInteger } from "../format/numbers.ts";
 import type { Page } from "../format/rows.ts";
 import type { Tone } from "../format/style.ts";
-import { visibleText } from "../../core/report/visible-text.ts";
+import { visibleText } from "../../core/text/visible-text.ts";
 
 const shownTasks = 30;
 const maxTitleWidth = 50;

@@ -2,7 +2,7 @@ import type { RunStart } from "../../core/report/reporter.ts";
 import { agentsIn, describeAgent } from "../format/agents.ts";
 import { countOf } from "../format/numbers.ts";
 import { paintFlow, type Page, type Piece } from "../format/rows.ts";
-import { visibleText } from "../../core/report/visible-text.ts";
+import { visibleText } from "../../core/text/visible-text.ts";
 
 /** What is about to run, and who acts in it. */
 export function headerLines({ plan, environment }: RunStart, page: Page): string[] {

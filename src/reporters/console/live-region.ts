@@ -1,4 +1,5 @@
 import type { ReporterOutput } from "../../core/report/reporter.ts";
+import { withoutCommands } from "../../core/text/visible-text.ts";
 import { cutToWidth, displayWidth } from "../format/display-width.ts";
 import type { Piece } from "../format/rows.ts";
 import type { Style } from "../format/style.ts";
@@ -65,7 +66,7 @@ export class LiveRegion {
   }
 
   #takePending(): string {
-    const text = this.#pending.map((line) => `${line}\n`).join("");
+    const text = withoutCommands(this.#pending.map((line) => `${line}\n`).join(""));
     this.#pending = [];
     return text;
   }

@@ -5,7 +5,7 @@ import { describeMocks } from "../format/mocks.ts";
 import { countOf, formatDuration } from "../format/numbers.ts";
 import { paintFlow, paintText, type Page, type Piece } from "../format/rows.ts";
 import type { Tone } from "../format/style.ts";
-import { visibleText } from "../../core/report/visible-text.ts";
+import { visibleText } from "../../core/text/visible-text.ts";
 import { countPieces } from "./counts.ts";
 
 const verdictTones: Readonly<Record<RunVerdict, Tone>> = {

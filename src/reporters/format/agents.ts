@@ -3,7 +3,7 @@ import type { RunEnvironment, TrialResult } from "../../core/report/result.ts";
 import type { Usage } from "../../core/trace/events.ts";
 import { addUsage } from "../../core/trace/build-trajectory.ts";
 import { countOf, formatInteger } from "./numbers.ts";
-import { visibleText } from "../../core/report/visible-text.ts";
+import { visibleText } from "../../core/text/visible-text.ts";
 
 /** What the types of agents are that act without any model. */
 const withoutModel: Readonly<Record<string, string>> = {

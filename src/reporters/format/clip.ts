@@ -1,5 +1,5 @@
 import { countOf } from "./numbers.ts";
-import { visibleLines, visibleText } from "../../core/report/visible-text.ts";
+import { visibleLines, visibleText } from "../../core/text/visible-text.ts";
 
 const errorCharacters = 300;
 

@@ -1,6 +1,7 @@
 import { type ErrorCode, errorCatalogue } from "../../core/errors/catalogue.ts";
 import type { SerializedError } from "../../core/errors/error.ts";
 import type { Grade } from "../../core/grade/grade.ts";
+import { quoteBar } from "../../core/text/visible-text.ts";
 import { clipLines, clipText } from "./clip.ts";
 import { brokenStepRows, evidenceRows, headlineOf, type Evidence } from "./evidence-rows.ts";
 import { formatScore } from "./numbers.ts";
@@ -51,12 +52,17 @@ function explainError(error: SerializedError, indent: number, page: Page): strin
       page,
       2,
     ),
-    ...others.flatMap((text) => paintText({ text }, indent + 2, page)),
+    ...quoted(others, indent, page),
     ...paintText({ text: clipText(hint, reasonCharacters) }, indent, page, 2),
     ...(error.detail === undefined
       ? []
       : paintRows([{ label, pieces: detail.map((text) => ({ text })) }], indent + 2, page)),
   ];
+}
+
+/** Further lines of a text, which stand at the beginning of a line of the report. */
+function quoted(lines: readonly string[], indent: number, page: Page): string[] {
+  return lines.flatMap((line) => paintText({ text: `${quoteBar}${line}` }, indent + 2, page, 2));
 }
 
 /** What a server's error is supported by: the body of an HTTP answer, or the end of what the process wrote. */
@@ -73,7 +79,7 @@ function explainGrade(grade: Grade, evidence: Evidence, indent: number, page: Pa
   const head = `${clipText(grade.grader, 80)}${verdict}`;
   return [
     ...paintText({ text: `${head}  ${reason}`, lead: head.length, leadTone }, indent, page, 2),
-    ...others.flatMap((text) => paintText({ text }, indent + 2, page)),
+    ...quoted(others, indent, page),
     ...(grade.error === undefined ? [] : explainError(grade.error, indent + 2, page)),
     ...paintRows(evidenceRows(grade, evidence), indent + 2, page),
   ];

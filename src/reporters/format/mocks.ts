@@ -1,5 +1,5 @@
 import type { TrialResult } from "../../core/report/result.ts";
-import { visibleText } from "../../core/report/visible-text.ts";
+import { visibleText } from "../../core/text/visible-text.ts";
 import { countOf } from "./numbers.ts";
 
 /** The servers in whose place mocks stood, as a short text; empty when there were none. */

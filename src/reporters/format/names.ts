@@ -1,6 +1,6 @@
 import type { Trial } from "../../core/plan/plan.ts";
 import type { TrialResult } from "../../core/report/result.ts";
-import { visibleText } from "../../core/report/visible-text.ts";
+import { visibleText } from "../../core/text/visible-text.ts";
 
 /** What a name is read from; a planned trial and its result both have it. */
 export type Nameable = Pick<TrialResult, "task" | "agent" | "variant" | "attempt" | "form"> & {

@@ -1,4 +1,5 @@
 import type { Style, Tone } from "./style.ts";
+import { quoteBar } from "../../core/text/visible-text.ts";
 import { displayWidth, padToWidth } from "./display-width.ts";
 import { wrapText } from "./wrap-text.ts";
 
@@ -64,7 +65,9 @@ export function paintFlow(pieces: readonly Piece[], indent: number, { style, wid
 }
 
 function paintRow(row: Row, indent: number, { style, width }: Page): string[] {
-  const room = width - indent - labelWidth;
+  // Of several lines only the first would stand behind our label.
+  const bar = row.pieces.length > 1 ? quoteBar : "";
+  const room = width - indent - labelWidth - bar.length;
   const lines = row.pieces.flatMap(({ text, tone }) =>
     wrapText(text, room).map((line) => ({ text: line, paint: style[tone ?? "plain"] })),
   );
@@ -74,7 +77,7 @@ function paintRow(row: Row, indent: number, { style, width }: Page): string[] {
   const painted = lines.map((line, index) => {
     const label = padToWidth(index === 0 ? row.label : "", labelWidth);
     const remark = noteFits && line === last ? style.dim(note) : "";
-    return `${" ".repeat(indent)}${style.dim(label)}${line.paint(line.text)}${remark}`;
+    return `${" ".repeat(indent)}${style.dim(label + bar)}${line.paint(line.text)}${remark}`.trimEnd();
   });
   return noteFits || note === ""
     ? painted

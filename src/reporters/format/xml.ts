@@ -1,3 +1,5 @@
+import { visibleXml } from "../../core/text/visible-text.ts";
+
 /** Characters that XML 1.0 does not allow at all, not even escaped (section 2.2). */
 const illegal =
   // oxlint-disable-next-line no-control-regex
@@ -15,7 +17,10 @@ const escapes: Readonly<Record<string, string>> = {
 
 /** Text for the inside of an element; characters that XML cannot carry are left out. */
 export function xmlText(text: string): string {
-  return text.replaceAll(illegal, "").replaceAll(/[&<>\r]/gu, (character) => escapes[character] ?? character);
+  const escaped = text
+    .replaceAll(illegal, "")
+    .replaceAll(/[&<>\r]/gu, (character) => escapes[character] ?? character);
+  return visibleXml(escaped);
 }
 
 /** Attributes, with a space before each; those without a value are left out. */
@@ -27,7 +32,8 @@ export function xmlAttributes(attributes: Readonly<Record<string, string | numbe
 
 /** Line breaks and tabs are escaped, since a parser would turn them into spaces. */
 function xmlAttribute(value: string): string {
-  return value
+  const escaped = value
     .replaceAll(illegal, "")
     .replaceAll(/[&<>"\t\n\r]/gu, (character) => escapes[character] ?? character);
+  return visibleXml(escaped);
 }

@@ -1,0 +1,85 @@
+/**
+ * Makes text from servers and models safe to print on one line: control and escape characters, line breaks, direction
+ * marks, characters that show nothing and broken surrogates are written out, such as `\x1b` or `\u202e`, and so is what
+ * makes a CI system obey. The joiners that emoji and some scripts are made with stay.
+ */
+export function visibleText(text: string): string {
+  return text.replaceAll(unsafe, writtenOut).replaceAll(command, writtenOut);
+}
+
+/** The same with a question mark for whatever would be written out, so that every column stays where it is. */
+export function visibleColumns(text: string): string {
+  return text.replaceAll(unsafe, questionMarks).replaceAll(command, questionMarks);
+}
+
+/** The same for text of several lines: line breaks part lines, and tabs become spaces. */
+export function visibleLines(text: string): string[] {
+  return text.split(/\r\n|\n/u).map((line) => visibleText(line.replaceAll("\t", "  ")));
+}
+
+/**
+ * Lines of others under a line of ours. The bar tells them from ours, so that no line that a server wrote can be taken for
+ * a verdict.
+ */
+export function quotedLines(text: string): string[] {
+  return visibleLines(text).map((line) => `${quoteBar}${line}`.trimEnd());
+}
+
+export const quoteBar = "│ ";
+
+/** Printable lines, in colours or not, of which no CI system obeys one, wherever they were broken. */
+export function withoutCommands(lines: string): string {
+  return lines.replaceAll(command, writtenOut);
+}
+
+/** JSON with the same value, in which all that {@link visibleText} writes out is escaped. */
+export function visibleJson(json: string): string {
+  return json.replaceAll(hidden, escapeUnits).replaceAll(command, escapeUnits);
+}
+
+/** XML text with the same value, in which all of that is a reference. */
+export function visibleXml(xml: string): string {
+  return xml.replaceAll(hidden, reference).replaceAll(command, reference);
+}
+
+/**
+ * DEL and C1; soft hyphen; Arabic letter mark; Mongolian vowel separator; zero-width space, direction marks; line and
+ * paragraph separators, embeddings; word joiner to isolates; BOM; annotations; tags and what else hides behind them; lone
+ * surrogates.
+ */
+const hidden =
+  /[\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e0fff}\p{Surrogate}]/gu;
+/** The same and C0. */
+const unsafe = new RegExp(String.raw`[\u0000-\u001f]|${hidden.source}`, "gu");
+
+/**
+ * The character to be written out in what CI systems obey: `::error::` at the beginning of a line, behind white space and
+ * colours, too (GitHub), and anywhere `##[group]` (GitHub, Azure), `##vso[…]` (Azure) and `##teamcity[…]`.
+ */
+const command =
+  // oxlint-disable-next-line no-control-regex
+  /#(?=[\w.]*\[)(?<=##)|:(?=:)(?<=^(?:\u001b\[[\d;]*m|\s)*:)/gmu;
+
+const named: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+function writtenOut(character: string): string {
+  const code = character.codePointAt(0) ?? 0;
+  const hex = code.toString(16);
+  if (code <= 0xff) return named[character] ?? `\\x${hex.padStart(2, "0")}`;
+  return code <= 0xffff ? `\\u${hex.padStart(4, "0")}` : `\\u{${hex}}`;
+}
+
+function escapeUnits(character: string): string {
+  return Array.from(
+    { length: character.length },
+    (_, unit) => `\\u${character.charCodeAt(unit).toString(16).padStart(4, "0")}`,
+  ).join("");
+}
+
+function reference(character: string): string {
+  return `&#${character.codePointAt(0) ?? 0};`;
+}
+
+function questionMarks(character: string): string {
+  return "?".repeat(character.length);
+}
