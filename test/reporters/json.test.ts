@@ -3,6 +3,7 @@ import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { resultJsonSchema } from "../../src/core/report/result-schema.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
+import { visibleJson } from "../../src/core/text/visible-text.ts";
 import { jsonReporter } from "../../src/reporters/json.ts";
 import { brokenRun, emptyRun, failingRun, interruptedRun, passingRun, variedRun } from "./runs.ts";
 import { play, type SampleRun } from "./samples.ts";
@@ -30,7 +31,7 @@ it.each(runs)("writes the result of a run that is %s, and nothing else", async (
   expect(validate(JSON.parse(text)) || validate.errors).toBe(true);
 });
 
-it("writes what JSON.stringify would, for any value", async () => {
+it("writes what JSON.stringify would, safe to print, for any value", async () => {
   const values = fc.dictionary(fc.string(), fc.jsonValue());
   await fc.assert(
     fc.asyncProperty(fc.array(values), values, async (trials, servers) => {
@@ -38,7 +39,7 @@ it("writes what JSON.stringify would, for any value", async () => {
       const environment = { ...run.end.result.environment, servers, agents: undefined };
       const result = { ...run.end.result, trials, environment } as unknown as RunResult;
       const text = await written({ ...run, end: { ...run.end, result } });
-      expect(text).toBe(`${JSON.stringify(result, null, 2)}\n`);
+      expect(text).toBe(`${visibleJson(JSON.stringify(result, null, 2))}\n`);
     }),
   );
 });

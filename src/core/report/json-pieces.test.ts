@@ -1,16 +1,17 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
+import { visibleJson } from "../text/visible-text.ts";
 import { jsonPieces } from "./json-pieces.ts";
 
 function whole(document: object): string {
   return [...jsonPieces(document)].join("");
 }
 
-it("gives the document as JSON.stringify does, indented by two", () => {
+it("gives the document as JSON.stringify does, indented by two and safe to print", () => {
   const member = fc.oneof(fc.jsonValue(), fc.array(fc.jsonValue()), fc.constant(undefined));
   fc.assert(
     fc.property(fc.dictionary(fc.string(), member), (document) => {
-      expect(whole(document)).toBe(`${JSON.stringify(document, undefined, 2)}\n`);
+      expect(whole(document)).toBe(`${visibleJson(JSON.stringify(document, undefined, 2))}\n`);
       expect(JSON.parse(whole(document))).toEqual(JSON.parse(JSON.stringify(document)));
     }),
     { numRuns: 500 },

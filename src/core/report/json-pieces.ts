@@ -8,7 +8,7 @@ export function* jsonPieces(document: object): Generator<string> {
   let before = "{\n";
   for (const [key, value] of Object.entries(document) as [string, unknown][]) {
     if (value === undefined) continue;
-    yield `${before}  ${JSON.stringify(key)}: `;
+    yield `${before}  ${visibleJson(JSON.stringify(key))}: `;
     if (Array.isArray(value)) yield* listPieces(value);
     else yield indented(value, "  ");
     before = ",\n";
