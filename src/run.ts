@@ -34,7 +34,7 @@ import { createStepJudge } from "./graders/step-judge.ts";
 import { checkModel } from "./models/check-model.ts";
 import { hearTokens } from "./servers/http/token-sources.ts";
 import { createProvisioning, type Provisioning } from "./provisioning.ts";
-import { createRunFolder, defaultRunsFolder, type RunFolder } from "./store/run-folder.ts";
+import { createRunFolder, defaultRunsFolder, refusePlanted, type RunFolder } from "./store/run-folder.ts";
 import { version } from "./version.ts";
 
 /** The parts of a loaded config that a run needs. */
@@ -171,6 +171,7 @@ function provisioningOf({ eval: spec, env }: RunInput, plan: Plan, validator: Sc
 
 async function openFolder(head: RunHead, { cwd, output }: RunOptions): Promise<RunFolder | undefined> {
   if (output === false) return undefined;
+  if (output === undefined) refusePlanted(cwd);
   const { id, startedAt, environment, plan, redact } = head;
   return createRunFolder(
     resolve(cwd, output ?? defaultRunsFolder),

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { evalPackages } from "../config/migrate/eval-packages.ts";
 import { type MigratedFile, migrateFile } from "../config/migrate/migrate-file.ts";
@@ -6,6 +6,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import { writeError, writeFile } from "./terminal.ts";
 import { workingFolder } from "./working-folder.ts";
+import { makeFolder } from "../files/make-folder.ts";
 
 /** The flags of `migrate` as commander gives them. */
 export interface MigrateFlags {
@@ -55,7 +56,11 @@ function writeInto(folder: string, migrated: readonly MigratedFile[], mayReplace
   }
   const present = [...targets.keys()].filter((target) => existsSync(target));
   if (!mayReplace && present.length > 0) throw wouldReplace(present);
-  makeFolder(folder);
+  try {
+    makeFolder(folder);
+  } catch (cause) {
+    throw unwritable(folder, cause);
+  }
   for (const [target, { text }] of targets) write(target, text);
   writeError("note: files that the tasks name, such as scripts, are not copied");
 }
@@ -65,14 +70,6 @@ function wouldReplace(present: readonly string[]): McpvalsError {
   return new McpvalsError("usage/invalid-option", `${present.join(", ")} ${what}`, {
     hint: "Choose another folder, or replace them with --force.",
   });
-}
-
-function makeFolder(folder: string): void {
-  try {
-    mkdirSync(folder, { recursive: true });
-  } catch (cause) {
-    throw unwritable(folder, cause);
-  }
 }
 
 function write(path: string, text: string): void {

@@ -21,6 +21,23 @@ import { writeError, writeJson, writeOut } from "./terminal.ts";
 export async function executeShow(name: string, flags: ShowFlags): Promise<number> {
   const stored = await readRun(resolve(flags.output ?? defaultRunsFolder), name);
   if (stored.torn) writeError("The journal's last line is cut off; what it held is lost, the rest is whole.");
+  try {
+    return await show(stored, flags);
+  } catch (cause) {
+    if (cause instanceof McpvalsError) throw cause;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError(
+      "store/corrupt",
+      `the run in ${stored.folder} is none that can be shown: ${reason}`,
+      {
+        hint: "Its files were not written by this version of mcpvals. If they were, please report it.",
+        cause,
+      },
+    );
+  }
+}
+
+async function show(stored: StoredRun, flags: ShowFlags): Promise<number> {
   if (flags.tools === true) showTools(stored, flags.trial);
   else if (flags.trial !== undefined) showTrial(stored, flags.trial, flags.json ?? false);
   else return showRun(stored, flags.reporter ?? [flags.json === true ? "json" : "console"]);

@@ -1,11 +1,12 @@
 import {
   closeSync,
+  constants,
   existsSync,
   fstatSync,
   ftruncateSync,
-  mkdirSync,
   openSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -14,6 +15,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { ReporterOutput } from "../core/report/reporter.ts";
 import { visibleJson, visibleLines, withoutCommands } from "../core/text/visible-text.ts";
 import { environment } from "../config/environment.ts";
+import { makeFolder } from "../files/make-folder.ts";
 
 /** Why stdout did not take everything, a full disk say. */
 let outFailure: Error | undefined;
@@ -110,6 +112,17 @@ function repeat(ms: number, callback: () => void): () => void {
   return () => clearInterval(timer);
 }
 
+/** Opening a pipe that nobody reads would wait for a reader without end, so it is tried first. */
+function openForAppending(path: string): number {
+  const isPipe = statSync(path, { throwIfNoEntry: false })?.isFIFO() === true;
+  const tried = isPipe ? openSync(path, constants.O_WRONLY | constants.O_NONBLOCK) : undefined;
+  try {
+    return openSync(path, "a");
+  } finally {
+    if (tried !== undefined) closeSync(tried);
+  }
+}
+
 /**
  * A file as reporters see it. Throws `store/unwritable` at once when it cannot be written. Until something is written an
  * older file stays as it is, and one that was not there is gone again when nothing was.
@@ -117,9 +130,9 @@ function repeat(ms: number, callback: () => void): () => void {
 export function fileOutput(file: string): ReporterOutput & { close(): void } {
   const path = resolve(file);
   try {
-    mkdirSync(dirname(path), { recursive: true });
+    makeFolder(dirname(path));
     const isNew = !existsSync(path);
-    const handle = openSync(path, "a");
+    const handle = openForAppending(path);
     let written = false;
     return {
       write(text) {

@@ -1,5 +1,6 @@
-import { lstatSync, mkdirSync, realpathSync, type Stats, statSync } from "node:fs";
+import { lstatSync, realpathSync, type Stats, statSync } from "node:fs";
 import { dirname } from "node:path";
+import { makeFolder } from "./make-folder.ts";
 
 const root = 0;
 const writableByOthers = 0o022;
@@ -14,6 +15,11 @@ export function ownUser(): number | undefined {
 /** Whose something is; undefined when it is not there. Links are followed. */
 export function ownerOf(path: string): number | undefined {
   return statsOf(path, statSync)?.uid;
+}
+
+/** Whether there is a link at a path itself. */
+export function isLink(path: string): boolean {
+  return statsOf(path, lstatSync)?.isSymbolicLink() === true;
 }
 
 /**
@@ -39,7 +45,7 @@ export function isForeign(path: string, owners: readonly (number | undefined)[] 
  */
 export function privateFolder(path: string): string | undefined {
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
+    makeFolder(path, 0o700);
     const found = lstatSync(path);
     const self = ownUser();
     if (self === undefined) return found.isDirectory() ? path : undefined;

@@ -1,15 +1,20 @@
 import { createHash } from "node:crypto";
-import { mkdirSync, renameSync, writeFileSync } from "node:fs";
-import { open, readFile } from "node:fs/promises";
+import { renameSync, writeFileSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import { isJsonObject } from "../core/formats/json.ts";
 import type { Json } from "../core/formats/model.ts";
+import { makeFolder } from "../files/make-folder.ts";
+import type { ReadBudget } from "./read-budget.ts";
+import { readRegularFile } from "../files/read-file.ts";
 import type { EventOf, TraceEvent } from "../core/trace/events.ts";
 
 /** The message of an event whose JSON is longer than this goes to a file of its own. */
 const longestEvent = 256 * 1024;
 const folderName = "attachments";
+/** In bytes; what one trial may record is less. */
+const largestAttachment = 256 * 1024 * 1024;
 
 /** What an attachment's file holds. */
 type Content = Pick<EventOf<"mcp.message">, "message" | "raw">;
@@ -52,7 +57,7 @@ export class Attachments {
 
   /** Written under another name first: a killed process must not leave half a file under a whole one's name. */
   #write(sha256: string, content: string): void {
-    mkdirSync(this.#folder, { recursive: true });
+    makeFolder(this.#folder);
     const path = join(this.#folder, `${sha256}.json`);
     writeFileSync(`${path}.part`, content);
     renameSync(`${path}.part`, path);
@@ -62,18 +67,24 @@ export class Attachments {
 }
 
 /** Gives an event its large message back. Throws `store/corrupt` when the message's file is missing or was changed. */
-export async function attach(folder: string, event: TraceEvent): Promise<TraceEvent> {
+export function attach(folder: string, event: TraceEvent, budget: ReadBudget): TraceEvent {
   if (event.type !== "mcp.message") return event;
   const sha256 = referenceOf(event.message);
   if (sha256 === undefined) return event;
   const path = join(folder, folderName, `${sha256}.json`);
-  const content = await readFile(path, "utf8").catch((cause: unknown) => {
-    throw new McpvalsError("store/corrupt", `the journal's attachment ${path} cannot be read`, { cause });
-  });
+  const content = contentOf(path);
   if (hash(content) !== sha256) {
     throw new McpvalsError("store/corrupt", `the journal's attachment ${path} does not match its name`);
   }
-  return { ...event, ...(JSON.parse(content) as Content) };
+  return { ...event, ...(budget.parse(content) as Content) };
+}
+
+function contentOf(path: string): Buffer {
+  try {
+    return readRegularFile(path, largestAttachment);
+  } catch (cause) {
+    throw new McpvalsError("store/corrupt", `the journal's attachment ${path} cannot be read`, { cause });
+  }
 }
 
 /** A message that looks like a reference goes to a file however small, so that nobody can write a false one. */
@@ -87,6 +98,6 @@ function referenceOf(message: Json): string | undefined {
   return typeof sha256 === "string" && /^[0-9a-f]{64}$/.test(sha256) ? sha256 : undefined;
 }
 
-function hash(content: string): string {
+function hash(content: string | Buffer): string {
   return createHash("sha256").update(content).digest("hex");
 }

@@ -1,9 +1,11 @@
 import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import { attach } from "./attachments.ts";
+import { ReadBudget } from "./read-budget.ts";
 
 /** A journal as read back. */
 export interface JournalContent {
@@ -14,30 +16,41 @@ export interface JournalContent {
 
 const newline = 0x0a;
 const readBytes = 1024 * 1024;
+/** In bytes; what one trial may record is less. */
+const longestLine = 256 * 1024 * 1024;
 
 /**
  * Reads a run folder's journal and checks every line. Throws `store/corrupt` for a journal that is missing or has a line
  * that does not match its checksum, unless that is the last one and cut off.
  */
-export async function readJournal(folder: string): Promise<JournalContent> {
+export async function readJournal(folder: string, budget = new ReadBudget()): Promise<JournalContent> {
   const file = join(folder, "journal.jsonl");
   const events: TraceEvent[] = [];
-  let rest: Buffer = Buffer.alloc(0);
+  let rest: Buffer[] = [];
+  let restBytes = 0;
   let line = 0;
   for await (const chunk of chunksOf(file)) {
-    const lines = linesOf(rest.length === 0 ? chunk : Buffer.concat([rest, chunk]));
-    rest = lines.pop() ?? rest;
-    for (const bytes of lines) {
+    const [first = chunk, ...lines] = linesOf(chunk);
+    rest.push(first);
+    restBytes += first.length;
+    if (restBytes > longestLine) throw corrupt({ file, line: line + 1 });
+    if (lines.length === 0) continue;
+    const whole = [Buffer.concat(rest), ...lines];
+    rest = [whole.pop() ?? first];
+    restBytes = rest[0]?.length ?? 0;
+    for (const bytes of whole) {
       line += 1;
-      events.push(await attach(folder, readLine(bytes, { file, line })));
+      events.push(attach(folder, readLine(bytes, { place: { file, line }, budget }), budget));
     }
   }
-  return { events, torn: rest.length > 0 };
+  return { events, torn: restBytes > 0 };
 }
 
 /** Not readline, which also breaks lines at characters that JSON may hold; not one string, which has a largest size. */
 async function* chunksOf(file: string): AsyncGenerator<Buffer> {
   try {
+    // Reading a pipe could wait without end.
+    if (!(await stat(file)).isFile()) throw new Error("it is not a regular file");
     yield* createReadStream(file, { highWaterMark: readBytes }) as AsyncIterable<Buffer>;
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
@@ -61,17 +74,33 @@ interface Place {
   readonly line: number;
 }
 
+interface Reading {
+  readonly place: Place;
+  readonly budget: ReadBudget;
+}
+
 const linePrefix = /^\{"crc":"([0-9a-f]{8})","event":$/;
 const prefixBytes = '{"crc":"00000000","event":'.length;
 
-function readLine(bytes: Buffer, place: Place): TraceEvent {
+function readLine(bytes: Buffer, { place, budget }: Reading): TraceEvent {
   const crc = linePrefix.exec(bytes.toString("latin1", 0, prefixBytes))?.[1];
   const event = bytes.subarray(prefixBytes, -1);
   if (crc === undefined || bytes.at(-1) !== 0x7d || crc32(event) !== Number.parseInt(crc, 16)) {
-    throw new McpvalsError("store/corrupt", `line ${place.line} of the journal does not match its checksum`, {
-      location: place,
-      hint: "The file was changed or damaged after it was written; no totals can be taken from it.",
-    });
+    throw corrupt(place);
   }
-  return JSON.parse(event.toString("utf8")) as TraceEvent;
+  const parsed = budget.parse(event);
+  if (!isEvent(parsed)) throw corrupt(place);
+  return parsed;
+}
+
+/** The rest of what was written with a checksum is taken as it is. */
+function isEvent(value: unknown): value is TraceEvent {
+  return typeof value === "object" && value !== null && "type" in value && "trial" in value;
+}
+
+function corrupt(place: Place): McpvalsError {
+  return new McpvalsError("store/corrupt", `line ${place.line} of the journal does not match its checksum`, {
+    location: place,
+    hint: "The file was changed or damaged after it was written; no totals can be taken from it.",
+  });
 }

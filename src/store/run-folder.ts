@@ -1,17 +1,23 @@
-import { mkdir, readdir, readFile, rename, stat, writeFile } from "node:fs/promises";
-import { basename, join, resolve } from "node:path";
+import { mkdir, readdir, rename, stat, writeFile } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { Plan } from "../core/plan/plan.ts";
 import type { RunResult } from "../core/report/result.ts";
 import { jsonPieces } from "../core/report/json-pieces.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import { Journal } from "./journal.ts";
+import { ReadBudget } from "./read-budget.ts";
 import { readJournal } from "./read-journal.ts";
+import { isForeign, isLink, ownerOf } from "../files/ownership.ts";
+import { readRegularFile } from "../files/read-file.ts";
+import { makeFolder } from "../files/make-folder.ts";
 
 /** Where runs are kept unless `--output` says otherwise, relative to the working folder. */
 export const defaultRunsFolder = join(".mcpvals", "runs");
 
 const blockCharacters = 64 * 1024;
+/** In bytes; more is no text that could be read at once. */
+const largestDocument = 500 * 1024 * 1024;
 
 /** What is known of a run before its first trial. */
 export type RunHead = Pick<RunResult, "id" | "startedAt" | "environment">;
@@ -60,8 +66,9 @@ export class RunFolder implements AsyncDisposable {
 export async function createRunFolder(runs: string, start: RunHead, plan: Plan): Promise<RunFolder> {
   const path = join(runs, start.id);
   try {
-    await mkdir(runs, { recursive: true });
-    await mkdir(path);
+    makeFolder(runs);
+    // What is recorded can be private.
+    await mkdir(path, { mode: 0o700 });
     if (basename(resolve(runs, "..")) === ".mcpvals") await keepOutOfGit(resolve(runs, ".."));
     await writeJson(path, "run.json", start);
     await writeJson(path, "plan.json", plan);
@@ -71,6 +78,20 @@ export async function createRunFolder(runs: string, start: RunHead, plan: Plan):
     throw new McpvalsError("store/unwritable", `the run cannot be written to ${path}: ${reason}`, {
       hint: "Choose a folder that can be written, with --output DIR.",
       cause,
+    });
+  }
+}
+
+/**
+ * Refuses the usual folder for runs below a folder when somebody else may have put it there to lead what is written elsewhere: a
+ * link, and a folder of another user than this one and the owner of the folder around it. Throws `store/unwritable`.
+ */
+export function refusePlanted(cwd: string): void {
+  for (const path of [dirname(defaultRunsFolder), defaultRunsFolder].map((each) => join(cwd, each))) {
+    if (!isLink(path) && !isForeign(path, [ownerOf(cwd)])) continue;
+    const what = isLink(path) ? "is a link" : "belongs to another user";
+    throw new McpvalsError("store/unwritable", `the run cannot be written: ${path} ${what}`, {
+      hint: "Whoever put it there decides where the record goes. Remove it, or name a folder that you trust with --output DIR.",
     });
   }
 }
@@ -123,16 +144,19 @@ export interface StoredRun extends RunHead {
  */
 export async function readRun(runs: string, name: string): Promise<StoredRun> {
   const folder = await findRun(runs, name);
-  const plan = await readDocument<Plan>(folder, "plan.json", ["agents", "tasks", "trials"]);
-  const head = await readDocument<RunHead>(folder, "run.json", ["id", "startedAt", "environment"]);
+  const budget = new ReadBudget();
+  const read = <T extends object>(file: string, members: readonly (string & keyof T)[]): T =>
+    readDocument<T>(folder, file, { members, budget });
+  const plan = read<Plan>("plan.json", ["agents", "tasks", "trials"]);
+  const head = read<RunHead>("run.json", ["id", "startedAt", "environment"]);
   const result = (await hasFile(folder, "result.json"))
-    ? await readDocument<RunResult>(folder, "result.json", ["verdict", "durationMs"])
+    ? read<RunResult>("result.json", ["verdict", "durationMs"])
     : undefined;
   return {
     ...head,
     folder,
     plan,
-    ...(await readJournal(folder)),
+    ...(await readJournal(folder, budget)),
     ...(result === undefined
       ? {}
       : { durationMs: result.durationMs, interrupted: result.verdict === "interrupted" }),
@@ -140,16 +164,17 @@ export async function readRun(runs: string, name: string): Promise<StoredRun> {
 }
 
 /** Reads one of our documents; that it has the given members tells it from anything else that is JSON. */
-async function readDocument<T extends object>(
+function readDocument<T extends object>(
   folder: string,
   name: string,
-  members: readonly (string & keyof T)[],
-): Promise<T> {
+  { members, budget }: { readonly members: readonly (string & keyof T)[]; readonly budget: ReadBudget },
+): T {
   try {
-    const document: unknown = JSON.parse(await readFile(join(folder, name), "utf8"));
+    const document = budget.parse(readRegularFile(join(folder, name), largestDocument));
     if (hasMembers<T>(document, members)) return document;
     throw new Error("it is not what was written there");
   } catch (cause) {
+    if (cause instanceof McpvalsError) throw cause;
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new McpvalsError("store/corrupt", `${name} in ${folder} cannot be read: ${reason}`, { cause });
   }

@@ -1,8 +1,9 @@
-import { copyFile, lstat, mkdir, readdir, stat } from "node:fs/promises";
+import { copyFile, lstat, readdir, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { AgentSkills } from "../../core/formats/model.ts";
 import type { AgentContext } from "../driver.ts";
+import { makeFolder } from "../../files/make-folder.ts";
 
 /** Most files that are copied for one trial. */
 const mostFiles = 10_000;
@@ -40,7 +41,7 @@ async function makeMount(workspace: string, mountPath: string): Promise<string> 
   let folder = workspace;
   for (const name of mountPath.split("/")) {
     folder = join(folder, name);
-    await mkdir(folder, { recursive: true });
+    makeFolder(folder);
     if ((await lstat(folder)).isSymbolicLink()) throw failure(`there is a link in the place of ${folder}`);
   }
   return folder;
@@ -51,7 +52,7 @@ class SkillCopy {
   #files = 0;
 
   async folder(from: string, to: string): Promise<void> {
-    await mkdir(to, { recursive: true });
+    makeFolder(to);
     for (const name of await readdir(from)) {
       const [source, target] = [join(from, name), join(to, name)];
       this.#files += 1;

@@ -1,9 +1,10 @@
 import { createWriteStream } from "node:fs";
-import { mkdir, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { ArchiveNames, tooLarge, unsafeArchive } from "./archive-names.ts";
+import { makeFolder } from "../../files/make-folder.ts";
 
 /** One thing in an archive. */
 export interface ArchiveEntry {
@@ -122,11 +123,11 @@ class Unpacking {
     const path = this.#names.take(entry.name, entry.kind);
     this.#count(entry.bytes);
     if (entry.kind === "folder") {
-      await mkdir(join(folder, path), { recursive: true });
+      makeFolder(join(folder, path));
       return;
     }
     const target = join(folder, path);
-    await mkdir(dirname(target), { recursive: true });
+    makeFolder(dirname(target));
     const content = await entry.open();
     // Never over something that is there.
     const file = createWriteStream(target, { flags: "wx", mode: entry.executable ? 0o755 : 0o644 });

@@ -1,5 +1,5 @@
 import { hash, randomBytes } from "node:crypto";
-import { mkdir, readdir, rename, rm, rmdir, stat, utimes, writeFile } from "node:fs/promises";
+import { readdir, rename, rm, rmdir, stat, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, sep } from "node:path";
 import { ownMark, removeLeftovers } from "../../process/temporary-folder.ts";
 import { hasCode, unwritable } from "./file-errors.ts";
@@ -7,6 +7,7 @@ import { type CacheRecord, executablesOf, readRecord, recordedFiles } from "./ca
 import type { CachedVersion } from "./extension-resolver.ts";
 import { integrityError } from "./integrity-error.ts";
 import { hashTree } from "./tree-hash.ts";
+import { makeFolder } from "../../files/make-folder.ts";
 
 /** A version in the cache. */
 export interface CacheEntry {
@@ -80,15 +81,11 @@ export class ExtensionCache {
     fill: (folder: string) => Promise<{ entry: NewEntry; executables: ReadonlySet<string> }>,
   ): Promise<CacheEntry> {
     const home = placeOf(this.#root, packageName, version);
-    await mkdir(home, { recursive: true, mode: folderMode }).catch((error: unknown) => {
-      throw unwritable(home, error);
-    });
+    makeWritable(home, home);
     await removeDrafts(this.#root, deepest);
     const draft = join(home, `${draftPrefix}${ownMark()}-${randomBytes(6).toString("hex")}`);
     try {
-      await mkdir(join(draft, "files"), { recursive: true, mode: folderMode }).catch((error: unknown) => {
-        throw unwritable(home, error);
-      });
+      makeWritable(join(draft, "files"), home);
       const { entry, executables } = await fill(join(draft, "files"));
       const tree = await hashTree(join(draft, "files"), { executables, signal: this.#signal });
       const record = { ...entry, tree: tree.hash, files: recordedFiles(tree) };
@@ -202,6 +199,15 @@ function checkSame({ folder, record }: CacheEntry, { package: name, version, tre
     found: record.tree,
     hint: `Somebody changed the cache. Find out who; then remove ${folder}, and it is fetched again.`,
   });
+}
+
+/** Makes a folder that only we write; `home` is what errors name. */
+function makeWritable(folder: string, home: string): void {
+  try {
+    makeFolder(folder, folderMode);
+  } catch (error) {
+    throw unwritable(home, error);
+  }
 }
 
 /** Folders so many levels below; not those that are being made, nor what links lead to. */

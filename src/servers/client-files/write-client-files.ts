@@ -1,4 +1,4 @@
-import { mkdir, realpath, rename, writeFile } from "node:fs/promises";
+import { realpath, rename, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { McpClient } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
@@ -19,6 +19,7 @@ import {
 } from "./journal.ts";
 import { mergeServers } from "./merge-servers.ts";
 import { serverEntries } from "./server-entries.ts";
+import { makeFolder } from "../../files/make-folder.ts";
 
 export interface ClientFilesOptions {
   /** How clients are to reach servers. Default: `http`. */
@@ -143,7 +144,7 @@ async function applyChanges(folder: string, changes: readonly Change[]): Promise
 }
 
 async function apply({ path, text, planned }: Change): Promise<void> {
-  if (planned.madeFolder) await mkdir(dirname(path), { recursive: true });
+  if (planned.madeFolder) makeFolder(dirname(path));
   if (planned.replaced) await rename(path, backupOf(path));
   // The address of the gateway is a secret.
   await writeFile(path, text, { flag: "wx", mode: 0o600 });

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
+import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { makeFolder } from "../../files/make-folder.ts";
 
 export interface WriteOptions {
   /** Permission bits, whatever the process's umask is. */
@@ -19,7 +20,7 @@ export async function writeFileWhole(
   { mode, signal }: WriteOptions,
 ): Promise<number> {
   const folder = dirname(path);
-  await mkdir(folder, { recursive: true });
+  makeFolder(folder);
   const draft = join(folder, `.mcpvals-${randomUUID()}`);
   const bytes = Buffer.from(content, "utf8");
   try {
