@@ -36,6 +36,7 @@ export const notStep: StepRunner<NotStep> = {
           actual: passed ? "holds" : "does not hold",
           message,
           ...(passed || doubt === undefined ? {} : { doubt }),
+          ...(passed && isOnlyActed(looked) ? { untried: true as const } : {}),
         },
       ],
     };
@@ -53,6 +54,11 @@ function withAdvice(check: Check): Check {
 /** A step that holds only skipped ones passes without a check. */
 function hasLooked({ outcome, checks, ignored }: StepReport): boolean {
   return !ignored && outcome !== "skipped" && (outcome !== "passed" || checks.length > 0);
+}
+
+/** What steps did is no more evidence that something holds than that it does not. */
+function isOnlyActed(ran: readonly Ran[]): boolean {
+  return joinedChecks(ran).every(({ acted }) => acted === true);
 }
 
 function told(ran: readonly Ran[], passed: boolean): string {

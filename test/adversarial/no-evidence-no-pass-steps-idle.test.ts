@@ -26,6 +26,11 @@ describe("a check that does nothing is refused where it is written (docs/tasks.m
     ["a script of comments", script("#!/bin/sh\n# nothing\n")],
     ["a Python script of comments", script("#!/usr/bin/env python3\n# nothing\n")],
     ["a JavaScript script of comments", script("#!/usr/bin/env node\n// nothing\n")],
+    ["a program that does nothing", command("/bin/true")],
+    ["nothing, in brackets", command("( : )")],
+    ["nothing, of which the output is looked at", command("true", { expect: { stdout: "" } })],
+    ["what always writes the same", command("echo ready", { expect: { stdout: "ready" } })],
+    ["an answer that is always the same", script(`echo '{"passed": true}'`, { protocol: "json" })],
     ["one in a group", { group: { steps: [command("true")] } }],
     ["one in anyOf", { anyOf: [command("false"), command("true")] }],
     ["one in foreach", { foreach: { var: "x", in: [1], steps: [command(":")] } }],
@@ -43,8 +48,8 @@ describe("a check that does nothing is refused where it is written (docs/tasks.m
     },
   );
 
-  it("but not where its output is looked at, nor in setup, nor a check that can fail", async () => {
-    const spoken = command("true", { expect: { stdout: "" } });
+  it("but not in setup, nor where what it writes depends on the trial, nor a check that can fail", async () => {
+    const spoken = command("echo {task.name}", { expect: { stdout: "t" } });
     expect(await refusal([real, spoken])).toBeUndefined();
     expect(await refusalOf({ "t.json": taskOf("t", { setup: [command("true")], verify: [real] }) })).toBe(
       undefined,
@@ -63,6 +68,7 @@ describe("a verify phase of which nothing can fail is refused", () => {
       { http: { url: "http://127.0.0.1:1", expect: { status: ["2xx", "3xx", "4xx", "5xx"] } } },
     ],
     ["an anyOf with a way out", { anyOf: [real, command("echo fine")] }],
+    ["a command in the background", command("test -f x &")],
     ["a check that is ignored", command("false", { continueOnError: true })],
   ])("%s", async (_, step) => {
     expect(await refusal([step])).toMatch(/^\d+: spec\.verify checks nothing: /);
@@ -133,6 +139,15 @@ describe("what was not looked at is no evidence: nothing passes then", () => {
     ],
     ["an anyOf passed with what cannot fail", [{ anyOf: [command("false"), command("{env.NOTHING}")] }]],
     [
+      "what cannot fail has stayed so",
+      [command("echo done $HOME", { stableFor: "1ms" }), command("test -d .", skipped)],
+    ],
+    ["nothing has stayed so", [{ group: { steps: [command("test -d .", skipped)], stableFor: "1ms" } }]],
+    [
+      "an anyOf passed with what cannot fail and has stayed so",
+      [{ anyOf: [command("echo $HOME", { stableFor: "1ms" })] }, command("test -d .", skipped)],
+    ],
+    [
       "only a file was made",
       [command("test -d .", skipped), { file: { path: "{workspace}/x", content: "x" } }],
     ],
@@ -148,6 +163,27 @@ describe("what was not looked at is no evidence: nothing passes then", () => {
     expect(await verdict([{ anyOf: [command("test -d .", skipped)] }], { env })).toMatch(
       /^error: no alternative/,
     );
+  });
+
+  it("a not of a not of what cannot fail fails", async () => {
+    const made = { file: { path: "{workspace}/x", content: "x" } };
+    for (const step of [made, command("{env.NOTHING}"), { group: { steps: [made] } }]) {
+      expect(await verdict([{ not: { not: step } }], { env })).toMatch(/^fail: /);
+    }
+  });
+
+  it("assertions that hold because nothing was done are no evidence either", async () => {
+    const task = taskOf("t", { env, prompt: "Hi.", verify: [command("test -d .", skipped)] });
+    const assertions = {
+      maxToolCalls: 3,
+      noDuplicateCalls: true,
+    };
+    const config = {
+      agent: { type: "builtin.llm-agent", model: "openai:none" },
+      taskSets: [{ path: "t.json", assertions }],
+    };
+    const file = { kind: "Eval", apiVersion: "mcp-eval/v1", metadata: { name: "e" }, config };
+    expect((await verdictsOf({ "t.json": task, "eval.json": file }, ["eval.json"]))["t"]).toMatch(/^skip: /);
   });
 
   it("in an older task too", async () => {

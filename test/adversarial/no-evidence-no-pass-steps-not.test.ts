@@ -116,7 +116,7 @@ describe("only an exit code that says no lets not pass (docs/tasks.md, Control f
       command("exit 1"),
       command("exit 0", { expect: { exitCode: 3 } }),
       command("exit 1", { expect: { exitCode: 3 } }),
-      command("echo a", { expect: { stdout: "b" } }),
+      command("echo {task.name}", { expect: { stdout: "b" } }),
       script("exit 1"),
     ];
     expect(await verdictOf(...passing.map((not) => ({ not })))).toMatch(/^pass/);
@@ -155,7 +155,7 @@ describe("what a step could not look at lets not pass in no other step either", 
   it("a text that is to be JSON and is none", async () => {
     const json = { path: "$.state", equals: "bad" };
     const page = { http: { url: await url(200, "<html>"), expect: { body: { json } } } };
-    const line = { command: { run: "echo broken", expect: { stdout: { json } } } };
+    const line = { command: { run: "echo {task.name}", expect: { stdout: { json } } } };
     const tool = { "odd.a-result": { expect: { json } } };
     for (const step of [page, line, tool]) expect(await verdictOf({ not: step })).toMatch(/^fail: .*JSON/);
   });

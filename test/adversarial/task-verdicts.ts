@@ -13,10 +13,10 @@ export function taskOf(name: string, spec: object): object {
 /** What became of each task of a folder: its verdict, then why. Agents do nothing. */
 export async function verdictsOf(
   files: Readonly<Record<string, unknown>>,
+  sources: readonly string[] = "mcp-eval.config.json" in files ? [] : ["."],
 ): Promise<Readonly<Record<string, string>>> {
   using folder = folderOf(files);
   const { signal } = new AbortController();
-  const sources = "mcp-eval.config.json" in files ? [] : ["."];
   const loaded = prepare(await load({ cwd: folder.path, sources, agents: ["null"], signal }), {});
   const { result } = await run(loaded, { cwd: folder.path, output: false, signal });
   return Object.fromEntries(

@@ -21,6 +21,10 @@ describe("idlenessOf", () => {
     "#!/usr/bin/env python3\n# import sys\n\n",
     "#!/usr/bin/env node\n// later\n",
     "#!/usr/bin/env -S node --test\n",
+    "/bin/true",
+    "command true",
+    "(true)",
+    "{ true; }",
   ])("%j does nothing", (text) => expect(idlenessOf({ text })).toBe("idle"));
 
   it.each([
@@ -33,12 +37,27 @@ describe("idlenessOf", () => {
     "kubectl get pods \\\n  --all || true",
     "curl -fsS {env.URL}; echo",
     "grep x f | true",
-    "echo done",
+    "echo done $USER",
     "exit_code=1\ntrue",
+    "test -f x &",
+    "x=1",
+    "pwd",
+    "echo {agent.output}",
   ])("%j cannot fail", (text) => expect(idlenessOf({ text })).toBe("cannot-fail"));
 
   it.each([
+    "echo done",
+    "echo 'all is well; really'",
+    'printf "3\\n"'.replace("\\n", ""),
+    `echo '{"passed": true}'`,
+    `#!/bin/sh\n# later\necho '{"passed": true}'\n`,
+  ])("%j writes the same, always", (text) => expect(idlenessOf({ text })).toBe("constant"));
+
+  it.each([
     "false",
+    "x=$(check)",
+    "{ check; }",
+    "(check)",
     "grep -q x f",
     "true && grep -q x f",
     "grep -q x f && echo found",

@@ -6,11 +6,16 @@ export interface ProgramText {
 }
 
 /**
- * Whether a program, by its exit code alone, could say that something does not hold. `idle`: there is nothing in it that does
- * anything. `cannot-fail`: it does something, but ends with a command that always succeeds, and with nothing before it that
- * could end it. Undefined: it may fail, as far as this can tell; only shells are looked into.
+ * `idle`: there is nothing in it that does anything. `constant`: it writes the same text, always. `cannot-fail`: it does
+ * something, but ends with a command that always succeeds, and with nothing before it that could end it.
  */
-export function idlenessOf({ text, shell = "sh" }: ProgramText): "idle" | "cannot-fail" | undefined {
+export type Idleness = "idle" | "constant" | "cannot-fail";
+
+/**
+ * Whether a program, by its exit code alone, could say that something does not hold; undefined: it may, as far as this can
+ * tell. Only shells are looked into, and only for what people write there. Templates are taken for what is not known.
+ */
+export function idlenessOf({ text, shell = "sh" }: ProgramText): Idleness | undefined {
   const [, first] =
     /^\s*#!\s*(?:\S*\/)?(?:env\s+(?:-S\s+)?)?(?:\S*\/)?(\S+)/.exec(text.slice(0, longestFirstLine)) ?? [];
   const interpreter = first ?? shell.split("/").at(-1) ?? "";
@@ -25,26 +30,31 @@ const shells = /^(?:ba|da|z|k|mk|a)?sh$/;
 const javaScript = /^(?:node|bun|deno|tsx|ts-node)/;
 
 /** Commands that do nothing and succeed. */
-const idle = /^(?:(?:true|:)(?:\s[^<>$`]*)?|exit(?:\s+0)?|set\s[^<>$`]*)$/;
+const idle =
+  /^(?:(?:(?:command|builtin)\s+)?(?:(?:\/usr)?\/bin\/)?(?:true|:)(?:\s[^<>$`]*)?|exit(?:\s+0)?|set\s[^<>$`]*)$/;
+/** One text, without anything that a shell or a template puts into it. */
+const constant = /^(?:echo|printf)\s+(?:'(?:[^'{]|\{(?!\w))*'|"(?:[^"$`\\{]|\{(?!\w))*"|[\w.,:/-]+)$/;
 /** Those and others that always succeed. */
-const succeeding = /^(?:(?:true|:|echo)(?:\s[^<>]*)?|exit\s+0)$/;
+const succeeding = /^(?:(?:true|:|echo|printf|pwd|date|sleep|export)(?:\s[^<>]*)?|exit\s+0|\w+=[^\s$`(]*)$/;
 /** What may end a shell, or decide with what it ends, before its last command. */
 const ending =
   /\b(?:exit\s+(?!0\b)\S|exec|eval|source|trap|kill|return)\b|\bset\s+[-+]|\$\{\w*:?\?|^\s*\.\s|[;&|\n]\s*\.\s/;
 /** Writing errors, or nothing, does not fail. */
 const harmless = /\d?>&\d|[\d&]?>\s*\/dev\/null/g;
 
-function idlenessOfShell(text: string): "idle" | "cannot-fail" | undefined {
-  const plain = text.replaceAll(harmless, "").replaceAll(/\s#.*$/gm, "");
-  const commands = plain.split(/[;&|\n]+/).map((command) => command.trim());
+function idlenessOfShell(text: string): Idleness | undefined {
+  const plain = text
+    .replaceAll(harmless, "")
+    .replaceAll(/\s#.*$/gm, "")
+    .trim();
+  const commands = plain.split(/[;&|\n(){}]+/).map((command) => command.trim());
   if (commands.every((command) => command === "" || idle.test(command))) return "idle";
+  if (constant.test(plain)) return "constant";
   if (ending.test(plain)) return undefined;
+  // Whoever starts something in the background has succeeded.
+  if (/[^&]&$/.test(plain)) return "cannot-fail";
   // Of `a && b` the first counts too; of `a || b`, `a; b` and `a | b` only the last.
-  const last =
-    plain
-      .trimEnd()
-      .split(/;|\n|\|\|/)
-      .at(-1) ?? "";
+  const last = plain.split(/;|\n|\|\|/).at(-1) ?? "";
   if (last.includes("&")) return undefined;
   return succeeding.test((last.split("|").at(-1) ?? "").trim()) ? "cannot-fail" : undefined;
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import {
+  check,
   errorResult,
   gradeContext,
   mcpStep,
@@ -54,7 +55,9 @@ class Played extends TrialEvents {
     this.started = this.emit({ type: "phase.started", phase: "agent" });
     this.turn("Do it.", () => play(this));
     this.emit({ type: "phase.finished", phase: "agent", durationMs: 1 });
-    this.step("verify[0]", {}, () => this.call("delete", {}, textResult("ok")));
+    this.step("verify[0]", { checks: [check("call", true)] }, () =>
+      this.call("delete", {}, textResult("ok")),
+    );
   }
 
   read(uri: string): number {

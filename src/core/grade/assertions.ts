@@ -7,6 +7,7 @@ import type { Trajectory } from "../trace/trajectory.ts";
 import type { Grade } from "./grade.ts";
 import type { Grader } from "./grader.ts";
 import { nearestTool } from "./offered-tools.ts";
+import { hasLooked } from "./verify-steps.ts";
 import { skillsLoaded, skillsNotLoaded } from "./skill-assertions.ts";
 
 const name = "assertions";
@@ -38,13 +39,13 @@ function grade(trajectory: Trajectory): Grade {
   if (findings.length === 0) return skip("nothing is asserted");
   const failed = findings.filter((finding) => !finding.holds);
   const isQuiet = effective(calls).length + effective(own).length === 0;
-  if (failed.length === 0 && isQuiet && trajectory.task.verify.length === 0) {
+  if (failed.length === 0 && isQuiet && !hasLooked(trajectory)) {
     const what =
       calls.length + own.length === 0 ? "the agent called nothing" : "no call of the agent succeeded";
     return skip(`${what}, and nothing else shows what it did`);
   }
   const isSpoilt = calls.length > 0 && own.length === 0 && calls.every(({ spoilt }) => spoilt === true);
-  if (failed.length === 0 && isSpoilt && trajectory.task.verify.length === 0)
+  if (failed.length === 0 && isSpoilt && !hasLooked(trajectory))
     return skip("every call of the agent was spoilt on purpose, and nothing else shows what it did");
   const told = failed.length === 0 ? findings : failed;
   const absence = [calls.at(-1)?.seq ?? started];

@@ -20,6 +20,11 @@ interface TriedCheck {
   readonly seq: number;
 }
 
+/** Whether verify steps have found anything, be it that something does not hold. */
+export function hasLooked(trajectory: Trajectory): boolean {
+  return trajectory.task.verify.length > 0 && grade(trajectory).verdict !== "skip";
+}
+
 function grade({ task, steps }: Trajectory): Grade {
   const ignored = new Set(
     task.verify.flatMap(({ id, continueOnError }) => (continueOnError === true ? [id] : [])),

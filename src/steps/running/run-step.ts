@@ -89,7 +89,9 @@ type Tried = Omit<StepReport, "ignored">;
 /** Adds the check of `stableFor`; a step that did not stay true has failed, whatever the last attempt said. */
 function withStability(report: StepReport, check: Check | undefined, isLast: boolean): StepReport {
   if (check === undefined || !isLast) return report;
-  const checks = [...report.checks, check];
+  // That nothing was looked at stays so, for however long.
+  const isVoid = check.passed && report.checks.every(({ acted }) => acted === true);
+  const checks = [...report.checks, isVoid ? { ...check, acted: true as const } : check];
   return check.passed || report.outcome !== "passed"
     ? { ...report, checks }
     : { ...report, checks, outcome: "failed" };

@@ -1,4 +1,4 @@
-import { idlenessOf, type ProgramText } from "../idle-program.ts";
+import { type Idleness, idlenessOf } from "../idle-program.ts";
 import { formatKeyPath } from "../key-path.ts";
 import { asList, asObject, asText } from "../lenient.ts";
 import type { Problem } from "../problem.ts";
@@ -17,11 +17,11 @@ export interface CheckedVerify {
  */
 export function checkVerify(verify: readonly StepView[], files: TaskFiles): CheckedVerify {
   const all = [...inVerify(verify)];
-  const idle = all.filter((step) => idlenessOfStep(step, files) === "idle");
-  if (idle.length > 0) return { problems: idle.map(doesNothing), notes: [] };
+  const problems = all.flatMap((step) => voidProblem(step, files) ?? []);
+  if (problems.length > 0) return { problems, notes: [] };
   if (verify.length > 0 && !verify.some((step) => canFail(step, files)))
     return { problems: [nothingCanFail], notes: [] };
-  const safe = all.filter((step) => idlenessOfStep(step, files) === "cannot-fail");
+  const safe = all.filter((step) => !mayFail(programOf(step, files)));
   return { problems: [], notes: safe.map(cannotFail) };
 }
 
@@ -33,11 +33,21 @@ const nothingCanFail: Problem = {
   hint: "Making or removing a file is no check, nor is a command whose last part always succeeds; continueOnError takes the effect of a check away.",
 };
 
-function doesNothing({ bodyPath }: StepView): Problem {
+/** The problem of a step that has the same end whatever an agent did. */
+function voidProblem(step: StepView, files: TaskFiles): Problem | undefined {
+  const program = programOf(step, files);
+  if (program?.idleness !== "idle" && !(program?.isRead === true && program.idleness === "constant"))
+    return undefined;
+  const { bodyPath: path } = step;
+  const why =
+    program.idleness === "idle"
+      ? "there is no command in it that does anything"
+      : "it writes the same, whatever the agent did";
+  const message = `${formatKeyPath(path)} checks nothing: ${why}`;
   return {
     code: "config/checks-nothing",
-    message: `${formatKeyPath(bodyPath)} checks nothing: there is no command in it that does anything`,
-    path: bodyPath,
+    message,
+    path,
     at: "value",
     hint: "Write the check, or remove the step.",
   };
@@ -56,24 +66,30 @@ function* inVerify(steps: readonly StepView[]): Generator<StepView> {
   }
 }
 
-/** Of a step that nothing but an exit code speaks for. */
-function idlenessOfStep(step: StepView, files: TaskFiles): ReturnType<typeof idlenessOf> {
-  const program = programOf(step, files);
-  return program === undefined ? undefined : idlenessOf(program);
+interface StepProgram {
+  readonly idleness: Idleness | undefined;
+  /** Whether what it writes is looked at, besides its exit code. */
+  readonly isRead: boolean;
 }
 
-function programOf({ kind, body }: StepView, files: TaskFiles): ProgramText | undefined {
+/** The program of a step that has one that is known, and that has to exit with 0. */
+function programOf({ kind, body }: StepView, files: TaskFiles): StepProgram | undefined {
   const { run, shell, expect, inline, file, protocol } = asObject(body);
   if (kind === "command") {
     const { exitCode = 0, stdout, stderr } = asObject(expect);
-    if (exitCode !== 0 || stdout !== undefined || stderr !== undefined) return undefined;
     const named = asText(shell);
-    return { text: textOf(run) ?? "?", ...(named === undefined ? {} : { shell: named }) };
+    const program = { text: textOf(run) ?? "?", ...(named === undefined ? {} : { shell: named }) };
+    const isRead = stdout !== undefined || stderr !== undefined;
+    return exitCode === 0 ? { idleness: idlenessOf(program), isRead } : undefined;
   }
-  if (kind !== "script" || protocol === "json") return undefined;
+  if (kind !== "script") return undefined;
   const path = asText(file);
   const text = textOf(inline) ?? (path === undefined ? undefined : files.read(path));
-  return text === undefined ? undefined : { text };
+  return text === undefined ? undefined : { idleness: idlenessOf({ text }), isRead: protocol === "json" };
+}
+
+function mayFail(program: StepProgram | undefined): boolean {
+  return program === undefined || program.isRead || program.idleness === undefined;
 }
 
 /** Whether a step could fail, and that would count. */
@@ -94,7 +110,7 @@ function canFail(step: StepView, files: TaskFiles): boolean {
       return inner.steps.some((each) => asObject(each.body)["continueOnError"] !== true);
     case "command":
     case "script":
-      return idlenessOfStep(step, files) === undefined;
+      return mayFail(programOf(step, files));
     case "http":
       return !acceptsAnyAnswer(asObject(expect));
     case "llm":

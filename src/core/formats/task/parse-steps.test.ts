@@ -314,7 +314,7 @@ describe("what each step says", () => {
 
   it("script", () => {
     const body = { file: "check.py", args: ["{task.name}"], env: { A: "b" }, protocol: "json" };
-    const step = stepOf({ script: body }, {}, { files: filesOf({ "check.py": "" }) });
+    const step = stepOf({ script: body }, {}, { files: filesOf({ "check.py": "check()" }) });
     expect(step).toMatchObject({
       source: { file: "check.py" },
       args: ["{task.name}"],

@@ -18,7 +18,7 @@ import { taskReference } from "./task-reference.ts";
 const validate = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false }).compile(
   taskJsonSchema(),
 );
-const files = filesOf({ "p.md": "do it", data: null, "s.sh": "" });
+const files = filesOf({ "p.md": "do it", data: null, "s.sh": "test -d ." });
 const common = {
   id: "me",
   name: "n",
