@@ -54,7 +54,9 @@ describe("a value means itself in a pattern (docs/tasks.md: Values from outside)
     expect(await attempt(each)).toMatchObject({ outcome: "passed" });
     const raw = looks("abc", { matches: "{agent.output | raw}" });
     expect(await attempt(raw, { output: "a.c" })).toMatchObject({ outcome: "passed" });
-    expect(valid(taskDocument({ verify: [raw] })).notes).toHaveLength(1);
+    expect(valid(taskDocument({ verify: [raw] })).notes).toContainEqual(
+      expect.stringContaining("inserts a value from outside as it is"),
+    );
   });
 
   it.each(["a\\{agent.output}", "\\Q{agent.output}\\E"])("%s is refused", (matches) => {
@@ -301,17 +303,28 @@ describe("a check that compares a value with itself is refused (docs/tasks.md: V
       },
     },
   ])("or noted, where what repeats it would pass: %j", (step) => {
-    expect(valid(taskDocument({ verify: [step] })).notes).toEqual([
+    expect(valid(taskDocument({ verify: [step] })).notes).toContainEqual(
       expect.stringContaining(
         "asks for {agent.output}, which the step is given: what only repeats it would pass",
       ),
-    ]);
+    );
+  });
+
+  it.each([
+    [{ file: { path: "a", expect: { contains: "{agent.output}" } } }, "the agent says what has to be there"],
+    [looks("x", { json: { path: "$", matches: "^{agent.output}" } }), "the agent says what has to be there"],
+    [{ file: { path: "a", expect: {}, if: "{agent.output} != skip" } }, "decides whether this is checked"],
+  ])("and noted, where the agent says what is looked for, or whether: %j", (step, told) => {
+    expect(valid(taskDocument({ verify: [step] })).notes).toEqual([expect.stringContaining(told)]);
   });
 
   it("and a rubric has no words of others", () => {
-    for (const rubric of ["{agent.output}", "It names {steps.s.outputs.o}"]) {
-      const setup = [{ command: { id: "s", run: "true", outputs: { o: "{stdout}" } } }];
-      const found = wrongIn({ setup, verify: [{ llm: { rubric, input: "x" } }] });
+    const setup = [{ command: { id: "s", run: "true", outputs: { o: "{stdout}" } } }];
+    for (const [rubric, input] of [
+      ["{agent.output}", "{steps.s.outputs.o}"],
+      ["It names {steps.s.outputs.o}", "{agent.output}"],
+    ]) {
+      const found = wrongIn({ setup, verify: [{ llm: { rubric, input } }] });
       expect(found).toEqual([expect.stringContaining("in a rubric, which the judge follows")]);
     }
   });

@@ -159,6 +159,13 @@ describe("where even a quoted value would be run, a task is refused (docs/tasks.
     "echo $(( {agent.output} + 1 ))",
     "echo $[ {agent.output} ]",
     "n={agent.output}; echo $((n + 1))",
+    "for n in {agent.output}; do echo $((n)); done",
+    "n=$(cat n); [[ $n -eq 1 ]] && echo {agent.output}",
+    "$(echo {agent.output})",
+    "ls && `printf '%s' {agent.output}`",
+    'sh -c "$(echo {agent.output})"',
+    "bash <(echo {agent.output})",
+    "echo {agent.output} | xargs -I% sh -c %",
     "(( {agent.output} ))",
     "[[ {agent.output} -eq 1 ]]",
     "[[ a == a && ( 1 -eq {agent.output} ) ]]",
@@ -191,6 +198,8 @@ describe("where even a quoted value would be run, a task is refused (docs/tasks.
     { script: { inline: "#!{agent.output}\n" } },
     { script: { inline: "#!/usr/bin/env -S node\n// {agent.output}" } },
     { script: { file: "{agent.output}" } },
+    { http: { url: "http://a.example/", method: "{agent.output}" } },
+    { mcp: { server: "main", tool: "{agent.output}" } },
     { script: { file: "{workspace}/{steps.s.outputs.o}" } },
   ])("%j", (step) => {
     const setup = [{ command: { id: "s", run: "true", outputs: { o: "{stdout}" } } }];
@@ -266,6 +275,18 @@ describe("a value that begins with - is no option (docs/tasks.md: Values from ou
     const world = testWorld({ given: "--help\n" });
     expect(await attempt({ command: { run } }, { output: "--help", world })).toMatchObject({
       outcome: "passed",
+    });
+  });
+});
+
+describe("a value that is compared as a number is one (docs/tasks.md: Values from outside)", () => {
+  it.each(["test {agent.output} -gt 4", '[ "{agent.output}" -gt 4 ]'])("%s", async (run) => {
+    const step = { command: { run } };
+    expect(await attempt(step, { output: "5" })).toMatchObject({ outcome: "passed" });
+    expect(await attempt(step, { output: "a[$(touch pwned)]" })).toMatchObject({
+      outcome: "failed",
+      checks: [{ name: "value", untried: true }],
+      ran: [],
     });
   });
 });

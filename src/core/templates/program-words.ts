@@ -46,6 +46,7 @@ export function hasProgram(name: string, args: readonly string[], word: string |
 /** Whether a command runs what it reads on stdin. */
 export function readsItsInput([first = "", ...args]: readonly string[]): boolean {
   const name = nameOf(first);
+  if (name === "xargs") return args.some((arg) => isShellLike(nameOf(arg)));
   // What these run is found behind them.
   if (/^(?:sudo|doas|env|exec|command|nohup|nice|timeout|docker|podman|kubectl|oc|npx)$/.test(name))
     return args.some(
@@ -61,7 +62,7 @@ function isShellLike(name: string): boolean {
 }
 
 const codeVariables =
-  /^(?:PATH|SHELL|ENV|BASH_ENV|ZDOTDIR|IFS|PS4|PROMPT_COMMAND|CDPATH|(?:LD|DYLD)_\w+|NODE_(?:OPTIONS|PATH)|PYTHON(?:PATH|HOME|STARTUP|INSPECT)|PERL(?:5OPT|5LIB|5DB|LIB)|RUBY(?:OPT|LIB)|(?:_JAVA|JAVA_TOOL|JDK_JAVA)_OPTIONS|GIT_\w+|\w*PAGER|\w*EDITOR|VISUAL|BROWSER|\w*ASKPASS)$/i;
+  /^(?:PATH|HOME|SHELL|LESSOPEN|ENV|BASH_ENV|ZDOTDIR|IFS|PS4|PROMPT_COMMAND|CDPATH|(?:LD|DYLD)_\w+|NODE_(?:OPTIONS|PATH)|PYTHON(?:PATH|HOME|STARTUP|INSPECT)|PERL(?:5OPT|5LIB|5DB|LIB)|RUBY(?:OPT|LIB)|(?:_JAVA|JAVA_TOOL|JDK_JAVA)_OPTIONS|GIT_\w+|\w*PAGER|\w*EDITOR|VISUAL|BROWSER|\w*ASKPASS)$|^BASH_FUNC_/i;
 
 /** Whether the value of a variable decides what programs run. */
 export function isCodeVariable(name: string): boolean {

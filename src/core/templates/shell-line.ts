@@ -82,9 +82,9 @@ function placed(text: string, [first]: readonly ShellValue[], rules: ShellRules)
 /** Says where no value from outside can stand, while one text is read. */
 class ShellRules implements ShellReader {
   readonly #values: readonly ShellValue[];
-  /** The value that was placed last, and the last of those that variables of the shell get. */
+  /** The value that was placed last, and those of each command. */
   #last: string | undefined;
-  #kept: string | undefined;
+  readonly #placed = new Map<Readonly<ShellCommand>, ShellValue[]>();
   #computes = false;
   /** Whether some command runs what another one writes. */
   #runsItsInput = false;
@@ -100,12 +100,14 @@ class ShellRules implements ShellReader {
     const refusal = inBraces ? "inside ${…}" : refusalIn(command, this.#runsItsInput);
     if (refusal !== undefined) throw refused(expression, refusal);
     if (value?.startsWith("-") === true && couldBeOption(command)) throw option(expression, command);
-    if (command.role === "input" || assignment.test(command.word ?? "")) this.#kept = expression;
+    this.#placed.set(command, [...(this.#placed.get(command) ?? []), known]);
     this.#last = expression;
     return `${variablePrefix}${mark}`;
   }
 
-  commandEnds({ words, afterPipe }: ShellCommand): void {
+  commandEnds(command: Readonly<ShellCommand>): void {
+    this.#checkNumbers(command);
+    const { words, afterPipe } = command;
     if (!afterPipe || !readsItsInput(ownWords(words))) return;
     this.#runsItsInput = true;
     if (this.#last !== undefined) throw refused(this.#last, "before a program that runs what it reads");
@@ -115,19 +117,37 @@ class ShellRules implements ShellReader {
     this.#computes = true;
   }
 
+  /** Some shells compute what `test` compares as numbers. */
+  #checkNumbers(command: Readonly<ShellCommand>): void {
+    const [first = "", ...others] = ownWords(command.words);
+    if (first !== "test" && first !== "[") return;
+    const comparison = others.find((word) => /^-(?:eq|ne|lt|le|gt|ge)$/.test(word));
+    const wrong = this.#placed
+      .get(command)
+      ?.find(({ value }) => value !== undefined && !/^\s*-?\d+\s*$/.test(value));
+    if (comparison === undefined || wrong === undefined) return;
+    const message = `${wrong.expression} gives a text, and ${comparison} compares numbers`;
+    throw new McpvalsError("task/unfit-value", message, { hint: "Compare texts with = and !=." });
+  }
+
   /** To be called at the end. */
   finish(): void {
-    if (!this.#computes || this.#kept === undefined) return;
-    const where =
-      "in a variable or in input, in a text with arithmetic or [[ … ]], which run what a variable names";
-    throw refused(this.#kept, where);
+    if (!this.#computes || this.#last === undefined) return;
+    throw refused(this.#last, "in a text that computes with variables, which runs what is in them");
   }
 }
 
 const test = "inside [[ … ]], which computes what it compares";
 
 /** Why no value can stand here; goes on after "it stands". */
-function refusalIn({ words, word, role, inTest }: ShellCommand, runsItsInput: boolean): string | undefined {
+function refusalIn(command: Readonly<ShellCommand>, runsItsInput: boolean): string | undefined {
+  const refusal = ownRefusal(command, runsItsInput);
+  // What a command inside gives stands where that stands.
+  if (refusal !== undefined || command.outer === undefined) return refusal;
+  return refusalIn(command.outer, runsItsInput);
+}
+
+function ownRefusal({ words, word, role, inTest }: ShellCommand, runsItsInput: boolean): string | undefined {
   const own = ownWords(words);
   if (role === "input")
     return runsItsInput || readsItsInput(own) ? "in the input of a program that runs it" : undefined;

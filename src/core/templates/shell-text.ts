@@ -23,6 +23,8 @@ export interface ShellCommand {
   afterPipe: boolean;
   /** Inside `[[ … ]]`. */
   inTest: boolean;
+  /** The command of which a word is made of what this one writes, as in `$(…)`. */
+  readonly outer?: ShellCommand | undefined;
 }
 
 /** What is asked and told while a text is written. */
@@ -31,7 +33,7 @@ export interface ShellReader {
   variableFor(name: string, place: ShellPlace): string;
   /** A command has been read. */
   commandEnds?(command: Readonly<ShellCommand>): void;
-  /** The values of variables are computed: arithmetic, or `[[ … ]]`. */
+  /** The values of variables are computed: in arithmetic, or in `[[ … -eq … ]]`. */
   computes?(): void;
 }
 
@@ -96,8 +98,7 @@ class ShellText {
   /** Commands up to a closing character; with "" to the end. */
   #commands(end: ")" | "`" | ""): void {
     const outer = this.#command;
-    const { inTest } = outer;
-    this.#command = newCommand({ inTest });
+    this.#command = newCommand(end === "" ? {} : { inTest: outer.inTest, outer });
     const documents: HereDocument[] = [];
     /** What is begun by each parenthesis that is open: the command around it, or undefined when none goes on after it. */
     const parentheses: (ShellCommand | undefined)[] = [];
@@ -200,7 +201,11 @@ class ShellText {
     parentheses.push(isCommand ? undefined : outer);
     if (!isCommand) this.#add("\0");
     // The words of a list are texts.
-    this.#command = newCommand({ inTest, words: word?.endsWith("=") === true ? [":"] : [] });
+    this.#command = newCommand({
+      inTest,
+      words: word?.endsWith("=") === true ? [":"] : [],
+      outer: isCommand ? outer.outer : outer,
+    });
   }
 
   #redirect(role: ShellCommand["role"]): void {
@@ -220,11 +225,9 @@ class ShellText {
     const { word, role } = command;
     if (word === undefined) return;
     if (role === "word") {
-      if (word === "[[") {
-        command.inTest = true;
-        this.#reader.computes?.();
-      }
+      if (word === "[[") command.inTest = true;
       if (word === "]]") command.inTest = false;
+      if (command.inTest && /^-(?:eq|ne|lt|le|gt|ge|v|R)$/.test(word)) this.#reader.computes?.();
       command.words.push(word);
     }
     command.role = "word";
@@ -234,7 +237,8 @@ class ShellText {
   #endCommand(): void {
     this.#endWord();
     this.#reader.commandEnds?.(this.#command);
-    this.#command = newCommand({ inTest: this.#command.inTest });
+    const { inTest, outer } = this.#command;
+    this.#command = newCommand({ inTest, outer });
   }
 
   #variable(mark: string, kind: ShellPlace["kind"]): string {
@@ -354,7 +358,7 @@ class ShellText {
   }
 
   #copyArithmetic(end: number): void {
-    this.#reader.computes?.();
+    if (/[A-Za-z_$]/.test(this.#text.slice(this.#at + 1, end))) this.#reader.computes?.();
     if (this.#text.slice(this.#at, end).includes("\0"))
       throw new ShellTextError("a template stands in arithmetic");
     this.#copy(end - this.#at);

@@ -1,4 +1,4 @@
-import { formatKeyPath } from "../key-path.ts";
+import { formatKeyPath, type KeyPath } from "../key-path.ts";
 import { asObject, asText } from "../lenient.ts";
 import type { Problem } from "../problem.ts";
 import { isFromOutside, partsOf } from "./check-text.ts";
@@ -16,6 +16,11 @@ export interface CheckedComparisons {
  * agent said, whatever only repeats that satisfies a check for it.
  */
 export function checkComparisons(view: StepView, locals: Locals): CheckedComparisons {
+  const { problems, notes } = comparisonsOf(view, locals);
+  return { problems, notes: [...notes, ...agentsNotes(view, locals)] };
+}
+
+function comparisonsOf(view: StepView, locals: Locals): CheckedComparisons {
   const body = asObject(view.body);
   switch (view.kind) {
     case "llm":
@@ -30,6 +35,37 @@ export function checkComparisons(view: StepView, locals: Locals): CheckedCompari
     default:
       return { problems: [], notes: [] };
   }
+}
+
+/** Notes on what is left to the agent: whether a step is run at all, and what a text has to contain. */
+function agentsNotes({ path, body, bodyPath }: StepView, locals: Locals): PlacedNote[] {
+  const { if: condition, expect } = asObject(body);
+  const isCheck = path[1] === "verify" && saysAgent(condition, locals);
+  const skipped = `${formatKeyPath([...bodyPath, "if"])}: what the agent says decides whether this is checked`;
+  return [
+    ...(isCheck ? [{ message: skipped, path: [...bodyPath, "if"] }] : []),
+    ...wantedIn(expect, [...bodyPath, "expect"])
+      .filter(({ value }) => saysAgent(value, locals))
+      .map((wanted) => ({
+        message: `${formatKeyPath(wanted.path)}: the agent says what has to be there; an answer of one letter is in nearly every text`,
+        path: wanted.path,
+      })),
+  ];
+}
+
+/** Every `contains` and `matches` of an expectation. */
+function wantedIn(value: unknown, path: KeyPath): { readonly value: unknown; readonly path: KeyPath }[] {
+  if (typeof value !== "object" || value === null) return [];
+  const members = Array.isArray(value) ? [...value.entries()] : Object.entries(value);
+  return members.flatMap(([key, member]: [string | number, unknown]) =>
+    key === "contains" || key === "matches"
+      ? [{ value: member, path: [...path, key] }]
+      : wantedIn(member, [...path, key]),
+  );
+}
+
+function saysAgent(value: unknown, locals: Locals): boolean {
+  return [...valuesIn(value, locals)].some((name) => name.startsWith("agent."));
 }
 
 function judgedByItself({ body, bodyPath }: StepView, locals: Locals): Problem[] {

@@ -53,6 +53,7 @@ export function checkUntrusted({ kind, body, bodyPath }: StepView, locals: Local
     }
     case "http":
       return [
+        ...at("method", nowhere("where the method of a request is named")),
         ...at("url", inUrl),
         ...at("body", inBody(asText(given["body"]) ?? "", textsOf(given["headers"]))),
       ];
@@ -61,8 +62,14 @@ export function checkUntrusted({ kind, body, bodyPath }: StepView, locals: Local
     case "llm":
       return at("rubric", inRubric);
     case "mcp":
-    case "call":
-      return checkSchema(asObject(given["expect"])["schema"], [...bodyPath, "expect", "schema"], locals);
+    case "call": {
+      const schema = asObject(given["expect"])["schema"];
+      return [
+        ...at("server", nowhere("where a server is named")),
+        ...at("tool", nowhere("where a tool is named")),
+        ...checkSchema(schema, [...bodyPath, "expect", "schema"], locals),
+      ];
+    }
     default:
       return [];
   }
