@@ -181,7 +181,7 @@ describe.each([
     const body = call(`{ "arguments":{"Name":1,"name":2,"a":1.0}, "name":"a\\u0064d" }`, `,"x":1`);
     if (way === "bridge") await over(way, opened)(body);
     else void over(way, opened)(body).catch(() => undefined);
-    await expect.poll(() => opened.got.map(String)).toEqual([body]);
+    await expect.poll(() => opened.got.map(String), { timeout: 20_000 }).toEqual([body]);
   });
 });
 

@@ -7,7 +7,7 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { abortWithAny, settlesWithin, withDeadline } from "../../process/deadline.ts";
 import { closed } from "../../process/stop-tree.ts";
-import { acpMessageLimit, openAcpStream } from "./acp-stream.ts";
+import { type AcpStream, openAcpStream } from "./acp-stream.ts";
 import type { AgentProgram } from "./agent-program.ts";
 import { ProgramLines } from "./program-lines.ts";
 
@@ -41,6 +41,7 @@ const leaveMs = 1000;
 /** The exchange of messages with a running agent program, which is lost when the program cannot go on. */
 export class AcpLink {
   readonly #options: AcpLinkOptions;
+  readonly #stream: AcpStream;
   readonly #connection: ClientConnection;
   readonly #lost: AbortController;
   readonly #noise: ProgramLines;
@@ -60,17 +61,17 @@ export class AcpLink {
     this.#lost = new AbortController();
     this.#noise = new ProgramLines({ stream: "stdout", emit: options.emit });
     const { stdin, stdout } = options.program.process;
-    const stream = openAcpStream({
+    this.#stream = openAcpStream({
       stdin,
       stdout,
       onUpdate: options.onUpdate,
       onNonsense: (line) => this.#hearNonsense(line),
-      onTooLong: () => this.#lose(`wrote a message of more than ${acpMessageLimit} bytes`),
+      onBroken: (problem) => (typeof problem === "string" ? this.#lose(problem) : this.#lost.abort(problem)),
     });
     this.#connection = sdk
       .client({ name: "mcpvals" })
       .onRequest(sdk.methods.client.session.requestPermission, ({ params }) => options.onPermission(params))
-      .connect(stream);
+      .connect(this.#stream);
     this.#watching = this.#watch();
   }
 
@@ -106,6 +107,7 @@ export class AcpLink {
 
   /** Ends the exchange; requests that wait are rejected, and nothing is recorded any more. */
   close(): void {
+    this.#stream.stop();
     this.#connection.close();
     this.#noise.finish();
   }

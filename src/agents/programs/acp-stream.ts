@@ -1,9 +1,7 @@
 import type { Readable, Writable } from "node:stream";
 import type { AnyMessage, Stream } from "@agentclientprotocol/sdk";
 import { LineReader } from "../../process/line-reader.ts";
-
-/** Longest message of an agent, in bytes. */
-export const acpMessageLimit = 64 * 1024 * 1024;
+import { longestMessage, SaidBudget } from "./said-budget.ts";
 
 export interface AcpStreamOptions {
   readonly stdin: Writable;
@@ -12,22 +10,44 @@ export interface AcpStreamOptions {
   readonly onUpdate: (params: unknown) => void;
   /** Gets each line that is no message. */
   readonly onNonsense: (line: Buffer) => void;
-  /** A message is longer than {@link acpMessageLimit}; nothing comes any more. */
-  readonly onTooLong: () => void;
+  /** Hears what the program did that nobody can read on after, or an error that nobody expected; nothing comes any more. */
+  readonly onBroken: (problem: string | Error) => void;
+}
+
+export interface AcpStream extends Stream {
+  /** Reads nothing any more. */
+  stop(): void;
 }
 
 /**
  * The messages of an agent program, one a line. Updates of the session are handed over as they come, so that each comes
  * before the answer that follows it; answers to nothing are left out. The stream has no end of its own.
  */
-export function openAcpStream({ stdin, stdout, onTooLong, ...hear }: AcpStreamOptions): Stream {
+export function openAcpStream({ stdin, stdout, onBroken, ...hear }: AcpStreamOptions): AcpStream {
   const asked = new Set<unknown>();
+  const budget = new SaidBudget();
   let lines: LineReader | undefined;
+  const breakOff = (problem: string | Error): void => {
+    lines?.stop();
+    onBroken(problem);
+  };
   const readable = new ReadableStream<AnyMessage>({
     start(controller) {
       const onMessage = (message: AnyMessage): void => controller.enqueue(message);
-      const onLine = (line: Buffer): void => sort(line, { ...hear, asked, onMessage });
-      const reader = new LineReader({ limit: acpMessageLimit, onLine, onTooLong });
+      const onLine = (line: Buffer): void => {
+        const problem = budget.problemOf(line);
+        if (problem !== undefined) return breakOff(problem);
+        try {
+          sort(line, { ...hear, asked, onMessage });
+        } catch (error) {
+          breakOff(error instanceof Error ? error : new Error(String(error)));
+        }
+      };
+      const reader = new LineReader({
+        limit: longestMessage,
+        onLine,
+        onTooLong: () => breakOff(`wrote a message of more than ${longestMessage} bytes`),
+      });
       lines = reader;
       stdout.on("data", (chunk: Buffer) => reader.push(chunk));
       stdout.once("end", () => reader.end());
@@ -43,7 +63,7 @@ export function openAcpStream({ stdin, stdout, onTooLong, ...hear }: AcpStreamOp
       });
     },
   });
-  return { readable, writable };
+  return { readable, writable, stop: () => lines?.stop() };
 }
 
 interface Sorting extends Pick<AcpStreamOptions, "onUpdate" | "onNonsense"> {

@@ -1,6 +1,8 @@
 import type { AgentPreset, Json } from "../../core/formats/model.ts";
-import type { Emit } from "../../core/trace/events.ts";
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { Emit, EventBody } from "../../core/trace/events.ts";
 import { toolOrigin, type ToolOrigin } from "../../core/trace/tool-origin.ts";
+import { longestMessage } from "./said-budget.ts";
 import { acpToolName } from "./acp-tool-name.ts";
 import { jsonOf, objectOf, textOf, type WireObject } from "./acp-values.ts";
 
@@ -48,7 +50,7 @@ export class AcpUpdates {
     this.#turn = undefined;
   }
 
-  /** Takes the `update` of a `session/update`. */
+  /** Takes the `update` of a `session/update`. Throws McpvalsError `agent/protocol` for a message without end. */
   take(update: WireObject): void {
     if (this.#turn === undefined) return;
     switch (update["sessionUpdate"]) {
@@ -91,13 +93,26 @@ export class AcpUpdates {
     this.#messageId = messageId;
     const content = objectOf(update["content"]);
     if (content["type"] === "text") this.#text += textOf(content["text"]) ?? "";
+    if (this.#text.length > longestMessage)
+      throw new McpvalsError(
+        "agent/protocol",
+        `the agent said more than ${longestMessage} characters at once`,
+      );
   }
 
   #flush(): void {
     const text = this.#text;
     this.#text = "";
     if (text.trim() === "" || this.#turn === undefined) return;
-    this.#options.emit({ type: "agent.message", turn: this.#turn, text });
+    this.#emit({ type: "agent.message", turn: this.#turn, text });
+  }
+
+  /** When the record has ended, nothing need be kept any more. */
+  #emit(event: EventBody): void {
+    if (this.#options.emit(event) !== 0) return;
+    this.#turn = undefined;
+    this.#tools.clear();
+    this.#recorded.clear();
   }
 
   #takeTool(call: WireObject, turn: number): void {
@@ -110,7 +125,7 @@ export class AcpUpdates {
     if (before !== undefined && this.#recorded.has(callId) && !hasNews(before, now)) return;
     this.#recorded.add(callId);
     const { name, origin, ...told } = now;
-    this.#options.emit({ type: "agent.tool", turn, callId, name, ...origin, ...told });
+    this.#emit({ type: "agent.tool", turn, callId, name, ...origin, ...told });
   }
 
   #next(call: WireObject, before: ToolState | undefined): ToolState {

@@ -7,6 +7,7 @@ function read(chunks: readonly Buffer[], limit = 1000): { objects: unknown[]; ot
   const others: string[] = [];
   const lines = new JsonLines({
     limit,
+    onBroken: (problem) => expect.unreachable(problem),
     onObject: (line) => objects.push(line),
     onOther: (line) => others.push(line.toString()),
   });

@@ -1,9 +1,12 @@
 import { ByteStore } from "../../process/byte-store.ts";
 import type { WireObject } from "./acp-values.ts";
+import { SaidBudget } from "./said-budget.ts";
 
 export interface JsonLinesOptions {
   /** Longest line, in bytes; longer ones are left out. */
   readonly limit: number;
+  /** Hears, as what the program did, why no line is read any more. */
+  readonly onBroken: (problem: string) => void;
   readonly onObject: (line: WireObject) => void;
   /** Gets what is no object of JSON, with its line end. */
   readonly onOther: (line: Buffer) => void;
@@ -17,6 +20,8 @@ export class JsonLines {
   readonly #unfinished = new ByteStore();
   /** What was left out included. */
   #length = 0;
+  readonly #budget = new SaidBudget();
+  #isBroken = false;
 
   constructor(options: JsonLinesOptions) {
     this.#options = options;
@@ -39,7 +44,7 @@ export class JsonLines {
 
   #hold(piece: Buffer): void {
     this.#length += piece.length;
-    if (this.#length > this.#options.limit) this.#unfinished.clear();
+    if (this.#length > this.#options.limit || this.#isBroken) this.#unfinished.clear();
     else this.#unfinished.push(piece);
   }
 
@@ -47,9 +52,16 @@ export class JsonLines {
     const line = this.#unfinished.take();
     const length = this.#length;
     this.#length = 0;
-    const { limit, onObject, onOther } = this.#options;
+    if (this.#isBroken) return;
+    const { limit, onObject, onOther, onBroken } = this.#options;
     if (length > limit) {
       onOther(Buffer.from(`[a line of ${length} bytes was left out]\n`));
+      return;
+    }
+    const problem = mayBeObject(line) ? this.#budget.problemOf(line) : undefined;
+    if (problem !== undefined) {
+      this.#isBroken = true;
+      onBroken(problem);
       return;
     }
     const object = parseObject(line);
@@ -58,9 +70,13 @@ export class JsonLines {
   }
 }
 
+/** An object begins with a brace; most other output need not be parsed to see that it is none. */
+function mayBeObject(line: Buffer): boolean {
+  return /^\s*\{/.test(line.toString("latin1", 0, 64));
+}
+
 function parseObject(line: Buffer): WireObject | undefined {
-  // An object begins with a brace; most other output need not be parsed to see that it is none.
-  if (!/^\s*\{/.test(line.toString("latin1", 0, 64))) return undefined;
+  if (!mayBeObject(line)) return undefined;
   try {
     return JSON.parse(line.toString("utf8")) as WireObject;
   } catch {

@@ -25,7 +25,9 @@ export interface TurnResult {
 
 /** Takes what one turn's program prints. */
 export interface TurnOutput {
+  /** Never throws. */
   push(chunk: Buffer): void;
+  /** Throws what nobody expected of what was printed. */
   finish(): TurnResult;
 }
 
@@ -84,14 +86,25 @@ export class ConversationOutput {
       if (events.length > 0) result = { ...result, understood: true };
       for (const event of events) result = { ...result, ...this.#take(event, turn) };
     };
+    let broken: unknown;
     const lines = new JsonLines({
       limit: lineLimit,
+      onBroken: (problem) => (result = { ...result, failure: `it ${problem}` }),
       onObject: (line) => take(reader.read(line)),
       onOther: (line) => others.push(line),
     });
     return {
-      push: (chunk) => lines.push(chunk),
+      push(chunk) {
+        if (broken !== undefined) return;
+        try {
+          lines.push(chunk);
+        } catch (error) {
+          // Who pushes has nobody to throw to.
+          broken = error;
+        }
+      },
       finish() {
+        if (broken !== undefined) throw broken;
         lines.finish();
         take(reader.finish());
         others.finish();

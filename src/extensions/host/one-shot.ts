@@ -3,13 +3,14 @@ import { join } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { OperationContext, OperationResult } from "../../core/formats/extension/protocol.ts";
 import { readOperationResult } from "../../core/formats/extension/read-operation-result.ts";
+import { jsonExcess } from "../../core/formats/json-meter.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { previewJson } from "../../core/formats/preview-json.ts";
 import { repeatedKey } from "../../core/formats/strict-json.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
 import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
-import { isTooDeep } from "./answer-depth.ts";
+import { deepestAnswer, excessText, isTooDeep } from "./answer-depth.ts";
 import { largestAnswer } from "./answer-limit.ts";
 import { ExtensionProcess, howItEnded, type ProcessStart } from "./extension-process.ts";
 
@@ -50,8 +51,8 @@ export async function runOneShot(
   try {
     process.stdin.end();
     process.expectEnd();
-    const { text, exit } = await untilAborted(readAnswer(process), signal);
-    return resultOf(text, { exit, process, asked: `${kind} ${call.operation}` });
+    const { bytes, exit } = await untilAborted(readAnswer(process), signal);
+    return resultOf(bytes, { exit, process, asked: `${kind} ${call.operation}` });
   } finally {
     await process.kill();
   }
@@ -75,7 +76,7 @@ async function writeInput({
 }
 
 interface Answer {
-  readonly text: string;
+  readonly bytes: Buffer;
   readonly exit: ProcessExit;
 }
 
@@ -95,7 +96,7 @@ function readAnswer(process: ExtensionProcess): Promise<Answer> {
     process.stdout.on("data", take);
     const end = (exit: ProcessExit): void => {
       process.stdout.off("data", take);
-      resolve({ text: Buffer.concat(parts).toString("utf8"), exit });
+      resolve({ bytes: Buffer.concat(parts), exit });
     };
     void process.ended.then(end);
   });
@@ -107,14 +108,17 @@ interface Asked {
   readonly asked: string;
 }
 
-function resultOf(text: string, { exit, process, asked }: Asked): OperationResult {
+function resultOf(bytes: Buffer, { exit, process, asked }: Asked): OperationResult {
+  const broken = (problem: string): McpvalsError =>
+    process.error("extension/protocol", `broke the protocol in ${asked}: ${problem}`);
+  const excess = jsonExcess(bytes, { levels: deepestAnswer });
+  if (excess !== undefined) throw broken(`its answer ${excessText[excess]}`);
+  const text = bytes.toString("utf8");
   const value = parse(text);
   if (value === undefined && text.trim() !== "") process.output.invalidLine(Buffer.from(text.trim()));
   if (exit.exitCode === null || (value === undefined && exit.exitCode !== 0)) {
     throw process.error("extension/crashed", `${howItEnded(exit)} before it had answered ${asked}`);
   }
-  const broken = (problem: string): McpvalsError =>
-    process.error("extension/protocol", `broke the protocol in ${asked}: ${problem}`);
   if (value === undefined)
     throw broken(`its stdout is ${text.trim() === "" ? "empty" : "not one JSON value"}`);
   if (isTooDeep(value)) throw broken("its answer is nested too deeply");

@@ -2,6 +2,8 @@ import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { previewJson } from "../../core/formats/preview-json.ts";
 import { repeatedKey } from "../../core/formats/strict-json.ts";
+import { jsonExcess } from "../../core/formats/json-meter.ts";
+import { deepestAnswer, excessText } from "./answer-depth.ts";
 
 /** What an extension may write on a line. */
 export type RpcMessage =
@@ -17,6 +19,8 @@ const answerMembers = ["result", "error"];
 export function readRpcMessage(line: Buffer): RpcMessage | undefined {
   // A flood of noise must be cheap, and a failing JSON.parse is not.
   if (line.find((byte) => byte !== 0x20 && byte !== 0x09) !== openingBrace) return undefined;
+  const excess = jsonExcess(line, { levels: deepestAnswer });
+  if (excess !== undefined) return { kind: "broken", problem: `it ${excessText[excess]}` };
   const text = line.toString("utf8");
   const value = parse(text);
   if (value === undefined)

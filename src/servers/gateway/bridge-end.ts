@@ -1,5 +1,7 @@
 import type { Duplex } from "node:stream";
 import { McpvalsError } from "../../core/errors/error.ts";
+import { jsonExcess } from "../../core/formats/json-meter.ts";
+import { deepestMessage } from "../json-rpc.ts";
 import { requestOf, answeredId } from "../filters/messages.ts";
 import type { ServerHost } from "../hosts/host.ts";
 import { readBody, wiresOf } from "../http/body-messages.ts";
@@ -81,6 +83,12 @@ export class BridgeEnd {
   }
 
   #fromAgent(line: Buffer): void {
+    const excess = jsonExcess(line, { levels: deepestMessage });
+    if (excess !== undefined) {
+      const error = { code: -32600, message: `the message is too ${excess} to be read` };
+      this.#socket.write(`${JSON.stringify({ jsonrpc: "2.0", id: null, error })}\n`);
+      return;
+    }
     // What is no message goes nowhere, as with any server: there is nothing to answer to. Bytes that are no UTF-8 become
     // characters that say so, here and for the server.
     for (const wire of wiresOf(readBody(line.toString("utf8")))) this.#pass(wire);

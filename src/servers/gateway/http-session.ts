@@ -30,8 +30,9 @@ export class HttpSession {
   readonly #options: HttpSessionOptions;
   readonly #channel: Channel;
   readonly #posts = new Map<string | number, Post>();
-  /** What has nowhere to go yet. */
+  /** What has nowhere to go yet, and how many characters that is. */
   readonly #waiting: WireMessage[] = [];
+  #waitingLength = 0;
   #stream: EventStream | undefined;
   #isEnded = false;
 
@@ -172,11 +173,18 @@ export class HttpSession {
     const posts = [...new Set(this.#posts.values())].filter(({ takesEvents }) => takesEvents);
     const stream = this.#stream?.isOpen === true ? this.#stream : undefined;
     const target = belongsTo(wire, { posts: this.#posts, open: posts, stream });
-    if (target === undefined) this.#waiting.push(wire);
+    if (target === undefined) this.#keepWaiting(wire);
     else this.#deliver(wire, (given) => target.send(given));
   }
 
+  #keepWaiting(wire: WireMessage): void {
+    this.#waitingLength += wire.text.length;
+    if (this.#waitingLength <= mostWaiting) this.#waiting.push(wire);
+    else this.#serverEnded(unheard(this.#options.host.name));
+  }
+
   #flush(give: (wire: WireMessage) => void): void {
+    this.#waitingLength = 0;
     for (const wire of this.#waiting.splice(0)) give(wire);
   }
 
@@ -193,4 +201,15 @@ export class HttpSession {
     this.#stream?.end();
     this.end();
   }
+}
+
+/** Characters of messages that may wait for the client to open a response on which they can go out. */
+const mostWaiting = 32 * 1024 * 1024;
+
+function unheard(server: string): McpvalsError {
+  return new McpvalsError(
+    "server/protocol-error",
+    `server "${server}" sent more than ${mostWaiting / 1024 / 1024} MiB that no client was there to hear`,
+    { hint: "Is it sending notifications in a loop?" },
+  );
 }

@@ -2,6 +2,8 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { McpvalsError } from "../../core/errors/error.ts";
+import { jsonExcess } from "../../core/formats/json-meter.ts";
+import { deepestMessage } from "../json-rpc.ts";
 import { AgentLink } from "./agent-link.ts";
 import { answerError } from "./answers.ts";
 import { BridgeEnd } from "./bridge-end.ts";
@@ -13,7 +15,9 @@ import { HttpProxy } from "./proxy.ts";
 import { readRequest } from "./read-request.ts";
 
 /** Longest message accepted from an agent, in bytes. */
-const mostBytes = 64 * 1024 * 1024;
+const mostBytes = 10 * 1024 * 1024;
+/** Most that requests of an agent's which are not answered may have together, in bytes. */
+const mostAtOnce = 64 * 1024 * 1024;
 
 /** One server, opened to the agent of one trial. */
 export class OpenedEndpoint implements Room {
@@ -26,6 +30,8 @@ export class OpenedEndpoint implements Room {
   readonly #responses = new Set<ServerResponse>();
   readonly #bridges = new Set<BridgeEnd>();
   #clients = 0;
+  /** Bytes of requests that are not answered. */
+  #atOnce = 0;
   #isClosed = false;
 
   constructor(route: GatewayRoute) {
@@ -60,9 +66,21 @@ export class OpenedEndpoint implements Room {
       this.#responses.delete(response);
       if (!response.writableFinished) controller.abort();
     });
-    const body = await readRequest(request, mostBytes);
-    if (body === undefined)
-      return answerError(response, 413, { code: -32600, message: `more than ${mostBytes} bytes` });
+    let length = 0;
+    const take = (bytes: number): boolean => {
+      length += bytes;
+      this.#atOnce += bytes;
+      return length <= mostBytes && this.#atOnce <= mostAtOnce;
+    };
+    response.once("close", () => (this.#atOnce -= length));
+    const body = await readRequest(request, take);
+    if (body === undefined) {
+      const most = length > mostBytes ? `${mostBytes} bytes` : `${mostAtOnce} bytes in all open requests`;
+      return answerError(response, 413, { code: -32600, message: `more than ${most}` });
+    }
+    const excess = jsonExcess(body, { levels: deepestMessage });
+    if (excess !== undefined)
+      return answerError(response, 413, { code: -32600, message: `the message is too ${excess} to be read` });
     if (this.#isClosed || response.destroyed) return void response.destroy();
     await this.#door.handle({ request, response, body, signal: controller.signal });
   }

@@ -1,9 +1,12 @@
+import { jsonExcess } from "../../../core/formats/json-meter.ts";
 import { ByteStore } from "../../../process/byte-store.ts";
 import { LineReader } from "../../../process/line-reader.ts";
 import { type ToldTokens, usageIn } from "./usage-in.ts";
 
-/** Longest body, or line of a stream, that is looked at, in bytes; parsed it can take twenty times as much. */
+/** Longest body, or line of a stream, that is looked at, in bytes. */
 const limit = 16 * 1024 * 1024;
+/** Lists and objects in each other that an answer may have. */
+const levels = 400;
 
 /** Reads the tokens out of the body of an answer while it passes; keeps nothing else of it. */
 export interface UsageReader {
@@ -21,8 +24,7 @@ function eventReader(): UsageReader {
   let told: ToldTokens = {};
   const onLine = (line: Buffer): void => {
     if (line.toString("latin1", 0, 5) !== "data:") return;
-    const data = line.toString("utf8", 5);
-    if (data.includes("usage")) told = { ...told, ...usageIn(parse(data)) };
+    if (line.includes("usage")) told = { ...told, ...usageIn(parse(line.subarray(5))) };
   };
   const lines = new LineReader({ limit, onLine, onTooLong: () => undefined });
   return {
@@ -44,7 +46,7 @@ function jsonReader(): UsageReader {
       else whole.push(chunk);
     },
     finish: () => {
-      const value = parse(whole.take().toString("utf8"));
+      const value = parse(whole.take());
       // Gemini streams an array unless it is asked for events.
       const pieces: readonly unknown[] = Array.isArray(value) ? value : [value];
       return pieces.reduce<ToldTokens>((told, piece) => ({ ...told, ...usageIn(piece) }), {});
@@ -52,9 +54,10 @@ function jsonReader(): UsageReader {
   };
 }
 
-function parse(text: string): unknown {
+function parse(json: Buffer): unknown {
+  if (jsonExcess(json, { levels }) !== undefined) return undefined;
   try {
-    return JSON.parse(text) as unknown;
+    return JSON.parse(json.toString("utf8")) as unknown;
   } catch {
     return undefined; // not JSON, so it tells nothing
   }

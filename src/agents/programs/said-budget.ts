@@ -1,0 +1,30 @@
+import { JsonMeter, mostMemory } from "../../core/formats/json-meter.ts";
+
+/** Longest message of a program, in bytes. */
+export const longestMessage: number = 10 * 1024 * 1024;
+const deepest = 400;
+/** Most memory that all messages of a program may take in one trial, read one after the other, in bytes. */
+const mostSaid = 2 * mostMemory;
+
+/**
+ * What a program may still say in a trial. Not all of it is recorded, but whoever reads it keeps some of it: names of its uses of
+ * tools, words that are not at their end.
+ */
+export class SaidBudget {
+  #left = mostSaid;
+
+  /** Why a message is better not read, as what the program did; undefined when it may be. */
+  problemOf(line: Uint8Array): string | undefined {
+    if (line.length > longestMessage) return `wrote a message of more than ${longestMessage} bytes`;
+    const { deepest: levels, weight } = new JsonMeter().push(line);
+    if (levels > deepest) return `wrote a message nested more than ${deepest} levels deep`;
+    if (weight > mostMemory)
+      return `wrote a message of so many values that it would take more than ${inMebibytes(mostMemory)} of memory`;
+    this.#left -= weight;
+    return this.#left < 0 ? `wrote more than ${inMebibytes(mostSaid)} in one trial` : undefined;
+  }
+}
+
+function inMebibytes(bytes: number): string {
+  return `${bytes / 1024 / 1024} MiB`;
+}
