@@ -2,6 +2,7 @@ import { isUtf8 } from "node:buffer";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import type { Json } from "../core/formats/model.ts";
 import { repeatedKey } from "../core/formats/strict-json.ts";
+import { shortened } from "../core/text/shortened.ts";
 
 const openingBrace = 0x7b;
 
@@ -32,7 +33,7 @@ function twinIn(message: JSONRPCMessage, text: string): string | undefined {
   // What is written as we would write it has no key twice, and to look for one takes longer.
   if ("method" in message || text === JSON.stringify(message)) return undefined;
   const key = repeatedKey(text);
-  return key === undefined ? undefined : `it has the key ${JSON.stringify(key.slice(0, 80))} twice`;
+  return key === undefined ? undefined : `it has the key ${JSON.stringify(shortened(key, 80))} twice`;
 }
 
 /** Known by identity: in what was read nothing shows it any more. */

@@ -5,6 +5,7 @@ import type { Evidence, ServerConnection } from "./connection.ts";
 import { modernVersion, unsupportedVersion } from "./client/era-switch.ts";
 import type { HandshakeStep } from "./client/handshake.ts";
 import type { Sdk } from "./client/sdk.ts";
+import { shortened } from "../core/text/shortened.ts";
 
 export interface StartProblem {
   readonly connection: ServerConnection;
@@ -124,13 +125,13 @@ function withBody(failure: McpvalsError, error: unknown, sdk: Sdk): McpvalsError
   if (typeof text !== "string" || text.trim() === "") return failure;
   return new McpvalsError(failure.code, failure.message, {
     ...failure.details,
-    detail: text.slice(0, 2000),
+    detail: shortened(text, 2000),
     cause: error,
   });
 }
 
 function noiseText(line: string): string {
-  return `the first line on its stdout that is not an MCP message: ${JSON.stringify(line.slice(0, 200))}`;
+  return `the first line on its stdout that is not an MCP message: ${JSON.stringify(shortened(line, 200))}`;
 }
 
 function typed(

@@ -9,6 +9,7 @@ import { inBody, inUrl } from "../core/templates/places.ts";
 import type { Check } from "../core/trace/events.ts";
 import { type HttpAnswer, sendHttp } from "./http/send-http.ts";
 import { expandRecord, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
+import { shortened } from "../core/text/shortened.ts";
 
 /** Sends one HTTP request and looks at the response. */
 export const httpStep: StepRunner<HttpStep> = {
@@ -71,7 +72,7 @@ function statusCheck(expected: HttpExpectation["status"], { status, body }: Http
   const passed = expected.length === 0 || expected.some((each) => fits(status, String(each)));
   const message = `the status is ${status}${expected.length === 0 ? "" : `, expected ${shown}`}`;
   if (passed) return { name: "status", passed, expected: shown, actual: status, message };
-  const evidence = body === "" ? "; the body is empty" : `: ${excerpt(body.trim()).slice(0, shortBody)}`;
+  const evidence = body === "" ? "; the body is empty" : `: ${shortened(excerpt(body.trim()), shortBody)}`;
   const actual = body === "" ? status : { status, body: excerpt(body) };
   const check = { name: "status", passed, expected: shown, actual, message: `${message}${evidence}` };
   return isNoAnswer(status) ? { ...check, untried: true } : check;

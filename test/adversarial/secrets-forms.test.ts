@@ -3,8 +3,10 @@ import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createRedactor } from "../../src/core/trace/redact.ts";
+import { shortened } from "../../src/core/text/shortened.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { WholeLines } from "../../src/process/whole-lines.ts";
+import { invalidLineText } from "../../src/servers/stdio/output-tail.ts";
 import { answer, startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { folderOf } from "../support/cli.ts";
@@ -103,6 +105,13 @@ describe("a part of a secret of eight characters or more is removed where a text
     for (const form of [value, bytes.toString("base64")])
       for (let at = 0; at + 8 <= form.length; at += 1)
         expect(clean).not.toContain(JSON.stringify(form.slice(at, at + 8)).slice(1, -1));
+  });
+
+  it.each([
+    ["a line on stdout that is no message", invalidLineText(Buffer.from(`${"x".repeat(1985)}${value}`))],
+    ["an excerpt of an answer", shortened(`${"x".repeat(180)}${value}`, 195)],
+  ])("%s", (_, cut) => {
+    expect(redact(`it said ${JSON.stringify(cut)}, and more`)).not.toContain("Canary");
   });
 
   it("but not where it only looks like one", () => {

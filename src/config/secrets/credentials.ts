@@ -13,3 +13,12 @@ function userAndPassword(encoded: string): string[] {
   const colon = pair.indexOf(":");
   return colon === -1 ? [] : [pair, pair.slice(colon + 1)];
 }
+
+/** Shorter values of cookies are settings. */
+const shortestCookie = 8;
+
+/** The values in the header `Cookie` that may be secret. */
+export function cookiesIn(value: string): readonly string[] {
+  const values = value.split(/;\s*/).map((pair) => pair.slice(pair.indexOf("=") + 1));
+  return values.filter((each) => each.length >= shortestCookie);
+}

@@ -99,6 +99,28 @@ it("finds URLs inside arguments", () => {
   expect(secrets({ server })).toEqual({ toor: "args", ghp_0123456789abcdef: "args", frag: "args" });
 });
 
+it("takes what is assigned in arguments, headers in them, and single cookies", () => {
+  const server = {
+    args: [
+      "run",
+      "-e",
+      "API_KEY=assigned-1",
+      "--header",
+      "Authorization: Bearer bearer-2",
+      "-e",
+      "MODE=fast",
+    ],
+    headers: { Cookie: "theme=dark; session=cookie-3" },
+  };
+  expect(secrets({ server })).toEqual({
+    "assigned-1": "API_KEY",
+    "Bearer bearer-2": "Authorization",
+    "bearer-2": "Authorization",
+    "theme=dark; session=cookie-3": "Cookie",
+    "cookie-3": "Cookie",
+  });
+});
+
 it("leaves out what is too short or no secret", () => {
   const env = { TOKEN: "abc", USE_AUTH: "true", MAX_TOKENS: "4096" };
   expect(

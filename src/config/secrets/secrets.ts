@@ -2,7 +2,7 @@ import { asList, asObject } from "../../core/formats/lenient.ts";
 import type { AgentSpec, Eval, JudgeSpec, ServerSpec } from "../../core/formats/model.ts";
 import type { Secret } from "../../core/trace/redact.ts";
 import type { EnvironmentVariables } from "../environment.ts";
-import { credentialsIn } from "./credentials.ts";
+import { cookiesIn, credentialsIn } from "./credentials.ts";
 import { isSecretName, isSecretValue } from "./secret-names.ts";
 import { secretsInUrls } from "./url-secrets.ts";
 
@@ -170,13 +170,17 @@ function keySecret(name: string, value: unknown): Secret[] {
 function headerSecrets(headers: unknown): Secret[] {
   return textEntries(headers).flatMap(([name, value]) => {
     if (harmlessHeaders.test(name)) return [];
-    return credentialsIn(value).map((secret) => ({ name, value: secret }));
+    const secrets = /cookie/i.test(name) ? [value, ...cookiesIn(value)] : credentialsIn(value);
+    return secrets.map((secret) => ({ name, value: secret }));
   });
 }
 
-/** Values of `--token=VALUE` and of `--token VALUE`. */
+/** Values of `--token=VALUE` and of `--token VALUE`, of `API_KEY=VALUE`, and of headers such as `Authorization: VALUE`. */
 function flagSecrets(args: readonly string[]): Secret[] {
   return args.flatMap((arg, index) => {
+    const [, assigned, written] = /^([A-Za-z_][\w.-]*)(?:=|:\s+)(.+)$/s.exec(arg) ?? [];
+    if (assigned !== undefined && written !== undefined)
+      return secretsByName(credentialsIn(written).map((secret) => [assigned, secret] as const));
     const [, name, value] = /^-{1,2}([\w.-]+)(?:=(.*))?$/s.exec(arg) ?? [];
     if (name === undefined) return [];
     const next = args[index + 1];

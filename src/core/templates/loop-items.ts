@@ -1,5 +1,6 @@
 import { McpvalsError } from "../errors/error.ts";
 import type { Json } from "../formats/model.ts";
+import { shortened } from "../text/shortened.ts";
 
 /**
  * The items that a `foreach` goes through: a list, or a text that is one in JSON. `written` is what stands in the file.
@@ -11,7 +12,7 @@ export function loopItems(value: Json, written: Json): readonly Json[] {
   const shown = typeof value === "string" ? value : JSON.stringify(value);
   throw new McpvalsError(
     "task/template",
-    `foreach goes through a JSON list, and ${JSON.stringify(written)} gives ${JSON.stringify(shown.slice(0, 200))}`,
+    `foreach goes through a JSON list, and ${JSON.stringify(written)} gives ${JSON.stringify(shortened(shown, 200))}`,
     { hint: 'Give a list, or a template that yields one, such as "{steps.ID.outputs.NAME | json $.items}".' },
   );
 }

@@ -7,6 +7,7 @@ import type {
 } from "@modelcontextprotocol/client";
 import { malformationOf } from "../json-rpc.ts";
 import { RelayTransport } from "../relay-transport.ts";
+import { shortened } from "../../core/text/shortened.ts";
 
 /** JSON-RPC's code for an error on the side that answers. */
 const internalError = -32603;
@@ -107,7 +108,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 function excerpt(value: unknown): string {
-  return (JSON.stringify(value) ?? "nothing").slice(0, 200);
+  return shortened(JSON.stringify(value) ?? "nothing", 200);
 }
 
 function failure(id: RequestId, message: string): JSONRPCMessage {

@@ -1,3 +1,4 @@
+import { shortened } from "../../core/text/shortened.ts";
 /** Pages that a list may have; with a hundred items on each, a hundred thousand items. */
 const mostPages = 1000;
 
@@ -8,7 +9,7 @@ export class PageCursors {
   /** Why the page of a cursor is not asked for; undefined when it is. */
   problemOf(method: string, cursor: string): string | undefined {
     if (this.#seen.has(cursor))
-      return `${method} goes in circles: the cursor ${JSON.stringify(cursor.slice(0, 200))} comes twice`;
+      return `${method} goes in circles: the cursor ${JSON.stringify(shortened(cursor, 200))} comes twice`;
     this.#seen.add(cursor);
     return this.#seen.size < mostPages ? undefined : `${method} has more than ${mostPages} pages`;
   }

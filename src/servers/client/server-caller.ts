@@ -15,6 +15,7 @@ import { PageCursors } from "./page-cursors.ts";
 import { paramHeaders } from "./param-headers.ts";
 import type { Sdk } from "./sdk.ts";
 import type { CallOptions, CallOutcome, ServerSession, ToolDefinition } from "../session.ts";
+import { shortened } from "../../core/text/shortened.ts";
 
 /** The longest time limit that the SDK can keep, in milliseconds. */
 const longestTimeout = 2 ** 31 - 1;
@@ -182,7 +183,7 @@ export class ServerCaller {
     }
     if (error instanceof this.#sdk.SdkHttpError) {
       const { status, statusText = "", data } = error;
-      const body = typeof data["text"] === "string" ? data["text"].trim().slice(0, bodyLength) : "";
+      const body = typeof data["text"] === "string" ? shortened(data["text"].trim(), bodyLength) : "";
       const message = `HTTP ${status} ${statusText}`.trim() + (body === "" ? "" : `: ${body}`);
       return { message, ...(isNoAnswer(status) ? { unusable: true } : {}) };
     }

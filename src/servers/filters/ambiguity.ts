@@ -2,6 +2,7 @@ import { isJsonObject } from "../../core/formats/json.ts";
 import { repeatedKey } from "../../core/formats/strict-json.ts";
 import { messageJson } from "../json-rpc.ts";
 import type { WireMessage } from "../wire.ts";
+import { shortened } from "../../core/text/shortened.ts";
 
 /** Members of messages, and those of their `params`, that decide what a message does. */
 const messageKeys = ["jsonrpc", "id", "method", "params", "result", "error"];
@@ -69,5 +70,5 @@ function folded(text: string): string {
 }
 
 function shown(text: string): string {
-  return JSON.stringify(text.slice(0, 80));
+  return JSON.stringify(shortened(text, 80));
 }

@@ -2,6 +2,7 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { requestOf } from "../filters/messages.ts";
 import { explainUnreachable } from "./http-errors.ts";
 import { type WireMessage, wireMessage } from "../wire.ts";
+import { shortened } from "../../core/text/shortened.ts";
 
 /** The error for a message of a server's over the limit. */
 export function messageTooLarge(server: string, limit: number): McpvalsError {
@@ -29,5 +30,5 @@ export function failedAnswer(request: WireMessage, message: string): WireMessage
 /** What a response with an error status says. */
 export function statusMessage({ status, statusText }: Response, body: string): string {
   const text = statusText === "" ? "" : ` ${statusText}`;
-  return `HTTP ${status}${text}${body === "" ? "" : `: ${body.slice(0, 1000)}`}`;
+  return `HTTP ${status}${text}${body === "" ? "" : `: ${shortened(body, 1000)}`}`;
 }

@@ -144,6 +144,7 @@ export class TokenSource {
           refreshToken: refresh,
         });
         this.#keep("refresh_token", tokens.refresh_token);
+        this.#keep("id_token", tokens.id_token);
         const token = this.#keep("access_token", usable(tokens.access_token));
         await this.#write(auth, { ...stored.content, ...written(tokens), ...expiry(stored.content, tokens) });
         return token;

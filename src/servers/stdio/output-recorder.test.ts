@@ -58,7 +58,7 @@ describe("OutputRecorder", () => {
     expect(events[0]).toEqual({
       type: "server.invalid_output",
       server: "s",
-      text: `0 ${"é".repeat(1998)}`,
+      text: `0 ${"é".repeat(1998)}…`,
     });
     expect(events.at(-1)).toEqual({
       type: "server.output_omitted",

@@ -14,5 +14,5 @@ it("keeps the first line that is no message, cut", () => {
   const tail = new OutputTail();
   expect(tail.firstInvalidLine).toBeUndefined();
   for (const number of [0, 1]) tail.invalidLine(Buffer.from(`${number} ${"é".repeat(3000)}`));
-  expect(tail.firstInvalidLine).toBe(`0 ${"é".repeat(1998)}`);
+  expect(tail.firstInvalidLine).toBe(`0 ${"é".repeat(1998)}…`);
 });

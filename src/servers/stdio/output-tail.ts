@@ -1,4 +1,5 @@
 import { TextTail } from "../../process/text-tail.ts";
+import { shortened } from "../../core/text/shortened.ts";
 
 /** Kept of a line on stdout that is no message, in characters. */
 const invalidLineLength = 2000;
@@ -29,5 +30,5 @@ export class OutputTail {
 /** What is shown of a line that is no message. */
 export function invalidLineText(line: Buffer): string {
   // A character has at most four bytes.
-  return line.toString("utf8", 0, invalidLineLength * 4).slice(0, invalidLineLength);
+  return shortened(line.toString("utf8", 0, invalidLineLength * 4), invalidLineLength);
 }

@@ -8,6 +8,7 @@ import type { StepAttempt, StepContext } from "../step-runner.ts";
 import { type Answer, isUnusable, mustFail } from "./answer.ts";
 import { checkValue } from "./check-value.ts";
 import { isToolTest } from "./tool-test.ts";
+import { shortened } from "../../core/text/shortened.ts";
 
 export interface AnswerContext extends StepContext {
   /** The tool that was called, as its server lists it. */
@@ -95,7 +96,7 @@ function errorChecks({ error: expected }: McpExpectation, answer: Answer): Check
   const unusable = isUnusable(answer);
   const passed = !unusable && failure?.toLowerCase().includes(expected.toLowerCase()) === true;
   const said =
-    failure === undefined ? "the call succeeded" : `it says ${JSON.stringify(failure.slice(0, 300))}`;
+    failure === undefined ? "the call succeeded" : `it says ${JSON.stringify(shortened(failure, 300))}`;
   const found = unusable ? `the answer is unusable: ${failure ?? ""}` : said;
   const message = passed
     ? "failed as expected"
