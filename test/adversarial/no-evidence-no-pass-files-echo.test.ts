@@ -240,7 +240,7 @@ describe("a check of the agent's answer whose expected text stands in the prompt
   it("but not where the prompt does not have it, or the agent's answer is not looked at", async () => {
     const checks = [
       { command: { run: "cat", stdin, expect: { stdout: { contains: "plus" } } } },
-      { command: { run: "echo 42", expect: { stdout: "42" } } },
+      { command: { run: "expr 40 + 2", expect: { stdout: "42" } } },
       { command: { run: "wc -l", stdin, expect: { stdout: { matches: "1" } } } },
     ];
     const trial = trialOf(await runTask({ allOf: checks }), "t");
