@@ -324,7 +324,13 @@ describe("a value is never a template (docs/tasks.md: Values from outside)", () 
         steps: [{ command: { run: "cat", stdin: "{steps.again.outputs.o}", expect: equal } }],
       },
     },
-    { script: { inline: 'test -n "$1" && printf %s "$1"', args: ["{agent.output}"], outputs: { o: "{stdout}" } } },
+    {
+      script: {
+        inline: 'test -n "$1" && printf %s "$1"',
+        args: ["{agent.output}"],
+        outputs: { o: "{stdout}" },
+      },
+    },
     { file: { path: "{workspace}/{agent.output}", expect: { exists: false } } },
     { command: { run: "printf %s {agent.output}", expect: { stdout: { equals: "{steps.s.outputs.o}" } } } },
     { command: { run: "printf '{\"a\":%s}' 1", expect: { stdout: { json: { path: "$.a", equals: 1 } } } } },
