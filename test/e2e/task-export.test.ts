@@ -59,7 +59,7 @@ spec:
 const files = {
   "task.yaml": everything,
   "second.txt": "And now?\n",
-  "checks/verify.sh": "#!/bin/sh\necho '{}'\n",
+  "checks/verify.sh": "#!/bin/sh\ntest -f a.txt && echo '{}'\n",
   "data/a.txt": "a\n",
   "data/deep/b.bin": "\u0000binary",
 };
@@ -120,7 +120,7 @@ describe("mcpvals task export", () => {
     const known = document.artifacts.map(({ path, role, text }) => ({ path, role, text }));
     expect(known).toEqual([
       { path: "second.txt", role: "prompt", text: "And now?\n" },
-      { path: "checks/verify.sh", role: "script", text: "#!/bin/sh\necho '{}'\n" },
+      { path: "checks/verify.sh", role: "script", text: "#!/bin/sh\ntest -f a.txt && echo '{}'\n" },
       { path: "data/a.txt", role: "fixture", text: "a\n" },
       { path: "data/deep/b.bin", role: "fixture", text: undefined },
     ]);
