@@ -19,7 +19,7 @@ const config = (agent: object): object => ({
   servers: { db: { transport: "stdio", command: "node" } },
   agents: { mine: { type: "command", command: "my-agent", stdin: true, ...agent } },
   agent: "mine",
-  workflows: [{ name: "w", steps: [{ user: "hi", expectedState: "x" }] }],
+  workflows: [{ name: "w", steps: [{ user: "hi", expectedState: "done" }] }],
 });
 
 describe("the address of a server", () => {
