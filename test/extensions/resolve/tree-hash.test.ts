@@ -22,7 +22,8 @@ test("it is the same for the same files, and another one for any change", async 
     ["a-b", 0],
     ["a/b", 3_000_000],
   ]);
-  expect(await hashOf(await make())).toEqual(first);
+  const { hash, files } = await hashOf(await make());
+  expect({ hash, files }).toEqual({ hash: first.hash, files: first.files });
   const seen = new Set([first.hash]);
   const changes: readonly (() => Promise<void>)[] = [
     () => writeFile(join(folder, "a", "b"), `${"x".repeat(2_999_999)}y`),
