@@ -23,7 +23,7 @@ import { type ExtensionsInput, type ExtensionsOptions, extensionsOf } from "./ex
 import type { PreparedExtensions } from "./extensions/prepared-extensions.ts";
 import { createRedactor, type Redact } from "./core/trace/redact.ts";
 import type { Trajectory } from "./core/trace/trajectory.ts";
-import type { StateMemory } from "./execute/state-comparison.ts";
+import { rememberFolders, type StateMemory } from "./execute/state-comparison.ts";
 import type { TrialPorts } from "./execute/trial-ports.ts";
 import { runTrials, type TrialsContext } from "./execute/run-trials.ts";
 import { usesJudge } from "./core/formats/uses-judge.ts";
@@ -89,6 +89,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const { environment } = head;
   await using servers = provisioningOf(loaded, plan, validator);
   await beforeTrials(reporters, () => servers.startRequired(signal));
+  await rememberFolders(options.compareState, plan.tasks);
   await using folder = await openFolder(head, options);
   using exit = flushOnExit(folder);
   const given = { loaded, options, head, signal, missing, extensions };

@@ -3,7 +3,7 @@ import { createReadStream, type Dirent } from "node:fs";
 import { readdir, readlink, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
-import type { Json } from "../core/formats/model.ts";
+import type { Json, Task } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
 import { walkSteps } from "../core/formats/walk-steps.ts";
 import { orAbsent } from "../steps/files/or-absent.ts";
@@ -23,12 +23,33 @@ export interface StateMemory {
    */
   readonly changes: Map<string, ReadonlyMap<string, string | undefined>>;
   /**
-   * Present when trials run beside each other: their tasks' folders before the first trial in each, since what a trial
-   * finds there itself may be another one's work.
+   * Present when trials run beside each other: their tasks' folders before the first trial, by absolute path, since what a
+   * trial finds there itself may be another one's work.
    */
-  readonly folders?: Map<string, Promise<State>>;
+  readonly folders?: Map<string, State>;
   /** Absolute path of a folder that is not looked at, since the run itself writes there. */
   readonly except?: string;
+}
+
+/**
+ * Looks at the folders of tasks, where the memory is to have them; to be called before any trial. Never rejects: a folder
+ * that cannot be read is not remembered, and its trial says so.
+ */
+export async function rememberFolders(
+  memory: StateMemory | undefined,
+  tasks: readonly Task[],
+): Promise<void> {
+  if (memory?.folders === undefined) return;
+  for (const dir of new Set(tasks.flatMap(({ portable }) => portable?.dir ?? []))) {
+    const state = await readTaskFolder(dir, memory).catch(() => undefined);
+    if (state !== undefined) memory.folders.set(dir, state);
+  }
+}
+
+async function readTaskFolder(dir: string, memory: StateMemory | undefined): Promise<State> {
+  const state = new Map<string, string>();
+  await readFolder(dir, { name: "task folder", state, except: memory?.except });
+  return state;
 }
 
 /**
@@ -77,19 +98,13 @@ export class StateComparison {
     return JSON.stringify([task, variant]);
   }
 
-  #folderBefore({ folders }: StateMemory): Promise<State> {
-    const dir = this.#run.task.portable?.dir ?? "";
-    const known = folders?.get(dir) ?? this.#folder();
-    folders?.set(dir, known);
-    return known;
+  async #folderBefore({ folders }: StateMemory): Promise<State> {
+    return folders?.get(this.#run.task.portable?.dir ?? "") ?? (await this.#folder());
   }
 
   async #folder(): Promise<State> {
-    const state = new Map<string, string>();
     const dir = this.#run.task.portable?.dir;
-    if (dir !== undefined)
-      await readFolder(dir, { name: "task folder", state, except: this.#memory?.except });
-    return state;
+    return dir === undefined ? new Map() : readTaskFolder(dir, this.#memory);
   }
 
   async #look(context: StepContext, folder: Promise<State>): Promise<State> {

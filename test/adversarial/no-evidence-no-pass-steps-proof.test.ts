@@ -5,7 +5,7 @@ import { proveTasks } from "../../src/cli/prove-tasks.ts";
 import { load } from "../../src/config/load.ts";
 import type { TaskProof } from "../../src/core/report/proof.ts";
 import type { TraceEvent } from "../../src/core/trace/events.ts";
-import type { StateMemory } from "../../src/execute/state-comparison.ts";
+import { rememberFolders, type StateMemory } from "../../src/execute/state-comparison.ts";
 import { prepare } from "../../src/prepare.ts";
 import { folderOf } from "../support/cli.ts";
 import { playTrial, portableTask, taskFolder } from "../support/portable.ts";
@@ -120,8 +120,10 @@ describe("what another task did meanwhile is not held against a task", () => {
     const file = join(dir, "shared");
     undo(file);
     const changes: StateMemory["changes"] = new Map();
-    const together = { ports: { compareState: { changes, folders: new Map() } } };
+    const memory = { changes, folders: new Map() };
+    const together = { ports: { compareState: memory } };
     const b = portableTask({ dir }, { name: "b" });
+    await rememberFolders(memory, [b]);
     const seen: unknown[] = [];
     const agent = async (): Promise<void> => {
       act(file);

@@ -22,6 +22,7 @@ describe("idlenessOf", () => {
     "#!/usr/bin/env node\n// later\n",
     "#!/usr/bin/env -S node --test\n",
     "/bin/true",
+    "#!/bin/true\ngrep -q x f",
     "command true",
     "(true)",
     "{ true; }",
@@ -99,5 +100,6 @@ describe("idlenessOf", () => {
   it("leaves what other programs than shells get alone", () => {
     expect(idlenessOf({ text: "true", shell: "/usr/bin/python3" })).toBeUndefined();
     expect(idlenessOf({ text: "true", shell: "/usr/bin/zsh" })).toBe("idle");
+    expect(idlenessOf({ text: "grep -q x f", shell: "/bin/true" })).toBe("idle");
   });
 });

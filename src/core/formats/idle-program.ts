@@ -19,6 +19,7 @@ export function idlenessOf({ text, shell = "sh" }: ProgramText): Idleness | unde
   const [, first] =
     /^\s*#!\s*(?:\S*\/)?(?:env\s+(?:-S\s+)?)?(?:\S*\/)?(\S+)/.exec(text.slice(0, longestFirstLine)) ?? [];
   const interpreter = first ?? shell.split("/").at(-1) ?? "";
+  if (noShell.test(interpreter)) return "idle";
   const comment = javaScript.test(interpreter) ? /^\s*(?:\/\/|#!|$)/ : /^\s*(?:#|$)/;
   const lines = text.split(/\r?\n/).filter((line) => !comment.test(line));
   if (lines.length === 0) return "idle";
@@ -27,6 +28,8 @@ export function idlenessOf({ text, shell = "sh" }: ProgramText): Idleness | unde
 
 const longestFirstLine = 1000;
 const shells = /^(?:ba|da|z|k|mk|a)?sh$/;
+/** These run nothing of what they are given. */
+const noShell = /^(?:true|false|nologin)$/;
 const javaScript = /^(?:node|bun|deno|tsx|ts-node)/;
 
 /** Commands that do nothing and succeed. */
