@@ -1,5 +1,5 @@
 import { encodedForms } from "./encoded-forms.ts";
-import { SecretFinder } from "./secret-finder.ts";
+import { type Finding, SecretFinder } from "./secret-finder.ts";
 import { isTraceWord } from "./trace-words.ts";
 import { writtenForms } from "./written-forms.ts";
 
@@ -99,13 +99,6 @@ export function createRedactor(secrets: readonly Secret[]): Redact {
   return Object.assign(redact, { fromOutside, isClean, add });
 }
 
-/** What to put in the place of what. */
-interface Replacement {
-  readonly start: number;
-  readonly end: number;
-  readonly mark: () => string;
-}
-
 /** Everything that follows from the secrets known so far. */
 function searchFor(names: ReadonlyMap<string, string>, labels: Labels): Search {
   const forms = [...names.keys()];
@@ -116,19 +109,14 @@ function searchFor(names: ReadonlyMap<string, string>, labels: Labels): Search {
     if (marks.size < mostLabels) marks.set(what, known);
     return known;
   };
-  const nameOf = (form: string): string => `secret:${names.get(form) ?? ""}`;
+  const nameOf = (form: string): string => `secret:${names.get(form) ?? labels.of("key", form)}`;
   const redactText = (text: string): string => {
-    const findings = finder.findIn(text).map(({ start, end, form, whole }) => ({
-      start,
-      end,
-      mark: () => mark(whole ? nameOf(form) : `part of ${nameOf(form)}`),
-    }));
-    const shapes = Array.from(text.matchAll(knownShape), ({ 0: key, index: start }) => ({
-      start,
-      end: start + key.length,
-      mark: () => mark(`secret:${labels.of("key", key)}`),
-    }));
-    return replaced(text, [...findings, ...shapes]);
+    const findings = finder.findIn(text);
+    for (const { 0: key, index: start } of text.matchAll(knownShape))
+      findings.push({ start, end: start + key.length, form: key, whole: true });
+    return replaced(text, findings, ({ form, whole }) =>
+      mark(whole ? nameOf(form) : `part of ${nameOf(form)}`),
+    );
   };
   return {
     finder,
@@ -140,17 +128,24 @@ function searchFor(names: ReadonlyMap<string, string>, labels: Labels): Search {
   };
 }
 
+/** Pieces of a text that are joined at once; a text that is added to piece by piece takes ten times its size. */
+const mostPieces = 10_000;
+
 /** Replaces what begins first, and of that the longest; of what overlaps with it, the rest. */
-function replaced(text: string, replacements: readonly Replacement[]): string {
-  if (replacements.length === 0) return text;
-  let clean = "";
+function replaced(text: string, findings: readonly Finding[], markOf: (finding: Finding) => string): string {
+  if (findings.length === 0) return text;
+  const blocks: string[] = [];
+  let pieces: string[] = [];
   let end = 0;
-  for (const next of replacements.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
+  for (const next of findings.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
     if (next.end <= end) continue;
-    clean += text.slice(end, next.start) + next.mark();
+    pieces.push(text.slice(end, next.start), markOf(next));
     end = next.end;
+    if (pieces.length < mostPieces) continue;
+    blocks.push(pieces.join(""));
+    pieces = [];
   }
-  return clean + text.slice(end);
+  return [...blocks, ...pieces, text.slice(end)].join("");
 }
 
 /** Different values that are told apart; a server can make up keys without end. */

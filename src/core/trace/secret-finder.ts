@@ -47,13 +47,14 @@ export class SecretFinder {
   }
 
   /** Everything that is found, in no order; findings can overlap. */
-  findIn(text: string): readonly Finding[] {
+  findIn(text: string): Finding[] {
     const findings: Finding[] = [];
     this.#search(text, ({ text: piece, form, at }, start) => {
       const place = { start, end: start + piece.length };
       const finding = at === undefined ? undefined : findAround(text, form, place, start - at);
       if (finding === undefined) return 0;
-      findings.push(finding);
+      const last = findings.at(-1);
+      if (last === undefined || finding.start < last.start || finding.end > last.end) findings.push(finding);
       // Whatever overlaps its end and goes beyond has a piece that begins no earlier.
       return finding.whole ? finding.end - pieceLength + 1 : 0;
     });

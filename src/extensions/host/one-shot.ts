@@ -7,6 +7,7 @@ import { jsonExcess } from "../../core/formats/json-meter.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { previewJson } from "../../core/formats/preview-json.ts";
 import { repeatedKey } from "../../core/formats/strict-json.ts";
+import { ByteStore } from "../../process/byte-store.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
 import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
@@ -82,13 +83,11 @@ interface Answer {
 
 /** Reads stdout until the program has ended. Rejects as soon as it is too much. */
 function readAnswer(process: ExtensionProcess): Promise<Answer> {
-  let parts: Buffer[] = [];
-  let length = 0;
+  const answer = new ByteStore();
   return new Promise((resolve, reject) => {
     const take = (chunk: Buffer): void => {
-      length += chunk.length;
-      if (length <= largestAnswer) return void parts.push(chunk);
-      parts = [];
+      if (answer.length + chunk.length <= largestAnswer) return answer.push(chunk);
+      answer.clear();
       process.stdout.off("data", take);
       const message = `wrote more than ${largestAnswer / 1024 / 1024} MiB on stdout`;
       reject(process.error("extension/answer-too-large", message));
@@ -96,7 +95,7 @@ function readAnswer(process: ExtensionProcess): Promise<Answer> {
     process.stdout.on("data", take);
     const end = (exit: ProcessExit): void => {
       process.stdout.off("data", take);
-      resolve({ bytes: Buffer.concat(parts), exit });
+      resolve({ bytes: answer.take(), exit });
     };
     void process.ended.then(end);
   });
