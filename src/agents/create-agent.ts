@@ -1,8 +1,5 @@
 import type { AgentSpec } from "../core/formats/model.ts";
 import type { AgentDriver } from "./driver.ts";
-import { createAcpAgent } from "./acp.ts";
-import { createCommandAgent } from "./command.ts";
-import { createModelAgent } from "./model.ts";
 import { createNullAgent } from "./null.ts";
 import { createOracle } from "./oracle.ts";
 import { createScriptedAgent } from "./scripted.ts";
@@ -16,11 +13,11 @@ export interface AgentOptions {
   readonly version: string;
 }
 
-/** Makes the driver of an agent: every kind of agent, one line each. */
-export function createAgent(spec: AgentSpec, options: AgentOptions): AgentDriver {
+/** Makes the driver of an agent: every kind of agent, one line each. Kinds that need much code load it when they are used. */
+export async function createAgent(spec: AgentSpec, options: AgentOptions): Promise<AgentDriver> {
   switch (spec.type) {
     case "model":
-      return createModelAgent(spec, options);
+      return (await import("./model.ts")).createModelAgent(spec, options);
     case "scripted":
       return createScriptedAgent(spec);
     case "oracle":
@@ -28,8 +25,8 @@ export function createAgent(spec: AgentSpec, options: AgentOptions): AgentDriver
     case "null":
       return createNullAgent(spec);
     case "acp":
-      return createAcpAgent(spec, options);
+      return (await import("./acp.ts")).createAcpAgent(spec, options);
     case "command":
-      return createCommandAgent(spec, options);
+      return (await import("./command.ts")).createCommandAgent(spec, options);
   }
 }

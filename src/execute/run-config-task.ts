@@ -12,7 +12,7 @@ import { createFolder } from "./workspace.ts";
 /** Runs a workflow or a tool test of a config. Throws what ended it early. */
 export async function runConfigTask(run: TrialRun, ports: TrialPorts, servers: TrialServers): Promise<void> {
   const { trial, task, emit } = run;
-  const agent = trial.agent === null ? undefined : ports.createAgent(trial.agent);
+  const agent = trial.agent === null ? undefined : await ports.createAgent(trial.agent);
   await agent?.prepare();
   const { trialMs, callMs: callTimeoutMs } = ports.limits;
   using deadline = abortAfter(trialMs, () => trialTimeout(trialMs), run.signal);

@@ -30,7 +30,7 @@ interface Parts {
 export async function runPortableTask(run: TrialRun, ports: TrialPorts, parts: Parts): Promise<void> {
   const judge = ports.createJudge(run.emit);
   checkPreconditions(run, ports, judge);
-  const agent = run.trial.agent === null ? undefined : ports.createAgent(run.trial.agent);
+  const agent = run.trial.agent === null ? undefined : await ports.createAgent(run.trial.agent);
   await agent?.prepare();
   run.signal.throwIfAborted();
   const trial = new PortableTrial(run, ports, { ...parts, judge, agent });

@@ -44,7 +44,7 @@ export interface TrialPorts {
   startServer(run: TaskOfTrial, name: string, start: ServerStart): Promise<TrialServer | undefined>;
   /** The address of a task's server, before templates are replaced; undefined when it has none. */
   readonly urlOf: (run: TaskOfTrial, name: string) => string | undefined;
-  createAgent(name: string): AgentDriver;
+  createAgent(name: string): Promise<AgentDriver>;
   /** The judge for steps; undefined when none is configured. */
   createJudge(emit: Emit): StepJudge | undefined;
   readonly validateSchema: ValidateSchema;

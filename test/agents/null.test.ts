@@ -4,7 +4,10 @@ import { McpvalsError } from "../../src/core/errors/error.ts";
 import { recordedContext } from "../support/agent-context.ts";
 import { anyTool, stubSession } from "../support/sessions.ts";
 
-const agent = createAgent({ type: "null", name: "nobody" }, { env: {}, modelMs: 1000, version: "0.0.0" });
+const agent = await createAgent(
+  { type: "null", name: "nobody" },
+  { env: {}, modelMs: 1000, version: "0.0.0" },
+);
 const session = stubSession({
   name: "s",
   tools: [anyTool("a")],

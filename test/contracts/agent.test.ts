@@ -141,7 +141,7 @@ function bench({ prepare }: Way): Bench {
       }),
     async play(turns, sessions, signal = new AbortController().signal) {
       const { spec, solution, close } = await prepare(turns);
-      const agent = createAgent(spec, { env: {}, modelMs: 10_000, version: "0.0.0" });
+      const agent = await createAgent(spec, { env: {}, modelMs: 10_000, version: "0.0.0" });
       await agent.prepare();
       const context: AgentContext = {
         task: "task",

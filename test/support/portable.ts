@@ -78,11 +78,12 @@ export async function playTrial(task: Task, options: TrialOptions = {}): Promise
     missing: () => [],
     startServer: () => Promise.resolve(trialServer(session)),
     urlOf: () => undefined,
-    createAgent: () => ({
-      reach: "sessions",
-      prepare: () => Promise.resolve(),
-      run: (context) => (agent === undefined ? Promise.resolve() : agent(context)),
-    }),
+    createAgent: () =>
+      Promise.resolve({
+        reach: "sessions",
+        prepare: () => Promise.resolve(),
+        run: (context) => (agent === undefined ? Promise.resolve() : agent(context)),
+      }),
     createJudge: () => undefined,
     extensions: {
       notes: [],

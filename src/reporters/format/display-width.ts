@@ -7,13 +7,19 @@ const emoji = /\p{Emoji_Presentation}|\u{fe0f}/u;
 const wide =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97c\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{17000}-\u{18cff}\u{1b000}-\u{1b2ff}\u{20000}-\u{3fffd}]/u;
 
-const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+/** Made on first use: it takes 10 ms. */
+let segmenter: Intl.Segmenter | undefined;
+
+function graphemesOf(text: string): Intl.Segments {
+  segmenter ??= new Intl.Segmenter(undefined, { granularity: "grapheme" });
+  return segmenter.segment(text);
+}
 
 /** How many terminal columns a text without control characters takes. */
 export function displayWidth(text: string): number {
   if (plain.test(text)) return text.length;
   let width = 0;
-  for (const { segment } of segmenter.segment(text)) width += graphemeWidth(segment);
+  for (const { segment } of graphemesOf(text)) width += graphemeWidth(segment);
   return width;
 }
 
@@ -28,7 +34,7 @@ export function cutToWidth(text: string, width: number): string {
 export function splitAtWidth(text: string, width: number): [head: string, tail: string] {
   if (plain.test(text)) return [text.slice(0, Math.max(width, 0)), text.slice(Math.max(width, 0))];
   let used = 0;
-  for (const { segment, index } of segmenter.segment(text)) {
+  for (const { segment, index } of graphemesOf(text)) {
     used += graphemeWidth(segment);
     if (used > width) return [text.slice(0, index), text.slice(index)];
   }
