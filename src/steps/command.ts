@@ -94,6 +94,7 @@ function exitCodeCheck(done: ProgramRun, { run: text, shell, expect }: CommandSt
     expected,
     evidence: isShown ? { stderr: tailOf(done.stderr.text), stdout: tailOf(done.stdout.text) } : {},
     program: { text, ...(shell === undefined ? {} : { shell }) },
+    isOutputRead: expect.stdout !== undefined || expect.stderr !== undefined,
   });
 }
 

@@ -52,11 +52,11 @@ function expandExpect(expect: HttpExpectation, expander: Expander): HttpExpectat
 
 async function run(step: HttpStep, { signal }: StepContext): Promise<StepAttempt> {
   const answer = await sendHttp(step, signal);
-  const { status, headers, body } = step.expect;
+  const { headers, body } = step.expect;
   return {
     kind: "checked",
     checks: [
-      statusCheck(status, answer),
+      statusCheck(step.expect, answer),
       ...Object.entries(headers ?? {}).flatMap(([name, expectation]) => {
         const value = answer.headers.get(name);
         return value === null ? [missingHeader(name, answer)] : headerChecks(name, expectation, value);
@@ -67,7 +67,8 @@ async function run(step: HttpStep, { signal }: StepContext): Promise<StepAttempt
   };
 }
 
-function statusCheck(expected: HttpExpectation["status"], { status, body }: HttpAnswer): Check {
+/** Where more than the status is looked at, another one says no more than that it could not be. */
+function statusCheck({ status: expected, ...others }: HttpExpectation, { status, body }: HttpAnswer): Check {
   const shown = expected.length === 0 ? "any" : expected.join(" or ");
   const passed = expected.length === 0 || expected.some((each) => fits(status, String(each)));
   const message = `the status is ${status}${expected.length === 0 ? "" : `, expected ${shown}`}`;
@@ -75,7 +76,8 @@ function statusCheck(expected: HttpExpectation["status"], { status, body }: Http
   const evidence = body === "" ? "; the body is empty" : `: ${shortened(excerpt(body.trim()), shortBody)}`;
   const actual = body === "" ? status : { status, body: excerpt(body) };
   const check = { name: "status", passed, expected: shown, actual, message: `${message}${evidence}` };
-  return isNoAnswer(status) ? { ...check, untried: true } : check;
+  const isMoreRead = others.headers !== undefined || others.body !== undefined;
+  return isMoreRead || isNoAnswer(status) ? { ...check, untried: true } : check;
 }
 
 /** Shown of the body in a message, in characters. */

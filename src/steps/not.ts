@@ -1,5 +1,6 @@
 import type { NotStep } from "../core/formats/step.ts";
 import type { Check } from "../core/trace/events.ts";
+import { aResult } from "./mcp/check-answer.ts";
 import { runInner } from "./running/run-inner.ts";
 import { joinedChecks, type Ran } from "./running/run-sequence.ts";
 import type { StepReport, StepRunner } from "./step-runner.ts";
@@ -45,7 +46,8 @@ export const notStep: StepRunner<NotStep> = {
 
 /** An end that tells neither yes nor no may be the one that the author waits for. */
 function withAdvice(check: Check): Check {
-  const [, what] = /(?:^|: )(exit code|status)$/.exec(check.name) ?? [];
+  const [, name] = /(?:^|: )(exit code|status|call)$/.exec(check.name) ?? [];
+  const what = name === "call" ? (check.expected === aResult ? "failure" : undefined) : name;
   if (what === undefined) return check;
   const advice = `the ${what} tells neither that it holds nor that it does not; where it is meant, expect it, in place of not`;
   return check.message.endsWith(advice) ? check : { ...check, message: `${check.message}; ${advice}` };

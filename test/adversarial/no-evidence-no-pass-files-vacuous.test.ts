@@ -181,4 +181,26 @@ describe("assertions of a task set that say nothing are refused", () => {
     expect((await found(assertions, "mcp-eval/v1"))[0]).toContain(message);
     expect(await found(assertions)).toEqual([expect.stringContaining(message)]);
   });
+
+  it.each<[string, readonly string[]]>([
+    ["toolsUsed", ["tool", "toolPattern"]],
+    ["requireAny", ["tool", "toolPattern"]],
+    ["toolsNotUsed", ["tool", "toolPattern"]],
+    ["resourcesRead", ["uri", "uriPattern"]],
+    ["resourcesNotRead", ["uri", "uriPattern"]],
+    ["promptsUsed", ["prompt", "promptPattern"]],
+    ["promptsNotUsed", ["prompt", "promptPattern"]],
+    ["skillsLoaded", ["skill", "skillPattern"]],
+  ])(
+    "and so is %s with a name and a pattern, since one of them would do",
+    async (kind, [name = "", pattern = ""]) => {
+      const server = kind.startsWith("skills") ? {} : { server: "s" };
+      const message = `assertions.${kind}[0] has ${name} and ${pattern}, of which only one would have to fit`;
+      const both = { [kind]: [{ ...server, [name]: "a", [pattern]: "^b" }] };
+      expect((await found(both, "mcp-eval/v1")).join("\n")).toContain(message);
+      if (kind === "toolsUsed") expect(await found(both)).toEqual([expect.stringContaining(message)]);
+      const one = { [kind]: [{ ...server, [pattern]: "^b" }] };
+      expect((await found(one, "mcp-eval/v1").catch(() => [])).join("\n")).not.toContain("only one");
+    },
+  );
 });

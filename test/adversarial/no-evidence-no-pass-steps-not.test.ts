@@ -83,6 +83,80 @@ describe("an answer that is not MCP proves nothing, in whatever step holds it (d
   });
 });
 
+describe("a call that failed tells nothing of its result (docs/tasks.md, Control flow)", () => {
+  const looks: Readonly<Record<string, object>> = {
+    text: { text: { contains: "buy milk" } },
+    json: { json: { path: "$.state", equals: "bad" } },
+    schema: { schema: { type: "object", required: ["state"] } },
+    "text, of a call that must not fail": { isError: false, text: "buy milk" },
+  };
+  const holders: readonly ((step: object) => object)[] = [
+    (step) => step,
+    (step) => ({ allOf: [step] }),
+    (step) => ({ anyOf: [step] }),
+    (step) => ({ group: { steps: [step] } }),
+    (step) => ({ foreach: { var: "x", in: [1], steps: [step] } }),
+  ];
+
+  it.each(Object.entries(looks))("where %s is looked at", async (_, expected) => {
+    for (const tool of ["a-refusal", "a-failure", "an-internal-error"]) {
+      const verdicts = await Promise.all(
+        holders.map((hold) => verdictOf({ not: hold({ [`odd.${tool}`]: { expect: expected } }) })),
+      );
+      expect(verdicts.filter((verdict) => !/^fail: .*no result: /.test(verdict))).toEqual([]);
+    }
+  });
+
+  it.each(["an-internal-error", "an-invalid-request"])("nor does %s tell anything at all", async (tool) => {
+    for (const request of [{ tool }, { prompt: tool }, { resource: `odd:${tool}` }]) {
+      const step = { not: { mcp: { server: "odd", ...request } } };
+      const { t } = await verdictsOf({ "t.json": taskOf("t", { servers: { odd }, verify: [step] }) });
+      expect(t).toMatch(/^fail: .*the failure tells neither .* expect it, in place of not/);
+    }
+    expect(await verdictOf({ [`odd.${tool}`]: { expect: { isError: true } } })).toMatch(/^pass: /);
+  });
+
+  it("but another value does, and a success where a failure is expected", async () => {
+    const passing = [
+      { "odd.a-result": { expect: { text: { contains: "buy milk" } } } },
+      { "odd.a-result": { expect: { isError: true } } },
+      { "odd.a-failure": { expect: { isError: true, text: "gone" } } },
+      { "odd.no-text": { expect: { text: { contains: "buy milk" } } } },
+    ];
+    for (const step of passing)
+      expect(await verdictOf({ not: step })).toMatch(/^pass: not: it does not hold/);
+  });
+});
+
+describe("what a step only made is no evidence, however it is denied (docs/tasks.md, Control flow)", () => {
+  const holders: Readonly<Record<string, (step: object) => object>> = {
+    not: (step) => ({ not: step }),
+    allOf: (step) => ({ allOf: [step] }),
+    anyOf: (step) => ({ anyOf: [step] }),
+    group: (step) => ({ group: { steps: [step] } }),
+    foreach: (step) => ({ foreach: { var: "x", in: [1], steps: [step] } }),
+  };
+  const made = { file: { path: "{workspace}/x", content: "x" } };
+  const removed = { file: { path: "{workspace}/x", absent: true } };
+  const unseen = { command: { run: "test -d .", if: "{env.NO}" } };
+
+  it.each(Object.entries({ made, removed }))("%s", async (_, step) => {
+    const pairs = Object.entries(holders).flatMap(([outer, hold]) =>
+      Object.entries(holders).map(([inner, nest]) => ({
+        name: `${outer} ${inner}`,
+        step: hold(nest({ not: step })),
+      })),
+    );
+    const files = pairs.map(({ name, step: held }) => [
+      `${name}.json`,
+      taskOf(name, { env: { NO: "false" }, verify: [held, unseen] }),
+    ]);
+    const verdicts = Object.entries(await verdictsOf(Object.fromEntries(files)));
+    expect(verdicts).toHaveLength(pairs.length);
+    expect(verdicts.filter(([, why]) => !/^(?:fail|skip): /.test(why))).toEqual([]);
+  });
+});
+
 describe("only an exit code that says no lets not pass (docs/tasks.md, Control flow)", () => {
   const command = (run: string, rest: object = {}): object => ({
     command: { run, shell: "/bin/sh", ...rest },
@@ -106,6 +180,9 @@ describe("only an exit code that says no lets not pass (docs/tasks.md, Control f
     ["a held not", { not: command("exit 2") }],
     ["an anyOf", { anyOf: [command("exit 2"), command("exit 1")] }],
     ["a group", { group: { steps: [command("exit 2")] } }],
+    ["a wrong code where the output is looked at", command("exit 1", { expect: { stdout: "b" } })],
+    ["a file that is not there", command("cat no-such-file", { expect: { stdout: { contains: "b" } } })],
+    ["a wrong code where stderr is looked at", command("exit 1", { expect: { stderr: { contains: "b" } } })],
     ["a foreach", { foreach: { var: "x", in: [1], steps: [command("exit 2")] } }],
   ])("not %s", async (_, step) => {
     expect(await verdictOf({ not: step })).toMatch(/^fail: .*(exited with|ended by)/s);
@@ -143,6 +220,15 @@ describe("what a step could not look at lets not pass in no other step either", 
     expect(await verdictOf({ not: { http: { url: await url(status, "") } } })).toMatch(
       new RegExp(`^fail: .*the status is ${status}.*tells neither`),
     );
+  });
+
+  it("any other status than the expected one, where more is looked at", async () => {
+    for (const expected of [{ body: { contains: "secret" } }, { headers: { "x-a": "b" } }]) {
+      const step = { http: { url: await url(404, ""), expect: expected } };
+      expect(await verdictOf({ not: step })).toMatch(/^fail: .*the status is 404.*tells neither/);
+    }
+    const other = { http: { url: await url(200, "fine"), expect: { body: { contains: "secret" } } } };
+    expect(await verdictOf({ not: other })).toMatch(/^pass/);
   });
 
   it("but 404 is a no, and a status that is expected is not", async () => {

@@ -68,7 +68,12 @@ export class LenientReader {
 
   /** Refuses what says nothing; only notes it where files are read leniently. */
   checksNothing(message: string, path: KeyPath): void {
-    if (this.#strict) this.problem({ code: "config/checks-nothing", message, path, at: "value" });
+    this.misleads(message, path, { code: "config/checks-nothing" });
+  }
+
+  /** Refuses what says less than its author may think; only notes it where files are read leniently. */
+  misleads(message: string, path: KeyPath, rest: Partial<Problem> = {}): void {
+    if (this.#strict) this.refuse(message, path, rest);
     else this.note(message, path);
   }
 

@@ -3,6 +3,7 @@ import { isJsonObject } from "../formats/json.ts";
 import type { Trial } from "../plan/plan.ts";
 import type { EventOf, TraceEvent, Usage } from "./events.ts";
 import { agentWarnings } from "./agent-warnings.ts";
+import { assertionWarnings } from "./assertion-warnings.ts";
 import { echoWarnings } from "./echo-warnings.ts";
 import { callKey } from "./call-key.ts";
 import { warningsOf } from "./warnings.ts";
@@ -21,6 +22,7 @@ export function buildTrajectory(trial: Trial, task: Task, events: readonly Trace
     ...reader.repeatedTools().map(repetition),
     ...emptyAnswers(view),
     ...agentWarnings({ calls: view.calls, events }),
+    ...assertionWarnings({ task, events, tools: view.tools }),
     ...echoWarnings({ task, events, ...view }),
   ];
   return { trial, task, events, ...view, warnings };

@@ -25,7 +25,7 @@ export interface Check {
   readonly acted?: true;
   /**
    * It failed without anything having been looked at: the step needs what a failed step would have given, a program could
-   * not do its work, a server broke, a text is not what was to be read. It is a failure all the same, but a `not` must not
+   * not do its work, a server broke, a text is not what was to be read or is that of a failure. It is a failure all the same, but a `not` must not
    * pass for its sake.
    */
   readonly untried?: true;

@@ -34,6 +34,22 @@ export function isUnusable({ outcome }: Answer): boolean {
   return outcome.kind === "error" && outcome.unusable === true;
 }
 
+/** JSON-RPC 2.0, section 5.1: the request could not be read, or the server broke over it. */
+const brokenCodes: readonly number[] = [-32700, -32600, -32603];
+
+/** Whether an answer says neither yes nor no to what a step asks: the server broke, or there is no result to look at. */
+export function saysNothing(answer: Answer, expect: McpExpectation): boolean {
+  const { failure, outcome } = answer;
+  if (failure === undefined || isUnusable(answer)) return false;
+  const isBroken =
+    outcome.kind === "error" && outcome.code !== undefined && brokenCodes.includes(outcome.code);
+  return isBroken || (!mustFail(expect) && looksAtResult(expect));
+}
+
+function looksAtResult({ result, text, json, schema, content, maxLatencyMs }: McpExpectation): boolean {
+  return [result, text, json, schema, content, maxLatencyMs].some((each) => each !== undefined);
+}
+
 /** Whether a call is expected to fail. */
 export function mustFail({ isError, error }: McpExpectation): boolean {
   return isError ?? error !== undefined;

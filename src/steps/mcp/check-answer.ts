@@ -5,7 +5,7 @@ import type { McpExpectation, McpStep } from "../../core/formats/step.ts";
 import type { Check } from "../../core/trace/events.ts";
 import type { ToolDefinition } from "../../servers/session.ts";
 import type { StepAttempt, StepContext } from "../step-runner.ts";
-import { type Answer, isUnusable, mustFail } from "./answer.ts";
+import { type Answer, isUnusable, mustFail, saysNothing } from "./answer.ts";
 import { checkValue } from "./check-value.ts";
 import { isToolTest } from "./tool-test.ts";
 import { shortened } from "../../core/text/shortened.ts";
@@ -33,7 +33,12 @@ export async function checkAnswer(
     ...(endedWell ? contentChecks(expect, answer) : []),
     ...latencyChecks(expect, answer),
   ];
-  return checks.length === 0 && !isToolTest(context) ? [goodCall] : checks;
+  if (checks.length === 0 && !isToolTest(context)) return [goodCall];
+  return saysNothing(answer, expect) ? checks.map(asUntried) : checks;
+}
+
+function asUntried(check: Check): Check {
+  return check.passed ? check : { ...check, untried: true };
 }
 
 /** No answer proves nothing, but for a call that had to be answered within that time. */
@@ -59,11 +64,14 @@ function callChecks(expect: McpExpectation, answer: Answer, context: StepContext
   return isError === false ? [goodCall] : [];
 }
 
+/** What is expected of a call that must not fail. */
+export const aResult = "a result";
+
 const goodCall: Check = {
   name: "call",
   passed: true,
-  expected: "a result",
-  actual: "a result",
+  expected: aResult,
+  actual: aResult,
   message: "it succeeded",
 };
 
@@ -74,7 +82,7 @@ function isToldElsewhere({ result }: McpExpectation, { outcome }: Answer): boole
 
 function failedCall(failure: string): Check {
   const message = failure === "" ? "it failed without a word" : `no result: ${failure}`;
-  return { name: "call", passed: false, expected: "a result", actual: failure, message };
+  return { name: "call", passed: false, expected: aResult, actual: failure, message };
 }
 
 /** Only the server's own failure counts: what we say of an answer that is none is not what was expected. */

@@ -20,20 +20,23 @@ export interface ExitOptions {
   readonly evidence: JsonObject;
   /** Its text, where that is known. */
   readonly program: ProgramText | undefined;
+  /** Whether more than the exit code is looked at: then a wrong one says no more than that it could not be. */
+  readonly isOutputRead?: boolean;
 }
 
 /**
  * Checks how a program ended. One that ended otherwise than with 0, 1 or the expected code has looked at nothing; one that
  * cannot but succeed has told nothing.
  */
-export function exitCheck(run: ProgramRun, { expected, evidence, program }: ExitOptions): Check {
+export function exitCheck(run: ProgramRun, options: ExitOptions): Check {
+  const { expected, evidence, program, isOutputRead = false } = options;
   const { exitCode, signal } = run;
   const passed = exitCode === expected;
   const ended = exitCode === null ? { signal } : { exitCode };
   const shown = Object.fromEntries(Object.entries(evidence).filter(([, text]) => text !== ""));
   const actual = exitCode !== null && Object.keys(shown).length === 0 ? exitCode : { ...ended, ...shown };
   const check = { name: "exit code", passed, expected, actual, message: messageOf(run, expected) };
-  if (!passed) return answers.includes(exitCode) ? check : { ...check, untried: true };
+  if (!passed) return answers.includes(exitCode) && !isOutputRead ? check : { ...check, untried: true };
   const isVoid = expected === 0 && program !== undefined && idlenessOf(program) !== undefined;
   return isVoid ? { ...check, acted: true } : check;
 }

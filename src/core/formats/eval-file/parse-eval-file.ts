@@ -231,12 +231,27 @@ function checkAssertions(
     const at = [...path, kind];
     if (value.length === 0) reader.checksNothing(`${formatKeyPath(at)} is empty, so it asserts nothing`, at);
     for (const [index, pattern] of value.entries()) {
+      checkNameOrPattern(pattern, [...at, index], reader);
       const empty = Object.entries(pattern).find(([, text]) => text === "");
       if (empty === undefined) continue;
       const place = [...at, index, empty[0]];
       reader.checksNothing(`${formatKeyPath(place)} is empty, as if it were not there`, place);
     }
   }
+}
+
+/** In the tool that the format comes from, either of the two suffices, which nobody expects. */
+function checkNameOrPattern(
+  entry: Readonly<Record<string, string | undefined>>,
+  path: KeyPath,
+  reader: LenientReader,
+): void {
+  const patternKey = Object.keys(entry).find((key) => key.endsWith("Pattern") && (entry[key] ?? "") !== "");
+  const nameKey = patternKey?.replace(/Pattern$/, "") ?? "";
+  if (patternKey === undefined || (entry[nameKey] ?? "") === "") return;
+  const message = `${formatKeyPath(path)} has ${nameKey} and ${patternKey}, of which only one would have to fit`;
+  const hint = `Give one of them; two entries ask for both.`;
+  reader.misleads(message, [...path, patternKey], { at: "key", hint });
 }
 
 function checkSource(
