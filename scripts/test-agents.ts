@@ -9,7 +9,9 @@ import { join, resolve } from "node:path";
  * that has only loopback. Linux only, since nothing else closes the network so surely. Names after `--` go to vitest.
  */
 const programs: Readonly<Record<string, string>> = {
+  "@agentclientprotocol/claude-agent-acp": "0.101.0",
   "@agentclientprotocol/codex-acp": "2.6.0",
+  "@anthropic-ai/claude-code": "2.1.330",
   "@bytebase/dbhub": "1.4.0",
   "@github/copilot": "1.0.102",
   "@google/gemini-cli": "0.61.0",

@@ -52,4 +52,6 @@ async function runProgram(
     await program.stop(signal.aborted ? { stdinMs: 0 } : {});
     await session.finished();
   }
+  // What crashes with its answer may not have done what it says.
+  if (program.endedBadly) throw program.exitedError("after its last turn");
 }

@@ -130,6 +130,7 @@ async function playTurn(run: TurnRun): Promise<TurnResult["reason"]> {
   const isEnd = result.reason === "max-steps" || program.process.exit?.exitCode === 0;
   if (!isEnd) throw program.exitedError(`in turn ${turn + 1}`);
   if (!result.understood) throw notUnderstood(spec, program);
+  if (result.missing !== undefined) throw cutOff(spec, program, result.missing);
   return result.reason;
 }
 
@@ -169,6 +170,17 @@ function notUnderstood({ name, output }: CommandAgentSpec, program: AgentProgram
     hint: `Check that its arguments make it print lines of JSON as ${output} does, or choose another output.`,
     ...detailOf(program),
   });
+}
+
+function cutOff({ name }: CommandAgentSpec, program: AgentProgram, missing: string): McpvalsError {
+  return new McpvalsError(
+    "agent/protocol",
+    `the output of agent ${name} ends before the turn does: its last event is not ${missing}`,
+    {
+      hint: "Something cut its output off, or the program ended too early; run the same command in a terminal.",
+      ...detailOf(program),
+    },
+  );
 }
 
 function detailOf(program: AgentProgram): { readonly detail?: string } {

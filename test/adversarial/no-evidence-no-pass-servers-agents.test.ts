@@ -107,7 +107,11 @@ describe("an agent that did not end its turn itself has failed, whatever it had 
     ["opencode", { type: "step_finish", part: { reason: "content-filter" } }],
   ] as const)("a program that prints what %s does: %j", async (output, line) => {
     const said = { type: "text", part: { text: "42" } };
-    const lines = [said, line].map((each) => ["print", JSON.stringify(each)]);
+    const end = { type: "result", subtype: "success" };
+    const lines = [said, line, ...(output === "opencode" ? [] : [end])].map((each) => [
+      "print",
+      JSON.stringify(each),
+    ]);
     const args = [commandAgent, JSON.stringify(lines), "{prompt}"];
     const trial = await trialOf({
       server: calc,

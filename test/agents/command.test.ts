@@ -116,18 +116,15 @@ describe("an agent that is a program for each turn", () => {
     const thread = JSON.stringify({ type: "thread.started", thread_id: "t-7" });
     const said = (text: string): string =>
       JSON.stringify({ type: "item.completed", item: { id: "item_0", type: "agent_message", text } });
+    const end: Action = ["print", JSON.stringify({ type: "turn.completed" })];
     const played = await play({
       users: ["a", "b", "c"],
-      actions: [
-        ["print", thread],
-        ["print", "not JSON"],
-        ["print", said("first")],
-      ],
+      actions: [["print", thread], ["print", "not JSON"], ["print", said("first")], end],
       spec: {
         output: "codex",
         nextArgs: [
           program,
-          JSON.stringify([["print", said("@")]]).replace("@", "next of {session}: {prompt}"),
+          JSON.stringify([["print", said("@")], end]).replace("@", "next of {session}: {prompt}"),
         ],
       },
     });

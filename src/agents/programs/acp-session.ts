@@ -41,6 +41,7 @@ export class AcpSession {
   #authMethods: readonly string[] = [];
   #turn = 0;
   #id = "";
+  #toldOthers = false;
 
   constructor(options: AcpSessionOptions) {
     const { spec, context } = options;
@@ -62,7 +63,7 @@ export class AcpSession {
       program,
       emit: context.emit,
       signal: context.signal,
-      onUpdate: (params) => this.#updates.take(objectOf(objectOf(params)["update"])),
+      onUpdate: (params) => this.#takeUpdate(objectOf(params)),
       onPermission: (request) => this.#answerPermission(request),
     });
     const canHttp = await this.#initialize();
@@ -110,6 +111,15 @@ export class AcpSession {
   /** Settles when nothing of the session waits any more, which is soon after the program was stopped. */
   async finished(): Promise<void> {
     await this.#link?.finished();
+  }
+
+  #takeUpdate({ sessionId, update }: WireObject): void {
+    if (sessionId === this.#id) this.#updates.take(objectOf(update));
+    else if (this.#id !== "" && !this.#toldOthers) {
+      this.#toldOthers = true;
+      const text = `[left out, as of another session than ours: updates of ${JSON.stringify(sessionId)}]\n`;
+      this.#options.context.emit({ type: "agent.output", stream: "stdout", text: text.slice(0, 500) });
+    }
   }
 
   get #linked(): AcpLink {

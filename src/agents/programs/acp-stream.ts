@@ -1,7 +1,7 @@
 import type { Readable, Writable } from "node:stream";
 import type { AnyMessage, Stream } from "@agentclientprotocol/sdk";
 import { LineReader } from "../../process/line-reader.ts";
-import { longestMessage, SaidBudget } from "./said-budget.ts";
+import { ambiguity, longestMessage, SaidBudget } from "./said-budget.ts";
 
 export interface AcpStreamOptions {
   readonly stdin: Writable;
@@ -38,7 +38,7 @@ export function openAcpStream({ stdin, stdout, onBroken, ...hear }: AcpStreamOpt
         const problem = budget.problemOf(line);
         if (problem !== undefined) return breakOff(problem);
         try {
-          sort(line, { ...hear, asked, onMessage });
+          sort(line, { ...hear, asked, onMessage, onDoubt: breakOff });
         } catch (error) {
           breakOff(error instanceof Error ? error : new Error(String(error)));
         }
@@ -70,12 +70,16 @@ interface Sorting extends Pick<AcpStreamOptions, "onUpdate" | "onNonsense"> {
   /** Ids of our own requests that wait for an answer. */
   readonly asked: Set<unknown>;
   readonly onMessage: (message: AnyMessage) => void;
+  /** Hears what is wrong with a message that readers may read in different ways. */
+  readonly onDoubt: (problem: string) => void;
 }
 
-function sort(line: Buffer, { asked, onMessage, onUpdate, onNonsense }: Sorting): void {
+function sort(line: Buffer, { asked, onMessage, onUpdate, onNonsense, onDoubt }: Sorting): void {
   const message = parseMessage(line);
   if (message === "blank") return;
-  if (message === undefined) onNonsense(line);
+  const doubt = message === undefined ? undefined : ambiguity(line.toString("utf8"));
+  if (doubt !== undefined) onDoubt(doubt);
+  else if (message === undefined) onNonsense(line);
   else if (isUpdate(message)) onUpdate(message["params"]);
   else if (isMessage(message) && ("method" in message || asked.delete(message["id"]))) onMessage(message);
   else onNonsense(line);

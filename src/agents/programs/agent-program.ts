@@ -1,7 +1,7 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../../process/spawn.ts";
-import type { StopOptions } from "../../process/stop-tree.ts";
+import type { StopOptions, StoppedBy } from "../../process/stop-tree.ts";
 import { ProgramLines } from "./program-lines.ts";
 
 /** A running agent program. */
@@ -11,6 +11,8 @@ export interface AgentProgram {
   stderrTail(): string | undefined;
   /** Ends it with everything that it started, and records its end once. Never throws. */
   stop(options?: StopOptions): Promise<void>;
+  /** When it has been stopped: it ended without a signal of ours, and not with code 0. */
+  readonly endedBadly: boolean;
   /** The error for an end that nobody asked for. */
   exitedError(doing: string): McpvalsError;
 }
@@ -50,6 +52,7 @@ class RunningProgram implements AgentProgram {
   readonly #stderr: ProgramLines;
   #asked = false;
   #ended = false;
+  #stoppedBy: StoppedBy | undefined;
 
   constructor(process: ManagedProcess, options: AgentProgramOptions) {
     this.process = process;
@@ -67,10 +70,15 @@ class RunningProgram implements AgentProgram {
 
   async stop(options?: StopOptions): Promise<void> {
     this.#asked ||= this.process.exit === undefined;
-    await this.process.stop(options);
+    this.#stoppedBy = (await this.process.stop(options)).by;
     if (this.#ended) return;
     this.#ended = true;
     this.#stderr.finish();
+  }
+
+  get endedBadly(): boolean {
+    const isOwnEnd = this.#stoppedBy === "already-exited" || this.#stoppedBy === "stdin";
+    return isOwnEnd && this.process.exit?.exitCode !== 0;
   }
 
   exitedError(doing: string): McpvalsError {

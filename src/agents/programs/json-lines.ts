@@ -1,6 +1,6 @@
 import { ByteStore } from "../../process/byte-store.ts";
 import type { WireObject } from "./acp-values.ts";
-import { SaidBudget } from "./said-budget.ts";
+import { ambiguity, SaidBudget } from "./said-budget.ts";
 
 export interface JsonLinesOptions {
   /** Longest line, in bytes; longer ones are left out. */
@@ -53,20 +53,29 @@ export class JsonLines {
     const length = this.#length;
     this.#length = 0;
     if (this.#isBroken) return;
-    const { limit, onObject, onOther, onBroken } = this.#options;
+    const { limit, onObject, onOther } = this.#options;
     if (length > limit) {
       onOther(Buffer.from(`[a line of ${length} bytes was left out]\n`));
       return;
     }
     const problem = mayBeObject(line) ? this.#budget.problemOf(line) : undefined;
     if (problem !== undefined) {
-      this.#isBroken = true;
-      onBroken(problem);
+      this.#breakOff(problem);
       return;
     }
     const object = parseObject(line);
-    if (object === undefined) onOther(Buffer.concat([line, Buffer.from("\n")]));
-    else onObject(object);
+    if (object === undefined) {
+      onOther(Buffer.concat([line, Buffer.from("\n")]));
+      return;
+    }
+    const doubt = ambiguity(line.toString("utf8"));
+    if (doubt === undefined) onObject(object);
+    else this.#breakOff(doubt);
+  }
+
+  #breakOff(problem: string): void {
+    this.#isBroken = true;
+    this.#options.onBroken(problem);
   }
 }
 

@@ -1,4 +1,5 @@
 import { JsonMeter, mostMemory } from "../../core/formats/json-meter.ts";
+import { repeatedKey } from "../../core/formats/strict-json.ts";
 
 /** Longest message of a program, in bytes. */
 export const longestMessage: number = 10 * 1024 * 1024;
@@ -23,6 +24,12 @@ export class SaidBudget {
     this.#left -= weight;
     return this.#left < 0 ? `wrote more than ${inMebibytes(mostSaid)} in one trial` : undefined;
   }
+}
+
+/** Why a message that was parsed is better not used, as what the program did: readers differ on which of two equal keys counts. */
+export function ambiguity(text: string): string | undefined {
+  const key = repeatedKey(text);
+  return key === undefined ? undefined : `wrote a message with the key ${JSON.stringify(key.slice(0, 80))} twice`;
 }
 
 function inMebibytes(bytes: number): string {

@@ -21,6 +21,8 @@ export interface TurnResult {
   readonly failure?: string;
   /** Whether anything was understood; always, where all that is printed is the message. */
   readonly understood: boolean;
+  /** The event that a turn ends with and that did not come: the output was cut off. */
+  readonly missing?: string;
 }
 
 /** Takes what one turn's program prints. */
@@ -82,8 +84,11 @@ export class ConversationOutput {
   #beginLines(turn: number, reader: OutputReader): TurnOutput {
     const others = new ProgramLines({ stream: "stdout", emit: this.#options.emit });
     let result: TurnResult = { reason: "done", understood: false };
+    let isComplete = false;
     const take = (events: readonly OutputEvent[]): void => {
-      if (events.length > 0) result = { ...result, understood: true };
+      if (events.length === 0) return;
+      isComplete = events.some(({ kind }) => kind === "complete");
+      result = { ...result, understood: true };
       for (const event of events) result = { ...result, ...this.#take(event, turn) };
     };
     let broken: unknown;
@@ -108,7 +113,7 @@ export class ConversationOutput {
         lines.finish();
         take(reader.finish());
         others.finish();
-        return result;
+        return isComplete ? result : { ...result, missing: reader.lastEvent };
       },
     };
   }
@@ -131,6 +136,8 @@ export class ConversationOutput {
         return {};
       case "end":
         return { reason: event.reason };
+      case "complete":
+        return {};
       case "failed":
         return { failure: event.message };
     }

@@ -8,6 +8,7 @@ export function readClaudeCode(): OutputReader {
   const names = new Map<string, string>();
   const requests = new Set<string>();
   return {
+    lastEvent: "result",
     finish: () => [],
     read(line) {
       switch (line["type"]) {
@@ -25,7 +26,7 @@ export function readClaudeCode(): OutputReader {
         case "result": {
           const count = requests.size;
           requests.clear();
-          return readEnd(line, count);
+          return [...readEnd(line, count), { kind: "complete" }];
         }
         default:
           return [];

@@ -9,6 +9,7 @@ const ownTools = new Set(["command_execution", "file_change", "web_search", "col
 export function readCodex(): OutputReader {
   let before: Tokens | undefined;
   return {
+    lastEvent: "turn.completed",
     finish: () => [],
     read(line) {
       switch (line["type"]) {
@@ -23,7 +24,7 @@ export function readCodex(): OutputReader {
           const total = tokensOf(objectOf(line["usage"]));
           const usage = usageOf(since(before, total), 0);
           before = total;
-          return [{ kind: "usage", usage }];
+          return [{ kind: "usage", usage }, { kind: "complete" }];
         }
         case "turn.failed":
           return [

@@ -9,6 +9,7 @@ export function readCopilot(): OutputReader {
   const names = new Map<string, Named>();
   let trouble: string | undefined;
   return {
+    lastEvent: "result",
     finish: () => [],
     read(line) {
       const data = objectOf(line["data"]);
@@ -35,7 +36,7 @@ export function readCopilot(): OutputReader {
           trouble = textOf(data["message"]);
           return [];
         case "result":
-          return readEnd(line, trouble);
+          return [...readEnd(line, trouble), { kind: "complete" }];
         default:
           return [];
       }

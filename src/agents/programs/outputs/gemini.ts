@@ -12,6 +12,7 @@ export function readGemini(): OutputReader {
     return text === "" ? [] : [{ kind: "message", text }];
   };
   return {
+    lastEvent: "result",
     finish,
     read(line) {
       switch (line["type"]) {
@@ -36,7 +37,7 @@ export function readGemini(): OutputReader {
         case "tool_result":
           return [...finish(), readResult(line, names)];
         case "result":
-          return [...finish(), ...readEnd(line)];
+          return [...finish(), ...readEnd(line), { kind: "complete" }];
         default:
           return [];
       }

@@ -7,6 +7,7 @@ import { countOf, optional, usageOf } from "./values.ts";
 export function readOpencode(): OutputReader {
   let session: string | undefined;
   return {
+    lastEvent: "step_finish with the reason stop",
     finish: () => [],
     read(line) {
       const id = textOf(line["sessionID"]);
@@ -70,5 +71,6 @@ function readStep(part: WireObject): readonly OutputEvent[] {
   return [
     { kind: "usage", usage: usageOf({ input, output, cacheRead, cacheWrite }, 1) },
     ...(reason === undefined ? [] : [{ kind: "end", reason } as const]),
+    ...(reason === undefined || part["reason"] === "tool-calls" ? [] : [{ kind: "complete" } as const]),
   ];
 }

@@ -10,6 +10,8 @@ export type OutputEvent =
   | { readonly kind: "usage"; readonly usage: Usage }
   /** How an answer of the model ended; the last one is the end of the turn. */
   | { readonly kind: "end"; readonly reason: TurnEnd }
+  /** The turn is over, unless something else comes. */
+  | { readonly kind: "complete" }
   /** The program could not act. */
   | { readonly kind: "failed"; readonly message: string };
 
@@ -26,6 +28,8 @@ export interface ToolUse {
 
 /** Reads the lines of JSON that one kind of program prints; one reader reads all turns of a conversation. */
 export interface OutputReader {
+  /** The event that ends each turn, by the program's own name. */
+  readonly lastEvent: string;
   /** What a line tells; nothing, where its kind is not known. */
   read(line: WireObject): readonly OutputEvent[];
   /** What is still to be told when the turn is over. */

@@ -1,0 +1,121 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { createAcpAgent } from "../../src/agents/acp.ts";
+import { createCommandAgent } from "../../src/agents/command.ts";
+import { ConversationOutput, type TurnResult } from "../../src/agents/programs/turn-output.ts";
+import { agentPresets, type AgentPreset, type CommandOutput } from "../../src/core/formats/model.ts";
+import { eventsOf } from "../support/agent-context.ts";
+import { type PlayedProgram, playProgram } from "../support/agent-programs.ts";
+import { root } from "../support/cli.ts";
+
+const programs = join(root, "test/fixtures/agents");
+
+function readAll(output: CommandOutput, text: string): TurnResult {
+  const turn = new ConversationOutput({ output, servers: [], emit: () => 0 }).begin(0);
+  turn.push(Buffer.from(text));
+  return turn.finish();
+}
+
+function linesOf(sample: string): readonly string[] {
+  return readFileSync(join(programs, "outputs", `${sample}.jsonl`), "utf8").trimEnd().split("\n");
+}
+
+// docs/guide.md, "Agent programs, one start for each turn": what is cut off has broken.
+describe("the output of a program that is cut off before its last event is no end of a turn", () => {
+  it.each<[AgentPreset, string]>([
+    ["claude-code", "result"],
+    ["codex", "turn.completed"],
+    ["gemini", "result"],
+    ["copilot", "result"],
+    ["opencode", "step_finish with the reason stop"],
+  ])("of %s, wherever it is cut", (preset, missing) => {
+    const lines = linesOf(`${preset}-tools`);
+    expect(readAll(preset, lines.join("\n"))).toMatchObject({ reason: "done", understood: true });
+    expect(readAll(preset, lines.join("\n")).missing).toBeUndefined();
+    for (let kept = 0; kept < lines.length; kept += 1) {
+      const cut = [...lines.slice(0, kept), lines[kept]?.slice(0, -1)].join("\n");
+      expect(readAll(preset, cut).missing, `after ${kept} lines`).toBe(missing);
+    }
+  });
+
+  it.each(agentPresets)("nor is one of %s that goes on after it", (preset) => {
+    const lines = linesOf(`${preset}-tools`);
+    const said = lines.filter((line) => readAll(preset, line).understood);
+    expect(readAll(preset, [...lines, said[1]].join("\n")).missing).toBeDefined();
+  });
+
+  it("and the trial is an error that says so", async () => {
+    const said = { type: "item.completed", item: { type: "agent_message", text: "It is 42." } };
+    const played = await playProgram(
+      createCommandAgent(
+        {
+          type: "command",
+          name: "it",
+          command: process.execPath,
+          args: [join(programs, "command-agent.ts"), JSON.stringify([["print", JSON.stringify(said)]])],
+          env: {},
+          output: "codex",
+          stdin: false,
+          configFiles: [],
+        },
+        { version: "0.0.0" },
+      ),
+      { users: ["hello"] },
+    );
+    expect(played.thrown).toMatchObject({
+      code: "agent/protocol",
+      message: "the output of agent it ends before the turn does: its last event is not turn.completed",
+    });
+    expect(eventsOf(played.events, "turn.finished")).toEqual([]);
+  });
+});
+
+describe("a program that says a thing twice in one message has said nothing", () => {
+  it.each<[CommandOutput, string]>([
+    ["claude-code", '{"type":"result","subtype":"success","is_error":true,"is_error":false}'],
+    ["copilot", '{"type":"result","exitCode":1,"exit\\u0043ode":0}'],
+    ["gemini", '{"type":"result","status":"error","status":"success"}'],
+  ])("as lines of %s", (output, line) => {
+    expect(readAll(output, line).failure).toMatch(/^it wrote a message with the key "\w+" twice$/);
+  });
+
+  it("over ACP", async () => {
+    expect((await playHostile("twice")).thrown).toMatchObject({
+      code: "agent/protocol",
+      message: 'agent it wrote a message with the key "stopReason" twice',
+    });
+  });
+});
+
+// docs/guide.md, "Agent programs".
+describe("an agent over ACP", () => {
+  it("has not said what it says in another session, which is on record", async () => {
+    const { events, thrown } = await playHostile("stranger");
+    expect(thrown).toBeUndefined();
+    expect(eventsOf(events, "agent.message")).toEqual([]);
+    expect(eventsOf(events, "agent.output")).toEqual([
+      {
+        type: "agent.output",
+        stream: "stdout",
+        text: '[left out, as of another session than ours: updates of "other"]\n',
+      },
+    ]);
+  });
+
+  it.each(["leave", "end"])("that ends with a code after its last turn has broken: %s", async (attack) => {
+    expect((await playHostile(attack)).thrown).toMatchObject({
+      code: "agent/exited",
+      message: "agent it ended with code 1 after its last turn",
+    });
+  });
+});
+
+function playHostile(attack: string): Promise<PlayedProgram> {
+  const args = [join(programs, "hostile-agent.mjs"), "acp", attack, "count=2"];
+  const agent = createAcpAgent(
+    { type: "acp", name: "it", command: process.execPath, args, env: {}, permissions: "allow" },
+    { version: "0.0.0" },
+  );
+  return playProgram(agent, { users: ["hello"] });
+}
