@@ -1,4 +1,5 @@
 import type { FinishReason, generateText, ModelMessage, ToolModelMessage, ToolSet } from "ai";
+import { McpvalsError } from "../core/errors/error.ts";
 import type { Json, JsonObject } from "../core/formats/model.ts";
 import type { TurnEnd } from "../core/trace/events.ts";
 import type { AgentContext } from "./driver.ts";
@@ -52,6 +53,8 @@ export class Conversation {
     const { ask, context } = this.#options;
     context.signal.throwIfAborted();
     const answer = await ask(this.#messages);
+    if (answer.rawFinishReason === "error")
+      throw new McpvalsError("model/invalid-response", "the model's answer was broken off by an error");
     if (answer.text.trim() !== "") context.emit({ type: "agent.message", turn, text: answer.text });
     for (const message of answer.responseMessages)
       if (message.role === "assistant") this.#messages.push(message);

@@ -1,3 +1,4 @@
+import type { FinishReason } from "ai";
 import { McpvalsError } from "../core/errors/error.ts";
 import { isJsonObject } from "../core/formats/json.ts";
 import type { Json, JudgeSpec } from "../core/formats/model.ts";
@@ -64,8 +65,8 @@ async function ask({ prompt, form }: Asked<unknown>, spec: JudgeSpec, options: A
       output: { ...ai.Output.text(), responseFormat },
       abortSignal: options.signal,
     });
-    if (result.finishReason === "content-filter")
-      throw noVerdict(`${spec.model} refused to judge`, result.text);
+    if (result.finishReason !== "stop")
+      throw noVerdict(`${spec.model} ${endOf(result.finishReason, result.rawFinishReason)}`, result.text);
     return result.output;
   } catch (error) {
     options.signal.throwIfAborted();
@@ -73,6 +74,13 @@ async function ask({ prompt, form }: Asked<unknown>, spec: JudgeSpec, options: A
       throw noVerdict(`${spec.model} gave no verdict`, error.message, error);
     throw error;
   }
+}
+
+/** How an answer ended that the model did not end as it should. */
+function endOf(reason: FinishReason, told: string | undefined): string {
+  if (reason === "content-filter") return "refused to judge";
+  if (reason === "length") return "was cut off at its output limit";
+  return `did not end its answer: ${told === undefined ? "no finish reason" : `finish reason ${previewJson(told)}`}`;
 }
 
 function readVerdict<V>(text: string, form: VerdictForm<V>, model: string): V {
@@ -88,7 +96,12 @@ function readAnswer<V>(text: string, form: VerdictForm<V>): ReturnType<VerdictFo
   if (!isJsonObject(value)) return { problem: "answered with something that is not a verdict" };
   const key = repeatedKey(json);
   if (key !== undefined) return { problem: `gave ${previewJson(key)} twice in one answer` };
-  return form.read(value);
+  const { properties } = form.schema;
+  const other = Object.keys(value).find((name) => !isJsonObject(properties) || !Object.hasOwn(properties, name));
+  const reading = form.read(value);
+  return "problem" in reading || other === undefined
+    ? reading
+    : { problem: `gave ${previewJson(other)}, which is no part of a verdict` };
 }
 
 /** Takes JSON only when it is all that there is in the fence and the fence is all that there is: a quoted one is no verdict. */

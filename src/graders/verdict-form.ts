@@ -2,7 +2,7 @@ import type { JsonObject } from "../core/formats/model.ts";
 
 /** What a judge's verdict has to look like. */
 export interface VerdictForm<V> {
-  /** What the model is told. */
+  /** What the model is told; a verdict has no other properties, which could contradict it. */
   readonly schema: JsonObject;
   /** Reads an answer; `problem` says what the judge did instead. */
   readonly read: (

@@ -10,11 +10,11 @@ export interface ModelFailure {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** An answer that was not read to its end. */
-export class TooMuchAnswered extends Error {
-  constructor(more: string) {
-    super(`with those before it, it has more than ${more}`);
-    this.name = "TooMuchAnswered";
+/** An answer whose body is not used, whatever stands in it; the message says what is wrong with it. */
+export class UnusableAnswer extends Error {
+  constructor(problem: string) {
+    super(problem);
+    this.name = "UnusableAnswer";
   }
 }
 
@@ -31,8 +31,8 @@ export function classifyFailure(error: unknown, ai: AiSdk): ModelFailure | undef
 }
 
 function classifyCall(error: APICallError): ModelFailure {
-  const tooMuch = causesOf(error).find((cause) => cause instanceof TooMuchAnswered);
-  if (tooMuch !== undefined) return invalid(tooMuch.message);
+  const unusable = causesOf(error).find((cause) => cause instanceof UnusableAnswer);
+  if (unusable !== undefined) return invalid(unusable.message);
   const connection = connectionCode(error.cause);
   if (connection !== undefined) {
     return { code: "model/unreachable", reason: connectionReason(connection), retryable: true };
@@ -41,7 +41,7 @@ function classifyCall(error: APICallError): ModelFailure {
   if (status === undefined) {
     return { code: "model/unreachable", reason: oneLine(error.message), retryable: false };
   }
-  if (status >= 200 && status < 300) return invalid(`HTTP ${status}, ${unusable(error)}`);
+  if (status >= 200 && status < 300) return invalid(`HTTP ${status}, ${bodyOf(error)}`);
   return classifyStatus(error, status);
 }
 
@@ -72,7 +72,7 @@ function invalid(reason: string): ModelFailure {
   return { code: "model/invalid-response", reason: oneLine(reason), retryable: false };
 }
 
-function unusable(error: APICallError): string {
+function bodyOf(error: APICallError): string {
   const body = error.responseBody;
   if (body === undefined) return error.message;
   return body.trim() === "" ? "an empty body" : `a body that is not the expected JSON: ${excerpt(body)}`;

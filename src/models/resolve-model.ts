@@ -2,7 +2,8 @@ import { McpvalsError } from "../core/errors/error.ts";
 import { boundedFetch } from "../process/bounded-fetch.ts";
 import type { LanguageModelV4 } from "./language-model.ts";
 import type { ModelAccess } from "./locate-model.ts";
-import { TooMuchAnswered } from "./model-failure.ts";
+import { UnusableAnswer } from "./model-failure.ts";
+import { unambiguous } from "./unambiguous.ts";
 
 /**
  * Makes the model that `access` describes, loading only its provider's package. It reads a limited amount of answers in its
@@ -65,8 +66,10 @@ const mostRead = { bytes: 32 * 1024 * 1024, values: 100_000 } as const;
 
 /** Redirects are not followed: the key in the headers is for the base URL alone. */
 function modelFetch(): typeof fetch {
-  return boundedFetch({ ...mostRead, onTooMuch: (more) => new TooMuchAnswered(more) }, (input, init) =>
-    fetch(input, { ...init, redirect: "manual" }),
+  const onTooMuch = (more: string): Error =>
+    new UnusableAnswer(`with those before it, it has more than ${more}`);
+  return unambiguous(
+    boundedFetch({ ...mostRead, onTooMuch }, (input, init) => fetch(input, { ...init, redirect: "manual" })),
   );
 }
 

@@ -123,7 +123,6 @@ describe("verdicts", () => {
   test.each([
     ["a fence", `\`\`\`json\n${verdict(0.9)}\n\`\`\``],
     ["a fence without a language", `\n\`\`\`\n${verdict(0.9)}\n\`\`\`\n`],
-    ["further keys", JSON.stringify({ score: 0.9, reason: "ok", confidence: "high" })],
   ])("JSON with %s is taken", async (_what, text) => {
     await using provider = await startFakeProvider([{ text }]);
     expect(await judge(provider)).toMatchObject({ verdict: "pass", score: 0.9 });
@@ -151,7 +150,7 @@ describe("no verdict is an error without a score", () => {
       /not a verdict/,
     ],
     ["nothing", { text: "" }, /gave no verdict|empty answer/],
-    ["half a verdict", { text: '{"score": 1, "rea', finish: "length" }, /not a verdict/],
+    ["half a verdict", { text: '{"score": 1, "rea', finish: "length" }, /was cut off/],
     ["a refusal", { text: "I cannot help with that.", finish: "refusal" }, /refused to judge/],
     ["a verdict that is a refusal", { text: verdict(1), finish: "refusal" }, /refused to judge/],
     ["a number alone", { text: "1" }, /not a verdict/],

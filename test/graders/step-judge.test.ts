@@ -110,7 +110,7 @@ describe("no verdict is an error", () => {
     ["prose", { text: "I pass." }, /not a verdict/],
     ["a verdict after prose", { text: `Sure!\n\`\`\`json\n${yes(true)}\n\`\`\`` }, /not a verdict/],
     ["nothing", { text: "" }, /gave no verdict|empty answer/],
-    ["half a verdict", { text: '{"passed": true, "rea', finish: "length" }, /not a verdict/],
+    ["half a verdict", { text: '{"passed": true, "rea', finish: "length" }, /was cut off/],
     ["a refusal", { text: "I cannot help with that.", finish: "refusal" }, /refused to judge/],
     ["a verdict that is a refusal", { text: yes(true), finish: "refusal" }, /refused to judge/],
     ["a yes alone", { text: "true" }, /not a verdict/],
