@@ -1,4 +1,6 @@
+import { McpvalsError } from "../core/errors/error.ts";
 import type { Expander } from "../core/templates/expand.ts";
+import type { Emit } from "../core/trace/events.ts";
 import { abortWithAny, type DeadlineSignal } from "../process/deadline.ts";
 import type { AgentDriver } from "../agents/driver.ts";
 import type { GatewayEndpoint } from "../servers/gateway/endpoint.ts";
@@ -30,6 +32,8 @@ export class TrialServers {
   readonly #run: TrialRun;
   readonly #ports: TrialPorts;
   readonly #deferred: (() => Promise<void>)[] = [];
+  /** Whether a program that is the agent has reached any of them. */
+  #isReached = false;
 
   constructor(run: TrialRun, ports: TrialPorts) {
     this.#run = run;
@@ -46,7 +50,10 @@ export class TrialServers {
     return this.#absent;
   }
 
-  /** Opens the agent's ways to all servers, works with them, and closes them. Throws what the work throws. */
+  /**
+   * Opens the agent's ways to all servers, works with them, and closes them. Throws what the work throws, and McpvalsError
+   * `agent/no-connection` when the agent is a program that used none of its ways: whatever it did, it did without the servers.
+   */
   async forAgent(
     { reach }: AgentDriver,
     signal: AbortSignal,
@@ -62,11 +69,16 @@ export class TrialServers {
     } finally {
       await Promise.all(servers.map((server) => server.closeAgentSide()));
     }
+    if (reach === "endpoints" && servers.length > 0 && !this.#isReached) throw noConnection(servers);
   }
 
   /** Starts all servers of the task at once. Throws what the first of them that did not start throws. */
   async start(options: StartOptions): Promise<void> {
-    const { task, emit } = this.#run;
+    const { task } = this.#run;
+    const emit: Emit = (event) => {
+      this.#isReached ||= event.type === "gateway.connected";
+      return this.#run.emit(event);
+    };
     const starts = task.servers.map((name) => this.#ports.startServer(this.#run, name, { emit, ...options }));
     const settled = await Promise.allSettled(starts);
     for (const [index, start] of settled.entries()) {
@@ -111,4 +123,9 @@ export class TrialServers {
     const broken = settled.find((work) => work.status === "rejected");
     if (broken !== undefined) throw broken.reason;
   }
+}
+
+function noConnection(servers: readonly TrialServer[]): McpvalsError {
+  const names = servers.map(({ name }) => `"${name}"`).join(", ");
+  return new McpvalsError("agent/no-connection", `the agent connected to none of its servers: ${names}`);
 }

@@ -1,6 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import type { Config } from "../../src/core/formats/config/config-schema.ts";
+import type { TrialResult } from "../../src/core/report/result.ts";
+import { evaluate } from "../../src/evaluate.ts";
 import { createAcpAgent } from "../../src/agents/acp.ts";
 import { createCommandAgent } from "../../src/agents/command.ts";
 import { ConversationOutput, type TurnResult } from "../../src/agents/programs/turn-output.ts";
@@ -108,6 +111,44 @@ describe("an agent over ACP", () => {
       code: "agent/exited",
       message: "agent it ended with code 1 after its last turn",
     });
+  });
+});
+
+// docs/guide.md, "Agent programs": a server that it did not reach proves nothing.
+describe("a program that was given servers and connected to none of them", () => {
+  async function trialWith(actions: readonly (readonly string[])[], variant: Config): Promise<TrialResult> {
+    const { trials } = await evaluate(
+      {
+        servers: { calc: { transport: "mock", mock: { tools: { add: { responses: [{ return: "42" }] } } } } },
+        agent: {
+          type: "command",
+          command: process.execPath,
+          args: [join(programs, "command-agent.ts"), JSON.stringify(actions)],
+          stdin: true,
+        },
+        workflows: [{ name: "sum", steps: [{ user: "Add.", expectedState: "42" }] }],
+        ...variant,
+      },
+      { output: false },
+    );
+    expect(trials).toHaveLength(1);
+    return trials[0] as TrialResult;
+  }
+
+  it("makes the trial an error, whatever it says", async () => {
+    const { verdict, error } = await trialWith([["say", "It is 42."]], {});
+    expect([verdict, error?.code, error?.message]).toEqual([
+      "error",
+      "agent/no-connection",
+      'the agent connected to none of its servers: "calc"',
+    ]);
+  });
+
+  it.each<[string, string[][], Config]>([
+    ["it connected", [["connect", "{mcpConfig}"], ["say", "It is 42."]], {}],
+    ["it was given none", [["say", "It is 42."]], { variants: { bare: { servers: { calc: null } } } }],
+  ])("but not where %s", async (_, actions, variant) => {
+    expect(await trialWith(actions, variant)).toMatchObject({ verdict: "pass" });
   });
 });
 

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { statesText } from "../../src/core/formats/contains-text.ts";
@@ -5,14 +6,17 @@ import type { RunResult } from "../../src/core/report/result.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { failure, load } from "../config/support/load.ts";
 import { fixtureServer, trialOf } from "../e2e/support.ts";
-import { folderOf } from "../support/cli.ts";
+import { folderOf, root } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 
-/** A program that says again what it was told, and does nothing else. */
+const commandAgent = join(root, "test/fixtures/agents/command-agent.ts");
+
+/** A program that connects to its server, says again what it was told, and does nothing else. */
 const parrot: NonNullable<Config["agents"]>[string] = {
   type: "command",
   command: process.execPath,
-  args: ["-e", "console.log(process.argv[1])", "{prompt}"],
+  args: [commandAgent, JSON.stringify([["connect", "{mcpConfig}"], ["stdin"]])],
+  stdin: true,
 };
 
 type Workflow = NonNullable<Config["workflows"]>[number];

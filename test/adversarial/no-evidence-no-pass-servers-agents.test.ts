@@ -112,7 +112,7 @@ describe("an agent that did not end its turn itself has failed, whatever it had 
       "print",
       JSON.stringify(each),
     ]);
-    const args = [commandAgent, JSON.stringify(lines), "{prompt}"];
+    const args = [commandAgent, JSON.stringify([["connect", "{mcpConfig}"], ...lines]), "{prompt}"];
     const trial = await trialOf({
       server: calc,
       agent: { type: "command", command: process.execPath, args, output },

@@ -215,6 +215,11 @@ export const errorCatalogue = {
     title: "An agent's program said that it could not act",
     help: "Its message says why: usually the key, the model or the network.",
   },
+  "agent/no-connection": {
+    kind: "environment",
+    title: "An agent's program was given servers and connected to none of them",
+    help: "Its own config may have a server of the same name, which it took instead: rename one of the two. Give a task that is to be done without servers none.",
+  },
   "agent/skills": {
     kind: "environment",
     title: "Skills that cannot be copied into the workspace",
