@@ -97,7 +97,9 @@ function readAnswer<V>(text: string, form: VerdictForm<V>): ReturnType<VerdictFo
   const key = repeatedKey(json);
   if (key !== undefined) return { problem: `gave ${previewJson(key)} twice in one answer` };
   const { properties } = form.schema;
-  const other = Object.keys(value).find((name) => !isJsonObject(properties) || !Object.hasOwn(properties, name));
+  const other = Object.keys(value).find(
+    (name) => !isJsonObject(properties) || !Object.hasOwn(properties, name),
+  );
   const reading = form.read(value);
   return "problem" in reading || other === undefined
     ? reading

@@ -66,11 +66,13 @@ const mostRead = { bytes: 32 * 1024 * 1024, values: 100_000 } as const;
 
 /** Redirects are not followed: the key in the headers is for the base URL alone. */
 function modelFetch(): typeof fetch {
-  const onTooMuch = (more: string): Error =>
-    new UnusableAnswer(`with those before it, it has more than ${more}`);
   return unambiguous(
     boundedFetch({ ...mostRead, onTooMuch }, (input, init) => fetch(input, { ...init, redirect: "manual" })),
   );
+}
+
+function onTooMuch(more: string): Error {
+  return new UnusableAnswer(`with those before it, it has more than ${more}`);
 }
 
 interface ProviderSettings {

@@ -21,7 +21,9 @@ function readAll(output: CommandOutput, text: string): TurnResult {
 }
 
 function linesOf(sample: string): readonly string[] {
-  return readFileSync(join(programs, "outputs", `${sample}.jsonl`), "utf8").trimEnd().split("\n");
+  return readFileSync(join(programs, "outputs", `${sample}.jsonl`), "utf8")
+    .trimEnd()
+    .split("\n");
 }
 
 // docs/guide.md, "Agent programs, one start for each turn": what is cut off has broken.
@@ -145,7 +147,14 @@ describe("a program that was given servers and connected to none of them", () =>
   });
 
   it.each<[string, string[][], Config]>([
-    ["it connected", [["connect", "{mcpConfig}"], ["say", "It is 42."]], {}],
+    [
+      "it connected",
+      [
+        ["connect", "{mcpConfig}"],
+        ["say", "It is 42."],
+      ],
+      {},
+    ],
     ["it was given none", [["say", "It is 42."]], { variants: { bare: { servers: { calc: null } } } }],
   ])("but not where %s", async (_, actions, variant) => {
     expect(await trialWith(actions, variant)).toMatchObject({ verdict: "pass" });

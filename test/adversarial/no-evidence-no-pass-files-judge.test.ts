@@ -58,7 +58,12 @@ describe("a judge's answer that could be read in two ways is no verdict", () => 
   it.each([
     ["none of them", "", "", undefined],
     ["an error of null", "", '"error":null,', undefined],
-    ["a key twice", '{"index":0,"message":{"content":"{}","content":"{}"}}', "", /has the key "content" twice/],
+    [
+      "a key twice",
+      '{"index":0,"message":{"content":"{}","content":"{}"}}',
+      "",
+      /has the key "content" twice/,
+    ],
     ["an error beside it", "", '"error":{"message":"overloaded"},', /has an error: .*overloaded/],
     ["two choices", "@first,@first", "", /more than one answer/],
   ])("an envelope with %s", async (_, choice, more, message) => {

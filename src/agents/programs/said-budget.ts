@@ -29,7 +29,9 @@ export class SaidBudget {
 /** Why a message that was parsed is better not used, as what the program did: readers differ on which of two equal keys counts. */
 export function ambiguity(text: string): string | undefined {
   const key = repeatedKey(text);
-  return key === undefined ? undefined : `wrote a message with the key ${JSON.stringify(key.slice(0, 80))} twice`;
+  return key === undefined
+    ? undefined
+    : `wrote a message with the key ${JSON.stringify(key.slice(0, 80))} twice`;
 }
 
 function inMebibytes(bytes: number): string {
