@@ -28,14 +28,20 @@ export const groupStep: StepRunner<GroupStep> = {
     cleanup: cleanup.length,
   }),
   async run(step, context, run) {
-    const inner = innerContext(step, context);
     try {
       return await runParts(step, context, run);
     } finally {
+      const inner = partContext(step, context, "cleanup");
       await runCleanup(step.cleanup, inner, { ...cleanupLimit(context), run });
     }
   },
 };
+
+/** Its setup and its cleanup are those phases, wherever it stands; a look at the state stays one. */
+function partContext(step: GroupStep, context: StepContext, part: "setup" | "cleanup"): StepContext {
+  const inner = innerContext(step, context);
+  return context.phase === "probe" ? inner : { ...inner, phase: part };
+}
 
 /** A cleanup inside another one ends with that; any other one also follows an interruption. */
 function cleanupLimit({ ignored, signal }: StepContext): Pick<CleanupOptions, "timeoutMs" | "until"> {
@@ -45,7 +51,7 @@ function cleanupLimit({ ignored, signal }: StepContext): Pick<CleanupOptions, "t
 
 async function runParts(step: GroupStep, outer: StepContext, run: RunChild): Promise<StepAttempt> {
   const context = innerContext(step, outer);
-  const setup = await runSequence(step.setup, context, { kind: "setup", run });
+  const setup = await runSequence(step.setup, partContext(step, outer, "setup"), { kind: "setup", run });
   if (!setup.passed)
     return { kind: "error", error: setup.error ?? setupFailed(setup.ran, pathOf(step, outer)), checks: [] };
   const kind = context.phase === "setup" ? "setup" : "verify";

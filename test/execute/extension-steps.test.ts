@@ -84,6 +84,23 @@ describe("a step of an extension", () => {
     expect((await run(holder, [crashed])).report).toMatchObject({ outcome: "error" });
   });
 
+  it("is told the phase of the part of a group that it stands in", async () => {
+    const group: Step = {
+      type: "group",
+      id: "g",
+      timeoutMs: 5000,
+      setup: [step({ id: "before" })],
+      steps: [step({ id: "during" })],
+      cleanup: [step({ id: "after" })],
+    };
+    const { calls } = await run(group, [{ success: true }]);
+    expect(calls.map(({ step: id, phase }) => [id, phase])).toEqual([
+      ["before", "setup"],
+      ["during", "verify"],
+      ["after", "cleanup"],
+    ]);
+  });
+
   it("is tried again, and has to stay true, as any step", async () => {
     const polled = step({ retry: { forMs: 5000, everyMs: 1 } });
     const { report, calls } = await run(polled, [{ success: false }, { success: false }, { success: true }]);

@@ -52,10 +52,10 @@ describe.concurrent("the events of steps", () => {
     expect(trial.error).toBeUndefined();
     const inGroup = (phase: string, id: string): unknown[] => [
       [phase, id, undefined, `group ${id}`],
-      [phase, `${id}/${id}-before`, id, undefined],
+      ["setup", `${id}/${id}-before`, id, undefined],
       [phase, `${id}/${id}-all`, id, undefined],
       [phase, `${id}/${id}-all/${id}-inner`, `${id}/${id}-all`, `inner of ${id}`],
-      [phase, `${id}/${id}-after`, id, undefined],
+      ["cleanup", `${id}/${id}-after`, id, undefined],
     ];
     const placed = started.map(({ phase, step, parent, name }) => [phase, step, parent, name]);
     expect(placed).toEqual([

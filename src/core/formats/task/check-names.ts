@@ -8,9 +8,9 @@ import type { Problem } from "../problem.ts";
 import { saysKind } from "./lay-task-servers.ts";
 import { checkStateProbe } from "./check-state-probe.ts";
 import { staticText } from "./check-text.ts";
-import { type StepPhase, stepPhases, type TaskView } from "./view-task.ts";
+import type { TaskView } from "./view-task.ts";
 import type { StepView } from "./view-steps.ts";
-import { walkViews } from "./walk-views.ts";
+import { type PhasedView, phasedViews } from "./walk-views.ts";
 
 /** A name and where it stands. */
 export interface Place {
@@ -20,8 +20,8 @@ export interface Place {
 
 /** Checks the names that the parts of a task have, and those that they call each other by. */
 export function checkNames(view: TaskView): Problem[] {
-  const phases = stepPhases.map((phase) => ({ phase, steps: [...walkViews(view.steps[phase])] }));
-  const steps = phases.flatMap((each) => each.steps);
+  const phased = phasedViews(view);
+  const steps = phased.map((each) => each.view);
   return [
     ...duplicates([...steps.flatMap(idPlace), ...solutionIds(view)], "steps have the id"),
     ...checkImports(view),
@@ -29,7 +29,7 @@ export function checkNames(view: TaskView): Problem[] {
     ...checkAnswers(view),
     ...steps.flatMap((step) => checkServer(step, view)),
     ...steps.flatMap(checkVariable),
-    ...phases.flatMap(({ phase, steps: own }) => own.flatMap((step) => checkPhase(step, phase))),
+    ...phased.flatMap(checkPhase),
     ...checkStateProbe(view, steps),
   ];
 }
@@ -131,7 +131,7 @@ function checkVariable({ kind, body, bodyPath }: StepView): Problem[] {
   return [{ code: "config/invalid-value", message, path, at: "value" }];
 }
 
-function checkPhase({ kind, path }: StepView, phase: StepPhase): Problem[] {
+function checkPhase({ view: { kind, path }, phase }: PhasedView): Problem[] {
   if (kind !== "llm" || phase === "verify") return [];
   const message = `${formatKeyPath(path)}: the step llm can only stand in verify`;
   return [{ code: "config/invalid-value", message, path: [...path, "llm"], at: "key" }];

@@ -7,7 +7,13 @@ it("finds the operations of extensions in every phase, however deep", () => {
       setup: [{ "ext.make": { id: "made", timeout: "1s", name: "{random.id}", of: [1] } }],
       verify: [
         check,
-        { group: { setup: [{ "ext.a": { id: "mine" } }], steps: [{ not: { "ext.look.at": {} } }] } },
+        {
+          group: {
+            setup: [{ "ext.a": { id: "mine" } }],
+            steps: [{ not: { "ext.look.at": {} } }],
+            cleanup: [{ allOf: [{ "ext.z": { id: "last" } }] }],
+          },
+        },
       ],
       cleanup: [
         {
@@ -34,7 +40,7 @@ it("finds the operations of extensions in every phase, however deep", () => {
     },
     {
       step: "mine",
-      phase: "verify",
+      phase: "setup",
       ...ext,
       operation: "a",
       path: 'key spec.verify[1].group.setup[0]["ext.a"]',
@@ -45,6 +51,13 @@ it("finds the operations of extensions in every phase, however deep", () => {
       ...ext,
       operation: "look.at",
       path: 'key spec.verify[1].group.steps[0].not["ext.look.at"]',
+    },
+    {
+      step: "last",
+      phase: "cleanup",
+      ...ext,
+      operation: "z",
+      path: 'key spec.verify[1].group.cleanup[0].allOf[0]["ext.z"]',
     },
     {
       step: "steps[0]",

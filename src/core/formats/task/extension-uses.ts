@@ -8,8 +8,8 @@ import { withoutUndefined } from "../without-undefined.ts";
 import type { JoinedExtensions } from "./join-extensions.ts";
 import { operationArgs } from "./step-forms.ts";
 import type { StepView } from "./view-steps.ts";
-import { stepPhases, type TaskView } from "./view-task.ts";
-import { walkViews } from "./walk-views.ts";
+import type { TaskView } from "./view-task.ts";
+import { phasedViews } from "./walk-views.ts";
 
 /** A step that needs an extension. */
 export interface ExtensionUse {
@@ -28,15 +28,13 @@ export interface ExtensionUse {
 }
 
 /** The steps of a task, those inside others included, that are operations of extensions. */
-export function extensionUses({ steps }: TaskView, locate: Locate): readonly ExtensionUse[] {
-  return stepPhases.flatMap((phase) =>
-    [...walkViews(steps[phase])].flatMap((view) => {
-      const operation = operationOf(view);
-      if (operation === undefined) return [];
-      const location = locate({ path: view.bodyPath, at: "key" });
-      return [withoutUndefined({ step: view.id, phase, ...operation, location })];
-    }),
-  );
+export function extensionUses(task: TaskView, locate: Locate): readonly ExtensionUse[] {
+  return phasedViews(task).flatMap(({ view, phase }) => {
+    const operation = operationOf(view);
+    if (operation === undefined) return [];
+    const location = locate({ path: view.bodyPath, at: "key" });
+    return [withoutUndefined({ step: view.id, phase, ...operation, location })];
+  });
 }
 
 function operationOf({

@@ -211,6 +211,10 @@ describe("steps", () => {
       "config/invalid-value at key spec.setup[0].llm: spec.setup[0]: the step llm can only stand in verify",
     ],
     [
+      { verify: [{ group: { setup: [{ llm: { contains: "x" } }], steps: [check] } }] },
+      "config/invalid-value at key spec.verify[0].group.setup[0].llm: spec.verify[0].group.setup[0]: the step llm can only stand in verify",
+    ],
+    [
       { verify: [{ foreach: { var: "env", in: [1], steps: [check] } }] },
       "config/invalid-value at value spec.verify[0].foreach.var: spec.verify[0].foreach.var must not be one of env, random, task, steps, agent, workspace, servers: these mean something already",
     ],
