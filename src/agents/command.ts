@@ -86,6 +86,7 @@ async function playTurns(
     output: spec.output,
     ...(spec.preset === undefined ? {} : { preset: spec.preset }),
     servers: endpoints.map(({ server }) => server),
+    skillTool: spec.skills?.tool,
     emit,
   });
   for (const [turn, { user }] of turns.entries()) {

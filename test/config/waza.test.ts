@@ -90,10 +90,16 @@ graders:
     name: tools
     weight: 2
     config:
-      expect_tools: [{ tool: add, source: "mcp:main" }, { source: "mcp:web" }, { tool: get_.+ }]
+      expect_tools:
+        - { tool: add, source: "mcp:main" }
+        - { source: "mcp:web" }
+        - { tool: bash, source: builtin }
+        - { source: skill }
+        - { tool: get_.+ }
       reject_tools: [{ tool: drop }]
   - { type: behavior, name: calm, config: { max_mcp_calls: 0, forbidden_mcp_servers: [web] } }
-  - { type: tool_calls, name: calls, config: { min_calls: 1 } }
+  - { type: tool_calls, config: { min_calls: 1 } }
+  - { type: tool_calls, config: { max_calls: 9 } }
 `,
       "tasks/off.yaml":
         "id: off\nenabled: false\ninputs: { prompt: x }\nexpected: { tool_calls: { min_calls: 1 } }\n",
@@ -140,15 +146,19 @@ graders:
             portable: {
               assertions: [
                 {
+                  grader: "tools",
                   toolsUsed: [
                     { server: "main", name: "add" },
                     { server: "web" },
+                    { source: "builtin", name: "bash" },
+                    { source: "skill" },
                     { pattern: "(?i)^(?:get_.+)$" },
                   ],
                   toolsNotUsed: [{ name: "drop" }],
                 },
-                { toolsNotUsed: [{ server: "web" }], maxToolCalls: 0 },
-                { minToolCalls: 1 },
+                { grader: "calm", toolsNotUsed: [{ server: "web" }], maxToolCalls: 0 },
+                { grader: "tool_calls", minToolCalls: 1 },
+                { grader: "tool_calls 2", maxToolCalls: 9 },
               ],
             },
           },
@@ -175,12 +185,13 @@ graders:
               ],
               assertions: [
                 {
+                  grader: "expected.tool_calls",
                   toolsUsed: [{ name: "add" }],
                   toolsNotUsed: [{ name: "drop" }],
                   minToolCalls: 1,
                   maxToolCalls: 4,
                 },
-                { toolsUsed: [{ name: "list" }], maxToolCalls: 3 },
+                { grader: "expected.behavior", toolsUsed: [{ name: "list" }], maxToolCalls: 3 },
               ],
             },
           },
@@ -194,6 +205,25 @@ graders:
       'the task "off" is left out: enabled is false',
     ]);
     expect(result.secrets.map(({ value }) => value)).toContain("abcdefghijkl");
+  });
+
+  it("may have its servers at the top, which serve the whole eval unless they or the eval say otherwise", async () => {
+    const table = `mcp_servers:
+  main: { command: node, args: ["\${SCRIPT}"] }
+  own: { command: node, lifetime: per_trial }
+`;
+    const options = { env: { SCRIPT: "s.js" } };
+    const { eval: spec } = await loaded({ servers: "", root: table }, options);
+    expect(spec.servers).toMatchObject({
+      main: { transport: "stdio", args: ["s.js"], required: true, lifetime: "per_run" },
+      own: { lifetime: "per_trial" },
+    });
+    const config = "  executor: copilot-sdk\n  mcp_server_lifetime: per_task\n";
+    const said = await loaded({ servers: "", root: table, config }, options);
+    expect(said.eval.servers).toMatchObject({ main: { lifetime: "per_task" } });
+    expect(await refusals({ root: "mcp_servers: { other: { command: x } }\n" })).toEqual([
+      "eval.yaml:9:1 config/invalid-value mcp_servers stands both in config and at the top",
+    ]);
   });
 
   it("lays the servers of tasks over its own, and those of variants over both", async () => {
@@ -438,7 +468,7 @@ describe("an eval of waza is refused, by name and with the place", () => {
         task: `graders:
   - { type: behavior, name: f, config: { max_tokens: 5, max_tool_calls: 1 }, rubric: x }
   - { type: tool_constraint, config: { expect_tools: [{ tool: x, args: { a: 1 } }, { tool: "(" }] } }
-  - { type: tool_constraint, config: { reject_tools: [{ tool: x, source: builtin }, { tool: y, source: "mcp:nowhere" }] } }
+  - { type: tool_constraint, config: { reject_tools: [{ tool: x, source: buildin }, { tool: y, source: "mcp:nowhere" }] } }
 `,
       },
       [
@@ -446,7 +476,7 @@ describe("an eval of waza is refused, by name and with the place", () => {
         `${inTask(6, 78)} config/invalid-value rubric is not known yet`,
         `${inTask(7, 66)} config/invalid-value args is not known yet`,
         `${inTask(7, 92)} config/invalid-value graders[1].config.expect_tools[1].tool is no regular expression (RE2)`,
-        `${inTask(8, 74)} config/invalid-value only the source mcp:SERVER is known yet`,
+        `${inTask(8, 74)} config/invalid-value graders[2].config.reject_tools[0].source must be mcp:SERVER, builtin or skill`,
       ],
     ],
     [
@@ -594,6 +624,11 @@ describe("an eval of waza is refused, by name and with the place", () => {
 describe("a document is an eval of waza", () => {
   it.each<[string, string, RegExp]>([
     ["by its config", "config: { executor: mock }\n", /the eval has no tasks|executor mock/],
+    [
+      "by its graders, beside servers at the top",
+      "mcp_servers: { a: { command: x } }\ngraders: []\ntasks: []\n",
+      /the eval has no tasks/,
+    ],
     ["by its skill", "skill: x\ntasks: []\n", /the eval has no tasks/],
     [
       "but not with the servers of a config",

@@ -81,13 +81,22 @@ describe("an eval.yaml of waza", () => {
     const [recall] = result.trials;
     expect(recall?.grades).toMatchObject([
       { grader: "verify-steps", verdict: "skip" },
+      // One for each grader, under its name.
+      { grader: "calm", verdict: "pass", reason: expect.stringContaining("maxToolCalls: 1") as string },
       {
-        grader: "assertions",
+        grader: "reads",
         verdict: "pass",
         reason: expect.stringContaining("toolsUsed: memory.read_graph") as string,
       },
     ]);
+    expect(result.trials.at(-1)?.grades.map(({ grader }) => grader)).toEqual([
+      "verify-steps",
+      "calm",
+      "expected.tool_calls",
+    ]);
     const events = journal(stdout, folder.path);
+    // The program is started once for both tasks and all their trials.
+    expect(new Set(events.match(/(?<="server\.started".*"pid":)\d+/g))).toHaveLength(1);
     // The task lets the agent see tools that read, and nothing else.
     expect(events).toContain('"tools.hidden"');
     // What is written in braces stays as it is.

@@ -115,6 +115,22 @@ describe("a server", () => {
     await expectLiving(0);
   });
 
+  it("of a run is one, whatever stands between it and the agents of a trial", async () => {
+    const trials = trialsOf(["x"], 3);
+    const pool = poolFor(trials);
+    const specs: readonly Partial<StdioServerSpec>[] = [
+      {},
+      { tools: ["count"] },
+      { faults: [{ kind: "delay", tool: "other", ms: 1, probability: 1 }] },
+    ];
+    const counted: number[] = [];
+    for (const [index, trial] of trials.entries()) {
+      const spec = counterSpec({ lifetime: "per_run", ...specs[index] });
+      counted.push(...(await counts(pool, [trial], spec)));
+    }
+    expect(counted).toEqual([1, 2, 3]);
+  });
+
   it("of a task serves its trials with one agent, and ends with the last of them", async () => {
     const trials = trialsOf(["x", "y"], 2, ["a", "b"]);
     const pool = poolFor(trials);
@@ -302,6 +318,20 @@ describe("a required server", () => {
     ]);
     await pool[Symbol.asyncDispose]();
     await expectLiving(0);
+  });
+
+  it("has in the record of who gets it what it wrote before", async () => {
+    const pool = poolFor([trial]);
+    const spec = fixtureSpec(["--stderr=one\ntwo"], { required: true, lifetime: "per_run" });
+    await pool.startRequired([{ name: "s", spec }], signal);
+    const first = await serve(pool, trial, spec);
+    const second = await serve(pool, { ...trial, attempt: 2 }, spec);
+    const stderr = ({ record }: Served): string =>
+      record.events.flatMap((event) => (event.type === "server.stderr" ? event.text : [])).join("");
+    await expect.poll(() => stderr(first)).toBe("one\ntwo\n");
+    expect(first.record.events[0]?.type).toBe("server.started");
+    expect(stderr(second)).toBe("");
+    await Promise.all([first.server?.stop(), second.server?.stop()]);
   });
 
   it("that has died before anybody asked is started anew for who asks", async () => {

@@ -51,6 +51,7 @@ export class AcpSession {
     this.#updates = new AcpUpdates({
       emit: context.emit,
       servers: context.endpoints.map(({ server }) => server),
+      skillTool: spec.skills?.tool,
       ...(spec.preset === undefined ? {} : { preset: spec.preset }),
     });
   }

@@ -11,6 +11,8 @@ export interface AcpUpdatesOptions {
   readonly preset?: AgentPreset;
   /** Names of the servers that the agent reaches. */
   readonly servers: readonly string[];
+  /** The agent's tool that loads a skill; absent: the preset's. */
+  readonly skillTool?: string | undefined;
 }
 
 interface ToolState {
@@ -145,9 +147,9 @@ export class AcpUpdates {
   }
 
   #originOf(name: string | undefined): ToolOrigin {
-    const { preset, servers } = this.#options;
+    const { preset, servers, skillTool } = this.#options;
     if (name === undefined || name === "") return { source: "unknown" };
-    return toolOrigin(name, { servers, ...(preset === undefined ? {} : { preset }) });
+    return toolOrigin(name, { servers, skillTool, ...(preset === undefined ? {} : { preset }) });
   }
 }
 

@@ -11,6 +11,8 @@ export interface ConversationOptions {
   readonly output: CommandOutput;
   readonly preset?: AgentPreset;
   readonly servers: readonly string[];
+  /** The agent's tool that loads a skill; absent: the preset's. */
+  readonly skillTool?: string | undefined;
   readonly emit: Emit;
 }
 
@@ -161,9 +163,9 @@ export class ConversationOutput {
   }
 
   #originOf(name: string): ReturnType<typeof toolOrigin> {
-    const { output, preset, servers } = this.#options;
+    const { output, preset, servers, skillTool } = this.#options;
     const known = output === "text" ? preset : output;
-    return toolOrigin(name, { ...(known === undefined ? {} : { preset: known }), servers });
+    return toolOrigin(name, { ...(known === undefined ? {} : { preset: known }), servers, skillTool });
   }
 
   /** Some programs count their calls from the beginning in each turn. */

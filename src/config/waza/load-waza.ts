@@ -24,7 +24,7 @@ import { wazaServers } from "./waza-servers.ts";
 import { readWazaTasks } from "./waza-tasks.ts";
 
 /** Keys whose texts may name variables: servers, and agents. Prompts and all else are taken as they are. */
-const interpolated = [["config", "mcp_servers"], ["variants"], ["agent"], ["agents"]];
+const interpolated = [["mcp_servers"], ["config", "mcp_servers"], ["variants"], ["agent"], ["agents"]];
 
 /**
  * Loads an `eval.yaml` of waza and the tasks that it names. Throws one error for all that is wrong with any of the files;

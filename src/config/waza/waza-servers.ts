@@ -128,6 +128,8 @@ function keyOf({ message, path }: Problem): string {
 }
 
 const startupTimeoutMs = 30_000;
+/** `per_benchmark`: servers start once for the whole eval. */
+const usualLifetime = "per_run";
 
 /** Folders of servers start from the eval's, in overlays too. */
 function build({ servers }: ServerTable, { file, dir, surroundings }: WazaContext): Servers {
@@ -135,7 +137,7 @@ function build({ servers }: ServerTable, { file, dir, surroundings }: WazaContex
   const built = Object.entries(servers).map(([name, server]) => {
     const spec = buildServer(name, server, {
       startupTimeoutMs,
-      lifetime: file.lifetime,
+      lifetime: file.lifetime ?? usualLifetime,
       resolvePath: (path) => resolve(dir, path),
       completeStdio: (stdio) => completeStdio(stdio, { dir, environment, overrides }),
     });

@@ -1,7 +1,7 @@
 import type { AssertionSet, CallPattern } from "./model.ts";
 
 /** One kind of assertion. */
-export type AssertionKind = keyof AssertionSet;
+export type AssertionKind = Exclude<keyof AssertionSet, "grader">;
 
 /** The kinds of assertion that a set makes; an empty list, `false`, and at least no call at all assert nothing. */
 export function assertionKinds(set: AssertionSet): readonly AssertionKind[] {
@@ -35,4 +35,4 @@ const allKinds = [
   "noDuplicateCalls",
   "skillsLoaded",
   "skillsNotLoaded",
-] as const satisfies readonly (keyof AssertionSet)[];
+] as const satisfies readonly AssertionKind[];

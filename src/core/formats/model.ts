@@ -186,6 +186,8 @@ export type SolutionAction =
 export interface CallPattern {
   /** Absent: any server, and the tools of the agent itself as far as it tells of them. */
   readonly server?: string;
+  /** Only tools of the agent itself, as far as it tells of them; without `server`. */
+  readonly source?: "builtin" | "skill";
   /** Name of the tool or prompt, or URI of the resource. */
   readonly name?: string;
   /** A regular expression (RE2) found anywhere in the name. */
@@ -201,6 +203,8 @@ export interface SkillPattern {
 
 /** What a task set asserts of the agent's calls. Absent: not looked at. */
 export interface AssertionSet {
+  /** Name of the grade that tells how they came out; absent: `assertions`. */
+  readonly grader?: string;
   readonly toolsUsed?: readonly CallPattern[];
   readonly requireAny?: readonly CallPattern[];
   readonly toolsNotUsed?: readonly CallPattern[];

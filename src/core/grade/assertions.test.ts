@@ -78,7 +78,7 @@ class Played extends TrialEvents {
 }
 
 async function grade(trial: TrialEvents, ...sets: readonly AssertionSet[]): Promise<Grade> {
-  return assertionsGrader.grade(trial.trajectory(taskWith(...sets)), gradeContext());
+  return assertionsGrader().grade(trial.trajectory(taskWith(...sets)), gradeContext());
 }
 
 describe("tools, resources and prompts", () => {
@@ -306,6 +306,27 @@ describe("duplicates", () => {
   });
 });
 
+describe("sets that name their graders", () => {
+  it("have a grade each, and those without a name one together", () => {
+    const task = taskWith(
+      { grader: "calm", maxToolCalls: 1 },
+      { toolsUsed: [{ server: "k8s" }] },
+      { grader: "uses get", toolsUsed: [{ server: "k8s", name: "get" }] },
+      { minToolCalls: 1 },
+      { grader: "empty", toolsUsed: [] },
+    );
+    const trajectory = new Played((trial) => trial.call("list", {}, textResult("ok"))).trajectory(task);
+    const graders = gradersOf(task, undefined).slice(2);
+    const grades = graders.map((grader) => grader.grade(trajectory, gradeContext()));
+    expect(grades).toMatchObject([
+      { grader: "calm", verdict: "pass", reason: "maxToolCalls: 1 tool call, at most 1 expected" },
+      { grader: "assertions", verdict: "pass", reason: expect.stringMatching(/^set 1, .*; set 2, /) },
+      { grader: "uses get", verdict: "fail" },
+    ]);
+    expect(graders.map(({ name }) => name)).toEqual(["calm", "assertions", "uses get"]);
+  });
+});
+
 describe("assertion sets", () => {
   it("must all hold", async () => {
     const trial = new Played((trial) => trial.get());
@@ -335,7 +356,7 @@ describe("assertion sets", () => {
     const forbidden = { toolsNotUsed: [{ server: "k8s", name: "delete" }], maxToolCalls: 3 };
     const unverified = { ...taskWith(forbidden), verify: [] };
     const grading = async (trial: TrialEvents): Promise<string> =>
-      (await assertionsGrader.grade(trial.trajectory(unverified), gradeContext())).verdict;
+      (await assertionsGrader().grade(trial.trajectory(unverified), gradeContext())).verdict;
     expect(await grading(new Played())).toBe("skip");
     expect(await grading(new Played((trial) => trial.get()))).toBe("pass");
     expect((await grade(new Played(), forbidden)).verdict).toBe("pass");
@@ -351,7 +372,7 @@ describe("assertion sets", () => {
       if (fault === "delay") trial.answer(request, textResult("late"));
     };
     const grading = async (trial: TrialEvents, task = unverified): Promise<string> =>
-      (await assertionsGrader.grade(trial.trajectory(task), gradeContext())).verdict;
+      (await assertionsGrader().grade(trial.trajectory(task), gradeContext())).verdict;
     const spoilt = new Played((trial) => spoil(trial, "error"));
     expect(await grading(spoilt)).toBe("skip");
     expect(await grading(spoilt, taskWith(used))).toBe("pass");
@@ -383,7 +404,7 @@ describe("assertion sets", () => {
   it("take methods for what they are, whatever their name", async () => {
     const unverified: Task = { ...taskWith({ maxToolCalls: 3 }), verify: [] };
     const trial = new Played((trial) => void trial.send("constructor", {}));
-    const { verdict } = await assertionsGrader.grade(trial.trajectory(unverified), gradeContext());
+    const { verdict } = await assertionsGrader().grade(trial.trajectory(unverified), gradeContext());
     expect(verdict).toBe("skip");
   });
 
@@ -467,6 +488,34 @@ describe("a pattern without a server", () => {
     expect(await grade(trial, { toolsNotUsed: [{ server: "builtin" }], maxToolCalls: 1 })).toMatchObject({
       verdict: "pass",
       reason: "toolsNotUsed: no call of anything of builtin; maxToolCalls: 1 tool call, at most 1 expected",
+    });
+  });
+
+  it("fits tools of the agent itself alone, of the kind that it names", async () => {
+    const own = new Played((trial) => {
+      const tell = (callId: string, name: string, source: string): void =>
+        void trial.emit({ type: "agent.tool", turn: 0, callId, name, source, status: "completed" });
+      tell("c1", "get", "builtin");
+      tell("c2", "Skill", "skill");
+      tell("c3", "odd", "unknown");
+    });
+    const holds: readonly AssertionSet[] = [
+      { toolsUsed: [{ source: "builtin", name: "get" }, { source: "skill" }] },
+      { toolsNotUsed: [{ source: "skill", name: "get" }] },
+    ];
+    for (const set of holds) expect(await grade(own, set)).toMatchObject({ verdict: "pass" });
+    // Of a tool of which nobody knows whose it is, nobody knows that it is not of that kind either.
+    const broken: readonly AssertionSet[] = [
+      { toolsUsed: [{ source: "builtin", name: "Skill" }] },
+      { toolsUsed: [{ source: "builtin", name: "odd" }] },
+      { toolsNotUsed: [{ source: "builtin", name: "odd" }] },
+      { toolsNotUsed: [{ source: "skill" }] },
+    ];
+    for (const set of broken) expect(await grade(own, set)).toMatchObject({ verdict: "fail" });
+    const { trial } = played();
+    expect(await grade(trial, { toolsUsed: [{ source: "builtin", name: "get" }] })).toMatchObject({
+      verdict: "fail",
+      reason: "toolsUsed: no call of builtin.get; called: k8s.get",
     });
   });
 

@@ -1,6 +1,6 @@
 import { compilePattern } from "../checks/pattern.ts";
 import { type AssertionKind, assertionKinds } from "../formats/assertion-kinds.ts";
-import type { AssertionSet, CallPattern, Json } from "../formats/model.ts";
+import type { AssertionSet, CallPattern, Json, Task } from "../formats/model.ts";
 import { agentCalls, type AgentCall } from "../trace/agent-calls.ts";
 import { agentTools } from "../trace/agent-tools.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
@@ -10,7 +10,15 @@ import { nearestTool } from "./offered-tools.ts";
 import { hasLooked } from "./verify-steps.ts";
 import { skillsLoaded, skillsNotLoaded } from "./skill-assertions.ts";
 
-const name = "assertions";
+/** What a grade of sets is called that name none. */
+const usualName = "assertions";
+
+/** The graders of a task's sets of assertions: one for all that name the same one. */
+export function assertionGraders({ portable }: Task): readonly Grader[] {
+  const sets = (portable?.assertions ?? []).filter((set) => assertionKinds(set).length > 0);
+  const names = new Set(sets.map(({ grader = usualName }) => grader));
+  return [...names].map(assertionsGrader);
+}
 
 /**
  * Do the assertions hold that task sets make of the agent's own calls? Score = kinds of assertions that hold / kinds that
@@ -22,10 +30,13 @@ const name = "assertions";
  * holds; a call that failed shows no use of anything, where there it does; and that nothing forbidden was called is no
  * evidence by itself when no call succeeded. Neither is anything when every call was made to fail on purpose.
  */
-export const assertionsGrader: Grader = { name, grade };
+export function assertionsGrader(name: string = usualName): Grader {
+  return { name, grade: (trajectory) => ({ grader: name, ...grade(trajectory, name) }) };
+}
 
-function grade(trajectory: Trajectory): Grade {
-  const sets = trajectory.task.portable?.assertions ?? [];
+function grade(trajectory: Trajectory, name: string): Omit<Grade, "grader"> {
+  const all = trajectory.task.portable?.assertions ?? [];
+  const sets = all.filter(({ grader = usualName }) => grader === name);
   const { started, calls } = agentCalls(trajectory.events);
   const own = ownTools(trajectory);
   if (started === undefined) return skip("no agent took part");
@@ -51,7 +62,6 @@ function grade(trajectory: Trajectory): Grade {
   const absence = [calls.at(-1)?.seq ?? started];
   const evidence = told.flatMap((finding) => (finding.seqs.length === 0 ? absence : finding.seqs));
   return {
-    grader: name,
     verdict: failed.length === 0 ? "pass" : "fail",
     score: (findings.length - failed.length) / findings.length,
     reason: told.map((finding) => finding.reason).join("; "),
@@ -59,8 +69,8 @@ function grade(trajectory: Trajectory): Grade {
   };
 }
 
-function skip(reason: string): Grade {
-  return { grader: name, verdict: "skip", score: null, reason, evidence: [] };
+function skip(reason: string): Omit<Grade, "grader"> {
+  return { verdict: "skip", score: null, reason, evidence: [] };
 }
 
 /** How one kind of assertion came out. */
@@ -160,9 +170,9 @@ function none(patterns: readonly CallPattern[], type: CallType, evidence: Eviden
 }
 
 /** A tool that its server does not offer, with a name so near to one that it does offer that it must be a slip. */
-function slipOf({ server, name: tool }: CallPattern, { trajectory }: Evidence): string[] {
+function slipOf({ server, source, name: tool }: CallPattern, { trajectory }: Evidence): string[] {
   const offered = toolsOf(server, trajectory);
-  if (tool === undefined || offered.some((each) => each.name === tool)) return [];
+  if (tool === undefined || source !== undefined || offered.some((each) => each.name === tool)) return [];
   const near = nearestTool(tool, offered);
   return near === undefined
     ? []
@@ -248,7 +258,10 @@ function sortKeys(value: Json): Json {
 /** What shows that something was used: of a tool that a server offers the record does, and not what the agent tells. */
 function shown(pattern: CallPattern, type: CallType, evidence: Evidence): readonly AgentCall[] {
   const offered = new Set(evidence.trajectory.tools.map((tool) => tool.name));
-  const own = evidence.own.filter((use) => !offered.has(use.name));
+  const { source } = pattern;
+  const own = evidence.own.filter((use) =>
+    source === undefined ? !offered.has(use.name) : use.server === source,
+  );
   return effective(fitting(pattern, type, { ...evidence, own }));
 }
 
@@ -259,12 +272,22 @@ function effective(calls: readonly AgentCall[]): readonly AgentCall[] {
 
 function fitting(pattern: CallPattern, type: CallType, { calls, own }: Evidence): readonly AgentCall[] {
   const regex = pattern.pattern === undefined ? undefined : compilePattern(pattern.pattern);
-  const all = pattern.server === undefined ? [...calls, ...own] : calls;
+  const all = callsFrom(pattern, calls, own);
   return all.filter((call) => {
     if (call.type !== type || (call.server !== pattern.server && pattern.server !== undefined)) return false;
     if (pattern.name === undefined && regex === undefined) return true;
     return call.name === pattern.name || regex?.test(call.name) === true;
   });
+}
+
+/** The calls of where a pattern looks. A tool of which nobody knows whose it is may be of any source. */
+function callsFrom(
+  { server, source }: CallPattern,
+  calls: readonly AgentCall[],
+  own: readonly AgentCall[],
+): readonly AgentCall[] {
+  if (source !== undefined) return own.filter((use) => use.server === source || use.server === "unknown");
+  return server === undefined ? [...calls, ...own] : calls;
 }
 
 function absent(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
@@ -273,7 +296,8 @@ function absent(patterns: readonly CallPattern[], type: CallType, evidence: Evid
   const told = patterns.map((pattern) => {
     const [failed] = fitting(pattern, type, evidence).filter(({ failure }) => failure !== undefined);
     if (failed !== undefined) seqs.push(failed.seq);
-    const isTool = type === "tool" && pattern.name !== undefined && pattern.pattern === undefined;
+    const isNamed = pattern.name !== undefined && pattern.pattern === undefined;
+    const isTool = type === "tool" && isNamed && pattern.source === undefined;
     const question = isTool ? misspelling(pattern, trajectory) : undefined;
     const notes = [
       question,
@@ -315,7 +339,7 @@ function made(calls: readonly AgentCall[]): string {
   return `called: ${names.slice(0, shownCalls).join(", ")}${more}`;
 }
 
-function describe({ server, name, pattern }: CallPattern): string {
+function describe({ source, server = source, name, pattern }: CallPattern): string {
   const parts = [name, pattern === undefined ? undefined : `/${pattern}/`].filter(
     (part) => part !== undefined,
   );

@@ -1,6 +1,5 @@
-import { assertionKinds } from "../formats/assertion-kinds.ts";
 import type { Task } from "../formats/model.ts";
-import { assertionsGrader } from "./assertions.ts";
+import { assertionGraders } from "./assertions.ts";
 import { endToEndSuccess } from "./end-to-end-success.ts";
 import type { Grader } from "./grader.ts";
 import { toolCallHealth } from "./tool-call-health.ts";
@@ -17,12 +16,8 @@ const pureGraders: Readonly<Record<Task["form"], readonly Grader[]>> = {
 
 /** The graders of a task; the judge grades what an agent did, so only tasks with user turns. */
 export function gradersOf(task: Task, judge: Grader | undefined): readonly Grader[] {
-  const graders = [...pureGraders[task.form], ...(asserts(task) ? [assertionsGrader] : [])];
+  const graders = [...pureGraders[task.form], ...assertionGraders(task)];
   return judge === undefined || task.turns.length === 0 || task.form === "task"
     ? graders
     : [...graders, judge];
-}
-
-function asserts({ portable }: Task): boolean {
-  return portable?.assertions.some((set) => assertionKinds(set).length > 0) === true;
 }

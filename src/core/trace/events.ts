@@ -216,7 +216,7 @@ export type EventBody =
       readonly callId: string;
       /** As the agent names it. */
       readonly name: string;
-      /** `builtin`, `mcp:SERVER`, or `unknown`, where the name does not tell. */
+      /** `mcp:SERVER`, `skill` (a load of a skill), `builtin`, or `unknown`, where the name does not tell. */
       readonly source: string;
       /** The server's own name of the tool, for one of a server's. */
       readonly tool?: string;

@@ -15,7 +15,10 @@ export interface ToolEvent {
   readonly callId: string;
   /** The tool as the agent names it. */
   readonly name: string;
-  /** `mcp:SERVER`: it is on record that the server was called. `builtin`: a tool of the agent's own. `unknown`: nobody knows whose. */
+  /**
+   * `mcp:SERVER`: it is on record that the server was called. `skill`: a load of a skill. `builtin`: another tool of the
+   * agent's own. `unknown`: nobody knows whose.
+   */
   readonly source: string;
   readonly server?: string;
   /** The server's own name of the tool. */

@@ -37,6 +37,16 @@ describe("toolOrigin", () => {
     }
   });
 
+  it("knows the tool that loads skills, of a program that is known or that says so", () => {
+    expect(toolOrigin("Skill", { preset: "claude-code", servers })).toEqual({ source: "skill" });
+    expect(toolOrigin("activate_skill", { preset: "gemini", servers })).toEqual({ source: "skill" });
+    expect(toolOrigin("skill", { preset: "codex", servers })).toEqual({ source: "builtin" });
+    expect(toolOrigin("load", { servers, skillTool: "load" })).toEqual({ source: "skill" });
+    expect(toolOrigin("skill", { preset: "copilot", servers, skillTool: "load" })).toEqual({
+      source: "builtin",
+    });
+  });
+
   it("does not know a tool of a server that is not ours, nor one of a program that is not known", () => {
     expect(toolOrigin("mcp__other__x", { preset: "claude-code", servers })).toEqual({ source: "unknown" });
     expect(toolOrigin("mcp_other_x", { preset: "gemini", servers })).toEqual({ source: "unknown" });

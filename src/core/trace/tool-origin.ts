@@ -1,3 +1,4 @@
+import { agentPresetFacts } from "../formats/agent-presets.ts";
 import type { AgentPreset } from "../formats/model.ts";
 
 export interface ToolOriginOptions {
@@ -5,10 +6,12 @@ export interface ToolOriginOptions {
   readonly preset?: AgentPreset;
   /** Names of the servers that the agent can reach. */
   readonly servers: readonly string[];
+  /** The agent's tool that loads a skill; absent: the preset's. */
+  readonly skillTool?: string | undefined;
 }
 
 export interface ToolOrigin {
-  /** `mcp:SERVER`, `builtin`, or `unknown`, where the name does not tell. */
+  /** `mcp:SERVER`, `skill`, `builtin`, or `unknown`, where the name does not tell. */
   readonly source: string;
   /** What the name has after the server's: the server's own name, but for characters that the agent replaced. */
   readonly tool?: string;
@@ -18,11 +21,13 @@ export interface ToolOrigin {
  * Tells from an agent's name of a tool which server it is of. Agents replace characters that they do not allow in names,
  * so letters and digits alone are compared; of several servers that fit, the one with the longest name is meant.
  */
-export function toolOrigin(name: string, { preset, servers }: ToolOriginOptions): ToolOrigin {
+export function toolOrigin(name: string, { preset, servers, skillTool }: ToolOriginOptions): ToolOrigin {
   const forms = preset === undefined ? anyForms : formsOf[preset];
   const fits = forms.flatMap((form) => servers.flatMap((server) => fit(name, server, form) ?? []));
   const [best] = fits.toSorted(byFit);
   if (best !== undefined) return { source: `mcp:${best.server}`, tool: best.tool };
+  const loadsSkills = skillTool ?? (preset === undefined ? undefined : agentPresetFacts[preset].skills.tool);
+  if (name === loadsSkills) return { source: "skill" };
   const isForeign = forms.some(({ before }) => before.startsWith("mcp_") && name.startsWith(before));
   return { source: preset === undefined || isForeign ? "unknown" : "builtin" };
 }

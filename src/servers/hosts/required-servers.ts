@@ -70,8 +70,10 @@ export class RequiredServers {
   }
 }
 
-function keyOf({ name, spec }: NamedServer): string {
-  return JSON.stringify([name, spec]);
+/** The same for servers that one host can be: what stands between it and agents is each trial's own. */
+export function keyOf({ name, spec }: NamedServer): string {
+  const { tools: _tools, faults: _faults, required: _required, ...host } = spec;
+  return JSON.stringify([name, host]);
 }
 
 /** One error for all; what is none of the servers' is thrown as it is. */

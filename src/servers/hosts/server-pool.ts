@@ -10,7 +10,7 @@ import { type Lease, serveTrial } from "../serve.ts";
 import type { TrialServer } from "../trial-server.ts";
 import type { ServerHost } from "./host.ts";
 import { HostShelf, type ShelfPlace } from "./host-shelf.ts";
-import { type NamedServer, RequiredServers } from "./required-servers.ts";
+import { keyOf, type NamedServer, RequiredServers } from "./required-servers.ts";
 
 export interface ServerPoolOptions extends HostOptions {
   /** Version of mcpvals, as servers are told. */
@@ -182,7 +182,7 @@ class Pool implements ServerPool {
 function placeOf({ name, spec, trial }: ServeRequest): ShelfPlace | undefined {
   const lifetime = lifetimeOf(spec);
   if (lifetime === "per_trial") return undefined;
-  const server = JSON.stringify([trial.variant ?? null, name, spec]);
+  const server = JSON.stringify([trial.variant ?? null, keyOf({ name, spec })]);
   if (lifetime === "per_run") return { key: server };
   const group = groupOf(trial);
   return { key: `${group} ${server}`, group };

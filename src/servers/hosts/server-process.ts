@@ -51,6 +51,10 @@ export class ServerProcess {
   readonly #tail = new OutputTail();
   readonly #lost = new AbortController();
   readonly #ended: Promise<void>;
+  /** What it wrote before anybody had it recorded: the first who does gets it. */
+  readonly #early: EventBody[] = [];
+  readonly #firstOutput: OutputRecorder;
+  #firstEmit: Emit = (event) => this.#early.push(event);
   #watched = false;
   #stopping: Promise<void> | undefined;
 
@@ -58,6 +62,7 @@ export class ServerProcess {
     this.#name = name;
     this.#spec = spec;
     this.#process = process;
+    this.#firstOutput = new OutputRecorder({ server: name, emit: (event) => this.#firstEmit(event) });
     this.#clients = new Multiplexer((text) => this.#send(text));
     this.#pipe = new MessagePipe(process.stdin, process.stdout, {
       server: name,
@@ -81,7 +86,9 @@ export class ServerProcess {
 
   /** Has the process recorded until the result is called. */
   watch(emit: Emit): () => void {
-    const watcher = { emit, output: new OutputRecorder({ server: this.#name, emit }) };
+    const isFirst = !this.#watched;
+    const output = isFirst ? this.#firstOutput : new OutputRecorder({ server: this.#name, emit });
+    const watcher = { emit, output };
     const { command, args } = this.#spec;
     emit({
       type: "server.started",
@@ -89,9 +96,13 @@ export class ServerProcess {
       transport: "stdio",
       target: [command, ...args].join(" "),
       pid: this.#process.pid,
-      ...(this.#watched ? { reused: true } : {}),
+      ...(isFirst ? {} : { reused: true }),
     });
     this.#watched = true;
+    if (isFirst) {
+      this.#firstEmit = emit;
+      for (const event of this.#early.splice(0)) emit(event);
+    }
     this.#watchers.add(watcher);
     return () => {
       if (this.#watchers.delete(watcher)) watcher.output.finish();
@@ -139,12 +150,16 @@ export class ServerProcess {
   #takeStderr(chunk: Buffer): void {
     this.#tail.stderr(chunk);
     if (this.#spec.captureStderr === false) return;
-    for (const { output } of this.#watchers) output.stderr(chunk);
+    for (const output of this.#outputs()) output.stderr(chunk);
   }
 
   #takeInvalidLine(line: Buffer): void {
     this.#tail.invalidLine(line);
-    for (const { output } of this.#watchers) output.invalidLine(line);
+    for (const output of this.#outputs()) output.invalidLine(line);
+  }
+
+  #outputs(): readonly OutputRecorder[] {
+    return this.#watched ? [...this.#watchers].map(({ output }) => output) : [this.#firstOutput];
   }
 
   #announce(event: EventBody): void {

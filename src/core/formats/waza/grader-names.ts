@@ -8,17 +8,21 @@ interface NameContext {
   readonly reader: LenientReader;
 }
 
-/** All names that are given then. A name that comes twice is refused: there, the later grader would replace the earlier. */
+/**
+ * The names of graders, which their grades are told under; one without a name has its type's. A name that comes twice is
+ * refused: there, the later grader would replace the earlier.
+ */
 export function graderNames(
   graders: readonly ParsedGrader[],
   path: KeyPath,
   { taken, reader }: NameContext,
-): ReadonlySet<string> {
-  const names = new Set(taken);
-  for (const [index, { name }] of graders.entries()) {
-    if (name === undefined) continue;
+): readonly string[] {
+  const names = new Set([...taken, ...graders.flatMap(({ name }) => name ?? [])]);
+  const seen = new Set(taken);
+  return graders.map(({ name, type }, index) => {
+    if (name === undefined) return unusedName(type, names);
     const at = [...path, index, "name"];
-    if (names.has(name))
+    if (seen.has(name))
       reader.problem({
         code: "config/duplicate-name",
         message: `${formatKeyPath(at)}: another grader has this name`,
@@ -26,7 +30,14 @@ export function graderNames(
         at: "value",
         hint: "Rename one of them; those of the eval grade every task.",
       });
-    names.add(name);
-  }
-  return names;
+    seen.add(name);
+    return name;
+  });
+}
+
+function unusedName(type: string, names: Set<string>): string {
+  let name = type;
+  for (let number = 2; names.has(name); number++) name = `${type} ${number}`;
+  names.add(name);
+  return name;
 }

@@ -71,14 +71,15 @@ function readParsed(
 ): WithoutServers {
   refuseWhatIsUnknown(parsed, reader);
   noteWithoutEffect(parsed, reader);
+  const names = graderNames(parsed.graders, ["graders"], { taken: new Set(), reader });
   return withoutUndefined({
     name: parsed.name,
     trials: parsed.config.trials_per_task,
     timeoutMs: milliseconds(parsed.config.timeout_seconds),
     concurrency: readConcurrency(parsed, reader),
     tasks: readTasks(parsed, reader),
-    assertions: readGraders(parsed.graders, ["graders"], reader),
-    graderNames: graderNames(parsed.graders, ["graders"], { taken: new Set(), reader }),
+    assertions: readGraders(parsed.graders, ["graders"], { names, reader }),
+    graderNames: new Set(names),
     lifetime: parsed.config.mcp_server_lifetime,
     agents: readWazaAgents(parsed, requested, reader),
   });

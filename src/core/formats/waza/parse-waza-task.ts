@@ -51,11 +51,11 @@ export function parseWazaTask(document: Json, options: ParseWazaTaskOptions): Pa
   const overlay = readTaskServers(document, reader);
   const parsed = reader.read(wazaTaskSchema, document);
   if (parsed === undefined) return { ok: false, diagnostics: reader.diagnostics() };
+  const names = graderNames(parsed.graders, ["graders"], { taken: options.eval.graderNames, reader });
   const assertions = [
     ...readExpected(parsed.expected, reader),
-    ...readGraders(parsed.graders, ["graders"], reader),
+    ...readGraders(parsed.graders, ["graders"], { names, reader }),
   ];
-  graderNames(parsed.graders, ["graders"], { taken: options.eval.graderNames, reader });
   noteWithoutEffect(parsed, reader);
   const { skill_directories, required_skills } = parsed;
   refuseParts({ skill_directories, required_skills }, [], reader);

@@ -43,11 +43,17 @@ const laterTypes = [
   "human_calibration",
 ] as const;
 
+export interface GradersContext {
+  /** Names of the grades that the graders give, in their order. */
+  readonly names: readonly string[];
+  readonly reader: LenientReader;
+}
+
 /** Reads graders as assertions on the agent's calls. What this version cannot look at is refused by name. */
 export function readGraders(
   graders: readonly ParsedGrader[],
   path: KeyPath,
-  reader: LenientReader,
+  { names, reader }: GradersContext,
 ): readonly PlacedAssertions[] {
   return graders.flatMap((grader, index) => {
     const at = [...path, index];
@@ -61,8 +67,12 @@ export function readGraders(
         at: "value",
         hint: "Give it the tools or limits to look at in config.",
       });
-    return [{ set, path: at }];
+    return [{ set: named(set, names[index]), path: at }];
   });
+}
+
+function named(set: AssertionSet, grader: string | undefined): AssertionSet {
+  return grader === undefined ? set : { ...set, grader };
 }
 
 function readGrader(grader: ParsedGrader, path: KeyPath, reader: LenientReader): AssertionSet | undefined {
@@ -122,13 +132,13 @@ export function readExpected(
   const found: PlacedAssertions[] = [];
   if (calls !== undefined) {
     const at = [...path, "tool_calls"];
-    found.push({ path: at, set: readToolCalls(calls, { path: at, reader }) });
+    found.push({ path: at, set: named(readToolCalls(calls, { path: at, reader }), formatKeyPath(at)) });
   }
   if (behavior !== undefined) {
     const at = [...path, "behavior"];
     const { max_iterations, max_tokens, max_response_time_ms, ...rest } = behavior;
     refuseParts({ max_iterations, max_tokens, max_response_time_ms }, at, reader);
-    found.push({ path: at, set: readLimits(rest) });
+    found.push({ path: at, set: named(readLimits(rest), formatKeyPath(at)) });
   }
   return found;
 }
@@ -200,7 +210,7 @@ function readSpecs(specs: Constraint["expect_tools"], key: string, { path, reade
     const at = [...path, key, index];
     const { tool, source, ...others } = spec;
     refuseParts(others, at, reader);
-    const server = source === undefined ? undefined : readSource(source, [...at, "source"], reader);
+    const from = source === undefined ? {} : readSource(source, [...at, "source"], reader);
     if (tool === undefined && source === undefined) {
       reader.problem({
         code: "config/missing-key",
@@ -210,9 +220,9 @@ function readSpecs(specs: Constraint["expect_tools"], key: string, { path, reade
       });
       return [];
     }
-    if (source !== undefined && server === undefined) return [];
-    const named = tool === undefined ? {} : readTool(tool, [...at, "tool"], reader);
-    return named === undefined ? [] : [withoutUndefined({ server, ...named })];
+    if (from === undefined) return [];
+    const wanted = tool === undefined ? {} : readTool(tool, [...at, "tool"], reader);
+    return wanted === undefined ? [] : [{ ...from, ...wanted }];
   });
 }
 
@@ -239,13 +249,18 @@ function isName(tool: string): boolean {
   return /^[\w./-]+$/.test(tool);
 }
 
-function readSource(source: string, path: KeyPath, reader: LenientReader): string | undefined {
+function readSource(
+  source: string,
+  path: KeyPath,
+  reader: LenientReader,
+): Pick<CallPattern, "server" | "source"> | undefined {
+  if (source === "builtin" || source === "skill") return { source };
   const server = /^mcp:(.+)$/.exec(source)?.[1];
-  if (server === undefined)
-    reader.refuse("only the source mcp:SERVER is known yet", path, {
-      hint: "Without source the tools of all servers, and the agent's own, are meant.",
-    });
-  return server;
+  if (server !== undefined) return { server };
+  reader.refuse(`${formatKeyPath(path)} must be mcp:SERVER, builtin or skill`, path, {
+    hint: "Without source the tools of all servers, and the agent's own, are meant.",
+  });
+  return undefined;
 }
 
 function patterns(list: readonly CallPattern[]): readonly CallPattern[] | undefined {

@@ -31,7 +31,10 @@ export function readWazaServers(
   reader: LenientReader,
 ): Pick<WazaEval, "servers" | "variants"> {
   const config = isJsonObject(document["config"]) ? document["config"] : {};
-  const overlay = readOverlay(pick(config), ["config"]);
+  const inConfig = readOverlay(pick(config), ["config"]);
+  const atTop = readOverlay(pick(document), []);
+  if (inConfig !== undefined && atTop !== undefined) reader.problem(twoTables);
+  const overlay = atTop ?? inConfig;
   const declared = overlay === undefined ? { ...noServers, problems: [] } : declare(overlay, templates);
   const mocks = mockServers({ mcp_mocks: document["mcp_mocks"] ?? [] }, { path: [], readFixtures });
   const written = { ...declared.written, ...mocks.servers };
@@ -40,6 +43,14 @@ export function readWazaServers(
   const variants = readVariants(document["variants"], reader, { servers, templates });
   return withoutUndefined({ servers, variants });
 }
+
+const twoTables: Problem = {
+  code: "config/invalid-value",
+  message: "mcp_servers stands both in config and at the top",
+  path: ["mcp_servers"],
+  at: "key",
+  hint: "Keep one of them: either is the table of the eval's servers.",
+};
 
 /** The servers of an overlay over nothing; one that lacks what a server needs is wrong, not one that nobody knows. */
 function declare(overlay: ServerOverlay, templates: ReadonlyMap<string, string>): LayeredTable {

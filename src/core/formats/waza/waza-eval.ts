@@ -21,7 +21,7 @@ export interface WazaEval {
   readonly servers: ServerTable;
   /** Absent when there are none. */
   readonly variants?: readonly WazaVariant[];
-  /** Lifetime of servers that have none of their own. */
+  /** Lifetime of servers that have none of their own; absent: `per_run`. */
   readonly lifetime?: ServerLifetime;
   readonly agents: WazaAgents;
 }

@@ -63,6 +63,7 @@ export const wazaEvalSchema = closedObject({
   skill: z.string().optional(),
   version,
   config: config.prefault({}),
+  mcp_servers: servers,
   metrics: z.array(metric).default([]),
   tasks: z.array(filledText).default([]),
   graders: z.array(grader).default([]),
