@@ -146,6 +146,10 @@ describe("a state's number is a whole number", () => {
     ["total 50, total 5", "total 5"],
     ["3.50", "3.50"],
     ["x5y", "5"],
+    ["\u001b[1m5\u001b[0m", "5"],
+    ["\u001b[31mred", "\u001b[31m"],
+    ["total:\u200b 5", "total: 5"],
+    ["a\u200bb", "\u200b"],
   ])("%j states %j", (text, state) => {
     expect(statesText(text, state)).toBe(true);
   });
@@ -163,6 +167,19 @@ describe("a state's number is a whole number", () => {
     ["total 50", "total 5"],
     ["3.55", "3.5"],
     ["", "5"],
+    ["\u00135", "15"],
+    ["\u001b[5m", "5"],
+    ["\u009b5m", "5"],
+    ["\u001b]8;;http://127.0.0.1/5\u0007here", "5"],
+    ["1\u200b5", "5"],
+    ["1\u00ad5", "5"],
+    ["1\u00855", "5"],
+    ["\u06635", "5"],
+    ["5\u0663", "5"],
+    ["5\u00b2", "5"],
+    ["\u20135", "5"],
+    ["\uff0d5", "5"],
+    ["abc", "\u200b"],
   ])("%j does not state %j", (text, state) => {
     expect(statesText(text, state)).toBe(false);
   });

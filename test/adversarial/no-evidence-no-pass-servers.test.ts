@@ -158,6 +158,19 @@ describe("a step of a task passes only for what its server lists", () => {
     expect(await outcomes("none", ...steps)).toEqual(["passed", "failed"]);
   });
 
+  it.each(["empty-block", "IsError", "is_error", "StructuredContent"])(
+    "and for an answer that all readers read in one way: %s",
+    async (lie) => {
+      const steps = [call("add"), call("add", { isError: true }), not(call("add", { isError: true }))];
+      expect(await outcomes(lie, ...steps)).toEqual(["error", "error", "error"]);
+    },
+  );
+
+  it("and not for the words beside a picture", async () => {
+    const five: McpExpectation = { text: { contains: ["5"] } };
+    expect(await outcomes("picture-of-five", call("add", five))).toEqual(["failed"]);
+  });
+
   it("and what it gave is what the tool's own schema promised before the call", async () => {
     const steps = [call("add", { text: { equals: "5" } }), not(call("add", { text: { equals: "5" } }))];
     expect(await outcomes("loosens-schema", ...steps)).toEqual(["failed", "failed"]);
@@ -205,6 +218,18 @@ describe("a server that is gone when it has answered proves nothing", () => {
       test,
       verdict: "pass",
       says: "ended with exit code 1 when its stdin was closed",
+    },
+    "without a word to the last ping, which is noted": {
+      server: lyingServer("ping:hangs"),
+      test,
+      verdict: "pass",
+      says: "did not answer the ping at the end of the trial",
+    },
+    "with an error for the last ping, which is noted": {
+      server: lyingServer("ping:fails"),
+      test,
+      verdict: "pass",
+      says: "answered the ping at the end of the trial with an error: it broke",
     },
     "but not one that we ended": { server: lyingServer("none"), test, verdict: "pass", says: "result" },
     "but not one that goes on": { server: perRun("none"), test, verdict: "pass", says: "result" },
@@ -268,6 +293,48 @@ describe("an answer that is no proper message fails a tool test", () => {
       verdict: "fail",
       says: "isError is neither true nor false",
     },
+    "with a block that is empty": {
+      server: lyingServer("empty-block"),
+      verdict: "fail",
+      says: "content[0] has no type",
+    },
+    "with the number only beside a picture": {
+      server: lyingServer("picture-of-five"),
+      test,
+      verdict: "fail",
+      says: "found no number",
+    },
+    "with IsError": {
+      server: lyingServer("IsError"),
+      test,
+      verdict: "fail",
+      says: 'it has the key \\"IsError\\", which only some readers take for isError',
+    },
+    "with is_error": { server: lyingServer("is_error"), test, verdict: "fail", says: "take for isError" },
+    "with StructuredContent": {
+      server: lyingServer("StructuredContent"),
+      test,
+      verdict: "fail",
+      says: "take for structuredContent",
+    },
+    "of which only the error has the number": {
+      server: lyingServer("code-5"),
+      test,
+      verdict: "fail",
+      says: "the call failed: MCP error -32602, attempt 5",
+    },
+    "of which only the colours have the number": {
+      server: lyingServer("colours"),
+      test,
+      verdict: "fail",
+      says: "found no number",
+    },
+    "of which only the colours have the text": {
+      server: lyingServer("colours"),
+      test: { expectedResult: "5" },
+      verdict: "fail",
+      says: "does not contain",
+    },
     "but not when only the list has such bytes, which is noted": {
       server: lyingServer("bytes-in-list"),
       test,
@@ -279,6 +346,12 @@ describe("an answer that is no proper message fails a tool test", () => {
       verdict: "pass",
       says: "add answered with nothing in its result",
     },
+  });
+
+  it("but a server that knows no ping is fine", async () => {
+    const attack = { server: lyingServer("ping:unknown"), test, verdict: "pass", says: "" } as const;
+    const [trial] = (await play({ a: attack })).values();
+    expect([trial?.verdict, trial?.warnings]).toEqual(["pass", undefined]);
   });
 
   it.each(["mcp", "events"])("over HTTP, at /%s", async (path) => {

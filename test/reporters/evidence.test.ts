@@ -33,6 +33,23 @@ it.each<[string, EventBody[], number[][], string[]]>([
     ['call: echo {"a":1} [event 1, 4 ms]', "result: one⏎two"],
   ],
   [
+    "structured content that says something else than the text",
+    [
+      request(1, "add", {}),
+      response(1, { ...textResult("5"), structuredContent: { sum: "five" } }),
+      request(2, "add", {}),
+      response(2, { ...textResult('{ "sum": 5 }'), structuredContent: { sum: 5 } }),
+    ],
+    [[2, 4]],
+    [
+      "call: add {} [event 1, 4 ms]",
+      "result: 5",
+      'structured: {"sum":"five"}',
+      "call: add {} [event 3, 4 ms]",
+      'result: { "sum": 5 }',
+    ],
+  ],
+  [
     "only the call where only the request is cited",
     [request(1, "echo", {}), response(1, textResult("one"))],
     [[1]],

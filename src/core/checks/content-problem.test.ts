@@ -43,3 +43,13 @@ it.each<[Json, string]>([
 it("does not take a text for isError", () => {
   expect(contentProblem({ content: [], isError: "false" })).toBe("isError is neither true nor false");
 });
+
+it.each(["IsError", "iserror", "is_error", "StructuredContent", "structured_content", "Content"])(
+  "does not pass over %s",
+  (key) => {
+    expect(contentProblem({ content: [], [key]: true })).toContain(
+      `it has the key "${key}", which only some readers`,
+    );
+    expect(contentProblem({ content: [], meta: {}, _meta: {}, extra: 1 })).toBeUndefined();
+  },
+);

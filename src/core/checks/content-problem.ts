@@ -10,8 +10,20 @@ const requiredTexts: Readonly<Record<string, readonly string[]>> = {
   resource: [],
 };
 
+const keys: readonly string[] = ["content", "structuredContent", "isError"];
+
+/** The key that another one is but for its case and its underscores. */
+function spelling(key: string): string {
+  const plain = key.replaceAll("_", "").toLowerCase();
+  return keys.find((each) => each.toLowerCase() === plain) ?? key;
+}
+
 /** What makes the content of a `CallToolResult` unusable for clients; undefined when nothing does. */
-export function contentProblem({ content, isError }: JsonObject): string | undefined {
+export function contentProblem(result: JsonObject): string | undefined {
+  const { content, isError } = result;
+  const odd = Object.keys(result).find((key) => !keys.includes(key) && keys.includes(spelling(key)));
+  if (odd !== undefined)
+    return `it has the key ${JSON.stringify(odd)}, which only some readers take for ${spelling(odd)}`;
   if (isError !== undefined && typeof isError !== "boolean") return "isError is neither true nor false";
   if (content === undefined) return undefined;
   if (!Array.isArray(content)) return "content is not a list";

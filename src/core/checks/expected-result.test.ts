@@ -62,6 +62,10 @@ describe("an expected number", () => {
     [2, "v1.2"],
     [15, "2024-01-15"],
     [8, "eight"],
+    [0, "0.00009"],
+    [0, "-1e-9"],
+    [234, "1\u202f234"],
+    [31, "\u001b[31mred"],
   ])("%d is not the last one in %j", (expected, said) => {
     expect(passes(expected, text(said))).toBe(false);
   });
@@ -70,6 +74,17 @@ describe("an expected number", () => {
     const levels = 100_000;
     expect(passes(8, text(`${"[".repeat(levels)}8${"]".repeat(levels)}`))).toBe(true);
     expect(passes(8, text(JSON.stringify(['\\",'.repeat(3_000_000), 8])))).toBe(true);
+  });
+
+  it("is not looked for in an error", () => {
+    const failed = { ...text("MCP error -32602: no such city"), isError: true };
+    for (const expected of [-32_602, "MCP error", { $contains: "city" }, true, [1]])
+      expect(checkExpectedResult(expected, failed)).toMatchObject({
+        passed: false,
+        actual: "MCP error -32602: no such city",
+        message: "the call failed: MCP error -32602: no such city",
+      });
+    expect(passes(0, text("0"))).toBe(true);
   });
 
   it("is told what was found", () => {

@@ -6,25 +6,27 @@ import { previewJson } from "../formats/preview-json.ts";
 import type { Check } from "../trace/events.ts";
 import { jsonDifference, pointerTo, type JsonDifference } from "./json-difference.ts";
 import { containsJson } from "./json-match.ts";
+import { shortened } from "../text/shortened.ts";
 import { numbersInText } from "./numbers-in-text.ts";
 import { resultText, structuredContent } from "./result-text.ts";
 
 const numberTolerance = 1e-4;
 
-/** Else 0 would do for every small number. */
+/** Else 0 would do for every small number, and every small number for 0. */
 function toleranceOf(expected: number): number {
-  return expected === 0 ? numberTolerance : Math.min(numberTolerance, Math.abs(expected) / 10);
+  return Math.min(numberTolerance, Math.abs(expected) / 10);
 }
 
 /**
- * Compares a `CallToolResult` with the `expectedResult` of a tool test. The value of a result is its structured content,
+ * Compares a `CallToolResult` with the `expectedResult` of a tool test; one with `isError` only when that, or the whole result,
+ * is expected. The value of a result is its structured content,
  * or the only member of that, since servers must wrap plain values (`{"result": 8}`); without structured content it is
  * the text read as JSON. Expected is a
  *
  * - text: the result's text contains it, ignoring case, a number at its ends as a whole (see `statesText`); the empty text:
  *   there is none;
  * - number: the structured value, or else the last number in the text (see `numbersInText`), within 0.0001, and within a
- *   tenth of it;
+ *   tenth of it, so that 0 is exactly 0;
  * - boolean, null or list: the value equals it;
  * - object: the value contains it: every key given is there with a value that contains the expected one; lists inside
  *   must have equal length. An object with a list `content`, `structuredContent` or `isError` may also be contained in
@@ -33,7 +35,18 @@ function toleranceOf(expected: number): number {
  *   or the object contains it.
  */
 export function checkExpectedResult(expected: Json, result: JsonObject): Check {
-  return { name: "result", expected, ...compare(expected, result) };
+  const isFailure = result["isError"] === true && !(isJsonObject(expected) && isWholeResult(expected));
+  return { name: "result", expected, ...(isFailure ? failed(result) : compare(expected, result)) };
+}
+
+/** What is expected of a result is not looked for in the words of an error. */
+function failed(result: JsonObject): Outcome {
+  const actual = resultText(result);
+  return {
+    passed: false,
+    actual,
+    message: `the call failed${actual === "" ? "" : `: ${shortened(actual, 300)}`}`,
+  };
 }
 
 type Outcome = Pick<Check, "passed" | "actual" | "message">;

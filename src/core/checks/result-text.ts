@@ -20,9 +20,9 @@ export function answerText(kind: McpRequest["kind"], result: JsonObject): string
     case "tool":
       return resultText(result);
     case "resource":
-      return joinedTexts(listIn(result, "contents"));
+      return listIn(result, "contents").flatMap(ownText).join("\n");
     case "prompt":
-      return joinedTexts(listIn(result, "messages").flatMap(messageBlocks));
+      return listIn(result, "messages").flatMap(messageBlocks).flatMap(blockTexts).join("\n");
   }
 }
 
@@ -62,13 +62,13 @@ function messageBlocks(message: Json): readonly Json[] {
   return Array.isArray(content) ? content : [content];
 }
 
-function joinedTexts(blocks: readonly Json[]): string {
-  return blocks.flatMap(blockTexts).join("\n");
-}
-
+/** Of a block that says what it is; text beside a picture is no text of the result. */
 function blockTexts(block: Json): readonly string[] {
   if (!isJsonObject(block)) return [];
-  if (typeof block["text"] === "string") return [block["text"]];
-  const resource = block["resource"];
-  return isJsonObject(resource) && typeof resource["text"] === "string" ? [resource["text"]] : [];
+  if (block["type"] === "text") return ownText(block);
+  return block["type"] === "resource" ? ownText(block["resource"] ?? null) : [];
+}
+
+function ownText(value: Json): readonly string[] {
+  return isJsonObject(value) && typeof value["text"] === "string" ? [value["text"]] : [];
 }

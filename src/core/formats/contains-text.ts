@@ -1,14 +1,17 @@
+import { dashes, plainText } from "../text/plain-text.ts";
+
 /** What the redactor leaves in the place of a secret (see `core/trace/redact.ts`). */
 const marks = /\[(?:part of )?secret:[^\]]*\]|\[\*\*\*\]|‹\*\*\*›/g;
 /** Unicode's private use: a mark written in these characters is found by itself and by nothing else. */
 const firstPrivate = 0xf_0000;
 
 /**
- * Whether a text contains another, ignoring case. The mark of a secret is found by the same mark only, never by the
+ * Whether a text contains another, ignoring case and what nobody sees, such as colours of terminals. The mark of a secret is found by the same mark only, never by the
  * words that it is made of: what stood there was a secret, not the word "secret".
  */
 export function containsText(text: string, wanted: string): boolean {
-  return comparable(text).includes(comparable(wanted));
+  const [where, what] = comparables(text, wanted);
+  return where.includes(what);
 }
 
 /**
@@ -16,16 +19,16 @@ export function containsText(text: string, wanted: string): boolean {
  * begins or ends with is there as a whole: "5" is stated by "5.0", and not by "15", "0.5", "5.2" or "-5".
  */
 export function statesText(text: string, wanted: string): boolean {
-  const [where, what] = [comparable(text), comparable(wanted)];
+  const [where, what] = comparables(text, wanted);
   for (let at = where.indexOf(what); at !== -1; at = where.indexOf(what, at + 1))
     if (isWhole(where, at, at + what.length)) return true;
   return false;
 }
 
 /** What makes a number longer that begins after it: a digit, a decimal point, or the sign of a number. */
-const goesBefore = /\d\.?$|(?:^|[^\w.])\.$|(?:^|[^\w)\]])[-\u2212]$/;
+const goesBefore = new RegExp(String.raw`\p{N}\.?$|(?:^|[^\w.])\.$|(?:^|[^\w)\]])[${dashes}]$`, "u");
 /** What makes a number longer that ends before it; zeros behind a decimal point change nothing. */
-const goesOn = /^(?:\d|\.(?!0+(?!\d))\d)/;
+const goesOn = /^(?:\p{N}|\.(?!0+(?!\d))\p{N})/u;
 /** Characters that decimals may have. */
 const mostDecimals = 400;
 
@@ -35,7 +38,14 @@ function isWhole(text: string, start: number, end: number): boolean {
   if (!/\d$/.test(found)) return true;
   // What follows the decimals of a number, as in 1.2.3, makes it no number at all.
   const hasDecimals = /\d\.\d+$/.test(found.slice(-mostDecimals));
-  return !(hasDecimals ? /^\d/ : goesOn).test(text.slice(end, end + mostDecimals));
+  return !(hasDecimals ? /^\p{N}/u : goesOn).test(text.slice(end, end + mostDecimals));
+}
+
+/** A text that shows nothing is looked for as it is: of what anybody sees, it would be contained in every text. */
+function comparables(text: string, wanted: string): readonly [where: string, what: string] {
+  const what = plainText(wanted);
+  if (what.trim() === "") return [comparable(text), comparable(wanted)];
+  return [comparable(plainText(text)), comparable(what)];
 }
 
 function comparable(text: string): string {

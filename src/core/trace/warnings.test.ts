@@ -29,7 +29,7 @@ it("says nothing of requests, answers and notifications in both directions", () 
       sent({ id: 1, result: {} }),
       got({ method: "notifications/progress" }),
       got({ id: 1, result: {} }),
-      sent({ id: 2, method: "ping" }),
+      sent({ id: 2, method: "logging/setLevel" }),
       got({ id: 2, error: { code: -1, message: "no" } }),
     ),
   ).toEqual([]);

@@ -1,9 +1,11 @@
 import type { SerializedError } from "../../core/errors/error.ts";
-import type { Task } from "../../core/formats/model.ts";
+import type { JsonObject, Task } from "../../core/formats/model.ts";
+import { readJsonText } from "../../core/formats/strict-json.ts";
 import type { Grade } from "../../core/grade/grade.ts";
 import type { TrialResult } from "../../core/report/result.ts";
 import { buildTrajectory } from "../../core/trace/build-trajectory.ts";
-import { resultText } from "../../core/checks/result-text.ts";
+import { equalJson } from "../../core/checks/json-match.ts";
+import { resultText, structuredContent } from "../../core/checks/result-text.ts";
 import type { EventOf, TraceEvent } from "../../core/trace/events.ts";
 import { stepPaths } from "../../core/trace/step-path.ts";
 import { stepRuns, type StepRun } from "../../core/trace/step-runs.ts";
@@ -166,7 +168,20 @@ function answerRows({ result, error, httpStatus }: ToolCall, evidence: Evidence)
   const words = resultText(result);
   if (evidence.shown.has(`text ${words}`)) return [];
   const shown = words === "" ? JSON.stringify(result) : words;
-  return [linesRow(result["isError"] === true ? "isError" : "result", clipLines(`${http}${shown}`, text))];
+  const answer = linesRow(
+    result["isError"] === true ? "isError" : "result",
+    clipLines(`${http}${shown}`, text),
+  );
+  const other = otherStructured(result, words);
+  return other === undefined ? [answer] : [answer, linesRow("structured", clipLines(other, text))];
+}
+
+/** The structured content, where it does not say the same as the text. */
+function otherStructured(result: JsonObject, words: string): string | undefined {
+  const structured = structuredContent(result);
+  if (words === "" || structured === undefined) return undefined;
+  const { value } = readJsonText(words);
+  return value !== undefined && equalJson(value, structured) ? undefined : JSON.stringify(structured);
 }
 
 function messageRows(event: EventOf<"mcp.message">, evidence: Evidence): Row[] {

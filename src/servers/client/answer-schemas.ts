@@ -1,4 +1,5 @@
 import type { StandardSchemaV1 } from "@modelcontextprotocol/client";
+import { contentProblem } from "../../core/checks/content-problem.ts";
 import type { JsonObject } from "../../core/formats/model.ts";
 import { resultSchema } from "./result-schema.ts";
 import type { Sdk } from "./sdk.ts";
@@ -13,6 +14,8 @@ export function callResultSchema(sdk: Sdk): StandardSchemaV1<unknown, JsonObject
     const { content, structuredContent } = result;
     if (!Array.isArray(content) && (content !== undefined || structuredContent === undefined))
       return { problem: "content is not an array" };
+    const problem = contentProblem(result);
+    if (problem !== undefined) return { problem };
     const { issues } = schema.validate(result);
     const issue = issues?.[0];
     return issue === undefined ? { value: result } : { problem: `${pathText(issue.path)}${issue.message}` };
