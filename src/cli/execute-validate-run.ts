@@ -6,7 +6,7 @@ import type { Json } from "../core/formats/model.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { prepare } from "../prepare.ts";
 import { createStyle } from "../reporters/format/style.ts";
-import { type ProofEnd, proofLines } from "../reporters/proof.ts";
+import { type ProofEnd, proofLines, untouchedWarning } from "../reporters/proof.ts";
 import type { ConfigQuestion } from "./config-command.ts";
 import { type ExtensionRunFlags, extensionOptions } from "./extension-options.ts";
 import { abortOnInterrupt } from "./interrupt.ts";
@@ -96,12 +96,13 @@ function report({ proofs, interrupted }: ProofEnd): Json {
   return {
     proven: proofExitCode(proofs, { interrupted }) === 0,
     ...(interrupted ? { interrupted } : {}),
-    tasks: proofs.map(({ task, variant, status, problems, nothing, oracle }) => ({
+    tasks: proofs.map(({ task, variant, status, problems, nothing, repeating, oracle }) => ({
       task: task.name,
       ...(variant === undefined ? {} : { variant }),
       file: task.portable?.file ?? null,
       status,
       null: trialReport(nothing),
+      ...(repeating === undefined ? {} : { repeating: trialReport(repeating) }),
       oracle: trialReport(oracle),
       problems: problems.map((problem) => ({ ...problem })),
     })),
@@ -110,7 +111,8 @@ function report({ proofs, interrupted }: ProofEnd): Json {
 
 function trialReport(trial: ProofTrial | undefined): Json {
   if (trial === undefined) return null;
-  const { verdict, grades, error, warnings = [] } = trial.result;
+  const { verdict, grades, error } = trial.result;
+  const warnings = [...(trial.result.warnings ?? []), ...trial.untouched.map(untouchedWarning)];
   return {
     verdict,
     reasons:

@@ -3,13 +3,8 @@ import type { LoadedConfig } from "../config/load-config.ts";
 import type { AgentSpec, Eval, Task } from "../core/formats/model.ts";
 import type { Trial } from "../core/plan/plan.ts";
 import { collectEvidence } from "../core/report/collect-evidence.ts";
-import {
-  differencesIn,
-  type ProofTrial,
-  proveTask,
-  type TaskProof,
-  wasCutOff,
-} from "../core/report/proof.ts";
+import { comparisonIn, type ProofTrial, proveTask, type TaskProof, wasCutOff } from "../core/report/proof.ts";
+import { isInTaskFolder } from "../execute/state-comparison.ts";
 import type { Reporter } from "../core/report/reporter.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import type { ExtensionsOptions } from "../extensions-of.ts";
@@ -34,16 +29,34 @@ export async function proveTasks(loaded: LoadedConfig, options: ProveOptions): P
   const solvable = tasks.filter((task) => task.portable?.solution !== undefined);
   const { cwd, output } = options;
   const except = typeof output === "string" ? { except: resolve(cwd, output) } : {};
-  const place = { loaded, options, memory: { changes: new Map(), ...except } };
+  const place = { loaded, options, memory: { changes: new Map(), known: new Map(), ...except } };
   const first = await trialsOf(nothing, tasks, place);
+  const answered = tasks.filter((task) => readsAnswer(task) && !passesWithNothing(task, first));
+  const repeated = await trialsOf(repeating(answered), answered, place);
   const second = await trialsOf(oracle, solvable, place);
   const sets = variants.length === 0 ? [{}] : variants.map(({ name: variant }) => ({ variant }));
   return tasks.flatMap((task) =>
     sets.map((set) => {
       const key = trialName({ task: task.name, ...set });
-      return proveTask(task, { ...set, nothing: first.get(key), oracle: second.get(key) });
+      const trials = { nothing: first.get(key), repeating: repeated.get(key), oracle: second.get(key) };
+      return proveTask(task, { ...set, ...trials });
     }),
   );
+}
+
+/** An agent that answers each turn with what it was told. */
+function repeating(tasks: readonly Task[]): AgentSpec {
+  const plan = tasks.map(({ name, turns }) => [name, turns.map(({ user }) => ({ say: user }))] as const);
+  return { type: "scripted", name: "repeats the prompt", plan: Object.fromEntries(plan) };
+}
+
+/** Whether what the agent says can decide. */
+function readsAnswer({ verify }: Task): boolean {
+  return /\bagent\b/.test(JSON.stringify(verify));
+}
+
+function passesWithNothing({ name }: Task, trials: Trials): boolean {
+  return [...trials.values()].some(({ result }) => result.task === name && result.verdict !== "fail");
 }
 
 interface Place {
@@ -57,23 +70,26 @@ type Trials = ReadonlyMap<string, ProofTrial>;
 
 /**
  * One trial of each task in each variant. What `stateProbe` looks at may be anybody's, so tasks that have one run one by one.
- * Of the others, those in whose folder something changed are tried again with nothing beside them, since another task may
- * have changed and undone it; what is still changed counts, whoever left it.
+ * Those in whose folder something changed are tried again with nothing beside them: another task may have changed and undone
+ * it, or something outside the run.
  */
 async function trialsOf(agent: AgentSpec, tasks: readonly Task[], place: Place): Promise<Trials> {
   const { concurrency } = place.options;
   const [probed, others] = concurrency === 1 ? [tasks, []] : partition(tasks, hasProbe);
   const memory = { ...place.memory, folders: new Map() };
-  const beside = await runTrials(agent, others, { ...place, memory }, concurrency);
-  const suspects = [...beside].filter(([, { differences = [] }]) => differences.length > 0);
-  const again = others.filter(({ name }) => suspects.some(([, { result }]) => result.task === name));
-  const alone = beside.size === 1 ? beside : await runTrials(agent, again, place, 1);
+  const first = [
+    ...(await runTrials(agent, others, { ...place, memory }, concurrency)),
+    ...(await runTrials(agent, probed, place, 1)),
+  ];
+  const suspects = first.filter(([, { differences = [] }]) => differences.some(isInTaskFolder));
+  const again = tasks.filter(({ name }) => suspects.some(([, { result }]) => result.task === name));
+  const alone = await runTrials(agent, again, place, 1);
   const settled = suspects.map(([name, trial]): [string, ProofTrial] => {
     const later = alone.get(name);
     if (later?.differences === undefined || wasCutOff(later)) return [name, trial];
-    return [name, { ...trial, differences: later.differences }];
+    return [name, { ...trial, differences: later.differences, untouched: later.untouched }];
   });
-  return new Map([...beside, ...settled, ...(await runTrials(agent, probed, place, 1))]);
+  return new Map([...first, ...settled]);
 }
 
 function hasProbe({ portable }: Task): boolean {
@@ -135,7 +151,7 @@ function collector(trials: Map<string, ProofTrial>): Reporter {
       events.delete(result.id);
       trials.set(trialName(result), {
         result,
-        differences: differencesIn(known),
+        ...comparisonIn(known),
         evidence: collectEvidence(known, result.grades),
       });
     },

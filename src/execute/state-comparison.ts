@@ -1,19 +1,14 @@
-import { createHash } from "node:crypto";
-import { createReadStream, type Dirent } from "node:fs";
-import { readdir, readlink, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { basename } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { Json, Task } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
 import { walkSteps } from "../core/formats/walk-steps.ts";
-import { orAbsent } from "../steps/files/or-absent.ts";
 import { runStep } from "../steps/running/run-step.ts";
 import type { StepContext } from "../steps/step-runner.ts";
+import { type Found, type KnownFiles, readSourceFolder, readWorkspace, type State } from "./folder-state.ts";
 import { runPhase } from "./run-phase.ts";
 import type { TrialPorts, TrialRun } from "./trial-ports.ts";
 import type { Workspace } from "./workspace.ts";
-
-type State = ReadonlyMap<string, string>;
 
 /** What the trials of several runs know of the state before them. */
 export interface StateMemory {
@@ -21,7 +16,8 @@ export interface StateMemory {
    * What earlier trials left changed, by task and variant: what each such thing was before, undefined when it was not
    * there. A later trial finds it changed already, and must not take that for the state that it has to restore.
    */
-  readonly changes: Map<string, ReadonlyMap<string, string | undefined>>;
+  readonly changes: Map<string, ReadonlyMap<string, Found | undefined>>;
+  readonly known: KnownFiles;
   /**
    * Present when trials run beside each other: their tasks' folders before the first trial, by absolute path, since what a
    * trial finds there itself may be another one's work.
@@ -46,22 +42,28 @@ export async function rememberFolders(
   }
 }
 
-async function readTaskFolder(dir: string, memory: StateMemory | undefined): Promise<State> {
-  const state = new Map<string, string>();
-  await readFolder(dir, { name: "task folder", state, except: memory?.except });
-  return state;
+const taskFolder = "task folder";
+
+/** Whether a difference is in the task's own folder, where others may work as well. */
+export function isInTaskFolder(difference: string): boolean {
+  return difference.startsWith(`${taskFolder}/`);
+}
+
+function readTaskFolder(dir: string, { known, except }: StateMemory): Promise<State> {
+  return readSourceFolder(dir, taskFolder, { known, except: except === undefined ? [] : [except] });
 }
 
 /**
  * Tells whether a task leaves everything as it was: its workspace, its own folder, and what the steps say that its
- * `stateProbe` names. What an earlier trial of it changed has to be as it was before that one. Does nothing unless the run
- * asks for it.
+ * `stateProbe` names. What changed during an earlier trial of it has to be as it was before that one; where it is not, and this
+ * trial did not touch it, it may be the work of others. Does nothing unless the run asks for it.
  */
 export class StateComparison {
   readonly #workspace: Workspace;
   readonly #run: TrialRun;
   readonly #memory: StateMemory | undefined;
-  #before: State | undefined;
+  /** What this trial found. */
+  #found: State | undefined;
 
   constructor(workspace: Workspace, run: TrialRun, { compareState }: TrialPorts) {
     this.#workspace = workspace;
@@ -72,25 +74,35 @@ export class StateComparison {
   /** To be called before setup. */
   async remember(context: StepContext): Promise<void> {
     if (this.#memory === undefined) return;
-    const before = new Map(await this.#look(context, this.#folderBefore(this.#memory)));
-    for (const [name, was] of this.#memory.changes.get(this.#name) ?? []) {
-      if (was === undefined) before.delete(name);
-      else before.set(name, was);
-    }
-    this.#before = before;
+    this.#found = await this.#look(context, this.#memory, this.#folderBefore(this.#memory));
   }
 
   /** To be called after cleanup; leaves the event `state.compared`. */
   async compare(context: StepContext): Promise<void> {
-    const before = this.#before;
-    if (before === undefined) return;
-    const after = await this.#look(context, this.#folder());
-    const changed = [...new Set([...before.keys(), ...after.keys()])].filter(
-      (name) => before.get(name) !== after.get(name),
-    );
-    this.#memory?.changes.set(this.#name, new Map(changed.map((name) => [name, before.get(name)])));
-    const differences = changed.map((name) => difference(name, before.get(name), after.get(name)));
-    this.#run.emit({ type: "state.compared", differences });
+    const [found, memory] = [this.#found, this.#memory];
+    if (found === undefined || memory === undefined) return;
+    const earlier = memory.changes.get(this.#name) ?? new Map<string, Found | undefined>();
+    const was = (name: string): Found | undefined =>
+      earlier.has(name) ? earlier.get(name) : found.get(name);
+    const after = await this.#look(context, memory, this.#folder(memory));
+    const names = new Set([...found.keys(), ...earlier.keys(), ...after.keys()]);
+    const changed = [...names].filter((name) => was(name)?.what !== after.get(name)?.what);
+    memory.changes.set(this.#name, new Map(changed.map((name) => [name, was(name)])));
+    const isOwn = (name: string): boolean =>
+      !earlier.has(name) ||
+      after.get(name)?.stamp === undefined ||
+      after.get(name)?.stamp !== found.get(name)?.stamp ||
+      (was(name) === undefined && this.#names(basename(name)));
+    const told = (own: boolean): string[] =>
+      changed
+        .filter((name) => isOwn(name) === own)
+        .map((name) => difference(name, was(name)?.what, after.get(name)?.what));
+    this.#run.emit({ type: "state.compared", differences: told(true), untouched: told(false) });
+  }
+
+  /** Whether a task's steps speak of a file. */
+  #names(file: string): boolean {
+    return JSON.stringify([this.#run.task.portable, this.#run.task.verify]).includes(file);
   }
 
   get #name(): string {
@@ -98,27 +110,24 @@ export class StateComparison {
     return JSON.stringify([task, variant]);
   }
 
-  async #folderBefore({ folders }: StateMemory): Promise<State> {
-    return folders?.get(this.#run.task.portable?.dir ?? "") ?? (await this.#folder());
+  async #folderBefore(memory: StateMemory): Promise<State> {
+    const { folders } = memory;
+    return folders?.get(this.#run.task.portable?.dir ?? "") ?? (await this.#folder(memory));
   }
 
-  async #folder(): Promise<State> {
+  async #folder(memory: StateMemory): Promise<State> {
     const dir = this.#run.task.portable?.dir;
-    return dir === undefined ? new Map() : readTaskFolder(dir, this.#memory);
+    return dir === undefined ? new Map() : readTaskFolder(dir, memory);
   }
 
-  async #look(context: StepContext, folder: Promise<State>): Promise<State> {
-    const state = new Map<string, string>();
-    const [theirs] = await Promise.all([
-      folder,
-      readFolder(this.#workspace.path, { name: "workspace", state }),
-    ]);
-    for (const [name, is] of theirs) state.set(name, is);
+  async #look(context: StepContext, { known }: StateMemory, folder: Promise<State>): Promise<State> {
+    const states = await Promise.all([readWorkspace(this.#workspace.path, "workspace", known), folder]);
+    const state = new Map(states.flatMap((each) => [...each]));
     await runPhase("probe", this.#run.emit, () => this.#probe(context, state));
     return state;
   }
 
-  async #probe(context: StepContext, state: Map<string, string>): Promise<void> {
+  async #probe(context: StepContext, state: Map<string, Found>): Promise<void> {
     const { task } = this.#run;
     const { stateProbe = [], setup = [], cleanup = [] } = task.portable ?? {};
     const steps = new Map(
@@ -131,10 +140,10 @@ export class StateComparison {
       const { outcome, outputs = {}, error } = await runStep(step, context);
       if (error !== undefined) throw error;
       // What is told by nothing but whether it holds, such as that something exists, has no outputs.
-      if (output === undefined) state.set(`step ${id}`, outcome);
+      if (output === undefined) state.set(`step ${id}`, { what: outcome });
       else if (outcome === "passed" && !Object.hasOwn(outputs, output)) throw withoutOutput(name, step);
       for (const [key, value] of Object.entries(outputs)) {
-        if (output === undefined || output === key) state.set(`${id}.${key}`, written(value));
+        if (output === undefined || output === key) state.set(`${id}.${key}`, { what: written(value) });
       }
     }
   }
@@ -147,37 +156,6 @@ function withoutOutput(name: string, { id }: Step): McpvalsError {
 
 function written(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value);
-}
-
-interface Folder {
-  readonly name: string;
-  readonly state: Map<string, string>;
-  readonly except?: string | undefined;
-}
-
-/** What is gone before it was looked at is not there. */
-async function readFolder(folder: string, { name, state, except }: Folder): Promise<void> {
-  for (const entry of (await orAbsent(readdir(folder, { withFileTypes: true }))) ?? []) {
-    const path = join(folder, entry.name);
-    if (path === except) continue;
-    const shown = `${name}/${entry.name}`;
-    if (entry.isDirectory()) {
-      state.set(shown, "a folder");
-      await readFolder(path, { name: shown, state, except });
-      continue;
-    }
-    const what = await orAbsent(describe(path, entry));
-    if (what !== undefined) state.set(shown, what);
-  }
-}
-
-async function describe(path: string, entry: Dirent): Promise<string> {
-  if (entry.isSymbolicLink()) return `a link to ${await readlink(path)}`;
-  if (!entry.isFile()) return "neither file nor folder";
-  const { mode } = await stat(path);
-  const hash = createHash("sha256");
-  for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
-  return `a file, mode ${(mode & 0o777).toString(8)}, sha256 ${hash.digest("hex").slice(0, 12)}`;
 }
 
 function difference(name: string, was: string | undefined, is: string | undefined): string {

@@ -124,7 +124,12 @@ function placeOf({ task }: TaskProof): string {
   return file === undefined ? "" : `  ${visibleText(file)}`;
 }
 
-const leads = { null: "null agent", oracle: "oracle", both: "both agents" } as const;
+const leads = {
+  null: "null agent",
+  repeating: "prompt repeated",
+  oracle: "oracle",
+  both: "both agents",
+} as const;
 
 function problemLines(problem: ProofProblem, proof: TaskProof, page: Page): string[] {
   const lead = leads[problem.agent];
@@ -184,7 +189,13 @@ function warningLines(proofs: readonly TaskProof[], page: Page): string[] {
 function warningsOf({ nothing, oracle, problems }: TaskProof): readonly string[] {
   const told = [...(problems.some(({ agent }) => agent === "null") ? [nothing] : []), oracle];
   const trials = told.filter((trial) => trial !== undefined && !wasCutOff(trial));
-  return [...new Set(trials.flatMap((trial) => trial?.result.warnings ?? []))];
+  const changed = [nothing, oracle].flatMap((trial) => trial?.untouched ?? []).map(untouchedWarning);
+  return [...new Set([...trials.flatMap((trial) => trial?.result.warnings ?? []), ...changed])];
+}
+
+/** Also in the JSON of `validate --run`. */
+export function untouchedWarning(difference: string): string {
+  return `changed during a trial, but not when it was repeated, so perhaps by something else: ${difference}`;
 }
 
 function remarkLines(text: string, indent: number, page: Page): string[] {

@@ -1,3 +1,4 @@
+import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -15,12 +16,17 @@ type Files = Readonly<Record<string, unknown>>;
 /** `NAME STATUS`, and what differs, of every task of a folder. */
 async function prove(files: Files): Promise<readonly string[]> {
   using folder = folderOf(files);
+  return await proveFolder(folder.path);
+}
+
+async function proveFolder(cwd: string): Promise<readonly string[]> {
   const { signal } = new AbortController();
-  const options = { cwd: folder.path, sources: ["."], agents: ["null", "oracle"], signal };
-  const loaded = prepare(await load(options), {});
-  const proofs = await proveTasks(loaded, { cwd: folder.path, output: false, concurrency: 4, signal });
+  const loaded = prepare(await load({ cwd, sources: ["."], agents: ["null", "oracle"], signal }), {});
+  const proofs = await proveTasks(loaded, { cwd, output: false, concurrency: 4, signal });
   return proofs.map(shown);
 }
+
+const hasGit = spawnSync("git", ["--version"]).status === 0;
 
 function shown({ task, variant, status, problems }: TaskProof): string {
   const name = variant === undefined ? task.name : `${task.name} in ${variant}`;
@@ -109,6 +115,34 @@ describe("validate --run says PROVEN only for a task that leaves everything as i
   });
 });
 
+describe("validate --run says PROVEN only for a task that an agent has to do something for", () => {
+  it.each([
+    ["that there is an answer", "test -n {agent.output | sh}"],
+    ["a word of the prompt", "case {agent.output | sh} in *ready*) exit 0;; esac; exit 1"],
+  ])("finds one that checks only %s", async (_, line) => {
+    expect(await prove({ "t.json": task("t", { verify: [run(line)] }) })).toEqual(["t not-proven"]);
+  });
+});
+
+describe("what something outside the run did is not held against a task", () => {
+  it("such as a file that was saved in its folder during a trial", async () => {
+    // The marker outlives the trial outside every folder that is compared: only the first trial finds none.
+    using elsewhere = folderOf({});
+    const once = "test -f $MARK || { touch $MARK; echo new > no*s; }";
+    const spec = { setup: [run(once)], env: { MARK: join(elsewhere.path, "mark") } };
+    expect(await prove({ "t/t.json": task("t", spec), "t/notes": "old" })).toEqual(["t proven"]);
+  });
+
+  it.skipIf(!hasGit)("such as what git ignores, and what packages bring", async () => {
+    using folder = folderOf({ ".gitignore": "*.log\nbuild/\n" });
+    execFileSync("git", ["init", "-q"], { cwd: folder.path, stdio: "ignore" });
+    const left =
+      "mkdir -p build node_modules/a && echo x > build/x && echo x > node_modules/a/x && echo x > x.log";
+    writeFileSync(join(folder.path, "t.json"), JSON.stringify(task("t", { setup: [run(left)] })));
+    expect(await proveFolder(folder.path)).toEqual(["t proven"]);
+  });
+});
+
 describe("what another task did meanwhile is not held against a task", () => {
   const differences = (events: readonly TraceEvent[]): readonly string[] | undefined =>
     events.find((event) => event.type === "state.compared")?.differences;
@@ -120,7 +154,8 @@ describe("what another task did meanwhile is not held against a task", () => {
     const file = join(dir, "shared");
     undo(file);
     const changes: StateMemory["changes"] = new Map();
-    const memory = { changes, folders: new Map() };
+    const known: StateMemory["known"] = new Map();
+    const memory = { changes, known, folders: new Map() };
     const together = { ports: { compareState: memory } };
     const b = portableTask({ dir }, { name: "b" });
     await rememberFolders(memory, [b]);
@@ -132,7 +167,7 @@ describe("what another task did meanwhile is not held against a task", () => {
     };
     const a = portableTask({ dir }, { name: "a", turns: [{ user: "go" }] });
     seen.push(differences((await playTrial(a, { ...together, agent })).events));
-    seen.push(differences((await playTrial(b, { ports: { compareState: { changes } } })).events));
+    seen.push(differences((await playTrial(b, { ports: { compareState: { changes, known } } })).events));
     return seen.map((each) => (Array.isArray(each) ? each.length : each));
   }
 
@@ -146,7 +181,7 @@ describe("what another task did meanwhile is not held against a task", () => {
     expect(await beside(act, undo)).toEqual([1, 0, 0]);
   });
 
-  it("but what is still changed afterwards is", async () => {
-    expect(await beside(make, (file) => void existsSync(file))).toEqual([1, 1, 1]);
+  it("and what it left is not, once a repeated trial has not touched it", async () => {
+    expect(await beside(make, (file) => void existsSync(file))).toEqual([1, 1, 0]);
   });
 });

@@ -237,7 +237,7 @@ describe("mcpvals validate --run", () => {
       cwd: folder.path,
     });
     expect(code).toBe(0);
-    expect(readdirSync(join(folder.path, "runs")).filter((name) => name !== "latest").length).toBe(2);
+    expect(readdirSync(join(folder.path, "runs")).filter((name) => name !== "latest").length).toBe(3);
     expect(existsSync(join(folder.path, ".mcpvals"))).toBe(false);
   }, 60_000);
 });

@@ -331,7 +331,9 @@ describe("the state before setup and after cleanup", () => {
     const task = portableTask({ dir: folder.path });
     expect(compared((await playTrial(task)).events)).toBeUndefined();
     expect(
-      compared((await playTrial(task, { ports: { compareState: { changes: new Map() } } })).events),
+      compared(
+        (await playTrial(task, { ports: { compareState: { changes: new Map(), known: new Map() } } })).events,
+      ),
     ).toEqual([]);
   });
 
@@ -348,7 +350,10 @@ describe("the state before setup and after cleanup", () => {
       writeFileSync(join(folder.path, "left.txt"), "left");
       return Promise.resolve();
     };
-    const { events } = await playTrial(task, { agent, ports: { compareState: { changes: new Map() } } });
+    const { events } = await playTrial(task, {
+      agent,
+      ports: { compareState: { changes: new Map(), known: new Map() } },
+    });
     expect(compared(events)).toEqual([
       expect.stringMatching(/^workspace\/notes\.txt was a file, .* and is a file, /) as string,
       expect.stringMatching(/^workspace\/new\.txt was not there before: a file, /) as string,
@@ -372,7 +377,7 @@ describe("the state before setup and after cleanup", () => {
     };
     const { events } = await playTrial(portableTask({ dir: path }), {
       agent,
-      ports: { compareState: { changes: new Map() } },
+      ports: { compareState: { changes: new Map(), known: new Map() } },
     });
     expect([...(compared(events) ?? [])].sort()).toEqual([
       expect.stringMatching(/^task folder\/deep\/deeper\/file was not there before: a file, /),
@@ -387,7 +392,7 @@ describe("the state before setup and after cleanup", () => {
     const play = (end: LeafEnd): ReturnType<typeof playTrial> => {
       const probe = leaf("probe", end, end === "fail" ? {} : { outputs: { b: "b" } });
       const task = portableTask({ dir: folder.path, stateProbe: ["probe.b"], cleanup: [probe] });
-      return playTrial(task, { ports: { compareState: { changes: new Map() } } });
+      return playTrial(task, { ports: { compareState: { changes: new Map(), known: new Map() } } });
     };
     expect((await play("pass")).calls).toEqual(["probe", "probe", "probe"]);
     expect(compared((await play("fail")).events)).toEqual([]);
@@ -406,7 +411,7 @@ describe("the state before setup and after cleanup", () => {
       { verify: [probe] },
     );
     const { events, calls } = await playTrial(task, {
-      ports: { compareState: { changes: new Map() } },
+      ports: { compareState: { changes: new Map(), known: new Map() } },
       onCall: () => (count += 1),
     });
     expect([compared(events), calls, count]).toEqual([[], ["probe", "probe", "probe"], 3]);
@@ -421,7 +426,7 @@ describe("the state before setup and after cleanup", () => {
         writeFileSync(join(workspace, "new.txt"), "new");
         return Promise.resolve();
       };
-      return playTrial(task, { agent, ports: { compareState: { changes: new Map() } } });
+      return playTrial(task, { agent, ports: { compareState: { changes: new Map(), known: new Map() } } });
     };
     const there = { kind: "check", exists: true } as const;
     const file = { type: "file", id: "probe", action: there, timeoutMs: 60_000 } as const;

@@ -23,7 +23,7 @@ function trial(
     grades: [],
     ...(error === undefined ? {} : { error }),
   };
-  return { result, differences, evidence: [] };
+  return { result, differences, untouched: [], evidence: [] };
 }
 
 const missing = { code: "task/missing-requirement", kind: "environment", message: "no jq" } as const;

@@ -1,4 +1,5 @@
 import type { Task } from "../formats/model.ts";
+import type { Grade } from "../grade/grade.ts";
 import type { TraceEvent } from "../trace/events.ts";
 import type { TrialResult } from "./result.ts";
 
@@ -7,6 +8,8 @@ export interface ProofTrial {
   readonly result: TrialResult;
   /** What differs between before setup and after cleanup; undefined when that was not looked at. */
   readonly differences: readonly string[] | undefined;
+  /** What changed during the trial and may be the work of something else. */
+  readonly untouched: readonly string[];
   /** What `collectEvidence` gives. */
   readonly evidence: readonly TraceEvent[];
 }
@@ -20,14 +23,14 @@ export type ProofStatus = "proven" | "not-proven" | "open" | "skipped";
 /** One thing that is not as it has to be. */
 export interface ProofProblem {
   /** `both`: it is the same with either. */
-  readonly agent: "null" | "oracle" | "both";
+  readonly agent: "null" | "repeating" | "oracle" | "both";
   readonly kind: "checks-nothing" | "no-solution" | "fails" | "state" | "broken" | "interrupted";
   readonly message: string;
   /** What differs, for `state`. */
   readonly differences?: readonly string[];
 }
 
-/** What is known of a task: the null agent must fail, the oracle must pass, and both must leave all as it was. */
+/** What is known of a task: an agent that does nothing, or only repeats the prompt, must fail, the oracle must pass, and both must leave all as it was. */
 export interface TaskProof {
   readonly task: Task;
   /** The set of servers; absent when the eval has no variants. */
@@ -35,17 +38,23 @@ export interface TaskProof {
   readonly status: ProofStatus;
   readonly problems: readonly ProofProblem[];
   readonly nothing: ProofTrial | undefined;
+  /** Of an agent that repeats the prompt; undefined where that could not matter, or it did not run. */
+  readonly repeating?: ProofTrial | undefined;
   /** Undefined when the task has no solution, or nothing came of it. */
   readonly oracle: ProofTrial | undefined;
 }
 
 /** Judges a task by the trials of both agents. */
-export function proveTask(task: Task, trials: Pick<TaskProof, "variant" | "nothing" | "oracle">): TaskProof {
-  const { nothing, oracle } = trials;
+export function proveTask(
+  task: Task,
+  trials: Pick<TaskProof, "variant" | "nothing" | "repeating" | "oracle">,
+): TaskProof {
+  const { nothing, repeating, oracle } = trials;
   const known = { task, ...trials };
   if (nothing !== undefined && lacksSomething(nothing)) return { ...known, status: "skipped", problems: [] };
   const problems = [
     ...nullProblems(nothing, oracle),
+    ...repeatingProblems(repeating),
     ...oracleProblems(task, oracle),
     ...stateProblems(differencesOf(nothing), differencesOf(oracle)),
   ];
@@ -68,11 +77,8 @@ function nullProblems(trial: ProofTrial | undefined, oracle: ProofTrial | undefi
   switch (verdict) {
     case "fail":
       return [];
-    case "pass": {
-      const held = grades.map(({ grader, reason }) => `${grader}: ${reason}`).join("; ");
-      const message = `an agent that does nothing passes, so the task checks nothing that an agent does: ${held}`;
-      return [{ agent, kind: "checks-nothing", message }];
-    }
+    case "pass":
+      return [checksNothing(agent, "an agent that does nothing passes", grades)];
     case "skip":
       return [skipped(agent, trial)];
     case "error":
@@ -81,6 +87,19 @@ function nullProblems(trial: ProofTrial | undefined, oracle: ProofTrial | undefi
         broken(agent, trial, isMendedByFailing(trial, oracle) ? "; let its verify steps fail instead" : ""),
       ];
   }
+}
+
+/** Only that it passes says something: anything may become of an answer that makes no sense. */
+function repeatingProblems(trial: ProofTrial | undefined): ProofProblem[] {
+  if (trial?.result.verdict !== "pass") return [];
+  const who = "an agent that only says the prompt again passes";
+  return [checksNothing("repeating", who, trial.result.grades)];
+}
+
+function checksNothing(agent: ProofProblem["agent"], who: string, grades: readonly Grade[]): ProofProblem {
+  const held = grades.map(({ grader, reason }) => `${grader}: ${reason}`).join("; ");
+  const message = `${who}, so the task checks nothing that an agent does: ${held}`;
+  return { agent, kind: "checks-nothing", message };
 }
 
 /** Errors of verify steps that look for what an agent should have made. */
@@ -151,8 +170,9 @@ function stateProblem(agent: ProofProblem["agent"], differences: readonly string
 }
 
 /** What `state.compared` says of a trial. */
-export function differencesIn(events: readonly TraceEvent[]): readonly string[] | undefined {
-  return events.findLast((event) => event.type === "state.compared")?.differences;
+export function comparisonIn(events: readonly TraceEvent[]): Pick<ProofTrial, "differences" | "untouched"> {
+  const compared = events.findLast((event) => event.type === "state.compared");
+  return { differences: compared?.differences, untouched: compared?.untouched ?? [] };
 }
 
 /**

@@ -314,6 +314,8 @@ export type EventBody =
       readonly type: "state.compared";
       /** What differs between before setup and after cleanup; none: everything was restored. */
       readonly differences: readonly string[];
+      /** What has differed since an earlier trial of the task, and was not touched in this one. */
+      readonly untouched: readonly string[];
     }
   | {
       readonly type: "trial.finished";
