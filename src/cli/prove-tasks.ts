@@ -4,7 +4,6 @@ import type { AgentSpec, Eval, Task } from "../core/formats/model.ts";
 import type { Trial } from "../core/plan/plan.ts";
 import { collectEvidence } from "../core/report/collect-evidence.ts";
 import { comparisonIn, type ProofTrial, proveTask, type TaskProof, wasCutOff } from "../core/report/proof.ts";
-import { isInTaskFolder } from "../execute/state-comparison.ts";
 import type { Reporter } from "../core/report/reporter.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import type { ExtensionsOptions } from "../extensions-of.ts";

@@ -1,10 +1,8 @@
-import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { type BigIntStats, createReadStream } from "node:fs";
 import { lstat, readdir, readlink } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
-import { baseEnvironment } from "../process/environment.ts";
+import { ignoredByGit } from "../process/ignored-by-git.ts";
 import { orAbsent } from "../steps/files/or-absent.ts";
 
 /** What something is, in words that can be compared and shown. */
@@ -47,23 +45,6 @@ export async function readSourceFolder(
 }
 
 const notSources: readonly string[] = [".git", "node_modules"];
-
-/** Absolute paths below a folder; none where there is no repository, or no git. */
-async function ignoredByGit(folder: string): Promise<readonly string[]> {
-  const list = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"];
-  try {
-    const { stdout } = await promisify(execFile)("git", ["-c", "core.fsmonitor=false", ...list], {
-      cwd: folder,
-      env: baseEnvironment(process.env),
-      maxBuffer: 64 * 1024 * 1024,
-      timeout: 30_000,
-    });
-    return stdout.split("\0").flatMap((path) => (path === "" ? [] : [join(folder, path.replace(/\/$/, ""))]));
-  } catch {
-    // Ignoring is a help, not a condition: without git everything is looked at.
-    return [];
-  }
-}
 
 /** What is gone before it was looked at is not there. */
 async function readFolder(

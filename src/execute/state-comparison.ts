@@ -1,5 +1,6 @@
 import { basename } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
+import { taskFolderName } from "../core/report/proof.ts";
 import type { Json, Task } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
 import { walkSteps } from "../core/formats/walk-steps.ts";
@@ -42,15 +43,8 @@ export async function rememberFolders(
   }
 }
 
-const taskFolder = "task folder";
-
-/** Whether a difference is in the task's own folder, where others may work as well. */
-export function isInTaskFolder(difference: string): boolean {
-  return difference.startsWith(`${taskFolder}/`);
-}
-
 function readTaskFolder(dir: string, { known, except }: StateMemory): Promise<State> {
-  return readSourceFolder(dir, taskFolder, { known, except: except === undefined ? [] : [except] });
+  return readSourceFolder(dir, taskFolderName, { known, except: except === undefined ? [] : [except] });
 }
 
 /**

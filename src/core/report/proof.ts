@@ -169,6 +169,14 @@ function stateProblem(agent: ProofProblem["agent"], differences: readonly string
   return { agent, kind: "state", message, differences };
 }
 
+/** With what the differences in a task's own folder begin. */
+export const taskFolderName = "task folder";
+
+/** Whether a difference is in the task's own folder, where others may work as well. */
+export function isInTaskFolder(difference: string): boolean {
+  return difference.startsWith(`${taskFolderName}/`);
+}
+
 /** What `state.compared` says of a trial. */
 export function comparisonIn(events: readonly TraceEvent[]): Pick<ProofTrial, "differences" | "untouched"> {
   const compared = events.findLast((event) => event.type === "state.compared");
