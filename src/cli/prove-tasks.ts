@@ -3,7 +3,14 @@ import type { LoadedConfig } from "../config/load-config.ts";
 import type { AgentSpec, Eval, Task } from "../core/formats/model.ts";
 import type { Trial } from "../core/plan/plan.ts";
 import { collectEvidence } from "../core/report/collect-evidence.ts";
-import { comparisonIn, type ProofTrial, proveTask, type TaskProof, wasCutOff } from "../core/report/proof.ts";
+import {
+  comparisonIn,
+  isInTaskFolder,
+  type ProofTrial,
+  proveTask,
+  type TaskProof,
+  wasCutOff,
+} from "../core/report/proof.ts";
 import type { Reporter } from "../core/report/reporter.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import type { ExtensionsOptions } from "../extensions-of.ts";
