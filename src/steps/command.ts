@@ -12,7 +12,13 @@ import { exitCheck } from "./programs/exit-check.ts";
 import { type ProgramRun, runProgram } from "./programs/run-program.ts";
 import { refuseUnreadVerdict } from "./programs/script-answer.ts";
 import { tailOf, withoutLineEnd } from "./programs/shown-output.ts";
-import { expandEnv, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
+import {
+  expandEnv,
+  refuseEmptyGiven,
+  type StepAttempt,
+  type StepContext,
+  type StepRunner,
+} from "./step-runner.ts";
 import { resolveTaskPath } from "./files/task-path.ts";
 
 /** Runs a line with the shell (see `defaultShell`) and looks at its exit code and what it wrote. */
@@ -23,6 +29,7 @@ export const commandStep: StepRunner<CommandStep> = {
     const text = (template: string): string => expander.text(template);
     const { shell, workdir, stdin } = step;
     const run = expander.shell(step.run);
+    refuseEmptyGiven(step.run, Object.values(step.env), expander);
     return {
       ...step,
       run: run.text,

@@ -10,7 +10,13 @@ import { type ProgramRun, runProgram } from "./programs/run-program.ts";
 import { readScriptAnswer, refuseUnreadVerdict } from "./programs/script-answer.ts";
 import { prepareScript, type ScriptLaunch } from "./programs/script-launch.ts";
 import { tailOf, withoutLineEnd } from "./programs/shown-output.ts";
-import { expandEnv, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
+import {
+  expandEnv,
+  refuseEmptyGiven,
+  type StepAttempt,
+  type StepContext,
+  type StepRunner,
+} from "./step-runner.ts";
 
 /** Runs a program of the task's own, which says by its exit code or by JSON on stdout how it went. */
 export const scriptStep: StepRunner<ScriptStep> = {
@@ -19,6 +25,8 @@ export const scriptStep: StepRunner<ScriptStep> = {
   expand: (step, expander) => {
     const { source } = step;
     const inline = "file" in source ? noText : expandScript(source.inline, expander);
+    if ("inline" in source)
+      refuseEmptyGiven(source.inline, [...step.args, ...Object.values(step.env)], expander);
     return {
       ...step,
       source:

@@ -1,6 +1,7 @@
 import type { JudgeAnswer, JudgeQuestion } from "../core/checks/judge-question.ts";
 import type { Json, JsonObject } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
+import { refuseEmptySearch } from "../core/templates/empty-search.ts";
 import type { Expander } from "../core/templates/expand.ts";
 import { inVariable } from "../core/templates/places.ts";
 import type { SchemaCheck } from "../core/grade/grader.ts";
@@ -125,6 +126,12 @@ export function expandEnv(
   return Object.fromEntries(
     Object.entries(env).map(([name, value]) => [name, expander.placed(value, inVariable(name))]),
   );
+}
+
+/** Variables and arguments for a program that may look for them. Throws `task/unfit-value` for one from outside that is empty. */
+export function refuseEmptyGiven(program: string, given: readonly string[], expander: Expander): void {
+  for (const template of given)
+    if (!expander.trusts(template)) refuseEmptySearch(program, template, expander.text(template));
 }
 
 /** A record of templates with its values replaced. */

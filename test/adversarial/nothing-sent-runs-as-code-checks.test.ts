@@ -153,7 +153,6 @@ describe("a value does not say which host is asked, nor leave its place in a req
     ["/teams/{agent.output}/members", "../admin?x=1#y z", "/teams/..%2Fadmin%3Fx%3D1%23y%20z/members"],
     ["/teams/{agent.output}", "a\r\nX: 1\\@", "/teams/a%0D%0AX%3A%201%5C%40"],
     ["/teams?name={agent.output}&role=user", "a&role=admin#", "/teams?name=a%26role%3Dadmin%23&role=user"],
-    ["/teams?name={agent.output}", "", "/teams?name="],
     ["/teams/{agent.output | raw}", "a/b?c", "/teams/a/b?c"],
   ])("%s with %j", async (path, output, url) => {
     expect(await asked({ url: `{env.SERVICE}${path}` }, output)).toMatchObject({ url });
@@ -263,6 +262,50 @@ describe("a check for nothing proves nothing (docs/tasks.md: Values from outside
       const outside = { output, variables: { EMPTY: "" } };
       const tried = await attempt(step, outside);
       expect(tried).toMatchObject({ outcome: "failed", checks: [{ untried: true }] });
+      expect(await attempt({ not: [step] }, outside)).toMatchObject({ outcome: "failed" });
+    }
+  });
+
+  it.each<[string, object]>([
+    ["a command", { command: { run: 'grep "{agent.output}" /etc/passwd' } }],
+    ["a variable", { command: { run: 'grep "$A" /etc/passwd', env: { A: "{agent.output}" } } }],
+    ["stdin", { command: { run: "cat", stdin: "{agent.output}" } }],
+    ["a script", { script: { inline: 'grep "$1" /etc/passwd', args: ["{agent.output}"] } }],
+    ["a query", { http: { url: "http://127.0.0.1:9/?name={agent.output}" } }],
+    ["a loop", { foreach: { var: "x", in: "{agent.output}", steps: [{ command: { run: "test -d ." } }] } }],
+  ])("nor does %s that uses what an agent said that said nothing", async (_, step) => {
+    for (const output of ["", " \n"]) {
+      expect(await attempt(step, { output })).toMatchObject({
+        outcome: "failed",
+        checks: [{ untried: true }],
+      });
+      expect(await attempt({ not: [step] }, { output })).toMatchObject({ outcome: "failed" });
+    }
+  });
+
+  it.each<[string, object]>([
+    ["grep", { command: { run: 'grep -q "{steps.s.outputs.o}" /etc/passwd' } }],
+    ["grep in a pipe", { command: { run: "cat /etc/passwd|grep -F -- {steps.s.outputs.o}" } }],
+    ["a variable", { command: { run: 'egrep "$A" /etc/passwd', env: { A: "{steps.s.outputs.o}" } } }],
+    ["a script", { script: { inline: "#!/bin/sh\ngrep {steps.s.outputs.o} /etc/passwd" } }],
+    [
+      "an argument",
+      { script: { inline: '#!/bin/sh\ngrep "$1" /etc/passwd', args: ["{steps.s.outputs.o}"] } },
+    ],
+  ])("nor does %s that is given an empty output of a step", async (_, step) => {
+    const outside = { output: "x", steps: { s: { o: "" } } };
+    expect(await attempt(step, outside)).toMatchObject({ outcome: "failed", checks: [{ untried: true }] });
+    expect(await attempt({ not: [step] }, outside)).toMatchObject({ outcome: "failed" });
+    expect(await attempt({ command: { run: 'test -z "{steps.s.outputs.o}"' } }, outside)).toMatchObject({
+      outcome: "passed",
+    });
+  });
+
+  it.each([".*", "", "x*", "(?:)", "^", "a|"])("nor does a pattern that became %j", async (pattern) => {
+    const outside = { output: "x", variables: { P: pattern } };
+    for (const expected of [{ matches: "{env.P}" }, { json: { path: "$.a", matches: "{env.P}" } }]) {
+      const step = looks('{"a":"b"}', expected);
+      expect(await attempt(step, outside)).toMatchObject({ outcome: "failed", checks: [{ untried: true }] });
       expect(await attempt({ not: [step] }, outside)).toMatchObject({ outcome: "failed" });
     }
   });

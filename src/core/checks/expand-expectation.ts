@@ -1,6 +1,8 @@
+import { McpvalsError } from "../errors/error.ts";
 import type { JsonExpectation, TextExpectation } from "../formats/step.ts";
 import type { Json } from "../formats/model.ts";
 import type { Expander } from "../templates/expand.ts";
+import { isFoundInEveryText } from "../templates/pattern.ts";
 import { inEqualText, inIgnoredPath, inJsonPath, inPattern } from "../templates/places.ts";
 
 /**
@@ -12,9 +14,7 @@ export function expandTextExpectation(expectation: TextExpectation, expander: Ex
   return {
     ...(equals === undefined ? {} : { equals: expander.placed(equals, inEqualText) }),
     ...(contains === undefined ? {} : { contains: contains.map((text) => expander.wanted(text)) }),
-    ...(matches === undefined
-      ? {}
-      : { matches: matches.map((pattern) => expander.placed(pattern, inPattern)) }),
+    ...(matches === undefined ? {} : { matches: matches.map((pattern) => expandPattern(pattern, expander)) }),
     ...(json === undefined ? {} : { json: expandJsonExpectations(json, expander) }),
   };
 }
@@ -34,11 +34,21 @@ function expandJsonExpectation(expectation: JsonExpectation, expander: Expander)
     path: expander.placed(path, inJsonPath),
     ...(equals === undefined ? {} : { equals: expander.json(equals) }),
     ...(contains === undefined ? {} : { contains: expandWanted(contains, expander) }),
-    ...(matches === undefined ? {} : { matches: expander.placed(matches, inPattern) }),
+    ...(matches === undefined ? {} : { matches: expandPattern(matches, expander) }),
     ...(ignorePaths === undefined
       ? {}
       : { ignorePaths: ignorePaths.map((each) => expander.placed(each, inIgnoredPath)) }),
   };
+}
+
+/** A pattern that is found everywhere is refused when it is read; here it is for what templates made of it. */
+function expandPattern(template: string, expander: Expander): string {
+  const pattern = expander.placed(template, inPattern);
+  if (pattern === template || (pattern !== "" && !isFoundInEveryText(pattern))) return pattern;
+  throw new McpvalsError(
+    "task/unfit-value",
+    `${template} gives the pattern ${JSON.stringify(pattern)}, which is found in every text`,
+  );
 }
 
 /** Every text that has to be contained, at any depth. */

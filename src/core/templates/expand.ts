@@ -1,8 +1,9 @@
 import { McpvalsError } from "../errors/error.ts";
 import type { Json } from "../formats/model.ts";
+import { refuseEmptySearch } from "./empty-search.ts";
 import { type Expression, type Filter, parseTemplate } from "./parse-template.ts";
 import { type FindPlace, inText, inWantedText } from "./places.ts";
-import { isTrustedRoot, type Scope } from "./scope.ts";
+import { isTrustedRoot, type Resolve, type Scope } from "./scope.ts";
 import { selectJson } from "./select-json.ts";
 import { placeInShell, type ShellText } from "./shell-line.ts";
 import { longestExpansion, TextRoom } from "./text-room.ts";
@@ -105,6 +106,24 @@ const plainExpander: Expander = {
   trusts: () => true,
 };
 
+/**
+ * The scope of a check: there, what an agent has said that said nothing throws `task/unfit-value`. Nothing can be looked for
+ * in it, and it can be looked for in nothing.
+ */
+export function checkingScope(scope: Scope): Scope {
+  const agent = scope.get("agent");
+  if (agent === undefined || agent.trusted === true) return scope;
+  return new Map([...scope, ["agent", sayingSomething(agent)]]);
+}
+
+function sayingSomething(agent: Resolve): Resolve {
+  return (names, variant) => {
+    const value = agent(names, variant);
+    if (names.join(".") !== "output" || typeof value !== "string" || value.trim() !== "") return value;
+    throw new McpvalsError("task/unfit-value", "the agent said nothing, so {agent.output} proves nothing");
+  };
+}
+
 /** An expander for a scope, with room for one step; without a scope, texts stay as they are. */
 export function expanderOf(scope: Scope | undefined): Expander {
   if (scope === undefined) return plainExpander;
@@ -136,7 +155,9 @@ function expandShell(template: string, { scope, room }: Surroundings): ShellText
     const isQuoted = part.filter?.kind === "sh" && !isTrustedRoot(part.root, scope.get(part.root));
     const { filter: _, ...plain } = part;
     const value = room.take(written(valueOf(isQuoted ? plain : part, scope)));
-    return isUntrusted(part, value, scope) ? { expression: part.text, value } : value;
+    if (!isUntrusted(part, value, scope)) return value;
+    refuseEmptySearch(template, part.text, value);
+    return { expression: part.text, value };
   });
   return placeInShell(parts);
 }

@@ -1,7 +1,7 @@
 import { McpvalsError, serializeError } from "../../core/errors/error.ts";
 import type { JsonObject } from "../../core/formats/model.ts";
 import type { Step } from "../../core/formats/step.ts";
-import { expanderOf } from "../../core/templates/expand.ts";
+import { checkingScope, expanderOf } from "../../core/templates/expand.ts";
 import { type Scope, withLocals } from "../../core/templates/scope.ts";
 import type { Check } from "../../core/trace/events.ts";
 import { abortAfter, pause } from "../../process/deadline.ts";
@@ -111,7 +111,8 @@ async function attemptOf(
       return { outcome: "skipped", checks: [] };
     }
     const { expand, input } = runnerOf(written);
-    const step = expand(written, expanderOf(scope));
+    const isCheck = scope !== undefined && context.phase === "verify";
+    const step = expand(written, expanderOf(isCheck ? checkingScope(scope) : scope));
     begin(input(step));
     begun = true;
     return outcomeOf(await withinTime(step, context), step, scope);
