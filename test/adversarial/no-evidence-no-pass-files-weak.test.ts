@@ -79,7 +79,7 @@ describe("an expected number is not met by another one", () => {
     [0.0001, "0.0001", true],
     [0.3, "0.30000000000000004", true],
     [0.3333, "0.33333333", true],
-    [0, "0.00001", true],
+    [0, "0.00001", false],
   ])("%d by %s: %s", (expected, text, passed) => {
     expect(checkExpectedResult(expected, textOf(text)).passed).toBe(passed);
   });

@@ -4,7 +4,8 @@ import type { Grade, Verdict } from "../grade/grade.ts";
 import type { TrialResult } from "./result.ts";
 import { averageScore, exitCode, runVerdict, summarize, trialVerdict } from "./summarize.ts";
 
-const onPurpose = grade("skip", null);
+const lacking = { code: "task/missing-requirement", kind: "environment", message: "no jq" } as const;
+const nothingChecked = grade("skip", null);
 const bailed: SerializedError = { code: "run/interrupted", kind: "interrupted", message: "not run" };
 
 function trial(verdict: Verdict, rest: Partial<TrialResult> = {}): TrialResult {
@@ -17,7 +18,7 @@ function trial(verdict: Verdict, rest: Partial<TrialResult> = {}): TrialResult {
     verdict,
     score: null,
     durationMs: 1,
-    grades: verdict === "skip" ? [onPurpose] : [],
+    grades: verdict === "skip" ? [nothingChecked] : [],
     ...rest,
   };
 }
@@ -49,7 +50,8 @@ describe("runVerdict", () => {
     ["so could a timeout", [trial("pass"), trial("timeout")], "incomplete"],
     ["nothing ran", [], "incomplete"],
     ["everything was skipped", [trial("skip"), trial("skip")], "incomplete"],
-    ["some were skipped on purpose", [trial("skip"), trial("pass")], "pass"],
+    ["some lack what they require", [trial("skip", { grades: [], error: lacking }), trial("pass")], "pass"],
+    ["some checked nothing", [trial("skip"), trial("pass")], "incomplete"],
     ["one was not run", [trial("pass"), trial("skip", { grades: [], error: bailed })], "incomplete"],
     ["one was skipped without a reason", [trial("pass"), trial("skip", { grades: [] })], "incomplete"],
   ];

@@ -11,8 +11,8 @@ export function summarize(trials: readonly TrialResult[]): RunSummary {
 
 /**
  * The verdict of a run. An interrupted run is `interrupted`; else one failure makes it `fail`; else it is `incomplete`
- * when something could have changed the verdict (an error, a timeout, a trial that was never run) or when nothing
- * passed; else `pass`.
+ * when something could have changed the verdict (an error, a timeout, a trial that was never run or in which nothing was
+ * checked) or when nothing passed; else `pass`.
  */
 export function runVerdict(
   trials: readonly TrialResult[],
@@ -21,7 +21,8 @@ export function runVerdict(
   if (interrupted) return "interrupted";
   const { pass, fail, error, timeout } = summarize(trials);
   if (fail > 0) return "fail";
-  if (error + timeout > 0 || pass === 0 || trials.some(wasNotRun)) return "incomplete";
+  if (error + timeout > 0 || pass === 0 || trials.some((trial) => wasNotRun(trial) || checkedNothing(trial)))
+    return "incomplete";
   return "pass";
 }
 
@@ -32,6 +33,11 @@ export function runVerdict(
 export function wasNotRun(trial: TrialResult): boolean {
   if (trial.verdict !== "skip") return false;
   return trial.error === undefined ? trial.grades.length === 0 : trial.error.kind === "interrupted";
+}
+
+/** Whether a trial came to its end without evidence. One that lacks what its task requires was left out on purpose, and has an error. */
+export function checkedNothing(trial: TrialResult): boolean {
+  return trial.verdict === "skip" && trial.error === undefined && trial.grades.length > 0;
 }
 
 const exitCodes: Readonly<Record<RunVerdict, number>> = { pass: 0, fail: 1, incomplete: 3, interrupted: 130 };

@@ -1,4 +1,4 @@
-import { exitCode, wasNotRun } from "../../core/report/summarize.ts";
+import { checkedNothing, exitCode, wasNotRun } from "../../core/report/summarize.ts";
 import type { RunResult, RunVerdict } from "../../core/report/result.ts";
 import { describeModels } from "../format/agents.ts";
 import { describeMocks } from "../format/mocks.ts";
@@ -66,11 +66,14 @@ function reasonOf({ verdict, summary, trials }: RunResult): string {
         ? "The run was interrupted."
         : `The run was interrupted before ${countOf(notRun, "trial")} of ${summary.total} could finish.`;
     case "incomplete":
-      return incompleteReason(summary, notRun);
+      return incompleteReason(summary, { notRun, unchecked: trials.filter(checkedNothing).length });
   }
 }
 
-function incompleteReason({ total, pass, error, timeout }: RunResult["summary"], notRun: number): string {
+function incompleteReason(
+  { total, pass, error, timeout }: RunResult["summary"],
+  { notRun, unchecked }: { readonly notRun: number; readonly unchecked: number },
+): string {
   if (total === 0) return "Not green: nothing ran, so nothing is known.";
   const open = [
     ...(error > 0 ? [countOf(error, "error")] : []),
@@ -78,5 +81,7 @@ function incompleteReason({ total, pass, error, timeout }: RunResult["summary"],
     ...(notRun > 0 ? [`${countOf(notRun, "trial")} not run`] : []),
   ];
   if (open.length > 0) return `Not green: nothing failed, but ${open.join(" and ")} could have changed that.`;
-  return pass === 0 ? "Not green: every trial was skipped, so nothing is known." : "Not green.";
+  return pass === 0
+    ? "Not green: every trial was skipped, so nothing is known."
+    : `Not green: ${countOf(unchecked, "trial")} checked nothing.`;
 }
