@@ -7,6 +7,7 @@ import type { TaskOfTrial, TrialPorts } from "./execute/trial-ports.ts";
 import { expandServer, textsOf } from "./servers/expand-server.ts";
 import type { Gateway } from "./servers/gateway/endpoint.ts";
 import { createServerPool, type NamedServer } from "./servers/hosts/server-pool.ts";
+import { checkSandboxes } from "./servers/stdio/start-program.ts";
 import { version } from "./version.ts";
 
 export interface ProvisioningOptions {
@@ -19,7 +20,10 @@ export interface ProvisioningOptions {
 
 /** The servers of one run. Its disposal ends whatever is left of them. */
 export interface Provisioning extends AsyncDisposable, Pick<TrialPorts, "startServer" | "urlOf"> {
-  /** Starts the servers that have to start before anything runs. Throws McpvalsError `server/required`. */
+  /**
+   * Starts the servers that have to start before anything runs, and tries the sandboxes of all. Throws McpvalsError
+   * `server/required` and `sandbox/unavailable`.
+   */
   startRequired(signal: AbortSignal): Promise<void>;
   /** To be told of the end of each trial. */
   trialEnded(trial: Trial): Promise<void>;
@@ -47,7 +51,10 @@ export function createProvisioning(options: ProvisioningOptions): Provisioning {
       const server = serverOf(spec, of, name);
       return "url" in server ? server.url : undefined;
     },
-    startRequired: (signal) => pool.startRequired(requiredServers(options), signal),
+    async startRequired(signal) {
+      await checkSandboxes(plannedServers(options), signal);
+      await pool.startRequired(requiredServers(options), signal);
+    },
     trialEnded: (trial) => pool.trialEnded(trial),
     [Symbol.asyncDispose]: () => pool[Symbol.asyncDispose](),
   };
@@ -63,6 +70,14 @@ function serverOf(spec: Eval, { task, trial }: TaskOfTrial, name: string): Serve
   const server = effectiveServers(spec, task, trial.variant)[name];
   if (server === undefined) throw new Error(`the plan names a server that the eval lacks: ${name}`);
   return server;
+}
+
+function plannedServers({ eval: spec, plan }: ProvisioningOptions): readonly ServerSpec[] {
+  const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
+  return plan.trials.flatMap(({ task: taskName, variant }) => {
+    const task = tasks.get(taskName);
+    return task === undefined ? [] : Object.values(effectiveServers(spec, task, variant));
+  });
 }
 
 /** The servers that some trial needs and that have to start before all trials, but for those that only a trial can tell. */

@@ -1,6 +1,6 @@
 import type { ExtensionSpec } from "../core/formats/model.ts";
 import type { ResolvedExtension } from "./resolve/resolved-extension.ts";
-import type { Sandbox } from "./sandbox/sandbox.ts";
+import type { Sandbox } from "../sandbox/sandbox.ts";
 
 /** An extension that can be started. */
 export interface PreparedExtension {

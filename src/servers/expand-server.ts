@@ -17,9 +17,12 @@ export function expandServer(
     const auth = server.auth === undefined ? {} : { auth: expandAuth(server.auth, text) };
     return { ...server, url: text(server.url), headers: mapValues(server.headers, text), ...auth };
   }
-  const { command, args, env, cwd } = server;
+  const { command, args, env, cwd, sandbox } = server;
   return {
     ...server,
+    ...(sandbox === undefined
+      ? {}
+      : { sandbox: { ...sandbox, read: sandbox.read.map(text), write: sandbox.write.map(text) } }),
     command: text(command),
     args: args.map(text),
     cwd: text(cwd),

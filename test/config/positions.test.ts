@@ -260,7 +260,7 @@ mcp-eval.config.yaml:3:3: error unknown key "comand" in server (config/unknown-k
   > 3 |   comand: node
       |   ^^^^^^
     4 |   env: { PORT: 3000, API_KEY: *************, HOST: "\${HOST}" }
-  hint: Did you mean "command"? Known keys: transport, command, args, env, cwd, inheritEnv, startupTimeout, maxMessageBytes, lifetime, required, tools, rateLimit, faults, protocol, captureStderr.
+  hint: Did you mean "command"? Known keys: transport, command, args, env, cwd, inheritEnv, sandbox, network, read, write, memory, processes, image, startupTimeout, maxMessageBytes, lifetime, required, tools, rateLimit, faults and 2 more.
 
 mcp-eval.config.yaml:4:16: error server.env.PORT must be a string, not a number (config/invalid-value)
     3 |   comand: node

@@ -229,7 +229,7 @@ describe.concurrent("what an eval says of extensions", { timeout: 120_000 }, () 
     const { code, stdout, stderr } = await runCli(["run", "eval.json", "--agent", "null"], {
       cwd: folder.path,
     });
-    expect([code, stdout, stderr]).toEqual([2, "", expect.stringMatching(/\(extension\/no-sandbox\)/)]);
+    expect([code, stdout, stderr]).toEqual([2, "", expect.stringMatching(/\(sandbox\/unavailable\)/)]);
     expect(stderr).toMatch(/^eval\.json:\d+:\d+: error /);
     expect(existsSync(join(folder.path, "started"))).toBe(false);
     // Nothing is started to validate it, so that a file can be checked where the sandbox is not.

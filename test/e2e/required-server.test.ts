@@ -33,3 +33,15 @@ test("a report that is written replaces the older one whole", async () => {
     schema: "mcpvals.result/1",
   });
 });
+
+test("a sandbox that a server is to have and that cannot be had ends the run before anything is started", async () => {
+  const sandbox = { kind: "docker", image: "none", runtime: ["no-such-engine"] };
+  const script = "require('node:fs').writeFileSync('started', '')";
+  const server = { transport: "stdio", command: "node", args: ["-e", script], sandbox };
+  using folder = folderOf({ "mcp-eval.config.json": { ...config, servers: { s: server } } });
+  const run = await runCli(["run"], { cwd: folder.path });
+  expect(run.code).toBe(2);
+  expect(run.stderr).toMatch(/no-such-engine.*\(sandbox\/unavailable\)/s);
+  expect(existsSync(join(folder.path, "started"))).toBe(false);
+  expect(existsSync(join(folder.path, ".mcpvals"))).toBe(false);
+});

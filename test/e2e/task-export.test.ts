@@ -26,6 +26,7 @@ metadata:
 spec:
   servers:
     files: { command: mcp-server-filesystem, args: ["{workspace}"], env: { KEY: value } }
+    confined: { command: node, lifetime: per_trial, required: true, sandbox: process, write: ["{workspace}"], read: [checks] }
     remote: { url: "http://127.0.0.1:{random.port}/mcp", headers: { authorization: "Bearer {env.TOKEN}" } }
   requires: [{ command: node }, { env: TOKEN }, { judge: true }]
   env: { GREETING: "hello {random.id}" }

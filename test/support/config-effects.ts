@@ -27,7 +27,7 @@ function evalOf(config: JsonObject): Eval {
 }
 
 const kinds: Readonly<Record<string, JsonObject>> = {
-  StdioServer: { transport: "stdio", command: "node" },
+  StdioServer: { transport: "stdio", command: "node", sandbox: "process" },
   ShttpServer: { transport: "shttp", url: "http://x/mcp" },
   SseServer: { transport: "sse", url: "http://x/sse" },
   MockServer: { transport: "mock", mock: { tools: { add: { responses: [{ return: 1 }] } } } },
@@ -54,9 +54,22 @@ const shared: readonly (readonly [field: string, value: Json, spec: object])[] =
   ["captureStderr", false, { captureStderr: false }],
 ];
 
+/** What each field becomes that says how a program is confined. */
+const confining: readonly (readonly [field: string, value: Json, sandbox: object])[] = [
+  ["sandbox", { kind: "docker", runtime: "podman" }, { kind: "docker", runtime: ["podman"] }],
+  ["network", ["host"], { network: "host" }],
+  ["read", ["a", "~/b", "{workspace}"], { read: ["/dir/a", "~/b", "{workspace}"] }],
+  ["write", ["a", "{workspace}/x"], { write: ["/dir/a", "{workspace}/x"] }],
+  ["memory", "1GB", { memoryBytes: 1024 ** 3 }],
+  ["processes", 3, { processes: 3 }],
+  ["image", "i", { image: "i" }],
+];
+
+const confined = confining.map(([field, value, sandbox]) => [field, value, { sandbox }] as const);
+
 const sharedEffects: Effects = Object.fromEntries(
   Object.entries(kinds).flatMap(([kind, server]) =>
-    shared.map(([field, value, spec]) => [
+    [...shared, ...(kind === "StdioServer" ? confined : [])].map(([field, value, spec]) => [
       `${kind}.${field}`,
       () => expect(serverOf({ ...server, [field]: value })).toMatchObject(spec),
     ]),
@@ -336,6 +349,7 @@ const overlaid: readonly (readonly [field: string, kind: string, value: Json, sp
   ["env", "StdioServer", { A: "1" }, { env: { A: "1" } }],
   ["cwd", "StdioServer", "x", { command: "node" }],
   ["inheritEnv", "StdioServer", ["X"], { command: "node" }],
+  ...confined.map(([field, value, spec]) => [field, "StdioServer", value, spec] as const),
   ["url", "ShttpServer", "http://y/mcp", { url: "http://y/mcp" }],
   ["headers", "SseServer", { A: "b" }, { headers: { A: "b" } }],
   ["auth", "ShttpServer", { type: "bearer", token: "t" }, { headers: { Authorization: "Bearer t" } }],

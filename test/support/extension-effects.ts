@@ -35,6 +35,7 @@ export const extensionEffects: Readonly<Record<string, () => void>> = {
   "Extensions.network": () => {
     expect(extensionsOf({ network: ["host"] }).sandbox.network).toBe("host");
     expect(confined({ network: [] }, { network: ["host"] })?.network).toBe("none");
+    expect(confined({ network: false }, { network: ["host"] })?.network).toBe("none");
   },
   "Extensions.allowedSources": () =>
     expect(extensionsOf({ allowedSources: ["npm:*"] }).settings).toEqual({ allowedSources: ["npm:*"] }),
@@ -56,6 +57,7 @@ export const extensionEffects: Readonly<Record<string, () => void>> = {
   },
   "Extension.network": () => expect(confined({ network: ["host"] })?.network).toBe("host"),
   "Extension.read": () => expect(confined({ read: ["a", "~/b"] })?.read).toEqual(["/eval/a", "~/b"]),
+  "Extension.write": () => expect(confined({ write: ["a"] })?.write).toEqual(["/eval/a"]),
   "Extension.memory": () => expect(confined({ memory: 2_000_000 })?.memoryBytes).toBe(2_000_000),
   "Extension.processes": () =>
     expect(confined({ processes: 3, sandbox: { processes: 2 } })?.processes).toBe(3),
@@ -69,6 +71,7 @@ export const extensionEffects: Readonly<Record<string, () => void>> = {
   },
   "Sandbox.network": () => expect(general({ network: ["host"] }).network).toBe("host"),
   "Sandbox.read": () => expect(general({ read: ["a"] }).read).toEqual(["/eval/a"]),
+  "Sandbox.write": () => expect(general({ write: ["a"] }).write).toEqual(["/eval/a"]),
   "Sandbox.memory": () => expect(general({ memory: "64MB" }).memoryBytes).toBe(64 * 1024 ** 2),
   "Sandbox.processes": () => expect(general({ processes: 5 }).processes).toBe(5),
   "Sandbox.image": () => expect(general({ image: "i" }).image).toBe("i"),

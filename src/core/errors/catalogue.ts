@@ -275,6 +275,11 @@ export const errorCatalogue = {
     title: "A step uses an extension wrongly",
     help: "Name an operation that the extension has, in a phase that it allows, with the arguments that it takes.",
   },
+  "sandbox/unavailable": {
+    kind: "usage",
+    title: "The sandbox that was asked for cannot be had here",
+    help: "Install what the message names, or choose another sandbox; mcpvals never runs a program without the one it is to have.",
+  },
   ...extensionErrors,
   "task/missing-requirement": {
     kind: "environment",

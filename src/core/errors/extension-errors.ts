@@ -42,11 +42,6 @@ export const extensionErrors = {
     title: "An extension.yaml that is not valid",
     help: "Mend what the message names; docs/extensions.md has the format.",
   },
-  "extension/no-sandbox": {
-    kind: "usage",
-    title: "The sandbox that was asked for cannot be had here",
-    help: "Install what the message names, or choose another sandbox; mcpvals never runs the extension without it.",
-  },
   "extension/unwritable": {
     kind: "usage",
     title: "The lock, or the folder of fetched extensions, cannot be written",

@@ -1,5 +1,6 @@
 import type { SourceLocation } from "../errors/error.ts";
 import type { JsonObject } from "./json-value.ts";
+import type { SandboxSpec } from "./sandbox-model.ts";
 
 /** An extension as a task uses it: an outside program that adds steps. */
 export interface ExtensionSpec {
@@ -19,33 +20,6 @@ export interface ExtensionSpec {
   /** Where the file says so. */
   readonly location?: SourceLocation;
 }
-
-/** What confines an extension. Only `none` lets it see what mcpvals itself can see. */
-export interface SandboxSpec {
-  /** `process`: bubblewrap, or Seatbelt on macOS; `docker`: a container. */
-  readonly kind: "none" | "process" | "docker";
-  /** `host`: the network of this machine. Default: none at all. */
-  readonly network: "none" | "host";
-  /** Further paths that it may read, absolute, relative to `dir`, or beginning with `~/`. */
-  readonly read: readonly string[];
-  /** Longest sum of what its processes hold in memory, in bytes. */
-  readonly memoryBytes: number;
-  /** Most processes at once, itself included. */
-  readonly processes: number;
-  /** Image of the container. */
-  readonly image?: string;
-  /** The container program with arguments that go before `run`; absent: `docker` or `podman`, whichever works. */
-  readonly runtime?: readonly string[];
-}
-
-/** Limits of a sandbox that says nothing else. */
-export const defaultSandbox: SandboxSpec = {
-  kind: "none",
-  network: "none",
-  read: [],
-  memoryBytes: 512 * 1024 * 1024,
-  processes: 64,
-};
 
 /** How the extensions of an eval are fetched. */
 export interface ExtensionSettings {

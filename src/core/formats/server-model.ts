@@ -1,4 +1,5 @@
 import type { Json, JsonObject } from "./json-value.ts";
+import type { SandboxSpec } from "./sandbox-model.ts";
 
 /** How long one started server serves; see docs/architecture.md, "Servers". */
 export type ServerLifetime = "per_trial" | "per_task" | "per_run";
@@ -61,6 +62,8 @@ export interface StdioServerSpec extends ServerBase {
   readonly env: Readonly<Record<string, string>>;
   /** Absolute path. */
   readonly cwd: string;
+  /** Absent: it is not confined. */
+  readonly sandbox?: SandboxSpec;
 }
 
 export interface HttpServerSpec extends ServerBase {

@@ -16,7 +16,12 @@ export function transportHint(value: unknown): string | undefined {
 /** The hint for a key that goes by another name here; undefined for any other key. */
 export function keyHint(key: string, parent: KeyPath): string | undefined {
   const isToolTest = parent.length === 4 && parent[0] === "toolHealthSuites" && parent[2] === "tests";
-  return isToolTest && key === "tool" ? 'The tool is named by "name".' : undefined;
+  if (isToolTest && key === "tool") return 'The tool is named by "name".';
+  const isServer =
+    ["servers", "mcp_servers"].some((each) => each === parent.at(-2)) || parent.at(-1) === "server";
+  return isServer && key === "sandbox"
+    ? "A sandbox confines a program that talks over stdin and stdout (transport: stdio); a server with an address could not be reached in it."
+    : undefined;
 }
 
 /** The hint for what should be an object with these keys; undefined where the keys themselves are the best hint. */

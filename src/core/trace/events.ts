@@ -57,6 +57,8 @@ export type EventBody =
       readonly transport: string;
       readonly target: string;
       readonly pid?: number;
+      /** What confines it; absent: nothing. */
+      readonly sandbox?: "process" | "docker" | "none";
       /** It had been started before this trial, whose lifetime is longer than one. */
       readonly reused?: true;
     }

@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
-import { join, resolve } from "node:path";
 import type { PreparedExtension } from "../prepared-extensions.ts";
-import type { Confinement } from "../sandbox/sandbox.ts";
+import { listedPath } from "../../sandbox/listed-path.ts";
+import type { Confinement } from "../../sandbox/sandbox.ts";
 import { launchOf } from "./launch-of.ts";
 
 /** Where an extension's program runs and what it may see besides its own files. */
@@ -24,15 +24,13 @@ export function confinementOf(
 ): Confinement {
   const launch = launchOf(resolved);
   const interpreter = launch.command === resolved.program ? [] : [launch.command];
-  const listed = spec.sandbox.read.map((path) => absolute(path, spec.dir, env["HOME"] ?? homedir()));
+  const home = env["HOME"] ?? homedir();
+  const listed = (paths: readonly string[]): readonly string[] =>
+    paths.map((path) => listedPath(path, spec.dir, home));
   return {
     process: { command: launch.command, args: [...launch.args, ...args], cwd, env },
-    read: [...new Set([resolved.folder, ...interpreter, ...read, ...listed])],
-    write,
+    read: [...new Set([resolved.folder, ...interpreter, ...read, ...listed(spec.sandbox.read)])],
+    write: [...write, ...listed(spec.sandbox.write)],
     spec: spec.sandbox,
   };
-}
-
-function absolute(path: string, dir: string, home: string): string {
-  return path === "~" || path.startsWith("~/") ? join(home, path.slice(1)) : resolve(dir, path);
 }

@@ -7,7 +7,7 @@ import { settlesWithin } from "../../process/deadline.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
 import { closed, type StopOptions } from "../../process/stop-tree.ts";
 import type { PreparedExtension } from "../prepared-extensions.ts";
-import type { ConfinedProcess } from "../sandbox/sandbox.ts";
+import type { ConfinedProcess } from "../../sandbox/sandbox.ts";
 import { confinementOf, type ExtensionPlace } from "./extension-place.ts";
 import { ExtensionOutput } from "./extension-output.ts";
 
@@ -36,7 +36,7 @@ export class ExtensionProcess {
   readonly #alias: string;
   #expected = false;
 
-  /** Starts it, unless its files were changed. Throws `extension/integrity`, `extension/start-failed` and `extension/no-sandbox`. */
+  /** Starts it, unless its files were changed. Throws `extension/integrity`, `extension/start-failed` and `sandbox/unavailable`. */
   static async start(start: ProcessStart): Promise<ExtensionProcess> {
     const { extension, place, args, emit, protocol } = start;
     const { spec, resolved, sandbox } = extension;

@@ -53,7 +53,7 @@ export class JsonRpcExtension implements AsyncDisposable {
   #unfinished = false;
   #ending: Promise<unknown> | undefined;
 
-  /** Starts the program; `initialize` comes next. Throws `extension/start-failed` and `extension/no-sandbox`. */
+  /** Starts the program; `initialize` comes next. Throws `extension/start-failed` and `sandbox/unavailable`. */
   static async start(start: Omit<ProcessStart, "protocol">): Promise<JsonRpcExtension> {
     return new JsonRpcExtension(await ExtensionProcess.start({ ...start, protocol: "json-rpc" }));
   }

@@ -4,7 +4,7 @@ import type { ExtensionSpec, Task } from "../../core/formats/model.ts";
 import type { ExtensionUse } from "../../core/formats/task/extension-uses.ts";
 import { createRedactor, type Secret } from "../../core/trace/redact.ts";
 import type { PreparedExtension, PreparedExtensions } from "../prepared-extensions.ts";
-import { sandboxOf } from "../sandbox/sandboxes.ts";
+import { sandboxOf } from "../../sandbox/sandboxes.ts";
 import type { ValidateSchema } from "./check-arguments.ts";
 import { checkSources } from "./check-sources.ts";
 import { checkUses } from "./check-uses.ts";

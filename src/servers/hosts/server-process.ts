@@ -2,12 +2,13 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import type { StdioServerSpec } from "../../core/formats/model.ts";
 import type { Emit, EventBody } from "../../core/trace/events.ts";
 import { settlesWithin } from "../../process/deadline.ts";
-import { type ManagedProcess, type ProcessExit, spawnProcess } from "../../process/spawn.ts";
+import type { ProcessExit } from "../../process/spawn.ts";
 import { closed } from "../../process/stop-tree.ts";
 import type { Evidence } from "../connection.ts";
 import { MessagePipe } from "../stdio/message-pipe.ts";
 import { OutputRecorder } from "../stdio/output-recorder.ts";
 import { OutputTail } from "../stdio/output-tail.ts";
+import { type ServerProgram, startProgram } from "../stdio/start-program.ts";
 import type { Channel, ChannelListener } from "../wire.ts";
 import type { Era } from "./eras.ts";
 import { type ClientOptions, Multiplexer } from "./multiplexer.ts";
@@ -16,12 +17,11 @@ import { type ClientOptions, Multiplexer } from "./multiplexer.ts";
 const settleMs = 250;
 
 /**
- * Starts a server's program. The process exists when this function returns, before its promise settles. Throws
- * McpvalsError `server/spawn-failed`.
+ * Starts a server's program, as `startProgram` does. Throws McpvalsError `server/spawn-failed`, and `sandbox/unavailable`.
  */
 export async function startServerProcess(name: string, spec: StdioServerSpec): Promise<ServerProcess> {
   try {
-    return new ServerProcess(name, spec, await spawnProcess(spec));
+    return new ServerProcess(name, spec, await startProgram(spec));
   } catch (error) {
     if (!(error instanceof McpvalsError)) throw error;
     throw new McpvalsError(
@@ -44,7 +44,7 @@ export class ServerProcess {
   era: Era | undefined;
   readonly #name: string;
   readonly #spec: StdioServerSpec;
-  readonly #process: ManagedProcess;
+  readonly #process: ServerProgram;
   readonly #pipe: MessagePipe;
   readonly #clients: Multiplexer;
   readonly #watchers = new Set<Watcher>();
@@ -58,7 +58,7 @@ export class ServerProcess {
   #watched = false;
   #stopping: Promise<void> | undefined;
 
-  constructor(name: string, spec: StdioServerSpec, process: ManagedProcess) {
+  constructor(name: string, spec: StdioServerSpec, process: ServerProgram) {
     this.#name = name;
     this.#spec = spec;
     this.#process = process;
@@ -89,13 +89,14 @@ export class ServerProcess {
     const isFirst = !this.#watched;
     const output = isFirst ? this.#firstOutput : new OutputRecorder({ server: this.#name, emit });
     const watcher = { emit, output };
-    const { command, args } = this.#spec;
+    const { command, args, sandbox } = this.#spec;
     emit({
       type: "server.started",
       server: this.#name,
       transport: "stdio",
       target: [command, ...args].join(" "),
       pid: this.#process.pid,
+      ...(sandbox === undefined ? {} : { sandbox: sandbox.kind }),
       ...(isFirst ? {} : { reused: true }),
     });
     this.#watched = true;
@@ -172,7 +173,9 @@ export class ServerProcess {
     for (const { output } of this.#watchers) output.flush();
     this.#announce({ type: "server.exited", server: this.#name, exitCode, signal, expected });
     if (expected) return;
-    const how = signal === null ? `exited with code ${exitCode}` : `was ended by ${signal}`;
+    const limit = this.#process.brokenLimit;
+    const end = signal === null ? `exited with code ${exitCode}` : `was ended by ${signal}`;
+    const how = limit === undefined ? end : `broke a limit of its sandbox: ${limit}`;
     this.#lose(
       new McpvalsError("server/exited", `server "${this.#name}" ${how}`, {
         hint: "Its stderr usually says why; run the same command in a terminal.",

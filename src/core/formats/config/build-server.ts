@@ -6,6 +6,8 @@ import type {
   ServerSpec,
   StdioServerSpec,
 } from "../model.ts";
+import { laySandbox } from "../lay-sandbox.ts";
+import { defaultSandbox } from "../sandbox-model.ts";
 import { withoutUndefined } from "../without-undefined.ts";
 import { buildMock } from "./build-mock.ts";
 import type { ParsedServer } from "./config-server-schema.ts";
@@ -46,7 +48,8 @@ export function buildServer(name: string, server: ParsedServer, options: BuildSe
   switch (server.transport) {
     case "stdio": {
       const { command, args } = server;
-      return { transport: "stdio", command, args, ...options.completeStdio(server, name), ...common };
+      const complete = options.completeStdio(server, name);
+      return { transport: "stdio", command, args, ...complete, ...sandboxPart(server, options), ...common };
     }
     case "shttp":
     case "http":
@@ -59,9 +62,18 @@ export function buildServer(name: string, server: ParsedServer, options: BuildSe
   }
 }
 
+function sandboxPart(
+  { sandbox, network, read, write, memory, processes, image }: ParsedStdioServer,
+  { resolvePath = (path) => path }: BuildServerOptions,
+): Pick<StdioServerSpec, "sandbox"> {
+  const own = laySandbox(defaultSandbox, sandbox, resolvePath);
+  const spec = laySandbox(own, { network, read, write, memory, processes, image }, resolvePath);
+  return spec.kind === "none" ? {} : { sandbox: spec };
+}
+
 type Common = Omit<
   ServerSpec,
-  "transport" | "command" | "args" | "env" | "cwd" | "url" | "headers" | "auth" | "mock"
+  "transport" | "command" | "args" | "env" | "cwd" | "sandbox" | "url" | "headers" | "auth" | "mock"
 >;
 
 function commonParts(server: ParsedServer, options: BuildServerOptions): Common {

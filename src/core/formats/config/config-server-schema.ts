@@ -1,6 +1,8 @@
 import * as z from "zod";
 import { closedObject, duration, filledText, httpUrl } from "./config-fields.ts";
+import { unconfined } from "../lay-sandbox.ts";
 import { mockSchema } from "./mock-schema.ts";
+import { sandboxLimits, sandboxSchema } from "./sandbox-schema.ts";
 import { authSchema, sharedServerFields } from "./server-parts-schema.ts";
 
 const auth = authSchema
@@ -33,8 +35,20 @@ const stdioServer = closedObject({
       description:
         "Variables to pass on from your own environment, by name; `true` passes on all of them. Without it a server gets only what programs need to start (`PATH`, `HOME`, …).",
     }),
+  sandbox: sandboxSchema.optional().meta({
+    description: "What confines the program. Its other settings may stand here too.",
+    defaultText: "`none`",
+  }),
+  ...sandboxLimits(),
   ...sharedServerFields,
-}).meta({ id: "StdioServer", title: "Server over stdio", description: "A local program." });
+})
+  .superRefine((server, context) => {
+    const [key] = unconfined(server);
+    if (key === undefined) return;
+    const message = `has ${JSON.stringify(key)}, but nothing says which sandbox confines it: write sandbox: process, or sandbox: none`;
+    context.addIssue({ code: "custom", message });
+  })
+  .meta({ id: "StdioServer", title: "Server over stdio", description: "A local program." });
 
 const shttpServer = closedObject({
   transport: z.literal(["shttp", "http"]).meta({ description: "Streamable HTTP." }),

@@ -45,6 +45,26 @@ describe("parts of servers", () => {
       'config/invalid-value at value server.lifetime: server.lifetime must be "per_trial", "per_task", "per_run" or "per_benchmark"',
     ],
     [
+      "a program that is to have no network, and nothing that sees to it",
+      server({ network: false }),
+      'config/invalid-value at value server: server has "network", but nothing says which sandbox confines it: write sandbox: process, or sandbox: none',
+    ],
+    [
+      "settings of a sandbox without its kind",
+      server({ sandbox: { memory: "1GB" } }),
+      /^config\/invalid-value at value server: server has "memory"/,
+    ],
+    [
+      "a sandbox for a server with an address",
+      { server: { ...shttp, sandbox: "process" } },
+      /^config\/unknown-key at key server\.sandbox: .* \| A sandbox confines a program that talks over stdin and stdout .*; a server with an address could not be reached in it\./,
+    ],
+    [
+      "a network that is more than this machine's or none",
+      server({ sandbox: "process", network: ["example.com"] }),
+      /^config\/invalid-value at value server\.network/,
+    ],
+    [
       "a rate limit without a time",
       server({ rateLimit: { requests: 1 } }),
       /^config\/missing-key at value server\.rateLimit: missing key "per" in server\.rateLimit: a duration/,

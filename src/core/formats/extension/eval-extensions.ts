@@ -1,6 +1,7 @@
 import type { SourceLocation } from "../../errors/error.ts";
-import { defaultSandbox, type ExtensionSettings, type SandboxSpec } from "../extension-model.ts";
+import type { ExtensionSettings } from "../extension-model.ts";
 import type { JsonObject } from "../json-value.ts";
+import { defaultSandbox, type SandboxSpec } from "../sandbox-model.ts";
 
 /** What an eval says of extensions, and so gives to its tasks. */
 export interface EvalExtensions {

@@ -1,5 +1,6 @@
 import type { ErrorCode } from "../../errors/catalogue.ts";
-import { defaultSandbox, type SandboxSpec } from "../extension-model.ts";
+import { fromFile, isHome, laySandbox, saysSandbox, unconfined } from "../lay-sandbox.ts";
+import { defaultSandbox, type SandboxSpec } from "../sandbox-model.ts";
 import { formatKeyPath, type KeyPath } from "../key-path.ts";
 import { asObject } from "../lenient.ts";
 import type { Locate, Problem } from "../problem.ts";
@@ -9,7 +10,6 @@ import {
   isExtensionEntry,
   type ParsedExtension,
   type ParsedExtensionTable,
-  type ParsedSandbox,
 } from "./extension-table-schema.ts";
 import { parsePackageRef } from "./parse-package-ref.ts";
 
@@ -55,9 +55,6 @@ export function extensionPackageProblems(table: unknown, path: KeyPath): Problem
   });
 }
 
-/** What only a sandbox heeds. */
-const sandboxKeys = ["network", "read", "memory", "processes", "image", "runtime"];
-
 /**
  * Entries and settings that say how something is confined, while nothing says that it is: they would be started without
  * any sandbox. Whoever wants that writes `sandbox: none`.
@@ -67,23 +64,15 @@ export function missingSandboxProblems(table: unknown, path: KeyPath): Problem[]
   const entries = Object.entries(root).filter(([, entry]) => asObject(entry)["package"] !== undefined);
   const names = new Set(entries.map(([name]) => name));
   const general = names.has("sandbox") ? undefined : root["sandbox"];
-  const all = isChosen(general) ? [] : unheeded(names.has("network") ? [] : root["network"], general);
+  const network = names.has("network") ? undefined : root["network"];
+  const all = saysSandbox(general) ? [] : unconfined({ network, sandbox: general });
   const own = entries.flatMap(([name, entry]) => {
-    const { sandbox, ...rest } = asObject(entry);
-    if (isChosen(general) || isChosen(sandbox)) return [];
-    const keys = [...sandboxKeys.filter((key) => rest[key] !== undefined), ...unheeded([], sandbox)];
-    return keys.slice(0, 1).map((key) => noSandbox(key, [...path, name]));
+    if (saysSandbox(general)) return [];
+    return unconfined(asObject(entry))
+      .slice(0, 1)
+      .map((key) => noSandbox(key, [...path, name]));
   });
   return [...all.slice(0, 1).map((key) => noSandbox(key, path)), ...own];
-}
-
-function isChosen(sandbox: unknown): boolean {
-  return typeof sandbox === "string" || asObject(sandbox)["kind"] !== undefined;
-}
-
-function unheeded(network: unknown, sandbox: unknown): string[] {
-  const isListed = Array.isArray(network) && network.length > 0;
-  return [...(isListed ? ["network"] : []), ...Object.keys(asObject(sandbox))];
 }
 
 function noSandbox(key: string, path: KeyPath): Problem {
@@ -119,8 +108,8 @@ function settingsOf(table: ParsedExtensionTable): Settings {
 
 function generalSandbox(table: ParsedExtensionTable, places: ExtensionPlaces): SandboxSpec {
   const { sandbox, network } = settingsOf(table);
-  const all = laid(defaultSandbox, sandbox, places);
-  return network === undefined ? all : laid(all, { network }, places);
+  const all = laySandbox(defaultSandbox, sandbox, places.resolvePath);
+  return network === undefined ? all : laySandbox(all, { network }, places.resolvePath);
 }
 
 interface Around {
@@ -129,15 +118,15 @@ interface Around {
 }
 
 function declared(name: string, entry: ParsedExtension, { sandbox, places }: Around): DeclaredExtension {
-  const { network, read, memory, processes, image } = entry;
-  const own = laid(sandbox, entry.sandbox, places);
+  const { network, read, write, memory, processes, image } = entry;
+  const own = laySandbox(sandbox, entry.sandbox, places.resolvePath);
   return withoutUndefined({
     package: entry.package,
     dir: places.dir,
     name: packageName(entry.package, places.resolvePath),
     config: entry.config ?? {},
     env: entry.env ?? {},
-    sandbox: laid(own, { network, read, memory, processes, image }, places),
+    sandbox: laySandbox(own, { network, read, write, memory, processes, image }, places.resolvePath),
     timeoutMs: entry.timeout,
     location: places.locate({ path: [...places.path, name], at: "key" }),
   });
@@ -151,30 +140,6 @@ export function packageName(written: string, resolvePath: (path: string) => stri
   return ref.kind === "path" && !isHome(ref.path) ? resolvePath(ref.path) : ref.name;
 }
 
-/** A sandbox with what is said of it laid over another. */
-function laid(base: SandboxSpec, said: ParsedSandbox | undefined, places: ExtensionPlaces): SandboxSpec {
-  if (said === undefined) return base;
-  if (typeof said === "string") return { ...base, kind: said };
-  const { kind, network, read, memory, processes, image, runtime } = said;
-  return {
-    ...base,
-    ...withoutUndefined({
-      kind,
-      network:
-        network === undefined ? undefined : network.length === 0 ? ("none" as const) : ("host" as const),
-      read: read?.map((path) => absolute(path, places)),
-      memoryBytes: memory,
-      processes,
-      image,
-      runtime: typeof runtime === "string" ? [runtime] : runtime,
-    }),
-  };
-}
-
 function absolute(path: string, { resolvePath }: ExtensionPlaces): string {
-  return isHome(path) ? path : resolvePath(path);
-}
-
-function isHome(path: string): boolean {
-  return /^~(?:[/\\]|$)/.test(path);
+  return fromFile(path, resolvePath);
 }

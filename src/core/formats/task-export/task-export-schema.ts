@@ -40,6 +40,28 @@ const requirement = z
   ])
   .meta({ id: "Requirement", description: "Something that must be there before the task can run." });
 
+const sharedServer = {
+  startupTimeoutMs: milliseconds,
+  maxMessageBytes: z.int(),
+  lifetime: z.enum(["per_trial", "per_task", "per_run"]).exactOptional(),
+  required: z.boolean().exactOptional(),
+  tools: z.array(text).exactOptional(),
+  captureStderr: z.boolean().exactOptional(),
+};
+
+const sandbox = z
+  .strictObject({
+    kind: z.enum(["process", "docker"]),
+    network: z.enum(["none", "host"]),
+    read: z.array(text),
+    write: z.array(text),
+    memoryBytes: z.int(),
+    processes: z.int(),
+    image: text.exactOptional(),
+    runtime: z.array(text).exactOptional(),
+  })
+  .meta({ id: "Sandbox", description: "What confines the program." });
+
 const server = z
   .discriminatedUnion("transport", [
     z.strictObject({
@@ -48,15 +70,14 @@ const server = z
       args: z.array(text),
       env: texts.describe("What the task itself says of the environment."),
       cwd: text.describe("Relative to the task's folder."),
-      startupTimeoutMs: milliseconds,
-      maxMessageBytes: z.int(),
+      sandbox: sandbox.exactOptional(),
+      ...sharedServer,
     }),
     z.strictObject({
       transport: z.enum(["shttp", "sse"]),
       url: text,
       headers: texts,
-      startupTimeoutMs: milliseconds,
-      maxMessageBytes: z.int(),
+      ...sharedServer,
     }),
   ])
   .meta({

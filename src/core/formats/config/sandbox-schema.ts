@@ -1,0 +1,100 @@
+import * as z from "zod";
+import { parseByteSize } from "../byte-size.ts";
+import { closedObject, filledText } from "./config-fields.ts";
+
+/** Kinds of sandboxes. */
+export const sandboxKind = z.enum(["none", "process", "docker"]);
+
+const smallestMemory = 1024 * 1024;
+
+/** An amount of memory; parses to bytes. */
+const memory = z
+  .custom<number | string>((value) => (parseByteSize(value) ?? 0) >= smallestMemory, {
+    error: 'must be an amount of memory of at least 1MB: bytes, or a text such as "512MB" or "2GB"',
+  })
+  .transform((value) => parseByteSize(value) ?? 0)
+  .meta({
+    id: "ByteSize",
+    title: "Amount of memory",
+    description: 'Bytes, or a text with a unit: `"512MB"`, `"2GB"`; a kilobyte is 1024 bytes. At least 1 MB.',
+    type: ["number", "string"],
+    examples: ["512MB", "2GB"],
+  });
+
+const host = z
+  .custom<"host">((value) => value === "host", {
+    error:
+      'must be "host", the network of this machine: a sandbox has that or none, and no addresses, ports or names can be listed',
+  })
+  .meta({ type: "string", const: "host" });
+
+/** `false` is no network, as an empty list is. */
+export const networkSchema = z.union([z.literal(false), z.array(host)]);
+
+/** What is said of a sandbox besides its kind; `usual`: where each comes from that is not given. */
+export const sandboxLimits = (usual?: string) => ({
+  network: networkSchema.optional().meta({
+    description:
+      "`[host]` gives it the network of this machine, `false` or nothing listed none; no addresses can be listed.",
+    defaultText: usual ?? "no network at all",
+  }),
+  read: z
+    .array(filledText)
+    .optional()
+    .meta({
+      description: "Further paths that it may read, relative to this file; `~/` is your home folder.",
+      defaultText: usual ?? "none",
+    }),
+  write: z
+    .array(filledText)
+    .optional()
+    .meta({
+      description: "Further paths that it may write; they have to be there.",
+      defaultText: usual ?? "none",
+    }),
+  memory: memory.optional().meta({
+    description: "Most memory of all of its processes together.",
+    defaultText: usual ?? "`512MB`",
+  }),
+  processes: z
+    .int()
+    .min(1)
+    .max(100_000)
+    .optional()
+    .meta({
+      description: "Most processes at once, itself included.",
+      defaultText: usual ?? "`64`",
+    }),
+  image: filledText.optional().meta({
+    description:
+      "Image of the container, for `docker`; it has what runs the program, such as Node or Python.",
+    defaultText: usual ?? "none; `docker` needs one",
+  }),
+});
+
+/** A sandbox as an object. */
+export const sandboxParts = closedObject({
+  kind: sandboxKind.optional().meta({
+    description: "`none`, `process` (bubblewrap or Seatbelt) or `docker`.",
+    defaultText: "`none`",
+  }),
+  runtime: z
+    .union([filledText, z.array(filledText).min(1)])
+    .optional()
+    .meta({
+      description: "The container program, or a list of it and the arguments that go before `run`.",
+      defaultText: "`docker` or `podman`, whichever works",
+    }),
+  ...sandboxLimits(),
+}).meta({
+  id: "Sandbox",
+  title: "Sandbox",
+  description:
+    "What confines a program. An extension sees the task's folder, the trial's workspace, and what is listed; a server its `cwd`, to be read, and what is listed. Where the sandbox cannot be had, nothing is run.",
+});
+
+/** Which sandbox: its kind, or an object with more. */
+export const sandboxSchema = z.union([sandboxKind, sandboxParts]);
+
+/** What is said of a sandbox. */
+export type ParsedSandbox = z.output<typeof sandboxSchema>;

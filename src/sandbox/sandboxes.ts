@@ -1,0 +1,31 @@
+import type { SandboxSpec } from "../core/formats/model.ts";
+import { runningPlatform } from "../process/platform.ts";
+import { bubblewrap } from "./bubblewrap.ts";
+import { container } from "./container.ts";
+import { noSandbox } from "./none.ts";
+import type { Sandbox } from "./sandbox.ts";
+import { seatbelt } from "./seatbelt.ts";
+import { unavailable } from "./unavailable.ts";
+
+/** The sandbox of a kind as this platform has it; where it has none, one whose `check` and `start` say so. */
+export function sandboxOf(kind: SandboxSpec["kind"], platform: string = runningPlatform()): Sandbox {
+  switch (kind) {
+    case "none":
+      return noSandbox;
+    case "process":
+      return processSandbox(platform);
+    case "docker":
+      return platform === "win32"
+        ? unavailable(kind, "containers are not supported on Windows: paths would not be the same inside")
+        : container;
+  }
+}
+
+function processSandbox(platform: string): Sandbox {
+  if (platform === "linux") return bubblewrap;
+  if (platform === "darwin") return seatbelt;
+  return unavailable(
+    "process",
+    `the sandbox "process" is there on Linux and macOS only, and this is ${platform}`,
+  );
+}
