@@ -22,6 +22,8 @@ const value: Json = {
   total: 2,
 };
 
+const nulls: Json = { items: [{ tag: null }, { tag: null }], mixed: [null, { name: "a" }] };
+
 function only(expectation: JsonExpectation, from: Json = value): Check {
   const [check, ...others] = checkJson("json", [expectation], from);
   if (check === undefined || others.length > 0) throw new Error("not one check");
@@ -61,6 +63,18 @@ describe("a path that leads nowhere is evidence only where its way is there", ()
     ["an entry of an object", { path: "$.user1[0]", exists: false }, value, "which has no entries"],
     ["a member of a text", { path: "$.error", exists: false }, "fine", '$ is "fine", which has no members'],
     [
+      "a member of null",
+      { path: "$.next.cursor", exists: false },
+      value,
+      "$.next is null, which has no members",
+    ],
+    ["an entry of null", { path: "$.next[0]", exists: false }, value, "$.next is null, which has no entries"],
+    ["entries of null", { path: "$.next[*]", count: 0 }, value, "$.next is null, which has no members"],
+    ["entries of null by a filter", { path: "$.next[?@.a == 1]", count: 0 }, value, "$.next is null"],
+    ["anything below null", { path: "$.next..a", exists: false }, value, "$.next is null"],
+    ["a member of a root that is null", { path: "$.error", exists: false }, null, "$ is null"],
+    ["no entries of null", { path: "$.next[*].name", equals: [] }, value, "$.next is null"],
+    [
       "a member of a root that is a list",
       { path: "$.error", exists: false },
       [],
@@ -76,8 +90,8 @@ describe("a path that leads nowhere is evidence only where its way is there", ()
 
   it.each<[string, JsonExpectation, Json]>([
     ["a member of an object", { path: "$.error", exists: false }, value],
-    ["a member of what is plainly nothing", { path: "$.next.cursor", exists: false }, value],
-    ["entries of what is plainly nothing", { path: "$.next[*]", count: 0 }, value],
+    ["a null beyond where the way is one", { path: "$.items[*].tag.name", exists: false }, nulls],
+    ["a filter of entries of which some are null", { path: "$.mixed[?@.name == 'c']", count: 0 }, nulls],
     ["a further entry", { path: "$.items[2]", exists: false }, value],
     ["entries of an empty list", { path: "$.items[0].tags[*]", count: 0 }, value],
     ["a filter that fits none", { path: "$.items[?@.status == 'failed'].name", count: 0 }, value],
@@ -104,6 +118,43 @@ describe("a path that leads nowhere is evidence only where its way is there", ()
     ],
   ])("%s beside one that is there gives a doubt", (_, expectation, near) => {
     expect(only(expectation).doubt).toContain(`there is "${near}" there, did you mean that?`);
+  });
+
+  it.each<[string, JsonExpectation, string]>([
+    ["with !=", { path: "$.items[?@.staus != 'failed']", count: 2 }, "status"],
+    ["with !", { path: "$.items[?!@.staus]", count: 2 }, "status"],
+    ["in !(…)", { path: "$.items[?!(@.staus == 'failed')]", count: 2 }, "status"],
+    ["in an or", { path: "$.items[?@.staus == 'x' || @.name == 'a']", exists: true }, "status"],
+    ["on both sides", { path: "$.items[?@.staus == @.satus]", count: 2 }, "status"],
+    ["on the right side", { path: "$.items[?@.name != @.staus]", count: 2 }, "status"],
+    ["of the root", { path: "$.items[?@.name != $.totl]", count: 2 }, "total"],
+    ["further in", { path: "$[?@.emial != 'x'].email", exists: true }, "email"],
+    ["in a function", { path: "$.items[?!match(@.staus, 'f.*')]", count: 2 }, "status"],
+    ["of a place further in", { path: "$[?@.meta.colur != 'red'].name", count: 1 }, "colour"],
+    ["in a list of names", { path: "$.items[0]['name', 'staus']", count: 1 }, "status"],
+    [
+      "in a filter before the end",
+      { path: "$.items[?@.staus != 'failed'].name", equals: ["a", "b"] },
+      "status",
+    ],
+  ])("a misspelt name %s gives one, wherever the path leads", (_, expectation, near) => {
+    const from = expectation.path.includes("meta") ? [{ name: "a", meta: { colour: "red" } }] : value;
+    const { passed, doubt } = only(expectation, from);
+    expect([passed, doubt]).toEqual([
+      true,
+      expect.stringContaining(`there is "${near}" there, did you mean that?`),
+    ]);
+  });
+
+  it.each<JsonExpectation>([
+    { path: "$.items[?@.status != 'failed']", count: 2 },
+    { path: "$.items[?!@.error]", count: 2 },
+    { path: "$.items[?@.name == 'a' && @.status == 'ok']", count: 1 },
+    { path: "$.items[0]['name', 'error']", count: 1 },
+    { path: "$.items[?@.tags[?@ == 'x']]", count: 1 },
+  ])("but %j does not", (expectation) => {
+    const { passed, doubt } = only(expectation);
+    expect([passed, doubt]).toEqual([true, undefined]);
   });
 });
 

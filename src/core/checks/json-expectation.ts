@@ -4,7 +4,7 @@ import { previewJson } from "../formats/preview-json.ts";
 import type { JsonExpectation } from "../formats/step.ts";
 import { completePath, nearestJson, selectJson } from "../templates/select-json.ts";
 import type { Check } from "../trace/events.ts";
-import { type Absence, absenceAt } from "./absence.ts";
+import { type Absence, absenceAt, slipIn } from "./absence.ts";
 import { compareContains, compareEquals, type Comparison } from "./compare-json.ts";
 import { excerpt, outlinedJson, shownJson } from "./excerpt.ts";
 import { compilePattern } from "./pattern.ts";
@@ -48,7 +48,8 @@ type Part = Pick<Check, "passed" | "expected" | "actual" | "message" | "unplaced
 function checkPlace(name: string, expectation: JsonExpectation, value: Json): Check[] {
   const found = find(expectation.path, value);
   const parts = partsOf(expectation, found);
-  const worth = found.values.length === 0 ? found.absence() : {};
+  const { doubt = slipIn(value, found.path), ...absence } = found.values.length === 0 ? found.absence() : {};
+  const worth = { ...absence, ...(doubt === undefined ? {} : { doubt }) };
   return parts.map(([part, outcome]) => ({
     name: `${name} ${found.path} ${part}`,
     ...weighed(outcome, worth),

@@ -7,6 +7,7 @@ import {
   type JSONPathQuery,
 } from "json-p3";
 import type { Json } from "../formats/model.ts";
+import { isJsonObject } from "../formats/json.ts";
 import { compilePattern } from "./pattern.ts";
 
 /** A JSON path, ready to be followed in values. */
@@ -17,6 +18,8 @@ export interface BoundedQuery {
   nearest(value: Json): readonly Json[];
   /** How far the way goes in a value in which it leads nowhere. Throws as `follow`. */
   end(value: Json): WayEnd;
+  /** The names that it looks for among others, in filters and in lists of names, wherever it leads. Throws as `follow`. */
+  lookups(value: Json): readonly Lookup[];
   readonly singular: boolean;
 }
 
@@ -30,10 +33,18 @@ export interface WayEnd {
   readonly values: readonly Json[];
   /** What it looks for there: the name of a member, an entry by its number, or some members or entries of all. */
   readonly wants: "member" | "entry" | "some";
-  /** The names of members that the missing part looks for: in the values, or, for a filter, in what is in them. */
+  /** The names of members that the missing part looks for. */
   readonly names: readonly string[];
+  /** Whether `path` can lead to one place only. */
+  readonly isOneWay: boolean;
   /** Whether the way ends only where it could lead to several places, or at its last part: it is there as far as it is one. */
   readonly isSettled: boolean;
+}
+
+/** A name that a part of a path looks for, and the values that may have it, the first of them. */
+export interface Lookup {
+  readonly name: string;
+  readonly holders: readonly Json[];
 }
 
 /** Places that are looked at for one path. Nested `..` and filters in filters look at the same places again and again. */
@@ -66,6 +77,7 @@ export function compileQuery(path: string): BoundedQuery {
       return [value];
     },
     end: (value) => endOf(query, value),
+    lookups: (value) => [...lookupsOf(query, value)],
   };
 }
 
@@ -88,12 +100,9 @@ function endOf(query: JSONPathQuery, value: Json): WayEnd {
     values,
     wants: wants[length] ?? "some",
     names: selectors.flatMap((selector) =>
-      selector instanceof jsonpath.selectors.NameSelector
-        ? [selector.name]
-        : selector instanceof jsonpath.selectors.FilterSelector
-          ? namesWithin(selector.expression)
-          : [],
+      selector instanceof jsonpath.selectors.NameSelector ? [selector.name] : [],
     ),
+    isOneWay: firstPlural === -1 || length <= firstPlural,
     isSettled: length >= (firstPlural === -1 ? segments.length - 1 : firstPlural),
   };
 }
@@ -105,15 +114,54 @@ function wantsOf({ environment: parent }: JSONPathQuery, segment: Segment): WayE
   return segment.selectors[0] instanceof jsonpath.selectors.NameSelector ? "member" : "entry";
 }
 
-/** The first names of the paths that begin with `@` in the expression of a filter. */
-function namesWithin(expression: unknown): readonly string[] {
-  if (typeof expression !== "object" || expression === null) return [];
-  if (expression instanceof jsonpath.expressions.RelativeQuery) {
-    const [first] = expression.path.segments.flatMap(({ selectors }) => selectors);
-    return first instanceof jsonpath.selectors.NameSelector ? [first.name] : [];
+function* lookupsOf(query: JSONPathQuery, root: Json): Generator<Lookup> {
+  for (const [index, { selectors }] of query.segments.entries()) {
+    const isList = selectors.length > 1;
+    const holders = (): readonly Json[] => {
+      const way = new jsonpath.JSONPathQuery(query.environment, query.segments.slice(0, index));
+      return firstOf(begin(way, root), mostLooked);
+    };
+    for (const selector of selectors) {
+      if (selector instanceof jsonpath.selectors.NameSelector && isList)
+        yield { name: selector.name, holders: holders() };
+      if (selector instanceof jsonpath.selectors.FilterSelector)
+        for (const inner of queriesWithin(selector.expression)) {
+          const isRelative = inner instanceof jsonpath.expressions.RelativeQuery;
+          yield* namesOnWay(inner.path, isRelative ? holders().flatMap(membersOf) : [root]);
+        }
+    }
   }
+}
+
+type FilterQuery = InstanceType<typeof jsonpath.expressions.FilterQuery>;
+
+/** The paths in the expression of a filter. */
+function queriesWithin(expression: unknown): readonly FilterQuery[] {
+  if (typeof expression !== "object" || expression === null) return [];
+  if (expression instanceof jsonpath.expressions.FilterQuery) return [expression];
   const isPart = Array.isArray(expression) || expression instanceof jsonpath.expressions.FilterExpression;
-  return isPart ? Object.values(expression).flatMap(namesWithin) : [];
+  return isPart ? Object.values(expression).flatMap(queriesWithin) : [];
+}
+
+function* namesOnWay({ segments }: JSONPathQuery, start: readonly Json[]): Generator<Lookup> {
+  let holders = start.slice(0, mostLooked);
+  for (const { selectors } of segments) {
+    const [first, ...others] = selectors;
+    if (first instanceof jsonpath.selectors.NameSelector && others.length === 0) {
+      const { name } = first;
+      yield { name, holders };
+      holders = holders.flatMap((holder) => memberOf(holder, name));
+    } else holders = holders.flatMap(membersOf);
+    holders = holders.slice(0, mostLooked);
+  }
+}
+
+function memberOf(holder: Json, name: string): readonly Json[] {
+  return isJsonObject(holder) && Object.hasOwn(holder, name) ? [holder[name] ?? null] : [];
+}
+
+function membersOf(value: Json): readonly Json[] {
+  return typeof value === "object" && value !== null ? Object.values(value).slice(0, mostLooked) : [];
 }
 
 function written(query: JSONPathQuery): string {
@@ -129,11 +177,14 @@ function begin(query: JSONPathQuery, value: Json): IterableIterator<JSONPathNode
 /** Values that are enough to show what is there instead. */
 const mostNearest = 3;
 
-function firstOf(nodes: Iterable<JSONPathNode>): readonly Json[] {
+/** Values and members of values in which names are looked for. */
+const mostLooked = 200;
+
+function firstOf(nodes: Iterable<JSONPathNode>, most = mostNearest): readonly Json[] {
   const found: Json[] = [];
   for (const node of nodes) {
     found.push(node.value as Json);
-    if (found.length === mostNearest) break;
+    if (found.length === most) break;
   }
   return found;
 }

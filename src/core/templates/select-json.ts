@@ -1,9 +1,9 @@
 import { McpvalsError } from "../errors/error.ts";
 import type { KeyPath } from "../formats/key-path.ts";
 import type { Json } from "../formats/model.ts";
-import { type BoundedQuery, compileQuery, type WayEnd } from "./bounded-query.ts";
+import { type BoundedQuery, compileQuery, type Lookup, type WayEnd } from "./bounded-query.ts";
 
-export type { WayEnd } from "./bounded-query.ts";
+export type { Lookup, WayEnd } from "./bounded-query.ts";
 
 /** What a path leads to; `singular` when it can lead to one place at most, by its own form. */
 export interface Selection {
@@ -52,6 +52,12 @@ export function nearestJson(value: Json, path: string): readonly Json[] {
 export function wayEnd(value: Json, path: string): WayEnd {
   const query = failingAs("is no JSON path", path, () => compile(completePath(path)));
   return failingAs("cannot be followed", path, () => query.end(value));
+}
+
+/** The names that a path looks for among others, in filters and lists of names. Throws as `selectJson`. */
+export function lookupsIn(value: Json, path: string): readonly Lookup[] {
+  const query = failingAs("is no JSON path", path, () => compile(completePath(path)));
+  return failingAs("cannot be followed", path, () => query.lookups(value));
 }
 
 /** A path as RFC 9535 wants it, with `$` in front. */
