@@ -7,7 +7,6 @@ import {
   type JSONPathQuery,
 } from "json-p3";
 import type { Json } from "../formats/model.ts";
-import { isJsonObject } from "../formats/json.ts";
 import { compilePattern } from "./pattern.ts";
 
 /** A JSON path, ready to be followed in values. */
@@ -157,7 +156,8 @@ function* namesOnWay({ segments }: JSONPathQuery, start: readonly Json[]): Gener
 }
 
 function memberOf(holder: Json, name: string): readonly Json[] {
-  return isJsonObject(holder) && Object.hasOwn(holder, name) ? [holder[name] ?? null] : [];
+  if (typeof holder !== "object" || holder === null || Array.isArray(holder)) return [];
+  return Object.entries(holder).flatMap(([key, member]) => (key === name ? [member] : []));
 }
 
 function membersOf(value: Json): readonly Json[] {
