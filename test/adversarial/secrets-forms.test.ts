@@ -190,9 +190,9 @@ describe("looking for many secrets", () => {
       })),
     );
     const text = `${"The quick brown fox, secret-, abababab. ".repeat(50_000)}secret-7-${"ab".repeat(200)}`;
-    const start = performance.now();
+    const before = process.cpuUsage();
     expect(many(text).endsWith("[secret:K7]")).toBe(true);
-    expect(performance.now() - start).toBeLessThan(5000);
+    expect(process.cpuUsage(before).user / 1000).toBeLessThan(5000);
   });
 });
 

@@ -1,11 +1,21 @@
+/** Schemes of `Authorization` that many servers have; naming one tells nothing. */
+const knownScheme = /^(?:apikey|basic|bearer|dpop|key|token)$/i;
+/** Shorter credentials are not looked for by themselves. */
+const shortestCredentials = 4;
+
 /**
- * What is secret in the value of a header: all of it, of `Bearer X` and the like also X alone, and of `Basic` what it
+ * What is secret in the value of a header: all of it, but of `Bearer X` and the like only X, and of `Basic` also what it
  * encodes: the user with the password, and the password.
  */
 export function credentialsIn(value: string): readonly string[] {
   const [, scheme = "", credentials] = /^([A-Za-z][\w-]*)\s+(\S+)$/.exec(value) ?? [];
   if (credentials === undefined) return [value];
-  return [value, credentials, ...(scheme.toLowerCase() === "basic" ? userAndPassword(credentials) : [])];
+  const tellsNothing = knownScheme.test(scheme) && credentials.length >= shortestCredentials;
+  return [
+    ...(tellsNothing ? [] : [value]),
+    credentials,
+    ...(scheme.toLowerCase() === "basic" ? userAndPassword(credentials) : []),
+  ];
 }
 
 function userAndPassword(encoded: string): string[] {

@@ -54,7 +54,6 @@ it("takes keys, headers, secret variables and flags from a config", () => {
     urlpass: "url",
     query1: "url",
     query2: "url",
-    "Bearer bearer-x": "Authorization",
     "bearer-x": "Authorization",
     "session=abc": "Cookie",
   });
@@ -114,7 +113,6 @@ it("takes what is assigned in arguments, headers in them, and single cookies", (
   };
   expect(secrets({ server })).toEqual({
     "assigned-1": "API_KEY",
-    "Bearer bearer-2": "Authorization",
     "bearer-2": "Authorization",
     "theme=dark; session=cookie-3": "Cookie",
     "cookie-3": "Cookie",
