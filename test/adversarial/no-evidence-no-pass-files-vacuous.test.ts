@@ -57,6 +57,36 @@ describe("an expectation that could not fail is refused at load", () => {
       mcp({ schema: { properties: { a: {} }, allOf: [true], required: [], minLength: 0 } }),
     ],
     ["a schema with one open choice", mcp({ schema: { oneOf: [{}] } })],
+    ["a schema that denies what denies nothing", mcp({ schema: { not: { not: {} } } })],
+    [
+      "a schema that denies what denies what denies",
+      mcp({ schema: { not: { not: { not: { not: true } } } } }),
+    ],
+    ["a schema that contains none of anything", mcp({ schema: { contains: {}, minContains: 0 } })],
+    ["a schema that contains none of something", mcp({ schema: { contains: { const: 1 }, minContains: 0 } })],
+    ["a limit of what is not contained", mcp({ schema: { minContains: 2 } })],
+    [
+      "a schema of all types",
+      mcp({ schema: { type: ["string", "number", "boolean", "object", "array", "null"] } }),
+    ],
+    [
+      "a schema of all types, one by one",
+      mcp({
+        schema: {
+          anyOf: [
+            { type: ["string", "number"] },
+            { type: ["boolean", "object"] },
+            { type: ["array", "null"] },
+          ],
+        },
+      }),
+    ],
+    ["a schema with a pattern for every text", mcp({ schema: { pattern: ".*" } })],
+    ["a schema with an empty pattern", mcp({ schema: { pattern: "" } })],
+    ["a schema of any names", mcp({ schema: { propertyNames: { pattern: "x*" } } })],
+    ["a schema by a reference to nothing", mcp({ schema: { $ref: "#/$defs/a", $defs: { a: {} } } })],
+    ["a schema by a reference to itself", mcp({ schema: { $ref: "#" } })],
+    ["a schema with then but no if", mcp({ schema: { then: { type: "string" } } })],
     ["a schema with an open alternative", mcp({ schema: { anyOf: [{ type: "object" }, {}] } })],
   ])("%s", async (_, step) => {
     expect(await taskProblems(step)).toEqual([expect.stringMatching(/^config\/checks-nothing /)]);
@@ -97,9 +127,40 @@ describe("an expectation that could not fail is refused at load", () => {
     ["a schema of a type", mcp({ schema: { type: "object" } })],
     ["a schema of what is inside", mcp({ schema: { properties: { a: { const: 0 } }, "x-note": 1 } })],
     ["a schema of false", mcp({ schema: { additionalProperties: false } })],
+    ["a schema that denies", mcp({ schema: { not: { type: "string" } } })],
+    ["a schema that denies a denial", mcp({ schema: { not: { not: { type: "string" } } } })],
+    ["a schema of most types", mcp({ schema: { type: ["string", "number", "boolean", "object", "array"] } })],
+    ["a schema with what is contained", mcp({ schema: { type: "array", contains: {} } })],
+    ["a schema with if and then", mcp({ schema: { if: { type: "string" }, then: { minLength: 1 } } })],
+    ["a schema by reference to elsewhere", mcp({ schema: { $ref: "https://example.com/a" } })],
     ["a schema by reference", mcp({ schema: { $ref: "#/$defs/a", $defs: { a: { enum: [1] } } } })],
   ])("but not %s", async (_, step) => {
     expect(await taskProblems(step)).toEqual([]);
+  });
+
+  it.each<[object, readonly string[]]>([
+    [
+      { minLength: 3 },
+      ["schema has no type, so that every value that is no string fits it; add type: string"],
+    ],
+    [
+      { properties: { a: { minimum: 1 } }, required: ["a"] },
+      ["schema has no type, so that every value that is no object", "schema.properties.a has no type"],
+    ],
+    [{ type: "array", items: { required: ["a"] } }, ["schema.items has no type"]],
+    [
+      { type: "object", properties: { sum: { const: 5 } } },
+      ["schema requires none of its properties, so that {} fits it; name them in required"],
+    ],
+    [{ type: "object", properties: { sum: { const: 5 }, a: { type: "string" } }, required: ["sum"] }, []],
+    [{ const: 5 }, []],
+    [{ minLength: 3, minimum: 3 }, []],
+  ])("but a schema %j is noted for what else fits it", async (schema, notes) => {
+    const spec = { servers: { s: fixtureServer() }, verify: [mcp({ schema })] };
+    const document = { kind: "Task", apiVersion: "mcp-eval/v1", metadata: { name: "t" }, spec };
+    using folder = folderOf({ "t.json": document });
+    const found = (await load(folder.path, { source: "t.json" })).notes;
+    expect(found).toEqual(notes.map((note) => expect.stringContaining(note) as string));
   });
 
   it.each<[Json, string | undefined]>([

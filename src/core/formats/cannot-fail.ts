@@ -4,6 +4,7 @@ import type { KeyPath } from "./key-path.ts";
 import { formatKeyPath } from "./key-path.ts";
 import type { Json, JsonObject } from "./model.ts";
 import type { Problem } from "./problem.ts";
+import { isFoundInEveryText } from "../templates/pattern.ts";
 import { leavesNothing } from "./without-paths.ts";
 
 // Expectations that nothing could fail to meet. They are refused at load: what checks nothing cannot pass.
@@ -30,7 +31,7 @@ export function ignoredProblems(expected: Json, ignorePaths: readonly string[], 
 /** What is wrong with a JSON Schema that somebody wrote as an expectation: keywords that do not exist, and that it accepts everything. */
 export function schemaProblems(schema: Json, path: KeyPath): Problem[] {
   const unknown = unknownKeywords(schema, path);
-  if (unknown.length > 0 || canRefuse(schema)) return unknown;
+  if (unknown.length > 0 || canRefuse(schema, { root: schema, seen: [] })) return unknown;
   const message = `${formatKeyPath(path)} accepts every value, so it could not fail`;
   const hint = "Say what the value must be, such as {type: object, required: [id]}.";
   return [{ code: "config/checks-nothing", message, path, at: "value", hint }];
@@ -47,29 +48,23 @@ const strong = [
   "maxLength",
   "maxItems",
   "maxProperties",
-  "contains",
-  "not",
 ];
 /** Keywords that a value may fail by themselves, unless they are empty, 0 or false. */
 const assertions = [
-  "type",
   "multipleOf",
   "minLength",
-  "pattern",
   "format",
   "minItems",
   "uniqueItems",
-  "maxContains",
-  "minContains",
   "minProperties",
   "required",
   "dependentRequired",
   "dependencies",
-  "propertyNames",
-  "$ref",
   "$dynamicRef",
   "$recursiveRef",
 ];
+/** Keywords of which each has a rule of its own. */
+const special = ["type", "pattern", "contains", "minContains", "maxContains", "not", "propertyNames", "$ref"];
 /** Keywords with one schema, with a list of them, and with a table of them. */
 const single = [
   "additionalItems",
@@ -133,7 +128,16 @@ const formats = [
   "float",
   "double",
 ];
-const known = [...strong, ...assertions, ...single, ...listed, ...tabled, ...eitherWay, ...silent];
+const known = [
+  ...strong,
+  ...assertions,
+  ...special,
+  ...single,
+  ...listed,
+  ...tabled,
+  ...eitherWay,
+  ...silent,
+];
 
 /** The schemas in a schema, with their places. */
 function* innerSchemas(schema: JsonObject): Generator<readonly [schema: Json, keys: KeyPath]> {
@@ -169,19 +173,90 @@ function unknownKeywords(schema: Json, path: KeyPath): Problem[] {
   ];
 }
 
+/** The schema that references lead into, and those that led here. */
+interface Whole {
+  readonly root: Json;
+  readonly seen: readonly string[];
+}
+
 /** Whether there may be a value that a schema refuses. */
-function canRefuse(schema: Json): boolean {
+function canRefuse(schema: Json, whole: Whole): boolean {
   if (!isJsonObject(schema)) return schema === false;
+  const refuses = (inside: Json | undefined): boolean => inside !== undefined && canRefuse(inside, whole);
   if (strong.some((keyword) => schema[keyword] !== undefined)) return true;
   if (assertions.some((keyword) => saysSomething(schema[keyword]))) return true;
-  const { anyOf, oneOf } = schema;
+  const { anyOf, oneOf, not, pattern, propertyNames } = schema;
+  if (not !== undefined && canAccept(not, whole)) return true;
+  if (typeof pattern === "string" && !isEverywhere(pattern)) return true;
+  if (namesSomeTypes([schema["type"]]) || refuses(propertyNames)) return true;
+  if (limitsContained(schema) || referenceRefuses(schema["$ref"], whole)) return true;
   // Several of them refuse what fits two.
   if (Array.isArray(oneOf) && oneOf.length > 1) return true;
-  if (Array.isArray(anyOf) && anyOf.every((each: Json) => canRefuse(each))) return true;
-  return [...innerSchemas(schema)].some(
-    ([each, [keyword = ""]]) =>
-      !["anyOf", "if", "$defs", "definitions"].includes(String(keyword)) && canRefuse(each),
-  );
+  if (isList(anyOf) && anyOf.every(refuses) && !isEveryType(anyOf)) return true;
+  return [...innerSchemas(schema)].some(([each, [keyword = ""]]) => {
+    const name = String(keyword);
+    if (["then", "else"].includes(name)) return schema["if"] !== undefined && refuses(each);
+    return (
+      !["anyOf", "if", "not", "contains", "propertyNames", "$defs", "definitions"].includes(name) &&
+      refuses(each)
+    );
+  });
+}
+
+/** Whether there may be a value that a schema accepts; only what is plain counts. */
+function canAccept(schema: Json, whole: Whole): boolean {
+  if (!isJsonObject(schema)) return schema !== false;
+  return schema["not"] === undefined || canRefuse(schema["not"], whole);
+}
+
+/** `minContains` and `maxContains` say something only of `contains`. */
+function limitsContained({ contains, minContains = 1, maxContains }: JsonObject): boolean {
+  return contains !== undefined && (minContains !== 0 || maxContains !== undefined);
+}
+
+/** A reference into the schema itself refuses what it leads to does; of any other nothing is known. */
+function referenceRefuses(reference: Json | undefined, { root, seen }: Whole): boolean {
+  if (typeof reference !== "string") return false;
+  if (seen.includes(reference)) return false;
+  const target = reference === "#" ? root : pointedAt(root, reference);
+  return target === undefined || canRefuse(target, { root, seen: [...seen, reference] });
+}
+
+function pointedAt(root: Json, reference: string): Json | undefined {
+  if (!reference.startsWith("#/")) return undefined;
+  const keys = reference
+    .slice(2)
+    .split("/")
+    .map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"));
+  let found: Json | undefined = root;
+  for (const key of keys) found = isJsonObject(found) && Object.hasOwn(found, key) ? found[key] : undefined;
+  return found;
+}
+
+const everyType = ["string", "number", "boolean", "object", "array", "null"];
+
+/** Whether there are types, and a type that is not among them. */
+function namesSomeTypes(types: readonly (Json | undefined)[]): boolean {
+  const named = types.flat().filter((type) => type !== undefined);
+  return named.length > 0 && !everyType.every((type) => named.includes(type));
+}
+
+/** Whether alternatives that say nothing but a type name all of them. */
+function isEveryType(alternatives: readonly Json[]): boolean {
+  const plain = alternatives.filter(isJsonObject).filter((each) => Object.keys(each).join() === "type");
+  return plain.length > 0 && !namesSomeTypes(plain.map(({ type }) => type));
+}
+
+function isEverywhere(pattern: string): boolean {
+  try {
+    return pattern === "" || isFoundInEveryText(pattern);
+  } catch {
+    return false; // RE2 has not all that JavaScript has
+  }
+}
+
+function isList(value: Json | undefined): value is readonly Json[] {
+  return Array.isArray(value);
 }
 
 /** What a keyword says: nothing where it is an empty list or table, no least number, or `false`. */

@@ -1,5 +1,5 @@
 import { formatKeyPath, type KeyPath } from "./key-path.ts";
-import { asObject } from "./lenient.ts";
+import { asList, asObject } from "./lenient.ts";
 
 /** A note about a place of a file. */
 export interface WeakPlace {
@@ -46,4 +46,62 @@ export function inexactNumbers(value: unknown, path: KeyPath): WeakPlace[] {
     ? value.map((item: unknown, index) => [index, item] as const)
     : Object.entries(value);
   return members.flatMap(([key, member]) => inexactNumbers(member, [...path, key]));
+}
+
+/** Keywords of JSON Schema that say nothing of values of other types, by the type. */
+const typed: Readonly<Record<string, readonly string[]>> = {
+  string: ["minLength", "maxLength", "pattern"],
+  number: ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"],
+  array: ["items", "prefixItems", "contains", "minItems", "maxItems", "uniqueItems"],
+  object: [
+    "properties",
+    "required",
+    "additionalProperties",
+    "patternProperties",
+    "propertyNames",
+    "minProperties",
+    "maxProperties",
+  ],
+};
+
+/**
+ * Of a JSON Schema, and of those of its members and items, that accept values of other types than they are about, and of one
+ * whose properties may all be missing.
+ */
+export function looseSchemas(schema: unknown, path: KeyPath): WeakPlace[] {
+  const own = asObject(schema);
+  const place = formatKeyPath(path);
+  const types = Object.keys(typed).filter((type) =>
+    typed[type]?.some((keyword) => Object.hasOwn(own, keyword)),
+  );
+  const [type, ...others] = types;
+  const isOpen = ["type", "const", "enum", "$ref"].every((keyword) => !Object.hasOwn(own, keyword));
+  const properties = asObject(own["properties"]);
+  const isOptional =
+    Object.keys(properties).length > 0 &&
+    asList(own["required"]).length === 0 &&
+    own["minProperties"] === undefined;
+  const items = Array.isArray(own["items"]) ? [] : [own["items"]];
+  return [
+    ...(type !== undefined && others.length === 0 && isOpen
+      ? [
+          {
+            message: `${place} has no type, so that every value that is no ${type} fits it; add type: ${type}`,
+            path,
+          },
+        ]
+      : []),
+    ...(isOptional
+      ? [
+          {
+            message: `${place} requires none of its properties, so that {} fits it; name them in required`,
+            path,
+          },
+        ]
+      : []),
+    ...Object.entries(properties).flatMap(([name, each]) =>
+      looseSchemas(each, [...path, "properties", name]),
+    ),
+    ...items.flatMap((each) => (each === undefined ? [] : looseSchemas(each, [...path, "items"]))),
+  ];
 }

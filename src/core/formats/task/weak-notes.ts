@@ -1,6 +1,6 @@
 import { valueAt } from "../key-path.ts";
 import { asList } from "../lenient.ts";
-import { inexactNumbers, shortTexts, strayKeys } from "../weak-expectations.ts";
+import { inexactNumbers, looseSchemas, shortTexts, strayKeys } from "../weak-expectations.ts";
 import type { PlacedNote } from "./task-notes.ts";
 import type { TaskView } from "./view-task.ts";
 import { walkViews } from "./walk-views.ts";
@@ -22,6 +22,7 @@ export function weakNotes({ steps }: TaskView): PlacedNote[] {
     return [
       ...texts,
       ...(isCall ? strayKeys(args, ["expect"], [...bodyPath, "args"]) : []),
+      ...(isCall ? looseSchemas(valueAt(body, ["expect", "schema"]), [...at, "schema"]) : []),
       ...inexactNumbers(args, [...bodyPath, "args"]),
       ...inexactNumbers(expected, at),
     ];
