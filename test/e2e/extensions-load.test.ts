@@ -121,6 +121,46 @@ describe.concurrent("a task whose steps use an extension", { timeout: 120_000 },
     ]);
   });
 
+  it("is refused before anything starts where a program that the extension needs is not here", async () => {
+    const needs = { ...manifest, requires: [{ command: "node" }, { command: "no-such-program" }] };
+    using folder = folderOf({ "greeter.mjs": program, "extension.yaml": needs, "hello.json": good });
+    const { code, stdout, stderr } = await runCli(["run", "hello.json", "--agent", "null"], {
+      cwd: folder.path,
+    });
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(
+      /^hello\.json:\d+:\d+: error the extension greeter \(\.\/greeter\.mjs\) needs the program "no-such-program", which is not on its PATH \(extension\/missing-command\)$/m,
+    );
+    expect(stderr).not.toContain('program "node"');
+    expect(existsSync(join(folder.path, "started"))).toBe(false);
+    // A file can be checked on a machine that it will not run on.
+    expect((await runCli(["validate", "hello.json"], { cwd: folder.path })).code).toBe(0);
+  });
+
+  it("gives durations as texts, which are looked at before anything starts", async () => {
+    const args = {
+      name: { type: "string" },
+      times: { type: "integer" },
+      within: { type: "duration", default: "90s" },
+    };
+    const timed = { ...manifest, operations: { greet: { args, phases: ["verify"] } } };
+    const step = (within: string): object => ({ "greeter.greet": { name: "x", times: 1, within } });
+    using folder = folderOf({
+      "greeter.mjs": program,
+      "extension.yaml": timed,
+      "good.json": task({ verify: [{ "greeter.greet": { name: "x" } }, step("1m30s")] }),
+      "bad.json": task({ verify: [step("5 minutes")] }),
+    });
+    const run = (file: string) =>
+      runCli(["run", file, "--agent", "null", "-r", "json"], { cwd: folder.path });
+    expect((await run("bad.json")).stderr).toContain(
+      'greeter.greet: within must be a duration, such as 90s or 1m30s, is "5 minutes" (task/extension)',
+    );
+    const { code, stdout } = await run("good.json");
+    expect(code).toBe(0);
+    expect(stdout).toContain('greet{\\"name\\":\\"x\\",\\"within\\":\\"90s\\"}');
+  });
+
   it("is refused by a run that has to ask the extension first", async () => {
     using folder = folderOf({ "greeter.mjs": program, "bad.yaml": bad });
     const { code, stderr } = await runCli(["run", "bad.yaml", "--agent", "null"], { cwd: folder.path });

@@ -42,6 +42,11 @@ export const extensionErrors = {
     title: "An extension.yaml that is not valid",
     help: "Mend what the message names; docs/extensions.md has the format.",
   },
+  "extension/missing-command": {
+    kind: "usage",
+    title: "An extension needs a program that is not here",
+    help: "Install the program that the message names.",
+  },
   "extension/unwritable": {
     kind: "usage",
     title: "The lock, or the folder of fetched extensions, cannot be written",

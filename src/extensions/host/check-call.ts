@@ -2,6 +2,7 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { suggestion } from "../../core/formats/did-you-mean.ts";
 import { fillDefaults } from "../../core/formats/extension/fill-defaults.ts";
 import type { ExtensionManifest, ExtensionPhase } from "../../core/formats/extension/manifest.ts";
+import { durationInWords } from "../../core/formats/extension/typed-args.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import type { SchemaCheck } from "../../core/grade/grader.ts";
 import type { Phase } from "../../core/trace/events.ts";
@@ -54,7 +55,7 @@ export async function checkCall(
   throw check.status === "invalid"
     ? new McpvalsError(
         "extension/invalid-arguments",
-        `${name} does not take these arguments: ${check.errors.join("; ")}`,
+        `${name} does not take these arguments: ${check.errors.map(durationInWords).join("; ")}`,
       )
     : new McpvalsError(
         "extension/protocol",

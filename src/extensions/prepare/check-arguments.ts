@@ -1,5 +1,6 @@
 import { pointerTo } from "../../core/checks/json-difference.ts";
 import { fillDefaults } from "../../core/formats/extension/fill-defaults.ts";
+import { durationInWords } from "../../core/formats/extension/typed-args.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import type { SchemaCheck } from "../../core/grade/grader.ts";
@@ -104,9 +105,13 @@ function withDefinitions(schema: Json, root: JsonObject): Json {
 /** A part that cannot be used by itself is left to the trial, which has the whole. */
 function problemsOf(check: SchemaCheck, place: string): readonly string[] {
   if (check.status !== "invalid") return [];
-  return check.errors.map((error) =>
-    error.startsWith("the value ") ? `${named(place)}${error.slice("the value".length)}` : `${place}${error}`,
-  );
+  return check.errors
+    .map(durationInWords)
+    .map((error) =>
+      error.startsWith("the value ")
+        ? `${named(place)}${error.slice("the value".length)}`
+        : `${place}${error}`,
+    );
 }
 
 function named(place: string): string {

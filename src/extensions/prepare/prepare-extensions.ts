@@ -10,6 +10,7 @@ import { checkSources } from "./check-sources.ts";
 import { checkUses } from "./check-uses.ts";
 import type { ExtensionPlaces } from "./extension-places.ts";
 import { failWith } from "./fail-with.ts";
+import { missingCommands } from "./missing-commands.ts";
 import { openHomeNotes } from "./open-home-notes.ts";
 import { readManifests } from "./read-manifests.ts";
 import { packageKey, type ResolvedPackages, resolvePackages } from "./resolve-packages.ts";
@@ -55,6 +56,7 @@ export async function prepareExtensions(options: PrepareOptions): Promise<Prepar
   if (!lookOnly) await checkSandboxes(specs, signal);
   const ready = (spec: ExtensionSpec): PreparedExtension | undefined => prepareOne(spec, packages);
   const questions = { env: places.env, given: options.given, lookOnly, signal };
+  if (!lookOnly) failWith(redact(await missingCommands(specs, { ready, ...questions })));
   const manifests = await readManifests(specs, { ready, key: packageKey, ...questions });
   const manifestOf = (spec: ExtensionSpec): ExtensionManifest | undefined =>
     manifests.byPackage.get(packageKey(spec));

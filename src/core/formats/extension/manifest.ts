@@ -18,6 +18,8 @@ export interface ExtensionManifest {
   readonly protocol: ExtensionProtocol;
   /** Path of the program in its folder; absent: named as the extension, or as the release's file. */
   readonly program?: string;
+  /** Programs that it needs, by name or path; absent: none. */
+  readonly requires?: readonly { readonly command: string }[];
   readonly operations: Readonly<Record<string, OperationDeclaration>>;
 }
 

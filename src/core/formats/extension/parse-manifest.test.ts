@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
 import { formatKeyPath } from "../key-path.ts";
+import { goDurationPattern } from "../go-duration.ts";
 import { parseManifest, type ParsedManifest } from "./parse-manifest.ts";
 
 function parse(yaml: string): ParsedManifest {
@@ -29,7 +30,10 @@ operations:
     params: { properties: { sql: { type: string } }, required: [sql] }
     phases: [cleanup, verify]
   reset:
-    args: { hard: { type: bool, default: true }, on: { required: true, description: Which } }
+    args:
+      hard: { type: bool, default: true }
+      on: { required: true, description: Which }
+      within: { type: duration, default: 90s }
   ping: {}
 `;
     expect(parse(yaml)).toEqual({
@@ -40,6 +44,7 @@ operations:
         description: "Asks a database",
         protocol: "json-rpc",
         program: "bin/db",
+        requires: [{ command: "psql" }],
         operations: {
           query: {
             description: "Runs SQL",
@@ -49,7 +54,11 @@ operations:
           reset: {
             params: {
               type: "object",
-              properties: { hard: { type: "boolean", default: true }, on: { description: "Which" } },
+              properties: {
+                hard: { type: "boolean", default: true },
+                on: { description: "Which" },
+                within: { type: "string", pattern: goDurationPattern, default: "90s" },
+              },
               required: ["on"],
               additionalProperties: false,
             },
@@ -117,31 +126,36 @@ operations:
   d: { phases: [] }
   e: { args: { x: { type: text } } }
   f: { args: { x: { type: integer, default: 1.5 } } }
+  g: { args: { x: { type: duration, default: 5 minutes } } }
+requires: [psql]
 actions: []
 `;
     expect(problemsOf(yaml)).toEqual([
       'verion: unknown key "verion"',
       "name: name must not be blank",
       ': missing key "version": a string',
+      "requires[0]: requires[0] must be an object, not a string",
       'operations.c.phase: unknown key "phase" in operations.c',
       "operations.d.phases: operations.d.phases must have at least 1 item",
-      'operations.e.args.x.type: operations.e.args.x.type must be "string", "number", "integer", "boolean", "array", "object", "any", "int", "float", "bool", "list" or "map"',
+      'operations.e.args.x.type: operations.e.args.x.type must be "string", "number", "integer", "boolean", "array", "object", "duration", "any", "int", "float", "bool", "list" or "map"',
     ]);
     const rest = yaml
       .replace('""', "x")
       .replace("verion", "version")
       .replace("version: 1", 'version: "1"')
+      .replace("[psql]", "[{ command: psql }]")
       .replaceAll(/ {2}[cde]: .*\n/g, "");
     expect(problemsOf(rest)).toEqual([
       'operations.a.params: operations.a.params must be a JSON Schema of type "object": arguments are an object',
       "operations.b.args: operations.b has both params and args",
       'operations.f.args: operations.f.args gives "x" a default that is not of type integer',
+      'operations.g.args: operations.g.args gives "x" a default that is not of type duration',
       "actions: actions cannot stand beside operations",
       "program: program must be a path inside the extension's folder",
     ]);
     const parsed = parse(rest);
     expect(parsed.ok ? [] : parsed.problems.map(({ code }) => code)).toEqual(
-      Array.from({ length: 5 }, () => "extension/invalid-manifest"),
+      Array.from({ length: 6 }, () => "extension/invalid-manifest"),
     );
   });
 

@@ -38,12 +38,12 @@ export function parseManifest(document: unknown): ParsedManifest {
   const read = readOperations(data);
   const all = [...found, ...read.problems, ...programProblems(data)];
   if (all.length > 0) return refusal(all);
-  const { name, version, description, program } = data;
+  const { name, version, description, program, requires } = data;
   const protocol = data.protocol ?? (data.operations === undefined ? "one-shot" : "json-rpc");
   const operations = Object.fromEntries(read.operations);
   return {
     ok: true,
-    manifest: withoutUndefined({ name, version, description, protocol, program, operations }),
+    manifest: withoutUndefined({ name, version, description, protocol, program, requires, operations }),
   };
 }
 

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { anyJson, closedObject } from "../config/config-fields.ts";
+import { goDurationPattern, parseGoDuration } from "../go-duration.ts";
 import type { Json, JsonObject } from "../json-value.ts";
 import { withoutUndefined } from "../without-undefined.ts";
 import type { OperationSchema } from "./operation-schema.ts";
@@ -12,6 +13,8 @@ const types = {
   boolean: "boolean",
   array: "array",
   object: "object",
+  /** A text, such as `90s`. */
+  duration: "string",
   any: undefined,
   int: "integer",
   float: "number",
@@ -46,6 +49,7 @@ export function typedArgsSchema(args: z.output<typeof typedArgs>): OperationSche
     name,
     withoutUndefined({
       type: arg.type === undefined ? undefined : types[arg.type],
+      pattern: arg.type === "duration" ? goDurationPattern : undefined,
       description: arg.description,
       default: arg.default,
     }),
@@ -67,6 +71,7 @@ export function typedArgsSchema(args: z.output<typeof typedArgs>): OperationSche
 function fits(value: Json | undefined, type: keyof typeof types | undefined): boolean {
   const name = type === undefined ? undefined : types[type];
   if (value === undefined || name === undefined) return true;
+  if (type === "duration") return typeof value === "string" && parseGoDuration(value) !== undefined;
   switch (name) {
     case "array":
       return Array.isArray(value);
@@ -77,4 +82,12 @@ function fits(value: Json | undefined, type: keyof typeof types | undefined): bo
     default:
       return typeof value === name;
   }
+}
+
+/** What a validator says of an argument, with what is meant in the place of the pattern of durations. */
+export function durationInWords(problem: string): string {
+  return problem.replace(
+    `must match pattern "${goDurationPattern}"`,
+    "must be a duration, such as 90s or 1m30s",
+  );
 }
