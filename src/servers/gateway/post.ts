@@ -19,7 +19,7 @@ export interface PostOptions {
 
 /**
  * The response to a POST with requests. It is JSON when the answers are all that there is to say, and a stream of events when
- * something else comes first.
+ * something else comes first, or the client names streams before JSON.
  */
 export class Post {
   readonly #exchange: HttpExchange;
@@ -27,6 +27,7 @@ export class Post {
   readonly #unanswered: Set<string | number>;
   readonly #answers: WireMessage[] = [];
   readonly #takesEvents: boolean;
+  readonly #prefersEvents: boolean;
   readonly #silence: NodeJS.Timeout | undefined;
   #stream: EventStream | undefined;
 
@@ -34,7 +35,9 @@ export class Post {
     this.#exchange = exchange;
     this.#options = options;
     this.#unanswered = new Set(options.ids);
-    this.#takesEvents = /text\/event-stream|\*\/\*/.test(exchange.request.headers.accept ?? "");
+    const { accept = "" } = exchange.request.headers;
+    this.#takesEvents = /text\/event-stream|\*\/\*/.test(accept);
+    this.#prefersEvents = /^\s*text\/event-stream/.test(accept);
     if (this.#takesEvents) this.#silence = setTimeout(() => this.#begin(), silenceMs);
     exchange.response.once("close", () => clearTimeout(this.#silence));
   }
@@ -84,6 +87,7 @@ export class Post {
 
   #end(): void {
     clearTimeout(this.#silence);
+    if (this.#prefersEvents) this.#begin();
     if (this.#stream !== undefined) {
       this.#stream.end();
       return;
