@@ -78,16 +78,21 @@ async function start(program: Program): Promise<ManagedProcess> {
   } catch (error) {
     if (!(error instanceof McpvalsError) || error.code !== "server/spawn-failed") throw error;
     throw new McpvalsError("step/cannot-run", `${program.role} cannot be started: ${error.message}`, {
-      hint: isTooLong(error.cause)
-        ? "The command line is too long for this system: give long texts on stdin, or in a file."
-        : program.hint,
+      hint: hintOf(error.cause) ?? program.hint,
       cause: error,
     });
   }
 }
 
-function isTooLong(cause: unknown): boolean {
-  return cause instanceof Error && "code" in cause && cause.code === "E2BIG";
+function hintOf(cause: unknown): string | undefined {
+  switch (cause instanceof Error && "code" in cause ? cause.code : undefined) {
+    case "E2BIG":
+      return "The command line is too long for this system: give long texts on stdin, or in a file.";
+    case "ERR_INVALID_ARG_VALUE":
+      return "No argument and no variable of a program can hold a NUL character: give such a text on stdin, or in a file.";
+    default:
+      return undefined;
+  }
 }
 
 async function checkFolder(cwd: string): Promise<void> {
