@@ -8,7 +8,7 @@ import { folderOf } from "../support/cli.ts";
 
 type Test = NonNullable<Config["toolHealthSuites"]>[number]["tests"][number];
 
-async function notesOf(test: Omit<Test, "name">, expectedState = "done"): Promise<readonly string[]> {
+async function notesOf(test: Partial<Test>, expectedState = "done"): Promise<readonly string[]> {
   const source: Config = {
     server: fixtureServer(),
     workflows: [{ name: "w", steps: [{ user: "Work", expectedState }] }],
@@ -49,10 +49,36 @@ describe("an expectation that says less than its author may think is noted", () 
     expect(await notesOf(test)).toEqual([note]);
   });
 
+  const echoed = `${test0}.expectedResult stands in the arguments, so that a tool that only repeats them passes`;
+  it.each<[string, Pick<Test, "args" | "expectedResult">]>([
+    ["a text", { args: { city: "Oslo, Norway" }, expectedResult: "oslo" }],
+    ["a number", { args: { n: 5 }, expectedResult: 5 }],
+    ["a number in a text", { args: { n: "it is 5" }, expectedResult: 5 }],
+    ["an object", { args: { id: 7, tags: ["red"] }, expectedResult: { id: 7, tag: "red" } }],
+    ["an exact one", { args: { city: "Oslo" }, expectedResult: { $equals: "Oslo" } }],
+  ])("in the result of a tool that only repeats its arguments: %s", async (_, test) => {
+    expect(await notesOf({ ...test, name: "weather" })).toEqual([expect.stringContaining(echoed)]);
+    expect(await notesOf({ ...test, name: "get-echo" })).toEqual([]);
+  });
+
+  it.each<Pick<Test, "args" | "expectedResult">>([
+    { args: { a: 2, b: 3 }, expectedResult: 5 },
+    { args: { a: 25 }, expectedResult: 5 },
+    { args: { city: "Oslo" }, expectedResult: { city: "Oslo", days: 3 } },
+    { args: { city: "Oslo" }, expectedResult: { city: "Oslo", isRainy: false } },
+    { args: { flag: true }, expectedResult: true },
+    { expectedResult: "Oslo" },
+  ])("but not %j", async (test) => {
+    expect(await notesOf({ ...test, name: "weather" })).toEqual([]);
+  });
+
   it("in a task", async () => {
     const verify = [
       { command: { run: "ls", expect: { stdout: { contains: ["a", "list"] } } } },
       { mcp: { tool: "echo", args: { expect: { text: "no" }, id: 2 ** 60 } } },
+      { mcp: { tool: "find", args: { word: "milk" }, expect: { text: { contains: ["milk"] } } } },
+      { mcp: { tool: "find", args: { word: "milk" }, expect: { text: { contains: ["milk", "bread"] } } } },
+      { mcp: { tool: "find", args: { word: "{task.name}" }, expect: { text: "{task.name}" } } },
       { mcp: { tool: "echo", expect: { text: { contains: "." }, json: { path: "$.id", equals: 2 ** 60 } } } },
     ];
     const document = { kind: "Task", apiVersion: "mcp-eval/v1", metadata: { name: "t" }, spec: { verify } };
@@ -62,8 +88,10 @@ describe("an expectation that says less than its author may think is noted", () 
       'verify[0].command.expect.stdout.contains[0]: almost every text has "a"',
       "verify[1].mcp.args.expect is an argument of the tool, and nothing is expected there; expect stands beside args",
       "verify[1].mcp.args.id: 1152921504606847000 cannot be told from the numbers beside it; such numbers lose digits",
-      'verify[2].mcp.expect.text.contains: almost every text has "."',
-      "verify[2].mcp.expect.json.equals: 1152921504606847000 cannot be told from the numbers beside it; such numbers lose digits",
+      "verify[2].mcp.expect.text stands in the arguments, so that a tool that only repeats them passes; expect something that only the tool can know",
+      "verify[4].mcp.expect.text stands in the arguments, so that a tool that only repeats them passes; expect something that only the tool can know",
+      'verify[5].mcp.expect.text.contains: almost every text has "."',
+      "verify[5].mcp.expect.json.equals: 1152921504606847000 cannot be told from the numbers beside it; such numbers lose digits",
     ]);
   });
 });

@@ -23,6 +23,7 @@ const unusable = [
   "a-text",
   "a-list",
   "an-empty-object",
+  "empty-blocks",
   "content-of-another-type",
   "an-empty-error",
   "an-error-without-code",

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Json } from "../formats/model.ts";
-import { contentProblem } from "./content-problem.ts";
+import { contentProblem, promptMessagesProblem, resourceContentsProblem } from "./content-problem.ts";
 
 const text = { type: "text", text: "hi" };
 
@@ -53,3 +53,36 @@ it.each(["IsError", "iserror", "is_error", "StructuredContent", "structured_cont
     expect(contentProblem({ content: [], meta: {}, _meta: {}, extra: 1 })).toBeUndefined();
   },
 );
+
+it.each<[Json, string | undefined]>([
+  [[], undefined],
+  [
+    [
+      { uri: "a:b", text: "" },
+      { uri: "a:c", blob: "", more: 1 },
+    ],
+    undefined,
+  ],
+  [[{}], "contents[0] has an entry without uri"],
+  [[{ uri: "a:b" }], "contents[0] has an entry with neither text nor blob"],
+  [[{ uri: "a:b", text: "" }, 5], "contents[1] is not an object"],
+  ["x", "contents is not a list"],
+])("says what is wrong with the contents of a resource: %j", (contents, problem) => {
+  expect(resourceContentsProblem({ contents })).toBe(problem);
+});
+
+it.each<[Json, string | undefined]>([
+  [[], undefined],
+  [
+    [
+      { role: "user", content: text },
+      { role: "user", content: [text, text] },
+    ],
+    undefined,
+  ],
+  [[{}], "messages[0] is not an object"],
+  [[{ role: "user", content: {} }], "messages[0] has no type"],
+  [[{ role: "user", content: [text, {}] }], "messages[0] has no type"],
+])("says what is wrong with the messages of a prompt: %j", (messages, problem) => {
+  expect(promptMessagesProblem({ messages })).toBe(problem);
+});

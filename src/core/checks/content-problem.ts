@@ -25,11 +25,35 @@ export function contentProblem(result: JsonObject): string | undefined {
   if (odd !== undefined)
     return `it has the key ${JSON.stringify(odd)}, which only some readers take for ${spelling(odd)}`;
   if (isError !== undefined && typeof isError !== "boolean") return "isError is neither true nor false";
-  if (content === undefined) return undefined;
-  if (!Array.isArray(content)) return "content is not a list";
-  for (const [index, block] of content.entries()) {
-    const problem = blockProblem(block);
-    if (problem !== undefined) return `content[${index}] ${problem}`;
+  return content === undefined ? undefined : problemIn("content", content, blockProblem);
+}
+
+/** What makes the contents of a resource unusable for clients; undefined when nothing does. */
+export function resourceContentsProblem({ contents }: JsonObject): string | undefined {
+  return problemIn("contents", contents, (each) =>
+    isJsonObject(each) ? resourceProblem(each)?.replace("a resource", "an entry") : "is not an object",
+  );
+}
+
+/** What makes the messages of a prompt unusable for clients; undefined when nothing does. A message may have several blocks. */
+export function promptMessagesProblem({ messages }: JsonObject): string | undefined {
+  return problemIn("messages", messages, (each) => {
+    if (!isJsonObject(each)) return "is not an object";
+    const { content = null } = each;
+    const blocks: readonly Json[] = Array.isArray(content) ? content : [content];
+    return blocks.map(blockProblem).find((problem) => problem !== undefined);
+  });
+}
+
+function problemIn(
+  key: string,
+  list: Json | undefined,
+  problemOf: (each: Json) => string | undefined,
+): string | undefined {
+  if (!Array.isArray(list)) return `${key} is not a list`;
+  for (const [index, each] of list.entries()) {
+    const problem = problemOf(each as Json);
+    if (problem !== undefined) return `${key}[${index}] ${problem}`;
   }
   return undefined;
 }

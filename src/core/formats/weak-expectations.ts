@@ -1,3 +1,4 @@
+import { statesText } from "./contains-text.ts";
 import { formatKeyPath, type KeyPath } from "./key-path.ts";
 import { asList, asObject } from "./lenient.ts";
 
@@ -28,6 +29,29 @@ export function strayKeys(args: unknown, keys: readonly string[], path: KeyPath)
       const message = `${formatKeyPath(place)} is an argument of the tool, and nothing is expected there; ${key} stands beside args`;
       return { message, path: place };
     });
+}
+
+/** Tools that are there to repeat what they are given. */
+const echoing = /(?:^|[^a-z])(?:echo|repeat|mirror)/i;
+
+/** Of an expectation of which every text and number stands in the arguments: a tool that only repeats those meets it. */
+export function echoedArguments(
+  expected: unknown,
+  { tool, args }: { readonly tool: string; readonly args: unknown },
+  path: KeyPath,
+): WeakPlace[] {
+  const [wanted, given] = [scalarsOf(expected), scalarsOf(args)];
+  const isGiven = (value: unknown): boolean =>
+    (typeof value === "number" || (typeof value === "string" && value.trim() !== "")) &&
+    given.some((each) => each === value || statesText(String(each), String(value)));
+  if (wanted.length === 0 || echoing.test(tool) || !wanted.every(isGiven)) return [];
+  const message = `${formatKeyPath(path)} stands in the arguments, so that a tool that only repeats them passes; expect something that only the tool can know`;
+  return [{ message, path }];
+}
+
+function scalarsOf(value: unknown): readonly unknown[] {
+  if (value === undefined) return [];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(scalarsOf) : [value];
 }
 
 /** Of whole numbers in a JSON value that are too large to be told from their neighbours. */

@@ -1,5 +1,5 @@
 import type { ParsedServer } from "./config-server-schema.ts";
-import { inexactNumbers, shortTexts, strayKeys } from "../weak-expectations.ts";
+import { echoedArguments, inexactNumbers, shortTexts, strayKeys } from "../weak-expectations.ts";
 import { expectedTools } from "./build-tasks.ts";
 import type { ParsedConfig } from "./config-schema.ts";
 
@@ -67,11 +67,12 @@ function weakNotes({ workflows, toolHealthSuites }: ParsedConfig): string[] {
     }),
   );
   const tests = toolHealthSuites.flatMap((suite, index) =>
-    suite.tests.flatMap(({ args, expectedResult, expectedError }, test) => {
+    suite.tests.flatMap(({ name, args, expectedResult, expectedError }, test) => {
       const path = ["toolHealthSuites", index, "tests", test];
       return [
         ...shortTexts(expectedResult, [...path, "expectedResult"]),
         ...shortTexts(expectedError, [...path, "expectedError"]),
+        ...echoedArguments(expectedResult, { tool: name, args }, [...path, "expectedResult"]),
         ...strayKeys(args, ["expectedResult", "expectedError", "maxLatency"], [...path, "args"]),
         ...inexactNumbers(args, [...path, "args"]),
         ...inexactNumbers(expectedResult, [...path, "expectedResult"]),
