@@ -3,6 +3,7 @@ import { dirname, resolve } from "node:path";
 import { type FormatConfig, format } from "oxfmt";
 import { extension as kubernetes } from "../extensions/kubernetes/extension.ts";
 import { extension as sql } from "../extensions/sql/extension.ts";
+import { cliReference } from "../src/cli/cli-reference.ts";
 import { errorReference } from "../src/core/errors/error-reference.ts";
 import { configJsonSchema } from "../src/core/formats/config/config-json-schema.ts";
 import { configReference } from "../src/core/formats/config/config-reference.ts";
@@ -26,6 +27,7 @@ const generated: Readonly<Record<string, () => string>> = {
   "schemas/waza-eval.schema.json": () => json(wazaEvalJsonSchema()),
   "schemas/waza-task.schema.json": () => json(wazaTaskJsonSchema()),
   "schemas/result.schema.json": () => json(resultJsonSchema()),
+  "docs/cli.md": cliReference,
   "docs/reference/config.md": configReference,
   "docs/reference/task.md": taskReference,
   "docs/errors.md": errorReference,

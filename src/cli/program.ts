@@ -56,17 +56,19 @@ const commands = [
   extensionsCommand,
 ];
 
-function createProgram(setExitCode: (code: number) => void): Command {
+/** What the exit codes mean, as the help says it. */
+export const exitCodes =
+  "0 pass, 1 fail, 2 wrong use or file, 3 incomplete (errors or timeouts), 130 interrupted";
+
+/** The program with all of its commands; a command gives its exit code to `setExitCode`. */
+export function createProgram(setExitCode: (code: number) => void): Command {
   const program = new Command("mcpvals")
     .description("Find out whether an MCP server does its job, and whether agents can use it.")
     .version(version, "-v, --version")
     .exitOverride()
     .showSuggestionAfterError()
     .showHelpAfterError("(mcpvals --help lists the commands)")
-    .addHelpText(
-      "after",
-      "\nExit codes: 0 pass, 1 fail, 2 wrong use or file, 3 incomplete (errors or timeouts), 130 interrupted",
-    );
+    .addHelpText("after", `\nExit codes: ${exitCodes}`);
   for (const create of commands)
     program.addCommand(create(setExitCode).exitOverride().showSuggestionAfterError());
   return program;
