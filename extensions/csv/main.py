@@ -115,7 +115,7 @@ OPERATIONS = {
     "write": (write, ["setup"], "Writes a table, over a file that is there.",
               params(["path", "columns"], {"path": PATH, "columns": NAMES, "rows": ROWS})),
     "count": (count, ["verify"], "Counts rows, those whose cells have the values of where.",
-              params(["path"], {"path": PATH, "where": {"type": "object", "additionalProperties": SCALAR}, "equals": COUNT, "atLeast": COUNT},
+              params(["path"], {"path": PATH, "where": {"type": "object", "additionalProperties": SCALAR}, "equals": COUNT, "atLeast": {"type": "integer", "minimum": 1}},
                      anyOf=[{"required": ["equals"]}, {"required": ["atLeast"]}])),
     "expect": (expect, ["verify"], "Compares the names of the columns, and cells; the first row below the names is 1.",
                params(["path"], {"path": PATH, "columns": NAMES, "cells": {"type": "array", "items": CELL, "minItems": 1}},

@@ -96,6 +96,52 @@ describe("an expectation that says less than its author may think is noted", () 
   });
 });
 
+// docs/tasks.md, "Steps": what an agent could hardly have changed is noted.
+describe("a look that says the same in every trial is noted", () => {
+  async function taskNotes(verify: readonly object[]): Promise<readonly string[]> {
+    const spec = { servers: { s: fixtureServer() }, verify };
+    const document = { kind: "Task", apiVersion: "mcp-eval/v1", metadata: { name: "t" }, spec };
+    using folder = folderOf({ "t.json": document, "own.txt": "x" });
+    const { notes } = await load(folder.path, { source: "t.json" });
+    return notes.map((note) => note.replace(/^t\.json:\d+: spec\./, ""));
+  }
+
+  it.each(["own.txt", "out/new.txt", "./a"])("a file beside the task: %s", async (path) => {
+    for (const expected of [{ contains: "x1" }, { exists: true }, { exists: false }]) {
+      const step = { file: { path, expect: expected } };
+      expect(await taskNotes([{ not: step }])).toEqual([
+        `verify[0].not.file.path: ${JSON.stringify(path)} is a file beside the task, which is the same in every trial unless an agent leaves its workspace; write {workspace}/… for one in it`,
+      ]);
+    }
+  });
+
+  it.each<[string, (rest: object) => object]>([
+    ["a file", (rest) => ({ file: { path: "{workspace}/a", ...rest } })],
+    ["a command", (rest) => ({ command: { run: "cat a", ...rest } })],
+  ])("%s that is compared with itself", async (kind, look) => {
+    const output = kind === "a file" ? "{content}" : "{stdout}";
+    const key = kind === "a file" ? "equals" : "stdout";
+    const first = look({
+      id: "one",
+      expect: kind === "a file" ? { exists: true } : {},
+      outputs: { o: output },
+    });
+    expect(await taskNotes([first, look({ expect: { [key]: "{steps.one.outputs.o}" } })])).toEqual([
+      expect.stringContaining("the step one looks at the same in the same way"),
+    ]);
+    const other = { command: { run: "cat b", expect: { stdout: "{steps.one.outputs.o}" } } };
+    expect(await taskNotes([first, other])).toEqual([]);
+  });
+
+  it("but not a file that is only read, nor one in the workspace", async () => {
+    const read = {
+      file: { id: "r", path: "own.txt", expect: { exists: true }, outputs: { o: "{content}" } },
+    };
+    const look = { file: { path: "{workspace}/x", expect: { equals: "{steps.r.outputs.o}" } } };
+    expect(await taskNotes([read, look])).toEqual([]);
+  });
+});
+
 // docs/guide.md, "Tool tests": a number is within 0.0001 of what is expected, and within a tenth of it.
 describe("an expected number is not met by another one", () => {
   const textOf = (text: string): { content: Json } => ({ content: [{ type: "text", text }] });

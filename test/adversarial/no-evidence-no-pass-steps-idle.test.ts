@@ -119,6 +119,28 @@ describe("lists with nothing in them are refused", () => {
   });
 });
 
+describe("alternatives of which one always holds are refused", () => {
+  const file = (expected: object): object => ({ file: { path: "{workspace}/x", expect: expected } });
+
+  it.each<[string, readonly object[]]>([
+    ["a text and its denial", [file({ contains: "a" }), { not: file({ contains: "a" }) }]],
+    ["in the other order", [{ not: [file({ contains: "a" })] }, file({ contains: "a" })]],
+    ["with names", [{ not: { command: { name: "n", run: "test -f x" } } }, command("test -f x")]],
+    ["a file that is there, or not", [file({ exists: true }), file({ exists: false })]],
+    ["among others", [real, file({ exists: true }), { not: file({ exists: true }) }]],
+  ])("%s", async (_, anyOf) => {
+    expect(await refusal([{ anyOf }])).toContain("one of two opposites always holds");
+    expect(await refusal([{ group: { steps: [{ anyOf }] } }])).toContain("one of two opposites always holds");
+  });
+
+  it.each<[string, readonly object[]]>([
+    ["different texts", [file({ contains: "a" }), { not: file({ contains: "b" }) }]],
+    ["a denial of both", [file({ contains: "a" }), { not: [file({ contains: "a" }), real] }]],
+  ])("but not %s", async (_, anyOf) => {
+    expect(await refusal([{ anyOf }])).toBeUndefined();
+  });
+});
+
 describe("what was not looked at is no evidence: nothing passes then", () => {
   const skipped = { if: "{env.NO}" };
   const env = { NO: "false", NOTHING: "true" };
@@ -212,6 +234,9 @@ describe("a program that answers that it has not passed does not pass (docs/task
     '{"passed": "false"}',
     '{"passed": null}',
     '{"passed": 0}',
+    '{"passed": false}\n{"log": 1}\n{"log": 2}',
+    '{"passed": false}\na log line',
+    '{"passed": true}\n{"passed": false}\n{"log": 1}',
     '{"passed": true, "checks": [{"name": "a", "passed": false}]}',
   ])("without protocol: json: %s", async (answer) => {
     expect(await verdict([script(says(answer))])).toMatch(/^error: the script answers .* protocol: json/);
@@ -223,6 +248,7 @@ describe("a program that answers that it has not passed does not pass (docs/task
     '{"passed": true}',
     '{"passed": 12, "failed": 3}',
     '{"result": {"passed": false}}',
+    '{"case": "a", "passed": false}\n{"passed": true}',
     "[]",
     "{passed: false}",
   ])("but what does not say so is not read: %s", async (answer) => {

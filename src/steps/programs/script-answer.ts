@@ -49,12 +49,15 @@ export interface UnreadOptions {
 
 /**
  * Throws McpvalsError `step/broken-script` for a program of which only the exit code counts, but that answers on stdout, as a
- * whole or in its last line, that something does not hold, and yet exits with 0.
+ * whole or in a line, that something does not hold, and yet exits with 0. A last line that says that all holds outweighs others.
  */
 export function refuseUnreadVerdict(run: ProgramRun, { role, hint }: UnreadOptions): void {
   if (run.exitCode !== 0) return;
   const text = run.stdout.text.trim();
-  if (![text, text.slice(text.lastIndexOf("\n") + 1)].some(isDenial)) return;
+  const lines = text.split("\n");
+  const last = readJsonText(lines.at(-1) ?? "").value ?? null;
+  const isOutweighed = isJsonObject(last) && last["passed"] === true && !isDenial(lines.at(-1) ?? "");
+  if (isOutweighed || ![text, ...lines.toReversed()].some(isDenial)) return;
   const message = `${role} answers on stdout that it has not passed, and exits with 0: without protocol: json only that counts`;
   throw new McpvalsError("step/broken-script", message, { hint });
 }

@@ -105,6 +105,7 @@ test("arguments that cannot be used are named, and nothing is done", () => {
     const problems: ["action" | "check", string, Json, string][] = [
       ["check", "count", { path: "people.csv" }, "args needs equals or atLeast"],
       ["check", "count", { path: "people.csv", equals: -1 }, "args.equals must be at least 0"],
+      ["check", "count", { path: "people.csv", atLeast: 0 }, "args.atLeast must be at least 1"],
       ["check", "count", { path: "people.csv", equals: true }, "args.equals must be of type integer"],
       ["check", "expect", { path: "people.csv" }, "args needs columns or cells"],
       ["check", "expect", { path: "people.csv", cells: [] }, "args.cells is empty"],

@@ -17,7 +17,9 @@ export interface CheckedVerify {
  */
 export function checkVerify(verify: readonly StepView[], files: TaskFiles): CheckedVerify {
   const all = [...inVerify(verify)];
-  const problems = all.flatMap((step) => voidProblem(step, files) ?? []);
+  const problems = all.flatMap((step) =>
+    [voidProblem(step, files) ?? [], oppositesProblem(step) ?? []].flat(),
+  );
   if (problems.length > 0) return { problems, notes: [] };
   if (verify.length > 0 && !verify.some((step) => canFail(step, files)))
     return { problems: [nothingCanFail], notes: [] };
@@ -51,6 +53,32 @@ function voidProblem(step: StepView, files: TaskFiles): Problem | undefined {
     at: "value",
     hint: "Write the check, or remove the step.",
   };
+}
+
+/** The problem of alternatives of which one always holds. */
+function oppositesProblem({ kind, inner, bodyPath: path }: StepView): Problem | undefined {
+  if (kind !== "anyOf") return undefined;
+  const pair = inner.steps.find((step) => inner.steps.some((other) => areOpposite(step, other)));
+  if (pair === undefined) return undefined;
+  const message = `${formatKeyPath(path)} checks nothing: one of two opposites always holds`;
+  const hint = "Leave out one of them, or the whole anyOf.";
+  return { code: "config/checks-nothing", message, path, at: "value", hint };
+}
+
+function areOpposite(step: StepView, other: StepView): boolean {
+  const [denied, ...more] = other.kind === "not" ? other.inner.steps : [];
+  if (denied !== undefined && more.length === 0) return whatOf(denied) === whatOf(step);
+  const exists = asObject(asObject(step.body)["expect"])["exists"];
+  if (typeof exists !== "boolean" || step.kind !== "file") return false;
+  const { body } = step;
+  const turned = { ...asObject(body), expect: { ...asObject(asObject(body)["expect"]), exists: !exists } };
+  return whatOf({ ...step, body: turned }) === whatOf(other);
+}
+
+/** What a step looks at and expects, whatever it is called. */
+function whatOf({ kind, first, rest, body }: StepView): string {
+  const { id: _, name: __, outputs: ___, ...what } = asObject(body);
+  return JSON.stringify([kind, kind === "call" || kind === "operation" ? [first, rest] : [], what]);
 }
 
 function cannotFail({ bodyPath }: StepView): PlacedNote {
