@@ -42,7 +42,7 @@ export const clientAdapters: Readonly<Record<McpClient, ClientAdapter>> = {
     http: (url) => ({ httpUrl: url }),
     bridge: program,
   },
-  // It reads this one and `.github/mcp.json`, but no `.copilot/mcp.json` of a folder.
+  // 1.0.102 reads this one, else `.github/mcp.json`, in a folder that it trusts, but no `.copilot/mcp.json`.
   copilot: {
     file: ".mcp.json",
     format: "json",
