@@ -1,5 +1,6 @@
 import { access, open } from "node:fs/promises";
 import { delimiter, resolve } from "node:path";
+import { McpvalsError } from "../core/errors/error.ts";
 import { findProgram } from "../process/find-program.ts";
 import { interpreterOf } from "../process/interpreter.ts";
 import type { ProcessSpec } from "../process/spawn.ts";
@@ -67,6 +68,11 @@ async function firstLine(path: string): Promise<string> {
 }
 
 async function explainMissing(spec: ProcessSpec): Promise<Error> {
+  const hidden = spec.command.includes("/") ? undefined : await findProgram(spec.command, spec);
+  if (hidden !== undefined)
+    return new McpvalsError("server/spawn-failed", `the sandbox does not show the program ${hidden}`, {
+      hint: "Let the sandbox read the folder that it is installed in, such as read: [../node_modules].",
+    });
   const isThere = await access(resolve(spec.cwd, spec.command)).then(
     () => true,
     () => false,

@@ -102,6 +102,23 @@ describe.skipIf(reason !== undefined)(`a server in a sandbox${note}`, () => {
     expect(record.of("server.started")[0]).not.toHaveProperty("sandbox");
   });
 
+  it("says which program it does not show", async () => {
+    const folder = await freshFolder();
+    const program = join(folder, "tool");
+    writeFileSync(program, "#!/usr/bin/env node\n", { mode: 0o755 });
+    const spec = stdioSpec("tool", [], {
+      cwd: await freshFolder(),
+      env: { PATH: `${folder}:/usr/bin` },
+      sandbox: { ...defaultSandbox, kind: "process" },
+    });
+    const starting = startServer("s", spec, { emit: createRecord().emit, signal, version: "1" });
+    expect(await rejection(starting)).toMatchObject({
+      code: "server/spawn-failed",
+      message: `server "s" could not be started: the sandbox does not show the program ${program}`,
+      details: { hint: expect.stringContaining("read: [../node_modules]") as string },
+    });
+  });
+
   it("is lost with the limit that it broke", async () => {
     const sandbox = { ...defaultSandbox, kind: "process" as const, read: [process.cwd()], processes: 1 };
     const script = `const { spawn } = require("node:child_process");

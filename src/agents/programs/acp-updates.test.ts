@@ -96,6 +96,11 @@ describe("AcpUpdates", () => {
     ["copilot", { title: "files-echo" }, { name: "files-echo", source: "mcp:files", tool: "echo" }],
     ["copilot", { name: "files-echo", title: "Echoing" }, { name: "files-echo", source: "mcp:files" }],
     ["gemini", { title: "ls -l" }, { name: "ls -l", source: "builtin" }],
+    [
+      "claude-code",
+      { title: "Load pdf", rawInput: { skill: "pdf" }, _meta: { claudeCode: { toolName: "Skill" } } },
+      { name: "Skill", source: "skill", args: { skill: "pdf" } },
+    ],
   ])("knows how %s names the tools of servers: %j", (preset, call, told) => {
     const { updates, events } = bench(preset);
     updates.take({ sessionUpdate: "tool_call", toolCallId: "1", ...call });
