@@ -7,7 +7,6 @@ export interface ShellOutcome {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
-  readonly durationMs: number;
 }
 
 export interface ShellOptions {
@@ -20,7 +19,6 @@ export interface ShellOptions {
  * Rejects only when there is no shell.
  */
 export function runShell(line: string, { cwd, env = {} }: ShellOptions): Promise<ShellOutcome> {
-  const started = performance.now();
   const child = spawn("sh", ["-c", line], {
     cwd,
     env: {
@@ -40,7 +38,7 @@ export function runShell(line: string, { cwd, env = {} }: ShellOptions): Promise
   child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
   return new Promise((done, fail) => {
     child.on("error", fail);
-    child.on("close", (code) => done({ code, stdout, stderr, durationMs: performance.now() - started }));
+    child.on("close", (code) => done({ code, stdout, stderr }));
   });
 }
 
