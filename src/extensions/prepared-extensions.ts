@@ -1,5 +1,5 @@
 import type { ExtensionSpec } from "../core/formats/model.ts";
-import type { ResolvedExtension } from "./resolve/resolved-extension.ts";
+import type { ResolvedExtension } from "./resolve/extension-resolver.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
 
 /** An extension that can be started. */

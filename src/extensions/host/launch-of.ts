@@ -1,5 +1,5 @@
 import { extname } from "node:path";
-import type { ResolvedExtension } from "../resolve/resolved-extension.ts";
+import type { ResolvedExtension } from "../resolve/extension-resolver.ts";
 
 /** Endings of programs that Node runs. */
 const nodeEndings = new Set([".js", ".mjs", ".cjs", ".ts", ".mts"]);

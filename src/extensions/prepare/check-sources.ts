@@ -1,7 +1,7 @@
 import { type Diagnostic, McpvalsError } from "../../core/errors/error.ts";
 import { parsePackageRef } from "../../core/formats/extension/parse-package-ref.ts";
 import type { ExtensionSpec } from "../../core/formats/model.ts";
-import { checkSource } from "../resolve/allowed-sources.ts";
+import { checkSource } from "../resolve/create-resolver.ts";
 
 /** What is wrong with where extensions come from: packages that are not understood, and sources that are not allowed. */
 export function checkSources(

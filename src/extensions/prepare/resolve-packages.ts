@@ -5,8 +5,7 @@ import { parsePackageRef } from "../../core/formats/extension/parse-package-ref.
 import type { ExtensionSpec } from "../../core/formats/model.ts";
 import { createResolver } from "../resolve/create-resolver.ts";
 import { readLock, writeLock } from "../resolve/lock.ts";
-import type { ExtensionResolver } from "../resolve/extension-resolver.ts";
-import type { ResolvedExtension } from "../resolve/resolved-extension.ts";
+import type { ExtensionResolver, ResolvedExtension } from "../resolve/extension-resolver.ts";
 import type { ExtensionPlaces } from "./extension-places.ts";
 import { findLock } from "./find-lock.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { parsePackageRef } from "../../core/formats/extension/parse-package-ref.ts";
-import { checkSource } from "./allowed-sources.ts";
+import { checkSource } from "./create-resolver.ts";
 
 test.each([
   ["github.com/acme/demo@v1", "github.com/acme/*", true],

@@ -1,9 +1,12 @@
-import { createWriteStream } from "node:fs";
+import { once } from "node:events";
+import { createReadStream, createWriteStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { createGunzip } from "node:zlib";
+import { Parser, type ReadEntry } from "tar";
+import { type Entry, openPromise } from "yauzl";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { ArchiveNames, tooLarge, unsafeArchive } from "./archive-names.ts";
 import { makeFolder } from "../../files/make-folder.ts";
 
 /** One thing in an archive. */
@@ -83,8 +86,8 @@ export async function unpackArchive(
 
 /** Readers are loaded when they are needed, which is seldom. */
 function loaderOf(name: string): (() => Promise<ArchiveReader>) | undefined {
-  if (/\.zip$/i.test(name)) return async () => (await import("./read-zip.ts")).readZip;
-  if (/\.(tar\.gz|tgz)$/i.test(name)) return async () => (await import("./read-tar.ts")).readTar;
+  if (/\.zip$/i.test(name)) return async () => (await import("./archive.ts")).readZip;
+  if (/\.(tar\.gz|tgz)$/i.test(name)) return async () => (await import("./archive.ts")).readTar;
   return undefined;
 }
 
@@ -153,3 +156,214 @@ class Unpacking {
     if (bytes < announced) throw unsafeArchive(this.#options.shown, "ends in the middle of a file");
   }
 }
+
+/**
+ * Watches over the names that an archive has, on any system as strictly as on the strictest: they stay in their folder,
+ * and no two of them are the same file where case does not count.
+ */
+export class ArchiveNames {
+  readonly #archive: string;
+  /** What is taken, by its name without case. */
+  readonly #taken = new Map<string, { readonly path: string; readonly kind: "file" | "folder" }>();
+
+  /** `archive` is what errors call it. */
+  constructor(archive: string) {
+    this.#archive = archive;
+  }
+
+  /** Takes a name; the result is the path without a slash at its end. Throws McpvalsError `extension/unsafe-archive`. */
+  take(name: string, kind: "file" | "folder"): string {
+    if (Buffer.byteLength(name) > longestName)
+      throw unsafeArchive(this.#archive, `has the name ${show(name)}, which is too long`);
+    const parts = (kind === "folder" ? name.replace(/\/+$/, "") : name).replace(/^(\.\/)+/, "").split("/");
+    if (kind === "folder" && (parts.join("/") === "" || parts.join("/") === ".")) return "";
+    const reason = parts.map((part) => problemOf(part)).find((problem) => problem !== undefined);
+    if (reason !== undefined)
+      throw unsafeArchive(this.#archive, `has the name ${show(name)}, which ${reason}`);
+    for (let count = 1; count < parts.length; count += 1) {
+      this.#claim(parts.slice(0, count).join("/"), "folder");
+    }
+    const path = parts.join("/");
+    this.#claim(path, kind);
+    return path;
+  }
+
+  #claim(path: string, kind: "file" | "folder"): void {
+    const key = path.normalize("NFC").toLowerCase();
+    const earlier = this.#taken.get(key);
+    if (earlier === undefined) this.#taken.set(key, { path, kind });
+    else if (earlier.path !== path || earlier.kind !== kind || kind === "file") {
+      throw unsafeArchive(this.#archive, `has both ${show(earlier.path)} and ${show(path)}`);
+    }
+  }
+}
+
+/** Longest name and longest part of one, in bytes. The second is that of file systems. */
+const longestName = 1024;
+const longestPart = 255;
+
+/** The error `extension/unsafe-archive`: `archive` and `fault` make a sentence. */
+export function unsafeArchive(archive: string, fault: string, cause?: unknown): McpvalsError {
+  return new McpvalsError("extension/unsafe-archive", `${archive} ${fault}. Nothing of it was kept.`, {
+    cause,
+  });
+}
+
+/** What is wrong with one part of a path, as the end of a sentence. */
+function problemOf(part: string): string | undefined {
+  if (part === "") return "is absolute or has an empty part";
+  if (Buffer.byteLength(part) > longestPart) return "has a part that is too long";
+  if (part === "." || part === "..") return "leads out of its folder";
+  if (part.includes("\\")) return "has a backslash";
+  if (part.includes(":")) return "has a colon, as a drive has";
+  if (/\p{Cc}/u.test(part)) return "has a control character";
+  if (/[. ]$/.test(part)) return "has a part that ends in a dot or a space";
+  return /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i.test(part) ? "is a device on Windows" : undefined;
+}
+
+function show(name: string): string {
+  return JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
+}
+
+export function tooLarge(shown: string, mostBytes: number): McpvalsError {
+  return unsafeArchive(shown, `unpacks to more than ${Math.round(mostBytes / 1024 ** 2)} MB`);
+}
+
+/** The entries of a gzipped tar. Throws McpvalsError `extension/unsafe-archive`, and an Error for what is no tar. */
+export async function* readTar(path: string, options: ReadOptions): AsyncIterable<ArchiveEntry> {
+  const { shown, signal } = options;
+  const parser = new Parser({ strict: true });
+  const entries = new TarEntries(parser);
+  const stop = new AbortController();
+  const fed = feed(path, parser, { ...options, signal: AbortSignal.any([stop.signal, signal]) }).catch(
+    (error: unknown) => entries.fail(error),
+  );
+  try {
+    for (;;) {
+      const entry = await entries.next();
+      if (entry === undefined) return;
+      yield describeTarEntry(entry, shown);
+      entry.resume();
+    }
+  } finally {
+    stop.abort();
+    await fed;
+  }
+}
+
+/** What comes behind the end of the archive is not read: it may be endless. */
+async function feed(path: string, parser: Parser, { shown, signal, mostBytes }: ReadOptions): Promise<void> {
+  let isOver = false;
+  let bytes = 0;
+  parser.on("eof", () => {
+    isOver = true;
+  });
+  const [file, chunks] = [createReadStream(path, { signal }), createGunzip()];
+  file.on("error", (error) => chunks.destroy(error));
+  try {
+    for await (const chunk of file.pipe(chunks) as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      // Notes about files, of which there can be any number, are no files.
+      if (bytes > 2 * mostBytes) throw tooLarge(shown, mostBytes);
+      if (!parser.write(chunk) && !isOver) await once(parser, "drain", { signal });
+      if (isOver) break;
+    }
+    parser.end();
+  } finally {
+    file.destroy();
+  }
+}
+
+/** What a parser finds, to be asked for one by one. */
+class TarEntries {
+  readonly #found: ReadEntry[] = [];
+  #state: "reading" | "ended" | { readonly error: unknown } = "reading";
+  #current: ReadEntry | undefined;
+  #wake: () => void = () => undefined;
+
+  constructor(parser: Parser) {
+    const take = (entry: ReadEntry): void => {
+      this.#found.push(entry);
+      this.#wake();
+    };
+    parser.on("entry", take);
+    // What the parser knows no meaning of is refused when its turn comes.
+    parser.on("ignoredEntry", take);
+    parser.on("error", (error: unknown) => this.fail(error));
+    parser.on("end", () => {
+      if (this.#state === "reading") this.#state = "ended";
+      this.#wake();
+    });
+  }
+
+  /** The next one, once the one before was read; undefined at the end. */
+  async next(): Promise<ReadEntry | undefined> {
+    this.#current = undefined;
+    for (;;) {
+      if (typeof this.#state === "object") throw this.#state.error;
+      this.#current = this.#found.shift();
+      if (this.#current !== undefined || this.#state === "ended") return this.#current;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  fail(error: unknown): void {
+    if (this.#state !== "reading") return;
+    this.#state = { error };
+    // Whoever is reading an entry would wait for its end forever.
+    this.#current?.on("error", () => undefined);
+    this.#current?.destroy(error);
+    this.#wake();
+  }
+}
+
+function describeTarEntry(entry: ReadEntry, shown: string): ArchiveEntry {
+  const { path: name, type, size: bytes, mode = 0 } = entry;
+  const kind = kinds[type];
+  if (kind === undefined) throw unsafeArchive(shown, `has ${JSON.stringify(name)}, ${titleOf(type)}`);
+  return { name, kind, bytes, executable: (mode & 0o111) !== 0, open: () => Promise.resolve(entry) };
+}
+
+const kinds: Readonly<Record<string, ArchiveEntry["kind"]>> = {
+  File: "file",
+  OldFile: "file",
+  ContiguousFile: "file",
+  Directory: "folder",
+};
+
+function titleOf(type: string): string {
+  return type === "SymbolicLink" || type === "Link" ? "a link" : "which is neither a file nor a folder";
+}
+
+/** The entries of a zip. Throws McpvalsError `extension/unsafe-archive`, and an Error for what is no zip. */
+export async function* readZip(path: string, { shown }: ReadOptions): AsyncIterable<ArchiveEntry> {
+  const zip = await openPromise(path, { autoClose: false, strictFileNames: true, validateEntrySizes: true });
+  try {
+    for await (const entry of zip.eachEntry()) {
+      yield { ...describeZipEntry(entry, shown), open: () => zip.openReadStreamPromise(entry) };
+    }
+  } finally {
+    zip.close();
+  }
+}
+
+function describeZipEntry(entry: Entry, shown: string): Omit<ArchiveEntry, "open"> {
+  const mode = entry.externalFileAttributes >>> 16;
+  const name = entry.fileName;
+  if (entry.isEncrypted()) throw unsafeArchive(shown, `has ${JSON.stringify(name)} encrypted`);
+  const kind = name.endsWith("/") ? "folder" : "file";
+  const type = mode & typeBits;
+  if (type === linkType) throw unsafeArchive(shown, `has a link, ${JSON.stringify(name)}`);
+  if (type !== 0 && type !== (kind === "file" ? fileType : folderType)) {
+    throw unsafeArchive(shown, `has ${JSON.stringify(name)}, which is neither a file nor a folder`);
+  }
+  return { name, kind, bytes: entry.uncompressedSize, executable: (mode & 0o111) !== 0 };
+}
+
+/** Kinds of files as Unix systems write them into a zip. */
+const typeBits = 0o170000;
+const linkType = 0o120000;
+const fileType = 0o100000;
+const folderType = 0o040000;

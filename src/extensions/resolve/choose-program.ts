@@ -1,6 +1,11 @@
+import { basename, join, posix } from "node:path";
+import * as z from "zod";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
-import { manifestName } from "./read-manifest.ts";
+import { parseManifest } from "../../core/formats/extension/parse-manifest.ts";
+import { parseStrictYaml } from "../../core/formats/extension/parse-strict-yaml.ts";
+import type { ReleasePlatform } from "../../process/platform.ts";
+import { readTextIfThere } from "./errors.ts";
 
 /** A file that could be the program. */
 export interface Candidate {
@@ -77,4 +82,167 @@ function notFound(message: string, files: readonly Candidate[]): McpvalsError {
   return new McpvalsError("extension/not-found", `${message}. It has ${[...names, ...rest].join(", ")}.`, {
     hint: `Whoever makes it names the program in ${manifestName}, with program.`,
   });
+}
+
+/** What an extension says of itself, beside its program. */
+export const manifestName = "extension.yaml";
+
+/**
+ * Reads the `extension.yaml` of a folder; undefined when it has none. `shown` is what errors call the folder. Throws
+ * McpvalsError `extension/invalid-manifest` with everything that is wrong with it.
+ */
+export async function readManifest(folder: string, shown: string): Promise<ExtensionManifest | undefined> {
+  const path = join(folder, manifestName);
+  const text = textOf(path);
+  if (text === undefined) return undefined;
+  // Of a folder the path says it all.
+  const named = shown === folder ? path : `${manifestName} of ${shown}`;
+  const parsed = parseManifest(await yamlOf(text, named));
+  if (parsed.ok) return parsed.manifest;
+  const lines = parsed.problems.map(({ message }) => message);
+  throw new McpvalsError("extension/invalid-manifest", `${named}: ${lines.join("; ")}`, {
+    hint:
+      parsed.problems.find(({ hint }) => hint !== undefined)?.hint ??
+      (shown === folder ? "docs/extensions.md has the format." : `It is ${path}.`),
+  });
+}
+
+function textOf(path: string): string | undefined {
+  try {
+    return readTextIfThere(path);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError("extension/invalid-manifest", `${path} cannot be read: ${reason}`, { cause });
+  }
+}
+
+async function yamlOf(text: string, named: string): Promise<unknown> {
+  try {
+    return await parseStrictYaml(text);
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : String(cause);
+    // Then come the lines themselves.
+    const [reason = message] = message.split(/:?\n/);
+    throw new McpvalsError("extension/invalid-manifest", `${named} is no YAML: ${reason}`, { cause });
+  }
+}
+
+const schema = z.object({
+  name: z.string().optional(),
+  bin: z.union([z.string(), z.record(z.string(), z.string())]).optional(),
+});
+
+/**
+ * The program that the `package.json` of a folder names with `bin`, as a path in it: the only one, or the one that is
+ * named as the package. Undefined without such a file or `bin`. Throws McpvalsError `extension/not-found` when it does not
+ * say which.
+ */
+export function packageProgram(folder: string, shown: string): string | undefined {
+  const found = packageOf(folder, shown);
+  if (found === undefined) return undefined;
+  const { name, bin } = found;
+  const programs = typeof bin === "string" ? { "": bin } : (bin ?? {});
+  const own = (name ?? basename(folder)).replace(/^@[^/]*\//, "");
+  const paths = Object.values(programs);
+  const path = paths.length === 1 ? paths[0] : Object.hasOwn(programs, own) ? programs[own] : undefined;
+  if (path !== undefined) return insideOnly(path, shown);
+  if (paths.length === 0) return undefined;
+  throw new McpvalsError(
+    "extension/not-found",
+    `${shown} has several programs, ${Object.keys(programs).join(", ")}, and none is named as the package, ${own}.`,
+    { hint: "Name the program itself, by its path." },
+  );
+}
+
+function packageOf(folder: string, shown: string): z.output<typeof schema> | undefined {
+  try {
+    const text = readTextIfThere(join(folder, "package.json"));
+    return text === undefined ? undefined : schema.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new McpvalsError("extension/not-found", `the package.json of ${shown} cannot be understood.`, {
+      cause,
+    });
+  }
+}
+
+function insideOnly(path: string, shown: string): string {
+  const inside = posix.normalize(path.replaceAll("\\", "/"));
+  if (!posix.isAbsolute(inside) && !inside.split("/").includes("..") && !inside.includes(":")) return inside;
+  throw new McpvalsError(
+    "extension/unsafe-archive",
+    `bin in the package.json of ${shown} leads out of the package: ${path}`,
+  );
+}
+
+/** A file of a release that fits a platform. */
+export interface PlatformAsset {
+  readonly name: string;
+  /** `linux-amd64`, or `any` for what runs everywhere. */
+  readonly platform: string;
+  /** What stands before the platform. */
+  readonly stem: string;
+}
+
+/** `linux-amd64`. */
+export function platformName({ os, arch }: ReleasePlatform): string {
+  return `${os}-${arch}`;
+}
+
+/**
+ * Chooses among the names of a release's files the one for a platform: `NAME-OS-ARCH` or `NAME-any`, also with `_` or `.`
+ * between, a version after the name, and the endings .zip, .tar.gz, .tgz, .exe or those that Node runs. Files named as the
+ * repository come first, then the platform's own, then in the order of the endings. Undefined when there is none, and when several have
+ * other names than the repository's.
+ */
+export function platformAsset(
+  names: readonly string[],
+  repo: string,
+  platform: ReleasePlatform,
+): PlatformAsset | undefined {
+  const fitting = names.flatMap((name) => readName(name, platform) ?? []);
+  const own = fitting.filter(({ stem }) => stem.toLowerCase() === repo.toLowerCase());
+  const stems = new Set(fitting.map(({ stem }) => stem));
+  if (own.length === 0 && stems.size > 1) return undefined;
+  const [best] = (own.length > 0 ? own : fitting).sort((a, b) => a.rank - b.rank);
+  return best === undefined ? undefined : { name: best.name, platform: best.platform, stem: best.stem };
+}
+
+interface RankedAsset extends PlatformAsset {
+  /** The lower the better. */
+  readonly rank: number;
+}
+
+function readName(name: string, platform: ReleasePlatform): RankedAsset | undefined {
+  const ending = endings.find((each) => name.toLowerCase().endsWith(each)) ?? "";
+  const body = name.slice(0, name.length - ending.length);
+  const own = ownPattern(platform).exec(body);
+  const stem = own?.groups?.["stem"] ?? anyPattern.exec(body)?.groups?.["stem"];
+  if (stem === undefined) return undefined;
+  const isAny = own === null;
+  if (!isAny && ending === ".exe" && platform.os !== "windows") return undefined;
+  const rank = endings.indexOf(ending) + (isAny ? 100 : 0);
+  return { name, platform: isAny ? "any" : platformName(platform), stem: withoutVersion(stem), rank };
+}
+
+/** In order of preference; the last is none at all. */
+const endings = [".zip", ".tar.gz", ".tgz", ".exe", ".mjs", ".js", ".cjs", ""];
+
+const systemNames: Readonly<Record<string, readonly string[]>> = {
+  darwin: ["darwin", "macos"],
+};
+const processorNames: Readonly<Record<string, readonly string[]>> = {
+  amd64: ["amd64", "x64", "x86_64"],
+  arm64: ["arm64", "aarch64"],
+};
+
+const anyPattern = /^(?<stem>.+)[-_.]any$/i;
+
+function ownPattern({ os, arch }: ReleasePlatform): RegExp {
+  const systems = (systemNames[os] ?? [os]).join("|");
+  const processors = (processorNames[arch] ?? [arch]).join("|");
+  return new RegExp(`^(?<stem>.+)[-_.](?:${systems})[-_.](?:${processors})$`, "i");
+}
+
+function withoutVersion(stem: string): string {
+  return stem.replace(/[-_.]v?\d+(\.\d+)*([-+][\w.]+)?$/, "");
 }

@@ -1,13 +1,13 @@
+import { posix } from "node:path";
+import picomatch from "picomatch";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
 import { parsePackageRef } from "../../core/formats/extension/parse-package-ref.ts";
-import { checkSource } from "./allowed-sources.ts";
-import { resolveBundled } from "./bundled-source.ts";
+import { runningPlatform } from "../../process/platform.ts";
 import { ExtensionCache } from "./cache.ts";
 import type { ExtensionResolver, ResolverOptions } from "./extension-resolver.ts";
-import { resolvePath } from "./path-source.ts";
-import { sourceOf } from "./resolve-extension.ts";
-import { VersionedPackage } from "./versioned-package.ts";
+import { resolveBundled, resolvePath } from "./path-source.ts";
+import { sourceOf, VersionedPackage } from "./versioned-package.ts";
 
 /** Makes what turns packages into verified files. Nothing is read or fetched yet. */
 export function createResolver(options: ResolverOptions): ExtensionResolver {
@@ -54,4 +54,41 @@ function refOf(text: string): PackageRef {
   const parsed = parsePackageRef(text);
   if (parsed.ok) return parsed.ref;
   throw new McpvalsError("extension/invalid-package", parsed.message, { hint: parsed.hint });
+}
+
+/**
+ * Throws McpvalsError `extension/source-not-allowed` when none of the globs fits the package's name. A path is compared as
+ * it is written, once `..` in its middle is gone. Without globs everything is allowed.
+ */
+export function checkSource(ref: PackageRef, allowed: readonly string[] | undefined): void {
+  if (isAllowedSource(ref, allowed)) return;
+  throw new McpvalsError(
+    "extension/source-not-allowed",
+    `the extension ${ref.name} comes from a source that is not allowed. Nothing of it was fetched or run.`,
+    {
+      hint: allowed?.length === 0 ? "allowedSources is empty." : `allowedSources has ${allowed?.join(", ")}.`,
+    },
+  );
+}
+
+/** Tells whether one of the globs fits, as `checkSource` compares. */
+function isAllowedSource(ref: PackageRef, allowed: readonly string[] | undefined): boolean {
+  if (allowed === undefined) return true;
+  const name = ref.kind === "path" ? plainPath(ref.name) : ref.name;
+  return allowed.some((glob) => glob === name || fits(name, glob));
+}
+
+/** What begins with `./` is below the folder; for the globs' own rules it would be the same without. */
+function fits(name: string, glob: string): boolean {
+  const [inside, wanted] = [name.startsWith("./"), glob.startsWith("./")];
+  if (wanted && !inside) return false;
+  const test = picomatch(wanted ? glob.slice(2) : glob, { dot: true, nonegate: true, windows: false });
+  return test(inside ? name.slice(2) : name);
+}
+
+/** `./a/../../b` must not pass for something in `./a`, nor `./a\b` where that is the name of one file. */
+function plainPath(path: string): string {
+  const slashes = runningPlatform() === "win32" ? path.replaceAll("\\", "/") : path;
+  const plain = posix.normalize(slashes);
+  return slashes.startsWith("./") && !plain.startsWith("../") ? `./${plain}` : plain;
 }

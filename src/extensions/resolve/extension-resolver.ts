@@ -1,5 +1,6 @@
 import type { LockedExtension } from "../../core/formats/extension/lock-file.ts";
-import type { ResolvedExtension } from "./resolved-extension.ts";
+import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
+import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
 
 /** From packages as they are written to verified files. */
 export interface ExtensionResolver {
@@ -76,4 +77,74 @@ export interface ResolverOptions {
   readonly signal: AbortSignal;
   /** Told what is fetched, in one line. */
   readonly onProgress?: (message: string) => void;
+}
+
+/** An extension whose files are here and are what they should be. */
+export interface ResolvedExtension {
+  /** The package as written. */
+  readonly package: string;
+  readonly ref: PackageRef;
+  /** Of the release or package; absent for paths. */
+  readonly version?: string;
+  /**
+   * `sha256:HEX`: of a release or package over all of its files, as the lock has it; else of the program alone, and absent when
+   * that may not be read.
+   */
+  readonly hash?: string;
+  /** Absolute folder that has all of its files. */
+  readonly folder: string;
+  /** Absolute path of the program. */
+  readonly program: string;
+  /**
+   * Throws McpvalsError `extension/integrity` when a file is no longer what it was when it was verified; to be called before each
+   * start. Absent where nothing was verified: for paths, and what comes with us.
+   */
+  readonly recheck?: () => Promise<void>;
+  /** From its `extension.yaml`; absent when it has none and must be asked. */
+  readonly manifest?: ExtensionManifest;
+}
+
+/** Where one package with versions comes from. */
+export interface VersionedSource {
+  /** The newest version that is meant, or exactly the written one. Throws McpvalsError `extension/not-found`. */
+  newest(): Promise<string>;
+  /**
+   * Which file of a version is for this platform, and what it must be; nothing of it is fetched yet. Throws McpvalsError
+   * `extension/not-found`, and `extension/integrity` for what nobody vouches for and what is not as locked.
+   */
+  offer(version: string, expected: OfferExpectations): Promise<Offer>;
+}
+
+export interface OfferExpectations {
+  readonly locked?: LockedExtension;
+  /** SHA-256 in hex that the user has given. */
+  readonly sha256?: string;
+}
+
+/** A file that could be fetched. */
+export interface Offer {
+  /** As the source writes it. */
+  readonly version: string;
+  readonly name: string;
+  readonly hash: string;
+  /** `sha256:HEX` of the release's file of checksums. */
+  readonly checksums?: string;
+  /**
+   * Fetches it, checks it, and puts its files into a folder that is there and empty; beside that folder it may keep other
+   * files. Throws McpvalsError `extension/integrity` when it is not what was offered.
+   */
+  fetch(folder: string): Promise<FetchedFiles>;
+}
+
+export interface FetchedFiles {
+  /** Such as `linux-amd64`, or `any`. */
+  readonly platform: string;
+  /** Paths of the executable files. */
+  readonly executables: ReadonlySet<string>;
+}
+
+/** What a source needs. */
+export interface SourceContext {
+  readonly signal: AbortSignal;
+  readonly onProgress: (message: string) => void;
 }

@@ -6,7 +6,7 @@ import { formatLock } from "../../core/formats/extension/format-lock.ts";
 import type { LockFile } from "../../core/formats/extension/lock-file.ts";
 import { parseLock } from "../../core/formats/extension/parse-lock.ts";
 import { parseStrictYaml } from "../../core/formats/extension/parse-strict-yaml.ts";
-import { hasCode, readTextIfThere, refuseForeign, unwritable } from "./file-errors.ts";
+import { hasCode, readTextIfThere, refuseForeign, unwritable } from "./errors.ts";
 
 /** Name of the lock file. */
 const lockName = "mcp-eval.lock";

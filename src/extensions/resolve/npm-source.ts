@@ -1,21 +1,20 @@
-import { chmod, mkdir, readFile, rename, rm, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { chmod, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
 import { maxSatisfying, parse, rcompare, valid, validRange } from "semver";
 import * as z from "zod";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
+import { withDeadline } from "../../process/deadline.ts";
+import { findProgram } from "../../process/find-program.ts";
 import { releasePlatform } from "../../process/platform.ts";
-import { unsafeArchive } from "./archive-names.ts";
-import { archiveLimits } from "./archive.ts";
-import type { ProgramWithManifest } from "./choose-program.ts";
-import { integrityError } from "./integrity-error.ts";
-import { runNpm } from "./npm-program.ts";
-import { packageProgram } from "./package-program.ts";
-import { platformName } from "./platform-assets.ts";
-import { type ProjectPlace, projectNpmrc, withNpmrc, writeNpmProject } from "./project-npmrc.ts";
-import { readManifest } from "./read-manifest.ts";
+import { ProgramOutput } from "../../process/program-output.ts";
+import { spawnProcess } from "../../process/spawn.ts";
+import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
+import { archiveLimits, unsafeArchive } from "./archive.ts";
+import { packageProgram, platformName, type ProgramWithManifest, readManifest } from "./choose-program.ts";
+import { integrityError, readTextIfThere, refuseForeign } from "./errors.ts";
+import type { FetchedFiles, Offer, SourceContext, VersionedSource } from "./extension-resolver.ts";
 import { listFiles } from "./tree-hash.ts";
-import type { FetchedFiles, Offer, SourceContext, VersionedSource } from "./versioned-source.ts";
 
 type NpmRef = Extract<PackageRef, { kind: "npm" }>;
 
@@ -255,4 +254,162 @@ async function checkFiles(folder: string, program: string, shown: string): Promi
     if (bytes > archiveLimits.bytes) throw unsafeArchive(shown, "unpacks to more than 1024 MB");
     await chmod(join(folder, path), path === program ? 0o755 : 0o644);
   }
+}
+
+export interface NpmRun {
+  /** The command with its options. */
+  readonly args: readonly string[];
+  /** What the command is about; none of it is taken for an option. */
+  readonly operands: readonly string[];
+  /** Absolute folder. */
+  readonly cwd: string;
+  /** Complete environment; its PATH is where npm is found. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+}
+
+const mostMs = 5 * 60_000;
+/** The user's own settings count, but a registry that is away is told soon. */
+const always = [
+  "--fetch-retries=1",
+  "--fetch-retry-mintimeout=300",
+  "--no-update-notifier",
+  "--no-audit",
+  "--no-fund",
+];
+
+/**
+ * Runs the user's own npm and gives what it writes on stdout. Throws McpvalsError `extension/not-found` for what the registry
+ * does not have, `extension/integrity` for what is not what the registry says, else `extension/unreachable`.
+ */
+async function runNpm({ args, operands, cwd, env, signal }: NpmRun): Promise<string> {
+  const command = await findProgram("npm", { env, cwd });
+  if (command === undefined) {
+    throw new McpvalsError(
+      "extension/unreachable",
+      "npm was not found on PATH, and packages of npm: come through it.",
+      {
+        hint: "Install npm, which comes with Node, or use a path to the extension.",
+      },
+    );
+  }
+  const child = await spawnProcess({ command, args: [...args, ...always, "--", ...operands], env, cwd });
+  const shown = `npm ${args[0]} ${operands[0]}`;
+  const output = new ProgramOutput();
+  output.attach(child);
+  child.stdin.end();
+  try {
+    const onTimeout = (): Error => failure(shown, "it did not end within 5 minutes", output.stderr.text);
+    const { exitCode } = await withDeadline(() => child.exited, { ms: mostMs, signal, onTimeout });
+    await output.settle(1000);
+    output.stop();
+    if (exitCode === 0) return output.stdout.text;
+    throw refusal(shown, output);
+  } finally {
+    await child.stop({ stdinMs: 0 });
+  }
+}
+
+function refusal(shown: string, output: ProgramOutput): McpvalsError {
+  const written = `${output.stderr.text}\n${output.stdout.text}`;
+  const [, code = ""] = /\b(E404|ETARGET|ENOVERSIONS|EINTEGRITY)\b/.exec(written) ?? [];
+  const detail = output.stderr.text.trim();
+  if (code === "EINTEGRITY") {
+    const message = `npm got a file that is not what the registry says it is: ${mismatch(written)} Nothing of it was run.`;
+    return new McpvalsError("extension/integrity", message, {
+      detail,
+      hint: "It was damaged on the way, or somebody changed it. Do not use that version before you know why.",
+    });
+  }
+  if (code !== "") {
+    return new McpvalsError("extension/not-found", `${shown}: the registry has no such package or version.`, {
+      detail,
+    });
+  }
+  return failure(shown, "it failed", detail);
+}
+
+function failure(shown: string, what: string, stderr: string): McpvalsError {
+  const detail = stderr.trim().slice(-4096);
+  return new McpvalsError("extension/unreachable", `${shown}: ${what}.`, {
+    ...(detail === "" ? {} : { detail }),
+    hint: "Try the same command yourself; npm's own settings name the registry. Once it is cached and locked, no network is needed.",
+  });
+}
+
+/** What npm wanted and what it got. */
+function mismatch(text: string): string {
+  const [, sums = "its checksum differs"] = /(wanted \S+ but got \S+?)\.?(?:\s|$)/.exec(text) ?? [];
+  return `${sums}.`;
+}
+
+export interface ProjectPlace {
+  /** Absolute folder of the project; absent: there is none. */
+  readonly dir?: string;
+  /** The user's own folder, whose `.npmrc` npm heeds anyway. */
+  readonly home: string;
+}
+
+/**
+ * What of a project's `.npmrc` is heeded: where registries are, of all packages or of a scope, and what they want to know of
+ * who asks. A private package must not be looked for on the public registry, where anybody could have taken its name. All
+ * else, such as programs to run and certificates to trust, is left out: a project is no more trusted than that. The nearest
+ * file counts, from its folder upwards as far as its repository; the result is empty without one. Throws McpvalsError
+ * `config/unreadable`, and `config/foreign-owner` for one of another user than this one and the owner of the folder.
+ */
+export async function projectNpmrc({ dir, home }: ProjectPlace): Promise<string> {
+  if (dir === undefined) return "";
+  for (let folder = resolve(dir); folder !== home; folder = dirname(folder)) {
+    const text = textOf(join(folder, ".npmrc"));
+    if (text !== undefined) {
+      refuseForeign(join(folder, ".npmrc"), resolve(dir));
+      return heeded(text);
+    }
+    if ((await isThere(join(folder, ".git"))) || dirname(folder) === folder) break;
+  }
+  return "";
+}
+
+/**
+ * Does what needs a folder in which npm finds settings: the user's own folder when there are none, else a fresh one, which is
+ * removed afterwards.
+ */
+async function withNpmrc<T>(npmrc: string, home: string, work: (folder: string) => Promise<T>): Promise<T> {
+  if (npmrc === "") return work(home);
+  const folder = await makeTemporaryFolder("npm");
+  try {
+    await writeNpmProject(folder, npmrc);
+    return await work(folder);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Makes a folder one in which npm looks for settings. */
+async function writeNpmProject(folder: string, npmrc: string): Promise<void> {
+  await writeFile(join(folder, "package.json"), `{"private":true}\n`);
+  if (npmrc !== "") await writeFile(join(folder, ".npmrc"), npmrc, { mode: 0o600 });
+}
+
+function heeded(text: string): string {
+  const wanted = /^\s*(?:(?:@[\w.~-]+:)?registry|\/\/[^\s=]+:(?:_authToken|_auth|username|_password))\s*=/;
+  const lines = text.split(/\r?\n/).filter((line) => wanted.test(line));
+  return lines.map((line) => `${line.trim()}\n`).join("");
+}
+
+/** Without it a private package could be looked for on the public registry. */
+function textOf(path: string): string | undefined {
+  try {
+    return readTextIfThere(path);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError("config/unreadable", `${path} cannot be read: ${reason}`, { cause });
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { releasePlatform } from "../../process/platform.ts";
-import { platformAsset, platformName } from "./platform-assets.ts";
+import { platformAsset, platformName } from "./choose-program.ts";
 
 test.each([
   ["linux", "x64", "linux-amd64"],

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isPartialVersion, newestTag, tagsOf } from "./release-versions.ts";
+import { isPartialVersion, newestTag, tagsOf } from "./release-source.ts";
 
 const tags = ["v1.2.9", "1.2.10", "v1.10.0", "v2.0.0-rc.1", "v1", "nightly", "v10.0.0", "v0.1.0"];
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { baseAddress, checkAddress } from "./source-address.ts";
+import { baseAddress, checkAddress } from "./fetch-source.ts";
 
 const github = "https://api.github.com";
 

@@ -1,10 +1,11 @@
 import { createHash, hash } from "node:crypto";
-import { closeSync, fstatSync, lstatSync, openSync, readFileSync, readSync } from "node:fs";
+import { closeSync, createReadStream, fstatSync, lstatSync, openSync, readFileSync, readSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { runningPlatform } from "../../process/platform.ts";
+import { hasCode } from "./errors.ts";
 
 /** A file in a folder. */
 export interface TreeFile {
@@ -135,4 +136,16 @@ async function hashPieces(file: number, signal: AbortSignal): Promise<{ hash: st
 function byCodeUnits(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;
+}
+
+/** `sha256:HEX` of a program; undefined for one that may be run but not read. */
+export async function programHash(path: string): Promise<string | undefined> {
+  const sum = createHash("sha256");
+  try {
+    for await (const piece of createReadStream(path)) sum.update(piece as Buffer);
+  } catch (error) {
+    if (hasCode(error, "EACCES", "EPERM")) return undefined;
+    throw error;
+  }
+  return `sha256:${sum.digest("hex")}`;
 }

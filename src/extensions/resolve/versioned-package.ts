@@ -2,18 +2,31 @@ import { join } from "node:path";
 import { maxSatisfying, validRange } from "semver";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { LockedExtension, LockedFile } from "../../core/formats/extension/lock-file.ts";
+import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
 import { releasePlatform } from "../../process/platform.ts";
-import { changedFiles } from "./cache-record.ts";
-import { type CacheEntry, type ExtensionCache, filesOf, hashEntry } from "./cache.ts";
-import type { ResolveMode } from "./extension-resolver.ts";
-import { integrityError } from "./integrity-error.ts";
-import { platformName } from "./platform-assets.ts";
-import { givenHash, lockMismatch } from "./release-checks.ts";
-import { isPartialVersion, newestTag, tagsOf } from "./release-versions.ts";
-import { type InstalledFiles, readInstalled, type VersionedRef } from "./resolve-extension.ts";
-import type { ResolvedExtension } from "./resolved-extension.ts";
-import type { Tree } from "./tree-hash.ts";
-import type { Offer, OfferExpectations, VersionedSource } from "./versioned-source.ts";
+import { type CacheEntry, changedFiles, type ExtensionCache, filesOf, hashEntry } from "./cache.ts";
+import { platformName, type ProgramWithManifest } from "./choose-program.ts";
+import { integrityError } from "./errors.ts";
+import type {
+  Offer,
+  OfferExpectations,
+  ResolvedExtension,
+  ResolveMode,
+  SourceContext,
+  VersionedSource,
+} from "./extension-resolver.ts";
+import { baseAddress } from "./fetch-source.ts";
+import { npmSource, readNpmPackage } from "./npm-source.ts";
+import {
+  givenHash,
+  isPartialVersion,
+  lockMismatch,
+  newestTag,
+  readRelease,
+  releaseSource,
+  tagsOf,
+} from "./release-source.ts";
+import type { Tree, TreeFile } from "./tree-hash.ts";
 
 export interface VersionedParts {
   readonly ref: VersionedRef;
@@ -279,4 +292,49 @@ function newestOf(versions: readonly string[], { kind, version }: VersionedRef):
     return versions.find((each) => tagsOf(version).includes(each));
   }
   return newestTag(versions, version === "latest" ? undefined : version) ?? versions[0];
+}
+
+/** A package that has versions, which are fetched, cached and locked. */
+export type VersionedRef = Extract<PackageRef, { kind: "release" | "npm" }>;
+
+export interface VersionedContext extends SourceContext {
+  /** Base address of the API that lists releases. Default: GitHub's. */
+  readonly releasesUrl?: string;
+  /** Complete environment of npm. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Absolute path of the user's folder. */
+  readonly home: string;
+  /** Absolute folder of the project, whose registries of npm are heeded. */
+  readonly dir?: string;
+}
+
+/** The source of a package that has versions: one line for each kind. */
+export function sourceOf(ref: VersionedRef, context: VersionedContext): VersionedSource {
+  switch (ref.kind) {
+    case "release":
+      return releaseSource(ref, { ...context, base: baseAddress(context.releasesUrl) });
+    case "npm":
+      return npmSource(ref, context);
+  }
+}
+
+/** The files of a package that are here and verified. */
+export interface InstalledFiles {
+  /** Name of the file that was fetched. */
+  readonly name: string;
+  /** Absolute. */
+  readonly folder: string;
+  readonly files: readonly TreeFile[];
+  /** What errors call the package. */
+  readonly shown: string;
+}
+
+/** The program of a package, as a path in its folder, and its manifest. */
+function readInstalled(ref: VersionedRef, installed: InstalledFiles): Promise<ProgramWithManifest> {
+  switch (ref.kind) {
+    case "release":
+      return readRelease(ref, installed);
+    case "npm":
+      return readNpmPackage(ref, installed.folder, installed.shown);
+  }
 }

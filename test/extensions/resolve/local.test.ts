@@ -3,8 +3,8 @@ import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, test } from "vitest";
-import { resolveBundled } from "../../../src/extensions/resolve/bundled-source.ts";
-import type { ResolvedExtension } from "../../../src/extensions/resolve/resolved-extension.ts";
+import { resolveBundled } from "../../../src/extensions/resolve/path-source.ts";
+import type { ResolvedExtension } from "../../../src/extensions/resolve/extension-resolver.ts";
 import { manifestText, normally, refusal, resolverIn, temporaryFolder } from "./resolving.ts";
 
 /** Writes files into a folder of its own; those that begin with a shebang are executable. */

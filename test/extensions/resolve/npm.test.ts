@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { ExtensionResolver } from "../../../src/extensions/resolve/extension-resolver.ts";
-import { projectNpmrc } from "../../../src/extensions/resolve/project-npmrc.ts";
+import { projectNpmrc } from "../../../src/extensions/resolve/npm-source.ts";
 import { type NpmRegistry, type RegistryVersion, startNpmRegistry } from "../../support/npm-registry.ts";
 import { tarOf } from "../../support/release-mirror.ts";
 import { manifestText, normally, platform, refusal, resolverIn, temporaryFolder } from "./resolving.ts";
