@@ -12,7 +12,7 @@ import { answersOf, writtenAnswers } from "./client-side.ts";
 import { Conversation } from "./conversation.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import { type OfferedTool, offeredTools } from "./offered-tools.ts";
-import { nobodyActs, readSampling, samplingResult } from "./sampling.ts";
+import { askedTooOften, mostSampled, nobodyActs, readSampling, samplingResult } from "./sampling.ts";
 
 export interface ModelAgentOptions {
   readonly env: Environment;
@@ -109,10 +109,13 @@ async function createActor(
     maxSteps: spec.maxSteps,
     images: takesImages(access),
   });
+  let sampled = 0;
   return {
     conversation,
     sample: async (params, signal) => {
       const asked = readSampling(params);
+      sampled += 1;
+      if (sampled > mostSampled) throw askedTooOften();
       const maxOutputTokens = fewest(asked.maxOutputTokens, spec.maxOutputTokens);
       const settings = { ...shared, ...asked, ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }) };
       using end = abortWithAny([signal, context.signal]);

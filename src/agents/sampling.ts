@@ -29,6 +29,14 @@ export function nobodyActs(): SamplingRefusal {
   return new SamplingRefusal(refused, "the agent does not act now, so its model cannot be asked");
 }
 
+/** How often servers may ask the model in one trial: each time costs what a request to a model costs. */
+export const mostSampled = 1000;
+
+/** The refusal when servers have asked {@link mostSampled} times. */
+export function askedTooOften(): SamplingRefusal {
+  return new SamplingRefusal(refused, `the model may be asked ${mostSampled} times in one trial`);
+}
+
 /**
  * Reads the params of `sampling/createMessage`. Preferences for models and requests for context are not heeded: the
  * specification leaves both to the client. Throws a refusal, with a code for the server, for a request without messages, or with tools,

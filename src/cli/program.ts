@@ -1,7 +1,7 @@
 import { Command, CommanderError } from "commander";
 import { McpvalsError } from "../core/errors/error.ts";
 import { tellUncaught } from "../process/uncaught.ts";
-import { quotedLines } from "../core/text/visible-text.ts";
+import { quotedLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { version } from "../version.ts";
 import { extensionsCommand } from "./commands/extensions.ts";
 import { listCommand } from "./commands/list.ts";
@@ -71,7 +71,19 @@ export function createProgram(setExitCode: (code: number) => void): Command {
     .addHelpText("after", `\nExit codes: ${exitCodes}`);
   for (const create of commands)
     program.addCommand(create(setExitCode).exitOverride().showSuggestionAfterError());
+  makeErrorsPrintable(program);
   return program;
+}
+
+/** What was written on the command line may have come from anywhere, and stands in Commander's messages. */
+function makeErrorsPrintable(command: Command): void {
+  command.configureOutput({
+    outputError: (text, write) => {
+      const [, message = "", suggestion = ""] = /^(.*?)(\n\(Did you mean [^\n]*\))?$/s.exec(text.trimEnd()) ?? [];
+      write(`${visibleText(message)}${withoutCommands(suggestion)}\n`);
+    },
+  });
+  for (const each of command.commands) makeErrorsPrintable(each);
 }
 
 async function reportError(error: unknown): Promise<number> {

@@ -23,6 +23,7 @@ type AiSdk = typeof import("ai");
 /** Reads an error that a provider threw; undefined when it is none of the ways in which asking a model fails. */
 export function classifyFailure(error: unknown, ai: AiSdk): ModelFailure | undefined {
   if (ai.APICallError.isInstance(error)) return classifyCall(error);
+  if (error instanceof UnusableAnswer) return invalid(error.message);
   if (ai.InvalidResponseDataError.isInstance(error)) return invalid(error.message);
   if (ai.UnsupportedFunctionalityError.isInstance(error)) {
     return { code: "model/rejected", reason: error.message, retryable: false };

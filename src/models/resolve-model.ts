@@ -62,7 +62,7 @@ async function loaded<T>(access: ModelAccess, loading: Promise<T>): Promise<T> {
 }
 
 /** Read of all answers together: all of one is read before any of it is used, and a conversation keeps them all. */
-const mostRead = { bytes: 32 * 1024 * 1024, values: 100_000 } as const;
+export const mostRead = { bytes: 32 * 1024 * 1024, values: 100_000 } as const;
 
 /** Redirects are not followed: the key in the headers is for the base URL alone. */
 function modelFetch(): typeof fetch {

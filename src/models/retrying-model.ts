@@ -1,11 +1,14 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { McpvalsError } from "../core/errors/error.ts";
+import { JsonMeter } from "../core/formats/json-meter.ts";
 import type { Emit, Usage } from "../core/trace/events.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import type { LanguageModelV4, ModelAnswer, ModelCallOptions } from "./language-model.ts";
 import { loadAiSdk } from "./load-ai-sdk.ts";
 import type { ModelAccess } from "./locate-model.ts";
-import { classifyFailure, type ModelFailure } from "./model-failure.ts";
+import { mostLevels } from "../process/bounded-fetch.ts";
+import { classifyFailure, type ModelFailure, UnusableAnswer } from "./model-failure.ts";
+import { mostRead } from "./resolve-model.ts";
 import { askedDelay, defaultRetryPolicy, retryDelay, type RetryPolicy } from "./retry-policy.ts";
 
 /** How to retry, and the chance and time that it takes; all have defaults. */
@@ -90,7 +93,9 @@ class RetriedCall {
     const timer = setTimeout(() => deadline.abort(new RequestTimeout(requestTimeoutMs)), requestTimeoutMs);
     const signals = [deadline.signal, this.#params.abortSignal].filter((signal) => signal !== undefined);
     try {
-      return await this.#model.doGenerate({ ...this.#params, abortSignal: AbortSignal.any(signals) });
+      const answer = await this.#model.doGenerate({ ...this.#params, abortSignal: AbortSignal.any(signals) });
+      refuseExcess(answer);
+      return answer;
     } catch (error) {
       throw deadline.signal.aborted ? deadline.signal.reason : error;
     } finally {
@@ -173,6 +178,22 @@ class RetriedCall {
     const secrets = Object.entries({ ...headers, ...(apiKey === undefined ? {} : { apiKey }) });
     return createRedactor(secrets.map(([name, value]) => ({ name, value })))(text);
   }
+}
+
+/** The arguments of calls are JSON in a text, which is parsed, too. */
+function refuseExcess({ content }: ModelAnswer): void {
+  let values = 0;
+  for (const part of content) {
+    if (part.type !== "tool-call") continue;
+    const meter = new JsonMeter().push(Buffer.from(part.input));
+    values += meter.values;
+    if (meter.deepest > mostLevels) throw excess(`${mostLevels} levels`);
+    if (values > mostRead.values) throw excess(`${mostRead.values} values`);
+  }
+}
+
+function excess(more: string): UnusableAnswer {
+  return new UnusableAnswer(`the arguments of its calls have more than ${more}`);
 }
 
 /** One attempt took longer than it may. */

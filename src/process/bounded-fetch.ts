@@ -11,7 +11,7 @@ export interface AnswerBound {
 }
 
 /** Deeper values overflow the stack of whoever reads or writes them. */
-const mostLevels = 500;
+export const mostLevels = 500;
 
 /**
  * `fetch` for those who read a body whole and parse it, such as the SDKs of others: no body gets larger than it may,

@@ -60,6 +60,12 @@ it("breaks off after 100,000 messages that are no answers", () => {
   say({ jsonrpc: "2.0", id: 1, method: "sampling/createMessage" });
   expect([received.length, events.length]).toEqual([100_010, 100_010]);
   expect(broken.map((error) => error.message)).toEqual([
-    'server "s" sent more than 100000 notifications and requests in one trial',
+    'server "s" sent more than 100000 notifications, or 10000 requests, in one trial',
   ]);
+});
+
+it("breaks off after 10,000 requests", () => {
+  const { say, received, broken } = setUp();
+  for (let id = 0; id < 10_001; id += 1) say({ jsonrpc: "2.0", id, method: "ping" });
+  expect([received.length, broken.length]).toEqual([10_000, 1]);
 });

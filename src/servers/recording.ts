@@ -40,7 +40,7 @@ export class RecordingTransport extends RelayTransport {
 
   protected override receive(received: JSONRPCMessage, extra?: MessageExtraInfo): void {
     const { server, emit, rawText, onBroken } = this.#options;
-    if ("method" in received) this.#unasked += 1;
+    this.#unasked += unaskedBy(received);
     const problem = isTooDeep(received) ? nestedTooDeeply(server) : this.#flooding();
     if (problem !== undefined) {
       onBroken(problem);
@@ -68,12 +68,20 @@ export class RecordingTransport extends RelayTransport {
 
 /** Messages that are no answers to ours and that one connection may carry, so that a flood cannot fill the memory. */
 export const mostUnasked = 100_000;
+/** What a request counts, as each keeps an answer on its way that the server need not read. */
+const requestWeight = 10;
+
+/** What a message counts towards {@link mostUnasked}. */
+export function unaskedBy(message: JSONRPCMessage): number {
+  if (!("method" in message)) return 0;
+  return "id" in message ? requestWeight : 1;
+}
 
 /** The error for a server that sent more than {@link mostUnasked}. */
 export function tooManyUnasked(server: string): McpvalsError {
   return new McpvalsError(
     "server/protocol-error",
-    `server "${server}" sent more than ${mostUnasked} notifications and requests in one trial`,
+    `server "${server}" sent more than ${mostUnasked} notifications, or ${mostUnasked / requestWeight} requests, in one trial`,
     { hint: "Is it logging in a loop? Every message is kept in memory and in the journal." },
   );
 }

@@ -59,6 +59,29 @@ describe.each(Object.keys(wires) as (keyof typeof wires)[])("an answer of %s", (
   });
 });
 
+describe("the arguments of a call, which are JSON in a text", () => {
+  const begin =
+    '{"id":"r","created":1,"model":"x","choices":[{"message":{"role":"assistant","tool_calls":' +
+    '[{"id":"c","type":"function","function":{"name":"t","arguments":"';
+  const end = '"}}]},"finish_reason":"tool_calls"}]}';
+
+  it.each([
+    ["of tiny values", `{\\"a\\":[${"0,".repeat(100_000)}0]}`, "more than 100000 values"],
+    ["that are nested", `${"[".repeat(501)}${"]".repeat(501)}`, "more than 500 levels"],
+    ["that are nested, and have no end", "[".repeat(1_000_000), "more than 500 levels"],
+  ])("%s are refused", async (_, args, why) => {
+    const { code, message } = await ask("ollama/x", { begin, end: `${args}${end}` });
+    expect([code, message]).toEqual(["model/invalid-response", expect.stringContaining(why)]);
+  });
+
+  it("are counted over all calls of an answer", async () => {
+    const args = `[${"0,".repeat(60_000)}0]`;
+    const call = `{"id":"d","type":"function","function":{"name":"t","arguments":"${args}`;
+    const { message } = await ask("ollama/x", { begin, end: `${args}"}},${call}${end}` });
+    expect(message).toContain("more than 100000 values");
+  });
+});
+
 describe("the answers of one trial together", () => {
   it("are bounded, too", async () => {
     const text = "x".repeat(9_000_000);

@@ -54,6 +54,12 @@ describe("an agent program", () => {
       ["chunks", "count=100", "bytes=1000000"],
     ],
     [
+      "a request 20,001 times",
+      "agent bad asked for something more than 20000 times in one trial",
+      "acp",
+      ["asked", "count=20001", "bytes=1"],
+    ],
+    [
       "a line nested 50,000 levels deep",
       `agent bad could not act: it ${deep}`,
       "lines",

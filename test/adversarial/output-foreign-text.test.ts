@@ -137,6 +137,33 @@ describe("text of others in everything that the command line prints", () => {
   });
 });
 
+describe("what stands on the command line", () => {
+  const said = everything.replaceAll("\u0000", "");
+
+  it.each([
+    ["a command", [said]],
+    ["an option", ["run", `--${said}`]],
+    ["an option's value", ["run", "--trials", said]],
+    ["one argument too many", ["task", "export", "a", said]],
+    ["a command of a command", ["extensions", said]],
+    ["a run", ["show", said]],
+    ["a file", ["migrate", said]],
+  ])("is harmless in the error for %s", async (_, args) => {
+    using folder = folderOf({});
+    const { code, stdout, stderr } = await runSource(args, { cwd: folder.path });
+    expect(code).toBe(2);
+    expect(stderr).toContain("FORGED");
+    expectHarmless(stdout);
+    expectHarmless(stderr);
+  });
+
+  it("keeps the suggestion of the right word on a line of its own", async () => {
+    using folder = folderOf({});
+    const { stderr } = await runSource(["rum"], { cwd: folder.path });
+    expect(stderr).toMatch(/^error: unknown command 'rum'\n\(Did you mean run\?\)\n/);
+  });
+});
+
 describe("one line of others", () => {
   it.each(attacks)("%j is harmless, and stays so", (attack) => {
     const shown = visibleText(attack);

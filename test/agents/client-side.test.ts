@@ -176,6 +176,26 @@ describe("a model's sampling", () => {
     await expect(run()).rejects.toMatchObject({ code: "model/rejected" });
   });
 
+  test("is refused when servers have asked a thousand times in one trial", async () => {
+    const provider = await provide(async ({ users }) => {
+      if (!users.includes("go")) return { text: "yes" };
+      const messages = [{ role: "user", content: { type: "text", text: "Well?" } }];
+      const ask = async (signal: AbortSignal): Promise<unknown> =>
+        side?.sampling?.({ messages }, signal).catch((error: unknown) => error);
+      for (let asked = 1; asked < 1000; asked += 1) await ask(AbortSignal.abort());
+      answers.push(await ask(new AbortController().signal), await ask(new AbortController().signal));
+      return { text: "done" };
+    });
+    const answers: unknown[] = [];
+    const agent = model(provider);
+    const side = agent.clientSide?.(noAnswers);
+    await agent.run(recordedContext({ users: ["go"] }));
+    expect(answers).toMatchObject([
+      { content: { text: "yes" } },
+      { code: -1, message: "the model may be asked 1000 times in one trial" },
+    ]);
+  });
+
   test("sends images and limits on, and refuses tools", async () => {
     const provider = await provide(async ({ users }) => {
       if (users.includes("go")) {

@@ -38,7 +38,7 @@ export function openAcpStream({ stdin, stdout, onBroken, ...hear }: AcpStreamOpt
         const problem = budget.problemOf(line);
         if (problem !== undefined) return breakOff(problem);
         try {
-          sort(line, { ...hear, asked, onMessage, onDoubt: breakOff });
+          sort(line, { ...hear, asked, budget, onMessage, onDoubt: breakOff });
         } catch (error) {
           breakOff(error instanceof Error ? error : new Error(String(error)));
         }
@@ -69,20 +69,26 @@ export function openAcpStream({ stdin, stdout, onBroken, ...hear }: AcpStreamOpt
 interface Sorting extends Pick<AcpStreamOptions, "onUpdate" | "onNonsense"> {
   /** Ids of our own requests that wait for an answer. */
   readonly asked: Set<unknown>;
+  readonly budget: SaidBudget;
   readonly onMessage: (message: AnyMessage) => void;
-  /** Hears what is wrong with a message that readers may read in different ways. */
+  /** Hears what is wrong with a message that is better not read. */
   readonly onDoubt: (problem: string) => void;
 }
 
-function sort(line: Buffer, { asked, onMessage, onUpdate, onNonsense, onDoubt }: Sorting): void {
+function sort(line: Buffer, { asked, budget, onMessage, onUpdate, onNonsense, onDoubt }: Sorting): void {
   const message = parseMessage(line);
   if (message === "blank") return;
-  const doubt = message === undefined ? undefined : ambiguity(line.toString("utf8"));
+  const doubt = message === undefined ? undefined : doubtOf(message, line, budget);
   if (doubt !== undefined) onDoubt(doubt);
   else if (message === undefined) onNonsense(line);
   else if (isUpdate(message)) onUpdate(message["params"]);
   else if (isMessage(message) && ("method" in message || asked.delete(message["id"]))) onMessage(message);
   else onNonsense(line);
+}
+
+function doubtOf(message: Parsed, line: Buffer, budget: SaidBudget): string | undefined {
+  const isRequest = "method" in message && "id" in message;
+  return ambiguity(line.toString("utf8")) ?? (isRequest ? budget.problemOfRequest() : undefined);
 }
 
 type Parsed = Readonly<Record<string, unknown>>;

@@ -14,25 +14,38 @@ export function isOrdinaryFolder(name: string): boolean {
   return name !== "node_modules" && !name.startsWith(".");
 }
 
+/** Most levels of folders that are searched; deeper ones would soon be too long for a path. */
+const deepest = 100;
+
 /**
  * The paths, relative to a folder and with `/` in them, of everything below it that is no folder, sorted. Links are
- * followed, each folder once. Throws `config/unreadable` for a folder that cannot be read.
+ * followed, each folder once. Throws `config/unreadable` for a folder that cannot be read, or is too deep to be searched.
  */
 export function walkFolder(root: string, options: WalkOptions): string[] {
   const seen = new Set<string>();
   const found: string[] = [];
-  const walk = (folder: string, prefix: string, depth: number): void => {
+  const walk = (folder: string, prefix: string, level: number): void => {
     const real = realpathSync(folder);
     if (seen.has(real)) return;
     seen.add(real);
+    if (level > deepest) throw tooDeep(root);
     for (const entry of entriesOf(folder)) {
       const path = join(folder, entry.name);
       if (!isFolder(entry, path)) found.push(prefix + entry.name);
-      else if (depth > 0 && options.enters(entry.name)) walk(path, `${prefix}${entry.name}/`, depth - 1);
+      else if (level < options.depth && options.enters(entry.name))
+        walk(path, `${prefix}${entry.name}/`, level + 1);
     }
   };
-  walk(root, "", options.depth);
+  walk(root, "", 0);
   return found.toSorted(byText);
+}
+
+function tooDeep(root: string): McpvalsError {
+  return new McpvalsError(
+    "config/unreadable",
+    `the folder ${root} cannot be searched: it has folders more than ${deepest} levels deep`,
+    { hint: "Name the folder that has the tasks, or the tasks." },
+  );
 }
 
 function entriesOf(folder: string): Dirent[] {

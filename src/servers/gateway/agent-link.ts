@@ -5,7 +5,7 @@ import type { Filter, FilterContext } from "../filters/filter.ts";
 import { requestOf } from "../filters/messages.ts";
 import { type FilterRun, type HandOver, runFilters } from "../filters/run-filters.ts";
 import { deepestMessage, isTooDeep, malformationOf, messageJson } from "../json-rpc.ts";
-import { mostUnasked, nestedTooDeeply, tooManyUnasked } from "../recording.ts";
+import { mostUnasked, nestedTooDeeply, tooManyUnasked, unaskedBy } from "../recording.ts";
 import { type WireMessage, wireMessage } from "../wire.ts";
 
 export interface AgentLinkOptions {
@@ -130,7 +130,7 @@ export class AgentLink {
 
   #problemOf({ message }: WireMessage): McpvalsError | undefined {
     const { server } = this.#options;
-    if ("method" in message) this.#unasked += 1;
+    this.#unasked += unaskedBy(message);
     if (isTooDeep(message)) return nestedTooDeeply(server);
     return this.#unasked > mostUnasked ? tooManyUnasked(server) : undefined;
   }

@@ -149,6 +149,18 @@ describe("ids", () => {
     ]);
   });
 
+  it("are found again in time in proportion to the requests", () => {
+    const { client, read } = setUp();
+    const [a, b] = [client(), client()];
+    const count = 50_000;
+    for (let id = 0; id < count; id += 1) for (const each of [a, b]) each.says(request(id));
+    for (let id = count - 1; id >= 0; id -= 1)
+      for (const each of [a, b]) each.says(notification("notifications/cancelled", { requestId: id }));
+    expect(read).toHaveLength(4 * count);
+    expect(read.at(-2)).toBe(text(notification("notifications/cancelled", { requestId: 0 })));
+    expect(read.at(-1)).toContain('"requestId":"mcpvals:');
+  });
+
   it("of a subscription lead its notifications back", () => {
     const { client, read, serverSays } = setUp();
     const [a, b] = [client(), client()];

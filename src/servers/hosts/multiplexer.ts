@@ -18,6 +18,8 @@ interface Client {
   readonly listener: ChannelListener;
   readonly yields: boolean;
   open: boolean;
+  /** Its ids that were replaced, with what they are to the server. */
+  readonly replaced: Map<MessageId, MessageId>;
   /** When it began to speak, by counting; 0: it has not. */
   since: number;
   /** Its handshake was answered with that of another client: the server must not hear of its end either. */
@@ -72,7 +74,14 @@ export class Multiplexer {
   }
 
   open(listener: ChannelListener, { yields = false }: ClientOptions = {}): Channel {
-    const client: Client = { listener, yields, open: true, since: 0, secondHand: false };
+    const client: Client = {
+      listener,
+      yields,
+      open: true,
+      replaced: new Map(),
+      since: 0,
+      secondHand: false,
+    };
     this.#clients.add(client);
     return {
       send: (wire) => this.#fromClient(client, wire),
@@ -131,8 +140,13 @@ export class Multiplexer {
     // The newest stands last also when its client has used the id before.
     this.#pending.delete(id);
     this.#pending.set(id, { client, id: own, method: methodOf(message) ?? "", cancelled: false });
-    const renamed = id === own ? text : replaceInJson(text, ["id"], JSON.stringify(id));
-    return this.#claimToken(client, { message, text: renamed }, id);
+    if (id === own) return this.#claimToken(client, { message, text }, id);
+    client.replaced.set(own, id);
+    return this.#claimToken(
+      client,
+      { message, text: replaceInJson(text, ["id"], JSON.stringify(id)) },
+      id,
+    );
   }
 
   #claimToken(client: Client, { message, text }: WireMessage, request: MessageId): string {
@@ -147,12 +161,12 @@ export class Multiplexer {
 
   #cancel(client: Client, { message, text }: WireMessage): string {
     const own = idAt(message, requestId);
-    for (const [id, pending] of this.#pending) {
-      if (pending.client !== client || pending.id !== own) continue;
-      pending.cancelled = true;
-      return id === own ? text : replaceInJson(text, requestId, JSON.stringify(id));
-    }
-    return text;
+    if (own === undefined) return text;
+    const id = client.replaced.get(own) ?? own;
+    const pending = this.#pending.get(id);
+    if (pending?.client !== client || pending.id !== own) return text;
+    pending.cancelled = true;
+    return id === own ? text : replaceInJson(text, requestId, JSON.stringify(id));
   }
 
   #answer(wire: WireMessage): void {
@@ -161,6 +175,7 @@ export class Multiplexer {
     if (id === undefined || pending === undefined) return this.#deliver(this.#nearest(), wire);
     this.#pending.delete(id);
     const { client, id: own } = pending;
+    if (client.replaced.get(own) === id) client.replaced.delete(own);
     const answer = withId(wire, own);
     this.#deliver(client, pending.method === "initialize" ? this.#greet(client, answer, own) : answer);
   }
