@@ -79,7 +79,8 @@ export function createProgram(setExitCode: (code: number) => void): Command {
 function makeErrorsPrintable(command: Command): void {
   command.configureOutput({
     outputError: (text, write) => {
-      const [, message = "", suggestion = ""] = /^(.*?)(\n\(Did you mean [^\n]*\))?$/s.exec(text.trimEnd()) ?? [];
+      const [, message = "", suggestion = ""] =
+        /^(.*?)(\n\(Did you mean [^\n]*\))?$/s.exec(text.trimEnd()) ?? [];
       write(`${visibleText(message)}${withoutCommands(suggestion)}\n`);
     },
   });

@@ -31,7 +31,9 @@ export class SaidBudget {
   /** Why a further request is better not answered; undefined when it may be. */
   problemOfRequest(): string | undefined {
     this.#asked += 1;
-    return this.#asked > mostAsked ? `asked for something more than ${mostAsked} times in one trial` : undefined;
+    return this.#asked > mostAsked
+      ? `asked for something more than ${mostAsked} times in one trial`
+      : undefined;
   }
 }
 

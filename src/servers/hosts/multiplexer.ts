@@ -142,11 +142,7 @@ export class Multiplexer {
     this.#pending.set(id, { client, id: own, method: methodOf(message) ?? "", cancelled: false });
     if (id === own) return this.#claimToken(client, { message, text }, id);
     client.replaced.set(own, id);
-    return this.#claimToken(
-      client,
-      { message, text: replaceInJson(text, ["id"], JSON.stringify(id)) },
-      id,
-    );
+    return this.#claimToken(client, { message, text: replaceInJson(text, ["id"], JSON.stringify(id)) }, id);
   }
 
   #claimToken(client: Client, { message, text }: WireMessage, request: MessageId): string {
