@@ -43,7 +43,7 @@ it("asks the sandbox for the files of the extension and of the task, and no more
     env,
     sandbox: noting(asked),
     spec: {
-      sandbox: { ...confined, read: ["~/.kube/config", "data", "/etc/x"] },
+      sandbox: { ...confined, read: ["~/.kube/config", "data", "/etc/x"], write: ["~/cache"] },
       env: { FLAVOUR: "{random.id}" },
     },
   });
@@ -62,7 +62,7 @@ it("asks the sandbox for the files of the extension and of the task, and no more
     join(folder, "data"),
     "/etc/x",
   ]);
-  expect(write).toEqual([played.workspace]);
+  expect(write).toEqual([played.workspace, "/home/me/cache"]);
   expect(played.eventsOf("extension.started")).toMatchObject([{ sandbox: "process" }]);
 });
 

@@ -26,7 +26,10 @@ export const manifestSchema = z.object({
   description: z.string().optional(),
   protocol: z.enum(["json-rpc", "one-shot"]).optional(),
   program: filledText.optional(),
-  requires: z.array(closedObject({ command: filledText })).optional(),
+  requires: z
+    .array(closedObject({ command: filledText }))
+    .nullable()
+    .optional(),
   operations: z.record(operationName, operation).optional(),
   actions: z.array(listed).optional(),
   checks: z.array(listed).optional(),

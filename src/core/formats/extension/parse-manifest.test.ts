@@ -74,6 +74,7 @@ operations:
     const yaml = `
 name: files
 version: "1"
+requires:
 actions:
   - name: make
     args: { path: { type: string, required: true }, size: { type: integer, default: 0 } }

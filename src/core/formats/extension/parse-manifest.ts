@@ -38,7 +38,8 @@ export function parseManifest(document: unknown): ParsedManifest {
   const read = readOperations(data);
   const all = [...found, ...read.problems, ...programProblems(data)];
   if (all.length > 0) return refusal(all);
-  const { name, version, description, program, requires } = data;
+  const { name, version, description, program } = data;
+  const requires = data.requires ?? undefined;
   const protocol = data.protocol ?? (data.operations === undefined ? "one-shot" : "json-rpc");
   const operations = Object.fromEntries(read.operations);
   return {
