@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Json } from "../formats/model.ts";
-import { contentProblem, promptMessagesProblem, resourceContentsProblem } from "./content-problem.ts";
+import { contentProblem, resultProblem } from "./content-problem.ts";
 
 const text = { type: "text", text: "hi" };
 
@@ -68,7 +68,7 @@ it.each<[Json, string | undefined]>([
   [[{ uri: "a:b", text: "" }, 5], "contents[1] is not an object"],
   ["x", "contents is not a list"],
 ])("says what is wrong with the contents of a resource: %j", (contents, problem) => {
-  expect(resourceContentsProblem({ contents })).toBe(problem);
+  expect(resultProblem("resource", { contents })).toBe(problem);
 });
 
 it.each<[Json, string | undefined]>([
@@ -84,5 +84,5 @@ it.each<[Json, string | undefined]>([
   [[{ role: "user", content: {} }], "messages[0] has no type"],
   [[{ role: "user", content: [text, {}] }], "messages[0] has no type"],
 ])("says what is wrong with the messages of a prompt: %j", (messages, problem) => {
-  expect(promptMessagesProblem({ messages })).toBe(problem);
+  expect(resultProblem("prompt", { messages })).toBe(problem);
 });

@@ -28,15 +28,21 @@ export function contentProblem(result: JsonObject): string | undefined {
   return content === undefined ? undefined : problemIn("content", content, blockProblem);
 }
 
+/** What makes the result of a request unusable for clients; undefined when nothing does. */
+export function resultProblem(kind: "tool" | "resource" | "prompt", result: JsonObject): string | undefined {
+  if (kind === "tool") return contentProblem(result);
+  return kind === "resource" ? resourceContentsProblem(result) : promptMessagesProblem(result);
+}
+
 /** What makes the contents of a resource unusable for clients; undefined when nothing does. */
-export function resourceContentsProblem({ contents }: JsonObject): string | undefined {
+function resourceContentsProblem({ contents }: JsonObject): string | undefined {
   return problemIn("contents", contents, (each) =>
     isJsonObject(each) ? resourceProblem(each)?.replace("a resource", "an entry") : "is not an object",
   );
 }
 
 /** What makes the messages of a prompt unusable for clients; undefined when nothing does. A message may have several blocks. */
-export function promptMessagesProblem({ messages }: JsonObject): string | undefined {
+function promptMessagesProblem({ messages }: JsonObject): string | undefined {
   return problemIn("messages", messages, (each) => {
     if (!isJsonObject(each)) return "is not an object";
     const { content = null } = each;

@@ -82,6 +82,20 @@ async function grade(trial: TrialEvents, ...sets: readonly AssertionSet[]): Prom
 }
 
 describe("tools, resources and prompts", () => {
+  it.each([{ content: [{}] }, { content: [{ type: "text", text: "x" }], IsError: true }, { content: "x" }])(
+    "are not used when the answer is unusable: %j",
+    async (result) => {
+      const trial = new Played((trial) => void trial.call("get", {}, result));
+      const used = await grade(trial, { toolsUsed: [{ server: "k8s", name: "get" }] });
+      expect(used).toMatchObject({
+        verdict: "fail",
+        reason: expect.stringContaining("it failed: the answer is unusable: ") as string,
+      });
+      const forbidden = await grade(trial, { toolsNotUsed: [{ server: "k8s", name: "get" }] });
+      expect(forbidden.verdict).toBe("fail");
+    },
+  );
+
   it("are used when every entry fits a call of the agent", async () => {
     let calls: number[] = [];
     const trial = new Played((trial) => {

@@ -1,3 +1,4 @@
+import { resultProblem } from "../checks/content-problem.ts";
 import { resultText } from "../checks/result-text.ts";
 import { isJsonObject } from "../formats/json.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
@@ -54,7 +55,9 @@ export function agentCalls(events: readonly TraceEvent[]): AgentCalls {
       open.delete(callKey(event, answer.id));
       delete call.failure;
       const failure =
-        event.malformed === undefined ? answer.failure : `the answer is malformed: ${event.malformed}`;
+        event.malformed === undefined
+          ? failureOf(call.type, answer)
+          : `the answer is malformed: ${event.malformed}`;
       if (failure !== undefined) call.failure = failure;
     } else if (inside && event.type === "mcp.message") {
       const cancelled = cancelledId(event.message);
@@ -99,19 +102,23 @@ function readCall(message: Json): ReadCall | undefined {
 
 interface ReadAnswer {
   readonly id: string | number;
-  readonly failure: string | undefined;
+  readonly result: Json | undefined;
+  readonly error: Json | undefined;
 }
 
 function readAnswer(message: Json): ReadAnswer | undefined {
   if (!isJsonObject(message) || "method" in message) return undefined;
   const { id, result, error } = message;
   if (typeof id !== "string" && typeof id !== "number") return undefined;
-  return { id, failure: isJsonObject(result) ? resultFailure(result) : errorFailure(error) };
+  return { id, result, error };
 }
 
-function resultFailure(result: JsonObject): string | undefined {
+function failureOf(type: AgentCall["type"], { result, error }: ReadAnswer): string | undefined {
+  if (!isJsonObject(result)) return errorFailure(error);
   const { isError = false } = result;
-  return isError === false ? undefined : resultText(result) || wordless;
+  if (isError !== false) return resultText(result) || wordless;
+  const problem = resultProblem(type, result);
+  return problem === undefined ? undefined : `the answer is unusable: ${problem}`;
 }
 
 function errorFailure(error: Json | undefined): string {

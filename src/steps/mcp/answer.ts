@@ -1,4 +1,4 @@
-import { promptMessagesProblem, resourceContentsProblem } from "../../core/checks/content-problem.ts";
+import { resultProblem } from "../../core/checks/content-problem.ts";
 import { answerText, resultText } from "../../core/checks/result-text.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import type { McpExpectation, McpRequest } from "../../core/formats/step.ts";
@@ -17,7 +17,7 @@ export interface Answer {
 
 /** Reads what came back. A session hands on what is not of the shape that clients need; here it is no answer. */
 export function readAnswer(kind: McpRequest["kind"], given: Answer["outcome"]): Answer {
-  const problem = given.kind === "result" ? partsProblem(kind, given.result) : undefined;
+  const problem = given.kind === "result" ? resultProblem(kind, given.result) : undefined;
   const outcome: Answer["outcome"] =
     problem === undefined
       ? given
@@ -34,12 +34,6 @@ export function readAnswer(kind: McpRequest["kind"], given: Answer["outcome"]): 
     ...(data === undefined ? {} : { data }),
   };
   return { kind, outcome, failure: message, result: { error }, text: message };
-}
-
-/** A tool's result is looked at before. */
-function partsProblem(kind: McpRequest["kind"], result: JsonObject): string | undefined {
-  if (kind === "tool") return undefined;
-  return kind === "resource" ? resourceContentsProblem(result) : promptMessagesProblem(result);
 }
 
 /** Whether the server's answer could not be used: the words of the failure are then not its own. */
