@@ -116,6 +116,91 @@ describe("an agent over ACP", () => {
   });
 });
 
+// docs/guide.md, "Agent programs": a model that could not be asked is an error.
+describe("an agent over ACP whose model could not be asked, by its own words", () => {
+  const chunk = (text: string, more: object = {}): string =>
+    `update ${JSON.stringify({ sessionUpdate: "agent_message_chunk", content: { type: "text", text }, ...more })}`;
+  const codex = (told: object): string =>
+    `update ${JSON.stringify({ sessionUpdate: "session_info_update", _meta: { codex: told } })}`;
+  const status = (type: string): string => codex({ threadStatus: { type } });
+  const retry = (error_status: number): string => {
+    const told = { type: "system", subtype: "api_retry", attempt: 1, max_retries: 10, error: "because" };
+    return `message ${JSON.stringify({ ...told, error_status })}`;
+  };
+  const answer = chunk("42", { messageId: "m1" });
+
+  function playAcp(preset: AgentPreset, lines: readonly string[]): Promise<PlayedProgram> {
+    const args = [join(programs, "acp-agent.ts")];
+    const env = { PATH: process.env["PATH"] ?? "" };
+    const agent = createAcpAgent(
+      { type: "acp", name: "it", preset, command: process.execPath, args, env, permissions: "allow" },
+      { version: "0.0.0" },
+    );
+    return playProgram(agent, { users: [lines.join("\n")] });
+  }
+
+  it.each<[AgentPreset, string, readonly string[], string]>([
+    ["codex", "said after it", [status("systemError"), chunk("high demand\n\n")], "could not act: high demand"],
+    ["codex", "after an answer", [answer, status("systemError")], "could not act: its model could not be asked"],
+    [
+      "codex",
+      "no further attempt",
+      [answer, codex({ error: { message: "no network", additionalDetails: "refused", willRetry: false } })],
+      "could not act: no network: refused",
+    ],
+    [
+      "copilot",
+      "the last words",
+      [chunk("42"), chunk("Info: Request failed due to a transient API error. Retrying..."), chunk("Error: HTTP 401")],
+      "could not act: HTTP 401",
+    ],
+    [
+      "claude-code",
+      "a key that is refused",
+      [retry(401), answer],
+      "is not logged in: a request to the model failed (HTTP 401, because) and is made again: attempt 1 of 10",
+    ],
+  ])("%s: %s", async (preset, _, lines, message) => {
+    expect((await playAcp(preset, lines)).thrown).toMatchObject({ message: `agent it ${message}` });
+  });
+
+  it.each<[AgentPreset, readonly string[], readonly string[]]>([
+    [
+      "codex",
+      [
+        chunk("Warning: no metadata\n\n"),
+        codex({ error: { message: "Reconnecting... 1/5", willRetry: true } }),
+        status("systemError"),
+        status("active"),
+        answer,
+      ],
+      ["Warning: no metadata\n", "Reconnecting... 1/5\n"],
+    ],
+    [
+      "copilot",
+      [chunk("Info: Response was interrupted. Retrying..."), chunk("Error: was said"), chunk("42")],
+      ["Info: Response was interrupted. Retrying...\n"],
+    ],
+    [
+      "claude-code",
+      [retry(500), answer, chunk("a hook", { _meta: { claudeCode: { kind: "informational", level: "info" } } })],
+      ["a request to the model failed (HTTP 500, because) and is made again: attempt 1 of 10\n", "a hook\n"],
+    ],
+  ])("of %s, notes are on record and no part of the answer", async (preset, lines, notes) => {
+    const { events, thrown } = await playAcp(preset, lines);
+    expect(thrown).toBeUndefined();
+    expect(eventsOf(events, "agent.message").at(-1)?.text.slice(-2)).toBe("42");
+    expect(eventsOf(events, "agent.output").map(({ text }) => text)).toEqual(notes);
+  });
+
+  it("begins a session of Claude Code in the mode in which it asks", async () => {
+    const { events } = await playAcp("claude-code", ["mode"]);
+    expect(eventsOf(events, "agent.message").map(({ text }) => text)).toEqual(["default"]);
+    const other = await playAcp("gemini", ["mode"]);
+    expect(eventsOf(other.events, "agent.message").map(({ text }) => text)).toEqual(["auto"]);
+  });
+});
+
 // docs/guide.md, "Agent programs": a server that it did not reach proves nothing.
 describe("a program that was given servers and connected to none of them", () => {
   async function trialWith(actions: readonly (readonly string[])[], variant: Config): Promise<TrialResult> {

@@ -18,17 +18,24 @@ export function acpAnswerError(error: unknown, method: string, agent: AcpAnswere
   if (!(error instanceof Error) || code === undefined) return error;
   const detail = [detailOf(error), agent.stderrTail].filter((text) => text !== undefined).join("\n");
   const more = { ...(detail === "" ? {} : { detail }), cause: error };
-  if (code === authRequired) {
-    return new McpvalsError("agent/auth", `agent ${agent.name} is not logged in: ${error.message}`, {
-      hint: loginHint(agent),
-      ...more,
-    });
-  }
+  if (code === authRequired) return authError(error.message, agent, more);
   return new McpvalsError(
     "agent/failed",
     `agent ${agent.name} answered ${method} with an error: ${error.message}`,
     more,
   );
+}
+
+/** The error for an agent whose account or key is refused. */
+export function authError(
+  message: string,
+  agent: AcpAnswerer,
+  more: { readonly detail?: string; readonly cause?: unknown } = {},
+): McpvalsError {
+  return new McpvalsError("agent/auth", `agent ${agent.name} is not logged in: ${message}`, {
+    hint: loginHint(agent),
+    ...more,
+  });
 }
 
 function loginHint({ facts, authMethods }: AcpAnswerer): string {

@@ -5,7 +5,7 @@ import type { AcpAgentSpec } from "../../core/formats/model.ts";
 import type { TurnEnd } from "../../core/trace/events.ts";
 import { settlesWithin } from "../../process/deadline.ts";
 import type { AgentContext } from "../driver.ts";
-import { acpAnswerError } from "./acp-errors.ts";
+import { acpAnswerError, type AcpAnswerer, authError } from "./acp-errors.ts";
 import { AcpLink, type AcpRequest } from "./acp-link.ts";
 import { modelSetting } from "./acp-model.ts";
 import { answerPermission } from "./acp-permission.ts";
@@ -52,6 +52,9 @@ export class AcpSession {
       emit: context.emit,
       servers: context.endpoints.map(({ server }) => server),
       skillTool: spec.skills?.tool,
+      onRefused: (note) => {
+        throw authError(note, this.#answerer);
+      },
       ...(spec.preset === undefined ? {} : { preset: spec.preset }),
     });
   }
@@ -72,6 +75,7 @@ export class AcpSession {
     const id = textOf(session["sessionId"]);
     if (id === undefined) throw this.#linked.protocolError("began a session without an id");
     this.#id = id;
+    await this.#chooseMode(session);
     if (spec.model !== undefined && (this.#facts?.acp.model.by ?? "session") === "session")
       await this.#chooseModel(spec.model, session);
   }
@@ -94,6 +98,8 @@ export class AcpSession {
     this.#updates.end();
     const usage = this.#usage.take(answer);
     if (usage !== undefined) emit({ type: "agent.usage", source: "agent", usage });
+    const { failure } = this.#updates;
+    if (failure !== undefined) throw this.#failedError(failure);
     emit({ type: "turn.finished", turn, reason: this.#turnEnd(answer) });
   }
 
@@ -114,8 +120,16 @@ export class AcpSession {
     await this.#link?.finished();
   }
 
-  #takeUpdate({ sessionId, update }: WireObject): void {
-    if (sessionId === this.#id) this.#updates.take(objectOf(update));
+  #failedError(failure: string): McpvalsError {
+    const { spec, program } = this.#options;
+    const detail = program.stderrTail();
+    return new McpvalsError("agent/failed", `agent ${spec.name} could not act: ${failure}`, {
+      ...(detail === undefined ? {} : { detail }),
+    });
+  }
+
+  #takeUpdate({ sessionId, update, message }: WireObject): void {
+    if (sessionId === this.#id) this.#updates.take(objectOf(update ?? message));
     else if (this.#id !== "" && !this.#toldOthers) {
       this.#toldOthers = true;
       const text = `[left out, as of another session than ours: updates of ${JSON.stringify(sessionId)}]\n`;
@@ -172,7 +186,7 @@ export class AcpSession {
     const mcpServers = acpServers(context.endpoints, { connect: spec.connect, canHttp });
     const request = {
       method: "session/new",
-      params: { cwd, mcpServers },
+      params: { cwd, mcpServers, ...(this.#facts?.acp.sessionMeta === undefined ? {} : { _meta: this.#facts.acp.sessionMeta }) },
       doing: "before the session had begun",
       ms: this.#startupMs,
     };
@@ -193,6 +207,18 @@ export class AcpSession {
     const { env } = this.#options.spec;
     const hasKey = login.variables.some((variable) => (env[variable] ?? "") !== "");
     return hasKey && this.#authMethods.includes(login.method) ? login.method : undefined;
+  }
+
+  /** Puts the session into the mode in which the agent asks, where it may begin in another one. */
+  async #chooseMode(session: WireObject): Promise<void> {
+    const modeId = this.#facts?.acp.mode;
+    if (modeId === undefined || objectOf(session["modes"])["currentModeId"] === modeId) return;
+    await this.#ask({
+      method: "session/set_mode",
+      params: { sessionId: this.#id, modeId },
+      doing: "before the session had begun",
+      ms: this.#startupMs,
+    });
   }
 
   async #chooseModel(model: string, session: WireObject): Promise<void> {
@@ -217,18 +243,23 @@ export class AcpSession {
 
   /** Asks the agent; the answer is an object. */
   async #ask(request: AcpRequest): Promise<WireObject> {
-    const { spec, program, context } = this.#options;
+    const { context } = this.#options;
     try {
       return objectOf(await this.#linked.request(request));
     } catch (error) {
       if (error === context.signal.reason) throw error;
-      throw acpAnswerError(error, request.method, {
-        name: spec.name,
-        ...(this.#facts === undefined ? {} : { facts: this.#facts }),
-        authMethods: this.#authMethods,
-        stderrTail: program.stderrTail(),
-      });
+      throw acpAnswerError(error, request.method, this.#answerer);
     }
+  }
+
+  get #answerer(): AcpAnswerer {
+    const { spec, program } = this.#options;
+    return {
+      name: spec.name,
+      ...(this.#facts === undefined ? {} : { facts: this.#facts }),
+      authMethods: this.#authMethods,
+      stderrTail: program.stderrTail(),
+    };
   }
 
   #answerPermission({ toolCall, options }: RequestPermissionRequest): RequestPermissionResponse {

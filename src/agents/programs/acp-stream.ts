@@ -6,7 +6,7 @@ import { ambiguity, longestMessage, SaidBudget } from "./said-budget.ts";
 export interface AcpStreamOptions {
   readonly stdin: Writable;
   readonly stdout: Readable;
-  /** Gets the parameters of each `session/update`, in the order of the wire. */
+  /** Gets the parameters of each `session/update`, and what is one by another name, in the order of the wire. */
   readonly onUpdate: (params: unknown) => void;
   /** Gets each line that is no message. */
   readonly onNonsense: (line: Buffer) => void;
@@ -104,8 +104,11 @@ function parseMessage(line: Buffer): Parsed | "blank" | undefined {
   }
 }
 
+/** The second one is Claude Code's own, with what it was asked to tell of itself. */
+const updates: readonly unknown[] = ["session/update", "_claude/sdkMessage"];
+
 function isUpdate(message: Parsed): boolean {
-  return message["method"] === "session/update" && !("id" in message);
+  return updates.includes(message["method"]) && !("id" in message);
 }
 
 function isMessage(message: Parsed): message is Parsed & AnyMessage {

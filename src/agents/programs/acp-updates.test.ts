@@ -6,7 +6,9 @@ import { AcpUpdates } from "./acp-updates.ts";
 function bench(preset?: AgentPreset): { readonly updates: AcpUpdates; readonly events: EventBody[] } {
   const events: EventBody[] = [];
   const emit = (event: EventBody): number => events.push(event);
-  const updates = new AcpUpdates({ emit, servers: ["files"], ...(preset === undefined ? {} : { preset }) });
+  const onRefused = (): void => undefined;
+  const options = { emit, servers: ["files"], onRefused };
+  const updates = new AcpUpdates({ ...options, ...(preset === undefined ? {} : { preset }) });
   updates.begin(0);
   return { updates, events };
 }

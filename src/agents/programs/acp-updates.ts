@@ -3,6 +3,7 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import type { Emit, EventBody } from "../../core/trace/events.ts";
 import { toolOrigin, type ToolOrigin } from "../../core/trace/tool-origin.ts";
 import { longestMessage } from "./said-budget.ts";
+import { readAside } from "./acp-asides.ts";
 import { acpToolName } from "./acp-tool-name.ts";
 import { jsonOf, objectOf, textOf, type WireObject } from "./acp-values.ts";
 
@@ -13,6 +14,8 @@ export interface AcpUpdatesOptions {
   readonly servers: readonly string[];
   /** The agent's tool that loads a skill; absent: the preset's. */
   readonly skillTool?: string | undefined;
+  /** Called when the agent tells that its key was refused, with how it says so. */
+  readonly onRefused: (note: string) => void;
 }
 
 interface ToolState {
@@ -34,6 +37,7 @@ export class AcpUpdates {
   /** Ids of uses that are on record. */
   readonly #recorded = new Set<string>();
   #turn: number | undefined;
+  #failure: string | undefined;
   #text = "";
   #messageId: string | undefined;
 
@@ -41,9 +45,15 @@ export class AcpUpdates {
     this.#options = options;
   }
 
+  /** Why the agent's model could not be asked, by the last that it told in this turn. */
+  get failure(): string | undefined {
+    return this.#failure;
+  }
+
   /** From now on what comes belongs to this turn. */
   begin(turn: number): void {
     this.#turn = turn;
+    this.#failure = undefined;
   }
 
   /** Nothing that comes from now on is recorded, until another turn begins. */
@@ -54,7 +64,7 @@ export class AcpUpdates {
 
   /** Takes the `update` of a `session/update`. Throws McpvalsError `agent/protocol` for a message without end. */
   take(update: WireObject): void {
-    if (this.#turn === undefined) return;
+    if (this.#turn === undefined || this.#isAside(update)) return;
     switch (update["sessionUpdate"]) {
       case "agent_message_chunk":
         this.#takeChunk(update);
@@ -87,6 +97,17 @@ export class AcpUpdates {
   titleOf(call: WireObject): string {
     const known = this.#tools.get(textOf(call["toolCallId"]) ?? "");
     return textOf(call["title"]) ?? acpToolName(call) ?? known?.name ?? "";
+  }
+
+  /** Whether an update is a note, which is on record as output; notes after a failure say what it was. */
+  #isAside(update: WireObject): boolean {
+    const { note, failure, isRefused } = readAside(update, this.#options.preset);
+    if (failure !== undefined) this.#failure = failure ?? undefined;
+    else if (note !== undefined && this.#failure !== undefined) this.#failure = note.trim();
+    if (note === undefined) return false;
+    this.#emit({ type: "agent.output", stream: "stdout", text: `${note.trim()}\n` });
+    if (isRefused === true) this.#options.onRefused(note);
+    return true;
   }
 
   #takeChunk(update: WireObject): void {

@@ -138,6 +138,9 @@ export class ConversationOutput {
         return {};
       case "end":
         return { reason: event.reason };
+      case "note":
+        emit({ type: "agent.output", stream: "stdout", text: `${event.text}\n` });
+        return {};
       case "complete":
         return {};
       case "failed":

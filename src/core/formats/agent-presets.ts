@@ -1,3 +1,4 @@
+import type { JsonObject } from "./json-value.ts";
 import type { AgentPreset, AgentSkills, CommandOutput, McpClient, ModelProxySpec } from "./model.ts";
 
 /** What is known of an agent program: data only. */
@@ -25,6 +26,10 @@ interface ProgramForm {
 
 export interface AcpForm extends ProgramForm {
   readonly model: ModelChoice;
+  /** The mode of a session in which it asks before it acts, where it may begin in another one. */
+  readonly mode?: string;
+  /** `_meta` of the request that begins a session. */
+  readonly sessionMeta?: JsonObject;
   /** The tokens that it tells are those of all turns so far; absent: of one turn. */
   readonly usage?: "session";
   /** What it is to log in with, when it asks and one of the variables is set: a way that needs nobody at the keyboard. */
@@ -78,6 +83,9 @@ export const agentPresetFacts: Readonly<Record<AgentPreset, AgentPresetFacts>> =
       args: [],
       env: {},
       package: "@agentclientprotocol/claude-agent-acp",
+      mode: "default",
+      // Without it nobody hears of requests to the model that fail and are made again.
+      sessionMeta: { claudeCode: { emitRawSDKMessages: ["api_retry", "init"].map((subtype) => ({ type: "system", subtype })) } },
       model: { by: "env", variable: "ANTHROPIC_MODEL", value: "{model}" },
     },
     headless: {
@@ -85,7 +93,8 @@ export const agentPresetFacts: Readonly<Record<AgentPreset, AgentPresetFacts>> =
       args: claudeArgs([]),
       nextArgs: claudeArgs(["--resume", "{session}"]),
       modelArgs: withModelFlag,
-      env: { DISABLE_AUTOUPDATER: "1" },
+      // Root has to say that it knows what it does.
+      env: { DISABLE_AUTOUPDATER: "1", IS_SANDBOX: "1" },
       package: "@anthropic-ai/claude-code",
       output: "claude-code",
       stdin: true,

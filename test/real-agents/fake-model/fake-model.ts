@@ -1,12 +1,13 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
+import { anthropicWire } from "./anthropic.ts";
 import { chatWire } from "./chat.ts";
 import { geminiWire } from "./gemini.ts";
 import { responsesWire } from "./responses.ts";
 import type { Body, ModelReply, ModelRequest, WireAnswer } from "./wire.ts";
 
-const wires = [responsesWire, chatWire, geminiWire];
+const wires = [responsesWire, chatWire, geminiWire, anthropicWire];
 
 export interface FakeModel extends AsyncDisposable {
   /** `http://127.0.0.1:PORT`, without a path. */
@@ -17,12 +18,13 @@ export interface FakeModel extends AsyncDisposable {
 
 /**
  * A model on loopback that streams as the providers do: it calls the first tool whose name ends in `tool`, once, and says
- * `words` then. Without such a tool it says `words` at once.
+ * `words` then. Without such a tool it says `words` at once. With `refuses` it answers everything with that HTTP status.
  */
 export async function startFakeModel(options: {
   readonly tool: string;
   readonly args: object;
   readonly words: string;
+  readonly refuses?: number;
 }): Promise<FakeModel> {
   const requests: ModelRequest[] = [];
   const reply = ({ tools, results }: ModelRequest): ModelReply => {
@@ -43,6 +45,12 @@ export async function startFakeModel(options: {
       const body = (await json(request)) as Body;
       const asked = wire.read(body);
       requests.push(asked);
+      if (options.refuses !== undefined) {
+        response.writeHead(options.refuses, { "content-type": "application/json" });
+        const error = { type: "authentication_error", code: "invalid_api_key", message: "bad key" };
+        response.end(JSON.stringify({ type: "error", error }));
+        return;
+      }
       const streams = body["stream"] === true || pathname.includes("stream");
       const answer = wire.write(reply(asked), asked, streams);
       const isStream = "events" in answer;

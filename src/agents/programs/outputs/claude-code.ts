@@ -1,4 +1,5 @@
 import type { TurnEnd } from "../../../core/trace/events.ts";
+import { apiRetry } from "../acp-asides.ts";
 import { objectOf, textOf, type WireObject } from "../acp-values.ts";
 import type { OutputEvent, OutputReader } from "./output-reader.ts";
 import { countOf, listOf, optional, usageOf } from "./values.ts";
@@ -13,6 +14,7 @@ export function readClaudeCode(): OutputReader {
     read(line) {
       switch (line["type"]) {
         case "system": {
+          if (line["subtype"] === "api_retry") return [{ kind: "note", text: apiRetry(line) }];
           const id = textOf(line["session_id"]);
           return id === undefined || line["subtype"] !== "init" ? [] : [{ kind: "session", id }];
         }
