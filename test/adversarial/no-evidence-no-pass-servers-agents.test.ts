@@ -103,12 +103,15 @@ describe("an agent that did not end its turn itself has failed, whatever it had 
       "claude-code",
       { type: "assistant", message: { content: [{ type: "text", text: "42" }], stop_reason: "max_tokens" } },
     ],
+    ["claude-code", { type: "result", subtype: "success", stop_reason: "max_tokens", result: "42" }],
+    ["claude-code", { type: "result", subtype: "success", stop_reason: "refusal", result: "42" }],
     ["opencode", { type: "step_finish", part: { reason: "length" } }],
     ["opencode", { type: "step_finish", part: { reason: "content-filter" } }],
   ] as const)("a program that prints what %s does: %j", async (output, line) => {
     const said = { type: "text", part: { text: "42" } };
     const end = { type: "result", subtype: "success" };
-    const lines = [said, line, ...(output === "opencode" ? [] : [end])].map((each) => [
+    const isEnd = output === "opencode" || line.type === "result";
+    const lines = [said, line, ...(isEnd ? [] : [end])].map((each) => [
       "print",
       JSON.stringify(each),
     ]);

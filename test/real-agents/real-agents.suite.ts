@@ -1,82 +1,128 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
 import { folderOf, root, runCli } from "../support/cli.ts";
-import { realAgents } from "./agents.ts";
+import { type RealAgent, realAgents } from "./agents.ts";
 import { startFakeModel } from "./fake-model/fake-model.ts";
 
-const server = {
-  transport: "stdio",
-  command: "node",
-  args: [join(root, "node_modules/@modelcontextprotocol/server-everything/dist/index.js"), "stdio"],
-};
+const everything = [
+  join(root, "node_modules/@modelcontextprotocol/server-everything/dist/index.js"),
+  "stdio",
+];
+const server = { transport: "stdio", command: "node", args: everything };
+const types = ["acp", "command"] as const;
+const timeout = 120_000;
 
-describe.each(realAgents)("$preset", ({ preset, home, env, tellsUsage }) => {
-  test.each(["acp", "command"] as const)(
-    "finds the tool and calls it, as %s",
-    { timeout: 120_000 },
-    async (type) => {
-      await using model = await startFakeModel({
-        tool: "echo",
+interface Played {
+  readonly code: number | null;
+  readonly trial: TrialResult | undefined;
+  /** Uses of tools, as `mcpvals show --tools` prints them. */
+  readonly uses: readonly { readonly source: string }[];
+  readonly stderr: string;
+}
+
+interface Setup {
+  readonly agent?: object;
+  /** Called in the place of `echo`. */
+  readonly tool?: string;
+  /** The model answers everything with this HTTP status. */
+  readonly refuses?: number;
+  /** The user's own config has a server of the same name. */
+  readonly hasOwn?: boolean;
+}
+
+/** Has a real program do one task: call `echo` and say what came of it. Nothing of it is left then. */
+async function play({ preset, home, env }: RealAgent, type: string, setup: Setup = {}): Promise<Played> {
+  const { tool = "echo" } = setup;
+  await using model = await startFakeModel({
+    tool,
+    args: tool === "echo" ? { message: "hello" } : {},
+    words: "The server said: Echo: hello",
+    ...(setup.refuses === undefined ? {} : { refuses: setup.refuses }),
+  });
+  const config = {
+    servers: { everything: server },
+    agents: { it: { type, preset, env: env(model.url), inheritEnv: ["HOME"], ...setup.agent } },
+    workflows: [
+      {
+        name: "echo",
+        steps: [{ user: "Use the echo tool.", expectedState: "Echo: hello" }],
+        expectTools: [tool],
+      },
+    ],
+    limits: { trial: "90s" },
+  };
+  using folder = folderOf({ "mcp-eval.config.json": config });
+  const own = setup.hasOwn === true ? { name: "everything", command: "node", args: everything } : undefined;
+  for (const [name, content] of Object.entries(home(model.url, own))) {
+    const file = join(folder.path, "home", name);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, content);
+  }
+  mkdirSync(join(folder.path, "home"), { recursive: true });
+  const { code, stdout, stderr } = await runCli(["run", "--reporter", "json"], {
+    cwd: folder.path,
+    env: { HOME: join(folder.path, "home"), PATH: process.env["PATH"] ?? "" },
+  });
+  const result = JSON.parse(stdout) as RunResult;
+  const shown = await runCli(["show", "--tools"], { cwd: folder.path });
+  const lines = shown.stdout.trim().split("\n");
+  expect(processesOf(folder.path)).toEqual([]);
+  return {
+    code,
+    trial: result.trials[0],
+    uses: lines.flatMap((line) => (line === "" ? [] : [JSON.parse(line) as { source: string }])),
+    stderr,
+  };
+}
+
+describe.each(realAgents)("$preset", (agent) => {
+  test.each(types)("finds the tool and calls it, as %s", { timeout }, async (type) => {
+    const { code, trial, uses, stderr } = await play(agent, type);
+    expect({ code, error: trial?.error, grades: trial?.grades }, stderr).toMatchObject({
+      code: 0,
+      error: undefined,
+    });
+    expect(trial?.tools).toMatchObject({
+      serversUsed: ["everything"],
+      servers: { everything: { calls: 1, errors: 0, distinctTools: 1 } },
+    });
+    expect(trial?.warnings ?? []).toEqual([]);
+    if (agent.tellsUsage[type]) expect(trial?.usage?.inputTokens).toBeGreaterThan(0);
+    expect(uses.filter(({ source }) => source.startsWith("mcp:"))).toMatchObject([
+      {
+        source: "mcp:everything",
+        server: "everything",
+        serverTool: "echo",
         args: { message: "hello" },
-        words: "The server said: Echo: hello",
-      });
-      const config = {
-        servers: { everything: server },
-        agents: { it: { type, preset, env: env(model.url), inheritEnv: ["HOME"] } },
-        workflows: [
-          {
-            name: "echo",
-            steps: [{ user: "Echo hello with the echo tool.", expectedState: "Echo: hello" }],
-            expectTools: ["echo"],
-          },
-        ],
-        limits: { trial: "90s" },
-      };
-      using folder = folderOf({ "mcp-eval.config.json": config });
-      for (const [name, content] of Object.entries(home(model.url))) {
-        const file = join(folder.path, "home", name);
-        mkdirSync(dirname(file), { recursive: true });
-        writeFileSync(file, content);
-      }
-      mkdirSync(join(folder.path, "home"), { recursive: true });
-      const outcome = await runCli(["run", "--reporter", "json"], {
-        cwd: folder.path,
-        env: { HOME: join(folder.path, "home"), PATH: process.env["PATH"] ?? "" },
-      });
-      const result = JSON.parse(outcome.stdout) as RunResult;
-      const [trial] = result.trials;
-      expect(
-        { code: outcome.code, error: trial?.error, grades: trial?.grades },
-        outcome.stderr,
-      ).toMatchObject({
-        code: 0,
-        error: undefined,
-      });
-      expect(trial?.tools).toMatchObject({
-        serversUsed: ["everything"],
-        servers: { everything: { calls: 1, errors: 0, distinctTools: 1 } },
-      });
-      expect(trial?.warnings ?? []).toEqual([]);
-      if (tellsUsage[type]) expect(trial?.usage?.inputTokens).toBeGreaterThan(0);
-      const shown = await runCli(["show", "--tools"], { cwd: folder.path });
-      const uses = shown.stdout
-        .trim()
-        .split("\n")
-        .map((line) => JSON.parse(line) as { source: string });
-      expect(uses.filter(({ source }) => source.startsWith("mcp:"))).toMatchObject([
-        {
-          source: "mcp:everything",
-          server: "everything",
-          serverTool: "echo",
-          args: { message: "hello" },
-          isError: false,
-        },
-      ]);
-      expect(processesOf(folder.path)).toEqual([]);
-    },
-  );
+        isError: false,
+      },
+    ]);
+  });
+
+  test.each(types)("is an error when its model refuses, as %s", { timeout }, async (type) => {
+    const { code, trial, stderr } = await play(agent, type, { refuses: 400 });
+    expect([code, trial?.verdict, trial?.error?.code], stderr).toEqual([3, "error", "agent/failed"]);
+  });
+
+  // Codex and Copilot do not ask where a tool says that it only reads, as `echo` does.
+  test.each([
+    ["allow", 0, "pass", 1],
+    ["deny", 1, "fail", 0],
+  ])("asks before it changes something: %s", { timeout }, async (permissions, code, verdict, calls) => {
+    const played = await play(agent, "acp", { agent: { permissions }, tool: "toggle-simulated-logging" });
+    const { trial, stderr } = played;
+    expect([played.code, trial?.verdict, trial?.tools?.mcpToolCalls], stderr).toEqual([code, verdict, calls]);
+  });
+
+  test.each(types)("does not pass for a server of the user's own, as %s", { timeout }, async (type) => {
+    const { trial, stderr } = await play(agent, type, { hasOwn: true });
+    const calls = trial?.tools?.mcpToolCalls;
+    // Codex refuses a config in which the two are merged.
+    const isKnown = trial?.verdict === "pass" ? calls === 1 : trial?.verdict === "error";
+    expect(isKnown, JSON.stringify(trial) + stderr).toBe(true);
+  });
 });
 
 /** Processes whose environment names a folder. */

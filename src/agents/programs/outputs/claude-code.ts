@@ -92,7 +92,12 @@ function readEnd(line: WireObject, requests: number): readonly OutputEvent[] {
   const cacheWrite = countOf(usage["cache_creation_input_tokens"]);
   const input = countOf(usage["input_tokens"]) + cacheRead + cacheWrite;
   const tokens = { input, output: countOf(usage["output_tokens"]), cacheRead, cacheWrite };
-  const events: OutputEvent[] = [{ kind: "usage", usage: usageOf(tokens, requests) }];
+  const reason = ends[textOf(line["stop_reason"]) ?? ""];
+  const events: OutputEvent[] = [
+    { kind: "usage", usage: usageOf(tokens, requests) },
+    // Newer versions tell only here how the last answer ended.
+    ...(reason === undefined ? [] : [{ kind: "end", reason } as const]),
+  ];
   const subtype = textOf(line["subtype"]) ?? "";
   if (subtype === "error_max_turns") return [...events, { kind: "end", reason: "max-steps" }];
   if (line["is_error"] !== true && subtype === "success") return events;
