@@ -229,6 +229,8 @@ function hintOf(failure: ModelFailure): string | undefined {
     case 404:
       return "Check the model's name and the base URL.";
     case 429:
+      // No waiting mends an account that is used up.
+      if (failure.code === "model/rejected") return "Raise the account's quota or limit, or use another key.";
       return "Run fewer trials at once, or try again when the provider's limit has passed.";
     default:
       return undefined;

@@ -140,8 +140,18 @@ describe("an agent over ACP whose model could not be asked, by its own words", (
   }
 
   it.each<[AgentPreset, string, readonly string[], string]>([
-    ["codex", "said after it", [status("systemError"), chunk("high demand\n\n")], "could not act: high demand"],
-    ["codex", "after an answer", [answer, status("systemError")], "could not act: its model could not be asked"],
+    [
+      "codex",
+      "said after it",
+      [status("systemError"), chunk("high demand\n\n")],
+      "could not act: high demand",
+    ],
+    [
+      "codex",
+      "after an answer",
+      [answer, status("systemError")],
+      "could not act: its model could not be asked",
+    ],
     [
       "codex",
       "no further attempt",
@@ -151,7 +161,11 @@ describe("an agent over ACP whose model could not be asked, by its own words", (
     [
       "copilot",
       "the last words",
-      [chunk("42"), chunk("Info: Request failed due to a transient API error. Retrying..."), chunk("Error: HTTP 401")],
+      [
+        chunk("42"),
+        chunk("Info: Request failed due to a transient API error. Retrying..."),
+        chunk("Error: HTTP 401"),
+      ],
       "could not act: HTTP 401",
     ],
     [
@@ -183,7 +197,11 @@ describe("an agent over ACP whose model could not be asked, by its own words", (
     ],
     [
       "claude-code",
-      [retry(500), answer, chunk("a hook", { _meta: { claudeCode: { kind: "informational", level: "info" } } })],
+      [
+        retry(500),
+        answer,
+        chunk("a hook", { _meta: { claudeCode: { kind: "informational", level: "info" } } }),
+      ],
       ["a request to the model failed (HTTP 500, because) and is made again: attempt 1 of 10\n", "a hook\n"],
     ],
   ])("of %s, notes are on record and no part of the answer", async (preset, lines, notes) => {

@@ -111,10 +111,7 @@ describe("an agent that did not end its turn itself has failed, whatever it had 
     const said = { type: "text", part: { text: "42" } };
     const end = { type: "result", subtype: "success" };
     const isEnd = output === "opencode" || line.type === "result";
-    const lines = [said, line, ...(isEnd ? [] : [end])].map((each) => [
-      "print",
-      JSON.stringify(each),
-    ]);
+    const lines = [said, line, ...(isEnd ? [] : [end])].map((each) => ["print", JSON.stringify(each)]);
     const args = [commandAgent, JSON.stringify([["connect", "{mcpConfig}"], ...lines]), "{prompt}"];
     const trial = await trialOf({
       server: calc,

@@ -159,7 +159,7 @@ describe("an agent that speaks ACP", () => {
 
   it("has the tokens on record that it tells of, turn by turn", async () => {
     const { events } = await play({ users: ["usage 10 5", "say nothing", "usage 3 2"] });
-    const usage = { cacheReadTokens: 1, requests: 0 };
+    const usage = { cacheReadTokens: 1 };
     expect(eventsOf(events, "agent.usage")).toEqual([
       { type: "agent.usage", source: "agent", usage: { inputTokens: 10, outputTokens: 5, ...usage } },
       { type: "agent.usage", source: "agent", usage: { inputTokens: 3, outputTokens: 2, ...usage } },

@@ -170,7 +170,7 @@ describe("an agent that is a program for each turn", () => {
     expect(eventsOf(events, "agent.usage")[0]).toEqual({
       type: "agent.usage",
       source: "agent",
-      usage: { inputTokens: 7, outputTokens: 2, cacheReadTokens: 0, requests: 0 },
+      usage: { inputTokens: 7, outputTokens: 2, cacheReadTokens: 0 },
     });
   });
 });

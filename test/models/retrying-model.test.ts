@@ -232,6 +232,7 @@ describe("final errors", () => {
     expect(await failure(ask(provider.url, { spec: { model: "openai/gpt-5" } }))).toMatchObject({
       code: "model/rejected",
       message: expect.stringContaining("You exceeded your current quota") as string,
+      details: { hint: "Raise the account's quota or limit, or use another key." },
     });
     expect(provider.requests).toHaveLength(1);
   });

@@ -426,7 +426,7 @@ const agentEffects: Effects = {
     expect(agentOf({ model: "openai/gpt-5", resources: false })).toMatchObject({ resources: false }),
   ...Object.fromEntries([
     ...programEffects("AcpAgent", { type: "acp" }),
-    ...programEffects("CommandAgent", { type: "command" }),
+    ...programEffects("CommandAgent", { type: "command", nextArgs: ["{model}"] }),
   ]),
   "AcpAgent.type": () => expect(agentOf({ type: "acp", command: "x" })?.type).toBe("acp"),
   "AcpAgent.preset": () =>

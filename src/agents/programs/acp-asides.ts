@@ -9,6 +9,8 @@ export interface Aside {
   readonly failure?: string | null;
   /** Its key was refused: no further attempt mends that. */
   readonly isRefused?: true;
+  /** The program, with its version. */
+  readonly program?: string;
 }
 
 /**
@@ -33,8 +35,17 @@ function readClaudeCode(update: WireObject): Aside {
     const isRefused = update["error_status"] === 401 || update["error_status"] === 403;
     return { note: apiRetry(update), ...(isRefused ? { isRefused } : {}) };
   }
+  if (update["type"] === "system" && update["subtype"] === "init") {
+    return claudeProgram(update);
+  }
   const { kind } = objectOf(objectOf(update["_meta"])["claudeCode"]);
   return kind === undefined ? {} : noted(chunkOf(update));
+}
+
+/** What the first message of a session of Claude Code tells of itself, in either of its forms. */
+export function claudeProgram(init: WireObject): { readonly program?: string } {
+  const version = textOf(init["claude_code_version"]);
+  return version === undefined ? {} : { program: `claude-code ${version}` };
 }
 
 /** What Claude Code tells of a request to its model that it makes again, in either of its forms. */

@@ -42,6 +42,8 @@ export class AcpSession {
   #turn = 0;
   #id = "";
   #toldOthers = false;
+  /** That is chosen in the session, where the agent has such a setting. */
+  #model: string | undefined;
 
   constructor(options: AcpSessionOptions) {
     const { spec, context } = options;
@@ -76,8 +78,10 @@ export class AcpSession {
     if (id === undefined) throw this.#linked.protocolError("began a session without an id");
     this.#id = id;
     await this.#chooseMode(session);
-    if (spec.model !== undefined && (this.#facts?.acp.model.by ?? "session") === "session")
-      await this.#chooseModel(spec.model, session);
+    this.#model = modelSetting(session)?.current;
+    if (spec.model === undefined || (this.#facts?.acp.model.by ?? "session") !== "session") return;
+    await this.#chooseModel(spec.model, session);
+    this.#model = spec.model;
   }
 
   /** Plays one user turn. Throws McpvalsError, and the signal's reason after the agent was told to stop. */
@@ -98,6 +102,7 @@ export class AcpSession {
     this.#updates.end();
     const usage = this.#usage.take(answer);
     if (usage !== undefined) emit({ type: "agent.usage", source: "agent", usage });
+    for (const model of this.#modelsIn(answer)) emit({ type: "agent.told", model });
     const { failure } = this.#updates;
     if (failure !== undefined) throw this.#failedError(failure);
     emit({ type: "turn.finished", turn, reason: this.#turnEnd(answer) });
@@ -135,6 +140,13 @@ export class AcpSession {
       const text = `[left out, as of another session than ours: updates of ${JSON.stringify(sessionId)}]\n`;
       this.#options.context.emit({ type: "agent.output", stream: "stdout", text: text.slice(0, 500) });
     }
+  }
+
+  /** The models that a turn's answer tells the tokens of, else the one that is chosen in the session. */
+  #modelsIn(answer: WireObject): readonly string[] {
+    const used = objectOf(objectOf(answer["_meta"])["quota"])["model_usage"];
+    const models = Array.isArray(used) ? used.flatMap((each) => textOf(objectOf(each)["model"]) ?? []) : [];
+    return models.length > 0 || this.#model === undefined ? models : [this.#model];
   }
 
   get #linked(): AcpLink {
@@ -186,7 +198,11 @@ export class AcpSession {
     const mcpServers = acpServers(context.endpoints, { connect: spec.connect, canHttp });
     const request = {
       method: "session/new",
-      params: { cwd, mcpServers, ...(this.#facts?.acp.sessionMeta === undefined ? {} : { _meta: this.#facts.acp.sessionMeta }) },
+      params: {
+        cwd,
+        mcpServers,
+        ...(this.#facts?.acp.sessionMeta === undefined ? {} : { _meta: this.#facts.acp.sessionMeta }),
+      },
       doing: "before the session had begun",
       ms: this.#startupMs,
     };

@@ -103,6 +103,10 @@ describe("AcpUpdates", () => {
       { title: "Load pdf", rawInput: { skill: "pdf" }, _meta: { claudeCode: { toolName: "Skill" } } },
       { name: "Skill", source: "skill", args: { skill: "pdf" } },
     ],
+    ["gemini", { title: "ls -l", kind: "execute" }, { name: "execute", source: "builtin" }],
+    ["gemini", { title: "activate_skill", kind: "think" }, { name: "activate_skill", source: "builtin" }],
+    ["opencode", { title: "todo", kind: "other" }, { name: "todo", source: "builtin" }],
+    ["copilot", { title: "files-echo", kind: "read" }, { name: "files-echo", tool: "echo" }],
   ])("knows how %s names the tools of servers: %j", (preset, call, told) => {
     const { updates, events } = bench(preset);
     updates.take({ sessionUpdate: "tool_call", toolCallId: "1", ...call });

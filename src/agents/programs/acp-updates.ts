@@ -1,3 +1,4 @@
+import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
 import type { AgentPreset, Json } from "../../core/formats/model.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { Emit, EventBody } from "../../core/trace/events.ts";
@@ -20,6 +21,8 @@ export interface AcpUpdatesOptions {
 
 interface ToolState {
   readonly name: string;
+  /** What kind of tool it is, as the protocol has them. */
+  readonly kind?: string;
   readonly origin: ToolOrigin;
   readonly status: "started" | "completed" | "failed";
   readonly args?: Json;
@@ -101,9 +104,10 @@ export class AcpUpdates {
 
   /** Whether an update is a note, which is on record as output; notes after a failure say what it was. */
   #isAside(update: WireObject): boolean {
-    const { note, failure, isRefused } = readAside(update, this.#options.preset);
+    const { note, failure, isRefused, program } = readAside(update, this.#options.preset);
     if (failure !== undefined) this.#failure = failure ?? undefined;
     else if (note !== undefined && this.#failure !== undefined) this.#failure = note.trim();
+    if (program !== undefined) this.#emit({ type: "agent.told", program });
     if (note === undefined) return false;
     this.#emit({ type: "agent.output", stream: "stdout", text: `${note.trim()}\n` });
     if (isRefused === true) this.#options.onRefused(note);
@@ -147,24 +151,36 @@ export class AcpUpdates {
     this.#tools.set(callId, now);
     if (before !== undefined && this.#recorded.has(callId) && !hasNews(before, now)) return;
     this.#recorded.add(callId);
-    const { name, origin, ...told } = now;
+    const { name, kind: _kind, origin, ...told } = now;
     this.#emit({ type: "agent.tool", turn, callId, name, ...origin, ...told });
   }
 
   #next(call: WireObject, before: ToolState | undefined): ToolState {
     const told = acpToolName(call);
-    const name = told === undefined || isNamed(before) ? (before?.name ?? "") : told;
+    const title = told === undefined || isNamed(before) ? (before?.name ?? "") : told;
+    const kind = textOf(call["kind"]) ?? before?.kind;
+    // A title can say anything, such as the command line; the kind is the same for each use.
+    const isTitle = told !== undefined && told === call["title"] && told !== this.#skillTool;
+    const byKind = isTitle && kind !== "other" && this.#originOf(title).tool === undefined ? kind : undefined;
+    const name = byKind ?? title;
     const args = argsOf(call["rawInput"]) ?? before?.args;
     const result = resultOf(call) ?? before?.result;
     const parentCallId = parentOf(call) ?? before?.parentCallId;
     return {
       name,
+      ...(kind === undefined ? {} : { kind }),
       origin: isNamed(before) ? before.origin : this.#originOf(name),
       status: statusOf(call["status"], before?.status),
       ...(args === undefined ? {} : { args }),
       ...(result === undefined ? {} : { result }),
       ...(parentCallId === undefined ? {} : { parentCallId }),
     };
+  }
+
+  /** The tool that loads skills is told by its name alone. */
+  get #skillTool(): string | undefined {
+    const { preset } = this.#options;
+    return preset === undefined ? undefined : agentPresetFacts[preset].skills.tool;
   }
 
   #originOf(name: string | undefined): ToolOrigin {

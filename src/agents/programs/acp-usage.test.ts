@@ -10,16 +10,16 @@ describe("AcpUsage", () => {
   it("takes each answer for a turn", () => {
     const usage = new AcpUsage("turn");
     expect([answer(10, 2), answer(10, 2, 4)].map((each) => usage.take(each))).toEqual([
-      { inputTokens: 10, outputTokens: 2, requests: 0 },
-      { inputTokens: 10, outputTokens: 2, cacheReadTokens: 4, requests: 0 },
+      { inputTokens: 10, outputTokens: 2 },
+      { inputTokens: 10, outputTokens: 2, cacheReadTokens: 4 },
     ]);
   });
 
   it("takes what the session has used so far apart by turns", () => {
     const usage = new AcpUsage("session");
     expect([answer(10, 2, 0), answer(30, 5, 8)].map((each) => usage.take(each))).toEqual([
-      { inputTokens: 10, outputTokens: 2, cacheReadTokens: 0, requests: 0 },
-      { inputTokens: 20, outputTokens: 3, cacheReadTokens: 8, requests: 0 },
+      { inputTokens: 10, outputTokens: 2, cacheReadTokens: 0 },
+      { inputTokens: 20, outputTokens: 3, cacheReadTokens: 8 },
     ]);
   });
 

@@ -22,12 +22,11 @@ export class AcpUsage {
       outputTokens: told.outputTokens - before.outputTokens,
       ...difference("cacheReadTokens", told, before),
       ...difference("cacheWriteTokens", told, before),
-      requests: 0,
     };
   }
 }
 
-const none: Usage = { inputTokens: 0, outputTokens: 0, requests: 0 };
+const none: Usage = { inputTokens: 0, outputTokens: 0 };
 
 function difference(
   name: "cacheReadTokens" | "cacheWriteTokens",
@@ -50,7 +49,6 @@ function toldUsage(answer: unknown): Usage | undefined {
     outputTokens: output,
     ...(read === undefined ? {} : { cacheReadTokens: read }),
     ...(written === undefined ? {} : { cacheWriteTokens: written }),
-    requests: 0,
   };
 }
 

@@ -21,8 +21,11 @@ export interface ModelProxyOptions {
   /** Address of the provider's API. */
   readonly target: string;
   /** Called for each request to the model that was answered well. */
-  readonly onUsage: (usage: Usage) => void;
+  readonly onUsage: OnUsage;
 }
+
+/** `model`: who answered, where the answer tells. */
+type OnUsage = (usage: Usage, model?: string) => void;
 
 /** A reverse proxy on loopback in front of a model's API. */
 export interface ModelProxy {
@@ -66,8 +69,9 @@ export async function withModelProxy(
     await run(env);
     return;
   }
-  const onUsage = (usage: Usage): void => {
+  const onUsage: OnUsage = (usage, model) => {
     emit({ type: "agent.usage", source: "proxy", usage });
+    if (model !== undefined) emit({ type: "agent.told", model });
   };
   const proxy = await startModelProxy({ target: targetOf(program, modelProxy), onUsage });
   try {
@@ -88,7 +92,7 @@ interface Exchange {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
   readonly url: URL;
-  readonly onUsage: (usage: Usage) => void;
+  readonly onUsage: OnUsage;
 }
 
 function passOn({ incoming, outgoing, url, onUsage }: Exchange): void {
@@ -120,12 +124,13 @@ const mostRead = 64 * 1024 * 1024;
 const mostWaiting = 8 * 1024 * 1024;
 
 /** The agent gets its answer as it comes, whatever becomes of reading along. */
-function readUsage(answer: IncomingMessage, onUsage: (usage: Usage) => void): void {
+function readUsage(answer: IncomingMessage, onUsage: OnUsage): void {
   const reader = createUsageReader(answer.headers["content-type"]);
   const plain = decoded(answer.headers["content-encoding"]);
   const waiting = new ByteStore();
   let read = 0;
-  const tell = (told: ToldTokens): void => onUsage({ inputTokens: 0, outputTokens: 0, ...told, requests: 1 });
+  const tell = ({ model, ...tokens }: ToldTokens): void =>
+    onUsage({ inputTokens: 0, outputTokens: 0, ...tokens, requests: 1 }, model);
   const giveUp = (): void => {
     plain.destroy();
     tell(reader.finish());

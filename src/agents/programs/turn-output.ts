@@ -138,6 +138,11 @@ export class ConversationOutput {
         return {};
       case "end":
         return { reason: event.reason };
+      case "ran": {
+        const { kind: _kind, ...told } = event;
+        emit({ type: "agent.told", ...told });
+        return {};
+      }
       case "note":
         emit({ type: "agent.output", stream: "stdout", text: `${event.text}\n` });
         return {};

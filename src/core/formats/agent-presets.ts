@@ -26,6 +26,8 @@ interface ProgramForm {
 
 export interface AcpForm extends ProgramForm {
   readonly model: ModelChoice;
+  /** It takes servers by their address only, and leaves others out. */
+  readonly httpOnly?: true;
   /** The mode of a session in which it asks before it acts, where it may begin in another one. */
   readonly mode?: string;
   /** `_meta` of the request that begins a session. */
@@ -85,7 +87,11 @@ export const agentPresetFacts: Readonly<Record<AgentPreset, AgentPresetFacts>> =
       package: "@agentclientprotocol/claude-agent-acp",
       mode: "default",
       // Without it nobody hears of requests to the model that fail and are made again.
-      sessionMeta: { claudeCode: { emitRawSDKMessages: ["api_retry", "init"].map((subtype) => ({ type: "system", subtype })) } },
+      sessionMeta: {
+        claudeCode: {
+          emitRawSDKMessages: ["api_retry", "init"].map((subtype) => ({ type: "system", subtype })),
+        },
+      },
       model: { by: "env", variable: "ANTHROPIC_MODEL", value: "{model}" },
     },
     headless: {
@@ -172,6 +178,7 @@ export const agentPresetFacts: Readonly<Record<AgentPreset, AgentPresetFacts>> =
       env: {},
       package: "@github/copilot",
       model: { by: "args", args: withModelFlag },
+      httpOnly: true,
       usage: "session",
     },
     headless: {

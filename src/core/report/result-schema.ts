@@ -60,7 +60,9 @@ const usageSchema = z
     outputTokens: count.describe("Tokens received, as the provider counts them."),
     cacheReadTokens: count.describe("Of the tokens sent, those read from a cache.").exactOptional(),
     cacheWriteTokens: count.describe("Of the tokens sent, those written to a cache.").exactOptional(),
-    requests: count.describe("Requests to the model that were answered."),
+    requests: count
+      .describe("Requests to the model that were answered; absent where nobody tells.")
+      .exactOptional(),
   })
   .meta({ id: "Usage", description: "Use of a model." });
 
@@ -108,6 +110,14 @@ const trialSchema = z
     grades: z.array(gradeSchema).describe("What each grader says; empty for a trial that did not complete."),
     error: errorSchema.describe("Why the trial is `error`, `timeout` or `skip`.").exactOptional(),
     usage: usageSchema.describe("Absent when no model was asked.").exactOptional(),
+    judgeUsage: usageSchema.describe("Of the model that judged; absent when none was asked.").exactOptional(),
+    ran: z
+      .strictObject({
+        programs: z.array(z.string()).nullable().describe("Names with versions; null where it told none."),
+        models: z.array(z.string()).nullable().describe("Models that answered; null where nobody told."),
+      })
+      .describe("What really ran, where the agent is a program, as the program or its model told.")
+      .exactOptional(),
     tools: digestSchema
       .describe(
         "What the agent did with tools; absent when no agent took part, or when there were no servers and no tools.",

@@ -35,12 +35,23 @@ export interface TrialResult {
   readonly error?: SerializedError;
   /** Absent when no model was asked. */
   readonly usage?: Usage;
+  /** Of the model that judged; absent when none was asked. */
+  readonly judgeUsage?: Usage;
+  /** What really ran, where the agent is a program. */
+  readonly ran?: ProgramRun;
   /** What the agent did with tools; absent when no agent took part, or when there were no servers and no tools. */
   readonly tools?: ToolDigest;
   /** Servers in whose place a mock stood; absent: none. What they answered is written, and shows nothing of the servers. */
   readonly mocks?: readonly string[];
   /** Things that deserve a look but change no verdict, such as a server that logs on stdout. */
   readonly warnings?: readonly string[];
+}
+
+/** What a program told of itself, and of the models that answered it; null: it told nothing. */
+export interface ProgramRun {
+  /** Names with versions. */
+  readonly programs: readonly string[] | null;
+  readonly models: readonly string[] | null;
 }
 
 export interface RunSummary {

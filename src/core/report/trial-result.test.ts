@@ -33,6 +33,41 @@ describe("a trial's result", () => {
     expect(trialResult(trial.trajectory(task), [pass]).tools?.serversUnused).toEqual(["other"]);
   });
 
+  it("has what really ran, by what a program and its model told", () => {
+    const ranOf = (kind: string, ...told: readonly { program?: string; model?: string }[]): unknown => {
+      const trial = new TrialEvents().begin("workflow", "agent");
+      trial.emit({ type: "agent.started", agent: "agent", kind, model: "wanted", program: "adapter 1" });
+      for (const each of told) trial.emit({ type: "agent.told", ...each });
+      trial.end();
+      return trialResult(trial.trajectory(workflowTask()), [pass]).ran;
+    };
+    expect(ranOf("acp", { program: "it 2" }, { model: "a" }, { model: "b" }, { model: "a" })).toEqual({
+      programs: ["adapter 1", "it 2"],
+      models: ["a", "b"],
+    });
+    expect(ranOf("command")).toEqual({ programs: ["adapter 1"], models: null });
+    expect(ranOf("model")).toBeUndefined();
+  });
+
+  it("has the tokens of its judge apart, those of graders too", () => {
+    const trial = new TrialEvents().begin("workflow", "agent");
+    const usage = { inputTokens: 10, outputTokens: 2, requests: 1 };
+    const called = {
+      type: "model.called",
+      purpose: "judge",
+      model: "m",
+      durationMs: 1,
+      finishReason: "stop",
+    } as const;
+    trial.emit({ ...called, usage });
+    trial.end();
+    const trajectory = trial.trajectory(workflowTask());
+    trial.emit({ ...called, usage });
+    const result = trialResult({ ...trajectory, events: trial.trajectory(workflowTask()).events }, [pass]);
+    expect(result.judgeUsage).toEqual({ inputTokens: 20, outputTokens: 4, requests: 2 });
+    expect(result.usage).toBeUndefined();
+  });
+
   it("has its duration to the microsecond", () => {
     const trial = new TrialEvents().begin("workflow");
     trial.emit({ type: "trial.finished", outcome: "completed", durationMs: 12.345_678_9 });

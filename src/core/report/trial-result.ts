@@ -2,11 +2,12 @@ import type { SerializedError } from "../errors/error.ts";
 import type { Task } from "../formats/model.ts";
 import type { Grade, Verdict } from "../grade/grade.ts";
 import type { Trial } from "../plan/plan.ts";
-import type { EventOf, TraceEvent, TrialOutcome } from "../trace/events.ts";
+import { addUsage } from "../trace/build-trajectory.ts";
+import type { EventOf, TraceEvent, TrialOutcome, Usage } from "../trace/events.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { type ToolDigest, toolDigest } from "../trace/tool-digest.ts";
 import { toolEvents } from "../trace/tool-events.ts";
-import type { TrialResult } from "./result.ts";
+import type { ProgramRun, TrialResult } from "./result.ts";
 import { averageScore, trialVerdict } from "./summarize.ts";
 
 /**
@@ -27,9 +28,32 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
     grades,
     ...optional("error", finished === undefined ? cutOff : isUngraded ? ungraded : finished.error),
     ...optional("usage", usage),
+    ...optional("judgeUsage", judgeUsage(events)),
+    ...optional("ran", programRun(events)),
     ...optional("tools", usesOfTools(trajectory)),
     ...optional("mocks", mocksIn(events)),
     ...(warnings.length === 0 ? {} : { warnings }),
+  };
+}
+
+/** Steps and graders ask the judge; what the graders ask comes after the trial itself. */
+function judgeUsage(events: readonly TraceEvent[]): Usage | undefined {
+  return events.reduce<Usage | undefined>(
+    (sum, event) =>
+      event.type === "model.called" && event.purpose === "judge" ? addUsage(sum, event.usage) : sum,
+    undefined,
+  );
+}
+
+function programRun(events: readonly TraceEvent[]): ProgramRun | undefined {
+  const started = events.find((event) => event.type === "agent.started");
+  if (started?.kind !== "acp" && started?.kind !== "command") return undefined;
+  const told = events.filter((event) => event.type === "agent.told");
+  const some = (names: readonly string[]): readonly string[] | null =>
+    names.length === 0 ? null : [...new Set(names)];
+  return {
+    programs: some([started, ...told].flatMap(({ program }) => program ?? [])),
+    models: some(told.flatMap(({ model }) => model ?? [])),
   };
 }
 

@@ -324,7 +324,10 @@ export function addUsage(left: Usage | undefined, right: Usage): Usage {
   return {
     inputTokens: left.inputTokens + right.inputTokens,
     outputTokens: left.outputTokens + right.outputTokens,
-    requests: left.requests + right.requests,
+    // Of a sum with an unknown part nothing is known.
+    ...(left.requests === undefined || right.requests === undefined
+      ? {}
+      : { requests: left.requests + right.requests }),
     ...(cacheReadTokens === undefined ? {} : { cacheReadTokens }),
     ...(cacheWriteTokens === undefined ? {} : { cacheWriteTokens }),
   };

@@ -10,8 +10,8 @@ export interface Usage {
   readonly outputTokens: number;
   readonly cacheReadTokens?: number;
   readonly cacheWriteTokens?: number;
-  /** Requests to the model that were answered. */
-  readonly requests: number;
+  /** Requests to the model that were answered; absent: not known. */
+  readonly requests?: number;
 }
 
 /** One expectation of a step, tried. */
@@ -211,6 +211,8 @@ export type EventBody =
       readonly program?: string;
       readonly pid?: number;
     }
+  /** What a program that is the agent tells, while it acts, of what runs: itself, or a model that answered. */
+  | { readonly type: "agent.told"; readonly program?: string; readonly model?: string }
   /** What the agent itself tells of a use of a tool, its own or a server's; the last one of a `callId` is final. */
   | {
       readonly type: "agent.tool";

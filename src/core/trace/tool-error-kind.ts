@@ -1,4 +1,5 @@
 import { isJsonObject } from "../formats/json.ts";
+import type { JsonObject } from "../formats/model.ts";
 import type { EventOf, TraceEvent } from "./events.ts";
 import type { ToolCall } from "./trajectory.ts";
 
@@ -30,19 +31,28 @@ function answeredCode(seq: number, events: readonly TraceEvent[]): unknown {
 
 function isGivenUp({ seq }: ToolCall, events: readonly TraceEvent[]): boolean {
   const request = messageAt(seq, events);
+  const finished = events.findLast((event) => event.type === "trial.finished");
+  if (finished?.outcome === "timeout") return true;
+  const broke = finished?.outcome === "error" ? finished.error?.message : undefined;
   return events.some((event) => {
-    if (event.type === "trial.finished") return event.outcome === "timeout";
-    return event.type === "mcp.message" && request !== undefined && cancels(event, request);
+    if (event.type !== "mcp.message" || request === undefined) return false;
+    const params = cancellation(event, request);
+    // What broke the trial, such as a message that is too large, ended the call too: nobody had waited too long.
+    return params !== undefined && (broke === undefined || !String(params["reason"]).includes(broke));
   });
 }
 
-function cancels(event: EventOf<"mcp.message">, request: EventOf<"mcp.message">): boolean {
+/** The params of a message that cancels a request. */
+function cancellation(
+  event: EventOf<"mcp.message">,
+  request: EventOf<"mcp.message">,
+): JsonObject | undefined {
   const { message } = event;
-  if (event.server !== request.server || event.client !== request.client) return false;
-  if (event.seq < request.seq || !isJsonObject(message)) return false;
+  if (event.server !== request.server || event.client !== request.client) return undefined;
+  if (event.seq < request.seq || !isJsonObject(message)) return undefined;
   const { method, params } = message;
-  if (method !== "notifications/cancelled" || !isJsonObject(params)) return false;
-  return isJsonObject(request.message) && params["requestId"] === request.message["id"];
+  if (method !== "notifications/cancelled" || !isJsonObject(params)) return undefined;
+  return isJsonObject(request.message) && params["requestId"] === request.message["id"] ? params : undefined;
 }
 
 function messageAt(seq: number, events: readonly TraceEvent[]): EventOf<"mcp.message"> | undefined {

@@ -29,8 +29,8 @@ class ProgramTrial {
     return this.#passes(client, "server-to-client", { id, ...answer });
   }
 
-  cancels(client: string, requestId: number): void {
-    const params = { requestId };
+  cancels(client: string, requestId: number, reason?: string): void {
+    const params = { requestId, ...(reason === undefined ? {} : { reason }) };
     this.#passes(client, "client-to-server", { method: "notifications/cancelled", params });
   }
 
@@ -175,6 +175,16 @@ describe("events of tools", () => {
     expect(kinds()).toEqual(["protocol", "protocol", "protocol", "schema"]);
     run.cancels("1", 3);
     expect(kinds()).toEqual(["protocol", "protocol", "timeout", "schema"]);
+  });
+
+  it("of a call that ended with what broke the trial is no timeout", () => {
+    const run = new ProgramTrial();
+    run.asks("1", 1, "add");
+    const message = "the server sent a message of more than 10 bytes";
+    run.cancels("1", 1, `McpvalsError: ${message}`);
+    const error = { code: "server/message-too-large", kind: "environment", message } as const;
+    run.trial.emit({ type: "trial.finished", outcome: "error", durationMs: 5, error });
+    expect(toolEvents(run.trial.trajectory(workflowTask()))).toMatchObject([{ errorKind: "protocol" }]);
   });
 
   it("of calls without an answer are timeouts when the trial's time is over", () => {

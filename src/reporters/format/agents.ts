@@ -35,7 +35,12 @@ export function describeModels(
   trials: readonly TrialResult[],
   { agents, judge }: Pick<RunEnvironment, "agents" | "judge">,
 ): string[] {
-  const judged = judge === undefined ? [] : [`judged by ${visibleText(judge.model)}`];
+  const asked = trials.reduce<Usage | undefined>(
+    (sum, { judgeUsage }) => (judgeUsage === undefined ? sum : addUsage(sum, judgeUsage)),
+    undefined,
+  );
+  const tokens = asked === undefined ? "" : ` (${describeUsage(asked)})`;
+  const judged = judge === undefined ? [] : [`judged by ${visibleText(judge.model)}${tokens}`];
   return [...describeActing(trials, agents, judge !== undefined), ...judged];
 }
 
@@ -70,5 +75,5 @@ function describeUsage({ inputTokens, outputTokens, cacheReadTokens, requests }:
   const cached = cacheReadTokens === undefined ? "" : ` (${formatInteger(cacheReadTokens)} cached)`;
   const tokens = `${formatInteger(inputTokens)} tokens in${cached}, ${formatInteger(outputTokens)} out`;
   // Some programs tell tokens and not how often they asked.
-  return requests === 0 ? tokens : `${tokens}, ${countOf(requests, "model request")}`;
+  return requests === undefined ? tokens : `${tokens}, ${countOf(requests, "model request")}`;
 }

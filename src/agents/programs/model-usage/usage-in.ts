@@ -1,8 +1,8 @@
 import type { Usage } from "../../../core/trace/events.ts";
-import { objectOf, type WireObject } from "../acp-values.ts";
+import { objectOf, textOf, type WireObject } from "../acp-values.ts";
 
-/** Tokens as far as one piece of an answer tells of them. */
-export type ToldTokens = Partial<Omit<Usage, "requests">>;
+/** Tokens and the model as far as one piece of an answer tells of them. */
+export type ToldTokens = Partial<Omit<Usage, "requests">> & { readonly model?: string };
 
 /**
  * Reads the tokens out of an answer of a model's API, or out of one event of a stream: Anthropic Messages, OpenAI Responses
@@ -11,6 +11,19 @@ export type ToldTokens = Partial<Omit<Usage, "requests">>;
  */
 export function usageIn(piece: unknown): ToldTokens {
   const value = objectOf(piece);
+  const { message, response } = value;
+  const model = [
+    value["model"],
+    value["modelVersion"],
+    objectOf(message)["model"],
+    objectOf(response)["model"],
+  ]
+    .map(textOf)
+    .find((name) => name !== undefined);
+  return { ...tokensIn(value), ...(model === undefined ? {} : { model }) };
+}
+
+function tokensIn(value: WireObject): ToldTokens {
   if ("usageMetadata" in value) return geminiUsage(objectOf(value["usageMetadata"]));
   const holder = [value, objectOf(value["message"]), objectOf(value["response"])].find(
     (each) => typeof each["usage"] === "object" && each["usage"] !== null,

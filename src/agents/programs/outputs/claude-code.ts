@@ -1,5 +1,5 @@
 import type { TurnEnd } from "../../../core/trace/events.ts";
-import { apiRetry } from "../acp-asides.ts";
+import { apiRetry, claudeProgram } from "../acp-asides.ts";
 import { objectOf, textOf, type WireObject } from "../acp-values.ts";
 import type { OutputEvent, OutputReader } from "./output-reader.ts";
 import { countOf, listOf, optional, usageOf } from "./values.ts";
@@ -16,7 +16,12 @@ export function readClaudeCode(): OutputReader {
         case "system": {
           if (line["subtype"] === "api_retry") return [{ kind: "note", text: apiRetry(line) }];
           const id = textOf(line["session_id"]);
-          return id === undefined || line["subtype"] !== "init" ? [] : [{ kind: "session", id }];
+          if (id === undefined || line["subtype"] !== "init") return [];
+          const { program } = claudeProgram(line);
+          return [
+            { kind: "session", id },
+            ...(program === undefined ? [] : [{ kind: "ran", program } as const]),
+          ];
         }
         case "assistant": {
           const id = textOf(objectOf(line["message"])["id"]);
@@ -28,13 +33,17 @@ export function readClaudeCode(): OutputReader {
         case "result": {
           const count = requests.size;
           requests.clear();
-          return [...readEnd(line, count), { kind: "complete" }];
+          return [...readModels(line), ...readEnd(line, count), { kind: "complete" }];
         }
         default:
           return [];
       }
     },
   };
+}
+
+function readModels(line: WireObject): readonly OutputEvent[] {
+  return Object.keys(objectOf(line["modelUsage"])).map((model) => ({ kind: "ran", model }));
 }
 
 function readBlocks(line: WireObject, names: Map<string, string>): readonly OutputEvent[] {

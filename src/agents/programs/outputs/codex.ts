@@ -22,7 +22,7 @@ export function readCodex(): OutputReader {
           return readItem(objectOf(line["item"]), line["type"] === "item.started");
         case "turn.completed": {
           const total = tokensOf(objectOf(line["usage"]));
-          const usage = usageOf(since(before, total), 0);
+          const usage = usageOf(since(before, total));
           before = total;
           return [{ kind: "usage", usage }, { kind: "complete" }];
         }

@@ -23,6 +23,10 @@ export function readCopilot(): OutputReader {
         }
         case "assistant.usage":
           return [readUsage(data)];
+        case "model.call_final_result": {
+          const model = textOf(data["model"]);
+          return model === undefined || data["result"] !== "success" ? [] : [{ kind: "ran", model }];
+        }
         case "tool.execution_start": {
           const callId = textOf(data["toolCallId"]) ?? "";
           const named = nameOf(data);

@@ -54,16 +54,15 @@ function readResult(line: WireObject, names: ReadonlyMap<string, string>): Outpu
 
 function readEnd(line: WireObject): readonly OutputEvent[] {
   const stats = objectOf(line["stats"]);
-  const usage = usageOf(
-    {
-      input: countOf(stats["input_tokens"]),
-      output: countOf(stats["output_tokens"]),
-      cacheRead: countOf(stats["cached"]),
-      cacheWrite: 0,
-    },
-    0,
-  );
-  const events: OutputEvent[] = line["stats"] === undefined ? [] : [{ kind: "usage", usage }];
+  const usage = usageOf({
+    input: countOf(stats["input_tokens"]),
+    output: countOf(stats["output_tokens"]),
+    cacheRead: countOf(stats["cached"]),
+    cacheWrite: 0,
+  });
+  const models = Object.keys(objectOf(stats["models"]));
+  const ran = models.map((model) => ({ kind: "ran", model }) as const);
+  const events: OutputEvent[] = line["stats"] === undefined ? [] : [...ran, { kind: "usage", usage }];
   if (line["status"] !== "error") return events;
   return [...events, { kind: "failed", message: textOf(objectOf(line["error"])["message"]) ?? "it failed" }];
 }

@@ -10,6 +10,8 @@ export type OutputEvent =
   | { readonly kind: "usage"; readonly usage: Usage }
   /** How an answer of the model ended; the last one is the end of the turn. */
   | { readonly kind: "end"; readonly reason: TurnEnd }
+  /** What runs: the program with its version, or a model that answered. */
+  | { readonly kind: "ran"; readonly program?: string; readonly model?: string }
   /** What the program tells of itself, which is none of its answer. */
   | { readonly kind: "note"; readonly text: string }
   /** The turn is over, unless something else comes. */

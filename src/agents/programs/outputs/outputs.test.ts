@@ -62,8 +62,8 @@ describe("a second turn", () => {
       read(sample, reader).find((event) => event.kind === "usage"),
     );
     expect(usages).toEqual([
-      { kind: "usage", usage: { inputTokens: 400, outputTokens: 80, cacheReadTokens: 40, requests: 0 } },
-      { kind: "usage", usage: { inputTokens: 100, outputTokens: 20, cacheReadTokens: 10, requests: 0 } },
+      { kind: "usage", usage: { inputTokens: 400, outputTokens: 80, cacheReadTokens: 40 } },
+      { kind: "usage", usage: { inputTokens: 100, outputTokens: 20, cacheReadTokens: 10 } },
     ]);
   });
 });

@@ -25,13 +25,13 @@ export interface Tokens {
   readonly cacheWrite: number;
 }
 
-/** Tokens as the trace has them. `input` has those of the cache too; `requests` is 0 where a program does not tell. */
-export function usageOf({ input, output, cacheRead, cacheWrite }: Tokens, requests: number): Usage {
+/** Tokens as the trace has them. `input` has those of the cache too; `requests` is absent where a program does not tell. */
+export function usageOf({ input, output, cacheRead, cacheWrite }: Tokens, requests?: number): Usage {
   return {
     inputTokens: input,
     outputTokens: output,
     cacheReadTokens: cacheRead,
     ...(cacheWrite === 0 ? {} : { cacheWriteTokens: cacheWrite }),
-    requests,
+    ...(requests === undefined ? {} : { requests }),
   };
 }

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { agentPresetFacts } from "../agent-presets.ts";
+import { mentions } from "../command-template.ts";
 import { type AgentPreset, agentPresets, commandOutputs, mcpClients } from "../model.ts";
 import { anyObject, closedObject, filledText, httpUrl, nameKey } from "./config-fields.ts";
 
@@ -24,11 +25,10 @@ const modelFields = {
     .min(0)
     .optional()
     .meta({ description: "Sampling temperature.", defaultText: "the provider's" }),
-  maxOutputTokens: z
-    .int()
-    .min(1)
-    .optional()
-    .meta({ description: "Most tokens that one answer may have.", defaultText: "the provider's" }),
+  maxOutputTokens: z.int().min(1).optional().meta({
+    description: "Most tokens that one answer may have.",
+    defaultText: "the provider's; for Anthropic, which has none, 8192",
+  }),
 };
 
 const modelAgent = closedObject({
@@ -138,6 +138,48 @@ const proxied = {
   },
 };
 
+const reached = {
+  check: ({ preset, connect }: { preset?: AgentPreset | undefined; connect?: unknown }): boolean =>
+    connect !== "bridge" || preset === undefined || agentPresetFacts[preset].acp.httpOnly !== true,
+  message: { path: ["connect"], error: "must be http: this program takes servers by their address only" },
+};
+
+const chosenByAcp = {
+  check: ({
+    preset,
+    model,
+    args,
+  }: {
+    preset?: AgentPreset | undefined;
+    model?: unknown;
+    args?: unknown;
+  }): boolean =>
+    model === undefined ||
+    args === undefined ||
+    preset === undefined ||
+    agentPresetFacts[preset].acp.model.by !== "args",
+  message: { path: ["model"], error: "has no effect beside args of your own: choose the model among them" },
+};
+
+interface CommandLine {
+  readonly preset?: AgentPreset | undefined;
+  readonly model?: string | undefined;
+  readonly command?: string | undefined;
+  readonly args?: readonly string[] | undefined;
+  readonly nextArgs?: readonly string[] | undefined;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+const chosenByCommand = {
+  check: ({ preset, model, command = "", args, nextArgs = [], env }: CommandLine): boolean => {
+    if (model === undefined || (preset !== undefined && args === undefined)) return true;
+    return [command, ...(args ?? []), ...nextArgs, ...Object.values(env)].some((text) =>
+      mentions(text, "model"),
+    );
+  },
+  message: { path: ["model"], error: "has no effect: write {model} where the command line takes it" },
+};
+
 const acpAgent = closedObject({
   type: z.literal("acp").meta({ description: "A program that speaks the Agent Client Protocol." }),
   ...programFields,
@@ -149,6 +191,8 @@ const acpAgent = closedObject({
 })
   .refine(named.check, named.message)
   .refine(proxied.check, proxied.message)
+  .refine(reached.check, reached.message)
+  .refine(chosenByAcp.check, chosenByAcp.message)
   .meta({
     id: "AcpAgent",
     title: "ACP agent",
@@ -177,6 +221,7 @@ const commandAgent = closedObject({
 })
   .refine(named.check, named.message)
   .refine(proxied.check, proxied.message)
+  .refine(chosenByCommand.check, chosenByCommand.message)
   .meta({
     id: "CommandAgent",
     title: "Command agent",

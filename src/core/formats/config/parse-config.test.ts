@@ -713,3 +713,22 @@ it("leaves no undefined members in the model", () => {
 function serverOf(step: Step | undefined): string | undefined {
   return step?.type === "mcp" ? step.server : undefined;
 }
+
+it.each([
+  [{ type: "acp", preset: "gemini", model: "m", args: ["--acp"] }, /model has no effect beside args/],
+  [{ type: "acp", preset: "codex", model: "m", args: ["x"] }, undefined],
+  [{ type: "acp", preset: "copilot", connect: "bridge" }, /connect must be http/],
+  [{ type: "acp", preset: "gemini", connect: "bridge" }, undefined],
+  [
+    { type: "command", preset: "codex", model: "m", args: ["exec", "{prompt}"] },
+    /model has no effect: write \{model\}/,
+  ],
+  [{ type: "command", command: "x", model: "m", stdin: true }, /model has no effect: write \{model\}/],
+  [{ type: "command", preset: "codex", model: "m", args: ["exec", "-m", "{model}", "{prompt}"] }, undefined],
+  [{ type: "command", command: "x", model: "m", env: { MODEL: "{model}" }, stdin: true }, undefined],
+  [{ type: "command", preset: "codex", model: "m" }, undefined],
+])("refuses what would have no effect on a program: %j", (agent, problem) => {
+  const parsed = (): unknown => evalOf({ ...withWorkflow, agent: agent as never }).agents[0];
+  if (problem === undefined) expect(parsed()).toBeDefined();
+  else expect(parsed).toThrow(problem);
+});
