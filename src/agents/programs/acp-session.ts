@@ -128,9 +128,8 @@ export class AcpSession {
   #failedError(failure: string): McpvalsError {
     const { spec, program } = this.#options;
     const detail = program.stderrTail();
-    return new McpvalsError("agent/failed", `agent ${spec.name} could not act: ${failure}`, {
-      ...(detail === undefined ? {} : { detail }),
-    });
+    const message = `agent ${spec.name} could not act: ${failure}`;
+    return new McpvalsError("agent/failed", message, detail === undefined ? {} : { detail });
   }
 
   #takeUpdate({ sessionId, update, message }: WireObject): void {

@@ -104,7 +104,7 @@ describe("AcpUpdates", () => {
       { name: "Skill", source: "skill", args: { skill: "pdf" } },
     ],
     ["gemini", { title: "ls -l", kind: "execute" }, { name: "execute", source: "builtin" }],
-    ["gemini", { title: "activate_skill", kind: "think" }, { name: "activate_skill", source: "builtin" }],
+    ["gemini", { title: "activate_skill", kind: "think" }, { name: "activate_skill", source: "skill" }],
     ["opencode", { title: "todo", kind: "other" }, { name: "todo", source: "builtin" }],
     ["copilot", { title: "files-echo", kind: "read" }, { name: "files-echo", tool: "echo" }],
   ])("knows how %s names the tools of servers: %j", (preset, call, told) => {

@@ -1,4 +1,3 @@
-import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
 import type { AgentPreset, Json } from "../../core/formats/model.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { Emit, EventBody } from "../../core/trace/events.ts";
@@ -160,8 +159,8 @@ export class AcpUpdates {
     const title = told === undefined || isNamed(before) ? (before?.name ?? "") : told;
     const kind = textOf(call["kind"]) ?? before?.kind;
     // A title can say anything, such as the command line; the kind is the same for each use.
-    const isTitle = told !== undefined && told === call["title"] && told !== this.#skillTool;
-    const byKind = isTitle && kind !== "other" && this.#originOf(title).tool === undefined ? kind : undefined;
+    const isOwn = told !== undefined && told === call["title"] && this.#originOf(title).source === "builtin";
+    const byKind = isOwn && kind !== "other" ? kind : undefined;
     const name = byKind ?? title;
     const args = argsOf(call["rawInput"]) ?? before?.args;
     const result = resultOf(call) ?? before?.result;
@@ -175,12 +174,6 @@ export class AcpUpdates {
       ...(result === undefined ? {} : { result }),
       ...(parentCallId === undefined ? {} : { parentCallId }),
     };
-  }
-
-  /** The tool that loads skills is told by its name alone. */
-  get #skillTool(): string | undefined {
-    const { preset } = this.#options;
-    return preset === undefined ? undefined : agentPresetFacts[preset].skills.tool;
   }
 
   #originOf(name: string | undefined): ToolOrigin {

@@ -49,12 +49,14 @@ function programRun(events: readonly TraceEvent[]): ProgramRun | undefined {
   const started = events.find((event) => event.type === "agent.started");
   if (started?.kind !== "acp" && started?.kind !== "command") return undefined;
   const told = events.filter((event) => event.type === "agent.told");
-  const some = (names: readonly string[]): readonly string[] | null =>
-    names.length === 0 ? null : [...new Set(names)];
   return {
-    programs: some([started, ...told].flatMap(({ program }) => program ?? [])),
-    models: some(told.flatMap(({ model }) => model ?? [])),
+    programs: namesOrNull([started, ...told].flatMap(({ program }) => program ?? [])),
+    models: namesOrNull(told.flatMap(({ model }) => model ?? [])),
   };
+}
+
+function namesOrNull(names: readonly string[]): readonly string[] | null {
+  return names.length === 0 ? null : [...new Set(names)];
 }
 
 function mocksIn(events: readonly TraceEvent[]): readonly string[] | undefined {

@@ -38,7 +38,9 @@ function isGivenUp({ seq }: ToolCall, events: readonly TraceEvent[]): boolean {
     if (event.type !== "mcp.message" || request === undefined) return false;
     const params = cancellation(event, request);
     // What broke the trial, such as a message that is too large, ended the call too: nobody had waited too long.
-    return params !== undefined && (broke === undefined || !String(params["reason"]).includes(broke));
+    const reason = params?.["reason"];
+    const isBroken = broke !== undefined && typeof reason === "string" && reason.includes(broke);
+    return params !== undefined && !isBroken;
   });
 }
 
