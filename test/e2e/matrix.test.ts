@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Plan } from "../../src/core/plan/plan.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { folderOf, runCli } from "../support/cli.ts";
+import { folderOf, root, runCli } from "../support/cli.ts";
 
 const config = {
   servers: {
@@ -26,7 +26,11 @@ const config = {
     program: {
       type: "command",
       command: "node",
-      args: ["-e", "console.log('I am told: ' + process.argv[1])", "{prompt}"],
+      args: [
+        join(root, "test/fixtures/agents/command-agent.ts"),
+        JSON.stringify([["connect", "{mcpConfig}"], ["args"]]),
+        "{prompt}",
+      ],
     },
   },
   workflows: [{ name: "sum", steps: [{ user: "Add 1 and 2.", expectedState: "3" }], expectTools: ["add"] }],

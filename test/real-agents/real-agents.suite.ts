@@ -89,6 +89,7 @@ describe.each(realAgents)("$preset", (agent) => {
       servers: { everything: { calls: 1, errors: 0, distinctTools: 1 } },
     });
     expect(trial?.warnings ?? []).toEqual([]);
+    expect(trial?.ran?.programs?.join()).toMatch(/\d+\.\d+\.\d+/);
     if (agent.tellsUsage[type]) expect(trial?.usage?.inputTokens).toBeGreaterThan(0);
     expect(uses.filter(({ source }) => source.startsWith("mcp:"))).toMatchObject([
       {

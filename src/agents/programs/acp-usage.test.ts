@@ -15,6 +15,13 @@ describe("AcpUsage", () => {
     ]);
   });
 
+  it("counts those of the cache among the input, however they are told", () => {
+    const told = { inputTokens: 90, outputTokens: 20, cachedReadTokens: 10, cachedWriteTokens: 5 };
+    const inputOf = (totalTokens: number): unknown =>
+      new AcpUsage("turn").take({ usage: { ...told, totalTokens } })?.inputTokens;
+    expect([inputOf(125), inputOf(110), inputOf(0)]).toEqual([105, 90, 90]);
+  });
+
   it("takes what the session has used so far apart by turns", () => {
     const usage = new AcpUsage("session");
     expect([answer(10, 2, 0), answer(30, 5, 8)].map((each) => usage.take(each))).toEqual([

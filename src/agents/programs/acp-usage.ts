@@ -44,8 +44,11 @@ function toldUsage(answer: unknown): Usage | undefined {
   if (input === undefined || output === undefined) return undefined;
   const read = countOf(told["cachedReadTokens"]);
   const written = countOf(told["cachedWriteTokens"]);
+  const cached = (read ?? 0) + (written ?? 0);
+  // Some tell those of the cache apart from the input, as the sum of all shows.
+  const isApart = told["totalTokens"] === input + cached + output;
   return {
-    inputTokens: input,
+    inputTokens: isApart ? input + cached : input,
     outputTokens: output,
     ...(read === undefined ? {} : { cacheReadTokens: read }),
     ...(written === undefined ? {} : { cacheWriteTokens: written }),

@@ -49,6 +49,19 @@ describe("a trial's result", () => {
     expect(ranOf("model")).toBeUndefined();
   });
 
+  it("has the name by which a program connects to servers", () => {
+    const trial = new TrialEvents().begin("workflow", "agent");
+    trial.emit({ type: "agent.started", agent: "agent", kind: "command" });
+    const params = { clientInfo: { name: "codex-mcp-client", version: "0.1" } };
+    const message = { jsonrpc: "2.0", id: 1, method: "initialize", params };
+    const sent = { type: "mcp.message", server: "calc", direction: "client-to-server", message } as const;
+    trial.emit(sent);
+    trial.emit({ ...sent, client: "1" });
+    trial.end();
+    const { ran } = trialResult(trial.trajectory(workflowTask()), [pass]);
+    expect(ran).toEqual({ programs: ["codex-mcp-client 0.1"], models: null });
+  });
+
   it("has the tokens of its judge apart, those of graders too", () => {
     const trial = new TrialEvents().begin("workflow", "agent");
     const usage = { inputTokens: 10, outputTokens: 2, requests: 1 };

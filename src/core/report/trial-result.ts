@@ -1,4 +1,5 @@
 import type { SerializedError } from "../errors/error.ts";
+import { isJsonObject } from "../formats/json.ts";
 import type { Task } from "../formats/model.ts";
 import type { Grade, Verdict } from "../grade/grade.ts";
 import type { Trial } from "../plan/plan.ts";
@@ -50,9 +51,24 @@ function programRun(events: readonly TraceEvent[]): ProgramRun | undefined {
   if (started?.kind !== "acp" && started?.kind !== "command") return undefined;
   const told = events.filter((event) => event.type === "agent.told");
   return {
-    programs: namesOrNull([started, ...told].flatMap(({ program }) => program ?? [])),
+    programs: namesOrNull([
+      ...[started, ...told].flatMap(({ program }) => program ?? []),
+      ...events.flatMap(clientIn),
+    ]),
     models: namesOrNull(told.flatMap(({ model }) => model ?? [])),
   };
+}
+
+/** What a program says of itself when it connects to a server through the gateway. */
+function clientIn(event: TraceEvent): readonly string[] {
+  if (event.type !== "mcp.message" || event.client === undefined) return [];
+  const { message, direction } = event;
+  if (direction !== "client-to-server" || !isJsonObject(message) || message["method"] !== "initialize")
+    return [];
+  const { params } = message;
+  const info = isJsonObject(params) ? params["clientInfo"] : undefined;
+  if (!isJsonObject(info) || typeof info["name"] !== "string") return [];
+  return [typeof info["version"] === "string" ? `${info["name"]} ${info["version"]}` : info["name"]];
 }
 
 function namesOrNull(names: readonly string[]): readonly string[] | null {

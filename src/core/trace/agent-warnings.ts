@@ -10,6 +10,7 @@ export function agentWarnings(trajectory: Pick<Trajectory, "calls" | "events">):
     ...mismatches(trajectory),
     ...unlistedTools(trajectory),
     ...missingServers(trajectory),
+    ...unreachedServers(trajectory),
     ...idleRules(trajectory),
     ...injectedFaults(trajectory),
   ];
@@ -54,6 +55,18 @@ function missingServers({ events }: Pick<Trajectory, "events">): string[] {
       ? [`the trial went on without server "${event.server}", which did not start: ${event.error.message}`]
       : [],
   );
+}
+
+/** One of the same name in a program's own config may have been taken instead. That it reached none at all is an error. */
+function unreachedServers({ events }: Pick<Trajectory, "events">): string[] {
+  const reached = new Set(
+    events.flatMap((event) => (event.type === "gateway.connected" ? [event.server] : [])),
+  );
+  if (reached.size === 0) return [];
+  const ready = new Set(events.flatMap((event) => (event.type === "server.ready" ? [event.server] : [])));
+  return [...ready]
+    .filter((server) => !reached.has(server))
+    .map((server) => `the agent never connected to server "${server}"`);
 }
 
 /** What is written to stand between an agent and a server, and did nothing; tools that the agent missed for its sake. */
