@@ -64,7 +64,7 @@ export default defineConfig([
     clean: false,
     dts: false,
     minify: true,
-    noExternal: [/^zod($|\/)/, /^@modelcontextprotocol\//, "commander", "ms", "re2js", "yaml"],
+    noExternal: [/.*/],
     external: ["pg-native", "pg-cloudflare", "bufferutil", "utf-8-validate"],
   })),
 ]);

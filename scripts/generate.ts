@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { type FormatConfig, format } from "oxfmt";
+import { format, type FormatConfig } from "oxfmt";
 import { extension as kubernetes } from "../extensions/kubernetes/extension.ts";
 import { extension as sql } from "../extensions/sql/extension.ts";
 import { cliReference } from "../src/cli/cli-reference.ts";
@@ -13,7 +13,7 @@ import { evalJsonSchema } from "../src/core/formats/eval-file/eval-json-schema.t
 import { taskExportJsonSchema } from "../src/core/formats/task-export/task-export-schema.ts";
 import { wazaEvalJsonSchema, wazaTaskJsonSchema } from "../src/core/formats/waza/waza-json-schema.ts";
 import { resultJsonSchema } from "../src/core/report/result-schema.ts";
-import { manifestText } from "../src/extension-sdk/manifest-text.ts";
+import { manifestText } from "../src/extension-sdk/serve.ts";
 
 /**
  * Writes every generated file, or with `--check` compares them and sets the exit code to 1 when one is not current.

@@ -1,5 +1,5 @@
 import type { LoadedConfig } from "./config/load-config.ts";
-import type { ValidateSchema } from "./extensions/prepare/check-arguments.ts";
+import type { ValidateSchema } from "./extensions/prepare/check-uses.ts";
 import type { PrepareOptions } from "./extensions/prepare/prepare-extensions.ts";
 import type { PreparedExtensions } from "./extensions/prepared-extensions.ts";
 import { SchemaValidator } from "./graders/schema-validator.ts";

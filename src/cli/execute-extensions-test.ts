@@ -1,5 +1,5 @@
 import { environment } from "../config/environment.ts";
-import { parsePackageRef } from "../core/formats/extension/parse-package-ref.ts";
+import { parsePackageRef } from "../core/formats/extension/package-ref.ts";
 import type { JsonObject } from "../core/formats/json-value.ts";
 import { quoteBar, visibleText } from "../core/text/visible-text.ts";
 import {
@@ -9,7 +9,7 @@ import {
   runContract,
 } from "../extensions/contract/run-contract.ts";
 import { baseEnvironment } from "../process/environment.ts";
-import { launchOf } from "../extensions/host/launch-of.ts";
+import { launchOf } from "../extensions/host/extension-process.ts";
 import { createStyle, type Tone } from "../reporters/format/style.ts";
 import { wrapText } from "../reporters/format/wrap-text.ts";
 import { abortOnInterrupt } from "./interrupt.ts";

@@ -1,6 +1,6 @@
 import type { ExtensionManifest } from "../core/formats/extension/manifest.ts";
 import type { JsonObject } from "../core/formats/json-value.ts";
-import type { ExtensionDefinition } from "./extension-definition.ts";
+import type { ExtensionDefinition } from "./operation.ts";
 import { serve } from "./serve.ts";
 
 /** An extension, not yet running. */

@@ -4,8 +4,8 @@
  * `await extension.serve()`.
  */
 export { type Extension, defineExtension } from "./define-extension.ts";
-export type { ExtensionDefinition } from "./extension-definition.ts";
-export { EnvironmentError } from "./environment-error.ts";
+export type { ExtensionDefinition } from "./operation.ts";
+export { EnvironmentError } from "./errors.ts";
 export { type Operation, type OperationDefinition, operation } from "./operation.ts";
 export {
   type Log,
@@ -14,7 +14,7 @@ export {
   type OperationOutcome,
   type OperationRun,
   type StartContext,
-} from "./operation-run.ts";
+} from "./operation.ts";
 export type {
   ExtensionManifest,
   ExtensionPhase,

@@ -1,16 +1,15 @@
+import { inspect } from "node:util";
 import * as z from "zod";
 import {
   type ExtensionPhase,
   extensionPhases,
   type OperationDeclaration,
 } from "../core/formats/extension/manifest.ts";
-import type { OperationResult } from "../core/formats/extension/protocol.ts";
-import type { JsonObject } from "../core/formats/json-value.ts";
-import { describeIssues } from "./describe-issues.ts";
-import type { OperationOutcome, OperationRun } from "./operation-run.ts";
-import { paramsSchema } from "./params-schema.ts";
-import { resultOf } from "./result-of.ts";
-import { RpcError } from "./rpc-error.ts";
+import type { LogParams, OperationContext, OperationResult } from "../core/formats/extension/protocol.ts";
+import type { Json, JsonObject } from "../core/formats/json-value.ts";
+import { isJsonObject } from "../core/formats/json.ts";
+import { formatKeyPath } from "../core/formats/key-path.ts";
+import { errorText, RpcError } from "./errors.ts";
 
 /** An operation as its author writes it. */
 export interface OperationDefinition<S extends z.ZodType, R> {
@@ -62,4 +61,160 @@ export function operation<S extends z.ZodType, R = unknown>(
       throw new RpcError("invalidParams", message);
     },
   };
+}
+
+export type LogLevel = LogParams["level"];
+
+/** Tells the host something that goes into the record of the trial; it never decides anything. */
+export type Log = (level: LogLevel, message: string, data?: JsonObject) => void;
+
+/** What `open` of an extension is given besides its config. */
+export interface StartContext {
+  readonly log: Log;
+  /** Aborts when the host has gone or asks the program to end. */
+  readonly signal: AbortSignal;
+}
+
+/** What an operation is given besides its arguments; `R` is what `open` of the extension made. */
+export interface OperationRun<R> extends OperationContext {
+  readonly resources: R;
+  /** Aborts when the time is up, the host has gone, or it asks the program to end. Hand it to everything that waits. */
+  readonly signal: AbortSignal;
+  /** `timeout` in milliseconds. */
+  readonly timeoutMs: number;
+  readonly log: Log;
+}
+
+/** How an operation ended. Nothing at all means success. */
+export interface OperationOutcome {
+  /** Default: true. False: what was asked did not hold, or was not done. */
+  readonly success?: boolean;
+  readonly message?: string;
+  /** What later steps may use. */
+  readonly outputs?: Readonly<Record<string, Json>>;
+}
+
+/**
+ * To be thrown by an operation when what was asked did not hold: `success: false` with this message, which is a finding
+ * about the agent. Any other error that it throws is answered with the JSON-RPC error -32603 and its text: the step is an
+ * error, and no finding.
+ */
+export class OperationFailed extends Error {
+  readonly outputs: Readonly<Record<string, Json>> | undefined;
+
+  constructor(
+    message: string,
+    options: { readonly outputs?: Readonly<Record<string, Json>>; readonly cause?: unknown } = {},
+  ) {
+    super(message, "cause" in options ? { cause: options.cause } : {});
+    this.name = "OperationFailed";
+    this.outputs = options.outputs;
+  }
+}
+
+/**
+ * The JSON Schema (draft 2020-12) of what an operation takes, before defaults are filled in. It always says that it is an
+ * object. Throws an Error for what is none or cannot be said.
+ */
+export function paramsSchema(params: z.ZodType): JsonObject {
+  const schema = z.toJSONSchema(params, { io: "input", target: "draft-2020-12", override: withoutSafeRange });
+  // What zod hangs on it besides, such as functions, is not JSON.
+  const { $schema: _dialect, ...plain } = JSON.parse(JSON.stringify(schema)) as JsonObject;
+  if (plain["type"] === "object") return plain;
+  if (saysObject(plain)) return { type: "object", ...plain };
+  throw new Error(`params must be an object, such as z.object({ … }), but is ${JSON.stringify(plain)}`);
+}
+
+/** The limits of whole numbers that a program can tell apart say nothing to those who write tasks. */
+function withoutSafeRange({ jsonSchema }: { readonly jsonSchema: z.core.JSONSchema.BaseSchema }): void {
+  if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+  if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+}
+
+/** Whether all that a schema allows are objects, as far as it says so itself. */
+function saysObject(schema: Json): boolean {
+  if (!isJsonObject(schema)) return false;
+  if (schema["type"] === "object") return true;
+  const { anyOf, oneOf, allOf } = schema;
+  const every = [anyOf, oneOf].some((list) => isFilled(list) && list.every(saysObject));
+  return every || (isFilled(allOf) && allOf.some(saysObject));
+}
+
+function isFilled(list: Json | undefined): list is readonly Json[] {
+  return Array.isArray(list) && list.length > 0;
+}
+
+/**
+ * Runs an operation and gives what its host is told of the end. Throws whatever it throws but OperationFailed, and a
+ * TypeError for an outcome that is none.
+ */
+export async function resultOf(
+  run: () => Promise<OperationOutcome | void> | OperationOutcome | void,
+): Promise<OperationResult> {
+  try {
+    return checked(await run());
+  } catch (error) {
+    if (!(error instanceof OperationFailed)) throw error;
+    const { message, outputs } = error;
+    return asJson({ success: false, message, ...(outputs === undefined ? {} : { outputs }) });
+  }
+}
+
+/** A program that is not checked by a compiler may return anything, and `false` must not count as success. */
+function checked(outcome: unknown): OperationResult {
+  if (outcome === undefined || outcome === null) return { success: true };
+  if (typeof outcome !== "object" || Array.isArray(outcome)) {
+    throw new TypeError(`the operation returned ${JSON.stringify(outcome)} instead of an outcome`);
+  }
+  const {
+    success = true,
+    message,
+    outputs,
+  }: { success?: unknown; message?: unknown; outputs?: unknown } = outcome;
+  if (typeof success !== "boolean")
+    throw new TypeError("the operation returned a success that is neither true nor false");
+  return asJson({
+    success,
+    ...(message === undefined ? {} : { message: typeof message === "string" ? message : inspect(message) }),
+    ...(outputs === undefined ? {} : { outputs: outputs as Readonly<Record<string, Json>> }),
+  });
+}
+
+/** As the host will read it. What is no JSON is told of here, where it still is known whose fault it is. */
+function asJson(result: OperationResult): OperationResult {
+  try {
+    return JSON.parse(JSON.stringify(result)) as OperationResult;
+  } catch (error) {
+    throw new TypeError(`the outputs are not JSON: ${errorText(error)}`, { cause: error });
+  }
+}
+
+/** What is wrong with a value, each with the place where it is; values are not repeated. */
+export function describeIssues(issues: readonly z.core.$ZodIssue[]): string {
+  return issues.map(describe).join("; ");
+}
+
+function describe(issue: z.core.$ZodIssue): string {
+  const path = issue.path.map((key) => (typeof key === "symbol" ? key.toString() : key));
+  const message = issue.code === "invalid_union" ? unionMessage(issue) : issue.message;
+  return path.length === 0 ? message : `${formatKeyPath(path)}: ${message}`;
+}
+
+function unionMessage({ errors, message }: z.core.$ZodIssueInvalidUnion): string {
+  const branches = errors.map((branch) => describeIssues(branch)).filter((text) => text !== "");
+  return branches.length === 0 ? message : `none of the ways to write it fits (${branches.join(" | ")})`;
+}
+
+/** An extension as its author writes it; `C` is its config, `R` what it keeps between operations. */
+export interface ExtensionDefinition<C, R> {
+  readonly name: string;
+  readonly version: string;
+  readonly description?: string;
+  /** Settings, an object. Without it the config is handed to `open` as it came. */
+  readonly config?: z.ZodType<C>;
+  /** Runs once, before the first operation. When it throws, the host is told that the extension could not start. */
+  readonly open?: (config: C, start: StartContext) => R | Promise<R>;
+  /** Runs once, when the program ends in any regular way, if `open` has succeeded. */
+  readonly close?: (resources: R) => void | Promise<void>;
+  readonly operations: Readonly<Record<string, Operation<R>>>;
 }

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { expect, test } from "vitest";
-import { paramsSchema } from "./params-schema.ts";
+import { paramsSchema } from "./operation.ts";
 
 test("an object becomes JSON Schema as it is written, without a dialect", () => {
   const params = z.strictObject({

@@ -1,13 +1,19 @@
+import { on } from "node:events";
+import { readFile } from "node:fs/promises";
+import type { Readable } from "node:stream";
 import { parseArgs } from "node:util";
-import type { ExtensionManifest } from "../core/formats/extension/manifest.ts";
+import { stringify } from "yaml";
+import {
+  type ExtensionManifest,
+  type ExtensionPhase,
+  extensionPhases,
+  extensionProtocolVersion,
+} from "../core/formats/extension/manifest.ts";
 import type { OperationResult } from "../core/formats/extension/protocol.ts";
-import { errorText } from "./error-text.ts";
-import type { ExtensionDefinition } from "./extension-definition.ts";
-import { manifestText } from "./manifest-text.ts";
-import type { Log } from "./operation-run.ts";
-import { type OwnStdout, ownStdout } from "./own-stdout.ts";
-import { objectOf, parse, runOneShot } from "./run-one-shot.ts";
-import { serveJsonRpc } from "./serve-json-rpc.ts";
+import type { Json, JsonObject } from "../core/formats/json-value.ts";
+import { isJsonObject } from "../core/formats/json.ts";
+import { EnvironmentError, errorText, rpcCodes, RpcError } from "./errors.ts";
+import type { ExtensionDefinition, Log } from "./operation.ts";
 import { Session } from "./session.ts";
 
 /** How long what is under way may take once the program has to end, in milliseconds. */
@@ -161,4 +167,269 @@ async function jsonRpc<C, R>(
 async function leave(code: number): Promise<void> {
   await new Promise<void>((resolve) => process.stderr.write("", () => resolve()));
   process.exit(code);
+}
+
+/** The way to the host. */
+export interface OwnStdout {
+  /** Settles when the text has been handed to the system; rejects when nobody reads it any more. */
+  readonly write: (text: string) => Promise<void>;
+}
+
+/**
+ * Takes stdout for the protocol alone: from now on everything else that this process writes there, such as with
+ * `console.log`, goes to stderr. `onGone` is called when nobody reads stdout any more.
+ */
+export function ownStdout(onGone: (error: Error) => void): OwnStdout {
+  const { stdout, stderr } = process;
+  const write = stdout.write.bind(stdout);
+  stdout.write = stderr.write.bind(stderr);
+  stdout.on("error", onGone);
+  // Nobody is left to tell when stderr is gone too.
+  stderr.on("error", () => undefined);
+  return {
+    write: (text) =>
+      new Promise((resolve, reject) => {
+        write(text, (error) => (error ? reject(error) : resolve()));
+      }),
+  };
+}
+
+/** `action NAME --input FILE` or `check NAME --input FILE`, read. */
+export interface OneShotCall {
+  readonly verb: "action" | "check";
+  readonly operation: string | undefined;
+  /** Path of a file with `{args, context, config?}`. */
+  readonly input: string | undefined;
+  /** JSON of the config; it goes before that of the file. */
+  readonly config: string | undefined;
+}
+
+/** Phases that a verb stands for when the input has no phase, most likely first. */
+const phasesOf: Readonly<Record<OneShotCall["verb"], readonly ExtensionPhase[]>> = {
+  action: ["setup", "cleanup"],
+  check: ["verify"],
+};
+
+/**
+ * Runs one operation, with `open` before it and `close` after it. Throws when it cannot be known whether what was asked
+ * holds: for an input that cannot be read, and as `open`, `Session.execute` and `close` do.
+ */
+export async function runOneShot<C, R>(
+  session: Session<C, R>,
+  { verb, operation, input, config }: OneShotCall,
+): Promise<OperationResult> {
+  if (operation === undefined) throw new Error(`${verb} needs the name of an operation`);
+  if (input === undefined) throw new Error(`${verb} ${operation} needs --input FILE`);
+  const document = await readInput(input);
+  const settings = config === undefined ? document["config"] : parse(config, "--config");
+  await session.open(objectOf(settings, "config"));
+  try {
+    const args = objectOf(document["args"], "args");
+    const context = document["context"];
+    return await session.execute({ operation, args, context, phases: phasesOf[verb] });
+  } finally {
+    await session.close();
+  }
+}
+
+async function readInput(path: string): Promise<JsonObject> {
+  const text = await readFile(path, "utf8").catch((error: unknown) => {
+    throw new Error(`the input ${path} cannot be read`, { cause: error });
+  });
+  return objectOf(parse(text, `the input ${path}`), `the input ${path}`);
+}
+
+/** Reads JSON. Throws an Error that begins with `what`, the text's name. */
+export function parse(text: string, what: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch (error) {
+    throw new Error(`${what} is not valid JSON`, { cause: error });
+  }
+}
+
+/** Throws an Error unless the value is an object; one that is left out, or null, is empty. */
+export function objectOf(value: Json | undefined, what: string): JsonObject {
+  if (value === undefined || value === null) return {};
+  if (isJsonObject(value)) return value;
+  throw new Error(`${what} must be an object`);
+}
+
+/** `extension.yaml` of an extension. `program` is the path of its program in the folder, where it is not its name. */
+export function manifestText(manifest: ExtensionManifest, program?: string): string {
+  const { operations, ...head } = manifest;
+  const written = { ...head, ...(program === undefined ? {} : { program }), operations };
+  return stringify(written, { aliasDuplicateObjects: false, lineWidth: 110 });
+}
+
+/** A host on the other side of two streams. */
+export interface HostChannel {
+  readonly input: Readable;
+  /** Writes one message; settles when it is on its way. */
+  readonly send: (message: object) => Promise<void>;
+  /** Called when the host writes no more. */
+  readonly onInputEnd: () => void;
+}
+
+/**
+ * Answers a host's requests, one at a time and in their order. Settles when `shutdown` has been answered, or when the host
+ * writes no more and everything before is answered. Rejects when the host cannot be written to.
+ */
+export async function serveJsonRpc<C, R>(
+  manifest: ExtensionManifest,
+  session: Session<C, R>,
+  channel: HostChannel,
+): Promise<void> {
+  const { send, onInputEnd } = channel;
+  for await (const line of readLines(channel.input, onInputEnd)) {
+    if (line.trim() === "") continue;
+    const message = readMessage(line);
+    if (message.kind === "notification") {
+      if (message.method === "shutdown") return;
+      continue;
+    }
+    await send({ jsonrpc: "2.0", id: message.id, ...(await answer(manifest, session, message)) });
+    if (message.kind === "request" && message.method === "shutdown") return;
+  }
+}
+
+type Request = Extract<Incoming, { kind: "request" }>;
+
+async function answer<C, R>(
+  manifest: ExtensionManifest,
+  session: Session<C, R>,
+  message: Exclude<Incoming, { kind: "notification" }>,
+): Promise<object> {
+  if (message.kind === "refused") return { error: asError(message.error) };
+  try {
+    return { result: await handle(manifest, session, message) };
+  } catch (error) {
+    return { error: asError(error) };
+  }
+}
+
+function asError(error: unknown): { readonly code: number; readonly message: string } {
+  if (error instanceof RpcError) return { code: error.code, message: error.message };
+  const code = error instanceof EnvironmentError ? rpcCodes.failed : rpcCodes.internal;
+  return { code, message: errorText(error) };
+}
+
+async function handle<C, R>(
+  manifest: ExtensionManifest,
+  session: Session<C, R>,
+  { method, params }: Request,
+): Promise<object> {
+  switch (method) {
+    case "initialize":
+      await initialize(session, params);
+      return described(manifest);
+    case "execute":
+      return session.execute(readCall(params));
+    case "shutdown":
+      await session.close();
+      return {};
+    default:
+      throw new RpcError("unknownMethod", `there is no method ${JSON.stringify(method)}`);
+  }
+}
+
+async function initialize<C, R>(session: Session<C, R>, params: JsonObject): Promise<void> {
+  const { protocolVersion } = params;
+  if (protocolVersion !== extensionProtocolVersion) {
+    const got = protocolVersion === undefined ? "none" : JSON.stringify(protocolVersion);
+    throw new RpcError("invalidParams", `protocolVersion must be "${extensionProtocolVersion}", got ${got}`);
+  }
+  if (session.isOpen) throw new RpcError("invalidRequest", "initialize was called before");
+  await session.open(objectParam(params["config"], "config"));
+}
+
+function described({ name, version, description, operations }: ExtensionManifest): object {
+  return {
+    name,
+    version,
+    protocolVersion: extensionProtocolVersion,
+    ...(description === undefined ? {} : { description }),
+    operations,
+  };
+}
+
+function readCall(params: JsonObject): Parameters<Session<unknown, unknown>["execute"]>[0] {
+  const { operation, args, context } = params;
+  if (typeof operation !== "string") throw new RpcError("invalidParams", "operation must be a text");
+  return { operation, args: objectParam(args, "args"), context, phases: extensionPhases };
+}
+
+/** Some hosts write null for an object without members. */
+function objectParam(value: Json | undefined, name: string): JsonObject {
+  if (value === undefined || value === null) return {};
+  if (isJsonObject(value)) return value;
+  throw new RpcError("invalidParams", `${name} must be an object`);
+}
+
+const newline = 0x0a;
+
+/**
+ * Gives the lines of a stream of UTF-8, of any length and however they arrive, the last one also without a line end. The
+ * stream is read whether or not somebody takes the lines, so that `onEnd` is called as soon as it ends.
+ */
+export async function* readLines(input: Readable, onEnd: () => void): AsyncGenerator<string> {
+  input.once("end", onEnd).once("close", onEnd);
+  const chunks: AsyncIterable<readonly Buffer[]> = on(input, "data", { close: ["end", "close"] });
+  let parts: Buffer[] = [];
+  for await (const [chunk = Buffer.alloc(0)] of chunks) {
+    let start = 0;
+    for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {
+      yield Buffer.concat([...parts, chunk.subarray(start, end)]).toString("utf8");
+      parts = [];
+      start = end + 1;
+    }
+    if (start < chunk.length) parts.push(chunk.subarray(start));
+  }
+  if (parts.length > 0) yield Buffer.concat(parts).toString("utf8");
+}
+
+/** Of any kind that JSON-RPC has. */
+export type RequestId = string | number | null;
+
+/** One line of a host, read. */
+export type Incoming =
+  | { readonly kind: "request"; readonly id: RequestId; readonly method: string; readonly params: JsonObject }
+  | { readonly kind: "notification"; readonly method: string }
+  /** To be answered at once; `id` is null where none can be read. */
+  | { readonly kind: "refused"; readonly id: RequestId; readonly error: RpcError };
+
+/** Reads one JSON-RPC message. Params that are left out or null are an empty object. */
+export function readMessage(line: string): Incoming {
+  let message: Json;
+  try {
+    message = JSON.parse(line) as Json;
+  } catch (error) {
+    const text = `the line is not valid JSON: ${errorText(error)}`;
+    return refused(null, new RpcError("invalidJson", text, { cause: error }));
+  }
+  if (!isJsonObject(message)) return refused(null, new RpcError("invalidRequest", "a message is an object"));
+  return readObject(message);
+}
+
+function readObject(message: JsonObject): Incoming {
+  const { jsonrpc, id, method, params = {} } = message;
+  if (id !== undefined && !isId(id)) return invalid(null, "id must be a text, a number or null");
+  if (jsonrpc !== "2.0") return invalid(id ?? null, 'jsonrpc must be "2.0"');
+  if (typeof method !== "string") return invalid(id ?? null, "method must be a text");
+  if (id === undefined) return { kind: "notification", method };
+  if (params === null) return { kind: "request", id, method, params: {} };
+  if (isJsonObject(params)) return { kind: "request", id, method, params };
+  return refused(id, new RpcError("invalidParams", "params must be an object"));
+}
+
+function invalid(id: RequestId, message: string): Incoming {
+  return refused(id, new RpcError("invalidRequest", message));
+}
+
+function refused(id: RequestId, error: RpcError): Incoming {
+  return { kind: "refused", id, error };
+}
+
+function isId(id: Json): id is RequestId {
+  return id === null || typeof id === "string" || typeof id === "number";
 }

@@ -1,7 +1,9 @@
 import { expect } from "vitest";
 import type { EvalExtensions } from "../../src/core/formats/extension/eval-extensions.ts";
-import { extensionTableSchema } from "../../src/core/formats/extension/extension-table-schema.ts";
-import { readExtensionTable } from "../../src/core/formats/extension/read-extension-table.ts";
+import {
+  extensionTableSchema,
+  readExtensionTable,
+} from "../../src/core/formats/extension/extension-table-schema.ts";
 import type { ExtensionSpec, SandboxSpec } from "../../src/core/formats/model.ts";
 
 /** What a valid table of extensions in `/eval` gives to tasks. */

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, existsSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { expect } from "vitest";
@@ -8,8 +8,8 @@ import type { OperationResult } from "../../src/core/formats/extension/protocol.
 import { defaultSandbox, type ExtensionSpec, type JsonObject } from "../../src/core/formats/model.ts";
 import { expanderOf } from "../../src/core/templates/expand.ts";
 import type { EventBody, EventOf, Phase } from "../../src/core/trace/events.ts";
-import type { ExtensionTrial } from "../../src/extensions/host/trial-extension.ts";
 import {
+  type ExtensionTrial,
   openTrialExtensions,
   type TrialExtensions,
 } from "../../src/extensions/host/open-trial-extensions.ts";

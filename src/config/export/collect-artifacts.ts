@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { readdirSync, statSync } from "node:fs";
 import { isAbsolute, posix, resolve } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { parsePackageRef } from "../../core/formats/extension/parse-package-ref.ts";
+import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
 import type { Task } from "../../core/formats/model.ts";
 import type { TaskFiles } from "../../core/formats/task/parse-task.ts";
 import type { Artifact } from "../../core/formats/task-export/task-export-schema.ts";

@@ -2,13 +2,11 @@ import { homedir } from "node:os";
 import { resolve } from "node:path";
 import type { EvalExtensions } from "../../core/formats/extension/eval-extensions.ts";
 import {
+  type ExtensionPlaces,
   extensionTableSchema,
   type ParsedExtensionTable,
-} from "../../core/formats/extension/extension-table-schema.ts";
-import {
-  type ExtensionPlaces,
   readExtensionTable,
-} from "../../core/formats/extension/read-extension-table.ts";
+} from "../../core/formats/extension/extension-table-schema.ts";
 import { asObject, asText } from "../../core/formats/lenient.ts";
 import { validate } from "../../core/formats/validate.ts";
 import type { EnvironmentVariables } from "../environment.ts";

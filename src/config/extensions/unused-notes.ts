@@ -1,5 +1,5 @@
 import type { EvalExtensions } from "../../core/formats/extension/eval-extensions.ts";
-import { packageName } from "../../core/formats/extension/read-extension-table.ts";
+import { packageName } from "../../core/formats/extension/extension-table-schema.ts";
 import type { Task } from "../../core/formats/model.ts";
 import { resolve } from "node:path";
 

@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { parsePackageRef } from "../../core/formats/extension/parse-package-ref.ts";
+import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
 import { asObject, asText } from "../../core/formats/lenient.ts";
 import { memberOf } from "../../core/formats/member-of.ts";
 import { McpvalsError } from "../../core/errors/error.ts";

@@ -1,6 +1,6 @@
 import { didYouMean } from "./did-you-mean.ts";
 import { extensionSettings } from "./extension/extension-table-schema.ts";
-import { parsePackageRef } from "./extension/parse-package-ref.ts";
+import { parsePackageRef } from "./extension/package-ref.ts";
 import type { KeyPath } from "./key-path.ts";
 
 /** What other tools call the Streamable HTTP transport, without case, `-` and `_`. */

@@ -1,4 +1,5 @@
-import type { ExtensionProtocol } from "../../core/formats/extension/manifest.ts";
+import type { ExtensionManifest, ExtensionProtocol } from "../../core/formats/extension/manifest.ts";
+import type { JsonObject } from "../../core/formats/model.ts";
 
 /** What a program did with all that an extension must do. */
 export interface ContractReport {
@@ -36,4 +37,20 @@ export function warn(message: string): Finding {
 
 export function skip(message: string): Finding {
   return { outcome: "skip", message };
+}
+
+/** The program that is tried. */
+export interface Subject {
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Absolute folder that it starts in. */
+  readonly cwd: string;
+  /** Its complete environment. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly config: JsonObject;
+  /** What its `extension.yaml` says. */
+  readonly manifest: ExtensionManifest | undefined;
+  /** Longest wait for an answer, in milliseconds. */
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
 }

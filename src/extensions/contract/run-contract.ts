@@ -1,7 +1,6 @@
 import type { ExtensionManifest, ExtensionProtocol } from "../../core/formats/extension/manifest.ts";
 import type { JsonObject } from "../../core/formats/model.ts";
-import type { ContractReport, ContractVerdict } from "./contract-report.ts";
-import type { Subject } from "./subject.ts";
+import type { ContractReport, ContractVerdict, Subject } from "./contract-report.ts";
 import { tryJsonRpc } from "./try-json-rpc.ts";
 import { tryOneShot } from "./try-one-shot.ts";
 

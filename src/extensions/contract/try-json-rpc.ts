@@ -1,15 +1,19 @@
-import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
-import { extensionProtocolVersion } from "../../core/formats/extension/manifest.ts";
-import { readInitializeResult } from "../../core/formats/extension/read-initialize-result.ts";
+import { type ExtensionManifest, extensionProtocolVersion } from "../../core/formats/extension/manifest.ts";
+import { readInitializeResult } from "../../core/formats/extension/protocol.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json } from "../../core/formats/model.ts";
-import { checkManifest, compareManifests } from "./check-manifest.ts";
-import { type ContractVerdict, type Finding, fail, pass, skip, warn } from "./contract-report.ts";
+import { checkManifest, compareManifests, type SessionCheck, sessionChecks } from "./session-checks.ts";
+import {
+  type ContractVerdict,
+  fail,
+  type Finding,
+  pass,
+  skip,
+  type Subject,
+  warn,
+} from "./contract-report.ts";
 import { Conversation, type Reply } from "./conversation.ts";
-import { Faults } from "./faults.ts";
-import { type SessionCheck, sessionChecks } from "./session-checks.ts";
-import type { Subject } from "./subject.ts";
-import { startProblem } from "./watched-process.ts";
+import { Faults, startProblem } from "./watched-process.ts";
 
 /** How long a program may take to end, in milliseconds. */
 const endMs = 5000;

@@ -1,17 +1,22 @@
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { ExtensionPhase } from "../../core/formats/extension/manifest.ts";
-import type { OperationResult } from "../../core/formats/extension/protocol.ts";
-import { readOperationResult } from "../../core/formats/extension/read-operation-result.ts";
+import { type OperationResult, readOperationResult } from "../../core/formats/extension/protocol.ts";
 import { settlesWithin, untilAborted } from "../../process/deadline.ts";
 import { ProgramOutput } from "../../process/program-output.ts";
 import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
-import { type ContractVerdict, type Finding, fail, pass, skip, warn } from "./contract-report.ts";
-import { Faults } from "./faults.ts";
-import { shown } from "./output-scanner.ts";
+import {
+  type ContractVerdict,
+  fail,
+  type Finding,
+  pass,
+  skip,
+  type Subject,
+  warn,
+} from "./contract-report.ts";
+import { Faults, startProblem, WatchedProcess } from "./watched-process.ts";
+import { shown } from "./conversation.ts";
 import { contextOf, needArguments, unknownOperation } from "./session-checks.ts";
-import type { Subject } from "./subject.ts";
-import { startProblem, WatchedProcess } from "./watched-process.ts";
 
 /** Largest answer, in bytes. */
 const largestAnswer = 10 * 1024 * 1024;

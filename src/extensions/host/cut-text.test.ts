@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { cutText } from "./cut-text.ts";
+import { cutText } from "./extension-process.ts";
 
 it("cuts a text, but no word", () => {
   expect(cutText("one two", 7)).toBe("one two");

@@ -1,15 +1,22 @@
+import { homedir } from "node:os";
+import { extname } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import type { ErrorCode } from "../../core/errors/catalogue.ts";
 import { type ErrorDetails, McpvalsError } from "../../core/errors/error.ts";
 import type { ExtensionProtocol } from "../../core/formats/extension/manifest.ts";
+import { isJsonObject } from "../../core/formats/json.ts";
+import type { Json } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { settlesWithin } from "../../process/deadline.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
 import { closed, type StopOptions } from "../../process/stop-tree.ts";
+import { TextTail } from "../../process/text-tail.ts";
+import { WholeLines } from "../../process/whole-lines.ts";
+import { listedPath } from "../../sandbox/listed-path.ts";
+import type { ConfinedProcess, Confinement } from "../../sandbox/sandbox.ts";
 import type { PreparedExtension } from "../prepared-extensions.ts";
-import type { ConfinedProcess } from "../../sandbox/sandbox.ts";
-import { confinementOf, type ExtensionPlace } from "./extension-place.ts";
-import { ExtensionOutput } from "./extension-output.ts";
+import type { ResolvedExtension } from "../resolve/extension-resolver.ts";
+import { largestAnswer } from "./rpc-message.ts";
 
 /** How long what was written before the end may take to arrive when somebody else holds the pipe, in milliseconds. */
 const drainMs = 100;
@@ -138,4 +145,154 @@ function startFailed(alias: string, error: unknown): unknown {
       cause: error,
     },
   );
+}
+
+/** Recorded of what stands on stdout and is no message, in lines. */
+const invalidLineLimit = 50;
+/** Kept of such a line, in characters. */
+const invalidLineLength = 2000;
+/** Recorded of the notifications `log`. */
+const logLimit = { messages: 1000, bytes: 256 * 1024 } as const;
+const levels = new Set(["debug", "info", "warn", "error"]);
+
+/** Records what an extension writes besides its answers: all of it at first, then only how much, so that a flood costs nothing. */
+export class ExtensionOutput {
+  readonly #extension: string;
+  readonly #emit: Emit;
+  readonly #stderr: WholeLines;
+  readonly #tail = new TextTail();
+  readonly #logs = { messages: 0, bytes: 0, omitted: 0 };
+  readonly #invalid = { lines: 0, omitted: 0 };
+  #firstInvalid: string | undefined;
+
+  constructor(extension: string, emit: Emit) {
+    this.#extension = extension;
+    this.#emit = emit;
+    this.#stderr = new WholeLines((text) => void emit({ type: "extension.stderr", extension, text }));
+  }
+
+  /** For the detail of an error: the end of stderr, and the first line of stdout that is no message. */
+  get detail(): { readonly detail?: string } {
+    const invalid = this.#firstInvalid === undefined ? [] : [`stdout, no message: ${this.#firstInvalid}`];
+    const parts = [...invalid, ...(this.#tail.text === undefined ? [] : [this.#tail.text])];
+    return parts.length === 0 ? {} : { detail: parts.join("\n") };
+  }
+
+  /** Whether no log is recorded any more, so that nobody needs to read them. */
+  get isLogFull(): boolean {
+    return this.#logs.messages >= logLimit.messages || this.#logs.bytes >= logLimit.bytes;
+  }
+
+  /** Whether so much on stdout was no message that there will hardly be one. */
+  get isFlooded(): boolean {
+    return this.#invalid.omitted > largestAnswer;
+  }
+
+  stderr(chunk: Buffer): void {
+    this.#tail.push(chunk);
+    this.#stderr.push(chunk);
+  }
+
+  /** Takes a line of stdout that is no message, or that comes unasked. */
+  invalidLine(line: Buffer): void {
+    if (this.#invalid.lines === invalidLineLimit) {
+      this.#invalid.omitted += line.length + 1;
+      return;
+    }
+    this.#invalid.lines += 1;
+    // A character has at most four bytes.
+    const text = cutText(line.toString("utf8", 0, invalidLineLength * 4), invalidLineLength);
+    this.#firstInvalid ??= text;
+    this.#emit({ type: "extension.invalid_output", extension: this.#extension, text });
+  }
+
+  /** Takes the params of a `log`, `bytes` long; false when they are none. */
+  log(params: Json | undefined, bytes: number): boolean {
+    if (!isJsonObject(params)) return false;
+    const { level, message, data } = params;
+    if (typeof level !== "string" || !levels.has(level) || typeof message !== "string") return false;
+    // What does not fit is left out as a whole: a secret that is cut in two would not be found.
+    if (this.isLogFull || this.#logs.bytes + bytes > logLimit.bytes) this.omitLog();
+    else {
+      this.#logs.messages += 1;
+      this.#logs.bytes += bytes;
+      const more = data === undefined || data === null ? {} : { data };
+      this.#emit({ type: "extension.log", extension: this.#extension, level, message, ...more });
+    }
+    return true;
+  }
+
+  omitLog(): void {
+    this.#logs.omitted += 1;
+  }
+
+  /** Records the rest, and how much was left out. */
+  finish(): void {
+    this.#omitted("stderr", this.#stderr.finish());
+    this.#omitted("stdout", this.#invalid.omitted);
+    this.#omitted("log", this.#logs.omitted);
+    this.#invalid.omitted = 0;
+    this.#logs.omitted = 0;
+  }
+
+  #omitted(stream: "stderr" | "stdout" | "log", count: number): void {
+    if (count === 0) return;
+    this.#emit({ type: "extension.output_omitted", extension: this.#extension, stream, count });
+  }
+}
+
+/** Where an extension's program runs and what it may see besides its own files. */
+export interface ExtensionPlace {
+  /** Absolute folder that it starts in. */
+  readonly cwd: string;
+  /** The complete environment of its process. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Absolute paths that it may read. */
+  readonly read: readonly string[];
+  /** Absolute folders that it may write. */
+  readonly write: readonly string[];
+}
+
+/** What the sandbox is asked for; `args` are added to those that the program is started with. */
+export function confinementOf(
+  { spec, resolved }: PreparedExtension,
+  { cwd, env, read, write }: ExtensionPlace,
+  args: readonly string[] = [],
+): Confinement {
+  const launch = launchOf(resolved);
+  const interpreter = launch.command === resolved.program ? [] : [launch.command];
+  const home = env["HOME"] ?? homedir();
+  const listed = (paths: readonly string[]): readonly string[] =>
+    paths.map((path) => listedPath(path, spec.dir, home));
+  return {
+    process: { command: launch.command, args: [...launch.args, ...args], cwd, env },
+    read: [...new Set([resolved.folder, ...interpreter, ...read, ...listed(spec.sandbox.read)])],
+    write: [...write, ...listed(spec.sandbox.write)],
+    spec: spec.sandbox,
+  };
+}
+
+/** Endings of programs that Node runs. */
+const nodeEndings = new Set([".js", ".mjs", ".cjs", ".ts", ".mts"]);
+
+/** How an extension's program is started; further arguments come after these. */
+export interface Launch {
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+/** A program of JavaScript or TypeScript is run by the Node that runs us, any other by itself. */
+export function launchOf({ program }: Pick<ResolvedExtension, "program">): Launch {
+  return nodeEndings.has(extname(program).toLowerCase())
+    ? { command: process.execPath, args: [program] }
+    : { command: program, args: [] };
+}
+
+/**
+ * The first `length` characters of a text that is longer, without the word that would be cut in two: half of a secret would
+ * not be found.
+ */
+export function cutText(text: string, length: number): string {
+  if (text.length <= length) return text;
+  return `${text.slice(0, length).replace(/[^\s"'`,;:=(){}<>[\]]*$/, "")}…`;
 }

@@ -2,24 +2,28 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { ErrorCode } from "../../core/errors/catalogue.ts";
 import { type ErrorDetails, McpvalsError } from "../../core/errors/error.ts";
 import { type ExtensionManifest, extensionProtocolVersion } from "../../core/formats/extension/manifest.ts";
-import type {
-  ExecuteParams,
-  InitializeParams,
-  OperationResult,
+import {
+  type ExecuteParams,
+  type InitializeParams,
+  type OperationResult,
+  readInitializeResult,
+  readOperationResult,
 } from "../../core/formats/extension/protocol.ts";
-import { readInitializeResult } from "../../core/formats/extension/read-initialize-result.ts";
-import { readOperationResult } from "../../core/formats/extension/read-operation-result.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { previewJson } from "../../core/formats/preview-json.ts";
 import { settlesWithin, untilAborted } from "../../process/deadline.ts";
 import { LineReader } from "../../process/line-reader.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
-import { isTooDeep } from "./answer-depth.ts";
-import { largestAnswer } from "./answer-limit.ts";
-import { cutText } from "./cut-text.ts";
-import { ExtensionProcess, howItEnded, type ProcessStart } from "./extension-process.ts";
-import { readRpcAnswer, readRpcMessage, type RpcMessage, rpcErrorText } from "./rpc-message.ts";
+import {
+  isTooDeep,
+  largestAnswer,
+  readRpcAnswer,
+  readRpcMessage,
+  rpcErrorText,
+  type RpcMessage,
+} from "./rpc-message.ts";
+import { cutText, ExtensionProcess, howItEnded, type ProcessStart } from "./extension-process.ts";
 
 /** How long an extension may take to answer `shutdown`, in milliseconds; then its stdin is closed. */
 const shutdownMs = 2000;

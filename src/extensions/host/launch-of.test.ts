@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { launchOf } from "./launch-of.ts";
+import { launchOf } from "./extension-process.ts";
 
 it.each([".js", ".mjs", ".cjs", ".ts", ".mts", ".JS"])("has Node run a program that ends in %s", (ending) => {
   expect(launchOf({ program: `/x/p${ending}` })).toEqual({

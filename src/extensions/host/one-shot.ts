@@ -1,8 +1,11 @@
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
-import type { OperationContext, OperationResult } from "../../core/formats/extension/protocol.ts";
-import { readOperationResult } from "../../core/formats/extension/read-operation-result.ts";
+import {
+  type OperationContext,
+  type OperationResult,
+  readOperationResult,
+} from "../../core/formats/extension/protocol.ts";
 import { jsonExcess } from "../../core/formats/json-meter.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { previewJson } from "../../core/formats/preview-json.ts";
@@ -11,8 +14,7 @@ import { ByteStore } from "../../process/byte-store.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
 import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
-import { deepestAnswer, excessText, isTooDeep } from "./answer-depth.ts";
-import { largestAnswer } from "./answer-limit.ts";
+import { deepestAnswer, excessText, isTooDeep, largestAnswer } from "./rpc-message.ts";
 import { ExtensionProcess, howItEnded, type ProcessStart } from "./extension-process.ts";
 
 export interface OneShotStart extends Omit<ProcessStart, "protocol" | "args"> {

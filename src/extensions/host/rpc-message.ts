@@ -1,9 +1,8 @@
+import { jsonExcess, type JsonExcess, mostMemory } from "../../core/formats/json-meter.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { previewJson } from "../../core/formats/preview-json.ts";
 import { repeatedKey } from "../../core/formats/strict-json.ts";
-import { jsonExcess } from "../../core/formats/json-meter.ts";
-import { deepestAnswer, excessText } from "./answer-depth.ts";
 
 /** What an extension may write on a line. */
 export type RpcMessage =
@@ -79,3 +78,25 @@ export function rpcErrorText({ code, message }: JsonObject): string {
   const words = typeof message === "string" && message.trim() !== "" ? message : "without a message";
   return `${typeof code === "number" ? code : "without a code"}: ${words}`;
 }
+
+/** Levels of arrays and objects that an answer may have: who handles it does so with a stack that has a limit. */
+export const deepestAnswer = 400;
+
+/** What is wrong with an answer that is better not parsed. */
+export const excessText: Readonly<Record<JsonExcess, string>> = {
+  deep: "is nested too deeply",
+  heavy: `has so many values that it would take more than ${mostMemory / 1024 / 1024} MiB of memory`,
+};
+
+/** Whether an answer is nested deeper than anybody can handle. */
+export function isTooDeep(value: Json): boolean {
+  return hasMoreLevels(value, deepestAnswer);
+}
+
+function hasMoreLevels(value: Json, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((item: Json) => hasMoreLevels(item, levels - 1));
+}
+
+/** Largest answer of an extension, in bytes. */
+export const largestAnswer: number = 10 * 1024 * 1024;

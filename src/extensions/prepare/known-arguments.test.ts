@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { hasUnknown, knownArguments, unknownValue } from "./known-arguments.ts";
+import { hasUnknown, knownArguments, unknownValue } from "./check-uses.ts";
 
 it("keeps what has no template as the operation will get it", () => {
   const args = { a: "x", b: [1, { c: "{{env.X}}" }], d: '{"json": 1}', e: "${shell}" };

@@ -1,7 +1,7 @@
 import { join, resolve } from "node:path";
 import { expect, it } from "vitest";
 import { defaultSandbox, type SandboxSpec, type Task } from "../../core/formats/model.ts";
-import { openHomeNotes } from "./open-home-notes.ts";
+import { openHomeNotes } from "./prepare-extensions.ts";
 
 const home = resolve("home", "me");
 

@@ -1,19 +1,22 @@
-import { McpvalsError } from "../../core/errors/error.ts";
+import { isAbsolute, relative } from "node:path";
+import { errorKinds } from "../../core/errors/catalogue.ts";
+import { type Diagnostic, McpvalsError } from "../../core/errors/error.ts";
+import { formatLocation } from "../../core/errors/format-location.ts";
+import { listNames } from "../../core/formats/did-you-mean.ts";
 import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
-import type { ExtensionSpec, Task } from "../../core/formats/model.ts";
+import type { ExtensionSpec, Json, Task } from "../../core/formats/model.ts";
 import type { ExtensionUse } from "../../core/formats/task/extension-uses.ts";
+import { type Expander, expanderOf } from "../../core/templates/expand.ts";
+import { parseTemplate } from "../../core/templates/parse-template.ts";
+import { resolveNames, type Scope, taskRoots } from "../../core/templates/scope.ts";
 import { createRedactor, type Secret } from "../../core/trace/redact.ts";
-import type { PreparedExtension, PreparedExtensions } from "../prepared-extensions.ts";
+import { findProgram } from "../../process/find-program.ts";
 import { sandboxOf } from "../../sandbox/sandboxes.ts";
-import type { ValidateSchema } from "./check-arguments.ts";
-import { checkSources } from "./check-sources.ts";
-import { checkUses } from "./check-uses.ts";
+import { askManifest, extensionEnvironment } from "../host/ask-manifest.ts";
+import type { PreparedExtension, PreparedExtensions } from "../prepared-extensions.ts";
+import { checkUses, type ValidateSchema } from "./check-uses.ts";
 import type { ExtensionPlaces } from "./extension-places.ts";
-import { failWith } from "./fail-with.ts";
-import { missingCommands } from "./missing-commands.ts";
-import { openHomeNotes } from "./open-home-notes.ts";
-import { readManifests } from "./read-manifests.ts";
-import { packageKey, type ResolvedPackages, resolvePackages } from "./resolve-packages.ts";
+import { checkSources, packageKey, type ResolvedPackages, resolvePackages } from "./resolve-packages.ts";
 
 export interface PrepareOptions {
   /** The tasks that are to be run. */
@@ -135,4 +138,172 @@ function unconfinedNotes(specs: readonly ExtensionSpec[], { of }: ResolvedPackag
     (name) =>
       `${name} was fetched and runs without a sandbox: it can do what you can (sandbox: process confines it)`,
   );
+}
+
+/** A confined extension may read the task's folder; one that is the home folder, or above it, leaves nothing closed. */
+export function openHomeNotes(tasks: readonly Task[], home: string): string[] {
+  const inside = (dir: string): boolean =>
+    !/^\.\.(?:[/\\]|$)/.test(relative(dir, home)) && !isAbsolute(relative(dir, home));
+  return tasks.flatMap(({ name, portable }) => {
+    const confined = Object.values(portable?.extensions ?? {}).some(({ sandbox }) => sandbox.kind !== "none");
+    if (portable === undefined || !confined || !inside(portable.dir)) return [];
+    return [
+      `the folder of the task ${JSON.stringify(name)} holds your home folder, all of which its confined extensions can read: move the task into a folder of its own`,
+    ];
+  });
+}
+
+/**
+ * Throws one McpvalsError for everything that is wrong, with the code of the first problem; returns when there is none.
+ * What a user has to mend comes first, so that its code is theirs.
+ */
+export function failWith(diagnostics: readonly Diagnostic[], cause?: unknown): void {
+  const ordered = diagnostics.toSorted((a, b) => rankOf(a) - rankOf(b));
+  const [first] = ordered;
+  if (first === undefined) return;
+  const where = first.location === undefined ? "" : `${formatLocation(first.location)}: `;
+  const more = ordered.length === 1 ? "" : ` (and ${ordered.length - 1} more)`;
+  throw new McpvalsError(first.code, `${where}${first.message}${more}`, {
+    diagnostics: ordered,
+    ...(first.location === undefined ? {} : { location: first.location }),
+    ...(first.hint === undefined ? {} : { hint: first.hint }),
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+function rankOf({ code }: Diagnostic): number {
+  return errorKinds[code] === "usage" ? 0 : 1;
+}
+
+/**
+ * The programs that extensions say they need (`requires` of their `extension.yaml`) and would not find. What is in the image of a
+ * container nobody knows from here.
+ */
+export async function missingCommands(
+  specs: readonly ExtensionSpec[],
+  questions: Pick<ManifestQuestions, "ready" | "env" | "given">,
+): Promise<readonly Diagnostic[]> {
+  const found = await Promise.all(
+    specs.map(async (spec) => {
+      const extension = spec.sandbox.kind === "docker" ? undefined : questions.ready(spec);
+      return extension === undefined ? [] : missingOf(extension, questions);
+    }),
+  );
+  // An extension of the eval is there once for each task.
+  return [...new Map(found.flat().map((problem) => [JSON.stringify(problem), problem])).values()];
+}
+
+async function missingOf(
+  { spec, resolved }: PreparedExtension,
+  { env, given = {} }: Pick<ManifestQuestions, "env" | "given">,
+): Promise<readonly Diagnostic[]> {
+  const expander = settingsExpander(spec, env);
+  const own = extensionEnvironment(spec, { env, given }, (text) => expander?.text(text) ?? text);
+  const problems: Diagnostic[] = [];
+  for (const { command } of resolved.manifest?.requires ?? []) {
+    if ((await findProgram(command, { env: own, cwd: resolved.folder })) !== undefined) continue;
+    problems.push({
+      code: "extension/missing-command",
+      message: `the extension ${spec.alias} (${spec.package}) needs the program ${JSON.stringify(command)}, which is not on its PATH`,
+      hint: "Install it, or name its folder in PATH, also in env of the extension.",
+      ...(spec.location === undefined ? {} : { location: spec.location }),
+    });
+  }
+  return problems;
+}
+
+export interface ManifestQuestions {
+  readonly ready: (spec: ExtensionSpec) => PreparedExtension | undefined;
+  /** The same for all specs that name the same files. */
+  readonly key: (spec: ExtensionSpec) => string;
+  /** The environment of mcpvals itself. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Variables that were given for the run. */
+  readonly given?: Readonly<Record<string, string>> | undefined;
+  /** Execute nothing. */
+  readonly lookOnly: boolean;
+  readonly signal: AbortSignal;
+}
+
+export interface Manifests {
+  readonly byPackage: ReadonlyMap<string, ExtensionManifest>;
+  /** Which steps are not checked, and why. */
+  readonly notes: readonly string[];
+}
+
+/**
+ * Finds what extensions say of themselves: from their `extension.yaml`, else by asking them, in their sandbox. One that
+ * cannot be asked now is left to the trial. Throws McpvalsError of kind `usage`, and the signal's reason.
+ */
+export async function readManifests(
+  specs: readonly ExtensionSpec[],
+  questions: ManifestQuestions,
+): Promise<Manifests> {
+  const byPackage = new Map<string, ExtensionManifest>();
+  const notes: string[] = [];
+  const groups = Map.groupBy(specs, questions.key);
+  await Promise.all(
+    [...groups].map(async ([key, same]) => {
+      const extension = askable(same, questions);
+      if (extension === undefined) return;
+      const found = await manifestOf(extension, questions);
+      if (typeof found === "string") notes.push(`not checked: steps of ${named(same)}: ${found}`);
+      else byPackage.set(key, found);
+    }),
+  );
+  return { byPackage, notes: notes.toSorted() };
+}
+
+/** Of those that use the same files, one whose settings are known, if there is one. */
+function askable(
+  specs: readonly ExtensionSpec[],
+  { ready, env }: ManifestQuestions,
+): PreparedExtension | undefined {
+  const spec = specs.find((each) => settingsExpander(each, env) !== undefined) ?? specs[0];
+  return spec === undefined ? undefined : ready(spec);
+}
+
+function named(specs: readonly ExtensionSpec[]): string {
+  const names = [...new Set(specs.map(({ alias }) => alias))];
+  return `the extension${names.length === 1 ? "" : "s"} ${listNames(names)}`;
+}
+
+/** A text says why there is none. */
+async function manifestOf(
+  extension: PreparedExtension,
+  { env, given = {}, lookOnly, signal }: ManifestQuestions,
+): Promise<ExtensionManifest | string> {
+  if (extension.resolved.manifest !== undefined) return extension.resolved.manifest;
+  if (lookOnly) return "it has no extension.yaml, so that it would have to be started";
+  const expander = settingsExpander(extension.spec, env);
+  if (expander === undefined) return "its settings have templates that only a trial can replace";
+  try {
+    return await askManifest(extension, { env, given, expander, signal });
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof McpvalsError) || error.kind === "usage" || error.kind === "bug") throw error;
+    return error.message;
+  }
+}
+
+/**
+ * Replaces the templates in the settings of an extension before there is a trial. Undefined when one of them has no
+ * value yet.
+ */
+export function settingsExpander(
+  { config, env }: Pick<ExtensionSpec, "config" | "env">,
+  variables: Readonly<Record<string, string>>,
+): Expander | undefined {
+  const roots: ReadonlySet<string> = new Set(taskRoots);
+  const known: Scope = new Map([["env", resolveNames(variables)]]);
+  const isKnown = (text: string): boolean =>
+    parseTemplate(text, (root) => roots.has(root)).every(
+      (part) => typeof part === "string" || known.get(part.root)?.(part.names, part.variant) !== undefined,
+    );
+  return [config, env].flatMap(textsOf).every(isKnown) ? expanderOf(known) : undefined;
+}
+
+function textsOf(value: Json): readonly string[] {
+  if (typeof value === "string") return [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsOf) : [];
 }

@@ -1,13 +1,13 @@
-import { dirname, relative } from "node:path";
+import { existsSync } from "node:fs";
+import { basename, dirname, join, relative } from "node:path";
 import { type Diagnostic, McpvalsError } from "../../core/errors/error.ts";
 import type { LockedExtension, LockFile } from "../../core/formats/extension/lock-file.ts";
-import { parsePackageRef } from "../../core/formats/extension/parse-package-ref.ts";
+import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
 import type { ExtensionSpec } from "../../core/formats/model.ts";
-import { createResolver } from "../resolve/create-resolver.ts";
-import { readLock, writeLock } from "../resolve/lock.ts";
+import { checkSource, createResolver } from "../resolve/create-resolver.ts";
 import type { ExtensionResolver, ResolvedExtension } from "../resolve/extension-resolver.ts";
+import { readLock, writeLock } from "../resolve/lock.ts";
 import type { ExtensionPlaces } from "./extension-places.ts";
-import { findLock } from "./find-lock.ts";
 
 export interface PackagesToResolve {
   readonly specs: readonly ExtensionSpec[];
@@ -132,4 +132,52 @@ function lockNotes(added: LockFile["extensions"], shown: string): string[] {
   return Object.entries(added).map(
     ([written, { version }]) => `${written} is now locked at ${version} in ${shown}`,
   );
+}
+
+/**
+ * Reads the lock of an eval: the nearest one upwards from the eval's folder. Without one, gives where it is to be made: in
+ * the working folder when the eval is inside of it, so that all evals of a project share one, else in the eval's folder.
+ * Throws `extension/invalid-lock`.
+ */
+export async function findLock(
+  dir: string,
+  cwd: string,
+): Promise<{ readonly path: string; readonly lock: LockFile }> {
+  const nearest = await readLock(dir);
+  if (existsSync(nearest.path) || !isFoundFrom(dir, cwd)) return nearest;
+  return { ...nearest, path: join(cwd, basename(nearest.path)) };
+}
+
+/** Whether a lock in the working folder would be found from a folder: it is above, in the same repository. */
+function isFoundFrom(dir: string, cwd: string): boolean {
+  for (let place = dir; place !== cwd; place = dirname(place)) {
+    if (dirname(place) === place || existsSync(join(place, ".git"))) return false;
+  }
+  return true;
+}
+
+/** What is wrong with where extensions come from: packages that are not understood, and sources that are not allowed. */
+export function checkSources(
+  specs: readonly ExtensionSpec[],
+  allowed: readonly string[] | undefined,
+): readonly Diagnostic[] {
+  return specs.flatMap((spec) => sourceProblem(spec, allowed));
+}
+
+function sourceProblem(
+  { package: written, location }: ExtensionSpec,
+  allowed: readonly string[] | undefined,
+): Diagnostic[] {
+  const place = location === undefined ? {} : { location };
+  const parsed = parsePackageRef(written);
+  if (!parsed.ok)
+    return [{ code: "extension/invalid-package", message: parsed.message, hint: parsed.hint, ...place }];
+  try {
+    checkSource(parsed.ref, allowed);
+    return [];
+  } catch (error) {
+    if (!(error instanceof McpvalsError)) throw error;
+    const { code, message, details } = error;
+    return [{ code, message, ...(details.hint === undefined ? {} : { hint: details.hint }), ...place }];
+  }
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { settingsExpander } from "./settings-expander.ts";
+import { settingsExpander } from "./prepare-extensions.ts";
 
 it("replaces variables that are set, and nothing else", () => {
   const expander = settingsExpander({ config: { url: "{env.HOST}:1" }, env: { X: "a {b}" } }, { HOST: "h" });

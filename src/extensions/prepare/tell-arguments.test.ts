@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../core/formats/model.ts";
-import { tellArguments } from "./tell-arguments.ts";
+import { tellArguments } from "./check-uses.ts";
 
 const count = {
   type: "object",

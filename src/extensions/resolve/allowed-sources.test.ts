@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parsePackageRef } from "../../core/formats/extension/parse-package-ref.ts";
+import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
 import { checkSource } from "./create-resolver.ts";
 
 test.each([

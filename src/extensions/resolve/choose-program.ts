@@ -1,8 +1,7 @@
 import { basename, join, posix } from "node:path";
 import * as z from "zod";
 import { McpvalsError } from "../../core/errors/error.ts";
-import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
-import { parseManifest } from "../../core/formats/extension/parse-manifest.ts";
+import { type ExtensionManifest, parseManifest } from "../../core/formats/extension/manifest.ts";
 import { parseStrictYaml } from "../../core/formats/extension/parse-strict-yaml.ts";
 import type { ReleasePlatform } from "../../process/platform.ts";
 import { readTextIfThere } from "./errors.ts";

@@ -1,8 +1,7 @@
 import { posix } from "node:path";
 import picomatch from "picomatch";
 import { McpvalsError } from "../../core/errors/error.ts";
-import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
-import { parsePackageRef } from "../../core/formats/extension/parse-package-ref.ts";
+import { type PackageRef, parsePackageRef } from "../../core/formats/extension/package-ref.ts";
 import { runningPlatform } from "../../process/platform.ts";
 import { ExtensionCache } from "./cache.ts";
 import type { ExtensionResolver, ResolverOptions } from "./extension-resolver.ts";

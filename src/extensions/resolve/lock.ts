@@ -2,9 +2,7 @@ import { randomBytes } from "node:crypto";
 import { rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { formatLock } from "../../core/formats/extension/format-lock.ts";
-import type { LockFile } from "../../core/formats/extension/lock-file.ts";
-import { parseLock } from "../../core/formats/extension/parse-lock.ts";
+import { formatLock, type LockFile, parseLock } from "../../core/formats/extension/lock-file.ts";
 import { parseStrictYaml } from "../../core/formats/extension/parse-strict-yaml.ts";
 import { hasCode, readTextIfThere, refuseForeign, unwritable } from "./errors.ts";
 

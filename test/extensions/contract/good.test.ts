@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { checkManifest } from "../../../src/extensions/contract/check-manifest.ts";
+import { checkManifest } from "../../../src/extensions/contract/session-checks.ts";
 import { contractHolds } from "../../../src/extensions/contract/run-contract.ts";
 import { root } from "../../support/cli.ts";
 import { manifestBeside, told, tryProgram } from "./try-program.ts";

@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { dirname, extname, join } from "node:path";
 import { parse } from "yaml";
-import { parseManifest } from "../../../src/core/formats/extension/parse-manifest.ts";
-import type { ExtensionManifest } from "../../../src/core/formats/extension/manifest.ts";
+import { type ExtensionManifest, parseManifest } from "../../../src/core/formats/extension/manifest.ts";
 import {
   type ContractOptions,
   type ContractReport,

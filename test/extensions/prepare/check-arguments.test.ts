@@ -1,6 +1,6 @@
 import { afterAll, expect, it } from "vitest";
 import type { JsonObject } from "../../../src/core/formats/model.ts";
-import { checkArguments } from "../../../src/extensions/prepare/check-arguments.ts";
+import { checkArguments } from "../../../src/extensions/prepare/check-uses.ts";
 import { SchemaValidator } from "../../../src/graders/schema-validator.ts";
 
 const validator = new SchemaValidator();

@@ -1,5 +1,5 @@
 import type { Diagnostic } from "../../errors/error.ts";
-import { type BuildOptions, buildEval, providedServers } from "./build-eval.ts";
+import { buildEval, type BuildOptions, providedServers } from "./build-eval.ts";
 import { readConfigServers } from "./config-servers.ts";
 import type { Fixtures } from "./mock-tables.ts";
 import type { ServerTable } from "./server-tables.ts";
@@ -9,7 +9,7 @@ import { checkRules } from "./config-rules.ts";
 import { configSchema } from "./config-schema.ts";
 import { withUsualTransports } from "./usual-transports.ts";
 import { viewConfig } from "./config-view.ts";
-import { extensionPackageProblems, missingSandboxProblems } from "../extension/read-extension-table.ts";
+import { extensionPackageProblems, missingSandboxProblems } from "../extension/extension-table-schema.ts";
 import { asObject } from "../lenient.ts";
 import { formatKeyPath, type KeyPath } from "../key-path.ts";
 import type { Eval, Json } from "../model.ts";

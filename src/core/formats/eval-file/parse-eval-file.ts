@@ -9,8 +9,11 @@ import { memberOf } from "../member-of.ts";
 import { type Locate, placeProblem } from "../problem.ts";
 import { withoutUndefined } from "../without-undefined.ts";
 import { assertedServers } from "../assertion-kinds.ts";
-import type { ParsedExtensionTable } from "../extension/extension-table-schema.ts";
-import { extensionPackageProblems, missingSandboxProblems } from "../extension/read-extension-table.ts";
+import {
+  extensionPackageProblems,
+  missingSandboxProblems,
+  type ParsedExtensionTable,
+} from "../extension/extension-table-schema.ts";
 import type { AgentRef, EvalFile, JudgeRef, TaskSet } from "./eval-file.ts";
 import { evalSchema, type ParsedEvalDocument } from "./eval-schema.ts";
 import { readAgentRef } from "./read-agent-ref.ts";

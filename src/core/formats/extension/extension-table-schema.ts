@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { ErrorCode } from "../../errors/catalogue.ts";
 import { anyObject, closedObject, duration, filledText, httpUrl } from "../config/config-fields.ts";
 import {
   networkSchema as network,
@@ -7,8 +8,15 @@ import {
   sandboxParts,
   sandboxSchema as sandbox,
 } from "../config/sandbox-schema.ts";
-import { asObject } from "../lenient.ts";
+import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { fromFile, isHome, laySandbox, saysSandbox, unconfined } from "../lay-sandbox.ts";
 import { texts } from "../lenient-fields.ts";
+import { asObject } from "../lenient.ts";
+import type { Locate, Problem } from "../problem.ts";
+import { defaultSandbox, type SandboxSpec } from "../sandbox-model.ts";
+import { withoutUndefined } from "../without-undefined.ts";
+import { type DeclaredExtension, type EvalExtensions, usualOperationMs } from "./eval-extensions.ts";
+import { parsePackageRef } from "./package-ref.ts";
 
 const alias = closedObject({
   package: filledText.meta({
@@ -99,4 +107,135 @@ export type ParsedExtension = z.output<typeof alias>;
 /** Whether an entry of the table is an extension, whatever its key. */
 export function isExtensionEntry(value: unknown): value is ParsedExtension {
   return Object.hasOwn(asObject(value), "package");
+}
+
+export interface ExtensionPlaces {
+  /** Absolute folder that relative paths of the table start from. */
+  readonly dir: string;
+  /** Makes such a path absolute. One that begins with `~/` stays. */
+  readonly resolvePath: (path: string) => string;
+  /** Path of the table in its document. */
+  readonly path: KeyPath;
+  readonly locate: Locate;
+}
+
+/** Makes what tasks are given of a table that is valid. */
+export function readExtensionTable(
+  table: ParsedExtensionTable | undefined = {},
+  places: ExtensionPlaces,
+): EvalExtensions {
+  const { cacheDir, timeout, allowedSources, releasesUrl } = settingsOf(table);
+  const sandbox = generalSandbox(table, places);
+  return {
+    declared: Object.fromEntries(
+      Object.entries(table).flatMap(([name, entry]) =>
+        isExtensionEntry(entry) ? [[name, declared(name, entry, { sandbox, places })] as const] : [],
+      ),
+    ),
+    sandbox,
+    timeoutMs: timeout ?? usualOperationMs,
+    settings: withoutUndefined({
+      cacheDir: cacheDir === undefined ? undefined : absolute(cacheDir, places),
+      allowedSources,
+      releasesUrl,
+    }),
+  };
+}
+
+/** Entries whose package cannot be understood, in a table that may be wrong in other ways too. */
+export function extensionPackageProblems(table: unknown, path: KeyPath): Problem[] {
+  return Object.entries(asObject(table)).flatMap(([name, entry]) => {
+    const { package: written } = asObject(entry);
+    if (typeof written !== "string" || written.trim() === "") return [];
+    return packageProblem(written, [...path, name, "package"]);
+  });
+}
+
+/**
+ * Entries and settings that say how something is confined, while nothing says that it is: they would be started without
+ * any sandbox. Whoever wants that writes `sandbox: none`.
+ */
+export function missingSandboxProblems(table: unknown, path: KeyPath): Problem[] {
+  const root = asObject(table);
+  const entries = Object.entries(root).filter(([, entry]) => asObject(entry)["package"] !== undefined);
+  const names = new Set(entries.map(([name]) => name));
+  const general = names.has("sandbox") ? undefined : root["sandbox"];
+  const network = names.has("network") ? undefined : root["network"];
+  const all = saysSandbox(general) ? [] : unconfined({ network, sandbox: general });
+  const own = entries.flatMap(([name, entry]) => {
+    if (saysSandbox(general)) return [];
+    return unconfined(asObject(entry))
+      .slice(0, 1)
+      .map((key) => noSandbox(key, [...path, name]));
+  });
+  return [...all.slice(0, 1).map((key) => noSandbox(key, path)), ...own];
+}
+
+function noSandbox(key: string, path: KeyPath): Problem {
+  return {
+    code: "config/missing-key",
+    message: `${formatKeyPath(path)} has ${JSON.stringify(key)}, but nothing says which sandbox confines it`,
+    path,
+    at: "key",
+    hint: "Write sandbox: process, or kind: process in an object; sandbox: none starts it without one.",
+  };
+}
+
+/** What is wrong with a package at a place. */
+export function packageProblem(written: string, path: KeyPath): Problem[] {
+  const parsed = parsePackageRef(written);
+  if (parsed.ok) return [];
+  const code: ErrorCode = "extension/invalid-package";
+  const message = `${formatKeyPath(path)}: ${parsed.message}`;
+  return [{ code, message, path, at: "value", hint: parsed.hint }];
+}
+
+type Settings = {
+  readonly [K in "cacheDir" | "timeout" | "sandbox" | "network" | "allowedSources" | "releasesUrl"]?: Exclude<
+    ParsedExtensionTable[K],
+    ParsedExtension
+  >;
+};
+
+function settingsOf(table: ParsedExtensionTable): Settings {
+  const members = Object.entries(table).filter(([, value]) => !isExtensionEntry(value));
+  return Object.fromEntries(members);
+}
+
+function generalSandbox(table: ParsedExtensionTable, places: ExtensionPlaces): SandboxSpec {
+  const { sandbox, network } = settingsOf(table);
+  const all = laySandbox(defaultSandbox, sandbox, places.resolvePath);
+  return network === undefined ? all : laySandbox(all, { network }, places.resolvePath);
+}
+
+interface Around {
+  readonly sandbox: SandboxSpec;
+  readonly places: ExtensionPlaces;
+}
+
+function declared(name: string, entry: ParsedExtension, { sandbox, places }: Around): DeclaredExtension {
+  const { network, read, write, memory, processes, image } = entry;
+  const own = laySandbox(sandbox, entry.sandbox, places.resolvePath);
+  return withoutUndefined({
+    package: entry.package,
+    dir: places.dir,
+    name: packageName(entry.package, places.resolvePath),
+    config: entry.config ?? {},
+    env: entry.env ?? {},
+    sandbox: laySandbox(own, { network, read, write, memory, processes, image }, places.resolvePath),
+    timeoutMs: entry.timeout,
+    location: places.locate({ path: [...places.path, name], at: "key" }),
+  });
+}
+
+/** The package without its version; of a path the absolute one. What is no package is itself. */
+export function packageName(written: string, resolvePath: (path: string) => string): string {
+  const parsed = parsePackageRef(written);
+  if (!parsed.ok) return written;
+  const { ref } = parsed;
+  return ref.kind === "path" && !isHome(ref.path) ? resolvePath(ref.path) : ref.name;
+}
+
+function absolute(path: string, { resolvePath }: ExtensionPlaces): string {
+  return fromFile(path, resolvePath);
 }

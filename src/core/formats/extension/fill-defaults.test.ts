@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../json-value.ts";
-import { fillDefaults } from "./fill-defaults.ts";
+import { fillDefaults } from "./typed-args.ts";
 
 const schema: JsonObject = {
   type: "object",

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { maxDurationMs } from "../duration.ts";
 import { parseGoDuration } from "../go-duration.ts";
-import { goDurationText } from "./go-duration-text.ts";
+import { goDurationText } from "./protocol.ts";
 
 it.each<[number, string]>([
   [90_000, "90s"],

@@ -1,3 +1,13 @@
+import { stringify } from "yaml";
+import * as z from "zod";
+import { closedObject, filledText } from "../config/config-fields.ts";
+import { isJsonObject } from "../json.ts";
+import type { Problem } from "../problem.ts";
+import { readJson } from "../read-json.ts";
+import { mostProblems, validate } from "../validate.ts";
+import { withoutUndefined } from "../without-undefined.ts";
+import { problemsOfIssues } from "../zod-problems.ts";
+
 /** `mcp-eval.lock`: which version of each package a run uses, and what its files must be. */
 export interface LockFile {
   readonly version: 1;
@@ -23,4 +33,71 @@ export interface LockedFile {
   readonly hash: string;
   /** `sha256:HEX` over all unpacked files with their names and executable bits. */
   readonly tree: string;
+}
+
+export type ParsedLock =
+  | { readonly ok: true; readonly lock: LockFile }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
+const sha256 = z.string().regex(/^sha256:[0-9a-f]{64}$/, {
+  error: "must be sha256: and 64 hexadecimal digits",
+});
+const fileHash = z.string().regex(/^(?:sha256:[0-9a-f]{64}|sha512-[A-Za-z0-9+/]{86}==)$/, {
+  error: "must be sha256: and 64 hexadecimal digits, or sha512- and Base64",
+});
+
+const lockedExtension = closedObject({
+  package: filledText,
+  version: filledText,
+  checksums: sha256.optional(),
+  files: z.record(filledText, closedObject({ name: filledText, hash: fileHash, tree: sha256 })),
+});
+
+const lockSchema = closedObject({
+  version: z.literal(1),
+  extensions: z.record(filledText, lockedExtension),
+});
+
+/** Reads the document of a lock file, strictly. All problems have the code `extension/invalid-lock`. */
+export function parseLock(document: unknown): ParsedLock {
+  const problems: Problem[] = [];
+  const json = readJson(document, { subject: "the lock", problems, text: (text) => text });
+  if (problems.length > 0) return refusal(problems);
+  if (isJsonObject(json) && json["version"] !== undefined && json["version"] !== 1) {
+    const message = "version must be 1: another version of mcpvals wrote this lock";
+    return refusal([{ code: "extension/invalid-lock", message, path: ["version"], at: "value" }]);
+  }
+  const { data, issues } = validate(lockSchema, json);
+  if (data === undefined) return refusal(problemsOfIssues(issues.slice(0, mostProblems), json));
+  const extensions = Object.entries(data.extensions).map(([name, locked]): [string, LockedExtension] => [
+    name,
+    withoutUndefined(locked),
+  ]);
+  return { ok: true, lock: { version: 1, extensions: Object.fromEntries(extensions) } };
+}
+
+function refusal(problems: readonly Problem[]): ParsedLock {
+  const ours = problems.map((problem): Problem => {
+    const message = problem.message.replace(/^the config /, "the lock ");
+    return { ...problem, code: "extension/invalid-lock", message };
+  });
+  return { ok: false, problems: ours };
+}
+
+/** Writes a lock file as YAML, sorted, so that the same lock is always the same text. */
+export function formatLock({ version, extensions }: LockFile): string {
+  const document = { version, extensions: sorted(extensions, entry) };
+  return `${heading}\n${stringify(document, { lineWidth: 0, aliasDuplicateObjects: false })}`;
+}
+
+const heading = `# Which version of each extension is used, and what its files must be. Written by mcpvals; commit it.`;
+
+function entry({ package: from, version, checksums, files }: LockedExtension): object {
+  const named = sorted(files, ({ name, hash, tree }) => ({ name, hash, tree }));
+  return { package: from, version, ...(checksums === undefined ? {} : { checksums }), files: named };
+}
+
+function sorted<T>(members: Readonly<Record<string, T>>, write: (member: T) => object): object {
+  const entries = Object.entries(members).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(entries.map(([key, member]) => [key, write(member)]));
 }

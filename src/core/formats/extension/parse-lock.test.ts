@@ -2,9 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
 import { formatKeyPath } from "../key-path.ts";
-import { formatLock } from "./format-lock.ts";
-import type { LockFile } from "./lock-file.ts";
-import { parseLock } from "./parse-lock.ts";
+import { formatLock, type LockFile, parseLock } from "./lock-file.ts";
 
 const hash = `sha256:${"ab".repeat(32)}`;
 const integrity = `sha512-${"A".repeat(86)}==`;

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
 import { formatKeyPath } from "../key-path.ts";
 import { goDurationPattern } from "../go-duration.ts";
-import { parseManifest, type ParsedManifest } from "./parse-manifest.ts";
+import { type ParsedManifest, parseManifest } from "./manifest.ts";
 
 function parse(yaml: string): ParsedManifest {
   return parseManifest(parseYaml(yaml));

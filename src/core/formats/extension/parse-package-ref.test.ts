@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parsePackageRef } from "./parse-package-ref.ts";
+import { parsePackageRef } from "./package-ref.ts";
 
 function refOf(text: string): unknown {
   const parsed = parsePackageRef(text);

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Json } from "../json-value.ts";
-import { readInitializeResult } from "./read-initialize-result.ts";
+import { readInitializeResult } from "./protocol.ts";
 
 const base = { name: "e", version: "1", protocolVersion: "0.0.1" };
 

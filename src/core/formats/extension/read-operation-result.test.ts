@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { readOperationResult } from "./read-operation-result.ts";
+import { readOperationResult } from "./protocol.ts";
 
 it.each<[unknown, object]>([
   [{ success: true }, { success: true }],

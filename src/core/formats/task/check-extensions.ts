@@ -1,5 +1,5 @@
-import { packageProblem } from "../extension/read-extension-table.ts";
-import { parsePackageRef } from "../extension/parse-package-ref.ts";
+import { packageProblem } from "../extension/extension-table-schema.ts";
+import { parsePackageRef } from "../extension/package-ref.ts";
 import { suggestion } from "../did-you-mean.ts";
 import { isJsonObject } from "../json.ts";
 import type { KeyPath } from "../key-path.ts";

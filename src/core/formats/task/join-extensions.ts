@@ -1,6 +1,6 @@
 import { type DeclaredExtension, type EvalExtensions, noExtensions } from "../extension/eval-extensions.ts";
-import { parsePackageRef } from "../extension/parse-package-ref.ts";
-import { packageName } from "../extension/read-extension-table.ts";
+import { parsePackageRef } from "../extension/package-ref.ts";
+import { packageName } from "../extension/extension-table-schema.ts";
 import type { ExtensionSpec } from "../extension-model.ts";
 import { isJsonObject } from "../json.ts";
 import type { KeyPath } from "../key-path.ts";
