@@ -179,7 +179,7 @@ export interface OwnStdout {
  * Takes stdout for the protocol alone: from now on everything else that this process writes there, such as with
  * `console.log`, goes to stderr. `onGone` is called when nobody reads stdout any more.
  */
-export function ownStdout(onGone: (error: Error) => void): OwnStdout {
+function ownStdout(onGone: (error: Error) => void): OwnStdout {
   const { stdout, stderr } = process;
   const write = stdout.write.bind(stdout);
   stdout.write = stderr.write.bind(stderr);
@@ -214,7 +214,7 @@ const phasesOf: Readonly<Record<OneShotCall["verb"], readonly ExtensionPhase[]>>
  * Runs one operation, with `open` before it and `close` after it. Throws when it cannot be known whether what was asked
  * holds: for an input that cannot be read, and as `open`, `Session.execute` and `close` do.
  */
-export async function runOneShot<C, R>(
+async function runOneShot<C, R>(
   session: Session<C, R>,
   { verb, operation, input, config }: OneShotCall,
 ): Promise<OperationResult> {
@@ -240,7 +240,7 @@ async function readInput(path: string): Promise<JsonObject> {
 }
 
 /** Reads JSON. Throws an Error that begins with `what`, the text's name. */
-export function parse(text: string, what: string): Json {
+function parse(text: string, what: string): Json {
   try {
     return JSON.parse(text) as Json;
   } catch (error) {
@@ -249,7 +249,7 @@ export function parse(text: string, what: string): Json {
 }
 
 /** Throws an Error unless the value is an object; one that is left out, or null, is empty. */
-export function objectOf(value: Json | undefined, what: string): JsonObject {
+function objectOf(value: Json | undefined, what: string): JsonObject {
   if (value === undefined || value === null) return {};
   if (isJsonObject(value)) return value;
   throw new Error(`${what} must be an object`);
@@ -275,7 +275,7 @@ export interface HostChannel {
  * Answers a host's requests, one at a time and in their order. Settles when `shutdown` has been answered, or when the host
  * writes no more and everything before is answered. Rejects when the host cannot be written to.
  */
-export async function serveJsonRpc<C, R>(
+async function serveJsonRpc<C, R>(
   manifest: ExtensionManifest,
   session: Session<C, R>,
   channel: HostChannel,
@@ -372,7 +372,7 @@ const newline = 0x0a;
  * Gives the lines of a stream of UTF-8, of any length and however they arrive, the last one also without a line end. The
  * stream is read whether or not somebody takes the lines, so that `onEnd` is called as soon as it ends.
  */
-export async function* readLines(input: Readable, onEnd: () => void): AsyncGenerator<string> {
+async function* readLines(input: Readable, onEnd: () => void): AsyncGenerator<string> {
   input.once("end", onEnd).once("close", onEnd);
   const chunks: AsyncIterable<readonly Buffer[]> = on(input, "data", { close: ["end", "close"] });
   let parts: Buffer[] = [];
@@ -399,7 +399,7 @@ export type Incoming =
   | { readonly kind: "refused"; readonly id: RequestId; readonly error: RpcError };
 
 /** Reads one JSON-RPC message. Params that are left out or null are an empty object. */
-export function readMessage(line: string): Incoming {
+function readMessage(line: string): Incoming {
   let message: Json;
   try {
     message = JSON.parse(line) as Json;

@@ -147,7 +147,7 @@ export interface ReadContext extends Omit<OperationContext, "phase"> {
 }
 
 /** Reads the context of a call. Hosts leave out what they do not know, so everything has a value that stands for it. */
-export function readContext(value: Json | undefined): ReadContext {
+function readContext(value: Json | undefined): ReadContext {
   const context = isJsonObject(value) ? value : {};
   const workdir = resolve(textOf(context["workdir"]) ?? ".");
   const timeout = textOf(context["timeout"]);

@@ -164,7 +164,7 @@ function schemaProblem(params: Json | undefined): readonly string[] {
 }
 
 /** Whether a schema takes arguments without any member. Throws for a schema that cannot be compiled. */
-export function takesNothing(params: JsonObject): boolean {
+function takesNothing(params: JsonObject): boolean {
   return compile(params)({}) === true;
 }
 

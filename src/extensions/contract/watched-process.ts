@@ -131,7 +131,7 @@ export class Leftovers {
 }
 
 /** Processes as people know them: number and command, or only the number where the command cannot be had. */
-export async function nameProcesses(pids: readonly number[], path: string | undefined): Promise<string> {
+async function nameProcesses(pids: readonly number[], path: string | undefined): Promise<string> {
   const numbers = pids.join(", ");
   try {
     const ps = await spawnProcess({

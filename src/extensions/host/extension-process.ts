@@ -254,7 +254,7 @@ export interface ExtensionPlace {
 }
 
 /** What the sandbox is asked for; `args` are added to those that the program is started with. */
-export function confinementOf(
+function confinementOf(
   { spec, resolved }: PreparedExtension,
   { cwd, env, read, write }: ExtensionPlace,
   args: readonly string[] = [],

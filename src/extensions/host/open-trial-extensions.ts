@@ -99,7 +99,7 @@ export interface TrialSurroundings {
 }
 
 /** One extension of a trial: its process, and a fresh one after that went wrong. */
-export class TrialExtension implements AsyncDisposable {
+class TrialExtension implements AsyncDisposable {
   readonly #extension: PreparedExtension;
   readonly #surroundings: TrialSurroundings;
   #manifest: ExtensionManifest | undefined;
@@ -294,7 +294,7 @@ export interface CheckedCall {
  * there is not and for arguments that do not fit, `task/extension` for a phase that the operation lacks,
  * `extension/protocol` for a schema that cannot be used, and the signal's reason.
  */
-export async function checkCall(
+async function checkCall(
   call: OperationCall,
   manifest: ExtensionManifest,
   { validate, signal }: { readonly validate: ValidateSchema; readonly signal: AbortSignal },

@@ -226,7 +226,7 @@ const joining = ["anyOf", "oneOf", "allOf"] as const;
  * What a schema says, besides its own `required`, about nothing but the names of members, such as which of them is needed or
  * that only one may be given: whatever the members are, that can be checked. Undefined when it says nothing of the kind.
  */
-export function nameRules(schema: JsonObject): JsonObject | undefined {
+function nameRules(schema: JsonObject): JsonObject | undefined {
   const { anyOf, oneOf, allOf, not } = schema;
   const all = listOf(allOf).flatMap((each) => {
     const rules = isAboutNames(each) ? each : isJsonObject(each) ? nameRules(each) : undefined;

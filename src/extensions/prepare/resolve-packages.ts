@@ -139,7 +139,7 @@ function lockNotes(added: LockFile["extensions"], shown: string): string[] {
  * the working folder when the eval is inside of it, so that all evals of a project share one, else in the eval's folder.
  * Throws `extension/invalid-lock`.
  */
-export async function findLock(
+async function findLock(
   dir: string,
   cwd: string,
 ): Promise<{ readonly path: string; readonly lock: LockFile }> {

@@ -105,7 +105,7 @@ export type ParsedExtensionTable = z.output<typeof extensionTableSchema>;
 export type ParsedExtension = z.output<typeof alias>;
 
 /** Whether an entry of the table is an extension, whatever its key. */
-export function isExtensionEntry(value: unknown): value is ParsedExtension {
+function isExtensionEntry(value: unknown): value is ParsedExtension {
   return Object.hasOwn(asObject(value), "package");
 }
 

@@ -79,7 +79,7 @@ export const manifestSchema = z.object({
 export type ParsedManifestDocument = z.output<typeof manifestSchema>;
 
 /** Keys of a document's root that are not known but look like one that is. */
-export function nearMisses(document: JsonObject, known: readonly string[]): Problem[] {
+function nearMisses(document: JsonObject, known: readonly string[]): Problem[] {
   return Object.keys(document).flatMap((key): Problem[] => {
     if (known.includes(key)) return [];
     const near = didYouMean(
