@@ -25,7 +25,11 @@ const task = {
   apiVersion: "mcp-eval/v1",
   kind: "Task",
   metadata: { name: "t" },
-  spec: { prompt: "p", verify: [{ command: { run: 'touch "$RAN"' } }], env: { RAN: "{env.MARKER}" } },
+  spec: {
+    prompt: "p",
+    verify: [{ command: { run: 'touch "$RAN" && test -f "$RAN"' } }],
+    env: { RAN: "{env.MARKER}" },
+  },
 };
 const isRoot = process.geteuid?.() === 0;
 

@@ -139,6 +139,8 @@ describe("a look that says the same in every trial is noted", () => {
     };
     const look = { file: { path: "{workspace}/x", expect: { equals: "{steps.r.outputs.o}" } } };
     expect(await taskNotes([read, look])).toEqual([]);
+    const made = { file: { path: "own.txt", content: "x" } };
+    expect(await taskNotes([made, { file: { path: "own.txt", expect: { exists: true } } }])).toEqual([]);
   });
 });
 

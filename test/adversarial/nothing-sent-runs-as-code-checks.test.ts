@@ -354,9 +354,15 @@ describe("a check that compares a value with itself is refused (docs/tasks.md: V
   });
 
   it.each([
-    [{ file: { path: "a", expect: { contains: "{agent.output}" } } }, "the agent says what has to be there"],
+    [
+      { file: { path: "{workspace}/a", expect: { contains: "{agent.output}" } } },
+      "the agent says what has to be there",
+    ],
     [looks("x", { json: { path: "$", matches: "^{agent.output}" } }), "the agent says what has to be there"],
-    [{ file: { path: "a", expect: {}, if: "{agent.output} != skip" } }, "decides whether this is checked"],
+    [
+      { file: { path: "{workspace}/a", expect: {}, if: "{agent.output} != skip" } },
+      "decides whether this is checked",
+    ],
   ])("and noted, where the agent says what is looked for, or whether: %j", (step, told) => {
     expect(valid(taskDocument({ verify: [step] })).notes).toEqual([expect.stringContaining(told)]);
   });

@@ -152,7 +152,7 @@ describe("a judge that cannot be asked is of interest only to tasks that ask one
       "  llmJudge: { env: { baseUrlKey: JUDGE_URL, apiKeyKey: JUDGE_KEY, modelNameKey: JUDGE_MODEL } }\n" +
       "  taskSets: [{ glob: tasks/*.yaml }]\n",
     "tasks/plain.yaml":
-      "kind: Task\nmetadata: { name: plain }\nsteps: { prompt: { inline: Hi. }, verify: { inline: touch $HOME/ran } }\n",
+      "kind: Task\nmetadata: { name: plain }\nsteps: { prompt: { inline: Hi. }, verify: { inline: touch $HOME/ran && test -f $HOME/ran } }\n",
     "tasks/one.yaml": judged("one"),
   };
 

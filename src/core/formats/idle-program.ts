@@ -37,8 +37,9 @@ const idle =
   /^(?:(?:(?:command|builtin)\s+)?(?:(?:\/usr)?\/bin\/)?(?:true|:)(?:\s[^<>$`]*)?|exit(?:\s+0)?|set\s[^<>$`]*)$/;
 /** One text, without anything that a shell or a template puts into it. */
 const constant = /^(?:echo|printf)\s+(?:'(?:[^'{]|\{(?!\w))*'|"(?:[^"$`\\{]|\{(?!\w))*"|[\w.,:/-]+)$/;
-/** Those and others that always succeed. */
-const succeeding = /^(?:(?:true|:|echo|printf|pwd|date|sleep|export)(?:\s[^<>]*)?|exit\s+0|\w+=[^\s$`(]*)$/;
+/** Those, others that always succeed, and those that only make or remove something. */
+const succeeding =
+  /^(?:(?:true|:|pwd|date|sleep|export)(?:\s[^<>]*)?|(?:echo|printf)(?:\s[^<>]*)?(?:>{1,2}[^<>]*)?|(?:mkdir\s+-\w*p|rm\s+-\w*f|touch)\w*\s[^<>]*|exit\s+0|\w+=[^\s$`(]*)$/;
 /** What may end a shell, or decide with what it ends, before its last command. */
 const ending =
   /\b(?:exit\s+(?!0\b)\S|exec|eval|source|trap|kill|return)\b|\bset\s+[-+]|\$\{\w*:?\?|^\s*\.\s|[;&|\n]\s*\.\s/;
@@ -56,8 +57,34 @@ function idlenessOfShell(text: string): Idleness | undefined {
   if (ending.test(plain)) return undefined;
   // Whoever starts something in the background has succeeded.
   if (/[^&]&$/.test(plain)) return "cannot-fail";
-  // Of `a && b` the first counts too; of `a || b`, `a; b` and `a | b` only the last.
-  const last = plain.split(/;|\n|\|\|/).at(-1) ?? "";
-  if (last.includes("&")) return undefined;
-  return succeeding.test((last.split("|").at(-1) ?? "").trim()) ? "cannot-fail" : undefined;
+  return lastCommands(plain).every(isSucceeding) ? "cannot-fail" : undefined;
+}
+
+/** Of `a && b` the first counts too; of `a || b`, `a; b` and `a | b` only the last. */
+function isSucceeding(command: string): boolean {
+  if (command.includes("&")) return false;
+  return succeeding.test((command.split("|").at(-1) ?? "").trim());
+}
+
+const mostParts = 1000;
+
+/** The commands of which one decides how a shell ends: the last one, of a loop the last inside, of a condition the last of each branch. */
+function lastCommands(text: string): readonly string[] {
+  const parts = text.split(/;|\n|\|\|/).map((part) => part.trim());
+  if (parts.length > mostParts) return [parts.at(-1) ?? ""];
+  const ends = parts.pop() ?? "";
+  if (ends === "done") return [(parts.pop() ?? "").replace(/^do\s+/, "")];
+  if (ends !== "fi" || !parts[0]?.startsWith("if ")) return [ends];
+  const isBranch = parts.map((part) => /^(?:then|else)\b/.test(part));
+  // Conditions in conditions are not told apart.
+  if (
+    parts.some((part, index) => index > 0 && /^(?:then\s+|else\s+)?(?:if|case|for|while|until)\b/.test(part))
+  )
+    return [ends];
+  if (parts.some((part) => part.startsWith("elif"))) return [ends];
+  const begins = isBranch.flatMap((is, index) => (is ? [index] : []));
+  if (begins.length === 0) return [ends];
+  return begins.map((_, index) =>
+    (parts[(begins[index + 1] ?? parts.length) - 1] ?? "").replace(/^(?:then|else)\s+/, ""),
+  );
 }

@@ -82,7 +82,7 @@ function whatOf({ kind, first, rest, body }: StepView): string {
 }
 
 function cannotFail({ bodyPath }: StepView): PlacedNote {
-  const message = `${formatKeyPath(bodyPath)} is no check: its last command always succeeds, whatever the others find`;
+  const message = `${formatKeyPath(bodyPath)} is no check: its last command always succeeds or only makes something, whatever the others find`;
   return { message, path: bodyPath };
 }
 

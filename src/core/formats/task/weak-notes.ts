@@ -15,7 +15,21 @@ import { walkViews } from "./walk-views.ts";
 /** Notes on expectations of verify steps that say less than their author may think. */
 export function weakNotes({ steps }: TaskView): PlacedNote[] {
   const verify = [...walkViews(steps.verify)];
-  return [...verify.flatMap(ownFiles), ...repeatedLooks(verify), ...verify.flatMap(weakIn)];
+  const made = new Set([...walkViews([...steps.setup, ...verify, ...steps.cleanup])].flatMap(madeFile));
+  return [
+    ...verify.filter((step) => !made.has(fileOf(step))).flatMap(ownFiles),
+    ...repeatedLooks(verify),
+    ...verify.flatMap(weakIn),
+  ];
+}
+
+function fileOf({ kind, body }: StepView): unknown {
+  return kind === "file" ? asObject(body)["path"] : undefined;
+}
+
+/** The path of a file that a step makes or removes. */
+function madeFile(step: StepView): readonly unknown[] {
+  return asObject(step.body)["expect"] === undefined ? [fileOf(step)] : [];
 }
 
 /** Of a file beside the task that is looked at, and not only read: an agent works in the workspace. */
