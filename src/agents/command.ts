@@ -2,7 +2,7 @@ import { agentPresetFacts } from "../core/formats/agent-presets.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { mentions } from "../core/formats/command-template.ts";
 import type { CommandAgentSpec } from "../core/formats/model.ts";
-import { settlesWithin, untilAborted } from "../process/deadline.ts";
+import { abortWithAny, settlesWithin, untilAborted } from "../process/deadline.ts";
 import { closed } from "../process/stop-tree.ts";
 import { type McpConfigFile, writeMcpConfigFile } from "../servers/client-files/mcp-config-file.ts";
 import { writeClientFiles } from "../servers/client-files/write-client-files.ts";
@@ -24,7 +24,7 @@ const drainMs = 1000;
  *
  * A program that ends with another code than 0, or says that it could not act, is an agent that broke, not one that did
  * badly. `prepare` throws McpvalsError `agent/program-not-found`. `run` throws `agent/spawn-failed`, `agent/exited`,
- * `agent/failed`, `agent/skills`, `agent/protocol` (what it printed is not the format that it was said to print), `agent/client-config`,
+ * `agent/failed`, `agent/auth`, `agent/skills`, `agent/protocol` (what it printed is not the format that it was said to print), `agent/client-config`,
  * `config/unknown-reference` (a template names a server that is not there), `config/public-secret` (one in the command line
  * names an address), and the signal's reason.
  */
@@ -83,6 +83,7 @@ async function playTurns(
   const model = spec.model === undefined ? {} : { model: spec.model };
   emit({ type: "agent.started", agent: spec.name, kind: "command", ...model });
   const output = new ConversationOutput({
+    agent: spec.name,
     output: spec.output,
     ...(spec.preset === undefined ? {} : { preset: spec.preset }),
     servers: endpoints.map(({ server }) => server),
@@ -119,8 +120,9 @@ async function playTurn(run: TurnRun): Promise<TurnResult["reason"]> {
   const { spec, context, turn } = run;
   const program = await start(run);
   let result: TurnResult;
+  using end = abortWithAny([context.signal, run.output.refused]);
   try {
-    await untilEnded(program, context.signal);
+    await untilEnded(program, end.signal);
   } finally {
     await program.stop(context.signal.aborted ? { stdinMs: 0 } : {});
     result = run.output.finish();

@@ -15,7 +15,7 @@ import { root } from "../support/cli.ts";
 const programs = join(root, "test/fixtures/agents");
 
 function readAll(output: CommandOutput, text: string): TurnResult {
-  const turn = new ConversationOutput({ output, servers: [], emit: () => 0 }).begin(0);
+  const turn = new ConversationOutput({ agent: "it", output, servers: [], emit: () => 0 }).begin(0);
   turn.push(Buffer.from(text));
   return turn.finish();
 }

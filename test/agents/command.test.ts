@@ -285,6 +285,23 @@ describe("an agent that breaks", () => {
     ]);
   });
 
+  it("by having its key refused is an error at once", async () => {
+    const line = { type: "system", subtype: "api_retry", attempt: 1, max_retries: 10, error_status: 401 };
+    const { events, thrown } = await play({
+      actions: [["hang", JSON.stringify(line)]],
+      spec: { output: "claude-code", preset: "claude-code" },
+    });
+    const text = "a request to the model failed (HTTP 401) and is made again: attempt 1 of 10";
+    expect(thrown).toMatchObject({
+      code: "agent/auth",
+      message: `agent it is not logged in: ${text}`,
+      details: { hint: expect.stringContaining("ANTHROPIC_API_KEY") as string },
+    });
+    expect(eventsOf(events, "agent.output")).toEqual([
+      { type: "agent.output", stream: "stdout", text: `${text}\n` },
+    ]);
+  });
+
   it("by printing another format than its own is an error", async () => {
     const { events, thrown } = await play({ actions: [["print", "All done!"]], spec: { output: "gemini" } });
     expect(thrown).toMatchObject({

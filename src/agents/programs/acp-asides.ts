@@ -32,8 +32,7 @@ export function readAside(update: WireObject, preset: AgentPreset | undefined): 
 
 function readClaudeCode(update: WireObject): Aside {
   if (update["type"] === "system" && update["subtype"] === "api_retry") {
-    const isRefused = update["error_status"] === 401 || update["error_status"] === 403;
-    return { note: apiRetry(update), ...(isRefused ? { isRefused } : {}) };
+    return { note: apiRetry(update), ...(isRefusal(update) ? { isRefused: true } : {}) };
   }
   if (update["type"] === "system" && update["subtype"] === "init") {
     return claudeProgram(update);
@@ -54,6 +53,11 @@ export function apiRetry({ attempt, max_retries: most, error_status: status, err
   const said = textOf(error);
   const detail = said === undefined ? "" : `, ${said}`;
   return `a request to the model failed (${reason}${detail}) and is made again: attempt ${String(attempt)} of ${String(most)}`;
+}
+
+/** Whether such a request failed for its key. */
+export function isRefusal({ error_status: status }: WireObject): boolean {
+  return status === 401 || status === 403;
 }
 
 /** Its own words have no `messageId`, those of its model have one; the last of its own after an error say what it was. */

@@ -1,13 +1,18 @@
+import type { McpvalsError } from "../../core/errors/error.ts";
+import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
 import type { AgentPreset, CommandOutput } from "../../core/formats/model.ts";
 import type { Emit, TurnEnd } from "../../core/trace/events.ts";
 import { ByteStore } from "../../process/byte-store.ts";
 import { toolOrigin } from "../../core/trace/tool-origin.ts";
+import { authError } from "./acp-errors.ts";
 import { JsonLines } from "./json-lines.ts";
 import { createOutputReader } from "./outputs/create-output-reader.ts";
 import type { OutputEvent, OutputReader, ToolUse } from "./outputs/output-reader.ts";
 import { ProgramLines } from "./program-lines.ts";
 
 export interface ConversationOptions {
+  /** The agent's name. */
+  readonly agent: string;
   readonly output: CommandOutput;
   readonly preset?: AgentPreset;
   readonly servers: readonly string[];
@@ -29,6 +34,8 @@ export interface TurnResult {
 
 /** Takes what one turn's program prints. */
 export interface TurnOutput {
+  /** Aborts when the program tells that its key was refused, with McpvalsError `agent/auth`. */
+  readonly refused: AbortSignal;
   /** Never throws. */
   push(chunk: Buffer): void;
   /** Throws what nobody expected of what was printed. */
@@ -66,6 +73,7 @@ export class ConversationOutput {
     const said = new ByteStore();
     let length = 0;
     return {
+      refused: new AbortController().signal,
       push(chunk) {
         said.push(chunk.subarray(0, Math.max(0, textLimit - length)));
         length += chunk.length;
@@ -87,11 +95,15 @@ export class ConversationOutput {
     const others = new ProgramLines({ stream: "stdout", emit: this.#options.emit });
     let result: TurnResult = { reason: "done", understood: false };
     let isComplete = false;
+    const refused = new AbortController();
     const take = (events: readonly OutputEvent[]): void => {
       if (events.length === 0) return;
       isComplete = events.some(({ kind }) => kind === "complete");
       result = { ...result, understood: true };
-      for (const event of events) result = { ...result, ...this.#take(event, turn) };
+      for (const event of events) {
+        result = { ...result, ...this.#take(event, turn) };
+        if (event.kind === "refused") refused.abort(this.#authError(event.message));
+      }
     };
     let broken: unknown;
     const lines = new JsonLines({
@@ -101,6 +113,7 @@ export class ConversationOutput {
       onOther: (line) => others.push(line),
     });
     return {
+      refused: refused.signal,
       push(chunk) {
         if (broken !== undefined) return;
         try {
@@ -147,10 +160,17 @@ export class ConversationOutput {
         emit({ type: "agent.output", stream: "stdout", text: `${event.text}\n` });
         return {};
       case "complete":
+      case "refused":
         return {};
       case "failed":
         return { failure: event.message };
     }
+  }
+
+  #authError(message: string): McpvalsError {
+    const { agent: name, preset } = this.#options;
+    const facts = preset === undefined ? {} : { facts: agentPresetFacts[preset] };
+    return authError(message, { name, ...facts, authMethods: [], stderrTail: undefined });
   }
 
   #emitTool({ callId, name, status, args, result, parentCallId, origin }: ToolUse, turn: number): void {

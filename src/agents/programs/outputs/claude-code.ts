@@ -1,5 +1,5 @@
 import type { TurnEnd } from "../../../core/trace/events.ts";
-import { apiRetry, claudeProgram } from "../acp-asides.ts";
+import { apiRetry, claudeProgram, isRefusal } from "../acp-asides.ts";
 import { objectOf, textOf, type WireObject } from "../acp-values.ts";
 import type { OutputEvent, OutputReader } from "./output-reader.ts";
 import { countOf, listOf, optional, usageOf } from "./values.ts";
@@ -14,7 +14,7 @@ export function readClaudeCode(): OutputReader {
     read(line) {
       switch (line["type"]) {
         case "system": {
-          if (line["subtype"] === "api_retry") return [{ kind: "note", text: apiRetry(line) }];
+          if (line["subtype"] === "api_retry") return readRetry(line);
           const id = textOf(line["session_id"]);
           if (id === undefined || line["subtype"] !== "init") return [];
           const { program } = claudeProgram(line);
@@ -40,6 +40,11 @@ export function readClaudeCode(): OutputReader {
       }
     },
   };
+}
+
+function readRetry(line: WireObject): readonly OutputEvent[] {
+  const text = apiRetry(line);
+  return [{ kind: "note", text }, ...(isRefusal(line) ? [{ kind: "refused", message: text } as const] : [])];
 }
 
 function readModels(line: WireObject): readonly OutputEvent[] {

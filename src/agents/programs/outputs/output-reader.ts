@@ -14,6 +14,8 @@ export type OutputEvent =
   | { readonly kind: "ran"; readonly program?: string; readonly model?: string }
   /** What the program tells of itself, which is none of its answer. */
   | { readonly kind: "note"; readonly text: string }
+  /** Its key was refused: no further attempt mends that. */
+  | { readonly kind: "refused"; readonly message: string }
   /** The turn is over, unless something else comes. */
   | { readonly kind: "complete" }
   /** The program could not act. */
