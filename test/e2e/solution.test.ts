@@ -18,7 +18,7 @@ const verify: readonly Step[] = [
   {
     type: "mcp",
     id: "page",
-    request: { kind: "resource", uri: "fixture:odd" },
+    request: { kind: "resource", uri: "fixture:pair" },
     expect: { schema: { required: ["contents"], properties: { contents: { minItems: 2 } } } },
     timeoutMs: 10_000,
   },
