@@ -11,7 +11,7 @@ import { createRecorder } from "../src/core/trace/recorder.ts";
 import { createRedactor } from "../src/core/trace/redact.ts";
 import { plainWorld } from "../src/execute/plain-world.ts";
 import { openTrialExtensions } from "../src/extensions/host/open-trial-extensions.ts";
-import { noSandbox } from "../src/sandbox/none.ts";
+import { noSandbox } from "../src/sandbox/sandboxes.ts";
 import { SchemaValidator } from "../src/graders/schema-validator.ts";
 import { runStep } from "../src/steps/running/run-step.ts";
 import { openBenchJournal } from "./journal.ts";

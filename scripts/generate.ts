@@ -9,9 +9,9 @@ import { configJsonSchema } from "../src/core/formats/config/config-json-schema.
 import { configReference } from "../src/core/formats/config/config-reference.ts";
 import { taskJsonSchema } from "../src/core/formats/task/task-json-schema.ts";
 import { taskReference } from "../src/core/formats/task/task-reference.ts";
-import { evalJsonSchema } from "../src/core/formats/eval-file/eval-json-schema.ts";
+import { evalJsonSchema } from "../src/core/formats/eval-file/eval-schema.ts";
 import { taskExportJsonSchema } from "../src/core/formats/task-export/task-export-schema.ts";
-import { wazaEvalJsonSchema, wazaTaskJsonSchema } from "../src/core/formats/waza/waza-json-schema.ts";
+import { wazaEvalJsonSchema, wazaTaskJsonSchema } from "../src/core/formats/waza/waza-schema.ts";
 import { resultJsonSchema } from "../src/core/report/result-schema.ts";
 import { manifestText } from "../src/extension-sdk/serve.ts";
 

@@ -1,7 +1,7 @@
 import { Command, Option } from "commander";
 import type { LoadOptions } from "../config/load.ts";
 import type { Filters } from "../prepare.ts";
-import { addSourceFlags, loadOptions, type SourceFlags, taskFilters } from "./source-flags.ts";
+import { addSourceFlags, loadOptions, type SourceFlags, taskFilters } from "./flags.ts";
 
 interface ConfigFlags extends SourceFlags {
   readonly json?: boolean;

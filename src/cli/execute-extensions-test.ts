@@ -13,9 +13,8 @@ import { launchOf } from "../extensions/host/extension-process.ts";
 import { createStyle, type Tone } from "../reporters/format/style.ts";
 import { wrapText } from "../reporters/format/wrap-text.ts";
 import { abortOnInterrupt } from "./interrupt.ts";
-import { openExtensions } from "./open-extensions.ts";
+import { columns, openExtensions, writeAnswer } from "./execute-extensions.ts";
 import { stdoutOutput } from "./terminal.ts";
-import { columns, writeAnswer } from "./write-answer.ts";
 
 /** The flags of `extensions test` as commander gives them. */
 export interface ContractFlags {

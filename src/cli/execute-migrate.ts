@@ -1,11 +1,9 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
-import { evalPackages } from "../config/migrate/eval-packages.ts";
-import { type MigratedFile, migrateFile } from "../config/migrate/migrate-file.ts";
+import { evalPackages, type MigratedFile, migrateFile } from "../config/migrate/migrate-file.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { visibleText } from "../core/text/visible-text.ts";
-import { writeError, writeFile } from "./terminal.ts";
-import { workingFolder } from "./working-folder.ts";
+import { workingFolder, writeError, writeFile } from "./terminal.ts";
 import { makeFolder } from "../files/make-folder.ts";
 
 /** The flags of `migrate` as commander gives them. */

@@ -3,14 +3,11 @@ import { exitCode } from "../core/report/summarize.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import { prepare } from "../prepare.ts";
 import { run } from "../run.ts";
-import type { RunFlags } from "./run-flags.ts";
+import { loadOptions, type RunFlags, taskFilters } from "./flags.ts";
 import { extensionOptions } from "./extension-options.ts";
 import { abortOnInterrupt } from "./interrupt.ts";
 import { openReporters } from "./open-reporters.ts";
-import { loadOptions, taskFilters } from "./source-flags.ts";
-import { writeError } from "./terminal.ts";
-import { writeNotes } from "./write-notes.ts";
-import { workingFolder } from "./working-folder.ts";
+import { workingFolder, writeError, writeNotes } from "./terminal.ts";
 
 /** Carries out `mcpvals run` and gives the exit code. Throws McpvalsError of kind `usage` before anything starts. */
 export async function executeRun(sources: readonly string[], flags: RunFlags): Promise<number> {

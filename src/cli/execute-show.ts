@@ -10,7 +10,7 @@ import { visibleText } from "../core/text/visible-text.ts";
 import { buildTrajectory } from "../core/trace/build-trajectory.ts";
 import { toolEvents } from "../core/trace/tool-events.ts";
 import { defaultRunsFolder, readRun, type StoredRun } from "../store/run-folder.ts";
-import type { ShowFlags } from "./show-flags.ts";
+import type { ShowFlags } from "./flags.ts";
 import { openReporters } from "./open-reporters.ts";
 import { writeError, writeJson, writeOut } from "./terminal.ts";
 

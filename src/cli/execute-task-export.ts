@@ -1,7 +1,6 @@
 import { exportFile } from "../config/export/export-file.ts";
 import { visibleJson, visibleText } from "../core/text/visible-text.ts";
-import { fileOutput, writeError, writeJson } from "./terminal.ts";
-import { workingFolder } from "./working-folder.ts";
+import { fileOutput, workingFolder, writeError, writeJson } from "./terminal.ts";
 
 /** The flags of `task export` as commander gives them. */
 export interface TaskExportFlags {

@@ -1,19 +1,31 @@
-import { load } from "../config/load.ts";
+import { resolve } from "node:path";
 import type { LoadedConfig } from "../config/load-config.ts";
+import { load } from "../config/load.ts";
 import { McpvalsError } from "../core/errors/error.ts";
-import { proofExitCode, type ProofTrial, wasCutOff } from "../core/report/proof.ts";
-import type { Json } from "../core/formats/model.ts";
+import type { AgentSpec, Eval, Json, Task } from "../core/formats/model.ts";
+import type { Trial } from "../core/plan/plan.ts";
+import { collectEvidence } from "../core/report/collect-evidence.ts";
+import {
+  comparisonIn,
+  isInTaskFolder,
+  proofExitCode,
+  type ProofTrial,
+  proveTask,
+  type TaskProof,
+  wasCutOff,
+} from "../core/report/proof.ts";
+import type { Reporter } from "../core/report/reporter.ts";
+import type { TraceEvent } from "../core/trace/events.ts";
 import { createRedactor } from "../core/trace/redact.ts";
+import type { ExtensionsOptions } from "../extensions-of.ts";
 import { prepare } from "../prepare.ts";
 import { createStyle } from "../reporters/format/style.ts";
 import { type ProofEnd, proofLines, untouchedWarning } from "../reporters/proof.ts";
+import { run, type RunOptions } from "../run.ts";
 import type { ConfigQuestion } from "./config-command.ts";
-import { type ExtensionRunFlags, extensionOptions } from "./extension-options.ts";
+import { extensionOptions, type ExtensionRunFlags } from "./extension-options.ts";
 import { abortOnInterrupt } from "./interrupt.ts";
-import { proveTasks } from "./prove-tasks.ts";
-import { stdoutOutput, writeError, writeJson, writeOut } from "./terminal.ts";
-import { workingFolder } from "./working-folder.ts";
-import { writeNotes } from "./write-notes.ts";
+import { stdoutOutput, workingFolder, writeError, writeJson, writeNotes, writeOut } from "./terminal.ts";
 
 /** How `validate --run` is carried out. */
 export interface ValidateRunFlags extends ExtensionRunFlags {
@@ -119,5 +131,153 @@ function trialReport(trial: ProofTrial | undefined): Json {
       error === undefined ? grades.map(({ grader, reason }) => `${grader}: ${reason}`) : [error.message],
     restored: trial.differences === undefined || wasCutOff(trial) ? null : trial.differences.length === 0,
     ...(warnings.length === 0 ? {} : { warnings }),
+  };
+}
+
+export interface ProveOptions
+  extends Pick<RunOptions, "output" | "strict" | "allowOutside">, ExtensionsOptions {
+  /** Tasks at once. */
+  readonly concurrency: number;
+  readonly signal: AbortSignal;
+}
+
+const nothing: AgentSpec = { type: "null", name: "null" };
+const oracle: AgentSpec = { type: "oracle", name: "oracle" };
+
+/**
+ * Runs tasks from files of their own with an agent that does nothing and with the one that plays their solutions, each
+ * trial by itself, and judges what came of it. Throws as `run` does.
+ */
+export async function proveTasks(loaded: LoadedConfig, options: ProveOptions): Promise<readonly TaskProof[]> {
+  const { tasks, variants = [] } = loaded.eval;
+  const solvable = tasks.filter((task) => task.portable?.solution !== undefined);
+  const { cwd, output } = options;
+  const except = typeof output === "string" ? { except: resolve(cwd, output) } : {};
+  const place = { loaded, options, memory: { changes: new Map(), known: new Map(), ...except } };
+  const first = await trialsOf(nothing, tasks, place);
+  const answered = tasks.filter((task) => readsAnswer(task) && !passesWithNothing(task, first));
+  const repeated = await trialsOf(repeating(answered), answered, place);
+  const second = await trialsOf(oracle, solvable, place);
+  const sets = variants.length === 0 ? [{}] : variants.map(({ name: variant }) => ({ variant }));
+  return tasks.flatMap((task) =>
+    sets.map((set) => {
+      const key = trialName({ task: task.name, ...set });
+      const trials = { nothing: first.get(key), repeating: repeated.get(key), oracle: second.get(key) };
+      return proveTask(task, { ...set, ...trials });
+    }),
+  );
+}
+
+/** An agent that answers each turn with what it was told. */
+function repeating(tasks: readonly Task[]): AgentSpec {
+  const plan = tasks.map(({ name, turns }) => [name, turns.map(({ user }) => ({ say: user }))] as const);
+  return { type: "scripted", name: "repeats the prompt", plan: Object.fromEntries(plan) };
+}
+
+/** Whether what the agent says can decide. */
+function readsAnswer({ verify }: Task): boolean {
+  return /\bagent\b/.test(JSON.stringify(verify));
+}
+
+function passesWithNothing({ name }: Task, trials: Trials): boolean {
+  return [...trials.values()].some(({ result }) => result.task === name && result.verdict !== "fail");
+}
+
+interface Place {
+  readonly loaded: LoadedConfig;
+  readonly options: ProveOptions;
+  readonly memory: NonNullable<RunOptions["compareState"]>;
+}
+
+/** By what `trialName` gives. */
+type Trials = ReadonlyMap<string, ProofTrial>;
+
+/**
+ * One trial of each task in each variant. What `stateProbe` looks at may be anybody's, so tasks that have one run one by one.
+ * Those in whose folder something changed are tried again with nothing beside them: another task may have changed and undone
+ * it, or something outside the run.
+ */
+async function trialsOf(agent: AgentSpec, tasks: readonly Task[], place: Place): Promise<Trials> {
+  const { concurrency } = place.options;
+  const [probed, others] = concurrency === 1 ? [tasks, []] : partition(tasks, hasProbe);
+  const memory = { ...place.memory, folders: new Map() };
+  const first = [
+    ...(await runTrials(agent, others, { ...place, memory }, concurrency)),
+    ...(await runTrials(agent, probed, place, 1)),
+  ];
+  const suspects = first.filter(([, { differences = [] }]) => differences.some(isInTaskFolder));
+  const again = tasks.filter(({ name }) => suspects.some(([, { result }]) => result.task === name));
+  const alone = await runTrials(agent, again, place, 1);
+  const settled = suspects.map(([name, trial]): [string, ProofTrial] => {
+    const later = alone.get(name);
+    if (later?.differences === undefined || wasCutOff(later)) return [name, trial];
+    return [name, { ...trial, differences: later.differences, untouched: later.untouched }];
+  });
+  return new Map([...first, ...settled]);
+}
+
+function hasProbe({ portable }: Task): boolean {
+  return (portable?.stateProbe ?? []).length > 0;
+}
+
+function partition<T>(items: readonly T[], test: (item: T) => boolean): [T[], T[]] {
+  return [items.filter(test), items.filter((item) => !test(item))];
+}
+
+async function runTrials(
+  agent: AgentSpec,
+  tasks: readonly Task[],
+  { loaded, options, memory }: Place,
+  concurrency: number,
+): Promise<Trials> {
+  if (tasks.length === 0 || options.signal.aborted) return new Map();
+  const trials = new Map<string, ProofTrial>();
+  const spec: Eval = {
+    ...loaded.eval,
+    tasks: tasks.map(once),
+    agents: [agent],
+    trials: 1,
+    concurrency,
+  };
+  const reporters = [{ name: "validate", reporter: collector(trials) }];
+  const { failures } = await run(
+    { ...loaded, eval: spec },
+    { output: false, ...options, reporters, compareState: memory },
+  );
+  const [failure] = failures;
+  if (failure !== undefined) throw failure.error;
+  return trials;
+}
+
+/** A task that is tried once, whatever number of attempts it asks for. */
+function once(task: Task): Task {
+  if (task.portable === undefined) return task;
+  const { runs: _, ...portable } = task.portable;
+  return { ...task, portable };
+}
+
+/** The one trial that an agent makes of a task in a variant. */
+function trialName({ task, variant }: Pick<Trial, "task" | "variant">): string {
+  return JSON.stringify([task, variant]);
+}
+
+/** Keeps what is to be known of every trial. */
+function collector(trials: Map<string, ProofTrial>): Reporter {
+  const events = new Map<string, TraceEvent[]>();
+  return {
+    onEvent(event) {
+      const known = events.get(event.trial);
+      if (known === undefined) events.set(event.trial, [event]);
+      else known.push(event);
+    },
+    onTrialEnd(result) {
+      const known = events.get(result.id) ?? [];
+      events.delete(result.id);
+      trials.set(trialName(result), {
+        result,
+        ...comparisonIn(known),
+        evidence: collectEvidence(known, result.grades),
+      });
+    },
   };
 }

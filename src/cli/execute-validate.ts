@@ -11,9 +11,7 @@ import { lookAtExtensions } from "../extensions-of.ts";
 import { usesJudge } from "../core/formats/uses-judge.ts";
 import { prepare } from "../prepare.ts";
 import type { ConfigQuestion } from "./config-command.ts";
-import { writeJson, writeOut } from "./terminal.ts";
-import { writeNotes } from "./write-notes.ts";
-import { workingFolder } from "./working-folder.ts";
+import { workingFolder, writeJson, writeNotes, writeOut } from "./terminal.ts";
 
 /** Carries out `mcpvals validate` and gives the exit code: 0 for files that are valid, 2 for others. */
 export async function executeValidate({ load: options, filters, json }: ConfigQuestion): Promise<number> {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { duration } from "./options.ts";
+import { duration } from "./flags.ts";
 
 describe("a duration on the command line", () => {
   it.each([

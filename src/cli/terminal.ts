@@ -11,10 +11,12 @@ import {
 } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { WriteStream } from "node:tty";
+import { environment } from "../config/environment.ts";
+import type { LoadedConfig } from "../config/load-config.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { ReporterOutput } from "../core/report/reporter.ts";
-import { visibleJson, visibleLines, withoutCommands } from "../core/text/visible-text.ts";
-import { environment } from "../config/environment.ts";
+import { visibleJson, visibleLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";
+import { createRedactor } from "../core/trace/redact.ts";
 import { makeFolder } from "../files/make-folder.ts";
 
 /** Why stdout did not take everything, a full disk say. */
@@ -154,6 +156,24 @@ export function fileOutput(file: string): ReporterOutput & { close(): void } {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new McpvalsError("store/unwritable", `the report cannot be written to ${path}: ${reason}`, {
       hint: "Choose a file that can be written, with --reporter NAME=FILE.",
+      cause,
+    });
+  }
+}
+
+/** Tells on stderr what is valid in a config but does not do what its author may think. */
+export function writeNotes({ notes, secrets }: Pick<LoadedConfig, "notes" | "secrets">): void {
+  const redact = createRedactor(secrets);
+  for (const note of notes) writeError(visibleText(`note: ${redact(note)}`));
+}
+
+/** The process's working folder. Throws McpvalsError `config/not-found` when it is gone. */
+export function workingFolder(): string {
+  try {
+    return process.cwd();
+  } catch (cause) {
+    throw new McpvalsError("config/not-found", "the working folder is gone", {
+      hint: "Change to a folder that exists.",
       cause,
     });
   }

@@ -1,16 +1,16 @@
+import { constants, statfsSync } from "node:fs";
+import { access, readFile } from "node:fs/promises";
+import { setTimeout as delay } from "node:timers/promises";
 import { McpvalsError } from "../core/errors/error.ts";
+import type { SandboxSpec } from "../core/formats/model.ts";
 import { signalDescendants } from "../process/descendants.ts";
-import { type ProcessSpec, spawnProcess } from "../process/spawn.ts";
-import { bubblewrapArguments } from "./bubblewrap-arguments.ts";
-import { checkOnce } from "./check-once.ts";
-import { checkBubblewrap, findBubblewrap } from "./check-bubblewrap.ts";
-import { ConfinedProgram } from "./confined-program.ts";
-import { memoryFileBytes } from "./memory-file-bytes.ts";
-import { namespaceEnd } from "./namespace-end.ts";
-import { planMounts } from "./plan-mounts.ts";
-import type { Confinement, ConfinedProcess, Sandbox } from "./sandbox.ts";
-import { watchLimits } from "./watch-limits.ts";
-import { withoutKeys } from "./without-keys.ts";
+import { type ProcessInfo, processLister } from "../process/list-processes.ts";
+import { openMemoryOf } from "../process/open-memory-of.ts";
+import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
+import { watchTree } from "../process/watch-tree.ts";
+import { checkOnce, ConfinedProgram, type Start, tryNothing, watchLimits } from "./confined-program.ts";
+import { type Mount, type MountPlan, planMounts } from "./mounts.ts";
+import type { ConfinedProcess, Confinement, Sandbox } from "./sandbox.ts";
 
 /** Its own arguments and the filter of system calls, on the files that `spawnProcess` gives it. */
 const fromFiles = ["--args", "3", "--seccomp", "4"];
@@ -83,4 +83,249 @@ function outside(program: string, command: readonly string[], memoryBytes: numbe
     env: { PATH: "/usr/bin:/bin" },
     cwd: "/",
   };
+}
+
+/**
+ * The arguments of bubblewrap that confine a program, without the program. They hold its environment, so they are for
+ * `--args` and not for a command line. The program also gets PWD, which bubblewrap always sets.
+ */
+export function bubblewrapArguments(
+  { env, cwd }: Pick<ProcessSpec, "env" | "cwd">,
+  { mounts, home }: MountPlan,
+  { network }: Pick<SandboxSpec, "network">,
+): readonly string[] {
+  const variables = { HOME: home, ...env };
+  return [
+    "--unshare-user",
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+    ...(network === "host" ? [] : ["--unshare-net"]),
+    "--disable-userns",
+    "--cap-drop",
+    "ALL",
+    "--new-session",
+    "--die-with-parent",
+    ...mounts.flatMap(mountArguments),
+    // There is the file of bubblewrap itself, as it is outside: root owns it, and could change its mode.
+    "--perms",
+    "0555",
+    "--size",
+    "4096",
+    "--tmpfs",
+    "/proc/1",
+    "--remount-ro",
+    "/proc/1",
+    // What bubblewrap makes for the mounts is in memory without a limit.
+    "--remount-ro",
+    "/dev",
+    "--remount-ro",
+    "/",
+    // Root may write settings of the system there even without capabilities.
+    "--remount-ro",
+    "/proc",
+    "--clearenv",
+    ...Object.entries(variables).flatMap(([name, value]) => ["--setenv", name, value]),
+    "--chdir",
+    cwd,
+  ];
+}
+
+function mountArguments(mount: Mount): readonly string[] {
+  switch (mount.kind) {
+    case "read":
+      return ["--ro-bind", mount.source, mount.at];
+    case "write":
+      return ["--bind", mount.source, mount.at];
+    case "link":
+      return ["--symlink", mount.target, mount.at];
+    case "memory":
+      return ["--perms", "1777", "--size", String(mount.size), "--tmpfs", mount.at];
+    case "folder":
+      return ["--perms", "0700", "--dir", mount.at];
+    case "proc":
+      return ["--proc", mount.at];
+    case "devices":
+      return ["--dev", mount.at];
+  }
+}
+
+/** Where the system's own programs are. The PATH of an extension must not choose what confines it. */
+const folders = ["/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin"];
+
+/** Absolute path of bubblewrap. Throws McpvalsError `sandbox/unavailable`. */
+export async function findBubblewrap(): Promise<string> {
+  for (const folder of folders) {
+    const path = `${folder}/bwrap`;
+    if (await isProgram(path)) return path;
+  }
+  throw new McpvalsError("sandbox/unavailable", "bubblewrap is not installed (no bwrap in /usr/bin)", {
+    hint: "Install it: apt install bubblewrap, dnf install bubblewrap, apk add bubblewrap or pacman -S bubblewrap.",
+  });
+}
+
+async function isProgram(path: string): Promise<boolean> {
+  return access(path, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Runs a program that does nothing. Throws McpvalsError `sandbox/unavailable`, and the signal's reason. */
+export async function checkBubblewrap(spec: SandboxSpec, signal: AbortSignal, start: Start): Promise<void> {
+  const { exitCode, stderr } = await tryNothing(spec, signal, start);
+  if (exitCode !== 0) throw await explain(stderr);
+}
+
+async function explain(said: string): Promise<McpvalsError> {
+  if (/unknown option|requires --unshare-user/i.test(said)) {
+    return refusal(`this bubblewrap is too old: ${said}`, "Install bubblewrap 0.8 or newer.");
+  }
+  return refusal(said === "" ? "it ended without a word" : said, await namespaceHint());
+}
+
+/** Names the setting of this machine that forbids user namespaces, when it is one that is known. */
+async function namespaceHint(): Promise<string> {
+  if ((await setting("kernel/unprivileged_userns_clone")) === "0") {
+    return "User namespaces are forbidden here: sysctl kernel.unprivileged_userns_clone=1 allows them.";
+  }
+  if ((await setting("user/max_user_namespaces")) === "0") {
+    return "User namespaces are forbidden here: sysctl user.max_user_namespaces=10000 allows them.";
+  }
+  if ((await setting("kernel/apparmor_restrict_unprivileged_userns")) === "1") {
+    return (
+      "AppArmor allows user namespaces only to programs with a profile that says so: install one for bwrap " +
+      "(package apparmor-profiles has bwrap-userns-restrict), or sysctl kernel.apparmor_restrict_unprivileged_userns=0."
+    );
+  }
+  return (
+    "It must be allowed to make user namespaces. In a container that often takes --security-opt seccomp=unconfined " +
+    "and --security-opt systempaths=unconfined."
+  );
+}
+
+async function setting(name: string): Promise<string | undefined> {
+  try {
+    return (await readFile(`/proc/sys/${name}`, "utf8")).trim();
+  } catch {
+    return undefined; // this kernel has no such setting
+  }
+}
+
+function refusal(reason: string, hint?: string): McpvalsError {
+  const message = `bubblewrap does not work here: ${reason}`;
+  return new McpvalsError("sandbox/unavailable", message, hint === undefined ? {} : { hint });
+}
+
+/** What `statfs` says of file systems in memory. */
+const inMemory = 0x01021994;
+/** What a file costs that has nothing in it, in bytes. */
+const emptyFile = 1024;
+
+/**
+ * A function that gives how many bytes the files in memory have that a bubblewrap sandbox holds, by what descends from its
+ * first process. What cannot be seen counts nothing: then only the sizes of these file systems limit it.
+ */
+export function memoryFileBytes(
+  pid: number,
+  mounts: readonly Mount[],
+): (descendants: readonly ProcessInfo[]) => number {
+  const folders = mounts.filter((mount) => mount.kind === "memory");
+  return (descendants) => {
+    const inside = descendants.find(({ parent }) => parent === pid);
+    if (inside === undefined) return 0;
+    return folders.reduce(
+      (total, { at, size }) => total + usedBytes(`/proc/${inside.pid}/root${at}`, size),
+      openMemoryOf(descendants.map((each) => each.pid)),
+    );
+  };
+}
+
+/** While a sandbox is being made, its folders are still those of this machine, which have another size. */
+function usedBytes(path: string, size: number): number {
+  try {
+    const { type, bsize, blocks, bfree, files, ffree } = statfsSync(path);
+    if (type !== inMemory || blocks * bsize !== size) return 0;
+    return (blocks - bfree) * bsize + (files - ffree) * emptyFile;
+  } catch {
+    return 0; // it has ended, or it is not to be seen
+  }
+}
+
+/** Longest wait for the kernel to carry out SIGKILL, in milliseconds. */
+const killMs = 2000;
+
+/**
+ * A function that waits until everything in a bubblewrap sandbox has ended, once the first process has: the kernel ends what
+ * is inside a moment later, and the innermost process of bubblewrap last. A program that lived for less than one look at
+ * its processes is not waited for; its processes end all the same.
+ */
+export function namespaceEnd(child: ManagedProcess): () => Promise<void> {
+  let innermost: ProcessInfo | undefined;
+  const watch = watchTree(child.pid, async (descendants) => {
+    innermost = descendants.find(({ parent }) => parent === child.pid);
+    if (innermost !== undefined) watch[Symbol.dispose]();
+  });
+  void child.exited.then(() => watch[Symbol.dispose]());
+  return async () => {
+    if (innermost !== undefined) await untilGone(innermost);
+  };
+}
+
+/** One that has ended but that nobody has taken note of is gone: its namespace was emptied before. */
+async function untilGone({ pid, started }: ProcessInfo): Promise<void> {
+  const end = performance.now() + killMs;
+  const lives = async (): Promise<boolean> =>
+    (await processLister().list()).some((info) => info.pid === pid && info.started === started);
+  while ((await lives()) && performance.now() < end) await delay(2);
+}
+
+/**
+ * A filter of system calls for bubblewrap's `--seccomp`: the keyrings of the kernel, which belong to the user and are in no
+ * namespace, are not there. On processors that are not listed it allows everything.
+ */
+export function withoutKeys(): Buffer {
+  const tests = calls.flatMap(({ architecture, numbers }) => testsOf(architecture, numbers));
+  return Buffer.concat([load(architectureAt), ...tests, end(allow)]);
+}
+
+/** Numbers of add_key, request_key and keyctl; with the bit of the x32 variant taken away. */
+const calls: readonly { readonly architecture: number; readonly numbers: readonly number[] }[] = [
+  { architecture: 0xc000003e, numbers: [248, 249, 250] }, // x86-64
+  { architecture: 0x40000003, numbers: [286, 287, 288] }, // 32 bit on it
+  { architecture: 0xc00000b7, numbers: [217, 218, 219] }, // arm64
+  { architecture: 0x40000028, numbers: [309, 310, 311] }, // 32 bit on it
+];
+
+/** Offsets in `struct seccomp_data`. */
+const numberAt = 0;
+const architectureAt = 4;
+const allow = 0x7fff0000;
+/** As where the kernel has no such call: ENOSYS. */
+const notThere = 0x00050000 | 38;
+const x32Bit = 0x40000000;
+
+/** Skipped as a whole when the architecture is another one. */
+function testsOf(architecture: number, numbers: readonly number[]): readonly Buffer[] {
+  const checks = numbers.map((number, index) => equal(number, numbers.length - index, 0));
+  const body = [load(numberAt), and(~x32Bit >>> 0), ...checks, end(allow), end(notThere)];
+  return [equal(architecture, 0, body.length), ...body];
+}
+
+/** Instructions of the classic Berkeley packet filter. */
+const load = (offset: number): Buffer => instruction(0x20, offset);
+const and = (mask: number): Buffer => instruction(0x54, mask);
+const end = (action: number): Buffer => instruction(0x06, action);
+/** `then` and `otherwise` are how many instructions are skipped. */
+const equal = (value: number, then: number, otherwise: number): Buffer =>
+  instruction(0x15, value, then, otherwise);
+
+function instruction(code: number, value: number, then = 0, otherwise = 0): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeUInt16LE(code, 0);
+  bytes.writeUInt8(then, 2);
+  bytes.writeUInt8(otherwise, 3);
+  bytes.writeUInt32LE(value, 4);
+  return bytes;
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { type ContainerPlan, containerArguments, containerEnvironment } from "./container-arguments.ts";
+import { containerArguments, containerEnvironment, type ContainerPlan } from "./container.ts";
 
 const plan: ContainerPlan = {
   runtime: { engine: "docker", rootless: false, runArguments: ["--ulimit", "nofile=100:100"], user: "7:8" },

@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import type { Mount } from "./mounts.ts";
-import { orderMounts } from "./order-mounts.ts";
+import { type Mount, orderMounts } from "./mounts.ts";
 
 const read = (at: string): Mount => ({ kind: "read", at, source: at });
 const write = (at: string): Mount => ({ kind: "write", at, source: at });

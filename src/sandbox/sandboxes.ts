@@ -1,11 +1,11 @@
 import type { SandboxSpec } from "../core/formats/model.ts";
 import { runningPlatform } from "../process/platform.ts";
+import { spawnProcess } from "../process/spawn.ts";
 import { bubblewrap } from "./bubblewrap.ts";
+import { unavailable } from "./confined-program.ts";
 import { container } from "./container.ts";
-import { noSandbox } from "./none.ts";
 import type { Sandbox } from "./sandbox.ts";
 import { seatbelt } from "./seatbelt.ts";
-import { unavailable } from "./unavailable.ts";
 
 /** The sandbox of a kind as this platform has it; where it has none, one whose `check` and `start` say so. */
 export function sandboxOf(kind: SandboxSpec["kind"], platform: string = runningPlatform()): Sandbox {
@@ -29,3 +29,12 @@ function processSandbox(platform: string): Sandbox {
     `the sandbox "process" is there on Linux and macOS only, and this is ${platform}`,
   );
 }
+
+/** No confinement: the program sees what mcpvals itself can see, and has no limits but time. */
+export const noSandbox: Sandbox = {
+  kind: "none",
+  check: () => Promise.resolve(),
+  async start({ process }) {
+    return Object.assign(await spawnProcess(process), { brokenLimit: undefined });
+  },
+};

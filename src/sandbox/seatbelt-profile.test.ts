@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { seatbeltProfile } from "./seatbelt-profile.ts";
+import { seatbeltProfile } from "./seatbelt.ts";
 
 const lines = (profile: string): readonly string[] => profile.split("\n");
 

@@ -2,8 +2,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { ErrorCode } from "../core/errors/catalogue.ts";
 import type { ServerSpec } from "../core/formats/model.ts";
 import type { Evidence, ServerConnection } from "./connection.ts";
-import { modernVersion, unsupportedVersion } from "./client/era-switch.ts";
-import type { HandshakeStep } from "./client/handshake.ts";
+import { type HandshakeStep, modernVersion, unsupportedVersion } from "./client/handshake.ts";
 import type { Sdk } from "./client/sdk.ts";
 import { shortened } from "../core/text/shortened.ts";
 

@@ -6,7 +6,7 @@ import { createRedactor } from "../../src/core/trace/redact.ts";
 import { shortened } from "../../src/core/text/shortened.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { WholeLines } from "../../src/process/whole-lines.ts";
-import { invalidLineText } from "../../src/servers/stdio/output-tail.ts";
+import { invalidLineText } from "../../src/servers/stdio/output-recorder.ts";
 import { answer, startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { folderOf } from "../support/cli.ts";

@@ -1,11 +1,11 @@
-import { mkdir, readFile, readdir, readlink, realpath, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, readlink, realpath, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { installFolders } from "../../src/sandbox/install-folders.ts";
+import { installFolders } from "../../src/sandbox/mounts.ts";
 import { sandboxOf } from "../../src/sandbox/sandboxes.ts";
-import { withoutKeys } from "../../src/sandbox/without-keys.ts";
+import { withoutKeys } from "../../src/sandbox/bubblewrap.ts";
 import {
   Bench,
   commandLines,

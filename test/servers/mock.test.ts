@@ -1,5 +1,4 @@
-import { Client, SUPPORTED_PROTOCOL_VERSIONS } from "@modelcontextprotocol/client";
-import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import { Client, type JSONRPCMessage, SUPPORTED_PROTOCOL_VERSIONS } from "@modelcontextprotocol/client";
 import { afterAll, expect, it, onTestFinished, vi } from "vitest";
 import type {
   JsonObject,
@@ -9,7 +8,7 @@ import type {
 } from "../../src/core/formats/model.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { ServerHost } from "../../src/servers/hosts/host.ts";
-import { legacyVersions } from "../../src/servers/mock/mock-era.ts";
+import { legacyVersions } from "../../src/servers/mock/mock-server.ts";
 import { openMockHost } from "../../src/servers/mock/mock-host.ts";
 import { openSession } from "../../src/servers/provision.ts";
 import type { ServerSession } from "../../src/servers/session.ts";

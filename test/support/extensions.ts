@@ -14,7 +14,7 @@ import {
   type TrialExtensions,
 } from "../../src/extensions/host/open-trial-extensions.ts";
 import type { PreparedExtension, PreparedExtensions } from "../../src/extensions/prepared-extensions.ts";
-import { noSandbox } from "../../src/sandbox/none.ts";
+import { noSandbox } from "../../src/sandbox/sandboxes.ts";
 import type { Sandbox } from "../../src/sandbox/sandbox.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { scopeOf } from "./step-context.ts";

@@ -1,9 +1,7 @@
 import { Argument, Command, Option } from "commander";
-import type { AddFlags } from "../execute-extensions-add.ts";
-import type { PruneFlags } from "../execute-extensions-prune.ts";
+import type { AddFlags, ExtensionFlags, PruneFlags } from "../execute-extensions.ts";
 import type { ContractFlags } from "../execute-extensions-test.ts";
-import type { ExtensionFlags } from "../open-extensions.ts";
-import { age, duration, jsonObject, sha256 } from "../options.ts";
+import { age, duration, jsonObject, sha256 } from "../flags.ts";
 
 type SetExitCode = (code: number) => void;
 
@@ -27,7 +25,7 @@ function listing(setExitCode: SetExitCode): Command {
   return withCache(new Command("list"))
     .description("show what the lock names and what is cached, without the network")
     .action(async (flags: ExtensionFlags) => {
-      const { executeExtensionsList } = await import("../execute-extensions-list.ts");
+      const { executeExtensionsList } = await import("../execute-extensions.ts");
       setExitCode(await executeExtensionsList(flags));
     });
 }
@@ -38,7 +36,7 @@ function adding(setExitCode: SetExitCode): Command {
     .addArgument(new Argument("<package>", "github.com/ORG/REPO@VERSION or npm:NAME@VERSION, as in tasks"))
     .addOption(new Option("--sha256 <hex>", "SHA-256 that the fetched file must have").argParser(sha256))
     .action(async (name: string, flags: AddFlags) => {
-      const { executeExtensionsAdd } = await import("../execute-extensions-add.ts");
+      const { executeExtensionsAdd } = await import("../execute-extensions.ts");
       setExitCode(await executeExtensionsAdd(name, flags));
     });
 }
@@ -48,7 +46,7 @@ function updating(setExitCode: SetExitCode): Command {
     .description("lock the newest versions that match what is written in tasks")
     .addArgument(new Argument("[names...]", "packages, or the last parts of their names; all unless given"))
     .action(async (names: readonly string[], flags: ExtensionFlags) => {
-      const { executeExtensionsUpdate } = await import("../execute-extensions-update.ts");
+      const { executeExtensionsUpdate } = await import("../execute-extensions.ts");
       setExitCode(await executeExtensionsUpdate(names, flags));
     });
 }
@@ -58,7 +56,7 @@ function pinning(setExitCode: SetExitCode): Command {
     .description("lock one version, whatever tasks say; without the network when it is cached")
     .addArgument(new Argument("<name@version>", "a package of the lock, or the last part of its name"))
     .action(async (target: string, flags: ExtensionFlags) => {
-      const { executeExtensionsPin } = await import("../execute-extensions-pin.ts");
+      const { executeExtensionsPin } = await import("../execute-extensions.ts");
       setExitCode(await executeExtensionsPin(target, flags));
     });
 }
@@ -67,7 +65,7 @@ function verifying(setExitCode: SetExitCode): Command {
   return withCache(new Command("verify"))
     .description("compare cached files with the lock; exit 1 when they differ, 3 when not all are there")
     .action(async (flags: ExtensionFlags) => {
-      const { executeExtensionsVerify } = await import("../execute-extensions-verify.ts");
+      const { executeExtensionsVerify } = await import("../execute-extensions.ts");
       setExitCode(await executeExtensionsVerify(flags));
     });
 }
@@ -80,7 +78,7 @@ function pruning(setExitCode: SetExitCode): Command {
     )
     .addOption(new Option("--dry-run", "only show what would be removed"))
     .action(async (flags: PruneFlags) => {
-      const { executeExtensionsPrune } = await import("../execute-extensions-prune.ts");
+      const { executeExtensionsPrune } = await import("../execute-extensions.ts");
       setExitCode(await executeExtensionsPrune(flags));
     });
 }

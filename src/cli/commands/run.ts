@@ -1,7 +1,5 @@
 import { Command, Option } from "commander";
-import { collect, duration, wholeNumber } from "../options.ts";
-import type { RunFlags } from "../run-flags.ts";
-import { addSourceFlags } from "../source-flags.ts";
+import { addSourceFlags, collect, duration, type RunFlags, wholeNumber } from "../flags.ts";
 
 /** `mcpvals run`: evaluates and sets the exit code of the verdict. */
 export function runCommand(setExitCode: (code: number) => void): Command {

@@ -1,6 +1,5 @@
 import { Argument, Command, Option } from "commander";
-import { collect } from "../options.ts";
-import type { ShowFlags } from "../show-flags.ts";
+import { collect, type ShowFlags } from "../flags.ts";
 
 /** `mcpvals show`: reports a finished or cut-off run again, from its journal. */
 export function showCommand(setExitCode: (code: number) => void): Command {

@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import { configCommand } from "../config-command.ts";
 import type { ValidateRunFlags } from "../execute-validate-run.ts";
-import { duration, wholeNumber } from "../options.ts";
+import { duration, wholeNumber } from "../flags.ts";
 
 interface ValidateFlags extends ValidateRunFlags {
   readonly run?: boolean;

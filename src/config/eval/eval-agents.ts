@@ -1,22 +1,27 @@
 import { dirname, resolve } from "node:path";
+import type { Diagnostic } from "../../core/errors/error.ts";
+import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
 import { buildAgent, type CompleteProgram, modelAgent } from "../../core/formats/config/build-agent.ts";
-import type { AgentRef } from "../../core/formats/eval-file/eval-file.ts";
+import type { AgentRef, JudgeRef } from "../../core/formats/eval-file/eval-file.ts";
 import {
   type AgentFile,
   type FileAgent,
   parseAgentFile,
+  type ShellAgent,
+  shellAgent,
 } from "../../core/formats/eval-file/parse-agent-file.ts";
-import { type ShellAgent, shellAgent } from "../../core/formats/eval-file/shell-agent.ts";
-import type { AgentSpec, ModelAgentSpec, ServerSpec } from "../../core/formats/model.ts";
+import { modelId } from "../../core/formats/eval-file/parse-eval-file.ts";
+import type { KeyPath } from "../../core/formats/key-path.ts";
+import type { AgentSpec, JudgeSpec, ModelAgentSpec, ServerSpec } from "../../core/formats/model.ts";
+import { placeProblems } from "../../core/formats/place-problems.ts";
 import { withoutUndefined } from "../../core/formats/without-undefined.ts";
 import { variableNamed } from "../environment.ts";
 import { pathKind } from "../path-kind.ts";
 import { isRelativePath, programCompleter } from "../program-environment.ts";
 import { plainDocument } from "../read/plain-document.ts";
 import { readData } from "../read/read-document.ts";
-import { requestedAgents } from "../requested-agents.ts";
+import { requestedAgents, requestedJudge } from "../requested-agents.ts";
 import { shownFrom, type Surroundings } from "../surroundings.ts";
-import { withSkills } from "./agent-skills.ts";
 import type { EvalContext } from "./eval-context.ts";
 
 export interface EvalAgents {
@@ -204,4 +209,112 @@ function valueOf(
   if (variable === undefined) return undefined;
   const value = variableNamed(variable, overrides) ?? variableNamed(variable, environment);
   return value === "" ? undefined : value;
+}
+
+interface Refusal {
+  readonly message: string;
+  readonly hint: string;
+  /** Absent: at the skills as a whole. */
+  readonly path?: KeyPath;
+}
+
+/**
+ * The agent with the eval's skills; `own` is where its own file says that it looks for them. An agent that cannot have any
+ * goes to the problems; those that play what is written need none.
+ */
+export function withSkills(agent: AgentSpec, own: AgentFile["skills"], context: EvalContext): AgentSpec {
+  const { file, dir, problems, document } = context;
+  if (file.skills === undefined || ["scripted", "oracle", "null"].includes(agent.type)) return agent;
+  const folders = file.skills.map((path) => resolve(dir, path));
+  const given = skillsOf(agent, own, folders);
+  if (!("message" in given)) return { ...agent, ...given };
+  const { message, hint, path = ["config", "skills"] } = given;
+  const problem = { code: "config/invalid-value", message, hint, path, at: "value" } as const;
+  problems.add(placeProblems([problem], document.locate), document.source);
+  return agent;
+}
+
+function skillsOf(
+  agent: AgentSpec,
+  own: AgentFile["skills"],
+  folders: readonly string[],
+): Pick<Extract<AgentSpec, { type: "acp" }>, "skills"> | Refusal {
+  const named = `the agent ${JSON.stringify(agent.name)}`;
+  if (agent.type !== "acp" && agent.type !== "command") {
+    const hint = "Use an agent that is a program, such as --agent claude-code.";
+    return { message: `${named} is a model, which has no skills`, hint };
+  }
+  const place = own ?? (agent.preset === undefined ? undefined : agentPresetFacts[agent.preset].skills);
+  if (place === undefined) {
+    const hint = "Say so in its file: skills: {mountPath: FOLDER, toolName: TOOL}; or give it a preset.";
+    return { message: `it is not known where ${named} looks for skills`, hint };
+  }
+  if (agent.cwd !== undefined) {
+    const hint = "Leave out its cwd, so that it works in a fresh workspace.";
+    return { message: `${named} works in a folder of its own, where no skills are copied`, hint };
+  }
+  const lost = folders.findIndex((folder) => pathKind(folder) !== "folder");
+  if (lost === -1) return { skills: { ...place, folders } };
+  const path = ["config", "skills", "sources", lost, "path"];
+  return {
+    message: `there is no folder ${folders[lost]}`,
+    hint: "Paths start from the eval's folder.",
+    path,
+  };
+}
+
+export interface EvalJudge {
+  readonly judge: JudgeSpec | undefined;
+  readonly notes: readonly string[];
+  /** What is wrong with the judge alone: of no interest to a run that asks none. */
+  readonly problems: readonly Diagnostic[];
+}
+
+const usualThreshold = 0.8;
+
+/** The judge of an eval: the one asked for, else its own. */
+export async function evalJudge(context: EvalContext): Promise<EvalJudge> {
+  const { file, surroundings } = context;
+  const own = file.judge;
+  const passThreshold = own?.passThreshold ?? usualThreshold;
+  const asked = surroundings.judgeModel !== undefined || own === undefined;
+  if (asked) return { judge: requestedJudge(surroundings, passThreshold), notes: [], problems: [] };
+  if (own.kind === "env") return fromVariables(own, passThreshold, context);
+  const { model: agent, notes } = await referredModel(own.agent, context);
+  if (agent === undefined) return { judge: undefined, notes, problems: [] };
+  const { model, baseURL, apiKey } = agent;
+  const judge = {
+    model,
+    passThreshold,
+    ...(baseURL === undefined ? {} : { baseURL }),
+    ...(apiKey === undefined ? {} : { apiKey }),
+  };
+  return { judge, notes, problems: [] };
+}
+
+type VariableJudge = Extract<JudgeRef, { kind: "env" }>;
+
+function fromVariables(names: VariableJudge, passThreshold: number, context: EvalContext): EvalJudge {
+  const baseURL = read(names.baseURL, context);
+  const apiKey = read(names.apiKey, context);
+  const model = read(names.model, context);
+  const problems = [names.baseURL, names.apiKey, names.model]
+    .filter((name) => read(name, context) === undefined)
+    .map((name) => unset(name, context));
+  if (baseURL === undefined || apiKey === undefined || model === undefined)
+    return { judge: undefined, notes: [], problems };
+  const judge = { model: modelId(model, "openai") ?? model, baseURL, apiKey, passThreshold };
+  return { judge, notes: [], problems };
+}
+
+function read(name: string, { surroundings }: EvalContext): string | undefined {
+  const { overrides, environment } = surroundings;
+  return (variableNamed(name, overrides) ?? variableNamed(name, environment)) || undefined;
+}
+
+function unset(name: string, { document }: EvalContext): Diagnostic {
+  const location = document.locate({ path: ["config", "llmJudge"], at: "value" });
+  const message = `llmJudge: the variable ${name} is not set`;
+  const hint = `Set ${name}, pass --env ${name}=VALUE, or choose another judge with --judge MODEL.`;
+  return { code: "config/unset-variable", message, hint, ...(location === undefined ? {} : { location }) };
 }

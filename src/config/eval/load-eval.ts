@@ -3,7 +3,7 @@ import { checkAssertedServers, parseEvalFile } from "../../core/formats/eval-fil
 import type { EvalFile } from "../../core/formats/eval-file/eval-file.ts";
 import { placeProblems } from "../../core/formats/place-problems.ts";
 import { withoutUndefined } from "../../core/formats/without-undefined.ts";
-import { interpolateParts } from "../waza/interpolate-parts.ts";
+import { interpolateParts } from "../waza/waza-tasks.ts";
 import { agentTemplates } from "../agent-templates.ts";
 import { assembleEval } from "../assemble-eval.ts";
 import { placeExtensions } from "../extensions/place-extensions.ts";
@@ -13,9 +13,8 @@ import { plainDocument } from "../read/plain-document.ts";
 import type { OpenedFile } from "../sources/open-sources.ts";
 import type { Surroundings } from "../surroundings.ts";
 import { collectTasks } from "../tasks/parse-tasks.ts";
-import { evalAgents } from "./eval-agents.ts";
+import { evalAgents, evalJudge } from "./eval-agents.ts";
 import type { EvalContext } from "./eval-context.ts";
-import { evalJudge } from "./eval-judge.ts";
 import { evalServers } from "./eval-servers.ts";
 import { evalTasks } from "./eval-tasks.ts";
 

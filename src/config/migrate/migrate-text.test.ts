@@ -1,9 +1,8 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { expandText } from "../../core/templates/expand.ts";
-import type { Scope } from "../../core/templates/scope.ts";
-import { taskRoots } from "../../core/templates/scope.ts";
-import { literalText, withoutExpression } from "./migrate-text.ts";
+import { type Scope, taskRoots } from "../../core/templates/scope.ts";
+import { literalText, withoutExpression } from "./migration.ts";
 
 const scope: Scope = new Map(taskRoots.map((root) => [root, () => "REPLACED"]));
 

@@ -1,6 +1,8 @@
 import { basename, dirname, extname, join } from "node:path";
 import type { Diagnostic } from "../../core/errors/error.ts";
+import { buildAgent } from "../../core/formats/config/build-agent.ts";
 import { configAgentProblems } from "../../core/formats/config/config-task-plans.ts";
+import { inlineAgentName } from "../../core/formats/config/config-view.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { AgentSpec, Task } from "../../core/formats/model.ts";
 import { placeProblems } from "../../core/formats/place-problems.ts";
@@ -12,16 +14,14 @@ import { assembleEval } from "../assemble-eval.ts";
 import { FileProblems } from "../file-problems.ts";
 import type { LoadedConfig } from "../load-config.ts";
 import { pathKind } from "../path-kind.ts";
-import { plainDocument } from "../read/plain-document.ts";
+import { programCompleter } from "../program-environment.ts";
 import { fixtureReader } from "../read-fixtures.ts";
-import { requestedJudge } from "../requested-agents.ts";
+import { plainDocument } from "../read/plain-document.ts";
+import { requestedAgents, requestedJudge } from "../requested-agents.ts";
 import type { OpenedFile } from "../sources/open-sources.ts";
 import type { Surroundings } from "../surroundings.ts";
-import { interpolateParts } from "./interpolate-parts.ts";
-import type { WazaContext } from "./waza-context.ts";
-import { wazaAgents } from "./waza-agents.ts";
 import { wazaServers } from "./waza-servers.ts";
-import { readWazaTasks } from "./waza-tasks.ts";
+import { interpolateParts, readWazaTasks, type WazaContext } from "./waza-tasks.ts";
 
 /** Keys whose texts may name variables: servers, and agents. Prompts and all else are taken as they are. */
 const interpolated = [["mcp_servers"], ["config", "mcp_servers"], ["variants"], ["agent"], ["agents"]];
@@ -142,4 +142,28 @@ function toldOnce(notes: readonly string[]): readonly string[] {
       others.length === 0 ? "" : ` (and in ${others.length} other place${others.length === 1 ? "" : "s"})`;
     return `${first === "" ? "" : `${first}: `}${message}${more}`;
   });
+}
+
+/** The agents that play: those asked for, else those that the eval declares, else the Copilot CLI. */
+export function wazaAgents({ file, dir, surroundings, problems }: WazaContext): readonly AgentSpec[] {
+  const { environment, overrides, agents: asked } = surroundings;
+  const complete = programCompleter({ dir, environment, overrides });
+  const { agents } = file;
+  switch (agents.kind) {
+    case "copilot": {
+      const { model } = agents;
+      const preset = { type: "acp" as const, preset: "copilot" as const, env: {}, inheritEnv: [] };
+      return [buildAgent("copilot", model === undefined ? preset : { ...preset, model }, complete)];
+    }
+    case "requested":
+      return requestedAgents([], asked, { problems, complete });
+    case "declared": {
+      const inline = inlineAgentName(agents.agent);
+      const own = typeof agents.agent === "object" ? [buildAgent(inline ?? "", agents.agent, complete)] : [];
+      const others = Object.entries(agents.agents).map(([name, agent]) => buildAgent(name, agent, complete));
+      const named = typeof agents.agent === "string" ? agents.agent : inline;
+      const wanted = asked.length > 0 || named === undefined ? asked : [named];
+      return requestedAgents([...own, ...others], wanted, { problems, complete });
+    }
+  }
 }

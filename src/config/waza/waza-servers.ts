@@ -10,8 +10,7 @@ import type { PlacedAssertions } from "../../core/formats/waza/read-graders.ts";
 import type { WazaVariant } from "../../core/formats/waza/waza-eval.ts";
 import { completeStdio } from "../server-environment.ts";
 import type { ConfigDocument } from "../read/document.ts";
-import type { WazaContext } from "./waza-context.ts";
-import type { ReadWazaTask } from "./waza-tasks.ts";
+import type { ReadWazaTask, WazaContext } from "./waza-tasks.ts";
 
 type Servers = Readonly<Record<string, ServerSpec>>;
 

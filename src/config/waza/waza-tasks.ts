@@ -1,17 +1,22 @@
 import { dirname, join, resolve } from "node:path";
 import type { Diagnostic } from "../../core/errors/error.ts";
+import { interpolate, type Interpolation } from "../../core/formats/interpolate.ts";
+import { isJsonObject } from "../../core/formats/json.ts";
+import type { Json } from "../../core/formats/model.ts";
 import { placeProblem } from "../../core/formats/problem.ts";
 import { parseWazaTask, type WazaTask } from "../../core/formats/waza/parse-waza-task.ts";
+import type { WazaEval } from "../../core/formats/waza/waza-eval.ts";
+import { variableNamed } from "../environment.ts";
+import type { FileProblems } from "../file-problems.ts";
 import { pathKind } from "../path-kind.ts";
-import { plainDocument } from "../read/plain-document.ts";
 import type { ConfigDocument } from "../read/document.ts";
+import { plainDocument } from "../read/plain-document.ts";
 import { readData } from "../read/read-document.ts";
 import { expandGlob, isDataFile, isGlob } from "../sources/expand-glob.ts";
-import { shownFrom } from "../surroundings.ts";
-import { taskFiles } from "../tasks/task-files.ts";
+import type { OpenedFile } from "../sources/open-sources.ts";
+import { shownFrom, type Surroundings } from "../surroundings.ts";
 import { type TaskFile, taskFile, withoutRepeats } from "../tasks/read-tasks.ts";
-import { interpolateParts } from "./interpolate-parts.ts";
-import type { WazaContext } from "./waza-context.ts";
+import { taskFiles } from "../tasks/task-files.ts";
 
 /** A task that was read, with its file and the texts that variables went into. */
 export interface ReadWazaTask extends WazaTask {
@@ -121,4 +126,42 @@ function contextFolder(contextDir: string | undefined, path: string, { dir }: Wa
   if (contextDir !== undefined) return resolve(dirname(path), contextDir);
   const usual = join(dir, "fixtures");
   return pathKind(usual) === "folder" ? usual : dirname(path);
+}
+
+/** Replaces `${VAR}` in some parts of a document, named by their paths; the others stay as they are. */
+export function interpolateParts(
+  document: Json,
+  parts: readonly (readonly string[])[],
+  { overrides, environment }: Pick<Surroundings, "overrides" | "environment">,
+): Interpolation {
+  const chosen = parts.reduce<Json>((value, path) => copyPart(document, value, path), {});
+  const found = interpolate(
+    chosen,
+    (name) => variableNamed(name, overrides) ?? variableNamed(name, environment),
+  );
+  const value = parts.reduce<Json>((rest, path) => copyPart(found.value, rest, path), document);
+  return { ...found, value };
+}
+
+/** The target with the part of the source at a path; without it where the source has none. */
+function copyPart(source: Json, target: Json, [key, ...rest]: readonly string[]): Json {
+  if (key === undefined) return source;
+  const inner = isJsonObject(source) && Object.hasOwn(source, key) ? source[key] : undefined;
+  if (inner === undefined) return target;
+  const base = isJsonObject(target) ? target : {};
+  return { ...base, [key]: copyPart(inner, base[key] ?? {}, rest) };
+}
+
+/** What the parts of the loading of a waza eval need of one another. */
+export interface WazaContext extends OpenedFile {
+  readonly file: WazaEval;
+  /** Whether nothing is wrong with it. */
+  readonly isValid: boolean;
+  /** Absolute path of the eval's folder, which its paths start from. */
+  readonly dir: string;
+  readonly surroundings: Surroundings;
+  readonly problems: FileProblems;
+  readonly notes: readonly string[];
+  /** Variables that were put into the file. */
+  readonly variables: ReadonlyMap<string, string>;
 }

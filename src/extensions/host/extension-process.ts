@@ -12,7 +12,7 @@ import type { ProcessExit } from "../../process/spawn.ts";
 import { closed, type StopOptions } from "../../process/stop-tree.ts";
 import { TextTail } from "../../process/text-tail.ts";
 import { WholeLines } from "../../process/whole-lines.ts";
-import { listedPath } from "../../sandbox/listed-path.ts";
+import { listedPath } from "../../sandbox/mounts.ts";
 import type { ConfinedProcess, Confinement } from "../../sandbox/sandbox.ts";
 import type { PreparedExtension } from "../prepared-extensions.ts";
 import type { ResolvedExtension } from "../resolve/extension-resolver.ts";

@@ -1,11 +1,11 @@
 import { existsSync, realpathSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { dirname, join, sep } from "node:path";
+import { McpvalsError } from "../../core/errors/error.ts";
 import { readRegularFile } from "../../files/read-file.ts";
 import { livesElsewhere, ownIdentity, type ProcessIdentity } from "../../process/process-identity.ts";
 import { undo, type UndoStep } from "../../process/undo.ts";
 import { clientAdapters } from "./adapters.ts";
-import { clientConfigError, codeOf, reasonOf } from "./failure.ts";
 
 /** One file that is written into a folder; paths are relative to the folder, with slashes. */
 export interface PlannedFile {
@@ -154,4 +154,21 @@ export function missingBackup(folder: string, files: readonly PlannedFile[]): st
     .filter(({ replaced }) => replaced)
     .map(({ file }) => backupOf(join(folder, ...file.split("/"))))
     .find((path) => !existsSync(path));
+}
+
+/** The error for what stands in the way of a client's config file. */
+export function clientConfigError(
+  message: string,
+  details: { readonly hint?: string; readonly cause?: unknown } = {},
+): McpvalsError {
+  return new McpvalsError("agent/client-config", message, details);
+}
+
+/** What went wrong, as a sentence's end. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+export function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error ? String(error.code) : undefined;
 }

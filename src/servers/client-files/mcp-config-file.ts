@@ -5,8 +5,8 @@ import { guardUndo } from "../../process/watchdog.ts";
 import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
 import type { GatewayEndpoint } from "../gateway/endpoint.ts";
 import { clientAdapters } from "./adapters.ts";
-import { clientConfigError, reasonOf } from "./failure.ts";
-import { serverEntries } from "./server-entries.ts";
+import { clientConfigError, reasonOf } from "./journal.ts";
+import { serverEntries } from "./merge-servers.ts";
 
 /** A file with `mcpServers` in a folder of its own. */
 export interface McpConfigFile {

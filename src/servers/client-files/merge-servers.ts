@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
-import { applyEdits, type JSONPath, modify, type ParseError, parse, printParseErrorCode } from "jsonc-parser";
+import { applyEdits, type JSONPath, modify, parse, type ParseError, printParseErrorCode } from "jsonc-parser";
 import { parse as parseToml, stringify as writeToml, TomlError } from "smol-toml";
 import type { JsonObject } from "../../core/formats/model.ts";
+import type { GatewayEndpoint } from "../gateway/endpoint.ts";
 import type { ClientAdapter } from "./adapters.ts";
 
 export type Entries = Readonly<Record<string, JsonObject>>;
@@ -92,4 +93,18 @@ function plain(value: unknown): unknown {
 
 function withValue(table: Table, key: string, value: unknown): Table {
   return Object.fromEntries([...Object.entries(table).filter(([name]) => name !== key), [key, value]]);
+}
+
+/** How a client's file tells of servers, by name. */
+export function serverEntries(
+  endpoints: readonly GatewayEndpoint[],
+  adapter: Pick<ClientAdapter, "http" | "bridge">,
+  connect: "http" | "bridge",
+): Entries {
+  return Object.fromEntries(
+    endpoints.map(({ server, url, bridge }) => [
+      server,
+      connect === "http" ? adapter.http(url) : adapter.bridge(bridge),
+    ]),
+  );
 }

@@ -1,25 +1,27 @@
-import { realpath, rename, writeFile } from "node:fs/promises";
-import { dirname } from "node:path";
+import type { Stats } from "node:fs";
+import { lstat, realpath, rename, writeFile } from "node:fs/promises";
+import { dirname, isAbsolute, join, relative, sep } from "node:path";
 import type { McpClient } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
+import { makeFolder } from "../../files/make-folder.ts";
+import { readRegularFile } from "../../files/read-file.ts";
+import { untilAborted } from "../../process/deadline.ts";
 import { undo, type UndoStep } from "../../process/undo.ts";
 import { guardUndo } from "../../process/watchdog.ts";
 import type { GatewayEndpoint } from "../gateway/endpoint.ts";
-import { clientAdapters, type ClientAdapter } from "./adapters.ts";
-import { clientConfigError, reasonOf } from "./failure.ts";
-import { takeFolder } from "./folder-turns.ts";
-import { inspectTarget, type Target } from "./inspect-target.ts";
+import { type ClientAdapter, clientAdapters } from "./adapters.ts";
 import {
   backupOf,
+  clientConfigError,
+  codeOf,
   missingBackup,
   type PlannedFile,
+  reasonOf,
   recoverFolder,
   undoSteps,
   writeJournal,
 } from "./journal.ts";
-import { mergeServers } from "./merge-servers.ts";
-import { serverEntries } from "./server-entries.ts";
-import { makeFolder } from "../../files/make-folder.ts";
+import { mergeServers, serverEntries } from "./merge-servers.ts";
 
 export interface ClientFilesOptions {
   /** How clients are to reach servers. Default: `http`. */
@@ -165,4 +167,102 @@ function putBack(folder: string, files: readonly PlannedFile[], steps: readonly 
     hint: "Files named *.mcpvals-backup are the user's own; rename them to what they were.",
     cause,
   });
+}
+
+const last = new Map<string, Promise<void>>();
+
+/**
+ * Waits until nobody else in this process has a folder, and takes it; what is returned gives it back. Rejects with the
+ * signal's reason when it aborts first.
+ */
+export async function takeFolder(folder: string, signal: AbortSignal): Promise<() => void> {
+  const { promise: done, resolve } = Promise.withResolvers<void>();
+  const before = last.get(folder) ?? Promise.resolve();
+  const ours = before.then(() => done);
+  last.set(folder, ours);
+  void forget(folder, ours);
+  try {
+    await untilAborted(before, signal);
+  } catch (error) {
+    resolve();
+    throw error;
+  }
+  return resolve;
+}
+
+async function forget(folder: string, turn: Promise<void>): Promise<void> {
+  await turn;
+  if (last.get(folder) === turn) last.delete(folder);
+}
+
+/** In bytes; a client's own file can hold more than servers. */
+const largestFile = 1024 * 1024;
+
+/** What is at the place of a client's file before it is written. */
+export interface Target {
+  readonly path: string;
+  /** Undefined when there is no file yet. */
+  readonly text: string | undefined;
+  readonly hasFolder: boolean;
+}
+
+/**
+ * Looks at the place of a file in a folder, which is absolute and without links. Throws McpvalsError `agent/client-config`
+ * for what is no file, for a link that leads out of the folder, and for what cannot be read.
+ */
+export async function inspectTarget(folder: string, file: string): Promise<Target> {
+  const path = join(folder, ...file.split("/"));
+  const hasFolder = await inspectFolder(folder, dirname(path));
+  const found = hasFolder ? await look(path) : undefined;
+  if (hasFolder && (await look(backupOf(path))) !== undefined) {
+    throw clientConfigError(`${backupOf(path)} is in the way`, {
+      hint: "It is what an earlier run kept and could not put back: rename it to what it was, or remove it.",
+    });
+  }
+  if (found === undefined) return { path, text: undefined, hasFolder };
+  if (found.isSymbolicLink()) await requireInside(folder, path);
+  else if (!found.isFile()) throw clientConfigError(`${path} is not a file`);
+  return { path, text: readText(path), hasFolder };
+}
+
+/** Of a folder in a folder: whether it is there. */
+async function inspectFolder(folder: string, path: string): Promise<boolean> {
+  const found = await look(path);
+  if (found === undefined) return false;
+  if (found.isSymbolicLink()) await requireInside(folder, path);
+  else if (!found.isDirectory()) throw clientConfigError(`${path} is not a folder`);
+  return true;
+}
+
+async function requireInside(folder: string, path: string): Promise<void> {
+  let real: string;
+  try {
+    real = await realpath(path);
+  } catch (error) {
+    throw clientConfigError(`${path} is a link that leads nowhere`, { cause: error });
+  }
+  const way = relative(folder, real);
+  if (way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way)) return;
+  throw clientConfigError(`${path} is a link that leads out of ${folder}`, {
+    hint: "Files outside the folder are not touched; put a copy in the place of the link, or choose another folder.",
+  });
+}
+
+async function look(path: string): Promise<Stats | undefined> {
+  try {
+    return await lstat(path);
+  } catch (error) {
+    if (codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR") return undefined;
+    throw clientConfigError(`cannot look at ${path}: ${reasonOf(error)}`, { cause: error });
+  }
+}
+
+function readText(path: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(
+      readRegularFile(path, largestFile),
+    );
+  } catch (error) {
+    throw clientConfigError(`cannot read ${path}: ${reasonOf(error)}`, { cause: error });
+  }
 }

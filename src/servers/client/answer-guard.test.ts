@@ -1,6 +1,6 @@
 import type { JSONRPCMessage, Transport, TransportSendOptions } from "@modelcontextprotocol/client";
 import { describe, expect, it } from "vitest";
-import { AnswerGuard, OriginalError, unusableAnswer } from "./answer-guard.ts";
+import { AnswerGuard, OriginalError, unusableAnswer } from "./handshake.ts";
 
 interface Bench {
   readonly guard: AnswerGuard;

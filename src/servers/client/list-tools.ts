@@ -1,8 +1,7 @@
-import type { Client, RequestOptions } from "@modelcontextprotocol/client";
+import type { Client, RequestOptions, StandardSchemaV1 } from "@modelcontextprotocol/client";
 import { isJsonObject } from "../../core/formats/json.ts";
-import type { Json } from "../../core/formats/model.ts";
-import { PageCursors } from "./page-cursors.ts";
-import { resultSchema } from "./result-schema.ts";
+import type { Json, JsonObject } from "../../core/formats/model.ts";
+import { shortened } from "../../core/text/shortened.ts";
 import type { ToolDefinition } from "../session.ts";
 
 interface Page {
@@ -55,4 +54,40 @@ function toolProblem(tool: Json): string | undefined {
   if (outputSchema !== undefined && !isJsonObject(outputSchema))
     return `${label} has an outputSchema that is no object`;
   return undefined;
+}
+
+/** Pages that a list may have; with a hundred items on each, a hundred thousand items. */
+const mostPages = 1000;
+
+/** The cursors of a list that is asked for page by page: a server must not keep us asking for ever. */
+export class PageCursors {
+  readonly #seen = new Set<string>();
+
+  /** Why the page of a cursor is not asked for; undefined when it is. */
+  problemOf(method: string, cursor: string): string | undefined {
+    if (this.#seen.has(cursor))
+      return `${method} goes in circles: the cursor ${JSON.stringify(shortened(cursor, 200))} comes twice`;
+    this.#seen.add(cursor);
+    return this.#seen.size < mostPages ? undefined : `${method} has more than ${mostPages} pages`;
+  }
+}
+
+/** A result that was looked at: usable, or not and why. */
+export type Reading<T> = { readonly value: T } | { readonly problem: string };
+
+/**
+ * Makes of a function what the SDK takes as the schema of a result. Unlike the SDK's own schemas it can hand on the result
+ * as it came, with everything that no schema knows. The SDK has checked that the result is an object.
+ */
+export function resultSchema<T>(read: (result: JsonObject) => Reading<T>): StandardSchemaV1<unknown, T> {
+  return {
+    "~standard": {
+      version: 1,
+      vendor: "mcpvals",
+      validate(result) {
+        const reading = read(result as JsonObject);
+        return "problem" in reading ? { issues: [{ message: reading.problem }] } : { value: reading.value };
+      },
+    },
+  };
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { JsonObject } from "../../core/formats/model.ts";
-import { paramHeaders } from "./param-headers.ts";
+import { paramHeaders } from "./server-caller.ts";
 
 const schema = {
   type: "object",

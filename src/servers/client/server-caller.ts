@@ -1,21 +1,14 @@
 import type { Client, RequestOptions, StandardSchemaV1 } from "@modelcontextprotocol/client";
+import { contentProblem } from "../../core/checks/content-problem.ts";
 import { isNoAnswer } from "../../core/checks/http-status.ts";
+import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { abortAfter } from "../../process/deadline.ts";
-import { OriginalError } from "./answer-guard.ts";
-import {
-  anyResult,
-  callResultSchema,
-  listResultSchema,
-  promptResultSchema,
-  resourceResultSchema,
-} from "./answer-schemas.ts";
-import { listTools } from "./list-tools.ts";
-import { PageCursors } from "./page-cursors.ts";
-import { paramHeaders } from "./param-headers.ts";
-import type { Sdk } from "./sdk.ts";
-import type { CallOptions, CallOutcome, ServerSession, ToolDefinition } from "../session.ts";
 import { shortened } from "../../core/text/shortened.ts";
+import { abortAfter } from "../../process/deadline.ts";
+import type { CallOptions, CallOutcome, ServerSession, ToolDefinition } from "../session.ts";
+import { OriginalError } from "./handshake.ts";
+import { listTools, PageCursors, resultSchema } from "./list-tools.ts";
+import type { Sdk } from "./sdk.ts";
 
 /** The longest time limit that the SDK can keep, in milliseconds. */
 const longestTimeout = 2 ** 31 - 1;
@@ -208,4 +201,82 @@ function promptArguments(args: JsonObject): JsonObject {
     ([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)] as const,
   );
   return Object.fromEntries(texts);
+}
+
+/** Takes any result, and leaves it as it came. */
+export const anyResult: StandardSchemaV1<unknown, JsonObject> = resultSchema((result) => ({ value: result }));
+
+/** Takes a result of `tools/call` that is one, and leaves it as it came. */
+export function callResultSchema(sdk: Sdk): StandardSchemaV1<unknown, JsonObject> {
+  const schema = sdk.specTypeSchemas.CallToolResult["~standard"];
+  return resultSchema((result) => {
+    const { content, structuredContent } = result;
+    if (!Array.isArray(content) && (content !== undefined || structuredContent === undefined))
+      return { problem: "content is not an array" };
+    const problem = contentProblem(result);
+    if (problem !== undefined) return { problem };
+    const { issues } = schema.validate(result);
+    const issue = issues?.[0];
+    return issue === undefined ? { value: result } : { problem: `${pathText(issue.path)}${issue.message}` };
+  });
+}
+
+/** Takes a result of `resources/read` that has contents, and leaves it as it came. */
+export const resourceResultSchema: StandardSchemaV1<unknown, JsonObject> = withList("contents");
+
+/** Takes a result of `prompts/get` that has messages, and leaves it as it came. */
+export const promptResultSchema: StandardSchemaV1<unknown, JsonObject> = withList("messages");
+
+/** Takes a page of a list under this key, and leaves it as it came. */
+export function listResultSchema(key: string): StandardSchemaV1<unknown, JsonObject> {
+  return withList(key);
+}
+
+function withList(key: string): StandardSchemaV1<unknown, JsonObject> {
+  return resultSchema((result) =>
+    Array.isArray(result[key]) ? { value: result } : { problem: `${key} is not an array` },
+  );
+}
+
+function pathText(path: StandardSchemaV1.Issue["path"]): string {
+  if (path === undefined || path.length === 0) return "";
+  return `${path.map((part) => String(typeof part === "object" ? part.key : part)).join(".")}: `;
+}
+
+/** What may be the name of an HTTP header (RFC 9110, token). */
+const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+/** What a header can carry as it is: printable ASCII without blanks at its ends. */
+const plainValue = /^[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?$/;
+
+/**
+ * The `Mcp-Param-NAME` headers of one call over HTTP since 2026-07-28: those arguments whose schema says `x-mcp-header`, so
+ * that proxies can route by them. Servers refuse a call without them.
+ */
+export function paramHeaders(inputSchema: JsonObject, args: JsonObject): Readonly<Record<string, string>> {
+  const headers: Record<string, string> = {};
+  const { properties } = inputSchema;
+  for (const [key, schema] of Object.entries(isJsonObject(properties) ? properties : {})) {
+    const value = Object.hasOwn(args, key) ? args[key] : undefined;
+    if (!isJsonObject(schema)) continue;
+    const name = schema["x-mcp-header"];
+    const text = textOf(value);
+    if (typeof name === "string" && headerName.test(name) && text !== undefined)
+      headers[`Mcp-Param-${name}`] = encoded(text);
+    if (isJsonObject(value)) Object.assign(headers, paramHeaders(schema, value));
+  }
+  return headers;
+}
+
+function textOf(value: Json | undefined): string | undefined {
+  if (typeof value === "string") return value;
+  if (typeof value === "boolean") return String(value);
+  const isPrecise = typeof value === "number" && (!Number.isInteger(value) || Number.isSafeInteger(value));
+  return isPrecise ? String(value) : undefined;
+}
+
+function encoded(text: string): string {
+  const isAmbiguous = text.startsWith("=?base64?") && text.endsWith("?=");
+  return plainValue.test(text) && !isAmbiguous
+    ? text
+    : `=?base64?${Buffer.from(text, "utf8").toString("base64")}?=`;
 }

@@ -1,9 +1,9 @@
 import type { RequestId } from "@modelcontextprotocol/client";
+import picomatch from "picomatch";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json } from "../../core/formats/model.ts";
 import { type WireMessage, wireMessage } from "../wire.ts";
 import type { Filter, FilterContext } from "./filter.ts";
-import { nameMatcher } from "./match-name.ts";
 import { answeredId, calledTool, requestOf, resultOf, withResult } from "./messages.ts";
 
 /** JSON-RPC's code for parameters that are not right, which servers use for a tool that they do not have. */
@@ -74,4 +74,20 @@ function refusal(id: RequestId, tool: string): WireMessage {
 function nameOf(tool: Json): string | undefined {
   const name = isJsonObject(tool) ? tool["name"] : undefined;
   return typeof name === "string" ? name : undefined;
+}
+
+/**
+ * Makes a test for names of tools: a name fits when it is one of the patterns, or matches one as a glob. A slash is a
+ * character like any other, and so is a `!` at the beginning.
+ */
+export function nameMatcher(patterns: readonly string[]): (name: string) => boolean {
+  const tests = patterns.map(matcher);
+  return (name) => tests.some((test) => test(name));
+}
+
+function matcher(pattern: string): (name: string) => boolean {
+  if (pattern === "") return (name) => name === "";
+  // `bash` lets `*` reach across slashes, and `windows` is said so that it is the same on every system.
+  const isMatch = picomatch(pattern, { bash: true, dot: true, nonegate: true, windows: false });
+  return (name) => name === pattern || isMatch(name);
 }

@@ -5,7 +5,7 @@ import type { Fault, JsonObject, ServerSpec } from "../../core/formats/model.ts"
 import type { EventBody } from "../../core/trace/events.ts";
 import { type WireMessage, wireMessage } from "../wire.ts";
 import { createFilters, type FiltersOptions, hasFilters } from "./create-filters.ts";
-import { RateLimiter } from "./rate-limiter.ts";
+import { RateLimiter } from "./rate-limit.ts";
 import { runFilters } from "./run-filters.ts";
 
 beforeEach(() => void vi.useFakeTimers());

@@ -2,8 +2,7 @@ import type { Fault, ServerSpec } from "../../core/formats/model.ts";
 import { allowListFilter } from "./allow-list.ts";
 import { createFaults } from "./faults.ts";
 import type { Filter, FilterContext } from "./filter.ts";
-import { rateLimitFilter } from "./rate-limit.ts";
-import { RateLimiter } from "./rate-limiter.ts";
+import { RateLimiter, rateLimitFilter } from "./rate-limit.ts";
 
 export interface FiltersOptions {
   /** Begins the random numbers of faults, together with the server's name; of one trial, the same in each run. */

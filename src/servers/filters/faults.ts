@@ -1,12 +1,11 @@
 import type { RequestId } from "@modelcontextprotocol/client";
-import type { Fault } from "../../core/formats/model.ts";
+import { isJsonObject } from "../../core/formats/json.ts";
+import type { Fault, Json, JsonObject } from "../../core/formats/model.ts";
 import { pause } from "../../process/deadline.ts";
 import { type WireMessage, wireMessage } from "../wire.ts";
-import { drawFaults, type FaultLot, faultLot } from "./fault-lot.ts";
-import { requestCancelled } from "./filter-signal.ts";
-import type { Filter, FilterContext, Passage } from "./filter.ts";
+import { nameMatcher } from "./allow-list.ts";
+import { type Filter, type FilterContext, type Passage, requestCancelled } from "./filter.ts";
 import { answeredId, type Request, requestOf, resultOf, withResult } from "./messages.ts";
-import { truncateResult } from "./truncate-result.ts";
 
 /** JSON-RPC's code for an error on the side that answers. */
 const internalError = -32603;
@@ -136,4 +135,114 @@ class FaultFilter implements Filter {
     const { server, client } = this.#context;
     return { server, ...(client === undefined ? {} : { client }) };
   }
+}
+
+/** A fault, with what is counted of it in one trial. */
+export interface FaultLot {
+  readonly fault: Fault;
+  readonly fits: (request: Request) => boolean;
+  /** The n-th request that fits meets the n-th number, from 0 to below 1. */
+  readonly random: () => number;
+  /** How often it may still happen. */
+  left: number;
+  /** Whether any request has fitted, whatever its number was. */
+  met: boolean;
+}
+
+/** Makes the lot of one fault; the seed begins its random numbers. */
+export function faultLot(fault: Fault, seed: string): FaultLot {
+  const { tool, method = "tools/call", times = Infinity } = fault;
+  const isTool = tool === undefined ? undefined : nameMatcher([tool]);
+  const fits = (request: Request): boolean => {
+    if (request.method !== method) return false;
+    return isTool === undefined || (request.tool !== undefined && isTool(request.tool));
+  };
+  return { fault, fits, random: randomSequence(seed), left: times, met: false };
+}
+
+/**
+ * Draws what befalls a request: of the faults that fit, in order, up to one that ends it. Each one that is drawn has
+ * happened once more.
+ */
+export function drawFaults(lots: readonly FaultLot[], request: Request): readonly FaultLot[] {
+  const drawn: FaultLot[] = [];
+  for (const lot of lots) {
+    if (!lot.fits(request)) continue;
+    lot.met = true;
+    if (lot.random() >= lot.fault.probability || lot.left === 0) continue;
+    lot.left -= 1;
+    drawn.push(lot);
+    if (endsRequest(lot.fault)) break;
+  }
+  return drawn;
+}
+
+function endsRequest({ kind }: Fault): boolean {
+  return kind === "drop" || kind === "error" || kind === "disconnect";
+}
+
+/**
+ * Makes a sequence of numbers from 0 to below 1 that is the same for the same seed, whatever the machine: mulberry32,
+ * begun with xmur3 of the seed (both by bryc, public domain: github.com/bryc/code, "PRNGs").
+ */
+export function randomSequence(seed: string): () => number {
+  let state = xmur3(seed);
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** A number of 32 bits that every character of the text has a part in. */
+function xmur3(text: string): number {
+  let hash = 1779033703 ^ text.length;
+  for (let index = 0; index < text.length; index += 1) {
+    hash = Math.imul(hash ^ text.charCodeAt(index), 3432918353);
+    hash = (hash << 13) | (hash >>> 19);
+  }
+  hash = Math.imul(hash ^ (hash >>> 16), 2246822507);
+  hash = Math.imul(hash ^ (hash >>> 13), 3266489909);
+  return (hash ^ (hash >>> 16)) >>> 0;
+}
+
+/** Members of results that hold what a model reads: of tools, of resources, of prompts. */
+const readable = ["content", "contents", "messages"];
+
+/**
+ * Cuts each text of a result to so many bytes of UTF-8, at the end of a character. `structuredContent`, which says the
+ * same again, is left out. Undefined when no text is longer.
+ */
+export function truncateResult(result: JsonObject, bytes: number): JsonObject | undefined {
+  let isShorter = false;
+  const cut = (value: Json): Json => {
+    if (Array.isArray(value)) return (value as readonly Json[]).map(cut);
+    if (!isJsonObject(value)) return value;
+    const members = Object.entries(value).map(([key, member]) => {
+      if (key !== "text" || typeof member !== "string") return [key, cut(member)] as const;
+      const text = truncateText(member, bytes);
+      isShorter ||= text !== member;
+      return [key, text] as const;
+    });
+    return Object.fromEntries(members);
+  };
+  const members = Object.entries(result).map(
+    ([key, member]) => [key, readable.includes(key) ? cut(member) : member] as const,
+  );
+  if (!isShorter) return undefined;
+  return Object.fromEntries(members.filter(([key]) => key !== "structuredContent"));
+}
+
+/** The longest beginning of a text that has no more than so many bytes of UTF-8 and ends with a whole character. */
+export function truncateText(text: string, bytes: number): string {
+  const encoded = Buffer.from(text, "utf8");
+  if (encoded.length <= bytes) return text;
+  let end = bytes;
+  while (end > 0 && isInsideCharacter(encoded[end])) end -= 1;
+  return encoded.toString("utf8", 0, end);
+}
+
+function isInsideCharacter(byte: number | undefined): boolean {
+  return byte !== undefined && (byte & 0xc0) === 0x80;
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { nameMatcher } from "./match-name.ts";
+import { nameMatcher } from "./allow-list.ts";
 
 const fits = (patterns: string[], names: string[]): string[] => names.filter(nameMatcher(patterns));
 

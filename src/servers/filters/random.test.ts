@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { randomSequence } from "./random.ts";
+import { randomSequence } from "./faults.ts";
 
 const first = (seed: string, count: number): number[] => {
   const next = randomSequence(seed);

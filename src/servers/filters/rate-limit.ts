@@ -1,7 +1,6 @@
-import { requestCancelled } from "./filter-signal.ts";
-import type { Filter, FilterContext } from "./filter.ts";
+import type { RateLimit } from "../../core/formats/model.ts";
+import { type Filter, type FilterContext, requestCancelled } from "./filter.ts";
 import { requestOf } from "./messages.ts";
-import type { RateLimiter } from "./rate-limiter.ts";
 
 /**
  * Keeps requests waiting while the server has got as many as it may get. How long one waited is recorded as
@@ -32,4 +31,79 @@ export function rateLimitFilter(limiter: RateLimiter, { server, client, emit }: 
       );
     },
   };
+}
+
+interface Waiter {
+  readonly go: () => void;
+}
+
+/** The longest time that a Node timer can wait, in milliseconds. */
+const longestTimer = 2 ** 31 - 1;
+
+/**
+ * Lets at most `requests` pass in any span of `perMs`; the others wait in the order in which they came. All who share a
+ * server share one of these. A timer runs only while somebody waits.
+ */
+export class RateLimiter {
+  readonly #limit: RateLimit;
+  /** When the last ones passed, oldest first; no more than `requests` of them. */
+  readonly #passed: number[] = [];
+  readonly #waiting: Waiter[] = [];
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(limit: RateLimit) {
+    this.#limit = limit;
+  }
+
+  /**
+   * Undefined when one may pass at once, and has. Else a promise that settles when one has passed, and rejects with the
+   * signal's reason when that aborts first: then nobody passes.
+   */
+  pass(signal: AbortSignal): Promise<void> | undefined {
+    signal.throwIfAborted();
+    if (this.#waiting.length === 0 && this.#waitMs() <= 0) {
+      this.#note();
+      return undefined;
+    }
+    return new Promise<void>((resolve, reject) => {
+      const leave = (): void => {
+        this.#waiting.splice(this.#waiting.indexOf(waiter), 1);
+        this.#wake();
+        reject(signal.reason as Error);
+      };
+      const waiter: Waiter = {
+        go: () => {
+          signal.removeEventListener("abort", leave);
+          resolve();
+        },
+      };
+      this.#waiting.push(waiter);
+      signal.addEventListener("abort", leave, { once: true });
+      this.#wake();
+    });
+  }
+
+  #wake(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    while (this.#waiting.length > 0 && this.#waitMs() <= 0) {
+      this.#note();
+      this.#waiting.shift()?.go();
+    }
+    if (this.#waiting.length === 0) return;
+    // A timer may go off a little early; then it is set anew.
+    const ms = Math.min(Math.max(Math.ceil(this.#waitMs()), 1), longestTimer);
+    this.#timer = setTimeout(() => this.#wake(), ms);
+  }
+
+  #waitMs(): number {
+    const [oldest] = this.#passed;
+    if (oldest === undefined || this.#passed.length < this.#limit.requests) return 0;
+    return oldest + this.#limit.perMs - performance.now();
+  }
+
+  #note(): void {
+    this.#passed.push(performance.now());
+    if (this.#passed.length > this.#limit.requests) this.#passed.shift();
+  }
 }

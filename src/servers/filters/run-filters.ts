@@ -1,12 +1,9 @@
 import type { JSONRPCMessage, RequestId } from "@modelcontextprotocol/client";
 import { untilAborted } from "../../process/deadline.ts";
 import type { WireMessage } from "../wire.ts";
-import { connectionEnded, requestCancelled } from "./filter-signal.ts";
-import type { Filter, Passage } from "./filter.ts";
-import { type HandOver, Line, type Place } from "./line.ts";
+import { connectionEnded, type Filter, type Passage, requestCancelled } from "./filter.ts";
 import { cancelledId, requestOf } from "./messages.ts";
 
-export type { HandOver } from "./line.ts";
 
 /** The filters of one connection at work. */
 export interface FilterRun {
@@ -162,4 +159,78 @@ function then(
   use: (passage: Passage) => Passage | Promise<Passage>,
 ): Passage | Promise<Passage> {
   return passage instanceof Promise ? passage.then(use) : use(passage);
+}
+
+/** Does what the filters decided: hands the message on, to the one side or the other, or cuts the connection. */
+export type HandOver = (passage: Passage) => void | Promise<void>;
+
+/**
+ * How a message stands in line. `holdable`: others may overtake it while it is held. `free`: it overtakes such ones, and
+ * nothing else. `strict`: it overtakes nothing.
+ */
+export type Place = "holdable" | "free" | "strict";
+
+interface Joining {
+  readonly place: Place;
+  readonly decide: () => Passage | Promise<Passage>;
+  readonly handOver: HandOver;
+}
+
+interface Waiting extends Joining {
+  readonly resolve: (handedOver: void | Promise<void>) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** The messages of one direction, in order. What is decided at once is handed over at once. */
+export class Line {
+  readonly #waiting: Waiting[] = [];
+  #held = 0;
+  #isBlocked = false;
+
+  /** Settles as `handOver` does; rejects with what `decide` throws. */
+  join(joining: Joining): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
+      this.#waiting.push({ ...joining, resolve, reject });
+      this.#advance();
+    });
+  }
+
+  #advance(): void {
+    for (;;) {
+      const [next] = this.#waiting;
+      if (next === undefined || this.#isBlocked || (next.place === "strict" && this.#held > 0)) return;
+      this.#waiting.shift();
+      this.#serve(next);
+    }
+  }
+
+  #serve({ place, decide, handOver, resolve, reject }: Waiting): void {
+    try {
+      const decision = decide();
+      if (!(decision instanceof Promise)) return resolve(handOver(decision));
+      const release = place === "holdable" ? this.#hold() : this.#block();
+      void decision
+        .then((passage) => resolve(handOver(passage)))
+        .catch(reject)
+        .finally(release);
+    } catch (error) {
+      reject(error);
+    }
+  }
+
+  #hold(): () => void {
+    this.#held += 1;
+    return () => {
+      this.#held -= 1;
+      this.#advance();
+    };
+  }
+
+  #block(): () => void {
+    this.#isBlocked = true;
+    return () => {
+      this.#isBlocked = false;
+      this.#advance();
+    };
+  }
 }

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { truncateResult, truncateText } from "./truncate-result.ts";
+import { truncateResult, truncateText } from "./faults.ts";
 
 const bytesOf = (text: string): number => Buffer.byteLength(text, "utf8");
 

@@ -1,8 +1,7 @@
 import type { McpvalsError } from "../../core/errors/error.ts";
 import type { Emit } from "../../core/trace/events.ts";
-import { ambiguityOf } from "../filters/ambiguity.ts";
+import { ambiguityOf, requestOf } from "../filters/messages.ts";
 import type { Filter, FilterContext } from "../filters/filter.ts";
-import { requestOf } from "../filters/messages.ts";
 import { type FilterRun, type HandOver, runFilters } from "../filters/run-filters.ts";
 import { deepestMessage, isTooDeep, malformationOf, messageJson } from "../json-rpc.ts";
 import { mostUnasked, nestedTooDeeply, tooManyUnasked, unaskedBy } from "../recording.ts";

@@ -1,4 +1,4 @@
-import type { RateLimiter } from "../filters/rate-limiter.ts";
+import type { RateLimiter } from "../filters/rate-limit.ts";
 import type { ServerHost } from "./host.ts";
 
 /** A host that serves more than one trial. */

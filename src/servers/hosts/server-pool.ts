@@ -3,7 +3,7 @@ import { lifetimeOf } from "../../core/plan/effective-servers.ts";
 import type { Trial } from "../../core/plan/plan.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import { createFilters, hasFilters } from "../filters/create-filters.ts";
-import { RateLimiter } from "../filters/rate-limiter.ts";
+import { RateLimiter } from "../filters/rate-limit.ts";
 import type { Gateway } from "../gateway/endpoint.ts";
 import { type HostOptions, openHost, type StartOptions } from "../provision.ts";
 import { type Lease, serveTrial } from "../serve.ts";

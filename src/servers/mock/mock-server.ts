@@ -3,21 +3,9 @@ import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject, MockDefinition, MockResponse } from "../../core/formats/model.ts";
 import { compilePattern } from "../../core/templates/pattern.ts";
 import { pause } from "../../process/deadline.ts";
+import { modernVersion } from "../client/handshake.ts";
 import type { Request } from "../filters/messages.ts";
-import { modernVersion } from "../client/era-switch.ts";
 import { findResponse, type FoundResponse, type ValidateSchema } from "./find-response.ts";
-import { agreedVersion, modernResult, requestVersion } from "./mock-era.ts";
-import {
-  capabilitiesOf,
-  codes,
-  getPrompt,
-  invalid,
-  listPrompts,
-  listResources,
-  listTools,
-  type MockResult,
-  readResource,
-} from "./mock-results.ts";
 
 /** What comes of a call of a tool. */
 type CallResult =
@@ -211,4 +199,147 @@ function answerText(id: RequestId, result: CallResult): string | undefined {
       return JSON.stringify({ jsonrpc: "2.0", id, error });
     }
   }
+}
+
+const newestLegacyVersion = "2025-11-25";
+
+/** The versions of the era that begins with `initialize`, the newest first. */
+export const legacyVersions = [newestLegacyVersion, "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
+
+/** What 2026-07-28 lets clients keep for a while, and so has to say for how long. */
+const cacheable = new Set([
+  "server/discover",
+  "tools/list",
+  "prompts/list",
+  "resources/list",
+  "resources/templates/list",
+  "resources/read",
+]);
+
+/** The version that a request says it is in; undefined for one of the legacy era. */
+export function requestVersion(params: JsonObject): string | undefined {
+  const meta = params["_meta"];
+  const version = isJsonObject(meta) ? meta["io.modelcontextprotocol/protocolVersion"] : undefined;
+  return typeof version === "string" ? version : undefined;
+}
+
+/** The version that a handshake ends with: the one that is asked for, where it is known. */
+export function agreedVersion({ protocolVersion }: JsonObject): string {
+  return legacyVersions.find((version) => version === protocolVersion) ?? newestLegacyVersion;
+}
+
+/** A result with what every result has in 2026-07-28; what it says itself is kept. */
+export function modernResult(method: string, result: JsonObject, server: JsonObject): JsonObject {
+  const meta = result["_meta"];
+  return {
+    resultType: "complete",
+    ...(cacheable.has(method) ? { ttlMs: 0, cacheScope: "private" } : {}),
+    ...result,
+    _meta: { "io.modelcontextprotocol/serverInfo": server, ...(isJsonObject(meta) ? meta : {}) },
+  };
+}
+
+/** What a request is answered with: a result, or a JSON-RPC error. */
+export type MockResult =
+  | { readonly kind: "result"; readonly result: JsonObject }
+  | { readonly kind: "error"; readonly code: number; readonly message: string; readonly data?: Json };
+
+/** JSON-RPC's and MCP's codes for what can be wrong with a request. */
+export const codes = {
+  parse: -32700,
+  methodNotFound: -32601,
+  invalidParams: -32602,
+  internal: -32603,
+  resourceNotFound: -32002,
+  unsupportedVersion: -32022,
+} as const;
+
+/** What the server says that it can do. */
+export function capabilitiesOf({ tools, resources, prompts }: MockDefinition): JsonObject {
+  return {
+    logging: {},
+    ...(Object.keys(tools).length === 0 ? {} : { tools: {} }),
+    ...(resources.length === 0 ? {} : { resources: {} }),
+    ...(prompts.length === 0 ? {} : { prompts: {} }),
+  };
+}
+
+export function listTools({ tools }: MockDefinition): JsonObject {
+  const listed = Object.entries(tools).map(([name, { description, inputSchema, outputSchema }]) => ({
+    name,
+    ...(description === undefined ? {} : { description }),
+    inputSchema,
+    ...(outputSchema === undefined ? {} : { outputSchema }),
+  }));
+  return { tools: listed };
+}
+
+export function listResources({ resources }: MockDefinition): JsonObject {
+  const listed = resources.map(({ uri, name, description, mimeType }) => ({
+    uri,
+    name,
+    ...(description === undefined ? {} : { description }),
+    ...(mimeType === undefined ? {} : { mimeType }),
+  }));
+  return { resources: listed };
+}
+
+/** A resource that is not there has one code in 2026-07-28 and another one before. */
+export function readResource(
+  { resources }: MockDefinition,
+  { uri }: JsonObject,
+  { isModern }: { readonly isModern: boolean },
+): MockResult {
+  if (typeof uri !== "string") return invalid("uri is not a text");
+  const found = resources.find((resource) => resource.uri === uri);
+  if (found !== undefined) {
+    const { mimeType, text } = found;
+    const contents = [{ uri, ...(mimeType === undefined ? {} : { mimeType }), text }];
+    return { kind: "result", result: { contents } };
+  }
+  const code = isModern ? codes.invalidParams : codes.resourceNotFound;
+  return { kind: "error", code, message: `Resource not found: ${uri}`, data: { uri } };
+}
+
+export function listPrompts({ prompts }: MockDefinition): JsonObject {
+  const listed = prompts.map(({ name, description, arguments: args }) => ({
+    name,
+    ...(description === undefined ? {} : { description }),
+    arguments: args,
+  }));
+  return { prompts: listed };
+}
+
+export function getPrompt({ prompts }: MockDefinition, params: JsonObject): MockResult {
+  const { name } = params;
+  const prompt = prompts.find((each) => each.name === name);
+  if (prompt === undefined)
+    return invalid(`Unknown prompt: ${typeof name === "string" ? name : "(no name)"}`);
+  const given = isJsonObject(params["arguments"]) ? params["arguments"] : {};
+  const values = new Map<string, string>();
+  for (const argument of prompt.arguments) {
+    const value = Object.hasOwn(given, argument.name) ? given[argument.name] : undefined;
+    if (value === undefined && argument.required) return invalid(`Missing argument: ${argument.name}`);
+    values.set(argument.name, value === undefined ? "" : textOf(value));
+  }
+  const { description } = prompt;
+  const messages = prompt.messages.map(({ role, text }) => ({
+    role,
+    content: { type: "text", text: fillIn(text, values) },
+  }));
+  return { kind: "result", result: { ...(description === undefined ? {} : { description }), messages } };
+}
+
+/** The request's parameters are not right. */
+export function invalid(message: string): MockResult {
+  return { kind: "error", code: codes.invalidParams, message };
+}
+
+function textOf(value: Json): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** Replaces `{NAME}` of each name that is known, in one go, so that nothing in a value is replaced again. */
+function fillIn(text: string, values: ReadonlyMap<string, string>): string {
+  return text.replaceAll(/\{([^{}]*)\}/g, (written, name: string) => values.get(name) ?? written);
 }

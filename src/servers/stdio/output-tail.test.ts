@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { OutputTail } from "./output-tail.ts";
+import { OutputTail } from "./output-recorder.ts";
 
 it("keeps the last 4 KiB of stderr, also of a flood", () => {
   const tail = new OutputTail();

@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import type { ServerSpec, StdioServerSpec } from "../../core/formats/model.ts";
 import { type ManagedProcess, spawnProcess } from "../../process/spawn.ts";
-import { listedPath } from "../../sandbox/listed-path.ts";
+import { listedPath } from "../../sandbox/mounts.ts";
 
 /** A server's program; `brokenLimit` says why its sandbox ended it. */
 export type ServerProgram = ManagedProcess & { readonly brokenLimit?: string | undefined };

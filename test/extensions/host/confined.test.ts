@@ -4,9 +4,8 @@ import { expect, it } from "vitest";
 import { McpvalsError } from "../../../src/core/errors/error.ts";
 import type { ExtensionManifest } from "../../../src/core/formats/extension/manifest.ts";
 import { defaultSandbox } from "../../../src/core/formats/model.ts";
-import { noSandbox } from "../../../src/sandbox/none.ts";
+import { noSandbox, sandboxOf } from "../../../src/sandbox/sandboxes.ts";
 import type { Confinement, Sandbox } from "../../../src/sandbox/sandbox.ts";
-import { sandboxOf } from "../../../src/sandbox/sandboxes.ts";
 import { errorOf, play } from "../../support/extensions.ts";
 
 const confined = { ...defaultSandbox, kind: "process" as const };

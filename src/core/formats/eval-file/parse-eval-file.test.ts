@@ -4,8 +4,8 @@ import { parse as parseYaml } from "yaml";
 import { formatKeyPath } from "../key-path.ts";
 import type { Locate } from "../problem.ts";
 import type { EvalFile } from "./eval-file.ts";
-import { evalJsonSchema } from "./eval-json-schema.ts";
-import { checkAssertedServers, parseEvalFile, type ParsedEvalFile } from "./parse-eval-file.ts";
+import { evalJsonSchema } from "./eval-schema.ts";
+import { checkAssertedServers, type ParsedEvalFile, parseEvalFile } from "./parse-eval-file.ts";
 
 const locate: Locate = ({ path }) => ({ file: "eval.yaml", path: formatKeyPath(path) });
 

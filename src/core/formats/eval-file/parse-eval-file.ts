@@ -1,23 +1,26 @@
 import type { Diagnostic } from "../../errors/error.ts";
+import { assertedServers, assertionKinds } from "../assertion-kinds.ts";
 import { withUsualTransports } from "../config/usual-transports.ts";
 import { suggestion } from "../did-you-mean.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
-import { asObject } from "../lenient.ts";
-import type { Json, JsonObject } from "../model.ts";
-import { LenientReader } from "../lenient-reader.ts";
-import { memberOf } from "../member-of.ts";
-import { type Locate, placeProblem } from "../problem.ts";
-import { withoutUndefined } from "../without-undefined.ts";
-import { assertedServers } from "../assertion-kinds.ts";
 import {
   extensionPackageProblems,
   missingSandboxProblems,
   type ParsedExtensionTable,
 } from "../extension/extension-table-schema.ts";
+import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { LenientReader } from "../lenient-reader.ts";
+import { asObject } from "../lenient.ts";
+import { memberOf } from "../member-of.ts";
+import type { AssertionSet, CallPattern, Json, JsonObject, SkillPattern } from "../model.ts";
+import { type Locate, placeProblem } from "../problem.ts";
+import { withoutUndefined } from "../without-undefined.ts";
 import type { AgentRef, EvalFile, JudgeRef, TaskSet } from "./eval-file.ts";
-import { evalSchema, type ParsedEvalDocument } from "./eval-schema.ts";
-import { readAgentRef } from "./read-agent-ref.ts";
-import { readAssertions } from "./read-assertions.ts";
+import {
+  evalSchema,
+  type ParsedAgentRef,
+  type ParsedAssertions,
+  type ParsedEvalDocument,
+} from "./eval-schema.ts";
 
 export type ParsedEvalFile =
   | { readonly ok: true; readonly eval: EvalFile; readonly notes: readonly string[] }
@@ -276,4 +279,113 @@ function checkSource(
     at: "value",
     hint: suggestion(source, Object.keys(sources), "sources"),
   });
+}
+
+/** Reads a reference to an agent. Undefined for one that is wrong; why is among the reader's problems. */
+export function readAgentRef(
+  ref: ParsedAgentRef,
+  path: KeyPath,
+  reader: LenientReader,
+): AgentRef | undefined {
+  switch (ref.type) {
+    case "file":
+      return fileRef(ref, path, reader);
+    case "builtin.claude-code":
+      return { kind: "claude-code" };
+    case "builtin.llm-agent":
+      return modelRef(ref, path, reader);
+    case "builtin.openai-agent":
+    case "builtin.openai-acp":
+      reader.note(`${ref.type} is the old name of builtin.llm-agent`, [...path, "type"]);
+      return modelRef(ref, path, reader, "openai");
+  }
+}
+
+function fileRef(
+  { path: file, model }: ParsedAgentRef,
+  path: KeyPath,
+  reader: LenientReader,
+): AgentRef | undefined {
+  if (model !== undefined)
+    reader.note("model has no effect: the agent's file says which", [...path, "model"]);
+  if (file !== undefined && file !== "") return { kind: "file", path: file };
+  reader.problem({
+    code: "config/missing-key",
+    message: 'an agent with type "file" needs path',
+    path,
+    at: "value",
+  });
+  return undefined;
+}
+
+function modelRef(
+  { model = "" }: ParsedAgentRef,
+  path: KeyPath,
+  reader: LenientReader,
+  usual?: string,
+): AgentRef | undefined {
+  const id = modelId(model, usual);
+  if (id !== undefined) return { kind: "llm-agent", model: id };
+  reader.refuse("model must be PROVIDER:MODEL, such as anthropic:claude-sonnet-4-5", [...path, "model"]);
+  return undefined;
+}
+
+/** The assertions of a task set in the model's form; undefined when they say nothing. */
+export function readAssertions(parsed: ParsedAssertions | undefined): AssertionSet | undefined {
+  if (parsed === undefined) return undefined;
+  const set: AssertionSet = withoutUndefined({
+    toolsUsed: tools(parsed.toolsUsed),
+    requireAny: tools(parsed.requireAny),
+    toolsNotUsed: tools(parsed.toolsNotUsed),
+    minToolCalls: parsed.minToolCalls,
+    maxToolCalls: parsed.maxToolCalls,
+    resourcesRead: resources(parsed.resourcesRead),
+    resourcesNotRead: resources(parsed.resourcesNotRead),
+    promptsUsed: prompts(parsed.promptsUsed),
+    promptsNotUsed: prompts(parsed.promptsNotUsed),
+    callOrder: parsed.callOrder,
+    noDuplicateCalls: parsed.noDuplicateCalls,
+    skillsLoaded: skills(parsed.skillsLoaded),
+    skillsNotLoaded: skills(parsed.skillsNotLoaded),
+  });
+  const kinds = assertionKinds(set);
+  return kinds.length === 0 ? undefined : set;
+}
+
+function tools(list: ParsedAssertions["toolsUsed"]): readonly CallPattern[] | undefined {
+  return list?.map(({ server, tool, toolPattern }) => callPattern(server, tool, toolPattern));
+}
+
+function resources(list: ParsedAssertions["resourcesRead"]): readonly CallPattern[] | undefined {
+  return list?.map(({ server, uri, uriPattern }) => callPattern(server, uri, uriPattern));
+}
+
+function prompts(list: ParsedAssertions["promptsUsed"]): readonly CallPattern[] | undefined {
+  return list?.map(({ server, prompt, promptPattern }) => callPattern(server, prompt, promptPattern));
+}
+
+function skills(list: ParsedAssertions["skillsLoaded"]): readonly SkillPattern[] | undefined {
+  return list?.map(({ skill, skillPattern }) =>
+    withoutUndefined({ skill: skill || undefined, pattern: skillPattern || undefined }),
+  );
+}
+
+/** An empty name or pattern is as if it were absent. */
+function callPattern(server: string, name: string | undefined, pattern: string | undefined): CallPattern {
+  return withoutUndefined({ server, name: name || undefined, pattern: pattern || undefined });
+}
+
+/** Providers that go by another name here. */
+const providers: Readonly<Record<string, string>> = { gemini: "google" };
+
+/**
+ * Turns `PROVIDER:MODEL` into `PROVIDER/MODEL`; what is in that form stays. A bare name gets `usual` as its provider;
+ * without that it gives undefined.
+ */
+export function modelId(text: string, usual?: string): string | undefined {
+  const trimmed = text.trim();
+  const [, provider = "", model = ""] = /^([\w.-]+):(.+)$/s.exec(trimmed) ?? [];
+  if (model !== "") return `${providers[provider] ?? provider}/${model.trim()}`;
+  if (/^[\w.-]+\/\S+$/.test(trimmed)) return trimmed;
+  return usual === undefined || trimmed === "" ? undefined : `${usual}/${trimmed}`;
 }

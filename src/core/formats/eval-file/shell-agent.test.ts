@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ServerSpec } from "../model.ts";
-import { shellAgent, type ShellCommands } from "./shell-agent.ts";
+import { shellAgent, type ShellCommands } from "./parse-agent-file.ts";
 
 const server: ServerSpec = {
   transport: "shttp",

@@ -4,13 +4,33 @@ import { suggestion } from "../did-you-mean.ts";
 import type { KeyPath } from "../key-path.ts";
 import type { LenientReader } from "../lenient-reader.ts";
 import type { JsonObject } from "../model.ts";
-import type { HttpStep, LlmStep, McpStep, ScriptStep, Step, StepBase } from "../step.ts";
+import type {
+  HttpStep,
+  JsonExpectation,
+  LlmStep,
+  McpStep,
+  ScriptStep,
+  Step,
+  StepBase,
+  TextExpectation,
+} from "../step.ts";
 import { withoutUndefined } from "../without-undefined.ts";
-import { contentExpectation } from "./content-expectation.ts";
-import type { Expressions, TextPlace } from "./expressions.ts";
-import { httpSchema, judgeSchema, scriptSchema, toolSchema } from "./legacy-schema.ts";
-import type { Alias, RawStep } from "./raw-step.ts";
-import { escapeObject } from "./translate-template.ts";
+import {
+  escapeJson,
+  escapeObject,
+  type Expressions,
+  type TextPlace,
+  translateFieldPath,
+} from "./expressions.ts";
+import {
+  httpSchema,
+  judgeSchema,
+  type LegacyContent,
+  type LegacyField,
+  scriptSchema,
+  toolSchema,
+} from "./legacy-schema.ts";
+import type { Alias, RawStep } from "./read-step-form.ts";
 
 /** What steps are built with. */
 export interface StepBuilding {
@@ -194,4 +214,39 @@ function base({ id }: RawStep, limitMs = timeoutMs): Pick<StepBase, "id" | "time
 
 function place(step: RawStep, keys: KeyPath, steps = false): TextPlace {
   return { step, path: [...step.path, ...keys], steps };
+}
+
+/**
+ * Reads `{match, fields}`. One thing is stricter than in the older tool: a field without any expectation has to exist, where
+ * there it says nothing.
+ */
+export function contentExpectation(
+  content: LegacyContent | undefined,
+  path: KeyPath,
+  reader: LenientReader,
+): TextExpectation | undefined {
+  const { match, fields = [] } = content ?? {};
+  if (match === undefined && fields.length === 0) return undefined;
+  const json = fields.map((field, index) => fieldExpectation(field, [...path, "fields", index], reader));
+  return withoutUndefined({
+    matches: match === undefined ? undefined : [escapeTemplate(match)],
+    json: json.length === 0 ? undefined : json,
+  });
+}
+
+function fieldExpectation(field: LegacyField, at: KeyPath, reader: LenientReader): JsonExpectation {
+  const path = translateFieldPath(field.path ?? "");
+  if (path === undefined) {
+    reader.refuse(`${JSON.stringify(field.path)} is no path`, [...at, "path"], {
+      hint: "Write keys with dots and positions in brackets, such as items[0].name.",
+    });
+  }
+  const { equals, type, match, exists } = field;
+  return withoutUndefined({
+    path: escapeTemplate(path ?? "$"),
+    exists,
+    type: type === "bool" ? ("boolean" as const) : type,
+    matches: match === undefined ? undefined : escapeTemplate(match),
+    ...(equals === undefined || equals === null ? {} : { equals: escapeJson(equals), loose: true as const }),
+  });
 }

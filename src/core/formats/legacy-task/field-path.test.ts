@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { selectJson } from "../../templates/select-json.ts";
-import { translateFieldPath } from "./field-path.ts";
+import { translateFieldPath } from "./expressions.ts";
 
 it.each([
   ["", "$"],

@@ -14,9 +14,7 @@ import type { ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
 import { withoutUndefined } from "../without-undefined.ts";
 import { buildStep } from "./build-step.ts";
 import { Expressions } from "./expressions.ts";
-import type { LegacyForm, LegacyPhase } from "./raw-step.ts";
-import { readScriptForm } from "./read-script-form.ts";
-import { readStepForm } from "./read-step-form.ts";
+import { type LegacyForm, type LegacyPhase, readScriptForm, readStepForm } from "./read-step-form.ts";
 
 /**
  * Reads a task of the older forms: the script form (no apiVersion, or `mcpchecker/v1alpha1`) and the step form

@@ -1,8 +1,7 @@
 import type { KeyPath } from "../key-path.ts";
 import type { LenientReader } from "../lenient-reader.ts";
-import type { Requirement } from "../model.ts";
-import { requirementSchema, stepFormSchema } from "./legacy-schema.ts";
-import type { Alias, LegacyForm, LegacyPhase, RawStep } from "./raw-step.ts";
+import type { PortableTask, Requirement } from "../model.ts";
+import { requirementSchema, scriptFormSchema, stepFormSchema } from "./legacy-schema.ts";
 
 type RawList = readonly Readonly<Record<string, unknown>>[];
 
@@ -110,4 +109,95 @@ function addAlias(
       hint: "Give one of them another name with as.",
     });
   } else aliases.set(alias, meaning);
+}
+
+/**
+ * Reads a task of the script form: each part is one script, or one question to the judge. Undefined for one that is wrong;
+ * why is among the reader's problems.
+ */
+export function readScriptForm(document: unknown, reader: LenientReader): LegacyForm | undefined {
+  const task = reader.read(scriptFormSchema, document);
+  if (task === undefined) return undefined;
+  const { metadata = {}, steps } = task;
+  const { setup, verify, cleanup, prompt } = steps;
+  return {
+    format: "script-form",
+    metadata,
+    limits: {},
+    requires: [],
+    aliases: new Map(),
+    prompt: { ...prompt, path: ["steps", "prompt"] },
+    steps: [
+      ...scripts(setup, "setup"),
+      ...(verify === undefined ? [] : verifySteps(verify, reader)),
+      ...scripts(cleanup, "cleanup"),
+    ],
+  };
+}
+
+type Source = { readonly file?: string | undefined; readonly inline?: string | undefined };
+
+function scripts(source: Source | undefined, phase: LegacyPhase): RawStep[] {
+  if (source === undefined || !(source.file || source.inline)) return [];
+  return [step("script", phase, source)];
+}
+
+function verifySteps(
+  verify: Source & { readonly contains?: string | undefined; readonly exact?: string | undefined },
+  reader: LenientReader,
+): RawStep[] {
+  const { contains, exact, ...source } = verify;
+  const script = scripts(source, "verify");
+  if (!(contains || exact)) return script;
+  if (script.length === 0) return [step("llmJudge", "verify", { contains, exact })];
+  const path: KeyPath = ["steps", "verify"];
+  reader.note("the judge is not asked, since verify has a script: remove contains and exact", path);
+  return script;
+}
+
+function step(type: string, phase: LegacyPhase, body: unknown): RawStep {
+  return { phase, id: `${phase}_0`, type, body, path: ["steps", phase] };
+}
+
+/** The parts of a task whose steps are lists. */
+export type LegacyPhase = "setup" | "verify" | "cleanup";
+
+/** A step as its file has it, before its body is read. */
+export interface RawStep {
+  readonly phase: LegacyPhase;
+  /** What templates call it when they mean its outputs. */
+  readonly id: string;
+  readonly type: string;
+  readonly body: unknown;
+  /** Where the body stands. */
+  readonly path: KeyPath;
+}
+
+/** What an alias in a step's type stands for. */
+export interface Alias {
+  readonly kind: "extension" | "server";
+  /** Its name in the eval. */
+  readonly name: string;
+}
+
+type Optional<T> = { readonly [K in keyof T]?: T[K] | undefined };
+
+/** A task of either form, read as far as both are alike. */
+export interface LegacyForm {
+  readonly format: Exclude<PortableTask["format"], "mcp-eval/v1">;
+  readonly metadata: Optional<{
+    name: string;
+    description: string;
+    difficulty: string;
+    labels: Readonly<Record<string, string>>;
+    parallel: boolean;
+    runs: number;
+  }>;
+  /** In milliseconds. */
+  readonly limits: Optional<{ timeout: number; cleanupTimeout: number }>;
+  readonly requires: readonly Requirement[];
+  readonly aliases: ReadonlyMap<string, Alias>;
+  readonly prompt: Optional<{ inline: string; file: string }> & { readonly path: KeyPath };
+  /** Of all phases, in the order of the file. */
+  readonly steps: readonly RawStep[];
 }

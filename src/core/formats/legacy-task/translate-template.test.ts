@@ -2,7 +2,7 @@ import { array, assert, constantFrom, property } from "fast-check";
 import { expect, it } from "vitest";
 import { expandText } from "../../templates/expand.ts";
 import { resolveIn, type Scope } from "../../templates/scope.ts";
-import { escapeJson, translateTemplate } from "./translate-template.ts";
+import { escapeJson, translateTemplate } from "./expressions.ts";
 
 const roots = ["env", "random", "task", "steps", "agent", "workspace", "servers"];
 const scope: Scope = new Map(roots.map((root) => [root, resolveIn({ X: `<${root}>` })]));

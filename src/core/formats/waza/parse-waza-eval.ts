@@ -1,17 +1,23 @@
 import type { Diagnostic } from "../../errors/error.ts";
-import type { Fixtures } from "../config/mock-tables.ts";
-import type { LenientReader as Reader } from "../lenient-reader.ts";
-import { LenientReader } from "../lenient-reader.ts";
+import { type Fixtures, mockServers } from "../config/mock-tables.ts";
+import {
+  type LayeredTable,
+  layServers,
+  noServers,
+  parseServers,
+  readOverlay,
+  type ServerOverlay,
+  type ServerTable,
+} from "../config/server-tables.ts";
+import { isJsonObject } from "../json.ts";
+import { type LenientReader as Reader, LenientReader } from "../lenient-reader.ts";
 import { asList, asText } from "../lenient.ts";
+import { readMcpServers } from "../mcp-servers/read-mcp-servers.ts";
 import type { JsonObject } from "../model.ts";
-import type { Locate } from "../problem.ts";
+import type { Locate, Problem } from "../problem.ts";
 import { withoutUndefined } from "../without-undefined.ts";
-import { readWazaAgents } from "./read-agents.ts";
-import { graderNames } from "./grader-names.ts";
-import { readGraders } from "./read-graders.ts";
-import { readWazaServers } from "./read-servers.ts";
-import { refuseParts, saysSomething } from "./refuse-parts.ts";
-import type { WazaEval } from "./waza-eval.ts";
+import { graderNames, readGraders, refuseParts, saysSomething } from "./read-graders.ts";
+import type { WazaAgents, WazaEval, WazaVariant } from "./waza-eval.ts";
 import { type ParsedWazaEval, wazaEvalSchema } from "./waza-schema.ts";
 
 export interface ParseWazaEvalOptions {
@@ -163,4 +169,121 @@ function noteWithoutEffect({ config, metrics, inputs }: ParsedWazaEval, reader: 
   if (config.group_by !== undefined) reader.note("group_by has no effect", ["config", "group_by"]);
   if (config.judge_model !== undefined)
     reader.note("judge_model has no effect: no grader that is known asks a judge", ["config", "judge_model"]);
+}
+
+/** Who plays: those asked for, else `agent` or `agents`, which that tool does not have, else what `executor` means. */
+export function readWazaAgents(
+  { agent, agents, config }: ParsedWazaEval,
+  requested: readonly string[],
+  reader: LenientReader,
+): WazaAgents {
+  const { executor, model } = config;
+  const isDeclared = agent !== undefined || Object.keys(agents).length > 0;
+  if (isDeclared || requested.length > 0) {
+    const winner = requested.length > 0 ? "--agent" : agent === undefined ? "agents" : "agent";
+    if (executor !== undefined) reader.note(`executor has no effect: ${winner} wins`, ["config", "executor"]);
+    if (model !== undefined) reader.note(`model has no effect: ${winner} wins`, ["config", "model"]);
+    return isDeclared ? { kind: "declared", agent, agents } : { kind: "requested" };
+  }
+  if (executor === "copilot-sdk") return withoutUndefined({ kind: "copilot" as const, model });
+  const hint =
+    "Add agents: {NAME: {type: scripted, plan: …}} for a run without a model, or choose an agent with --agent.";
+  if (executor === "mock") {
+    reader.refuse(
+      "the executor mock calls no tools, so its trials say nothing of a server",
+      ["config", "executor"],
+      { hint },
+    );
+    return { kind: "requested" };
+  }
+  reader.problem({
+    code: "config/missing-key",
+    message: 'missing key "executor" in config: nobody plays the tasks',
+    path: ["config"],
+    at: "key",
+    hint: `Write executor: copilot-sdk. ${hint}`,
+  });
+  return { kind: "requested" };
+}
+
+export interface ReadServersContext {
+  readonly readFixtures: (path: string) => Fixtures;
+  readonly templates: ReadonlyMap<string, string>;
+}
+
+/**
+ * The servers of an eval, and the sets of them that `variants` make. A mock stands in the place of a server of its name, as in
+ * that tool.
+ */
+export function readWazaServers(
+  document: JsonObject,
+  { readFixtures, templates }: ReadServersContext,
+  reader: LenientReader,
+): Pick<WazaEval, "servers" | "variants"> {
+  const config = isJsonObject(document["config"]) ? document["config"] : {};
+  const inConfig = readOverlay(pick(config), ["config"]);
+  const atTop = readOverlay(pick(document), []);
+  if (inConfig !== undefined && atTop !== undefined) reader.problem(twoTables);
+  const overlay = atTop ?? inConfig;
+  const declared = overlay === undefined ? { ...noServers, problems: [] } : declare(overlay, templates);
+  const mocks = mockServers({ mcp_mocks: document["mcp_mocks"] ?? [] }, { path: [], readFixtures });
+  const written = { ...declared.written, ...mocks.servers };
+  const servers: ServerTable = { written, servers: { ...declared.servers, ...parseServers(mocks.servers) } };
+  addAll([...declared.problems, ...mocks.problems], reader);
+  const variants = readVariants(document["variants"], reader, { servers, templates });
+  return withoutUndefined({ servers, variants });
+}
+
+const twoTables: Problem = {
+  code: "config/invalid-value",
+  message: "mcp_servers stands both in config and at the top",
+  path: ["mcp_servers"],
+  at: "key",
+  hint: "Keep one of them: either is the table of the eval's servers.",
+};
+
+/** The servers of an overlay over nothing; one that lacks what a server needs is wrong, not one that nobody knows. */
+function declare(overlay: ServerOverlay, templates: ReadonlyMap<string, string>): LayeredTable {
+  const { problems, ...table } = layServers(noServers, overlay, { templates });
+  const parts = Object.entries(overlay.table).filter(
+    ([name, server]) => isJsonObject(server) && !Object.hasOwn(table.written, name),
+  );
+  const own = readMcpServers(Object.fromEntries(parts), { written: overlay.place, templates });
+  return { ...table, problems: [...problems.filter((each) => !isPart(each)), ...own.problems] };
+}
+
+function isPart({ code, at }: Problem): boolean {
+  return code === "config/unknown-reference" && at === "key";
+}
+
+/** Only this spelling is a table of servers here. */
+function pick({ mcp_servers }: JsonObject): JsonObject {
+  return mcp_servers === undefined || mcp_servers === null ? {} : { mcp_servers };
+}
+
+interface VariantContext {
+  readonly servers: ServerTable;
+  readonly templates: ReadonlyMap<string, string>;
+}
+
+function readVariants(
+  variants: JsonObject[string] | undefined,
+  reader: LenientReader,
+  { servers, templates }: VariantContext,
+): readonly WazaVariant[] | undefined {
+  if (!isJsonObject(variants) || Object.keys(variants).length === 0) return undefined;
+  const read = Object.entries(variants).map(([name, variant]): WazaVariant => {
+    const path = ["variants", name];
+    const overlay = isJsonObject(variant) ? readOverlay(pick(variant), path) : undefined;
+    if (overlay === undefined) return { name, path };
+    addAll(layServers(servers, overlay, { templates }).problems, reader);
+    return { name, path, overlay };
+  });
+  if (read.every(({ overlay }) => overlay !== undefined))
+    reader.note("only the variants run; to compare with the servers as they are, add NAME: {}", ["variants"]);
+  return read;
+}
+
+function addAll(problems: readonly Problem[], reader: LenientReader): void {
+  for (const problem of problems) reader.problem(problem);
 }

@@ -9,9 +9,14 @@ import type { Json, Task } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import type { FileStep } from "../step.ts";
 import { withoutUndefined } from "../without-undefined.ts";
-import { graderNames } from "./grader-names.ts";
-import { type PlacedAssertions, readExpected, readGraders } from "./read-graders.ts";
-import { refuseParts, saysSomething } from "./refuse-parts.ts";
+import {
+  graderNames,
+  type PlacedAssertions,
+  readExpected,
+  readGraders,
+  refuseParts,
+  saysSomething,
+} from "./read-graders.ts";
 import type { WazaEval } from "./waza-eval.ts";
 import { type ParsedWazaTask, wazaTaskSchema } from "./waza-schema.ts";
 

@@ -1,12 +1,11 @@
 import type * as z from "zod";
+import { compilePattern } from "../../templates/pattern.ts";
 import { assertionKinds } from "../assertion-kinds.ts";
 import { suggestion } from "../did-you-mean.ts";
 import { formatKeyPath, type KeyPath } from "../key-path.ts";
 import type { LenientReader } from "../lenient-reader.ts";
 import type { AssertionSet, CallPattern } from "../model.ts";
-import { compilePattern } from "../../templates/pattern.ts";
 import { withoutUndefined } from "../without-undefined.ts";
-import { refuseParts } from "./refuse-parts.ts";
 import {
   behaviorSchema,
   type expectedBehaviorSchema,
@@ -265,4 +264,63 @@ function readSource(
 
 function patterns(list: readonly CallPattern[]): readonly CallPattern[] | undefined {
   return list.length === 0 ? undefined : list;
+}
+
+/** Refuses by name the parts that are there and say something: this version cannot honour them, and does not ignore them. */
+export function refuseParts(
+  parts: Readonly<Record<string, unknown>>,
+  path: KeyPath,
+  reader: LenientReader,
+): void {
+  for (const [key, value] of Object.entries(parts)) {
+    if (!saysSomething(value)) continue;
+    const hint = `Leave ${key} out; nothing that this version cannot look at is ignored.`;
+    reader.refuse(`${key} is not known yet`, [...path, key], { at: "key", hint });
+  }
+}
+
+/** Whether a part is more than empty. */
+export function saysSomething(value: unknown): boolean {
+  if (value === undefined || value === null || value === "") return false;
+  return typeof value !== "object" || Object.keys(value).length > 0;
+}
+
+interface NameContext {
+  /** Names that are given already. */
+  readonly taken: ReadonlySet<string>;
+  readonly reader: LenientReader;
+}
+
+/**
+ * The names of graders, which their grades are told under; one without a name has its type's. A name that comes twice is
+ * refused: there, the later grader would replace the earlier.
+ */
+export function graderNames(
+  graders: readonly ParsedGrader[],
+  path: KeyPath,
+  { taken, reader }: NameContext,
+): readonly string[] {
+  const names = new Set([...taken, ...graders.flatMap(({ name }) => name ?? [])]);
+  const seen = new Set(taken);
+  return graders.map(({ name, type }, index) => {
+    if (name === undefined) return unusedName(type, names);
+    const at = [...path, index, "name"];
+    if (seen.has(name))
+      reader.problem({
+        code: "config/duplicate-name",
+        message: `${formatKeyPath(at)}: another grader has this name`,
+        path: at,
+        at: "value",
+        hint: "Rename one of them; those of the eval grade every task.",
+      });
+    seen.add(name);
+    return name;
+  });
+}
+
+function unusedName(type: string, names: Set<string>): string {
+  let name = type;
+  for (let number = 2; names.has(name); number++) name = `${type} ${number}`;
+  names.add(name);
+  return name;
 }

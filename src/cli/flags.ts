@@ -1,0 +1,186 @@
+import { Argument, type Command, InvalidArgumentError, Option } from "commander";
+import type { LoadOptions } from "../config/load.ts";
+import { McpvalsError } from "../core/errors/error.ts";
+import { agentPresets } from "../core/formats/agent-model.ts";
+import { parseDuration } from "../core/formats/duration.ts";
+import type { Json, JsonObject } from "../core/formats/json-value.ts";
+import { isJsonObject } from "../core/formats/json.ts";
+import type { Filters } from "../prepare.ts";
+import type { ExtensionRunFlags } from "./extension-options.ts";
+
+/** What a command line names, as arguments or with `--config`. Throws `usage/invalid-option` for both. */
+export function namedSources(sources: readonly string[], option: string | undefined): readonly string[] {
+  if (option === undefined) return sources;
+  const [other] = sources.filter((source) => source !== option);
+  if (other === undefined) return [option];
+  const message = `two configs are named: ${other} and --config ${option}`;
+  throw new McpvalsError("usage/invalid-option", message);
+}
+
+/** Collects a repeatable option. */
+export function collect(value: string, previous: readonly string[] | undefined): readonly string[] {
+  return [...(previous ?? []), value];
+}
+
+/** Reads a whole number from 1 up to a limit. */
+export function wholeNumber(most: number): (value: string) => number {
+  return (value) => {
+    const number = Number(value);
+    if (Number.isInteger(number) && number >= 1 && number <= most) return number;
+    throw new InvalidArgumentError(`Give a whole number from 1 to ${most}.`);
+  };
+}
+
+/** Reads a duration such as `500ms`, `2s` or `5m` into milliseconds. A number without a unit may be meant as anything. */
+export function duration(value: string): number {
+  if (/^[\d.\s]+$/.test(value))
+    throw new InvalidArgumentError(
+      `Give it a unit: ${value.trim()}s, ${value.trim()}m or ${value.trim()}ms.`,
+    );
+  const ms = parseDuration(value);
+  if (ms !== undefined && ms > 0) return ms;
+  throw new InvalidArgumentError("Give a duration such as 500ms, 2s or 5m.");
+}
+
+const ageUnits: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+
+/** Reads an age such as `12h`, `30d` or `8w` into milliseconds; it may be longer than a timer can wait. */
+export function age(value: string): number {
+  const [, count, unit = ""] = /^(\d{1,6})([mhdw])$/.exec(value) ?? [];
+  const unitMs = ageUnits[unit];
+  if (count !== undefined && unitMs !== undefined) return Number(count) * unitMs;
+  throw new InvalidArgumentError("Give an age such as 90m, 12h, 30d or 8w.");
+}
+
+/** Reads a SHA-256 in hex; small and capital letters are the same. */
+export function sha256(value: string): string {
+  if (/^[0-9a-f]{64}$/i.test(value)) return value.toLowerCase();
+  throw new InvalidArgumentError("Give 64 hexadecimal digits.");
+}
+
+/** Reads a JSON object. */
+export function jsonObject(value: string): JsonObject {
+  const read = parsedJson(value);
+  if (isJsonObject(read)) return read;
+  throw new InvalidArgumentError("Give a JSON object.");
+}
+
+function parsedJson(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined; // the caller says what is expected
+  }
+}
+
+/** Collects `KEY=VALUE` texts as they are. */
+export function label(value: string, previous: readonly string[] | undefined): readonly string[] {
+  if (value.indexOf("=") < 1) throw new InvalidArgumentError("Write it as KEY=VALUE.");
+  return collect(value, previous);
+}
+
+/** Collects `NAME=VALUE` pairs. */
+export function variable(
+  value: string,
+  previous: Readonly<Record<string, string>> | undefined,
+): Readonly<Record<string, string>> {
+  const split = value.indexOf("=");
+  if (split < 1) throw new InvalidArgumentError("Write it as NAME=VALUE.");
+  return { ...previous, [value.slice(0, split)]: value.slice(split + 1) };
+}
+
+/** The flags that say what is evaluated, as commander gives them. */
+export interface SourceFlags {
+  readonly config?: string;
+  readonly task?: readonly string[];
+  readonly tag?: readonly string[];
+  readonly label?: readonly string[];
+  readonly difficulty?: readonly string[];
+  readonly variant?: readonly string[];
+  readonly agent?: readonly string[];
+  readonly judge?: string;
+  readonly mcpConfig?: string;
+  readonly allowOutside?: boolean;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Adds the arguments and flags that say what is evaluated. */
+export function addSourceFlags(command: Command): Command {
+  return command
+    .addArgument(
+      new Argument(
+        "[sources...]",
+        "a config, an Eval, or tasks: files, folders, globs; the config found upwards from here unless given",
+      ),
+    )
+    .addOption(new Option("-c, --config <file>", "the same, as an option"))
+    .addOption(
+      new Option("-t, --task <glob>", "only tasks whose name matches; repeatable").argParser(collect),
+    )
+    .addOption(new Option("--tag <tag>", "only tasks with this tag; repeatable").argParser(collect))
+    .addOption(
+      new Option(
+        "-l, --label <key=value>",
+        "only tasks with this label; repeatable: one key, any of its values",
+      ).argParser(label),
+    )
+    .addOption(
+      new Option("--difficulty <level>", "only tasks of this difficulty; repeatable").argParser(collect),
+    )
+    .addOption(
+      new Option("--variant <name>", "only this variant of the servers; repeatable").argParser(collect),
+    )
+    .addOption(
+      new Option(
+        "-a, --agent <name>",
+        `agent of the file, a model id, oracle, null or a preset (${agentPresets.join(", ")}); repeatable`,
+      ).argParser(collect),
+    )
+    .addOption(new Option("--judge <model>", "model that judges, whatever the files say"))
+    .addOption(new Option("--mcp-config <file>", "file with mcpServers, for tasks and Evals"))
+    .addOption(new Option("--allow-outside", "let paths of tasks leave their folders"))
+    .addOption(
+      new Option(
+        "-e, --env <name=value>",
+        "variable for the files and their local servers; repeatable",
+      ).argParser(variable),
+    );
+}
+
+/** What is to be loaded, without the folder that relative paths start from. */
+export function loadOptions(sources: readonly string[], flags: SourceFlags): Omit<LoadOptions, "cwd"> {
+  return {
+    sources: namedSources(sources, flags.config),
+    env: flags.env ?? {},
+    agents: flags.agent ?? [],
+    judgeModel: flags.judge,
+    mcpConfig: flags.mcpConfig,
+    allowOutside: flags.allowOutside ?? false,
+  };
+}
+
+/** Which of the tasks and variants are meant. */
+export function taskFilters({ task, tag, label: labels, difficulty, variant }: SourceFlags): Filters {
+  return { tasks: task, tags: tag, labels, difficulties: difficulty, variants: variant };
+}
+
+/** The flags of `run` as commander gives them. */
+export interface RunFlags extends SourceFlags, ExtensionRunFlags {
+  readonly trials?: number;
+  readonly concurrency?: number;
+  readonly reporter?: readonly string[];
+  readonly output?: string;
+  readonly llm?: boolean;
+  readonly timeout?: number;
+  readonly bail?: boolean;
+  readonly strict?: boolean;
+}
+
+/** The flags of `show` as commander gives them. */
+export interface ShowFlags {
+  readonly output?: string;
+  readonly trial?: string;
+  readonly reporter?: readonly string[];
+  readonly json?: boolean;
+  readonly tools?: boolean;
+}
