@@ -61,7 +61,7 @@ export interface LockedEntry extends LockedExtension {
 }
 
 /** All entries, in the order of the lock. */
-export function lockedEntries({ extensions }: LockFile): readonly LockedEntry[] {
+function lockedEntries({ extensions }: LockFile): readonly LockedEntry[] {
   return Object.entries(extensions).map(([written, entry]) => ({ ...entry, written }));
 }
 
@@ -69,7 +69,7 @@ export function lockedEntries({ extensions }: LockFile): readonly LockedEntry[] 
  * The entries that a name means: the package as it is written, the package without its version, or the last part of that.
  * Throws `extension/not-locked` when there is none.
  */
-export function entriesNamed(name: string, lock: LockFile): readonly LockedEntry[] {
+function entriesNamed(name: string, lock: LockFile): readonly LockedEntry[] {
   const entries = lockedEntries(lock);
   for (const namesOf of [writtenName, packageName, lastName]) {
     const found = entries.filter((entry) => namesOf(entry) === name);
@@ -92,7 +92,7 @@ export function entriesNamed(name: string, lock: LockFile): readonly LockedEntry
 }
 
 /** Whether something in the cache is what an entry names. */
-export function isCacheOf(cached: CachedVersion, entry: LockedEntry): boolean {
+function isCacheOf(cached: CachedVersion, entry: LockedEntry): boolean {
   const isSame = cached.package === entry.package && cached.version === entry.version;
   return isSame && Object.values(entry.files).some(({ hash }) => hash === cached.hash);
 }
@@ -140,7 +140,7 @@ export function columns(written: readonly (readonly string[])[]): string[] {
 }
 
 /** A size for people: `512 B`, `3.4 kB`, `12.0 MB`. */
-export function formatBytes(bytes: number): string {
+function formatBytes(bytes: number): string {
   const units = ["B", "kB", "MB", "GB"];
   let value = bytes;
   let unit = 0;

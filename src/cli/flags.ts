@@ -9,7 +9,7 @@ import type { Filters } from "../prepare.ts";
 import type { ExtensionRunFlags } from "./extension-options.ts";
 
 /** What a command line names, as arguments or with `--config`. Throws `usage/invalid-option` for both. */
-export function namedSources(sources: readonly string[], option: string | undefined): readonly string[] {
+function namedSources(sources: readonly string[], option: string | undefined): readonly string[] {
   if (option === undefined) return sources;
   const [other] = sources.filter((source) => source !== option);
   if (other === undefined) return [option];
@@ -74,13 +74,13 @@ function parsedJson(text: string): Json | undefined {
 }
 
 /** Collects `KEY=VALUE` texts as they are. */
-export function label(value: string, previous: readonly string[] | undefined): readonly string[] {
+function label(value: string, previous: readonly string[] | undefined): readonly string[] {
   if (value.indexOf("=") < 1) throw new InvalidArgumentError("Write it as KEY=VALUE.");
   return collect(value, previous);
 }
 
 /** Collects `NAME=VALUE` pairs. */
-export function variable(
+function variable(
   value: string,
   previous: Readonly<Record<string, string>> | undefined,
 ): Readonly<Record<string, string>> {

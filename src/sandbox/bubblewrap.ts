@@ -89,7 +89,7 @@ function outside(program: string, command: readonly string[], memoryBytes: numbe
  * The arguments of bubblewrap that confine a program, without the program. They hold its environment, so they are for
  * `--args` and not for a command line. The program also gets PWD, which bubblewrap always sets.
  */
-export function bubblewrapArguments(
+function bubblewrapArguments(
   { env, cwd }: Pick<ProcessSpec, "env" | "cwd">,
   { mounts, home }: MountPlan,
   { network }: Pick<SandboxSpec, "network">,
@@ -155,7 +155,7 @@ function mountArguments(mount: Mount): readonly string[] {
 const folders = ["/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin"];
 
 /** Absolute path of bubblewrap. Throws McpvalsError `sandbox/unavailable`. */
-export async function findBubblewrap(): Promise<string> {
+async function findBubblewrap(): Promise<string> {
   for (const folder of folders) {
     const path = `${folder}/bwrap`;
     if (await isProgram(path)) return path;
@@ -173,7 +173,7 @@ async function isProgram(path: string): Promise<boolean> {
 }
 
 /** Runs a program that does nothing. Throws McpvalsError `sandbox/unavailable`, and the signal's reason. */
-export async function checkBubblewrap(spec: SandboxSpec, signal: AbortSignal, start: Start): Promise<void> {
+async function checkBubblewrap(spec: SandboxSpec, signal: AbortSignal, start: Start): Promise<void> {
   const { exitCode, stderr } = await tryNothing(spec, signal, start);
   if (exitCode !== 0) throw await explain(stderr);
 }
@@ -227,7 +227,7 @@ const emptyFile = 1024;
  * A function that gives how many bytes the files in memory have that a bubblewrap sandbox holds, by what descends from its
  * first process. What cannot be seen counts nothing: then only the sizes of these file systems limit it.
  */
-export function memoryFileBytes(
+function memoryFileBytes(
   pid: number,
   mounts: readonly Mount[],
 ): (descendants: readonly ProcessInfo[]) => number {
@@ -261,7 +261,7 @@ const killMs = 2000;
  * is inside a moment later, and the innermost process of bubblewrap last. A program that lived for less than one look at
  * its processes is not waited for; its processes end all the same.
  */
-export function namespaceEnd(child: ManagedProcess): () => Promise<void> {
+function namespaceEnd(child: ManagedProcess): () => Promise<void> {
   let innermost: ProcessInfo | undefined;
   const watch = watchTree(child.pid, async (descendants) => {
     innermost = descendants.find(({ parent }) => parent === child.pid);

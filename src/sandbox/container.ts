@@ -145,7 +145,7 @@ const runMs = 60_000;
 const fineCodes: readonly (number | null)[] = [0, 127];
 
 /** The image that a spec names. Throws McpvalsError `sandbox/unavailable` when it names none. */
-export function imageOf({ image }: SandboxSpec): string {
+function imageOf({ image }: SandboxSpec): string {
   if (image !== undefined) return image;
   throw new McpvalsError("sandbox/unavailable", "the sandbox docker needs an image", {
     hint: "Write sandbox: { kind: docker, image: IMAGE }, with an image that has what runs the program, such as node:24-slim.",
@@ -156,7 +156,7 @@ export function imageOf({ image }: SandboxSpec): string {
  * Fetches the image unless it is here, and runs a container that does nothing, whether or not the image has a program for
  * that. Throws McpvalsError `sandbox/unavailable`, and the signal's reason.
  */
-export async function checkContainer(
+async function checkContainer(
   spec: SandboxSpec,
   runtime: ContainerRuntime,
   signal: AbortSignal,
@@ -223,7 +223,7 @@ export function containerArguments(plan: ContainerPlan): readonly string[] {
 }
 
 /** Those of them that any program gets. */
-export function confiningArguments(runtime: ContainerPlan["runtime"], spec: SandboxSpec): readonly string[] {
+function confiningArguments(runtime: ContainerPlan["runtime"], spec: SandboxSpec): readonly string[] {
   return [
     // Podman has no program of its own that takes in orphans.
     ...(runtime.engine === "docker" ? ["--init"] : ["--read-only-tmpfs=false"]),
@@ -344,7 +344,7 @@ function clientEnvironment(): Record<string, string> {
  * Finds the container program that the spec names, else `docker` or `podman`, whichever has an engine that answers. What
  * follows `run` in a runtime goes after `run`. Throws McpvalsError `sandbox/unavailable`, and the signal's reason.
  */
-export async function findRuntime(spec: SandboxSpec, signal: AbortSignal): Promise<ContainerRuntime> {
+async function findRuntime(spec: SandboxSpec, signal: AbortSignal): Promise<ContainerRuntime> {
   const candidates = spec.runtime === undefined ? [["docker"], ["podman"]] : [spec.runtime];
   const user = `${getuid?.() ?? 0}:${getgid?.() ?? 0}`;
   const reasons: string[] = [];
@@ -395,7 +395,7 @@ function readFacts(text: string): EngineFacts | undefined {
 }
 
 /** Runs a command of the container program to its end. Throws what starting it throws, and the signal's reason. */
-export async function runRuntime(
+async function runRuntime(
   command: readonly string[],
   args: readonly string[],
   signal: AbortSignal,
@@ -405,7 +405,7 @@ export async function runRuntime(
 }
 
 /** Starts the container program. `variables` are added to its environment. Throws McpvalsError `server/spawn-failed`. */
-export function spawnRuntime(
+function spawnRuntime(
   [program = "", ...before]: readonly string[],
   args: readonly string[],
   variables: Readonly<Record<string, string>> = {},
@@ -414,7 +414,7 @@ export function spawnRuntime(
   return spawnProcess({ command: program, args: [...before, ...args], env, cwd: "/" });
 }
 
-export function lastLine(text: string): string | undefined {
+function lastLine(text: string): string | undefined {
   const line = text.trim().split("\n").at(-1);
   return line === "" ? undefined : line;
 }
@@ -426,7 +426,7 @@ const removeMs = 30_000;
  * Removes a container whatever state it is in; one that is not there is fine. Never throws: what could not be removed is
  * told as a warning of this process.
  */
-export async function removeContainer(runtime: ContainerRuntime, name: string): Promise<void> {
+async function removeContainer(runtime: ContainerRuntime, name: string): Promise<void> {
   const reason = await tryToRemove(runtime, name);
   if (reason === undefined) return;
   const again = [...runtime.command, "rm", "--force", name].join(" ");

@@ -190,7 +190,7 @@ export function orderMounts(mounts: readonly Mount[]): readonly Mount[] {
 }
 
 /** The innermost of some mounts that has a path; undefined when none has it. */
-export function mountAround(mounts: readonly Mount[], path: string): Mount | undefined {
+function mountAround(mounts: readonly Mount[], path: string): Mount | undefined {
   return mounts
     .filter(({ at }) => isInside(path, at))
     .reduce<Mount | undefined>(
@@ -348,7 +348,7 @@ const settings = [
 ].map((name) => `/etc/${name}`);
 
 /** The system's own files, to be read, as far as this machine has them. */
-export async function systemMounts(): Promise<readonly Mount[]> {
+async function systemMounts(): Promise<readonly Mount[]> {
   const [folders, files] = await Promise.all([
     Promise.all(programFolders.map(asItIs)),
     Promise.all(settings.map(whatItIs)),

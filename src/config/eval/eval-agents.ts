@@ -131,7 +131,7 @@ interface ReadAgent {
 const instead = "Use another one: --judge MODEL; steps that ask a judge are errors until then.";
 
 /** The model that a reference means; undefined for an agent that is none, which is noted, and for one that cannot be read. */
-export async function referredModel(
+async function referredModel(
   ref: AgentRef,
   context: EvalContext,
 ): Promise<{ readonly model?: ModelAgentSpec; readonly notes: readonly string[] }> {
@@ -222,7 +222,7 @@ interface Refusal {
  * The agent with the eval's skills; `own` is where its own file says that it looks for them. An agent that cannot have any
  * goes to the problems; those that play what is written need none.
  */
-export function withSkills(agent: AgentSpec, own: AgentFile["skills"], context: EvalContext): AgentSpec {
+function withSkills(agent: AgentSpec, own: AgentFile["skills"], context: EvalContext): AgentSpec {
   const { file, dir, problems, document } = context;
   if (file.skills === undefined || ["scripted", "oracle", "null"].includes(agent.type)) return agent;
   const folders = file.skills.map((path) => resolve(dir, path));

@@ -90,7 +90,7 @@ type Read = (name: string) => string | undefined;
  * The one server that variables describe, as a file with `mcpServers` would: `MCP_COMMAND` with `MCP_ARGS` and
  * `MCP_ENV`, else `MCP_URL`, else `MCP_HOST`, `MCP_PORT` and `MCP_PATH`. Undefined when none of them is set.
  */
-export function mcpVariables(
+function mcpVariables(
   { overrides, environment }: Surroundings,
   problems: FileProblems,
 ): JsonObject | undefined {

@@ -80,7 +80,7 @@ function migrateNamed(site: StepSite, migration: Migration): void {
 const ownKeys = new Set(["id", "timeout", "if", "continueOnError", "outputs", "retry", "stableFor"]);
 
 /** Rewrites `{match, fields}` as `{matches, json}`, in its place. False when nothing is expected. */
-export function migrateContent(place: Pair, site: StepSite, migration: Migration): boolean {
+function migrateContent(place: Pair, site: StepSite, migration: Migration): boolean {
   const content = place.value;
   if (!isMap(content)) return false;
   keepOnly(content, ["match", "fields"], site, migration);
@@ -145,7 +145,7 @@ function isLoose(field: unknown): boolean {
 const anyStatus = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 /** Rewrites the body of an `http` step. */
-export function migrateHttp(site: StepSite, migration: Migration): void {
+function migrateHttp(site: StepSite, migration: Migration): void {
   const { raw, body } = site;
   keepOnly(body, ["url", "method", "headers", "body", "timeout", "expect"], site, migration);
   for (const key of ["url", "method"]) {
@@ -209,7 +209,7 @@ function migrateHttpExpect(site: StepSite, migration: Migration): void {
 }
 
 /** Rewrites the body of a `script` step. */
-export function migrateScript(site: StepSite, migration: Migration): void {
+function migrateScript(site: StepSite, migration: Migration): void {
   const { body } = site;
   keepOnly(body, ["file", "inline", "env", "timeout", "continueOnError"], site, migration);
   noteVariables(site, migration);
@@ -254,7 +254,7 @@ function noteVariables({ body }: StepSite, migration: Migration): void {
 }
 
 /** Rewrites the body of a `SERVER.TOOL` step. */
-export function migrateToolCall(site: StepSite, migration: Migration): void {
+function migrateToolCall(site: StepSite, migration: Migration): void {
   const { raw, body } = site;
   keepOnly(body, ["args", "expect"], site, migration);
   literalValues(pairOf(body, "args")?.value);
@@ -377,7 +377,7 @@ function assigned(text: string): ReadonlySet<string> {
 }
 
 /** Takes out the keys that nothing reads, and writes the others in their own case. */
-export function keepOnly(
+function keepOnly(
   map: AnyMap,
   keys: readonly string[],
   site: Pick<StepSite, "raw">,
@@ -399,7 +399,7 @@ interface Members extends StepSite {
 }
 
 /** Rewrites the templates in the members of a mapping. */
-export function translateMembers(key: string, { raw, body, steps }: Members, migration: Migration): void {
+function translateMembers(key: string, { raw, body, steps }: Members, migration: Migration): void {
   const members = mapIn(body, key);
   for (const each of members?.items ?? []) {
     const name = String(each.key);
@@ -431,7 +431,7 @@ function writtenDuration(ms: number): string {
 }
 
 /** Gives a step the limit that it had: 5 minutes, where it says nothing. */
-export function addTimeout(body: AnyMap, { document }: Migration): void {
+function addTimeout(body: AnyMap, { document }: Migration): void {
   if (pairOf(body, "timeout") === undefined) insert(body, pair(document, "timeout", "5m"));
 }
 
@@ -439,7 +439,7 @@ export function addTimeout(body: AnyMap, { document }: Migration): void {
  * Lets the failure of a step change nothing, as it did in the older form. An error then changes nothing either, which it
  * did there, so that this is told.
  */
-export function tolerate(site: StepSite, migration: Migration): void {
+function tolerate(site: StepSite, migration: Migration): void {
   const { body } = site;
   if (pairOf(body, "continueOnError") === undefined)
     insert(body, pair(migration.document, "continueOnError", true));
@@ -450,6 +450,6 @@ export function tolerate(site: StepSite, migration: Migration): void {
 }
 
 /** Whether a failure of a step that is no script does not end its phase: in setup of the older form it never does. */
-export function isTolerated({ phase }: RawStep): boolean {
+function isTolerated({ phase }: RawStep): boolean {
   return phase === "setup";
 }

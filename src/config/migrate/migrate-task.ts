@@ -136,7 +136,7 @@ function written(document: ReturnType<typeof parseYaml>, json: boolean): string 
 const difficulties = ["easy", "medium", "hard"];
 
 /** Rewrites everything but the spec: version and metadata. */
-export function migrateHead(root: AnyMap, name: string, migration: Migration): void {
+function migrateHead(root: AnyMap, name: string, migration: Migration): void {
   const { document } = migration;
   const kind = pairOf(root, "kind");
   if (kind !== undefined) rename(kind, "kind");
@@ -240,7 +240,7 @@ function lose(
 }
 
 /** Gives the steps whose outputs are used an id to be called by, and those of servers the output that they had. */
-export function addOutputs({ sites, expressions, document, aliases }: Migration): void {
+function addOutputs({ sites, expressions, document, aliases }: Migration): void {
   const isCall = ({ raw }: StepSite): boolean => aliases.get(raw.type.split(".")[0] ?? "")?.kind === "server";
   for (const site of sites) {
     const { raw, body } = site;
@@ -256,7 +256,7 @@ const phases: readonly LegacyPhase[] = ["setup", "verify", "cleanup"];
 const known = ["requires", "limits", "setup", "prompt", "verify", "cleanup"];
 
 /** Rewrites `steps` of the script form, or `spec` of the step form. */
-export function migrateSpec(root: AnyMap, form: LegacyForm, migration: Migration): void {
+function migrateSpec(root: AnyMap, form: LegacyForm, migration: Migration): void {
   const isScripts = form.format === "script-form";
   const [from, other] = isScripts ? ["steps", "spec"] : ["spec", "steps"];
   remove(root, pairOf(root, other));
@@ -406,7 +406,7 @@ function addEnvironment(spec: AnyMap, place: Pair, migration: Migration): void {
 }
 
 /** Rewrites `requires`: servers and commands stay requirements, extensions become imports. */
-export function migrateRequires(spec: AnyMap, migration: Migration): void {
+function migrateRequires(spec: AnyMap, migration: Migration): void {
   const place = pairOf(spec, "requires");
   const list = listIn(spec, "requires");
   if (place === undefined) return;

@@ -145,7 +145,7 @@ function toldOnce(notes: readonly string[]): readonly string[] {
 }
 
 /** The agents that play: those asked for, else those that the eval declares, else the Copilot CLI. */
-export function wazaAgents({ file, dir, surroundings, problems }: WazaContext): readonly AgentSpec[] {
+function wazaAgents({ file, dir, surroundings, problems }: WazaContext): readonly AgentSpec[] {
   const { environment, overrides, agents: asked } = surroundings;
   const complete = programCompleter({ dir, environment, overrides });
   const { agents } = file;

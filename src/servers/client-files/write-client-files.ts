@@ -175,7 +175,7 @@ const last = new Map<string, Promise<void>>();
  * Waits until nobody else in this process has a folder, and takes it; what is returned gives it back. Rejects with the
  * signal's reason when it aborts first.
  */
-export async function takeFolder(folder: string, signal: AbortSignal): Promise<() => void> {
+async function takeFolder(folder: string, signal: AbortSignal): Promise<() => void> {
   const { promise: done, resolve } = Promise.withResolvers<void>();
   const before = last.get(folder) ?? Promise.resolve();
   const ours = before.then(() => done);
@@ -210,7 +210,7 @@ export interface Target {
  * Looks at the place of a file in a folder, which is absolute and without links. Throws McpvalsError `agent/client-config`
  * for what is no file, for a link that leads out of the folder, and for what cannot be read.
  */
-export async function inspectTarget(folder: string, file: string): Promise<Target> {
+async function inspectTarget(folder: string, file: string): Promise<Target> {
   const path = join(folder, ...file.split("/"));
   const hasFolder = await inspectFolder(folder, dirname(path));
   const found = hasFolder ? await look(path) : undefined;

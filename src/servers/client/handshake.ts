@@ -110,7 +110,7 @@ export const unsupportedVersion = -32_022;
  * Lets a second client take the transport over when the server has refused `initialize` because it speaks newer versions
  * of MCP only: the first client's closing of it does nothing then, and it is started once.
  */
-export class EraSwitch extends RelayTransport {
+class EraSwitch extends RelayTransport {
   readonly #sdk: Sdk;
   #started: Promise<void> | undefined;
   #isOpen = false;

@@ -204,10 +204,10 @@ function promptArguments(args: JsonObject): JsonObject {
 }
 
 /** Takes any result, and leaves it as it came. */
-export const anyResult: StandardSchemaV1<unknown, JsonObject> = resultSchema((result) => ({ value: result }));
+const anyResult: StandardSchemaV1<unknown, JsonObject> = resultSchema((result) => ({ value: result }));
 
 /** Takes a result of `tools/call` that is one, and leaves it as it came. */
-export function callResultSchema(sdk: Sdk): StandardSchemaV1<unknown, JsonObject> {
+function callResultSchema(sdk: Sdk): StandardSchemaV1<unknown, JsonObject> {
   const schema = sdk.specTypeSchemas.CallToolResult["~standard"];
   return resultSchema((result) => {
     const { content, structuredContent } = result;
@@ -222,13 +222,13 @@ export function callResultSchema(sdk: Sdk): StandardSchemaV1<unknown, JsonObject
 }
 
 /** Takes a result of `resources/read` that has contents, and leaves it as it came. */
-export const resourceResultSchema: StandardSchemaV1<unknown, JsonObject> = withList("contents");
+const resourceResultSchema: StandardSchemaV1<unknown, JsonObject> = withList("contents");
 
 /** Takes a result of `prompts/get` that has messages, and leaves it as it came. */
-export const promptResultSchema: StandardSchemaV1<unknown, JsonObject> = withList("messages");
+const promptResultSchema: StandardSchemaV1<unknown, JsonObject> = withList("messages");
 
 /** Takes a page of a list under this key, and leaves it as it came. */
-export function listResultSchema(key: string): StandardSchemaV1<unknown, JsonObject> {
+function listResultSchema(key: string): StandardSchemaV1<unknown, JsonObject> {
   return withList(key);
 }
 

@@ -150,7 +150,7 @@ export interface FaultLot {
 }
 
 /** Makes the lot of one fault; the seed begins its random numbers. */
-export function faultLot(fault: Fault, seed: string): FaultLot {
+function faultLot(fault: Fault, seed: string): FaultLot {
   const { tool, method = "tools/call", times = Infinity } = fault;
   const isTool = tool === undefined ? undefined : nameMatcher([tool]);
   const fits = (request: Request): boolean => {
@@ -164,7 +164,7 @@ export function faultLot(fault: Fault, seed: string): FaultLot {
  * Draws what befalls a request: of the faults that fit, in order, up to one that ends it. Each one that is drawn has
  * happened once more.
  */
-export function drawFaults(lots: readonly FaultLot[], request: Request): readonly FaultLot[] {
+function drawFaults(lots: readonly FaultLot[], request: Request): readonly FaultLot[] {
   const drawn: FaultLot[] = [];
   for (const lot of lots) {
     if (!lot.fits(request)) continue;

@@ -4,7 +4,6 @@ import type { WireMessage } from "../wire.ts";
 import { connectionEnded, type Filter, type Passage, requestCancelled } from "./filter.ts";
 import { cancelledId, requestOf } from "./messages.ts";
 
-
 /** The filters of one connection at work. */
 export interface FilterRun {
   /**
@@ -182,7 +181,7 @@ interface Waiting extends Joining {
 }
 
 /** The messages of one direction, in order. What is decided at once is handed over at once. */
-export class Line {
+class Line {
   readonly #waiting: Waiting[] = [];
   #held = 0;
   #isBlocked = false;

@@ -120,7 +120,7 @@ export interface MockExchangeOptions {
 }
 
 /** One client's exchange with a mock. What it waits for is forgotten when it ends or takes its request back. */
-export class MockExchange implements Channel {
+class MockExchange implements Channel {
   readonly #options: MockExchangeOptions;
   readonly #waiting = new Map<RequestId, AbortController>();
   #closed = false;

@@ -217,19 +217,19 @@ const cacheable = new Set([
 ]);
 
 /** The version that a request says it is in; undefined for one of the legacy era. */
-export function requestVersion(params: JsonObject): string | undefined {
+function requestVersion(params: JsonObject): string | undefined {
   const meta = params["_meta"];
   const version = isJsonObject(meta) ? meta["io.modelcontextprotocol/protocolVersion"] : undefined;
   return typeof version === "string" ? version : undefined;
 }
 
 /** The version that a handshake ends with: the one that is asked for, where it is known. */
-export function agreedVersion({ protocolVersion }: JsonObject): string {
+function agreedVersion({ protocolVersion }: JsonObject): string {
   return legacyVersions.find((version) => version === protocolVersion) ?? newestLegacyVersion;
 }
 
 /** A result with what every result has in 2026-07-28; what it says itself is kept. */
-export function modernResult(method: string, result: JsonObject, server: JsonObject): JsonObject {
+function modernResult(method: string, result: JsonObject, server: JsonObject): JsonObject {
   const meta = result["_meta"];
   return {
     resultType: "complete",
@@ -255,7 +255,7 @@ export const codes = {
 } as const;
 
 /** What the server says that it can do. */
-export function capabilitiesOf({ tools, resources, prompts }: MockDefinition): JsonObject {
+function capabilitiesOf({ tools, resources, prompts }: MockDefinition): JsonObject {
   return {
     logging: {},
     ...(Object.keys(tools).length === 0 ? {} : { tools: {} }),
@@ -264,7 +264,7 @@ export function capabilitiesOf({ tools, resources, prompts }: MockDefinition): J
   };
 }
 
-export function listTools({ tools }: MockDefinition): JsonObject {
+function listTools({ tools }: MockDefinition): JsonObject {
   const listed = Object.entries(tools).map(([name, { description, inputSchema, outputSchema }]) => ({
     name,
     ...(description === undefined ? {} : { description }),
@@ -274,7 +274,7 @@ export function listTools({ tools }: MockDefinition): JsonObject {
   return { tools: listed };
 }
 
-export function listResources({ resources }: MockDefinition): JsonObject {
+function listResources({ resources }: MockDefinition): JsonObject {
   const listed = resources.map(({ uri, name, description, mimeType }) => ({
     uri,
     name,
@@ -285,7 +285,7 @@ export function listResources({ resources }: MockDefinition): JsonObject {
 }
 
 /** A resource that is not there has one code in 2026-07-28 and another one before. */
-export function readResource(
+function readResource(
   { resources }: MockDefinition,
   { uri }: JsonObject,
   { isModern }: { readonly isModern: boolean },
@@ -301,7 +301,7 @@ export function readResource(
   return { kind: "error", code, message: `Resource not found: ${uri}`, data: { uri } };
 }
 
-export function listPrompts({ prompts }: MockDefinition): JsonObject {
+function listPrompts({ prompts }: MockDefinition): JsonObject {
   const listed = prompts.map(({ name, description, arguments: args }) => ({
     name,
     ...(description === undefined ? {} : { description }),
@@ -310,7 +310,7 @@ export function listPrompts({ prompts }: MockDefinition): JsonObject {
   return { prompts: listed };
 }
 
-export function getPrompt({ prompts }: MockDefinition, params: JsonObject): MockResult {
+function getPrompt({ prompts }: MockDefinition, params: JsonObject): MockResult {
   const { name } = params;
   const prompt = prompts.find((each) => each.name === name);
   if (prompt === undefined)
@@ -331,7 +331,7 @@ export function getPrompt({ prompts }: MockDefinition, params: JsonObject): Mock
 }
 
 /** The request's parameters are not right. */
-export function invalid(message: string): MockResult {
+function invalid(message: string): MockResult {
   return { kind: "error", code: codes.invalidParams, message };
 }
 

@@ -282,11 +282,7 @@ function checkSource(
 }
 
 /** Reads a reference to an agent. Undefined for one that is wrong; why is among the reader's problems. */
-export function readAgentRef(
-  ref: ParsedAgentRef,
-  path: KeyPath,
-  reader: LenientReader,
-): AgentRef | undefined {
+function readAgentRef(ref: ParsedAgentRef, path: KeyPath, reader: LenientReader): AgentRef | undefined {
   switch (ref.type) {
     case "file":
       return fileRef(ref, path, reader);
@@ -331,7 +327,7 @@ function modelRef(
 }
 
 /** The assertions of a task set in the model's form; undefined when they say nothing. */
-export function readAssertions(parsed: ParsedAssertions | undefined): AssertionSet | undefined {
+function readAssertions(parsed: ParsedAssertions | undefined): AssertionSet | undefined {
   if (parsed === undefined) return undefined;
   const set: AssertionSet = withoutUndefined({
     toolsUsed: tools(parsed.toolsUsed),

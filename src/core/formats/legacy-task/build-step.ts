@@ -220,7 +220,7 @@ function place(step: RawStep, keys: KeyPath, steps = false): TextPlace {
  * Reads `{match, fields}`. One thing is stricter than in the older tool: a field without any expectation has to exist, where
  * there it says nothing.
  */
-export function contentExpectation(
+function contentExpectation(
   content: LegacyContent | undefined,
   path: KeyPath,
   reader: LenientReader,

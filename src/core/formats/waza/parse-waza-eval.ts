@@ -172,7 +172,7 @@ function noteWithoutEffect({ config, metrics, inputs }: ParsedWazaEval, reader: 
 }
 
 /** Who plays: those asked for, else `agent` or `agents`, which that tool does not have, else what `executor` means. */
-export function readWazaAgents(
+function readWazaAgents(
   { agent, agents, config }: ParsedWazaEval,
   requested: readonly string[],
   reader: LenientReader,
@@ -215,7 +215,7 @@ export interface ReadServersContext {
  * The servers of an eval, and the sets of them that `variants` make. A mock stands in the place of a server of its name, as in
  * that tool.
  */
-export function readWazaServers(
+function readWazaServers(
   document: JsonObject,
   { readFixtures, templates }: ReadServersContext,
   reader: LenientReader,
