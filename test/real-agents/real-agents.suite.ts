@@ -13,6 +13,8 @@ const everything = [
 const server = { transport: "stdio", command: "node", args: everything };
 const types = ["acp", "command"] as const;
 const timeout = 120_000;
+/** Says that it may reach out into the world. */
+const harmful = "gzip-file-as-resource";
 
 interface Played {
   readonly code: number | null;
@@ -35,9 +37,10 @@ interface Setup {
 /** Has a real program do one task: call `echo` and say what came of it. Nothing of it is left then. */
 async function play({ preset, home, env }: RealAgent, type: string, setup: Setup = {}): Promise<Played> {
   const { tool = "echo" } = setup;
+  const archive = { name: "a.gz", data: "data:text/plain,hello", outputType: "resource" };
   await using model = await startFakeModel({
     tool,
-    args: tool === "echo" ? { message: "hello" } : {},
+    args: tool === "echo" ? { message: "hello" } : archive,
     words: "The server said: Echo: hello",
     ...(setup.refuses === undefined ? {} : { refuses: setup.refuses }),
   });
@@ -107,12 +110,12 @@ describe.each(realAgents)("$preset", (agent) => {
     expect([code, trial?.verdict, trial?.error?.code], stderr).toEqual([3, "error", "agent/failed"]);
   });
 
-  // Codex and Copilot do not ask where a tool says that it only reads, as `echo` does.
+  // Codex and Copilot do not ask where a tool says that it does no harm, as `echo` does.
   test.each([
     ["allow", 0, "pass", 1],
     ["deny", 1, "fail", 0],
   ])("asks before it changes something: %s", { timeout }, async (permissions, code, verdict, calls) => {
-    const played = await play(agent, "acp", { agent: { permissions }, tool: "toggle-simulated-logging" });
+    const played = await play(agent, "acp", { agent: { permissions }, tool: harmful });
     const { trial, stderr } = played;
     expect([played.code, trial?.verdict, trial?.tools?.mcpToolCalls], stderr).toEqual([code, verdict, calls]);
   });
