@@ -85,11 +85,11 @@ describe("a program that says a thing twice in one message has said nothing", ()
     expect(readAll(output, line).failure).toMatch(/^it wrote a message with the key "\w+" twice$/);
   });
 
-  it("over ACP", async () => {
-    expect((await playHostile("twice")).thrown).toMatchObject({
-      code: "agent/protocol",
-      message: 'agent it wrote a message with the key "stopReason" twice',
-    });
+  it.each([
+    ["twice", 'agent it wrote a message with the key "stopReason" twice'],
+    ["both", "agent it wrote an answer with both a result and an error"],
+  ])("over ACP: %s", async (attack, message) => {
+    expect((await playHostile(attack)).thrown).toMatchObject({ code: "agent/protocol", message });
   });
 });
 

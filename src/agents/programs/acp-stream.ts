@@ -87,6 +87,8 @@ function sort(line: Buffer, { asked, budget, onMessage, onUpdate, onNonsense, on
 }
 
 function doubtOf(message: Parsed, line: Buffer, budget: SaidBudget): string | undefined {
+  if ("result" in message && message["error"] !== undefined && message["error"] !== null)
+    return "wrote an answer with both a result and an error";
   const isRequest = "method" in message && "id" in message;
   return ambiguity(line.toString("utf8")) ?? (isRequest ? budget.problemOfRequest() : undefined);
 }
