@@ -14,6 +14,6 @@ export type { Grade, Verdict } from "./core/grade/grade.ts";
 export type { AgentSummary } from "./core/plan/plan.ts";
 export type { RunEnvironment, RunResult, RunSummary, RunVerdict, TrialResult } from "./core/report/result.ts";
 export type { Usage } from "./core/trace/events.ts";
-export type { ServerDigest, ToolDigest } from "./core/trace/tool-digest.ts";
+export type { ServerDigest, ToolDigest } from "./core/trace/tool-events.ts";
 export { exitCode } from "./core/report/summarize.ts";
 export { version } from "./version.ts";

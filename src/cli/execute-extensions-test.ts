@@ -1,6 +1,6 @@
 import { environment } from "../config/environment.ts";
 import { parsePackageRef } from "../core/formats/extension/package-ref.ts";
-import type { JsonObject } from "../core/formats/json-value.ts";
+import type { JsonObject } from "../core/formats/json.ts";
 import { quoteBar, visibleText } from "../core/text/visible-text.ts";
 import {
   contractHolds,
@@ -10,8 +10,7 @@ import {
 } from "../extensions/contract/run-contract.ts";
 import { baseEnvironment } from "../process/environment.ts";
 import { launchOf } from "../extensions/host/extension-process.ts";
-import { createStyle, type Tone } from "../reporters/format/style.ts";
-import { wrapText } from "../reporters/format/wrap-text.ts";
+import { createStyle, type Tone, wrapText } from "../reporters/format/rows.ts";
 import { abortOnInterrupt } from "./interrupt.ts";
 import { columns, openExtensions, writeAnswer } from "./execute-extensions.ts";
 import { stdoutOutput } from "./terminal.ts";

@@ -10,7 +10,7 @@ import { extensionPlaces } from "../extensions/prepare/extension-places.ts";
 import { createResolver } from "../extensions/resolve/create-resolver.ts";
 import type { CachedVersion, ExtensionResolver } from "../extensions/resolve/extension-resolver.ts";
 import { readLock, writeLock } from "../extensions/resolve/lock.ts";
-import { displayWidth, padToWidth } from "../reporters/format/display-width.ts";
+import { displayWidth, padToWidth } from "../reporters/format/rows.ts";
 import { countOf } from "../reporters/format/numbers.ts";
 import { workingFolder, writeError, writeJson, writeOut } from "./terminal.ts";
 

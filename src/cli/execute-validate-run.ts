@@ -19,7 +19,7 @@ import type { TraceEvent } from "../core/trace/events.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import type { ExtensionsOptions } from "../extensions-of.ts";
 import { prepare } from "../prepare.ts";
-import { createStyle } from "../reporters/format/style.ts";
+import { createStyle } from "../reporters/format/rows.ts";
 import { type ProofEnd, proofLines, untouchedWarning } from "../reporters/proof.ts";
 import { run, type RunOptions } from "../run.ts";
 import type { ConfigQuestion } from "./config-command.ts";

@@ -3,8 +3,7 @@ import type { LoadOptions } from "../config/load.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { agentPresets } from "../core/formats/agent-model.ts";
 import { parseDuration } from "../core/formats/duration.ts";
-import type { Json, JsonObject } from "../core/formats/json-value.ts";
-import { isJsonObject } from "../core/formats/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
 import type { Filters } from "../prepare.ts";
 import type { ExtensionRunFlags } from "./extension-options.ts";
 

@@ -1,5 +1,5 @@
 import { McpvalsError } from "../core/errors/error.ts";
-import { killAllNow } from "../process/live-trees.ts";
+import { killAllNow } from "../process/process-tree.ts";
 import { writeError } from "./terminal.ts";
 
 /** Signals that come closer together are one, sent both to this process and to its group, as `timeout` does. */

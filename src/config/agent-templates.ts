@@ -4,7 +4,7 @@ import {
   type DeclaredAgents,
 } from "../core/formats/agent-templates.ts";
 import { deafAgentNotes } from "../core/formats/command-template.ts";
-import type { KeyPath } from "../core/formats/key-path.ts";
+import type { KeyPath } from "../core/formats/json.ts";
 import type { Eval } from "../core/formats/model.ts";
 
 export const noTemplates: AgentTemplates = { problems: [], notes: [] };

@@ -1,6 +1,6 @@
 import { type EvalExtensions, settingsOf } from "../core/formats/extension/eval-extensions.ts";
 import type { AgentSpec, Eval, JudgeSpec, ServerSpec } from "../core/formats/model.ts";
-import { withoutUndefined } from "../core/formats/without-undefined.ts";
+import { withoutUndefined } from "../core/formats/json.ts";
 import type { EnvironmentVariables } from "./environment.ts";
 import type { FileProblems } from "./file-problems.ts";
 import type { LoadedConfig } from "./load-config.ts";

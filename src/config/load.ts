@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { Config } from "../core/formats/config/config-schema.ts";
-import { formatKeyPath } from "../core/formats/key-path.ts";
+import { formatKeyPath } from "../core/formats/json.ts";
 import { environment as readEnvironment, type EnvironmentVariables } from "./environment.ts";
 import { loadEval } from "./eval/load-eval.ts";
 import { loadConfig, type LoadedConfig, ownServers } from "./load-config.ts";

@@ -1,5 +1,5 @@
 import type { ExtensionManifest } from "../core/formats/extension/manifest.ts";
-import type { JsonObject } from "../core/formats/json-value.ts";
+import type { JsonObject } from "../core/formats/json.ts";
 import type { ExtensionDefinition } from "./operation.ts";
 import { serve } from "./serve.ts";
 

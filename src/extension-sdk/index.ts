@@ -21,4 +21,4 @@ export type {
   OperationDeclaration,
 } from "../core/formats/extension/manifest.ts";
 export type { OperationContext } from "../core/formats/extension/protocol.ts";
-export type { Json, JsonObject } from "../core/formats/json-value.ts";
+export type { Json, JsonObject } from "../core/formats/json.ts";

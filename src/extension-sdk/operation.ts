@@ -6,9 +6,7 @@ import {
   type OperationDeclaration,
 } from "../core/formats/extension/manifest.ts";
 import type { LogParams, OperationContext, OperationResult } from "../core/formats/extension/protocol.ts";
-import type { Json, JsonObject } from "../core/formats/json-value.ts";
-import { isJsonObject } from "../core/formats/json.ts";
-import { formatKeyPath } from "../core/formats/key-path.ts";
+import { formatKeyPath, isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
 import { errorText, RpcError } from "./errors.ts";
 
 /** An operation as its author writes it. */

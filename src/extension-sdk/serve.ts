@@ -10,8 +10,7 @@ import {
   extensionProtocolVersion,
 } from "../core/formats/extension/manifest.ts";
 import type { OperationResult } from "../core/formats/extension/protocol.ts";
-import type { Json, JsonObject } from "../core/formats/json-value.ts";
-import { isJsonObject } from "../core/formats/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
 import { EnvironmentError, errorText, rpcCodes, RpcError } from "./errors.ts";
 import type { ExtensionDefinition, Log } from "./operation.ts";
 import { Session } from "./session.ts";

@@ -3,9 +3,8 @@ import * as z from "zod";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import { type ExtensionPhase, extensionPhases } from "../core/formats/extension/manifest.ts";
 import type { OperationContext, OperationResult } from "../core/formats/extension/protocol.ts";
-import { parseGoDuration } from "../core/formats/go-duration.ts";
-import type { Json, JsonObject } from "../core/formats/json-value.ts";
-import { isJsonObject } from "../core/formats/json.ts";
+import { parseGoDuration } from "../core/formats/duration.ts";
+import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
 import { EnvironmentError, errorText, RpcError } from "./errors.ts";
 import {
   describeIssues,

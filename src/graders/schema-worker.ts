@@ -1,9 +1,9 @@
 import { parentPort } from "node:worker_threads";
-import { type ErrorObject, Ajv, type Options, type ValidateFunction } from "ajv";
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from "ajv";
 import { Ajv2019 } from "ajv/dist/2019.js";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
-import { previewJson } from "../core/formats/preview-json.ts";
+import { previewJson } from "../core/formats/read-json.ts";
 import type { SchemaCheck } from "../core/grade/grader.ts";
 
 /** One value to validate; answered with a {@link SchemaCheck}, in order. */

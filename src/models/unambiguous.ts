@@ -1,7 +1,6 @@
 import { isJsonObject } from "../core/formats/json.ts";
 import type { Json } from "../core/formats/model.ts";
-import { previewJson } from "../core/formats/preview-json.ts";
-import { repeatedKey } from "../core/formats/strict-json.ts";
+import { previewJson, repeatedKey } from "../core/formats/read-json.ts";
 import { UnusableAnswer } from "./model-failure.ts";
 
 /**

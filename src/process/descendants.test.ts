@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { descendantsOf } from "./descendants.ts";
+import { descendantsOf } from "./list-processes.ts";
 
 const info = (
   pid: number,

@@ -51,3 +51,45 @@ async function isProgram(path: string): Promise<boolean> {
     return false; // not there, or not for us: the next folder may have it
   }
 }
+
+/** A program with the arguments that come before the script. */
+export interface Interpreter {
+  readonly command: string;
+  readonly args: readonly string[];
+}
+
+/**
+ * What the first line of a script names as its interpreter; undefined when it names none. As on Linux, everything after
+ * the program is one argument. Windows has none of the usual folders: there the program's bare name is looked for on PATH.
+ */
+export function interpreterOf(
+  script: string,
+  platform: NodeJS.Platform = process.platform,
+): Interpreter | undefined {
+  const [, command, rest = ""] = /^#![ \t]*(\S+)[ \t]*(.*)/.exec(script) ?? [];
+  if (command === undefined) return undefined;
+  const argument = rest.trim();
+  if (platform === "win32") return windowsInterpreter(command, argument);
+  return { command, args: argument === "" ? [] : [argument] };
+}
+
+function windowsInterpreter(command: string, argument: string): Interpreter {
+  const words = argument.split(/\s+/).filter((word) => word !== "");
+  const name = win32.basename(command);
+  if (name !== "env") return { command: name, args: words };
+  const [first = name, ...args] = words[0] === "-S" ? words.slice(1) : words;
+  return { command: win32.basename(first), args };
+}
+
+/** What the accounts of services have in the place of a shell: it runs nothing, and yet ends with an exit code. */
+const none = /(?:^|[/\\])(?:nologin|false|true)$/;
+
+/**
+ * The shell that runs a task's commands unless it names one: the variable SHELL, where it is one, else `/bin/sh`. On
+ * Windows, which has no shell of its own that understands `-c`, it is `sh` from PATH, as Git for Windows brings it.
+ */
+export function defaultShell(env: Environment, platform: NodeJS.Platform = process.platform): string {
+  const named = env["SHELL"];
+  if (named !== undefined && named !== "" && !none.test(named)) return named;
+  return platform === "win32" ? "sh" : "/bin/sh";
+}

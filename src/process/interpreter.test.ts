@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { interpreterOf } from "./interpreter.ts";
+import { interpreterOf } from "./find-program.ts";
 
 describe("interpreterOf", () => {
   it.each([

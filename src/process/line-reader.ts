@@ -1,4 +1,4 @@
-import { ByteStore } from "./byte-store.ts";
+import { ByteStore } from "./program-output.ts";
 
 const newline = 0x0a;
 const carriageReturn = 0x0d;

@@ -1,7 +1,7 @@
 import { execFile, execFileSync } from "node:child_process";
 import { closeSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
+import { devNull } from "node:os";
 import { promisify } from "node:util";
-import { isOutOfFiles, keepSpareFile, withSpareFile } from "./spare-file.ts";
 
 /** One living process, as far as it matters for finding a process tree. */
 export interface ProcessInfo {
@@ -126,4 +126,103 @@ function parsePs(text: string): ProcessInfo[] {
       { pid: Number(pid), parent: Number(parent), group: Number(group), started: Date.parse(started.trim()) },
     ];
   });
+}
+
+/** Of all processes, those that descend from one by parent number, without itself. */
+export function descendantsOf(root: number, all: readonly ProcessInfo[]): readonly ProcessInfo[] {
+  const children = Map.groupBy(all, ({ parent }) => parent);
+  const found = new Map<number, ProcessInfo>();
+  for (const child of children.get(root) ?? []) found.set(child.pid, child);
+  // A Map's iterator also visits what is added on the way.
+  for (const pid of found.keys()) {
+    for (const child of children.get(pid) ?? []) found.set(child.pid, child);
+  }
+  return [...found.values()];
+}
+
+/**
+ * Signals everything that descends from a process, nearest first, but not itself. Never throws: what ended meanwhile needs
+ * no signal.
+ */
+export async function signalDescendants(root: number, signal: "SIGTERM" | "SIGKILL"): Promise<void> {
+  for (const { pid } of descendantsOf(root, await list())) {
+    try {
+      process.kill(pid, signal);
+    } catch {
+      continue;
+    }
+  }
+}
+
+async function list(): Promise<readonly ProcessInfo[]> {
+  try {
+    return await processLister().list();
+  } catch {
+    return []; // no `ps` here
+  }
+}
+
+/** A process that can be told from a later one with the same number, as far as the system allows. */
+export interface ProcessIdentity {
+  readonly pid: number;
+  /** Absent where it cannot be had cheaply. */
+  readonly started?: number;
+}
+
+/** Who this process is. */
+export function ownIdentity(): ProcessIdentity {
+  const started = processLister().startOf(process.pid);
+  return { pid: process.pid, ...(started === undefined ? {} : { started }) };
+}
+
+/** Whether another process than this one lives that may be the one that is meant. */
+export function livesElsewhere({ pid, started }: ProcessIdentity): boolean {
+  if (pid === process.pid || !answers(pid)) return false;
+  const found = processLister().startOf(pid);
+  return found === undefined || started === undefined || found === started;
+}
+
+function answers(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error instanceof Error && "code" in error && error.code === "EPERM";
+  }
+}
+
+let spare: number | undefined;
+
+/** Holds one file descriptor back for {@link withSpareFile}. Does nothing when there is none left. */
+export function keepSpareFile(): void {
+  if (spare !== undefined) return;
+  try {
+    spare = openSync(devNull, "r");
+  } catch {
+    spare = undefined;
+  }
+}
+
+/**
+ * Does what opens one file at a time, with the descriptor that was held back when no other is left. Throws what `work`
+ * throws.
+ */
+export function withSpareFile<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (spare === undefined || !isOutOfFiles(error)) throw error;
+    closeSync(spare);
+    spare = undefined;
+    try {
+      return work();
+    } finally {
+      keepSpareFile();
+    }
+  }
+}
+
+/** Whether an error says that this process, or the machine, has as many files open as it may. */
+export function isOutOfFiles(error: unknown): boolean {
+  return error instanceof Error && "code" in error && (error.code === "EMFILE" || error.code === "ENFILE");
 }

@@ -105,3 +105,125 @@ export class ProgramOutput {
     return { text, omitted: Math.max(0, this.#counts[from] - this.#limit) };
   }
 }
+
+/** Kept of the end for error messages, in bytes. */
+const tailLength = 4096;
+
+/** Keeps the end of what a program writes. */
+export class TextTail {
+  #bytes: Buffer = Buffer.alloc(0);
+  #isCut = false;
+
+  /**
+   * Of the last 4 KiB the whole lines, or the whole words where there is one line only, so that no secret is cut in two;
+   * undefined when there is nothing to see.
+   */
+  get text(): string | undefined {
+    const text = this.#bytes.toString("utf8").trimEnd();
+    const whole = (this.#isCut ? withoutFirstPart(text) : text).trim();
+    return whole === "" ? undefined : whole;
+  }
+
+  push(chunk: Buffer): void {
+    this.#isCut ||= this.#bytes.length + chunk.length > tailLength;
+    const last = chunk.subarray(-tailLength);
+    this.#bytes = Buffer.concat([this.#bytes.subarray(last.length - tailLength), last]).subarray(-tailLength);
+  }
+}
+
+function withoutFirstPart(text: string): string {
+  const line = text.indexOf("\n");
+  return line === -1 ? text.replace(/^\S*/, "…") : text.slice(line + 1);
+}
+
+/** Recorded of one stream, in bytes. */
+const recordedLimit = 256 * 1024;
+const newline = 0x0a;
+
+/**
+ * Gives what a program writes in whole lines, so that no secret is cut in two: all of it at first, then only how much it
+ * was, so that a flood costs nothing.
+ */
+export class WholeLines {
+  readonly #give: (text: string) => void;
+  #taken = 0;
+  #omitted = 0;
+  readonly #unfinished = new ByteStore();
+
+  /** `give` gets one line or more at a time, and never an empty text. */
+  constructor(give: (text: string) => void) {
+    this.#give = give;
+  }
+
+  push(chunk: Buffer): void {
+    const taken = chunk.subarray(0, recordedLimit - this.#taken);
+    this.#taken += taken.length;
+    this.#omitted += chunk.length - taken.length;
+    if (taken.length > 0) this.#take(taken);
+    if (taken.length < chunk.length) this.#dropUnfinished();
+  }
+
+  /** Gives what has come so far without a line end. */
+  flush(): void {
+    if (this.#unfinished.length > 0) this.#give(this.#unfinished.take().toString("utf8"));
+  }
+
+  /** Gives the rest; the result is how many bytes were left out since the last time. */
+  finish(): number {
+    this.flush();
+    const omitted = this.#omitted;
+    this.#omitted = 0;
+    return omitted;
+  }
+
+  #take(bytes: Buffer): void {
+    const end = bytes.lastIndexOf(newline) + 1;
+    this.#unfinished.push(bytes.subarray(0, end));
+    if (end > 0) this.flush();
+    this.#unfinished.push(bytes.subarray(end));
+  }
+
+  /** The line that the limit has cut in two is left out as a whole. */
+  #dropUnfinished(): void {
+    this.#omitted += this.#unfinished.length;
+    this.#unfinished.clear();
+  }
+}
+
+const smallest = 1024;
+
+/**
+ * Bytes that come in pieces and are wanted as a whole. Pieces are copied together as they come: kept one by one, ten million
+ * pieces of a byte take a gigabyte.
+ */
+export class ByteStore {
+  #bytes: Buffer = Buffer.alloc(0);
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  push(piece: Uint8Array): void {
+    const length = this.#length + piece.length;
+    if (length > this.#bytes.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(length, this.#bytes.length * 2, smallest));
+      larger.set(this.#bytes.subarray(0, this.#length));
+      this.#bytes = larger;
+    }
+    this.#bytes.set(piece, this.#length);
+    this.#length = length;
+  }
+
+  /** Gives all bytes and forgets them. */
+  take(): Buffer {
+    const all = this.#bytes.subarray(0, this.#length);
+    this.clear();
+    return all;
+  }
+
+  clear(): void {
+    this.#bytes = Buffer.alloc(0);
+    this.#length = 0;
+  }
+}

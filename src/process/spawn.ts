@@ -4,18 +4,25 @@ import {
   type SpawnOptionsWithoutStdio,
 } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, openSync } from "node:fs";
+import { closeSync, constants, openSync, readdirSync, readFileSync } from "node:fs";
+import { access, stat } from "node:fs/promises";
 import { Socket } from "node:net";
 import { devNull } from "node:os";
+import { resolve } from "node:path";
 import type { Readable, Writable } from "node:stream";
-import { createProcessTree } from "./create-process-tree.ts";
-import { inheritedFiles } from "./inherited-files.ts";
-import { forgetTree, rememberTree } from "./live-trees.ts";
-import { createProcessMarker, processMarkerName, runMarker, runMarkerName } from "./marker.ts";
-import type { ProcessTree } from "./process-tree.ts";
-import { explainSpawnError } from "./spawn-error.ts";
+import { McpvalsError } from "../core/errors/error.ts";
+import { createProcessTree, forgetTree, type ProcessTree, rememberTree } from "./process-tree.ts";
 import { type StopOptions, type StopResult, stopTree } from "./stop-tree.ts";
-import { guardGroup, guardStrays, releaseEmptyGroup, releaseGroup } from "./watchdog.ts";
+import {
+  createProcessMarker,
+  guardGroup,
+  guardStrays,
+  processMarkerName,
+  releaseEmptyGroup,
+  releaseGroup,
+  runMarker,
+  runMarkerName,
+} from "./watchdog.ts";
 
 export interface ProcessSpec {
   readonly command: string;
@@ -199,5 +206,120 @@ class SpawnedProcess implements ManagedProcess {
         if (child.exitCode !== null) end(child.exitCode, null);
       });
     });
+  }
+}
+
+/** What was to be started. */
+export interface Attempt {
+  readonly command: string;
+  readonly cwd: string;
+}
+
+interface Explanation {
+  readonly message: string;
+  readonly hint: string;
+}
+
+/** Says why a program could not be started: the system's own answer does not tell a bad command from a bad folder. */
+export async function explainSpawnError(error: unknown, attempt: Attempt): Promise<McpvalsError> {
+  const { message, hint } = (await explainFolder(attempt.cwd)) ?? (await explainCommand(error, attempt));
+  return new McpvalsError("server/spawn-failed", message, { hint, cause: error });
+}
+
+async function explainFolder(cwd: string): Promise<Explanation | undefined> {
+  const hint = "Give a folder that exists and may be entered as cwd.";
+  try {
+    if (!(await stat(cwd)).isDirectory()) return { message: `cwd is not a folder: ${cwd}`, hint };
+    await access(cwd, constants.X_OK);
+    return undefined;
+  } catch (error) {
+    const reason = codeOf(error) === "ENOENT" ? "does not exist" : "may not be entered";
+    return { message: `cwd ${reason}: ${cwd}`, hint };
+  }
+}
+
+async function explainCommand(error: unknown, { command, cwd }: Attempt): Promise<Explanation> {
+  switch (codeOf(error)) {
+    case "ENOENT":
+      return explainMissing(command, cwd);
+    case "EACCES":
+    case "EPERM":
+      return {
+        message: `not executable: ${command}`,
+        hint: "Name a program, make the file executable (chmod +x), or pass it to its interpreter as an argument.",
+      };
+    case "EMFILE":
+    case "ENFILE":
+      return {
+        message: `cannot start ${command}: too many files are open (${codeOf(error)})`,
+        hint: "Run fewer trials at once (concurrency), or raise the limit (ulimit -n).",
+      };
+    case "EAGAIN":
+      return {
+        message: `cannot start ${command}: too many processes are running (EAGAIN)`,
+        hint: "Run fewer trials at once (concurrency), or raise the limit (ulimit -u).",
+      };
+    default:
+      return {
+        message: `cannot start ${command}: ${error instanceof Error ? error.message : String(error)}`,
+        hint: "Run the same command in a terminal.",
+      };
+  }
+}
+
+async function explainMissing(command: string, cwd: string): Promise<Explanation> {
+  const message = `command not found: ${command}`;
+  const hasArguments = /\S\s+\S/.test(command);
+  const split = "command is one program without arguments: put what follows its name into args.";
+  if (!/[/\\]/.test(command)) {
+    const hint = "Install it, or give its full path; PATH has no such program.";
+    return { message, hint: hasArguments ? split : hint };
+  }
+  try {
+    await access(resolve(cwd, command));
+  } catch {
+    const hint = `Check the path; it was looked for from ${cwd}.`;
+    return { message, hint: hasArguments ? `${split} Else: ${hint}` : hint };
+  }
+  return {
+    message: `the interpreter of ${command} was not found`,
+    hint: "Check the first line of that file, or pass it to its interpreter as an argument.",
+  };
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "unknown";
+}
+
+/** `O_CLOEXEC` in what /proc says of a file that is open; Linux writes it in octal. */
+const closedOnExec = 0o2000000;
+
+let found: readonly number[] | undefined;
+
+/**
+ * Numbers of the files above stderr that whoever started this process left open, so that every program it starts has them
+ * too, a folder or a secret as it may be. Node closes its own. Looked for once; none where /proc does not tell.
+ */
+export function inheritedFiles(): readonly number[] {
+  found ??= look();
+  return found;
+}
+
+function look(): readonly number[] {
+  try {
+    return readdirSync("/proc/self/fd").map(Number).filter(isInherited);
+  } catch {
+    return []; // no /proc here
+  }
+}
+
+function isInherited(number: number): boolean {
+  if (number <= 2) return false;
+  try {
+    const [, flags = "0"] =
+      /^flags:\s+([0-7]+)$/m.exec(readFileSync(`/proc/self/fdinfo/${number}`, "latin1")) ?? [];
+    return (Number.parseInt(flags, 8) & closedOnExec) === 0;
+  } catch {
+    return false; // closed meanwhile, such as the one of this look
   }
 }

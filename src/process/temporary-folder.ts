@@ -4,7 +4,7 @@ import { lstat, mkdtemp, readdir, realpath, rm } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { ownUser } from "../files/ownership.ts";
-import { livesElsewhere, ownIdentity } from "./process-identity.ts";
+import { livesElsewhere, ownIdentity } from "./list-processes.ts";
 
 /** What a folder is for; it is a part of its name. */
 type Purpose = "work" | "sandbox" | "container" | "npm" | "contract" | "input" | "script" | "client";

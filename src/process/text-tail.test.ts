@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { TextTail } from "./text-tail.ts";
+import { TextTail } from "./program-output.ts";
 
 function tailOf(...texts: readonly string[]): string | undefined {
   const tail = new TextTail();

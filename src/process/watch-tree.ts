@@ -1,5 +1,4 @@
-import { descendantsOf } from "./descendants.ts";
-import { type ProcessInfo, processLister } from "./list-processes.ts";
+import { descendantsOf, type ProcessInfo, processLister } from "./list-processes.ts";
 
 /** Shortest and longest pause between two looks, in milliseconds. */
 const shortest = 20;

@@ -8,8 +8,7 @@ import { Progress } from "./console/progress.ts";
 import { skippedLines, warningLines } from "./console/remarks.ts";
 import { summaryLines } from "./console/summary.ts";
 import { createTrialLines, type TrialLines } from "./console/trial-lines.ts";
-import type { Page } from "./format/rows.ts";
-import { createStyle } from "./format/style.ts";
+import { createStyle, type Page } from "./format/rows.ts";
 
 /**
  * Tells a person what happens: a line for each finished trial, on a terminal with live progress below, and at the end

@@ -1,18 +1,15 @@
 import type { Task } from "../core/formats/model.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
 import type { RunResult, RunSummary, TrialResult } from "../core/report/result.ts";
-import { visibleText } from "../core/text/visible-text.ts";
 import { summarize } from "../core/report/summarize.ts";
-import { agentsIn, describeAgent } from "./format/agents.ts";
+import { visibleText, visibleXml } from "../core/text/visible-text.ts";
+import { agentsIn, describeAgent, describeMocks } from "./format/agents.ts";
 import { clipText } from "./format/clip.ts";
 import { readEvidence } from "./format/evidence-rows.ts";
 import { explainBroken, explainGrades } from "./format/explain-trial.ts";
-import { groupName, taskTitle, variantName, varietyOf, type Variety } from "./format/names.ts";
-import { describeMocks } from "./format/mocks.ts";
+import { groupName, taskTitle, variantName, type Variety, varietyOf } from "./format/names.ts";
 import { createPieceWriter } from "./format/piece-writer.ts";
-import type { Page } from "./format/rows.ts";
-import { createStyle } from "./format/style.ts";
-import { xmlAttributes, xmlText } from "./format/xml.ts";
+import { createStyle, type Page } from "./format/rows.ts";
 
 const messageCharacters = 1000;
 const page: Page = { style: createStyle(false), width: Infinity };
@@ -160,4 +157,42 @@ function notes({ mocks = [], warnings = [] }: TrialResult): string {
 function seconds(milliseconds: number): string {
   const known = Number.isFinite(milliseconds) ? Math.max(0, milliseconds) : 0;
   return (Math.min(known, Number.MAX_SAFE_INTEGER) / 1000).toFixed(3);
+}
+
+/** Characters that XML 1.0 does not allow at all, not even escaped (section 2.2). */
+const illegal =
+  // oxlint-disable-next-line no-control-regex
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\p{Surrogate}\ufffe\uffff]/gu;
+
+const escapes: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "\t": "&#9;",
+  "\n": "&#10;",
+  "\r": "&#13;",
+};
+
+/** Text for the inside of an element; characters that XML cannot carry are left out. */
+export function xmlText(text: string): string {
+  const escaped = text
+    .replaceAll(illegal, "")
+    .replaceAll(/[&<>\r]/gu, (character) => escapes[character] ?? character);
+  return visibleXml(escaped);
+}
+
+/** Attributes, with a space before each; those without a value are left out. */
+export function xmlAttributes(attributes: Readonly<Record<string, string | number | undefined>>): string {
+  return Object.entries(attributes)
+    .flatMap(([name, value]) => (value === undefined ? [] : [` ${name}="${xmlAttribute(String(value))}"`]))
+    .join("");
+}
+
+/** Line breaks and tabs are escaped, since a parser would turn them into spaces. */
+function xmlAttribute(value: string): string {
+  const escaped = value
+    .replaceAll(illegal, "")
+    .replaceAll(/[&<>"\t\n\r]/gu, (character) => escapes[character] ?? character);
+  return visibleXml(escaped);
 }

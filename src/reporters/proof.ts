@@ -1,14 +1,27 @@
-import type { ProofProblem, ProofStatus, ProofTrial, TaskProof } from "../core/report/proof.ts";
-import { proofExitCode, wasCutOff } from "../core/report/proof.ts";
+import {
+  proofExitCode,
+  type ProofProblem,
+  type ProofStatus,
+  type ProofTrial,
+  type TaskProof,
+  wasCutOff,
+} from "../core/report/proof.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import { clipText } from "./format/clip.ts";
-import { cutToWidth, displayWidth, padToWidth } from "./format/display-width.ts";
+import {
+  cutToWidth,
+  displayWidth,
+  padToWidth,
+  type Page,
+  paintFlow,
+  paintText,
+  type Piece,
+  type Tone,
+} from "./format/rows.ts";
 import { readEvidence } from "./format/evidence-rows.ts";
 import { explainBroken, explainGrades } from "./format/explain-trial.ts";
-import { describeMocks } from "./format/mocks.ts";
+import { describeMocks } from "./format/agents.ts";
 import { countOf, formatDuration } from "./format/numbers.ts";
-import { paintFlow, paintText, type Page, type Piece } from "./format/rows.ts";
-import type { Tone } from "./format/style.ts";
 
 const maxNameWidth = 44;
 const shownDifferences = 8;

@@ -3,10 +3,8 @@ import { homedir } from "node:os";
 import { basename, delimiter, dirname, join, resolve } from "node:path";
 import { execPath } from "node:process";
 import { McpvalsError } from "../core/errors/error.ts";
-import { findProgram } from "../process/find-program.ts";
-import { interpreterOf } from "../process/interpreter.ts";
-import { explainSpawnError } from "../process/spawn-error.ts";
-import type { ProcessSpec } from "../process/spawn.ts";
+import { findProgram, interpreterOf } from "../process/find-program.ts";
+import { explainSpawnError, type ProcessSpec } from "../process/spawn.ts";
 import type { Confinement } from "./sandbox.ts";
 
 /** One thing that a bubblewrap sandbox has at a path, which is absolute. Sizes are in bytes. */

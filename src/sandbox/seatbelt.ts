@@ -5,7 +5,7 @@ import { dirname } from "node:path/posix";
 import { execPath } from "node:process";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { SandboxSpec } from "../core/formats/model.ts";
-import { processMarkerName, runMarkerName } from "../process/marker.ts";
+import { processMarkerName, runMarkerName } from "../process/watchdog.ts";
 import { spawnProcess } from "../process/spawn.ts";
 import { makeTemporaryFolder } from "../process/temporary-folder.ts";
 import { checkOnce, ConfinedProgram, tryNothing, watchLimits } from "./confined-program.ts";

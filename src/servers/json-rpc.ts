@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import type { Json } from "../core/formats/model.ts";
-import { repeatedKey } from "../core/formats/strict-json.ts";
+import { repeatedKey } from "../core/formats/read-json.ts";
 import { shortened } from "../core/text/shortened.ts";
 
 const openingBrace = 0x7b;

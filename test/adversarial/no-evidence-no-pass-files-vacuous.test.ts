@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { checkJson } from "../../src/core/checks/json-expectation.ts";
-import { leavesNothing } from "../../src/core/formats/without-paths.ts";
+import { leavesNothing } from "../../src/core/formats/cannot-fail.ts";
 import type { Json } from "../../src/core/formats/model.ts";
 import { load, problems } from "../config/support/load.ts";
 import { fixtureServer } from "../e2e/support.ts";

@@ -4,7 +4,7 @@ import { McpvalsError } from "../../src/core/errors/error.ts";
 import { renderError } from "../../src/core/errors/render.ts";
 import { visibleJson, visibleText, withoutCommands } from "../../src/core/text/visible-text.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { xmlAttributes, xmlText } from "../../src/reporters/format/xml.ts";
+import { xmlAttributes, xmlText } from "../../src/reporters/junit.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { folderOf } from "../support/cli.ts";
 import { runSource, type SourceOutcome } from "../support/source-cli.ts";

@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { createRedactor } from "../../src/core/trace/redact.ts";
 import { shortened } from "../../src/core/text/shortened.ts";
 import { evaluate } from "../../src/evaluate.ts";
-import { WholeLines } from "../../src/process/whole-lines.ts";
+import { WholeLines } from "../../src/process/program-output.ts";
 import { invalidLineText } from "../../src/servers/stdio/output-recorder.ts";
 import { answer, startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { fixtureServer } from "../e2e/support.ts";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type ProcessInfo, type ProcessLister, procLister } from "../../src/process/list-processes.ts";
-import { PosixProcessTree } from "../../src/process/posix-process-tree.ts";
+import { PosixProcessTree } from "../../src/process/process-tree.ts";
 import { livingProcesses, start, untilLiving } from "./support.ts";
 
 const linux = process.platform === "linux";

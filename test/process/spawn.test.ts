@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { McpvalsError } from "../../src/core/errors/error.ts";
-import { processMarkerName, runMarker, runMarkerName } from "../../src/process/marker.ts";
+import { processMarkerName, runMarker, runMarkerName } from "../../src/process/watchdog.ts";
 import { spawnProcess } from "../../src/process/spawn.ts";
 import { path, start } from "./support.ts";
 

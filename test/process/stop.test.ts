@@ -1,9 +1,8 @@
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { describe, expect, it, vi } from "vitest";
-import { psLister, procLister } from "../../src/process/list-processes.ts";
-import { killAllNow } from "../../src/process/live-trees.ts";
-import { PosixProcessTree } from "../../src/process/posix-process-tree.ts";
+import { procLister, psLister } from "../../src/process/list-processes.ts";
+import { killAllNow, PosixProcessTree } from "../../src/process/process-tree.ts";
 import type { ManagedProcess } from "../../src/process/spawn.ts";
 import { fixtureServer, livingProcesses, start, untilDaemon, untilLiving } from "./support.ts";
 

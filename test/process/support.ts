@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { onTestFinished, vi } from "vitest";
 import { procLister } from "../../src/process/list-processes.ts";
-import { runMarker, runMarkerName } from "../../src/process/marker.ts";
+import { runMarker, runMarkerName } from "../../src/process/watchdog.ts";
 import { type ManagedProcess, spawnProcess } from "../../src/process/spawn.ts";
 
 /** The server that can misbehave. */

@@ -13,7 +13,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { undo, undoScript, type UndoStep } from "../../src/process/undo.ts";
+import { undo, undoScript, type UndoStep } from "../../src/process/watchdog.ts";
 
 /** Files as text, folders with a slash, links as such. */
 function contents(folder: string): Record<string, string> {

@@ -6,7 +6,7 @@ import type { SerializedError } from "../../src/core/errors/error.ts";
 import type { Task } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import { consoleReporter } from "../../src/reporters/console.ts";
-import { displayWidth } from "../../src/reporters/format/display-width.ts";
+import { displayWidth } from "../../src/reporters/format/rows.ts";
 import { junitReporter } from "../../src/reporters/junit.ts";
 import {
   brokenTrial,
@@ -14,9 +14,9 @@ import {
   request,
   response,
   sampleRun,
-  textResult,
   type SampleRun,
   type SampleTrial,
+  textResult,
 } from "./samples.ts";
 import { captureOutput } from "./screen.ts";
 import { failedCheck, gradedTrial, heldCheck, portableTask, stepEvents } from "./step-runs.ts";

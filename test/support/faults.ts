@@ -6,7 +6,7 @@ import { replayRun } from "../../src/core/report/replay.ts";
 import { exitCode } from "../../src/core/report/summarize.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { procLister } from "../../src/process/list-processes.ts";
-import { runMarkerName } from "../../src/process/marker.ts";
+import { runMarkerName } from "../../src/process/watchdog.ts";
 import { readRun } from "../../src/store/run-folder.ts";
 import { type CliOutcome, folderOf, root, runCli, type RunningCli, startCli } from "./cli.ts";
 

@@ -1,5 +1,5 @@
 import { type EvalExtensions, noExtensions } from "../../src/core/formats/extension/eval-extensions.ts";
-import { formatKeyPath } from "../../src/core/formats/key-path.ts";
+import { formatKeyPath } from "../../src/core/formats/json.ts";
 import type { PortableTask, Task } from "../../src/core/formats/model.ts";
 import type { Step } from "../../src/core/formats/step.ts";
 import {

@@ -1,4 +1,4 @@
-import { ByteStore } from "../../process/byte-store.ts";
+import { ByteStore } from "../../process/program-output.ts";
 import type { WireObject } from "./acp-values.ts";
 import { ambiguity, SaidBudget } from "./said-budget.ts";
 

@@ -13,7 +13,7 @@ import { createBrotliDecompress, createUnzip } from "node:zlib";
 import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
 import type { AgentPreset, ModelProxySpec } from "../../core/formats/model.ts";
 import type { Emit, Usage } from "../../core/trace/events.ts";
-import { ByteStore } from "../../process/byte-store.ts";
+import { ByteStore } from "../../process/program-output.ts";
 import type { ToldTokens } from "./model-usage/usage-in.ts";
 import { createUsageReader } from "./model-usage/usage-reader.ts";
 

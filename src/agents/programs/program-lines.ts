@@ -1,6 +1,5 @@
 import type { Emit } from "../../core/trace/events.ts";
-import { TextTail } from "../../process/text-tail.ts";
-import { WholeLines } from "../../process/whole-lines.ts";
+import { TextTail, WholeLines } from "../../process/program-output.ts";
 
 export interface ProgramLinesOptions {
   readonly stream: "stdout" | "stderr";

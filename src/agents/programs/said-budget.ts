@@ -1,5 +1,5 @@
 import { JsonMeter, mostMemory } from "../../core/formats/json-meter.ts";
-import { repeatedKey } from "../../core/formats/strict-json.ts";
+import { repeatedKey } from "../../core/formats/read-json.ts";
 
 /** Longest message of a program, in bytes. */
 export const longestMessage: number = 10 * 1024 * 1024;

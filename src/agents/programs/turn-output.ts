@@ -2,7 +2,7 @@ import type { McpvalsError } from "../../core/errors/error.ts";
 import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
 import type { AgentPreset, CommandOutput } from "../../core/formats/model.ts";
 import type { Emit, TurnEnd } from "../../core/trace/events.ts";
-import { ByteStore } from "../../process/byte-store.ts";
+import { ByteStore } from "../../process/program-output.ts";
 import { toolOrigin } from "../../core/trace/tool-origin.ts";
 import { authError } from "./acp-errors.ts";
 import { JsonLines } from "./json-lines.ts";

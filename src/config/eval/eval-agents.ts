@@ -11,10 +11,9 @@ import {
   shellAgent,
 } from "../../core/formats/eval-file/parse-agent-file.ts";
 import { modelId } from "../../core/formats/eval-file/parse-eval-file.ts";
-import type { KeyPath } from "../../core/formats/key-path.ts";
+import { type KeyPath, withoutUndefined } from "../../core/formats/json.ts";
 import type { AgentSpec, JudgeSpec, ModelAgentSpec, ServerSpec } from "../../core/formats/model.ts";
-import { placeProblems } from "../../core/formats/place-problems.ts";
-import { withoutUndefined } from "../../core/formats/without-undefined.ts";
+import { placeProblems } from "../../core/formats/problem.ts";
 import { variableNamed } from "../environment.ts";
 import { pathKind } from "../path-kind.ts";
 import { isRelativePath, programCompleter } from "../program-environment.ts";

@@ -1,11 +1,10 @@
 import { resolve } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { buildServer, type BuildServer, buildServers } from "../../core/formats/config/build-server.ts";
-import { readConfigServers } from "../../core/formats/config/config-servers.ts";
-import type { ProvidedServers } from "../../core/formats/config/provided-servers.ts";
+import { type ProvidedServers, readConfigServers } from "../../core/formats/config/config-servers.ts";
 import type { JsonObject, ServerLifetime, ServerSpec } from "../../core/formats/model.ts";
-import { placeProblems } from "../../core/formats/place-problems.ts";
-import { withoutUndefined } from "../../core/formats/without-undefined.ts";
+import { placeProblems } from "../../core/formats/problem.ts";
+import { withoutUndefined } from "../../core/formats/json.ts";
 import { variableNamed } from "../environment.ts";
 import type { FileProblems } from "../file-problems.ts";
 import { fixtureReader } from "../read-fixtures.ts";

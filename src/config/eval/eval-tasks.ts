@@ -1,9 +1,9 @@
 import { resolve } from "node:path";
 import type { Diagnostic } from "../../core/errors/error.ts";
 import type { TaskSet } from "../../core/formats/eval-file/eval-file.ts";
-import type { ProvidedServers } from "../../core/formats/config/provided-servers.ts";
+import type { ProvidedServers } from "../../core/formats/config/config-servers.ts";
 import { asObject } from "../../core/formats/lenient.ts";
-import { memberOf } from "../../core/formats/member-of.ts";
+import { memberOf } from "../../core/formats/json.ts";
 import type { AssertionSet, PortableTask, Task } from "../../core/formats/model.ts";
 import { FileProblems } from "../file-problems.ts";
 import { unusedExtensionNotes } from "../extensions/unused-notes.ts";

@@ -1,8 +1,8 @@
 import { basename, dirname, extname } from "node:path";
 import { checkAssertedServers, parseEvalFile } from "../../core/formats/eval-file/parse-eval-file.ts";
 import type { EvalFile } from "../../core/formats/eval-file/eval-file.ts";
-import { placeProblems } from "../../core/formats/place-problems.ts";
-import { withoutUndefined } from "../../core/formats/without-undefined.ts";
+import { placeProblems } from "../../core/formats/problem.ts";
+import { withoutUndefined } from "../../core/formats/json.ts";
 import { interpolateParts } from "../waza/waza-tasks.ts";
 import { agentTemplates } from "../agent-templates.ts";
 import { assembleEval } from "../assemble-eval.ts";

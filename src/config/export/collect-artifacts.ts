@@ -7,11 +7,11 @@ import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
 import type { Task } from "../../core/formats/model.ts";
 import type { TaskFiles } from "../../core/formats/task/parse-task.ts";
 import type { Artifact } from "../../core/formats/task-export/task-export-schema.ts";
-import { walkSteps } from "../../core/formats/walk-steps.ts";
+import { walkSteps } from "../../core/formats/step.ts";
 import { parseTemplate } from "../../core/templates/parse-template.ts";
 import { taskRoots } from "../../core/templates/scope.ts";
 import { readRegularFile } from "../../files/read-file.ts";
-import { rootMembers } from "../read/document-kind.ts";
+import { rootMembers } from "../read/document.ts";
 
 export interface ArtifactSources {
   readonly task: Task;

@@ -1,6 +1,5 @@
 import { isMap, type Pair, YAMLMap } from "yaml";
-import { parseDuration } from "../../core/formats/duration.ts";
-import { parseGoDuration } from "../../core/formats/go-duration.ts";
+import { parseDuration, parseGoDuration } from "../../core/formats/duration.ts";
 import { translateFieldPath } from "../../core/formats/legacy-task/expressions.ts";
 import type { RawStep } from "../../core/formats/legacy-task/read-step-form.ts";
 import { literalText, literalValues, type Migration, type StepSite } from "./migration.ts";

@@ -1,3 +1,4 @@
+import { formatKeyPath, type KeyPath } from "../../core/formats/json.ts";
 import type { Locate } from "../../core/formats/problem.ts";
 import type { SourceText } from "./source-text.ts";
 
@@ -10,4 +11,94 @@ export interface ConfigDocument {
   readonly source?: SourceText;
   /** What a lenient reading changed: one sentence each, with the place. */
   readonly notes?: readonly string[];
+}
+
+/** Offsets of a value in a text, and of the key in front of it. */
+export interface Offsets {
+  readonly key?: number;
+  readonly value: number;
+  /** Where the value ends, when that is known. */
+  readonly end?: number;
+}
+
+/** Offsets of what a path leads to, or of the innermost thing around it that exists. */
+export type FindOffsets = (path: KeyPath) => Offsets & { readonly found: boolean };
+
+/** Makes the function that finds places in a text. */
+export function locateIn(source: SourceText, find: FindOffsets): Locate {
+  return ({ path, at, text }) => {
+    const { key, value, end, found } = find(path);
+    const offset = at === "key" && found && key !== undefined ? key : value;
+    const inner = text === undefined || end === undefined ? -1 : source.text.indexOf(text, value);
+    const inside = inner !== -1 && end !== undefined && inner < end;
+    return source.location(inside ? inner : offset, formatKeyPath(path));
+  };
+}
+
+/** What a document says it is; `waza` is an eval of that tool. */
+export type DocumentKind = "Task" | "Eval" | "Agent" | "waza" | "config";
+
+const kinds = ["Task", "Eval", "Agent"] as const;
+
+/**
+ * The kind that the root of a document names; when it names none, `waza` or `config` by what it holds; undefined when it is one
+ * that does not exist.
+ */
+export function documentKind(root: ReadonlyMap<string, unknown>): DocumentKind | undefined {
+  const [, kind] = memberNamed(root, "kind");
+  if (kind === undefined) return isWazaEval(root) ? "waza" : "config";
+  return kinds.find((each) => each === kind);
+}
+
+/** Keys that only the `config` of a waza eval has; a config has no `config`, and that of an Eval none of these. */
+const wazaConfigKeys = [
+  "trials_per_task",
+  "timeout_seconds",
+  "executor",
+  "fail_fast",
+  "max_attempts",
+  "max_workers",
+  "workers",
+  "judge_model",
+  "group_by",
+  "skill_directories",
+  "required_skills",
+  "mcp_servers",
+  "mcp_server_lifetime",
+];
+/** Keys of a waza eval that no config has; beside one of them it also has tasks. */
+const wazaRootKeys = ["skill", "metrics", "graders", "tasks_from"];
+/** Keys that no waza eval has. */
+const configKeys = ["server", "servers", "workflows", "toolHealthSuites"];
+
+function isWazaEval(root: ReadonlyMap<string, unknown>): boolean {
+  if (configKeys.some((key) => root.has(key))) return false;
+  const config = rootMembers(root.get("config"));
+  if (wazaConfigKeys.some((key) => config.has(key))) return true;
+  const isNamed = wazaRootKeys.some((key) => root.has(key));
+  return isNamed && (root.has("tasks") || root.has("tasks_from"));
+}
+
+/** Whether a document is a Task, Eval or Agent of one of the older forms, which are read leniently. */
+export function isOlderForm(root: ReadonlyMap<string, unknown>): boolean {
+  const kind = documentKind(root);
+  if (kind === undefined || kind === "config" || kind === "waza") return false;
+  const [, version] = memberNamed(root, "apiVersion");
+  return typeof version !== "string" || !version.startsWith("mcp-eval/");
+}
+
+/** A member with its key as written: keys of the older forms may be in upper or lower case. */
+export function memberNamed(
+  root: ReadonlyMap<string, unknown>,
+  name: string,
+): readonly [key: string, value: unknown] {
+  const sameName = (each: string): boolean => each.toLowerCase() === name.toLowerCase();
+  const key = root.has(name) ? name : ([...root.keys()].find(sameName) ?? name);
+  return [key, root.get(key)];
+}
+
+/** The members of a document's root by name; none when the root is no object. */
+export function rootMembers(document: unknown): ReadonlyMap<string, unknown> {
+  const isObject = typeof document === "object" && document !== null && !Array.isArray(document);
+  return new Map(isObject ? Object.entries(document) : []);
 }

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type JsonPosition, parseJson } from "./parse-json.ts";
+import { type JsonPosition, parseJson } from "./json-document.ts";
 import { SyntaxProblems } from "./syntax-problems.ts";
 
 /** Problems as `OFFSET MESSAGE`; the offset is that of `▶` in the text, which is taken out first. */

@@ -1,14 +1,12 @@
 import { open, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
+import { didYouMean, suggestion } from "../../core/formats/did-you-mean.ts";
 import { asList, asObject } from "../../core/formats/lenient.ts";
-import { didYouMean } from "../../core/formats/did-you-mean.ts";
 import { taskApiVersion } from "../../core/formats/task/task-schema.ts";
-import type { ConfigDocument } from "./document.ts";
-import { documentKind, memberNamed, rootMembers } from "./document-kind.ts";
+import { type ConfigDocument, documentKind, memberNamed, rootMembers } from "./document.ts";
 import { endingOf, parseData, readDataText } from "./read-document.ts";
 import { isTaskExport } from "./task-export-file.ts";
-import { unknownKind } from "./unknown-kind.ts";
 
 /** How the beginning of a task looks, also of one that is broken. */
 const saysTask = /\bkind["']?\s*:\s*["']?Task\b|\bapiVersion["']?\s*:\s*["']?mcp-eval\//i;
@@ -128,4 +126,28 @@ async function looksLikeTask(file: string): Promise<boolean> {
     if (cause instanceof Error && "code" in cause) return true;
     throw cause;
   }
+}
+
+/** The error for a document whose kind is none that there is; `shown` is the file in messages. */
+export function unknownKind(
+  document: ConfigDocument,
+  shown: string,
+  root: ReadonlyMap<string, unknown>,
+): McpvalsError {
+  const [key, kind] = memberNamed(root, "kind");
+  const location = document.locate({ path: [key], at: "value" });
+  const frame = location === undefined ? undefined : document.source?.frame(location);
+  const hint = suggestion(String(kind), ["Task", "Eval", "Agent"], "kinds");
+  const message = `${shown} is of a kind that is not known`;
+  return new McpvalsError("config/invalid-value", message, {
+    diagnostics: [
+      {
+        code: "config/invalid-value",
+        message,
+        hint: `${hint} A config has no kind.`,
+        ...(location === undefined ? {} : { location }),
+        ...(frame === undefined ? {} : { frame }),
+      },
+    ],
+  });
 }

@@ -1,12 +1,9 @@
-import type { Document, YAMLError } from "yaml";
+import type { Document, Node, Pair, ParsedNode, YAMLError } from "yaml";
+import type { KeyPath } from "../../core/formats/json.ts";
 import { parseYaml } from "../../core/formats/parse-yaml.ts";
-import type { ConfigDocument } from "./document.ts";
-import { isOlderForm } from "./document-kind.ts";
-import { locateIn } from "./locate.ts";
+import { type ConfigDocument, type FindOffsets, isOlderForm, locateIn, type Offsets } from "./document.ts";
 import type { SourceText } from "./source-text.ts";
 import { type SyntaxProblem, SyntaxProblems } from "./syntax-problems.ts";
-import { yamlFinder } from "./yaml-finder.ts";
-import { findTwins, type Twin } from "./yaml-twins.ts";
 
 type Yaml = typeof import("yaml");
 type Parsed = Document.Parsed;
@@ -191,4 +188,110 @@ function twinNote({ offset, key }: Twin, source: SourceText): string {
 
 function shortKey(key: string): string {
   return JSON.stringify(key.slice(0, 80));
+}
+
+/** Pairs of mappings by their keys; of equal keys the last one counts. */
+type Index = WeakMap<object, ReadonlyMap<string, Pair<Node, Node | null>>>;
+
+/** Makes the function that finds places in a YAML document; it reads each mapping once, however often it is asked. */
+export function yamlFinder(document: Document.Parsed, yaml: Yaml): FindOffsets {
+  const index: Index = new WeakMap();
+  return (path: KeyPath) => {
+    let here: Offsets = offsetsOf(document.contents) ?? { value: 0 };
+    let node: Node | null | undefined = document.contents;
+    for (const segment of path) {
+      const target = yaml.isAlias(node) ? node.resolve(document) : node;
+      const next = step(target, segment, { yaml, index });
+      if (next === undefined) return { value: here.value, found: false };
+      here = offsetsOf(next.value, next.key) ?? here;
+      node = next.value;
+    }
+    return { ...here, found: true };
+  };
+}
+
+interface Member {
+  readonly key?: Node;
+  readonly value: Node | null;
+}
+
+function step(
+  node: Node | null | undefined,
+  segment: string | number,
+  { yaml, index }: { readonly yaml: Yaml; readonly index: Index },
+): Member | undefined {
+  if (yaml.isMap<Node, Node | null>(node)) {
+    const pairs = index.get(node) ?? new Map(node.items.flatMap((pair) => keyed(pair, yaml)));
+    index.set(node, pairs);
+    const pair = pairs.get(String(segment));
+    return pair === undefined ? undefined : { key: pair.key, value: pair.value };
+  }
+  if (!yaml.isSeq<Node>(node) || typeof segment !== "number") return undefined;
+  const item = node.items[segment];
+  return item === undefined ? undefined : { value: item };
+}
+
+function keyed(
+  pair: Pair<Node, Node | null>,
+  yaml: Yaml,
+): readonly (readonly [string, Pair<Node, Node | null>])[] {
+  return yaml.isScalar(pair.key) ? [[String(pair.key.value), pair]] : [];
+}
+
+function offsetsOf(value: Node | ParsedNode | null, key?: Node): Offsets | undefined {
+  const keyStart = key?.range?.[0];
+  const start = value?.range?.[0] ?? keyStart;
+  if (start === undefined) return undefined;
+  const end = value?.range?.[1];
+  return {
+    value: start,
+    ...(keyStart === undefined ? {} : { key: keyStart }),
+    ...(end === undefined ? {} : { end }),
+  };
+}
+
+/** A key that its mapping has already. */
+export interface Twin {
+  readonly key: string;
+  /** Where the later one begins. */
+  readonly offset: number;
+}
+
+/** Finds keys that are in one mapping twice, and counts aliases; in time linear to the document. */
+export function findTwins(
+  root: ParsedNode | null,
+  yaml: Yaml,
+): { readonly twins: readonly Twin[]; readonly aliases: number } {
+  const twins: Twin[] = [];
+  let aliases = 0;
+  const open: unknown[] = [root];
+  while (open.length > 0) {
+    const node = open.pop();
+    if (yaml.isAlias(node)) aliases += 1;
+    else if (yaml.isSeq(node)) pushReversed(open, node.items);
+    else if (yaml.isMap<Node, Node | null>(node)) {
+      for (const twin of twinsIn(node.items, yaml)) twins.push(twin);
+      pushReversed(
+        open,
+        node.items.map(({ value }) => value),
+      );
+    }
+  }
+  return { twins, aliases };
+}
+
+/** So that they are taken in their order. A call takes only so many arguments, so not all at once. */
+function pushReversed(open: unknown[], items: readonly unknown[]): void {
+  for (const item of items.toReversed()) open.push(item);
+}
+
+function twinsIn(items: readonly { readonly key: Node }[], yaml: Yaml): Twin[] {
+  const seen = new Set<string>();
+  return items.flatMap(({ key }) => {
+    if (!yaml.isScalar(key) || key.value === "<<") return [];
+    const name = String(key.value);
+    const isTwin = seen.has(name);
+    seen.add(name);
+    return isTwin ? [{ key: name, offset: key.range?.[0] ?? 0 }] : [];
+  });
 }

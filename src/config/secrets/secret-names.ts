@@ -1,4 +1,4 @@
-import { isTraceWord } from "../../core/trace/trace-words.ts";
+import { isTraceWord } from "../../core/trace/redact.ts";
 
 const always =
   /token(?!iz)|secret|passw(?:or)?d|passphrase|passwd|credential|cookie|private|api[-_.]?key|connection[-_.]?string/i;

@@ -4,7 +4,7 @@ import type { ServerSpec, Task } from "../../core/formats/model.ts";
 import { parseTask, type TaskFiles } from "../../core/formats/task/parse-task.ts";
 import { environment as readEnvironment, type EnvironmentVariables } from "../environment.ts";
 import { FileProblems } from "../file-problems.ts";
-import { documentKind, rootMembers } from "../read/document-kind.ts";
+import { documentKind, rootMembers } from "../read/document.ts";
 import { endingOf, parseData } from "../read/read-document.ts";
 import { exportedTask, isTaskExport } from "../read/task-export-file.ts";
 import { repositoryOf } from "../sources/repository-of.ts";

@@ -1,7 +1,7 @@
 import { realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { ParseTaskOptions, TaskFiles } from "../../core/formats/task/parse-task.ts";
-import { isOlderForm, rootMembers } from "../read/document-kind.ts";
+import { isOlderForm, rootMembers } from "../read/document.ts";
 import { readRegularFile } from "../../files/read-file.ts";
 
 /** Largest file, such as a prompt, that is read into a task; in bytes. */

@@ -1,6 +1,5 @@
 import type { ServerSpec, Task } from "../../core/formats/model.ts";
-import type { Step } from "../../core/formats/step.ts";
-import { walkSteps } from "../../core/formats/walk-steps.ts";
+import { type Step, walkSteps } from "../../core/formats/step.ts";
 import { credentialsIn } from "../secrets/credentials.ts";
 import { type EnvironmentVariables, variableNamed } from "../environment.ts";
 

@@ -1,7 +1,7 @@
 import { didYouMean } from "../formats/did-you-mean.ts";
 import { isJsonObject } from "../formats/json.ts";
 import type { Json } from "../formats/model.ts";
-import { previewJson } from "../formats/preview-json.ts";
+import { previewJson } from "../formats/read-json.ts";
 import { type Lookup, lookupsIn, wayEnd, type WayEnd } from "../templates/select-json.ts";
 
 /** What it is worth that a path leads nowhere. */

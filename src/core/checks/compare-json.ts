@@ -1,9 +1,9 @@
-import { formatKeyPath } from "../formats/key-path.ts";
+import { formatKeyPath } from "../formats/json.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
-import { previewJson } from "../formats/preview-json.ts";
+import { previewJson } from "../formats/read-json.ts";
 import { jsonDifference, type JsonDifference } from "./json-difference.ts";
 import { containsJson } from "./json-match.ts";
-import { leavesNothing, withoutPaths } from "../formats/without-paths.ts";
+import { leavesNothing, withoutPaths } from "../formats/cannot-fail.ts";
 
 export interface Comparison {
   readonly passed: boolean;

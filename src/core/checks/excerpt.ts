@@ -1,5 +1,5 @@
 import type { Json } from "../formats/model.ts";
-import { previewJson } from "../formats/preview-json.ts";
+import { previewJson } from "../formats/read-json.ts";
 
 /** Longest text that is shown whole, in characters. */
 const longest = 1000;

@@ -1,10 +1,9 @@
 import type { Json, JsonObject } from "../formats/model.ts";
 import { isJsonObject } from "../formats/json.ts";
 import { containsText, statesText } from "../formats/contains-text.ts";
-import { readJsonText } from "../formats/strict-json.ts";
-import { previewJson } from "../formats/preview-json.ts";
+import { previewJson, readJsonText } from "../formats/read-json.ts";
 import type { Check } from "../trace/events.ts";
-import { jsonDifference, pointerTo, type JsonDifference } from "./json-difference.ts";
+import { jsonDifference, type JsonDifference, pointerTo } from "./json-difference.ts";
 import { containsJson } from "./json-match.ts";
 import { shortened } from "../text/shortened.ts";
 import { numbersInText } from "./numbers-in-text.ts";

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from "../formats/model.ts";
 import { isJsonObject } from "../formats/json.ts";
-import { previewJson } from "../formats/preview-json.ts";
+import { previewJson } from "../formats/read-json.ts";
 
 const longestKey = 80;
 

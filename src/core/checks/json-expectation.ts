@@ -1,6 +1,5 @@
 import type { Json } from "../formats/model.ts";
-import { readJsonText } from "../formats/strict-json.ts";
-import { previewJson } from "../formats/preview-json.ts";
+import { previewJson, readJsonText } from "../formats/read-json.ts";
 import type { JsonExpectation } from "../formats/step.ts";
 import { completePath, nearestJson, selectJson } from "../templates/select-json.ts";
 import type { Check } from "../trace/events.ts";

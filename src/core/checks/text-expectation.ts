@@ -1,5 +1,5 @@
 import type { TextExpectation } from "../formats/step.ts";
-import { previewJson } from "../formats/preview-json.ts";
+import { previewJson } from "../formats/read-json.ts";
 import type { Check } from "../trace/events.ts";
 import { excerpt } from "./excerpt.ts";
 import { checkJsonText } from "./json-expectation.ts";

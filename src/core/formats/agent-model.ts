@@ -1,4 +1,4 @@
-import type { JsonObject } from "./json-value.ts";
+import type { JsonObject } from "./json.ts";
 
 /** How to reach a language model. */
 export interface ModelSpec {

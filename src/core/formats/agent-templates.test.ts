@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { checkAgentTemplates } from "./agent-templates.ts";
 import { deafAgentNotes } from "./command-template.ts";
-import { formatKeyPath } from "./key-path.ts";
+import { formatKeyPath } from "./json.ts";
 
 function check(...args: string[]): readonly string[] {
   const agents = { a: { type: "command", command: "x", args } };

@@ -1,7 +1,7 @@
 import { argumentRefusal } from "../templates/shell-line.ts";
 import { templateNames } from "./command-template.ts";
 import { didYouMean, suggestion } from "./did-you-mean.ts";
-import { formatKeyPath, type KeyPath } from "./key-path.ts";
+import { formatKeyPath, type KeyPath } from "./json.ts";
 import { asList, asObject } from "./lenient.ts";
 import type { Problem } from "./problem.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatKeyPath } from "./key-path.ts";
+import { formatKeyPath } from "./json.ts";
 import type { Json } from "./model.ts";
 import { parseConfig } from "./config/parse-config.ts";
 

@@ -1,5 +1,5 @@
 import type { SourceLocation } from "../errors/error.ts";
-import type { JsonObject } from "./json-value.ts";
+import type { JsonObject } from "./json.ts";
 import type { SandboxSpec } from "./sandbox-model.ts";
 
 /** An extension as a task uses it: an outside program that adds steps. */

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { parseGoDuration } from "./go-duration.ts";
+import { parseGoDuration } from "./duration.ts";
 
 it.each([
   ["300ms", 300],

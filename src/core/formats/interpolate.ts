@@ -1,5 +1,5 @@
 import type { Json } from "./model.ts";
-import { formatKeyPath, type KeyPath } from "./key-path.ts";
+import { formatKeyPath, type KeyPath } from "./json.ts";
 import type { Problem } from "./problem.ts";
 import { longestExpansion, TextRoom } from "../templates/text-room.ts";
 import { DocumentTooLarge, readJson } from "./read-json.ts";

@@ -1,6 +1,54 @@
-import type { Json, JsonObject } from "./model.ts";
+import { asObject } from "./lenient.ts";
 
 /** Whether a JSON value is an object: not null, not an array. */
 export function isJsonObject(value: Json | undefined): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Any JSON value. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+
+/** A JSON object. */
+export type JsonObject = { readonly [key: string]: Json };
+
+/** An object type whose optional members are absent rather than undefined. */
+export type WithoutUndefined<T> = { [K in keyof T]: Exclude<T[K], undefined> };
+
+/** Leaves out the members that are undefined. */
+export function withoutUndefined<T extends object>(value: T): WithoutUndefined<T> {
+  const members = Object.entries(value).filter(([, member]) => member !== undefined);
+  return Object.fromEntries(members) as WithoutUndefined<T>;
+}
+
+/** A member whatever the case of its key, with the key as written; what is empty is as if it were absent. */
+export function memberOf(document: unknown, name: string): readonly [key: string, value: unknown] {
+  const object = asObject(document);
+  const key = Object.hasOwn(object, name)
+    ? name
+    : (Object.keys(object).find((each) => each.toLowerCase() === name.toLowerCase()) ?? name);
+  return [key, object[key] ?? undefined];
+}
+
+/** Keys and list positions from a document's root to a place inside it. */
+export type KeyPath = readonly (string | number)[];
+
+/** Writes a path as `workflows[0].steps[1].user`; keys that are not plain words are quoted: `agents["my agent"]`. */
+export function formatKeyPath(path: KeyPath): string {
+  return path.reduce<string>((text, key) => text + segment(key, text === ""), "");
+}
+
+/** The value at a path, or undefined where the path leads nowhere. */
+export function valueAt(root: unknown, path: KeyPath): unknown {
+  let value: unknown = root;
+  for (const key of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = (value as Record<string | number, unknown>)[key];
+  }
+  return value;
+}
+
+function segment(key: string | number, first: boolean): string {
+  if (typeof key === "number") return `[${key}]`;
+  if (!/^[A-Za-z_$][\w$-]*$/.test(key)) return `[${JSON.stringify(key)}]`;
+  return first ? key : `.${key}`;
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { formatKeyPath, valueAt } from "./key-path.ts";
+import { formatKeyPath, valueAt } from "./json.ts";
 
 it.each([
   [[], ""],

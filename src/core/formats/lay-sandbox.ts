@@ -1,7 +1,7 @@
 import type { ParsedSandbox } from "./config/sandbox-schema.ts";
 import { asObject } from "./lenient.ts";
 import type { SandboxSpec } from "./sandbox-model.ts";
-import { withoutUndefined } from "./without-undefined.ts";
+import { withoutUndefined } from "./json.ts";
 
 type ResolvePath = (path: string) => string;
 

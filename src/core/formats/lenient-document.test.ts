@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
-import { readLeniently } from "./lenient-document.ts";
+import { readLeniently } from "./lenient-reader.ts";
 
 const schema = z.strictObject({
   name: z.string(),

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { McpvalsError } from "../errors/error.ts";
 import { compilePattern } from "../templates/pattern.ts";
-import { parseGoDuration } from "./go-duration.ts";
+import { parseGoDuration } from "./duration.ts";
 
 /** A length of time with a unit, as Go writes it; parses to milliseconds. */
 export const goDuration = z

@@ -1,13 +1,13 @@
 import type { SourceLocation } from "../errors/error.ts";
 import type { AgentSpec, ModelSpec } from "./agent-model.ts";
 import type { ExtensionSettings, ExtensionSpec } from "./extension-model.ts";
-import type { Json, JsonObject } from "./json-value.ts";
+import type { Json, JsonObject } from "./json.ts";
 import type { ServerSpec } from "./server-model.ts";
 import type { Step } from "./step.ts";
 
 export * from "./agent-model.ts";
 export * from "./extension-model.ts";
-export type * from "./json-value.ts";
+export type * from "./json.ts";
 export * from "./sandbox-model.ts";
 export type * from "./server-model.ts";
 

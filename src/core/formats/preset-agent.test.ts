@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { agentPresets } from "./model.ts";
-import { acpOfPreset, commandOfPreset } from "./preset-agent.ts";
+import { acpOfPreset, commandOfPreset } from "./agent-presets.ts";
 
 describe("acpOfPreset", () => {
   it.each([

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { previewJson } from "./preview-json.ts";
+import { previewJson } from "./read-json.ts";
 
 it("is the beginning of the JSON, or all of a short one", () => {
   fc.assert(

@@ -1,5 +1,6 @@
-import { formatKeyPath, type KeyPath } from "./key-path.ts";
+import { createScanner } from "jsonc-parser";
 import { longestExpansion, TextRoom } from "../templates/text-room.ts";
+import { formatKeyPath, type KeyPath } from "./json.ts";
 import type { Json } from "./model.ts";
 import type { Problem } from "./problem.ts";
 
@@ -135,4 +136,92 @@ function refuse(
 
 function shorten(text: string): string {
   return text.length <= 120 ? text : `${text.slice(0, 80)}…`;
+}
+
+/**
+ * Parses JSON that decides something: as `JSON.parse`, but an object with a key that is there twice is refused, since
+ * readers differ on which one counts. Throws SyntaxError.
+ */
+export function parseStrictJson(text: string): Json {
+  const value = JSON.parse(text) as Json;
+  const key = repeatedKey(text);
+  if (key === undefined) return value;
+  throw new SyntaxError(`the key ${JSON.stringify(key.slice(0, 80))} is there twice`);
+}
+
+export type JsonText =
+  | { readonly value: Json; readonly reason?: never }
+  | { readonly value?: never; readonly reason: string };
+
+/** The value of a text, read as {@link parseStrictJson} does, or why it has none. */
+export function readJsonText(text: string): JsonText {
+  if (text.trim() === "") return { reason: "it is empty" };
+  try {
+    return { value: parseStrictJson(text) };
+  } catch (error) {
+    // The engine's words repeat a part of the text, in which a secret could not be told any more.
+    const words = error instanceof Error ? error.message : String(error);
+    return { reason: words.replace(/,? ?(?:\.\.\.)?"[\s\S]*"(?:\.\.\.)? is not valid JSON$/, "") };
+  }
+}
+
+/** The first key that an object has twice, escapes in it resolved. The text has to be well-formed JSON, of any depth. */
+export function repeatedKey(text: string): string | undefined {
+  const scanner = createScanner(text, true);
+  /** The keys of the objects that are open, undefined as long as there is none. */
+  const open: (Set<string> | undefined)[] = [];
+  let string = "";
+  const next = (): number => scanner.scan();
+  for (let token = next(); token !== endOfText; token = next()) {
+    if (token === openBrace) open.push(undefined);
+    else if (token === closeBrace) open.pop();
+    else if (token === stringLiteral) string = scanner.getTokenValue();
+    else if (token === colon) {
+      const keys = (open[open.length - 1] ??= new Set());
+      if (keys.has(string)) return string;
+      keys.add(string);
+    }
+  }
+  return undefined;
+}
+
+// The values of the library's SyntaxKind, an enum that exists for the compiler only.
+const openBrace = 1;
+const closeBrace = 2;
+const colon = 6;
+const stringLiteral = 10;
+const endOfText = 17;
+
+/** The first `limit` characters of a value's JSON; costs no more than that, however large or deep the value is. */
+export function previewJson(value: unknown, limit = 80): string {
+  const text = write(value, limit);
+  return text.length > limit ? `${text.slice(0, limit)}…` : text;
+}
+
+/** The whole JSON when it has at most `room` characters, else more than `room` of them. */
+function write(value: unknown, room: number): string {
+  if (typeof value === "string") return JSON.stringify(value.slice(0, room + 1));
+  if (Array.isArray(value)) return `${writeItems(value, room)}]`;
+  if (typeof value === "object" && value !== null) return `${writeMembers(value, room)}}`;
+  return value === undefined ? "undefined" : JSON.stringify(value);
+}
+
+function writeItems(items: readonly unknown[], room: number): string {
+  let text = "[";
+  for (const item of items) {
+    if (text.length > 1) text += ",";
+    if (text.length > room) break;
+    text += write(item, room - text.length);
+  }
+  return text;
+}
+
+function writeMembers(value: object, room: number): string {
+  let text = "{";
+  for (const [key, member] of Object.entries(value) as [string, unknown][]) {
+    text += `${text.length > 1 ? "," : ""}${JSON.stringify(key.slice(0, room + 1))}:`;
+    if (text.length > room) break;
+    text += write(member, room - text.length);
+  }
+  return text;
 }

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from "./json-value.ts";
+import type { Json, JsonObject } from "./json.ts";
 import type { SandboxSpec } from "./sandbox-model.ts";
 
 /** How long one started server serves; see docs/architecture.md, "Servers". */

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseStrictJson, repeatedKey } from "./strict-json.ts";
+import { parseStrictJson, repeatedKey } from "./read-json.ts";
 
 describe("parseStrictJson", () => {
   it("gives what JSON.parse gives", () => {

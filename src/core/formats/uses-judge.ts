@@ -1,5 +1,4 @@
-import type { Step } from "./step.ts";
-import { walkSteps } from "./walk-steps.ts";
+import { type Step, walkSteps } from "./step.ts";
 
 /** Whether one of the steps, or of those inside them, asks a judge. */
 export function usesJudge(steps: readonly Step[]): boolean {

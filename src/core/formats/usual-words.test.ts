@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { objectHint } from "./usual-words.ts";
+import { objectHint } from "./zod-problems.ts";
 
 const settings =
   "Settings for all extensions are cacheDir, timeout, sandbox, network, allowedSources, releasesUrl; any other key is an extension, an object with its package.";

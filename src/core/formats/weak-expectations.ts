@@ -1,5 +1,5 @@
 import { statesText } from "./contains-text.ts";
-import { formatKeyPath, type KeyPath } from "./key-path.ts";
+import { formatKeyPath, type KeyPath } from "./json.ts";
 import { asList, asObject } from "./lenient.ts";
 
 /** A note about a place of a file. */

@@ -1,7 +1,7 @@
 import { containsText, statesText } from "../formats/contains-text.ts";
 import { searchableText } from "../checks/result-text.ts";
-import { lastAnswered } from "../trace/last-answered.ts";
-import type { TurnView, Trajectory } from "../trace/trajectory.ts";
+import { lastAnswered } from "../trace/turn-ends.ts";
+import type { Trajectory, TurnView } from "../trace/trajectory.ts";
 import type { Grade } from "./grade.ts";
 import type { Grader } from "./grader.ts";
 

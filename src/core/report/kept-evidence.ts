@@ -1,5 +1,5 @@
 import type { TraceEvent } from "../trace/events.ts";
-import { clipped, weightOf } from "../trace/record-budget.ts";
+import { clipped, weightOf } from "../trace/recorder.ts";
 import { collectEvidence } from "./collect-evidence.ts";
 import type { TrialResult } from "./result.ts";
 

@@ -1,7 +1,7 @@
 import { isJsonObject } from "../formats/json.ts";
 import type { Json } from "../formats/model.ts";
 import type { EventOf, TraceEvent } from "../trace/events.ts";
-import { stepPaths } from "../trace/step-path.ts";
+import { stepPaths } from "../trace/step-runs.ts";
 import { describeInput } from "./step-input.ts";
 import { visibleText } from "../text/visible-text.ts";
 

@@ -3,7 +3,7 @@ import type { JsonObject, SandboxSpec } from "../formats/model.ts";
 import type { Grade, Verdict } from "../grade/grade.ts";
 import type { AgentSummary } from "../plan/plan.ts";
 import type { Usage } from "../trace/events.ts";
-import type { ToolDigest } from "../trace/tool-digest.ts";
+import type { ToolDigest } from "../trace/tool-events.ts";
 
 /**
  * Verdict of a whole run. `incomplete`: nothing failed, but errors, timeouts or a lack of evidence could have

@@ -1,6 +1,6 @@
 import { isJsonObject } from "../formats/json.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
-import { previewJson } from "../formats/preview-json.ts";
+import { previewJson } from "../formats/read-json.ts";
 import { shownShellText } from "../templates/shell-line.ts";
 
 const shownText = 200;

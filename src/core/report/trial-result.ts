@@ -6,8 +6,7 @@ import type { Trial } from "../plan/plan.ts";
 import { addUsage } from "../trace/build-trajectory.ts";
 import type { EventOf, TraceEvent, TrialOutcome, Usage } from "../trace/events.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
-import { type ToolDigest, toolDigest } from "../trace/tool-digest.ts";
-import { toolEvents } from "../trace/tool-events.ts";
+import { type ToolDigest, toolDigest, toolEvents } from "../trace/tool-events.ts";
 import type { ProgramRun, TrialResult } from "./result.ts";
 import { averageScore, trialVerdict } from "./summarize.ts";
 

@@ -1,5 +1,5 @@
 import { McpvalsError } from "../errors/error.ts";
-import type { KeyPath } from "../formats/key-path.ts";
+import type { KeyPath } from "../formats/json.ts";
 import type { Json } from "../formats/model.ts";
 import { type BoundedQuery, compileQuery, type Lookup, type WayEnd } from "./bounded-query.ts";
 

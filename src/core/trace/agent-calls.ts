@@ -2,7 +2,6 @@ import { resultProblem } from "../checks/content-problem.ts";
 import { resultText } from "../checks/result-text.ts";
 import { isJsonObject } from "../formats/json.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
-import { callKey } from "./call-key.ts";
 import type { TraceEvent } from "./events.ts";
 
 /** Something that the agent asked a server for. */
@@ -133,4 +132,12 @@ function cancelledId(message: Json): string | number | undefined {
   if (!isJsonObject(message) || message["method"] !== "notifications/cancelled") return undefined;
   const id = isJsonObject(message["params"]) ? message["params"]["requestId"] : undefined;
   return typeof id === "string" || typeof id === "number" ? id : undefined;
+}
+
+/** What a request and its answer have in common; each connection has ids of its own. */
+export function callKey(
+  { server, client = "" }: { readonly server: string; readonly client?: string },
+  id: string | number,
+): string {
+  return `${server}\n${client}\n${typeof id}\n${id}`;
 }

@@ -2,11 +2,8 @@ import type { Json, JsonObject, Task } from "../formats/model.ts";
 import { isJsonObject } from "../formats/json.ts";
 import type { Trial } from "../plan/plan.ts";
 import type { EventOf, TraceEvent, Usage } from "./events.ts";
-import { agentWarnings } from "./agent-warnings.ts";
-import { assertionWarnings } from "./assertion-warnings.ts";
-import { echoWarnings } from "./echo-warnings.ts";
-import { callKey } from "./call-key.ts";
-import { warningsOf } from "./warnings.ts";
+import { agentWarnings, assertionWarnings, echoWarnings, warningsOf } from "./warnings.ts";
+import { callKey } from "./agent-calls.ts";
 import type { CallError, StepView, ToolCall, ToolDeclaration, Trajectory, TurnView } from "./trajectory.ts";
 
 /**

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
 import type { Json } from "../formats/model.ts";
-import { matchAgentTools } from "./match-agent-tools.ts";
+import { matchAgentTools } from "./agent-tools.ts";
 
 /** A trial with two servers, and an agent that tells of its uses of tools before it makes its calls. */
 class ToldTrial {

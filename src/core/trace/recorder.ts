@@ -1,6 +1,6 @@
+import { McpvalsError } from "../errors/error.ts";
+import { containerWeight, mostMemory, valueWeight } from "../formats/json-meter.ts";
 import type { Emit, EventBody, TraceEvent } from "./events.ts";
-import { mostMemory } from "../formats/json-meter.ts";
-import { clipped, isUnbounded, RecordBudget, weightOf } from "./record-budget.ts";
 import { type Redact, writeJson } from "./redact.ts";
 
 export interface RecorderOptions {
@@ -82,4 +82,99 @@ function withoutSecrets(body: EventBody, redact: Redact): EventBody {
     return clean;
   const { raw: _raw, ...rest } = clean;
   return rest;
+}
+
+/**
+ * About how many bytes of memory a value takes, of which the JSON is known: that of its text, and that of the lists, objects
+ * and other values in it, since a list of empty objects takes twenty times its text.
+ */
+export function weightOf(value: unknown, json: string): number {
+  // A character beyond Latin-1 makes every character of its text take two bytes.
+  let weight = /[\u0100-\uffff]/.test(json) ? json.length * 2 : json.length;
+  const open: unknown[] = [value];
+  while (open.length > 0) {
+    const next = open.pop();
+    if (typeof next !== "object" || next === null) weight += valueWeight;
+    else {
+      weight += containerWeight;
+      for (const item of Object.values(next)) {
+        if (typeof item === "object" && item !== null) open.push(item);
+        else weight += valueWeight;
+      }
+    }
+  }
+  return weight;
+}
+
+/** What is left of a trial's record, and who has used it. */
+export class RecordBudget {
+  readonly #limit: number;
+  readonly #users = new Map<string, number>();
+  #used = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** Counts an event. Gives why it cannot be recorded, when it is more than is left. */
+  take(event: EventBody, weight: number): McpvalsError | undefined {
+    const user = userOf(event);
+    this.#used += weight;
+    this.#users.set(user, (this.#users.get(user) ?? 0) + weight);
+    return this.#used > this.#limit ? this.#error() : undefined;
+  }
+
+  #error(): McpvalsError {
+    const [[name, weight] = ["nobody", 0]] = [...this.#users].toSorted(([, a], [, b]) => b - a);
+    return new McpvalsError(
+      "trial/record-full",
+      `a trial records at most ${mebibytes(this.#limit)} MiB, and this one had more: ${mebibytes(weight)} MiB from ${name}`,
+      { hint: "Have it send less: all messages of a trial are kept in memory until the trial is graded." },
+    );
+  }
+}
+
+function mebibytes(bytes: number): number {
+  return Math.round(bytes / 1024 / 1024);
+}
+
+/** Who has made us record an event, in words. */
+function userOf(event: EventBody): string {
+  switch (event.type) {
+    case "mcp.message":
+      return event.direction === "client-to-server" ? "the agent and the steps" : `server "${event.server}"`;
+    case "step.started":
+    case "step.finished":
+      return `step ${event.step}`;
+    default:
+      if ("extension" in event) return `extension "${event.extension}"`;
+      if ("server" in event) return `server "${event.server}"`;
+      return /^(?:agent|turn|tool|model)\./.test(event.type) ? "the agent" : "the trial itself";
+  }
+}
+
+/**
+ * Whether an event is of a kind that servers, agents and extensions can cause without end. The others are few, and tell how
+ * the trial went.
+ */
+export function isUnbounded({ type }: EventBody): boolean {
+  return !bounded.test(type);
+}
+
+const bounded =
+  /^(?:trial|phase|step|workspace|state|client_config)\.|^server\.(?:started|failed|ready|exited|stopped)$|\.(?:exited|output_omitted)$/;
+
+const longestText = 1000;
+const longestList = 100;
+
+/** A value of the same shape without what makes it large: long texts and lists are cut, and say so. */
+export function clipped(value: unknown): unknown {
+  if (typeof value === "string")
+    return value.length <= longestText
+      ? value
+      : `${value.slice(0, longestText)}… [${value.length - longestText} more characters were not recorded]`;
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.slice(0, longestList).map(clipped);
+  const entries = Object.entries(value).slice(0, longestList);
+  return Object.fromEntries(entries.map(([key, item]) => [key.slice(0, longestText), clipped(item)]));
 }

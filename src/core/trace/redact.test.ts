@@ -1,8 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Json } from "../formats/model.ts";
-import { createRedactor, type Secret } from "./redact.ts";
-import { writtenForms } from "./written-forms.ts";
+import { createRedactor, type Secret, writtenForms } from "./redact.ts";
 
 function redact(value: unknown, ...values: readonly string[]): unknown {
   return createRedactor(values.map((secret, index) => ({ name: `S${index + 1}`, value: secret })))(value);

@@ -1,7 +1,4 @@
-import { encodedForms } from "./encoded-forms.ts";
 import { type Finding, SecretFinder } from "./secret-finder.ts";
-import { isTraceWord } from "./trace-words.ts";
-import { writtenForms } from "./written-forms.ts";
 
 /** A value that must never be written, and the name to show in its place. */
 export interface Secret {
@@ -243,4 +240,177 @@ function withDistinctKeys<T>(entries: readonly (readonly [string, T])[]): (reado
     seen.add(distinct);
     return [distinct, item];
   });
+}
+
+/** A secret in another encoding than text, and the name of that encoding. */
+export interface EncodedForm {
+  readonly text: string;
+  readonly encoding: string;
+}
+
+/** Shorter ones are found by chance in what servers send. */
+const shortestEncoded = 8;
+
+/**
+ * What common encodings make of a secret: Base64 (RFC 4648, both alphabets, with and without padding, wherever in the
+ * encoded bytes it stands, as in `Basic`), hexadecimals of its UTF-8, percent signs for every byte, HTML, and the other case.
+ */
+export function encodedForms(value: string): readonly EncodedForm[] {
+  const bytes = utf8(value);
+  const hex = bytes.map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const percent = hex.replaceAll(/../g, "%$&");
+  const forms: Readonly<Record<string, readonly string[]>> = {
+    base64: base64Forms(bytes).flatMap((text) => [text, ...jsonForms(text), ...urlForms(text)]),
+    hex: [hex, hex.toUpperCase()],
+    percent: [percent, percent.replaceAll(/[a-f]/g, (digit) => digit.toUpperCase())],
+    html: ["&#39;", "&#x27;", "&apos;"].map((apostrophe) => html(value, apostrophe)),
+    "upper case": [value.toUpperCase()],
+    "lower case": [value.toLowerCase()],
+  };
+  return Object.entries(forms).flatMap(([encoding, texts]) =>
+    [...new Set(texts)]
+      .filter((text) => text.length >= shortestEncoded && text !== value)
+      .map((text) => ({ text, encoding })),
+  );
+}
+
+function utf8(text: string): number[] {
+  return [...encodeURIComponent(text.toWellFormed()).matchAll(/%(..)|[^%]/gs)].map(([unit, hex]) =>
+    hex === undefined ? unit.charCodeAt(0) : Number.parseInt(hex, 16),
+  );
+}
+
+/** The whole encoding, and for each place in a group of three bytes the characters that say nothing of other bytes. */
+function base64Forms(bytes: readonly number[]): string[] {
+  const inside = [0, 1, 2].map((before) => {
+    const encoded = base64([...Array.from({ length: before }, () => 0), ...bytes]);
+    return encoded.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6));
+  });
+  const whole = base64(bytes);
+  const padded = whole.padEnd(Math.ceil(whole.length / 4) * 4, "=");
+  const standard = [padded, whole, ...inside];
+  return [...standard, ...standard.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"))];
+}
+
+const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/** Without padding. */
+function base64(bytes: readonly number[]): string {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 3) {
+    const [a = 0, b = 0, c = 0] = bytes.slice(at, at + 3);
+    const group = (a << 16) | (b << 8) | c;
+    const length = Math.min(bytes.length - at, 3) + 1;
+    for (let digit = 0; digit < length; digit += 1) text += digits[(group >> (18 - digit * 6)) & 63];
+  }
+  return text;
+}
+
+function html(text: string, apostrophe: string): string {
+  return text
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;")
+    .replaceAll('"', "&quot;")
+    .replaceAll("'", apostrophe);
+}
+
+/** Shorter values are too common to be told from other text. */
+const shortestSecret = 4;
+/** Shorter lines of a value of several lines are braces and the like. */
+const shortestLine = 8;
+
+/**
+ * The ways in which a secret may stand in a text: as it is, trimmed, line by line, quoted for a shell, and each of these as
+ * JSON and URLs write it. Empty for a value under four characters; no form is shorter than that.
+ */
+export function writtenForms(value: string): readonly string[] {
+  if (value.length < shortestSecret) return [];
+  const lines = value.split(/\r\n|\n|\r/).map((line) => line.trim());
+  const plain = [value, value.trim(), ...lines.filter((line) => line.length >= shortestLine)];
+  const parts = [
+    ...new Set(plain.flatMap((part) => [part, insideQuotes(part), insideQuotes(insideQuotes(part))])),
+  ];
+  const forms = parts.flatMap((part) => [part, ...jsonForms(part), ...urlForms(part)]);
+  return [...new Set(forms)].filter((form) => form.length >= shortestSecret);
+}
+
+/** Between the quotes of one word for a POSIX shell. */
+function insideQuotes(text: string): string {
+  return text.replaceAll("'", String.raw`'\''`);
+}
+
+/** Inside a JSON string, and inside a JSON string that is itself written inside one. */
+export function jsonForms(text: string): string[] {
+  const once = jsonStrings(text);
+  return [...once, ...once.flatMap(jsonStrings)];
+}
+
+/** The inside of a JSON string, as JavaScript, Python and PHP write it by default. */
+function jsonStrings(text: string): string[] {
+  const plain = JSON.stringify(text).slice(1, -1);
+  const forms = [plain, asciiOnly(plain)];
+  return [...forms, ...forms.map((form) => form.replaceAll("/", String.raw`\/`))];
+}
+
+function asciiOnly(text: string): string {
+  return text.replaceAll(/[^ -~]/g, escapeUnit);
+}
+
+function escapeUnit(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
+/** In a URL as encodeURIComponent, encodeURI, RFC 3986 and HTML forms write it, with capital or small hexadecimals. */
+export function urlForms(text: string): string[] {
+  const whole = text.toWellFormed();
+  const component = encodeURIComponent(whole);
+  const form = component.replaceAll(/[!'()~]/g, percent).replaceAll("%20", "+");
+  const forms = [component, encodeURI(whole), component.replaceAll(/[!'()*]/g, percent), form];
+  return [
+    ...forms,
+    ...forms.map((written) => written.replaceAll(/%[0-9A-F]{2}/g, (hex) => hex.toLowerCase())),
+  ];
+}
+
+function percent(character: string): string {
+  return `%${character.charCodeAt(0).toString(16).toUpperCase()}`;
+}
+
+/** The members and fixed values of trace events, JSON-RPC, MCP tools and JSON Schema. */
+const words = `
+  seq at trial type task agent attempt phase durationMs server transport target pid name version protocolVersion tools
+  text stream bytes exitCode signal expected by direction message raw method status requestIds kind model turn user
+  reason tool args purpose finishReason usage inputTokens outputTokens cacheReadTokens cacheWriteTokens requests delayMs
+  step stepType input outcome checks error verdict score grades passed actual code hint detail grader evidence
+  trial.started phase.started phase.finished server.started server.ready server.stderr server.output_omitted
+  server.invalid_output server.exited server.stopped mcp.message http.response agent.started turn.started agent.message
+  turn.finished tool.rejected model.called model.retried step.started step.finished trial.finished trial.graded
+  servers verify stop stdio shttp sse stderr stdout stdin SIGTERM SIGKILL already-exited disconnect client-to-server
+  server-to-client scripted done max-steps judge completed timeout interrupted not-started pass fail skip result latency
+  call environment usage bug
+  client via http bridge id heldMs fault callId source builtin mcp: unknown status started failed parentCallId title
+  malformed decision allowed denied cancelled policy path action created replaced program reused max-tokens refused
+  server.failed gateway.connected gateway.disconnected request.held fault.injected tools.hidden tool.refused fault.unmet unmatched agent.tool
+  extension extension.started extension.log extension.stderr extension.invalid_output extension.output_omitted
+  extension.exited package protocol sandbox json-rpc one-shot none process docker level debug info warn count log
+  agent.permission agent.told agent.usage agent.output agent.exited client_config.written skills.copied folder skills mock delay drop truncate
+  jsonrpc params data initialize initialized notifications/initialized notifications/cancelled requestId tools/list
+  tools/call ping arguments capabilities serverInfo clientInfo content image audio resource resource_link uri mimeType
+  blob isError structuredContent _meta inputSchema outputSchema nextCursor cursor description annotations title
+  object string number integer boolean array properties required additionalProperties items enum const pattern format
+  minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems
+  minProperties maxProperties patternProperties propertyNames prefixItems contains unevaluatedProperties
+  unevaluatedItems dependentRequired dependentSchemas allOf anyOf oneOf $schema $defs definitions $ref $anchor
+  $dynamicRef default examples then else
+`
+  .trim()
+  .split(/\s+/);
+
+/**
+ * Whether a text is such a word or a part of one. Replaced in an event it would hide from the graders what happened: an
+ * `isError`, a method, the event itself.
+ */
+export function isTraceWord(text: string): boolean {
+  return words.some((word) => word.includes(text));
 }

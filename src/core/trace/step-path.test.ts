@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { JsonObject } from "../formats/model.ts";
 import type { TraceEvent } from "./events.ts";
-import { stepPaths } from "./step-path.ts";
+import { stepPaths } from "./step-runs.ts";
 
 interface Given {
   readonly step: string;

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { toolDigest } from "./tool-digest.ts";
-import type { ToolEvent } from "./tool-events.ts";
+import { toolDigest, type ToolEvent } from "./tool-events.ts";
 
 const use = (server: string, serverTool: string, durationMs?: number): ToolEvent => ({
   sequence: 1,

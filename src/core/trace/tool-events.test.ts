@@ -2,8 +2,7 @@ import { describe, expect, it } from "vitest";
 import { TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
 import type { EventBody } from "./events.ts";
 import type { Json } from "../formats/model.ts";
-import { toolDigest } from "./tool-digest.ts";
-import { toolEvents } from "./tool-events.ts";
+import { toolDigest, toolEvents } from "./tool-events.ts";
 
 const text = (value: string): Json => ({ content: [{ type: "text", text: value }] });
 

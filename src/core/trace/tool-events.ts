@@ -1,8 +1,7 @@
-import type { Json } from "../formats/model.ts";
-import type { AgentTool } from "./agent-tools.ts";
-import { matchAgentTools } from "./match-agent-tools.ts";
-import type { TraceEvent } from "./events.ts";
-import { toolErrorKind, type ToolErrorKind } from "./tool-error-kind.ts";
+import { isJsonObject } from "../formats/json.ts";
+import type { Json, JsonObject } from "../formats/model.ts";
+import { type AgentTool, matchAgentTools } from "./agent-tools.ts";
+import type { EventOf, TraceEvent } from "./events.ts";
 import type { ToolCall, Trajectory } from "./trajectory.ts";
 
 /** One use of a tool by an agent, whoever's the tool is. */
@@ -106,4 +105,125 @@ function ofAgent({ source, tool, status, ...told }: AgentTool): Unplaced {
     ...(told.endedAt === undefined ? {} : { durationMs: told.endedAt - told.startedAt }),
     ...(told.parentCallId === undefined ? {} : { parentCallId: told.parentCallId }),
   };
+}
+
+/** What an agent did with tools in one trial, in numbers. */
+export interface ToolDigest {
+  /** Uses of tools of any kind. */
+  readonly toolCalls: number;
+  /** Calls of servers' tools on record, whatever came of them. */
+  readonly mcpToolCalls: number;
+  /** Names of the servers that were called, in the order of the task. */
+  readonly serversUsed: readonly string[];
+  /** Names of those that the trial had and the agent never called. */
+  readonly serversUnused: readonly string[];
+  readonly servers: Readonly<Record<string, ServerDigest>>;
+}
+
+/** The calls of one server. Times in milliseconds, of the calls that were answered. */
+export interface ServerDigest {
+  readonly calls: number;
+  readonly errors: number;
+  readonly distinctTools: number;
+  readonly p50Ms?: number;
+  readonly p95Ms?: number;
+}
+
+/** Counts the uses of tools of one trial; `servers` are the names of all that the trial had. */
+export function toolDigest(events: readonly ToolEvent[], servers: readonly string[]): ToolDigest {
+  const recorded = events.filter((event) => event.server !== undefined && event.unrecorded === undefined);
+  const byServer = Map.groupBy(recorded, (event) => event.server ?? "");
+  const used = [...new Set([...servers, ...byServer.keys()])].filter((name) => byServer.has(name));
+  return {
+    toolCalls: events.length,
+    mcpToolCalls: recorded.length,
+    serversUsed: used,
+    serversUnused: servers.filter((name) => !byServer.has(name)),
+    servers: Object.fromEntries(used.map((name) => [name, serverDigest(byServer.get(name) ?? [])])),
+  };
+}
+
+function serverDigest(events: readonly ToolEvent[]): ServerDigest {
+  const times = events.flatMap(({ durationMs }) => durationMs ?? []).toSorted((a, b) => a - b);
+  const p50Ms = quantile(times, 0.5);
+  const p95Ms = quantile(times, 0.95);
+  return {
+    calls: events.length,
+    errors: events.filter(({ isError }) => isError).length,
+    distinctTools: new Set(events.map(({ serverTool }) => serverTool)).size,
+    ...(p50Ms === undefined ? {} : { p50Ms }),
+    ...(p95Ms === undefined ? {} : { p95Ms }),
+  };
+}
+
+/**
+ * A quantile of sorted numbers, interpolated linearly between the two nearest ones (Hyndman and Fan 1996, definition 7), to
+ * the microsecond; undefined when there are none.
+ */
+function quantile(sorted: readonly number[], share: number): number | undefined {
+  const place = (sorted.length - 1) * share;
+  const low = sorted[Math.floor(place)];
+  const high = sorted[Math.ceil(place)];
+  if (low === undefined || high === undefined) return undefined;
+  return Math.round((low + (high - low) * (place - Math.floor(place))) * 1000) / 1000;
+}
+
+/**
+ * What kind of failure a use of a tool ended with. `tool`: the tool ran and says that it failed (`isError`). `schema`: it was
+ * refused before it ran, for a name or arguments that do not fit: no server has the tool, the arguments are no object, or the
+ * server answers with JSON-RPC's "invalid params" (-32602). `timeout`: whoever called gave up, or the trial's time was over.
+ * `protocol`: another JSON-RPC error, or no usable answer.
+ */
+export type ToolErrorKind = "tool" | "protocol" | "timeout" | "schema";
+
+const invalidParams = -32602;
+
+/** The kind of a recorded call's failure; undefined when it did not fail. `events` are those of the trial. */
+export function toolErrorKind(call: ToolCall, events: readonly TraceEvent[]): ToolErrorKind | undefined {
+  const { result, error, responseSeq } = call;
+  if (result !== undefined) return result["isError"] === true ? "tool" : undefined;
+  if (error?.kind === "rejected") return "schema";
+  if (responseSeq !== undefined)
+    return answeredCode(responseSeq, events) === invalidParams ? "schema" : "protocol";
+  return call.fault === "drop" || isGivenUp(call, events) ? "timeout" : "protocol";
+}
+
+function answeredCode(seq: number, events: readonly TraceEvent[]): unknown {
+  const answer = messageAt(seq, events)?.message;
+  const error = isJsonObject(answer) ? answer["error"] : undefined;
+  return isJsonObject(error) ? error["code"] : undefined;
+}
+
+function isGivenUp({ seq }: ToolCall, events: readonly TraceEvent[]): boolean {
+  const request = messageAt(seq, events);
+  const finished = events.findLast((event) => event.type === "trial.finished");
+  if (finished?.outcome === "timeout") return true;
+  const broke = finished?.outcome === "error" ? finished.error?.message : undefined;
+  return events.some((event) => {
+    if (event.type !== "mcp.message" || request === undefined) return false;
+    const params = cancellation(event, request);
+    // What broke the trial, such as a message that is too large, ended the call too: nobody had waited too long.
+    const reason = params?.["reason"];
+    const isBroken = broke !== undefined && typeof reason === "string" && reason.includes(broke);
+    return params !== undefined && !isBroken;
+  });
+}
+
+/** The params of a message that cancels a request. */
+function cancellation(
+  event: EventOf<"mcp.message">,
+  request: EventOf<"mcp.message">,
+): JsonObject | undefined {
+  const { message } = event;
+  if (event.server !== request.server || event.client !== request.client) return undefined;
+  if (event.seq < request.seq || !isJsonObject(message)) return undefined;
+  const { method, params } = message;
+  if (method !== "notifications/cancelled" || !isJsonObject(params)) return undefined;
+  return isJsonObject(request.message) && params["requestId"] === request.message["id"] ? params : undefined;
+}
+
+function messageAt(seq: number, events: readonly TraceEvent[]): EventOf<"mcp.message"> | undefined {
+  return events.find(
+    (event): event is EventOf<"mcp.message"> => event.seq === seq && event.type === "mcp.message",
+  );
 }

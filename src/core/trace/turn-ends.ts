@@ -1,4 +1,5 @@
 import type { TraceEvent, TurnEnd } from "./events.ts";
+import type { ToolCall, TurnView } from "./trajectory.ts";
 
 /** How a user turn ended, in view of what the model said last. */
 export interface EndedTurn {
@@ -76,4 +77,10 @@ function modelEnd(reason: TurnEnd, { calls, finish, spoke }: LastAnswer): string
   return finish === "stop" || finish === "tool-calls"
     ? undefined
     : `the model's last answer ended for a reason that is not known: ${JSON.stringify(finish)}`;
+}
+
+/** The call of a turn that was answered last. Calls may overlap, so it need not be the last one asked for. */
+export function lastAnswered({ calls }: TurnView): ToolCall | undefined {
+  const answered = calls.filter((call) => call.result !== undefined);
+  return answered.toSorted((a, b) => (a.responseSeq ?? 0) - (b.responseSeq ?? 0)).at(-1);
 }

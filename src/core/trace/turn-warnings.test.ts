@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { EventBody, TraceEvent } from "./events.ts";
-import { turnWarnings } from "./turn-warnings.ts";
+import { turnWarnings } from "./warnings.ts";
 
 const started: EventBody = { type: "turn.started", turn: 0, user: "Do it." };
 const said: EventBody = { type: "agent.message", turn: 0, text: "Done." };

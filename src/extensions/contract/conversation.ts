@@ -1,6 +1,6 @@
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { previewJson } from "../../core/formats/preview-json.ts";
+import { previewJson } from "../../core/formats/read-json.ts";
 import { abortAfter, settlesWithin, untilAborted } from "../../process/deadline.ts";
 import { LineReader } from "../../process/line-reader.ts";
 import { closed } from "../../process/stop-tree.ts";

@@ -3,10 +3,9 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import type { ExtensionProtocol } from "../../core/formats/extension/manifest.ts";
 import { settlesWithin } from "../../process/deadline.ts";
 import { processLister } from "../../process/list-processes.ts";
-import { ProgramOutput } from "../../process/program-output.ts";
+import { ProgramOutput, TextTail } from "../../process/program-output.ts";
 import { type ManagedProcess, type ProcessExit, spawnProcess } from "../../process/spawn.ts";
 import { closed } from "../../process/stop-tree.ts";
-import { TextTail } from "../../process/text-tail.ts";
 import { type ContractVerdict, fail, type Finding, pass, skip, type Subject } from "./contract-report.ts";
 
 /** How long what a program started may take to end after it, in milliseconds. */

@@ -11,7 +11,7 @@ import {
 } from "../../core/formats/extension/protocol.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { previewJson } from "../../core/formats/preview-json.ts";
+import { previewJson } from "../../core/formats/read-json.ts";
 import { settlesWithin, untilAborted } from "../../process/deadline.ts";
 import { LineReader } from "../../process/line-reader.ts";
 import type { ProcessExit } from "../../process/spawn.ts";

@@ -8,9 +8,8 @@ import {
 } from "../../core/formats/extension/protocol.ts";
 import { jsonExcess } from "../../core/formats/json-meter.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { previewJson } from "../../core/formats/preview-json.ts";
-import { repeatedKey } from "../../core/formats/strict-json.ts";
-import { ByteStore } from "../../process/byte-store.ts";
+import { previewJson, repeatedKey } from "../../core/formats/read-json.ts";
+import { ByteStore } from "../../process/program-output.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
 import { makeTemporaryFolder } from "../../process/temporary-folder.ts";

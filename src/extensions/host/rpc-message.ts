@@ -1,8 +1,7 @@
 import { jsonExcess, type JsonExcess, mostMemory } from "../../core/formats/json-meter.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { previewJson } from "../../core/formats/preview-json.ts";
-import { repeatedKey } from "../../core/formats/strict-json.ts";
+import { previewJson, repeatedKey } from "../../core/formats/read-json.ts";
 
 /** What an extension may write on a line. */
 export type RpcMessage =

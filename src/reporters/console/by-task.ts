@@ -1,9 +1,7 @@
 import type { TrialResult } from "../../core/report/result.ts";
-import { cutToWidth, displayWidth, padToWidth } from "../format/display-width.ts";
+import { cutToWidth, displayWidth, padToWidth, type Page, type Tone } from "../format/rows.ts";
 import { fullTitle, type Variety, varietyOf } from "../format/names.ts";
 import { countOf, formatInteger } from "../format/numbers.ts";
-import type { Page } from "../format/rows.ts";
-import type { Tone } from "../format/style.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 
 const shownTasks = 30;

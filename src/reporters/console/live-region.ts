@@ -1,8 +1,6 @@
 import type { ReporterOutput } from "../../core/report/reporter.ts";
 import { withoutCommands } from "../../core/text/visible-text.ts";
-import { cutToWidth, displayWidth } from "../format/display-width.ts";
-import type { Piece } from "../format/rows.ts";
-import type { Style } from "../format/style.ts";
+import { cutToWidth, displayWidth, type Piece, type Style } from "../format/rows.ts";
 
 const redrawMs = 100;
 /** Finished lines that may wait for the next redraw. */

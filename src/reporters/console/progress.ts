@@ -4,10 +4,8 @@ import type { ReporterOutput } from "../../core/report/reporter.ts";
 import type { TrialResult } from "../../core/report/result.ts";
 import type { Phase, TraceEvent } from "../../core/trace/events.ts";
 import { clipText } from "../format/clip.ts";
-import { cutToWidth } from "../format/display-width.ts";
+import { cutToWidth, type Piece, type Style } from "../format/rows.ts";
 import { countOf, formatElapsed, formatInteger } from "../format/numbers.ts";
-import type { Piece } from "../format/rows.ts";
-import type { Style } from "../format/style.ts";
 import { LiveRegion } from "./live-region.ts";
 import { countPieces } from "./counts.ts";
 

@@ -1,10 +1,8 @@
 import { checkedNothing, exitCode, wasNotRun } from "../../core/report/summarize.ts";
 import type { RunResult, RunVerdict } from "../../core/report/result.ts";
-import { describeModels } from "../format/agents.ts";
-import { describeMocks } from "../format/mocks.ts";
+import { describeMocks, describeModels } from "../format/agents.ts";
 import { countOf, formatDuration } from "../format/numbers.ts";
-import { paintFlow, paintText, type Page, type Piece } from "../format/rows.ts";
-import type { Tone } from "../format/style.ts";
+import { type Page, paintFlow, paintText, type Piece, type Tone } from "../format/rows.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 import { countPieces } from "./counts.ts";
 

@@ -2,11 +2,9 @@ import type { Plan, Trial } from "../../core/plan/plan.ts";
 import { wasNotRun } from "../../core/report/summarize.ts";
 import type { TrialResult } from "../../core/report/result.ts";
 import type { Verdict } from "../../core/grade/grade.ts";
-import { displayWidth, padToWidth } from "../format/display-width.ts";
-import { fullTitle, groupName, taskTitle, variantName, varietyOf, type Nameable } from "../format/names.ts";
+import { displayWidth, padToWidth, type Page, type Tone } from "../format/rows.ts";
+import { fullTitle, groupName, type Nameable, taskTitle, variantName, varietyOf } from "../format/names.ts";
 import { formatDuration } from "../format/numbers.ts";
-import type { Page } from "../format/rows.ts";
-import type { Tone } from "../format/style.ts";
 
 /** How each verdict is marked. */
 const verdictMarks: Readonly<Record<Verdict, { readonly mark: string; readonly tone: Tone }>> = {

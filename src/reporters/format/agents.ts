@@ -1,9 +1,9 @@
 import type { AgentSummary } from "../../core/plan/plan.ts";
 import type { RunEnvironment, TrialResult } from "../../core/report/result.ts";
-import type { Usage } from "../../core/trace/events.ts";
-import { addUsage } from "../../core/trace/build-trajectory.ts";
-import { countOf, formatInteger } from "./numbers.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
+import { addUsage } from "../../core/trace/build-trajectory.ts";
+import type { Usage } from "../../core/trace/events.ts";
+import { countOf, formatInteger } from "./numbers.ts";
 
 /** What the types of agents are that act without any model. */
 const withoutModel: Readonly<Record<string, string>> = {
@@ -76,4 +76,14 @@ function describeUsage({ inputTokens, outputTokens, cacheReadTokens, requests }:
   const tokens = `${formatInteger(inputTokens)} tokens in${cached}, ${formatInteger(outputTokens)} out`;
   // Some programs tell tokens and not how often they asked.
   return requests === undefined ? tokens : `${tokens}, ${countOf(requests, "model request")}`;
+}
+
+/** The servers in whose place mocks stood, as a short text; empty when there were none. */
+export function describeMocks(trials: readonly TrialResult[]): string {
+  const mocked = trials.filter(({ mocks = [] }) => mocks.length > 0);
+  const names = [...new Set(mocked.flatMap(({ mocks = [] }) => mocks))];
+  if (names.length === 0) return "";
+  const some =
+    mocked.length === trials.length ? "" : ` in ${countOf(mocked.length, "trial")} of ${trials.length}`;
+  return `${names.map(visibleText).join(", ")}${some}`;
 }

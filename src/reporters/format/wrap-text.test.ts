@@ -1,7 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { displayWidth } from "./display-width.ts";
-import { wrapText } from "./wrap-text.ts";
+import { displayWidth, wrapText } from "./rows.ts";
 
 it.each([
   ["short", 10, ["short"]],

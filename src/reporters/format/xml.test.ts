@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { xmlAttributes, xmlText } from "./xml.ts";
+import { xmlAttributes, xmlText } from "../junit.ts";
 
 it("escapes markup", () => {
   expect(xmlText('a < b && c > d ]]> "q"')).toBe('a &lt; b &amp;&amp; c &gt; d ]]&gt; "q"');

@@ -3,8 +3,8 @@ import { open } from "node:fs/promises";
 import { dirname, join, sep } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { readRegularFile } from "../../files/read-file.ts";
-import { livesElsewhere, ownIdentity, type ProcessIdentity } from "../../process/process-identity.ts";
-import { undo, type UndoStep } from "../../process/undo.ts";
+import { livesElsewhere, ownIdentity, type ProcessIdentity } from "../../process/list-processes.ts";
+import { undo, type UndoStep } from "../../process/watchdog.ts";
 import { clientAdapters } from "./adapters.ts";
 
 /** One file that is written into a folder; paths are relative to the folder, with slashes. */

@@ -1,7 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { undo, type UndoStep } from "../../process/undo.ts";
-import { guardUndo } from "../../process/watchdog.ts";
+import { guardUndo, undo, type UndoStep } from "../../process/watchdog.ts";
 import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
 import type { GatewayEndpoint } from "../gateway/endpoint.ts";
 import { clientAdapters } from "./adapters.ts";

@@ -6,8 +6,7 @@ import type { Emit } from "../../core/trace/events.ts";
 import { makeFolder } from "../../files/make-folder.ts";
 import { readRegularFile } from "../../files/read-file.ts";
 import { untilAborted } from "../../process/deadline.ts";
-import { undo, type UndoStep } from "../../process/undo.ts";
-import { guardUndo } from "../../process/watchdog.ts";
+import { guardUndo, undo, type UndoStep } from "../../process/watchdog.ts";
 import type { GatewayEndpoint } from "../gateway/endpoint.ts";
 import { type ClientAdapter, clientAdapters } from "./adapters.ts";
 import {

@@ -1,7 +1,7 @@
 import type { JSONRPCMessage, RequestId } from "@modelcontextprotocol/client";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { JsonObject } from "../../core/formats/model.ts";
-import { repeatedKey } from "../../core/formats/strict-json.ts";
+import { repeatedKey } from "../../core/formats/read-json.ts";
 import { shortened } from "../../core/text/shortened.ts";
 import { messageJson } from "../json-rpc.ts";
 import type { WireMessage } from "../wire.ts";

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { ByteStore } from "../../process/byte-store.ts";
+import { ByteStore } from "../../process/program-output.ts";
 
 /** Reads a request's body; undefined when `take` refuses so many more bytes, or it does not come to its end. */
 export async function readRequest(

@@ -1,4 +1,4 @@
-import { ByteStore } from "../../process/byte-store.ts";
+import { ByteStore } from "../../process/program-output.ts";
 
 const newline = 0x0a;
 const carriageReturn = 0x0d;

@@ -6,8 +6,7 @@ import type {
 } from "@modelcontextprotocol/client";
 import type { McpvalsError } from "../../core/errors/error.ts";
 import type { Json, JsonObject, OAuthSpec } from "../../core/formats/model.ts";
-import { createRedactor, type Secret } from "../../core/trace/redact.ts";
-import { isTraceWord } from "../../core/trace/trace-words.ts";
+import { createRedactor, isTraceWord, type Secret } from "../../core/trace/redact.ts";
 import { boundedFetch } from "../../process/bounded-fetch.ts";
 import { abortAfter } from "../../process/deadline.ts";
 import { loadSdk, type Sdk } from "../client/sdk.ts";

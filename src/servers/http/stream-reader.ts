@@ -2,7 +2,7 @@ import { jsonExcess } from "../../core/formats/json-meter.ts";
 import { deepestMessage } from "../json-rpc.ts";
 import { excessive } from "../recording.ts";
 import { messageTooLarge } from "./channel-errors.ts";
-import { ByteStore } from "../../process/byte-store.ts";
+import { ByteStore } from "../../process/program-output.ts";
 import { EventCutter, type StreamEvent } from "./event-cutter.ts";
 
 export interface StreamReaderOptions {

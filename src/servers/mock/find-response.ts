@@ -1,7 +1,7 @@
 import { jsonDifference } from "../../core/checks/json-difference.ts";
 import type { SchemaCheck } from "../../core/grade/grader.ts";
 import type { Json, JsonObject, MockResponse } from "../../core/formats/model.ts";
-import { previewJson } from "../../core/formats/preview-json.ts";
+import { previewJson } from "../../core/formats/read-json.ts";
 import { compilePattern } from "../../core/templates/pattern.ts";
 
 /** Validates a value against a JSON Schema; never rejects. */

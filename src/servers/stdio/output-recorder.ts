@@ -1,7 +1,6 @@
 import { shortened } from "../../core/text/shortened.ts";
 import type { Emit } from "../../core/trace/events.ts";
-import { TextTail } from "../../process/text-tail.ts";
-import { WholeLines } from "../../process/whole-lines.ts";
+import { TextTail, WholeLines } from "../../process/program-output.ts";
 
 export interface OutputRecorderOptions {
   readonly server: string;

@@ -2,7 +2,7 @@ import { checkJson } from "../../core/checks/json-expectation.ts";
 import { structuredContent } from "../../core/checks/result-text.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { Json } from "../../core/formats/model.ts";
-import { readJsonText } from "../../core/formats/strict-json.ts";
+import { readJsonText } from "../../core/formats/read-json.ts";
 import type { McpStep } from "../../core/formats/step.ts";
 import type { Check } from "../../core/trace/events.ts";
 import type { StepContext } from "../step-runner.ts";

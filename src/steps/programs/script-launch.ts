@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { ProgramText } from "../../core/formats/idle-program.ts";
 import type { ScriptStep } from "../../core/formats/step.ts";
-import { interpreterOf } from "../../process/interpreter.ts";
+import { interpreterOf } from "../../process/find-program.ts";
 import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
 import { shellFor } from "./shell-for.ts";
 import type { StepWorld } from "../step-runner.ts";

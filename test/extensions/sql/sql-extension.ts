@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { OperationResult } from "../../../src/core/formats/extension/protocol.ts";
-import type { JsonObject } from "../../../src/core/formats/json-value.ts";
+import type { JsonObject } from "../../../src/core/formats/json.ts";
 import { root } from "../../support/cli.ts";
 
 /** An answer: a result, or the error that says that the environment is broken. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { exactNumber } from "../../../extensions/sql/numbers.ts";
 import { sameValue } from "../../../extensions/sql/same-value.ts";
-import type { Json } from "../../../src/core/formats/json-value.ts";
+import type { Json } from "../../../src/core/formats/json.ts";
 
 describe("exactNumber", () => {
   it.each<[string, number | string]>([

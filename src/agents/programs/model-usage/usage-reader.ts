@@ -1,5 +1,5 @@
 import { jsonExcess } from "../../../core/formats/json-meter.ts";
-import { ByteStore } from "../../../process/byte-store.ts";
+import { ByteStore } from "../../../process/program-output.ts";
 import { LineReader } from "../../../process/line-reader.ts";
 import { type ToldTokens, usageIn } from "./usage-in.ts";
 

@@ -1,4 +1,4 @@
-import { agentPresetFacts } from "../agent-presets.ts";
+import { acpOfPreset, agentPresetFacts, commandOfPreset } from "../agent-presets.ts";
 import type {
   AcpAgentSpec,
   AgentPreset,
@@ -7,8 +7,7 @@ import type {
   ModelAgentSpec,
   ModelProxySpec,
 } from "../model.ts";
-import { acpOfPreset, commandOfPreset } from "../preset-agent.ts";
-import { withoutUndefined } from "../without-undefined.ts";
+import { withoutUndefined } from "../json.ts";
 import type { ParsedAgent, ParsedProgram } from "./config-agent-schema.ts";
 
 /** What the world is asked of an agent that is a program. */

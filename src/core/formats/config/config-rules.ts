@@ -1,11 +1,10 @@
 import type { ErrorCode } from "../../errors/catalogue.ts";
-import { undeclaredAgents } from "./config-agents.ts";
-import type { ConfigView, Place, PlanView } from "./config-view.ts";
 import { emptyObjectProblem } from "../cannot-fail.ts";
 import { suggestion } from "../did-you-mean.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, type KeyPath } from "../json.ts";
 import type { Problem } from "../problem.ts";
-import { uniqueTitles } from "./unique-titles.ts";
+import { undeclaredAgents } from "./config-agents.ts";
+import type { ConfigView, Place, PlanView } from "./config-view.ts";
 
 /** Everything that must hold between the parts of a config. */
 export function checkRules(view: ConfigView): Problem[] {
@@ -263,4 +262,21 @@ function checkEchoes(view: ConfigView): Problem[] {
       });
     }),
   );
+}
+
+/** Makes titles unique by adding ` (2)`, ` (3)` and so on to those that came before. */
+export function uniqueTitles(titles: readonly string[]): string[] {
+  const used = new Set<string>();
+  const counts = new Map<string, number>();
+  return titles.map((title) => {
+    let count = counts.get(title) ?? 0;
+    let unique: string;
+    do {
+      count += 1;
+      unique = count === 1 ? title : `${title} (${count})`;
+    } while (used.has(unique));
+    counts.set(title, count);
+    used.add(unique);
+    return unique;
+  });
 }

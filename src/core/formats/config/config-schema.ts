@@ -2,9 +2,8 @@ import * as z from "zod";
 import { agentSchema, judgeSchema, namedAgentSchema } from "./config-agent-schema.ts";
 import { anyObject, closedObject, duration, filledText, nameKey } from "./config-fields.ts";
 import { extensionTableSchema } from "../extension/extension-table-schema.ts";
-import { serverSchema } from "./config-server-schema.ts";
+import { lifetimeSchema, serverSchema } from "./config-server-schema.ts";
 import { mcpMockSchema, mockSchema } from "./mock-schema.ts";
-import { lifetimeSchema } from "./server-parts-schema.ts";
 import { suiteSchema, workflowSchema } from "./config-task-schema.ts";
 
 /** Names of the reporters that `reporters` may list. */

@@ -1,9 +1,156 @@
 import * as z from "zod";
-import { closedObject, duration, filledText, httpUrl } from "./config-fields.ts";
 import { unconfined } from "../lay-sandbox.ts";
+import { closedObject, duration, filledText, httpUrl } from "./config-fields.ts";
 import { mockSchema } from "./mock-schema.ts";
 import { sandboxLimits, sandboxSchema } from "./sandbox-schema.ts";
-import { authSchema, sharedServerFields } from "./server-parts-schema.ts";
+
+/** Lifetimes as they may be written; the last is another name of `per_run`. */
+const lifetimes = ["per_trial", "per_task", "per_run", "per_benchmark"] as const;
+
+/** How long one started server serves. */
+export const lifetimeSchema = z
+  .enum(lifetimes)
+  .transform((written) => (written === "per_benchmark" ? ("per_run" as const) : written))
+  .meta({ id: "Lifetime", title: "Lifetime", description: "How long one started server serves." });
+
+const rateLimit = closedObject({
+  requests: z.int().min(1).meta({ description: "Requests of agents that may go out in that time." }),
+  per: duration.meta({ description: "The time." }),
+}).meta({ id: "RateLimit", title: "Rate limit", description: "Requests over it wait." });
+
+const befalls = {
+  tool: filledText.optional().meta({
+    description: "Name or glob of the tools that it befalls; only for `tools/call`.",
+    defaultText: "any",
+  }),
+  method: filledText.default("tools/call").meta({ description: "Method that it befalls." }),
+  probability: z.number().min(0).max(1).default(1).meta({ description: "0: never, 1: always." }),
+  times: z.int().min(1).optional().meta({
+    description: "How often it may happen in one trial.",
+    defaultText: "without end",
+  }),
+};
+
+const delayFault = closedObject({
+  kind: z.literal("delay").meta({ description: "The request is held." }),
+  ...befalls,
+  delay: duration.meta({ description: "For how long." }),
+}).meta({ id: "DelayFault", title: "Delay", description: "Holds a request back." });
+
+const dropFault = closedObject({
+  kind: z.literal("drop").meta({ description: "The request is never answered." }),
+  ...befalls,
+}).meta({ id: "DropFault", title: "Drop", description: "Loses a request." });
+
+const errorFault = closedObject({
+  kind: z.literal("error").meta({ description: "The answer is a JSON-RPC error of ours." }),
+  ...befalls,
+  code: z.int().optional().meta({ description: "Code of the error.", defaultText: "-32603" }),
+  message: filledText.optional().meta({ description: "Its text.", defaultText: "one that says so" }),
+}).meta({ id: "ErrorFault", title: "Error", description: "Answers with an error." });
+
+const truncateFault = closedObject({
+  kind: z.literal("truncate").meta({ description: "The texts of the result are cut." }),
+  ...befalls,
+  bytes: z.int().min(0).meta({ description: "What is left of each text, in bytes." }),
+}).meta({ id: "TruncateFault", title: "Truncate", description: "Cuts a result." });
+
+const disconnectFault = closedObject({
+  kind: z.literal("disconnect").meta({ description: "The connection is cut." }),
+  ...befalls,
+}).meta({ id: "DisconnectFault", title: "Disconnect", description: "Cuts the connection." });
+
+const fault = z
+  .discriminatedUnion("kind", [delayFault, dropFault, errorFault, truncateFault, disconnectFault])
+  .refine(({ tool, method }) => tool === undefined || method === "tools/call", {
+    error: 'must not have tool, since its method is not "tools/call"',
+  })
+  .meta({
+    id: "Fault",
+    title: "Fault",
+    description: "Something that goes wrong on purpose; `kind` says what.",
+  });
+
+/** What every kind of server may have, beside how it is reached. */
+export const sharedServerFields = {
+  startupTimeout: duration.optional().meta({
+    description: "Longest that the handshake and `tools/list` may take together.",
+    defaultText: "`timeout`",
+  }),
+  maxMessageBytes: z
+    .int()
+    .min(1)
+    .default(10 * 1024 * 1024)
+    .meta({ description: "Largest single message accepted from the server, in bytes." }),
+  lifetime: lifetimeSchema.optional().meta({
+    description:
+      "How long one started server serves: one trial, all trials of a task with one agent, or the run. `per_benchmark` is another name of `per_run`.",
+    defaultText: "`serverLifetime`; else `per_trial`, for servers with an address `per_run`",
+  }),
+  required: z.boolean().optional().meta({
+    description:
+      "`true`: when it cannot start, nothing runs. `false`: a trial goes on without it. Otherwise that trial is an error.",
+    defaultText: "neither",
+  }),
+  tools: z.array(filledText).optional().meta({
+    description: "Tools that agents see and may call, by name or glob (`*`).",
+    defaultText: "all",
+  }),
+  rateLimit: rateLimit.optional().meta({ description: "Most requests of agents in a time; others wait." }),
+  faults: z.array(fault).optional().meta({
+    description: "What goes wrong on purpose between agents and this server; steps are never touched.",
+  }),
+  protocol: z.enum(["auto", "legacy", "modern"]).optional().meta({
+    description:
+      "`legacy` begins with `initialize`, `modern` is 2026-07-28, `auto` tries `legacy`, then `modern` where that is refused.",
+    defaultText: "`auto`",
+  }),
+  captureStderr: z.boolean().optional().meta({
+    description: "Whether what a program writes to stderr is recorded.",
+    defaultText: "`true`",
+  }),
+};
+
+const bearer = closedObject({
+  type: z.literal("bearer").meta({ description: "A token in the header `Authorization`." }),
+  token: filledText.meta({ description: "The token; better written as `${VAR}`." }),
+}).meta({ id: "BearerAuth", title: "Bearer token", description: "A token that is known." });
+
+const clientCredentials = closedObject({
+  type: z.literal("client-credentials").meta({ description: "OAuth 2.1, for programs." }),
+  clientId: filledText.meta({ description: "Name of the client." }),
+  clientSecret: filledText.meta({ description: "Its secret; better written as `${VAR}`." }),
+  scope: filledText.optional().meta({ description: "What is asked for.", defaultText: "none" }),
+  issuer: httpUrl.optional().meta({
+    description: "The only authorization server that may see the secret.",
+    defaultText: "none, so that no token can be had",
+  }),
+}).meta({
+  id: "ClientCredentialsAuth",
+  title: "Client credentials",
+  description: "A token that is asked for with a client's own name and secret.",
+});
+
+const storedTokens = closedObject({
+  type: z.literal("stored").meta({ description: "Tokens that were got before." }),
+  file: filledText.meta({
+    description:
+      "JSON file with `access_token` and `refresh_token`, relative to this one; new tokens are written back.",
+  }),
+  clientId: filledText.optional().meta({ description: "Name of the client, for refreshing." }),
+  clientSecret: filledText.optional().meta({ description: "Its secret, for refreshing." }),
+  issuer: httpUrl.optional().meta({
+    description: "The only authorization server that may see the refresh token.",
+    defaultText: "the file's `issuer`, or none",
+  }),
+}).meta({ id: "StoredAuth", title: "Stored tokens", description: "Tokens in a file." });
+
+/** How a server with an address is told who asks. */
+export const authSchema = z.discriminatedUnion("type", [bearer, clientCredentials, storedTokens]).meta({
+  id: "Auth",
+  title: "Auth",
+  description: "How the server is told who asks; `type` says which way.",
+});
 
 const auth = authSchema
   .optional()

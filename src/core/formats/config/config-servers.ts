@@ -1,7 +1,7 @@
-import { isJsonObject } from "../json.ts";
-import type { KeyPath } from "../key-path.ts";
-import type { Json, JsonObject } from "../model.ts";
+import { isJsonObject, type KeyPath } from "../json.ts";
+import type { Json, JsonObject, ServerLifetime } from "../model.ts";
 import type { Problem } from "../problem.ts";
+import type { BuildServer } from "./build-server.ts";
 import { type Fixtures, mockServers } from "./mock-tables.ts";
 import {
   bothSpellings,
@@ -96,4 +96,14 @@ function readVariants(
     const { problems, ...table } = layServers(base, overlay, { templates });
     return { table: { ...table, name }, problems };
   });
+}
+
+/** What an eval gives to its tasks, and what their own servers are laid over. */
+export interface ProvidedServers {
+  readonly base: ServerTable;
+  /** Absent when the eval has none. */
+  readonly variants?: readonly VariantTable[];
+  readonly build: BuildServer;
+  /** Lifetime of servers that set none. */
+  readonly lifetime?: ServerLifetime;
 }

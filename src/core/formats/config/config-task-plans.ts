@@ -1,6 +1,6 @@
 import type { Diagnostic } from "../../errors/error.ts";
 import { suggestion } from "../did-you-mean.ts";
-import type { KeyPath } from "../key-path.ts";
+import type { KeyPath } from "../json.ts";
 import type { Eval, ScriptedAgentSpec } from "../model.ts";
 import { type Locate, placeProblem, type Problem } from "../problem.ts";
 

@@ -3,9 +3,8 @@ import type { ConfigServers } from "./config-servers.ts";
 import { isContainedEverywhere } from "../cannot-fail.ts";
 import { statesText } from "../contains-text.ts";
 import type { ServerTable } from "./server-tables.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, type KeyPath, withoutUndefined } from "../json.ts";
 import { asList, asObject, asText } from "../lenient.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 
 /** A name and where it stands. */
 export interface Place {

@@ -1,7 +1,5 @@
-import { isJsonObject } from "../json.ts";
-import type { KeyPath } from "../key-path.ts";
+import { formatKeyPath, isJsonObject, type KeyPath } from "../json.ts";
 import type { Json, JsonObject } from "../model.ts";
-import { formatKeyPath } from "../key-path.ts";
 import type { Problem } from "../problem.ts";
 import { validate } from "../validate.ts";
 import { problemsOfIssues } from "../zod-problems.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatKeyPath } from "../key-path.ts";
+import { formatKeyPath } from "../json.ts";
 import type { JsonObject } from "../model.ts";
 import { layServers, parseServers, readOverlay } from "./server-tables.ts";
 

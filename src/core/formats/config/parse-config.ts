@@ -1,22 +1,21 @@
+import * as z from "zod";
 import type { Diagnostic } from "../../errors/error.ts";
-import { buildEval, type BuildOptions, providedServers } from "./build-eval.ts";
-import { readConfigServers } from "./config-servers.ts";
-import type { Fixtures } from "./mock-tables.ts";
-import type { ServerTable } from "./server-tables.ts";
-import type { ProvidedServers } from "./provided-servers.ts";
-import { configNotes } from "./config-notes.ts";
-import { checkRules } from "./config-rules.ts";
-import { configSchema } from "./config-schema.ts";
-import { withUsualTransports } from "./usual-transports.ts";
-import { viewConfig } from "./config-view.ts";
 import { extensionPackageProblems, missingSandboxProblems } from "../extension/extension-table-schema.ts";
+import { formatKeyPath, type KeyPath } from "../json.ts";
 import { asObject } from "../lenient.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
 import type { Eval, Json } from "../model.ts";
-import { placeProblems } from "../place-problems.ts";
-import type { Locate, Problem } from "../problem.ts";
+import { type Locate, placeProblems, type Problem } from "../problem.ts";
 import { mostProblems, validate } from "../validate.ts";
+import { echoedArguments, inexactNumbers, shortTexts, strayKeys } from "../weak-expectations.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
+import { buildEval, type BuildOptions, expectedTools, providedServers } from "./build-eval.ts";
+import { checkRules } from "./config-rules.ts";
+import { configSchema, type ParsedConfig } from "./config-schema.ts";
+import type { ParsedServer } from "./config-server-schema.ts";
+import { type ProvidedServers, readConfigServers } from "./config-servers.ts";
+import { viewConfig } from "./config-view.ts";
+import type { Fixtures } from "./mock-tables.ts";
+import { type ServerTable, withUsualTransports } from "./server-tables.ts";
 
 export interface ParseConfigOptions extends BuildOptions {
   /** Texts as written, by formatted key path, of strings that variables went into; messages show these. */
@@ -114,4 +113,116 @@ function keyOf(problem: Problem): string {
 
 function prefixes(path: KeyPath): string[] {
   return path.map((_, index) => formatKeyPath(path.slice(0, index + 1)));
+}
+
+/**
+ * Whether a path of a config leads to a key that the format itself names, outside of what is tested: written as undefined
+ * by a program, it counts as absent. Names of the author's own (of servers, variables, headers), arguments and everything in
+ * workflows and tests must be there: an expectation that turned out as undefined would be none.
+ */
+export function isSettingOfConfig(path: KeyPath): boolean {
+  const [first] = path;
+  return first !== "workflows" && first !== "toolHealthSuites" && isNamedBy(configSchema, path);
+}
+
+function isNamedBy(schema: z.core.$ZodType, path: KeyPath): boolean {
+  const [key, ...rest] = path;
+  if (key === undefined) return true;
+  if (schema instanceof z.ZodObject) {
+    const member = Object.entries(schema.shape).find(([name]) => name === key)?.[1];
+    return member !== undefined && isNamedBy(member, rest);
+  }
+  // A key of a table is a name of the author's own, so that it cannot end the path.
+  if (schema instanceof z.ZodRecord) return rest.length > 0 && isNamedBy(schema.valueType, rest);
+  if (schema instanceof z.ZodArray) return rest.length > 0 && isNamedBy(schema.element, rest);
+  if (schema instanceof z.ZodUnion) return schema.options.some((each) => isNamedBy(each, path));
+  if (schema instanceof z.ZodPipe) return isNamedBy(schema.in, path);
+  if (schema instanceof z.ZodLazy) return isNamedBy(schema.unwrap(), path);
+  if (
+    schema instanceof z.ZodOptional ||
+    schema instanceof z.ZodDefault ||
+    schema instanceof z.ZodPrefault ||
+    schema instanceof z.ZodNullable
+  )
+    return isNamedBy(schema.unwrap(), path);
+  return false;
+}
+
+/** What is valid but does not do what its author may think: one sentence each. */
+export function configNotes(
+  config: ParsedConfig,
+  { judged, servers }: { readonly judged: boolean; readonly servers: Servers },
+): string[] {
+  return [
+    ...serverNotes(servers),
+    ...lifetimeNotes(config),
+    ...judgeNotes(config, judged),
+    ...workflowNotes(config),
+    ...weakNotes(config),
+  ];
+}
+
+type Servers = Readonly<Record<string, ParsedServer>>;
+
+function lifetimeNotes({ serverLifetime, mcp_server_lifetime: other }: ParsedConfig): string[] {
+  return serverLifetime === undefined || other === undefined
+    ? []
+    : ["mcp_server_lifetime has no effect: serverLifetime wins"];
+}
+
+function serverNotes(servers: Servers): string[] {
+  return Object.entries(servers).flatMap(([name, server]) => {
+    if (server.transport !== "sse") return [];
+    const keys = (["reconnect", "reconnectInterval", "maxReconnectAttempts"] as const).filter(
+      (key) => server[key] !== undefined,
+    );
+    return keys.map((key) => `server "${name}": ${key} has no effect; a lost connection is an error`);
+  });
+}
+
+function judgeNotes(config: ParsedConfig, judged: boolean): string[] {
+  const { judge, judgeModel } = config;
+  if (!judged) {
+    const unused = judge !== undefined && config.tasks.length === 0;
+    return unused ? ["judge is not asked: set llmJudge to true, or pass --llm"] : [];
+  }
+  return judge === undefined || judgeModel === "gpt-4o" ? [] : [`judgeModel has no effect: judge.model wins`];
+}
+
+function workflowNotes(config: ParsedConfig): string[] {
+  return config.workflows.flatMap((workflow) => {
+    const stepTools = workflow.steps.flatMap((step) => step.expectTools ?? []);
+    const tools = expectedTools(workflow);
+    if (stepTools.length === 0 || JSON.stringify(stepTools) === JSON.stringify(tools)) return [];
+    return [
+      `workflow "${workflow.name}": expectTools of its steps has no effect; the workflow's own list wins`,
+    ];
+  });
+}
+
+/** Expectations that say less than their author may think. */
+function weakNotes({ workflows, toolHealthSuites }: ParsedConfig): string[] {
+  const steps = workflows.flatMap(({ steps: turns }, workflow) =>
+    turns.flatMap(({ expectedState, expectedError }, index) => {
+      const path = ["workflows", workflow, "steps", index];
+      return [
+        ...shortTexts(expectedState, [...path, "expectedState"]),
+        ...shortTexts(expectedError, [...path, "expectedError"]),
+      ];
+    }),
+  );
+  const tests = toolHealthSuites.flatMap((suite, index) =>
+    suite.tests.flatMap(({ name, args, expectedResult, expectedError }, test) => {
+      const path = ["toolHealthSuites", index, "tests", test];
+      return [
+        ...shortTexts(expectedResult, [...path, "expectedResult"]),
+        ...shortTexts(expectedError, [...path, "expectedError"]),
+        ...echoedArguments(expectedResult, { tool: name, args }, [...path, "expectedResult"]),
+        ...strayKeys(args, ["expectedResult", "expectedError", "maxLatency"], [...path, "args"]),
+        ...inexactNumbers(args, [...path, "args"]),
+        ...inexactNumbers(expectedResult, [...path, "expectedResult"]),
+      ];
+    }),
+  );
+  return [...steps, ...tests].map(({ message }) => message);
 }

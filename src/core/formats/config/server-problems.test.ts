@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatKeyPath } from "../key-path.ts";
+import { formatKeyPath } from "../json.ts";
 import { parseConfig } from "./parse-config.ts";
 
 const stdio = { transport: "stdio", command: "node" };

@@ -1,15 +1,12 @@
 import { suggestion } from "../did-you-mean.ts";
-import { isJsonObject } from "../json.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, isJsonObject, type KeyPath } from "../json.ts";
 import { mergeServers, plainServers } from "../mcp-servers/merge-servers.ts";
 import { normalizeMcpServers } from "../mcp-servers/normalize-mcp-servers.ts";
 import { readMcpServers } from "../mcp-servers/read-mcp-servers.ts";
 import type { Json, JsonObject } from "../model.ts";
 import type { Problem } from "../problem.ts";
 import { validate } from "../validate.ts";
-import { type ParsedServer, serverSchema } from "./config-server-schema.ts";
-import { usualTransport } from "./usual-transports.ts";
-import { withoutOtherKinds } from "./other-kinds.ts";
+import { type ParsedServer, serverSchema, serverShapes, shapesOfKinds } from "./config-server-schema.ts";
 
 /** Servers by name: as they are written, for others to be laid over, and as they are then. */
 export interface ServerTable {
@@ -176,4 +173,74 @@ function mapServers(table: JsonObject, change: (server: JsonObject, name: string
     isJsonObject(server) ? [[name, change(server, name)] as const] : [],
   );
   return Object.fromEntries(servers);
+}
+
+/**
+ * A table of servers without what could not be meant any more when `overlay` is laid over it: where an entry of the overlay
+ * says what kind of server it is, keys that only other kinds have, and their transport. Both tables have the keys of a config.
+ */
+export function withoutOtherKinds(base: JsonObject, overlay: JsonObject): JsonObject {
+  const servers = Object.entries(base).map(([name, server]): [string, Json] => {
+    const above = Object.hasOwn(overlay, name) ? overlay[name] : undefined;
+    const kinds = isJsonObject(above) ? kindsSaid(above) : undefined;
+    return [name, kinds === undefined || !isJsonObject(server) ? server : fitting(server, kinds)];
+  });
+  return Object.fromEntries(servers);
+}
+
+type Kind = keyof typeof shapesOfKinds;
+
+function isKind(value: Json | undefined): value is Kind {
+  return typeof value === "string" && Object.hasOwn(shapesOfKinds, value);
+}
+
+/** The kinds that an entry can be by what it says; undefined when it leaves that open, or says what is none. */
+function kindsSaid({ transport, command, url, mock }: JsonObject): readonly Kind[] | undefined {
+  if (isKind(transport)) return [transport];
+  if (isSaid(transport)) return undefined;
+  if (isSaid(command)) return ["stdio"];
+  if (isSaid(url)) return ["shttp", "sse"];
+  return isSaid(mock) ? ["mock"] : undefined;
+}
+
+/** Null takes a key away. */
+function isSaid(value: Json | undefined): boolean {
+  return value !== undefined && value !== null;
+}
+
+function fitting(server: JsonObject, kinds: readonly Kind[]): JsonObject {
+  const members = Object.entries(server).filter(([key, value]) => {
+    if (key === "transport") return !isKind(value) || kinds.includes(value);
+    return !Object.hasOwn(serverShapes, key) || kinds.some((kind) => Object.hasOwn(shapesOfKinds[kind], key));
+  });
+  return Object.fromEntries(members);
+}
+
+/**
+ * A server with the transport in the words of a config: `http`, as other tools call Streamable HTTP, is `shttp`; and `type`
+ * is another name of `transport`. Whatever else it says is left to its schema.
+ */
+export function usualTransport(server: Json): Json {
+  if (!isJsonObject(server)) return server;
+  const { type, transport, ...rest } = server;
+  if (transport === "http" && type === undefined) return { ...server, transport: "shttp" };
+  if (transport !== undefined || typeof type !== "string" || !types.includes(type)) return server;
+  return { transport: type === "http" ? "shttp" : type, ...rest };
+}
+
+const types = ["stdio", "http", "shttp", "sse"];
+
+/** An object with `server` or `servers`, in which every server says its transport in the words of a config. */
+export function withUsualTransports(container: Json): Json {
+  if (!isJsonObject(container)) return container;
+  const { server, servers } = container;
+  return {
+    ...container,
+    ...(server === undefined ? {} : { server: usualTransport(server) }),
+    ...(isJsonObject(servers) ? { servers: usualTable(servers) } : {}),
+  };
+}
+
+function usualTable(servers: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(servers).map(([name, server]) => [name, usualTransport(server)]));
 }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
-import { formatKeyPath } from "../key-path.ts";
+import { formatKeyPath } from "../json.ts";
 import { parseAgentFile, type ParsedAgentFile } from "./parse-agent-file.ts";
 
 function parse(yaml: string): ParsedAgentFile {

@@ -4,10 +4,9 @@ import { placeVariables, shellMark, ShellTextError } from "../../templates/shell
 import type { AgentSkills } from "../agent-model.ts";
 import { closedObject } from "../config/config-fields.ts";
 import { LenientReader } from "../lenient-reader.ts";
-import { memberOf } from "../member-of.ts";
+import { memberOf, withoutUndefined } from "../json.ts";
 import type { CommandAgentSpec, ServerSpec } from "../model.ts";
 import type { Locate } from "../problem.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 import { modelId } from "./parse-eval-file.ts";
 
 /** A `kind: Agent` file. */

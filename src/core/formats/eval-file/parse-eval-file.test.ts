@@ -1,7 +1,7 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
-import { formatKeyPath } from "../key-path.ts";
+import { formatKeyPath } from "../json.ts";
 import type { Locate } from "../problem.ts";
 import type { EvalFile } from "./eval-file.ts";
 import { evalJsonSchema } from "./eval-schema.ts";

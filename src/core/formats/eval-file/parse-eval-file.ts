@@ -1,19 +1,17 @@
 import type { Diagnostic } from "../../errors/error.ts";
 import { assertedServers, assertionKinds } from "../assertion-kinds.ts";
-import { withUsualTransports } from "../config/usual-transports.ts";
+import { withUsualTransports } from "../config/server-tables.ts";
 import { suggestion } from "../did-you-mean.ts";
 import {
   extensionPackageProblems,
   missingSandboxProblems,
   type ParsedExtensionTable,
 } from "../extension/extension-table-schema.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, type KeyPath, memberOf, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import { asObject } from "../lenient.ts";
-import { memberOf } from "../member-of.ts";
 import type { AssertionSet, CallPattern, Json, JsonObject, SkillPattern } from "../model.ts";
 import { type Locate, placeProblem } from "../problem.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 import type { AgentRef, EvalFile, JudgeRef, TaskSet } from "./eval-file.ts";
 import {
   evalSchema,

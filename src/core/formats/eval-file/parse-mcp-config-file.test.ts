@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { formatKeyPath } from "../key-path.ts";
-import { parseMcpConfigFile, type ParsedMcpConfigFile } from "./parse-mcp-config-file.ts";
+import { formatKeyPath } from "../json.ts";
+import { type ParsedMcpConfigFile, parseMcpConfigFile } from "./parse-mcp-config-file.ts";
 
 function parse(mcpServers: unknown): ParsedMcpConfigFile {
   return parseMcpConfigFile(

@@ -2,12 +2,11 @@ import * as z from "zod";
 import type { Diagnostic } from "../../errors/error.ts";
 import { closedObject, filledText, nameKey } from "../config/config-fields.ts";
 import { type ParsedServer, serverSchema } from "../config/config-server-schema.ts";
-import type { KeyPath } from "../key-path.ts";
+import { type KeyPath, withoutUndefined } from "../json.ts";
 import { asObject } from "../lenient.ts";
 import { texts } from "../lenient-fields.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import type { Locate } from "../problem.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 
 /** One server of an MCP config file. */
 export interface McpConfigServer {

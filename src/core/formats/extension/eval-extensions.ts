@@ -1,6 +1,6 @@
 import type { SourceLocation } from "../../errors/error.ts";
 import type { ExtensionSettings } from "../extension-model.ts";
-import type { JsonObject } from "../json-value.ts";
+import type { JsonObject } from "../json.ts";
 import { defaultSandbox, type SandboxSpec } from "../sandbox-model.ts";
 
 /** What an eval says of extensions, and so gives to its tasks. */

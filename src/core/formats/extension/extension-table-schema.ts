@@ -8,13 +8,12 @@ import {
   sandboxParts,
   sandboxSchema as sandbox,
 } from "../config/sandbox-schema.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, type KeyPath, withoutUndefined } from "../json.ts";
 import { fromFile, isHome, laySandbox, saysSandbox, unconfined } from "../lay-sandbox.ts";
 import { texts } from "../lenient-fields.ts";
 import { asObject } from "../lenient.ts";
 import type { Locate, Problem } from "../problem.ts";
 import { defaultSandbox, type SandboxSpec } from "../sandbox-model.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 import { type DeclaredExtension, type EvalExtensions, usualOperationMs } from "./eval-extensions.ts";
 import { parsePackageRef } from "./package-ref.ts";
 

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { JsonObject } from "../json-value.ts";
+import type { JsonObject } from "../json.ts";
 import { fillDefaults } from "./typed-args.ts";
 
 const schema: JsonObject = {

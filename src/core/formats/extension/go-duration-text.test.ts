@@ -1,7 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { maxDurationMs } from "../duration.ts";
-import { parseGoDuration } from "../go-duration.ts";
+import { maxDurationMs, parseGoDuration } from "../duration.ts";
 import { goDurationText } from "./protocol.ts";
 
 it.each<[number, string]>([

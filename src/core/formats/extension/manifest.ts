@@ -1,13 +1,17 @@
 import * as z from "zod";
 import { anyJson, closedObject, filledText } from "../config/config-fields.ts";
 import { didYouMean } from "../did-you-mean.ts";
-import type { Json, JsonObject } from "../json-value.ts";
-import { isJsonObject } from "../json.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import {
+  formatKeyPath,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  type KeyPath,
+  withoutUndefined,
+} from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { readJson } from "../read-json.ts";
 import { mostProblems, validate } from "../validate.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
 import { readOperationSchema, typedArgs, typedArgsSchema } from "./typed-args.ts";
 

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
-import { formatKeyPath } from "../key-path.ts";
+import { formatKeyPath } from "../json.ts";
 import { formatLock, type LockFile, parseLock } from "./lock-file.ts";
 
 const hash = `sha256:${"ab".repeat(32)}`;

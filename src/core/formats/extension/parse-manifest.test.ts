@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
-import { formatKeyPath } from "../key-path.ts";
-import { goDurationPattern } from "../go-duration.ts";
+import { formatKeyPath } from "../json.ts";
+import { goDurationPattern } from "../duration.ts";
 import { type ParsedManifest, parseManifest } from "./manifest.ts";
 
 function parse(yaml: string): ParsedManifest {

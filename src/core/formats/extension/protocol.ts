@@ -1,8 +1,6 @@
-import type { Json, JsonObject } from "../json-value.ts";
-import { isJsonObject } from "../json.ts";
+import { isJsonObject, type Json, type JsonObject, withoutUndefined } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { readJson } from "../read-json.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 import {
   type ExtensionManifest,
   type ExtensionPhase,

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { Json } from "../json-value.ts";
+import type { Json } from "../json.ts";
 import { readInitializeResult } from "./protocol.ts";
 
 const base = { name: "e", version: "1", protocolVersion: "0.0.1" };

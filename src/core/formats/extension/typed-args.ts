@@ -1,9 +1,7 @@
 import * as z from "zod";
 import { anyJson, closedObject } from "../config/config-fields.ts";
-import { goDurationPattern, parseGoDuration } from "../go-duration.ts";
-import type { Json, JsonObject } from "../json-value.ts";
-import { isJsonObject } from "../json.ts";
-import { withoutUndefined } from "../without-undefined.ts";
+import { goDurationPattern, parseGoDuration } from "../duration.ts";
+import { isJsonObject, type Json, type JsonObject, withoutUndefined } from "../json.ts";
 
 /** Names of types, with those of other languages, and what JSON Schema calls them. */
 const types = {

@@ -1,7 +1,7 @@
 import { escapeTemplate } from "../../templates/parse-template.ts";
 import { anyObject } from "../config/config-fields.ts";
 import { suggestion } from "../did-you-mean.ts";
-import type { KeyPath } from "../key-path.ts";
+import { type KeyPath, withoutUndefined } from "../json.ts";
 import type { LenientReader } from "../lenient-reader.ts";
 import type { JsonObject } from "../model.ts";
 import type {
@@ -14,7 +14,6 @@ import type {
   StepBase,
   TextExpectation,
 } from "../step.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 import {
   escapeJson,
   escapeObject,

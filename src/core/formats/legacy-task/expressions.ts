@@ -1,5 +1,5 @@
 import { escapeTemplate } from "../../templates/parse-template.ts";
-import type { KeyPath } from "../key-path.ts";
+import type { KeyPath } from "../json.ts";
 import type { LenientReader } from "../lenient-reader.ts";
 import type { Json, JsonObject } from "../model.ts";
 import type { Alias, RawStep } from "./read-step-form.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
 import { extensionsNamed } from "../../../../test/support/task-file.ts";
-import { formatKeyPath } from "../key-path.ts";
+import { formatKeyPath } from "../json.ts";
 import type { Task } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import { taskChecksNothing } from "../task-checks-nothing.ts";

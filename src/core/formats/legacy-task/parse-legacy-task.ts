@@ -1,7 +1,6 @@
 import { suggestion } from "../did-you-mean.ts";
-import type { KeyPath } from "../key-path.ts";
+import { type KeyPath, memberOf, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
-import { memberOf } from "../member-of.ts";
 import type { PortableTask, Task, Turn } from "../model.ts";
 import type { Step } from "../step.ts";
 import { layTaskServers } from "../task/lay-task-servers.ts";
@@ -11,7 +10,6 @@ import { type ExtensionUse, usedExtensions } from "../task/extension-uses.ts";
 import { checkSettings, type SettingsContext } from "../task/check-settings.ts";
 import { joinExtensions } from "../task/join-extensions.ts";
 import type { ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 import { buildStep } from "./build-step.ts";
 import { Expressions } from "./expressions.ts";
 import { type LegacyForm, type LegacyPhase, readScriptForm, readStepForm } from "./read-step-form.ts";

@@ -1,4 +1,4 @@
-import type { KeyPath } from "../key-path.ts";
+import type { KeyPath } from "../json.ts";
 import type { LenientReader } from "../lenient-reader.ts";
 import type { PortableTask, Requirement } from "../model.ts";
 import { requirementSchema, scriptFormSchema, stepFormSchema } from "./legacy-schema.ts";

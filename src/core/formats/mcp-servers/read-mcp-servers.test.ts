@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatKeyPath } from "../key-path.ts";
+import { formatKeyPath } from "../json.ts";
 import type { JsonObject } from "../model.ts";
 import type { Problem } from "../problem.ts";
 import { mergeServers } from "./merge-servers.ts";

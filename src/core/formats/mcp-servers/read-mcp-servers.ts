@@ -1,7 +1,6 @@
 import type * as z from "zod";
 import { type ParsedServer, serverSchema } from "../config/config-server-schema.ts";
-import { isJsonObject } from "../json.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, isJsonObject, type KeyPath } from "../json.ts";
 import type { Json, JsonObject } from "../model.ts";
 import type { Problem } from "../problem.ts";
 import { mostProblems, validate } from "../validate.ts";

@@ -1,6 +1,6 @@
 import type { JsonObject, PortableTask, ServerSpec, Task } from "../model.ts";
 import type { Step } from "../step.ts";
-import { withoutUndefined } from "../without-undefined.ts";
+import { withoutUndefined } from "../json.ts";
 import type { Artifact, TaskExport } from "./task-export-schema.ts";
 
 /** What a task is exported with. */

@@ -1,6 +1,6 @@
 import type { PortableTask, Requirement, SolutionAction, Task } from "../model.ts";
 import type { Step } from "../step.ts";
-import { withoutUndefined } from "../without-undefined.ts";
+import { withoutUndefined } from "../json.ts";
 import { randomPorts } from "./random-ports.ts";
 import type { ParseTaskOptions } from "./task-options.ts";
 import type { ParsedTaskFile } from "./task-schema.ts";

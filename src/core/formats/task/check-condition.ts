@@ -1,4 +1,4 @@
-import { formatKeyPath } from "../key-path.ts";
+import { formatKeyPath } from "../json.ts";
 import { asObject, asText } from "../lenient.ts";
 import type { Problem } from "../problem.ts";
 import { partsOf } from "./check-text.ts";

@@ -8,8 +8,7 @@ import {
 import { compilePattern, isFoundInEveryText } from "../../templates/pattern.ts";
 import { type FindPlace, inIgnoredPath, inJsonPath, inPattern } from "../../templates/places.ts";
 import { selectJson } from "../../templates/select-json.ts";
-import { formatKeyPath, type KeyPath, valueAt } from "../key-path.ts";
-import { isJsonObject } from "../json.ts";
+import { formatKeyPath, isJsonObject, type KeyPath, valueAt } from "../json.ts";
 import { asObject } from "../lenient.ts";
 import type { Json } from "../model.ts";
 import type { Problem } from "../problem.ts";

@@ -1,8 +1,7 @@
 import { packageProblem } from "../extension/extension-table-schema.ts";
 import { parsePackageRef } from "../extension/package-ref.ts";
 import { suggestion } from "../did-you-mean.ts";
-import { isJsonObject } from "../json.ts";
-import type { KeyPath } from "../key-path.ts";
+import { isJsonObject, type KeyPath } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { checkFilePath } from "./check-file-path.ts";
 import { type ImportView, isGivenByEval, isWord } from "./join-extensions.ts";

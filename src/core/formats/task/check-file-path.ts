@@ -1,4 +1,4 @@
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, type KeyPath } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import type { TaskFiles } from "./task-options.ts";
 

@@ -1,5 +1,4 @@
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
-import { isJsonObject } from "../json.ts";
+import { formatKeyPath, isJsonObject, type KeyPath } from "../json.ts";
 import type { Json } from "../model.ts";
 import type { Problem } from "../problem.ts";
 

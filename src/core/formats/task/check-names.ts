@@ -1,8 +1,7 @@
 import { taskRoots } from "../../templates/scope.ts";
 import { readOverlay } from "../config/server-tables.ts";
 import { suggestion } from "../did-you-mean.ts";
-import { isJsonObject } from "../json.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, isJsonObject, type KeyPath } from "../json.ts";
 import type { Json } from "../model.ts";
 import type { Problem } from "../problem.ts";
 import { saysKind } from "./lay-task-servers.ts";

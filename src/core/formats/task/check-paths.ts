@@ -1,4 +1,4 @@
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, type KeyPath } from "../json.ts";
 import { asList, asObject, asText } from "../lenient.ts";
 import type { Problem } from "../problem.ts";
 import { checkFilePath, type FileWanted } from "./check-file-path.ts";

@@ -1,9 +1,7 @@
 import type { Diagnostic } from "../../errors/error.ts";
-import { isJsonObject } from "../json.ts";
-import type { KeyPath } from "../key-path.ts";
+import { isJsonObject, type KeyPath, withoutUndefined } from "../json.ts";
 import type { Json } from "../model.ts";
 import { inVariable } from "../../templates/places.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 import { checkText, type DeclaredOutputs, type TaskNames, type TextScope } from "./check-text.ts";
 import { checkPlaces } from "./check-untrusted.ts";
 import type { ExtensionUse } from "./extension-uses.ts";

@@ -1,6 +1,6 @@
 import { taskRoots } from "../../templates/scope.ts";
 import { suggestion } from "../did-you-mean.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, type KeyPath } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { staticText } from "./check-text.ts";
 import { type NearTemplate, nearTemplates } from "./near-templates.ts";

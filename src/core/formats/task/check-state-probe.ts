@@ -1,5 +1,5 @@
 import { suggestion } from "../did-you-mean.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, type KeyPath } from "../json.ts";
 import { asList } from "../lenient.ts";
 import type { Problem } from "../problem.ts";
 import { declaredOutputs } from "./check-templates.ts";

@@ -1,5 +1,4 @@
-import { isJsonObject } from "../json.ts";
-import type { KeyPath } from "../key-path.ts";
+import { isJsonObject, type KeyPath } from "../json.ts";
 import { asObject } from "../lenient.ts";
 import type { Json, JsonObject } from "../model.ts";
 import type { Problem } from "../problem.ts";

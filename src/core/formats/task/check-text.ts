@@ -4,7 +4,7 @@ import { type Expression, parseTemplate, type TemplatePart } from "../../templat
 import { isTrustedRoot, taskRoots } from "../../templates/scope.ts";
 import { selectJson } from "../../templates/select-json.ts";
 import { didYouMean, suggestion } from "../did-you-mean.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, type KeyPath } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import type { Locals } from "./template-names.ts";
 

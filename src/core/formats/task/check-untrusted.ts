@@ -11,7 +11,7 @@ import {
   nowhere,
 } from "../../templates/places.ts";
 import { isShell, placeInShell, scriptProgram, type ShellValue } from "../../templates/shell-line.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, type KeyPath } from "../json.ts";
 import { asObject, asText } from "../lenient.ts";
 import type { Problem } from "../problem.ts";
 import { isFromOutside, partsOf } from "./check-text.ts";

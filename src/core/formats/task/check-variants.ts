@@ -1,8 +1,7 @@
 import { readOverlay } from "../config/server-tables.ts";
 import { asObject, asText } from "../lenient.ts";
-import type { KeyPath } from "../key-path.ts";
+import { type KeyPath, withoutUndefined } from "../json.ts";
 import type { Problem } from "../problem.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 import { saysKind } from "./lay-task-servers.ts";
 import { serverNames } from "./task-servers.ts";
 import type { ParseTaskOptions } from "./task-options.ts";

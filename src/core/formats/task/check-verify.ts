@@ -1,5 +1,5 @@
 import { type Idleness, idlenessOf } from "../idle-program.ts";
-import { formatKeyPath } from "../key-path.ts";
+import { formatKeyPath } from "../json.ts";
 import { asList, asObject, asText } from "../lenient.ts";
 import type { Problem } from "../problem.ts";
 import type { TaskFiles } from "./task-options.ts";

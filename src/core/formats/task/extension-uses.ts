@@ -1,10 +1,9 @@
 import type { SourceLocation } from "../../errors/error.ts";
 import type { ExtensionPhase } from "../extension/manifest.ts";
-import { isJsonObject } from "../json.ts";
+import { isJsonObject, withoutUndefined } from "../json.ts";
 import { asText } from "../lenient.ts";
 import type { ExtensionSpec, JsonObject } from "../model.ts";
 import type { Locate } from "../problem.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 import type { JoinedExtensions } from "./join-extensions.ts";
 import { operationArgs } from "./step-forms.ts";
 import type { StepView } from "./view-steps.ts";

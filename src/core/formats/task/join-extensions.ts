@@ -2,10 +2,8 @@ import { type DeclaredExtension, type EvalExtensions, noExtensions } from "../ex
 import { parsePackageRef } from "../extension/package-ref.ts";
 import { packageName } from "../extension/extension-table-schema.ts";
 import type { ExtensionSpec } from "../extension-model.ts";
-import { isJsonObject } from "../json.ts";
-import type { KeyPath } from "../key-path.ts";
+import { isJsonObject, type KeyPath, withoutUndefined } from "../json.ts";
 import type { Json } from "../model.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 import type { PlacedNote } from "./task-notes.ts";
 import type { ParseTaskOptions } from "./task-options.ts";
 

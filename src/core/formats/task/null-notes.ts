@@ -1,4 +1,4 @@
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, type KeyPath } from "../json.ts";
 import { asList, asObject } from "../lenient.ts";
 import type { Locate } from "../problem.ts";
 import type { PlacedNote } from "./task-notes.ts";

@@ -1,11 +1,9 @@
 import type * as z from "zod";
 import { suggestion } from "../did-you-mean.ts";
-import { isJsonObject } from "../json.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, isJsonObject, type KeyPath, withoutUndefined } from "../json.ts";
 import type { Json, SolutionAction } from "../model.ts";
 import type { Problem } from "../problem.ts";
 import { validate } from "../validate.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
 import { mcpRequest } from "./mcp-request.ts";
 import {

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { anyJson, closedObject, duration, filledText } from "../config/config-fields.ts";
 import { maxDurationMs } from "../duration.ts";
 import type { JsonExpectation, TextExpectation } from "../step.ts";
-import { withoutUndefined } from "../without-undefined.ts";
+import { withoutUndefined } from "../json.ts";
 
 /** Text with at least one character. */
 const someText = z.string().regex(/[^]/, { error: "must not be empty" });

@@ -1,7 +1,7 @@
 import type * as z from "zod";
 import type { Json, JsonObject } from "../model.ts";
 import type { Step, TextExpectation } from "../step.ts";
-import { withoutUndefined } from "../without-undefined.ts";
+import { withoutUndefined } from "../json.ts";
 import {
   commandSchema,
   extensionSchema,

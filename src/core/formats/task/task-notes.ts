@@ -1,4 +1,4 @@
-import type { KeyPath } from "../key-path.ts";
+import type { KeyPath } from "../json.ts";
 import { asObject } from "../lenient.ts";
 import type { Locate } from "../problem.ts";
 import type { StepView } from "./view-steps.ts";

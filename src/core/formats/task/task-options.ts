@@ -1,6 +1,6 @@
 import type { Diagnostic } from "../../errors/error.ts";
 import type { CompleteStdio } from "../config/build-server.ts";
-import type { ProvidedServers } from "../config/provided-servers.ts";
+import type { ProvidedServers } from "../config/config-servers.ts";
 import type { EvalExtensions } from "../extension/eval-extensions.ts";
 import type { ServerSpec, Task } from "../model.ts";
 import type { Locate } from "../problem.ts";

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { anyObject, closedObject, duration, filledText } from "../config/config-fields.ts";
-import { elicitationDescription, elicitationSchema } from "../config/elicitation-schema.ts";
+import { elicitationDescription, elicitationSchema } from "../config/config-task-schema.ts";
 import { serverSchema } from "../config/config-server-schema.ts";
 import { stepItem, stepList } from "./control-schemas.ts";
 import { solutionList } from "./solution-schemas.ts";

@@ -1,6 +1,5 @@
 import { suggestion } from "../did-you-mean.ts";
-import { isJsonObject } from "../json.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, isJsonObject, type KeyPath } from "../json.ts";
 import type { Json, JsonObject } from "../model.ts";
 import type { Problem } from "../problem.ts";
 import { type InnerList, innerLists, plainKinds, type StepKind } from "./step-forms.ts";

@@ -1,4 +1,4 @@
-import { formatKeyPath, type KeyPath, valueAt } from "../key-path.ts";
+import { formatKeyPath, type KeyPath, valueAt } from "../json.ts";
 import { asList, asObject, asText } from "../lenient.ts";
 import {
   echoedArguments,

@@ -9,13 +9,12 @@ import {
   type ServerOverlay,
   type ServerTable,
 } from "../config/server-tables.ts";
-import { isJsonObject } from "../json.ts";
+import { isJsonObject, withoutUndefined } from "../json.ts";
 import { type LenientReader as Reader, LenientReader } from "../lenient-reader.ts";
 import { asList, asText } from "../lenient.ts";
 import { readMcpServers } from "../mcp-servers/read-mcp-servers.ts";
 import type { JsonObject } from "../model.ts";
 import type { Locate, Problem } from "../problem.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 import { graderNames, readGraders, refuseParts, saysSomething } from "./read-graders.ts";
 import type { WazaAgents, WazaEval, WazaVariant } from "./waza-eval.ts";
 import { type ParsedWazaEval, wazaEvalSchema } from "./waza-schema.ts";

@@ -2,13 +2,11 @@ import type { Diagnostic } from "../../errors/error.ts";
 import { escapeTemplate } from "../../templates/parse-template.ts";
 import { assertionKinds } from "../assertion-kinds.ts";
 import { readOverlay, type ServerOverlay } from "../config/server-tables.ts";
-import { formatKeyPath } from "../key-path.ts";
+import { formatKeyPath, isJsonObject, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
-import { isJsonObject } from "../json.ts";
 import type { Json, Task } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import type { FileStep } from "../step.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 import {
   graderNames,
   type PlacedAssertions,

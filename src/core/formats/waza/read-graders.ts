@@ -2,10 +2,9 @@ import type * as z from "zod";
 import { compilePattern } from "../../templates/pattern.ts";
 import { assertionKinds } from "../assertion-kinds.ts";
 import { suggestion } from "../did-you-mean.ts";
-import { formatKeyPath, type KeyPath } from "../key-path.ts";
+import { formatKeyPath, type KeyPath, withoutUndefined } from "../json.ts";
 import type { LenientReader } from "../lenient-reader.ts";
 import type { AssertionSet, CallPattern } from "../model.ts";
-import { withoutUndefined } from "../without-undefined.ts";
 import {
   behaviorSchema,
   type expectedBehaviorSchema,

@@ -1,5 +1,5 @@
 import type { ServerOverlay, ServerTable } from "../config/server-tables.ts";
-import type { KeyPath } from "../key-path.ts";
+import type { KeyPath } from "../json.ts";
 import type { ServerLifetime } from "../model.ts";
 import type { PlacedAssertions } from "./read-graders.ts";
 import type { ParsedWazaEval } from "./waza-schema.ts";

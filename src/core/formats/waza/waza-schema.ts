@@ -1,9 +1,8 @@
 import * as z from "zod";
 import { agentSchema, namedAgentSchema } from "../config/config-agent-schema.ts";
 import { anyObject, closedObject, filledText, nameKey } from "../config/config-fields.ts";
-import { serverShapes } from "../config/config-server-schema.ts";
+import { lifetimeSchema, serverShapes } from "../config/config-server-schema.ts";
 import { mcpMockSchema } from "../config/mock-schema.ts";
-import { lifetimeSchema } from "../config/server-parts-schema.ts";
 import { isJsonObject } from "../json.ts";
 import { mcpServerDefinitions } from "../mcp-servers/mcp-server-json-schema.ts";
 import type { Json, JsonObject } from "../model.ts";

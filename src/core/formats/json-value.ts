@@ -1,5 +1,0 @@
-/** Any JSON value. */
-export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
-
-/** A JSON object. */
-export type JsonObject = { readonly [key: string]: Json };
