@@ -194,7 +194,7 @@ function answers(pid: number): boolean {
 let spare: number | undefined;
 
 /** Holds one file descriptor back for {@link withSpareFile}. Does nothing when there is none left. */
-export function keepSpareFile(): void {
+function keepSpareFile(): void {
   if (spare !== undefined) return;
   try {
     spare = openSync(devNull, "r");
@@ -223,6 +223,6 @@ export function withSpareFile<T>(work: () => T): T {
 }
 
 /** Whether an error says that this process, or the machine, has as many files open as it may. */
-export function isOutOfFiles(error: unknown): boolean {
+function isOutOfFiles(error: unknown): boolean {
   return error instanceof Error && "code" in error && (error.code === "EMFILE" || error.code === "ENFILE");
 }

@@ -152,7 +152,7 @@ function send(pid: number, signal: TreeSignal): void {
  * A tree as `taskkill /T` sees it: descendants by parent number, for as long as the root lives. Windows has no signal that
  * asks a console program to end, so SIGTERM does nothing and the caller goes on to SIGKILL.
  */
-export class WindowsProcessTree implements ProcessTree {
+class WindowsProcessTree implements ProcessTree {
   readonly #root: TreeRoot;
 
   constructor(root: TreeRoot) {

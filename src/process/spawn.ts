@@ -300,7 +300,7 @@ let found: readonly number[] | undefined;
  * Numbers of the files above stderr that whoever started this process left open, so that every program it starts has them
  * too, a folder or a secret as it may be. Node closes its own. Looked for once; none where /proc does not tell.
  */
-export function inheritedFiles(): readonly number[] {
+function inheritedFiles(): readonly number[] {
   found ??= look();
   return found;
 }

@@ -83,7 +83,7 @@ export function endingOf(file: string): string {
 }
 
 /** Reads a text file of at most `limit` bytes; `shown` is its name in messages. Throws McpvalsError `config/unreadable`. */
-export function readText(file: string, shown: string, limit: number): SourceText {
+function readText(file: string, shown: string, limit: number): SourceText {
   const bytes = readBytes(file, shown, limit);
   try {
     return new SourceText(shown, new TextDecoder("utf-8", { fatal: true }).decode(bytes));

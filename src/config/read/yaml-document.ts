@@ -194,7 +194,7 @@ function shortKey(key: string): string {
 type Index = WeakMap<object, ReadonlyMap<string, Pair<Node, Node | null>>>;
 
 /** Makes the function that finds places in a YAML document; it reads each mapping once, however often it is asked. */
-export function yamlFinder(document: Document.Parsed, yaml: Yaml): FindOffsets {
+function yamlFinder(document: Document.Parsed, yaml: Yaml): FindOffsets {
   const index: Index = new WeakMap();
   return (path: KeyPath) => {
     let here: Offsets = offsetsOf(document.contents) ?? { value: 0 };
@@ -258,7 +258,7 @@ export interface Twin {
 }
 
 /** Finds keys that are in one mapping twice, and counts aliases; in time linear to the document. */
-export function findTwins(
+function findTwins(
   root: ParsedNode | null,
   yaml: Yaml,
 ): { readonly twins: readonly Twin[]; readonly aliases: number } {

@@ -107,7 +107,7 @@ export function weightOf(value: unknown, json: string): number {
 }
 
 /** What is left of a trial's record, and who has used it. */
-export class RecordBudget {
+class RecordBudget {
   readonly #limit: number;
   readonly #users = new Map<string, number>();
   #used = 0;
@@ -157,7 +157,7 @@ function userOf(event: EventBody): string {
  * Whether an event is of a kind that servers, agents and extensions can cause without end. The others are few, and tell how
  * the trial went.
  */
-export function isUnbounded({ type }: EventBody): boolean {
+function isUnbounded({ type }: EventBody): boolean {
   return !bounded.test(type);
 }
 

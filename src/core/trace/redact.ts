@@ -255,7 +255,7 @@ const shortestEncoded = 8;
  * What common encodings make of a secret: Base64 (RFC 4648, both alphabets, with and without padding, wherever in the
  * encoded bytes it stands, as in `Basic`), hexadecimals of its UTF-8, percent signs for every byte, HTML, and the other case.
  */
-export function encodedForms(value: string): readonly EncodedForm[] {
+function encodedForms(value: string): readonly EncodedForm[] {
   const bytes = utf8(value);
   const hex = bytes.map((byte) => byte.toString(16).padStart(2, "0")).join("");
   const percent = hex.replaceAll(/../g, "%$&");
@@ -341,7 +341,7 @@ function insideQuotes(text: string): string {
 }
 
 /** Inside a JSON string, and inside a JSON string that is itself written inside one. */
-export function jsonForms(text: string): string[] {
+function jsonForms(text: string): string[] {
   const once = jsonStrings(text);
   return [...once, ...once.flatMap(jsonStrings)];
 }
@@ -362,7 +362,7 @@ function escapeUnit(unit: string): string {
 }
 
 /** In a URL as encodeURIComponent, encodeURI, RFC 3986 and HTML forms write it, with capital or small hexadecimals. */
-export function urlForms(text: string): string[] {
+function urlForms(text: string): string[] {
   const whole = text.toWellFormed();
   const component = encodeURIComponent(whole);
   const form = component.replaceAll(/[!'()~]/g, percent).replaceAll("%20", "+");

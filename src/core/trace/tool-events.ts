@@ -179,7 +179,7 @@ export type ToolErrorKind = "tool" | "protocol" | "timeout" | "schema";
 const invalidParams = -32602;
 
 /** The kind of a recorded call's failure; undefined when it did not fail. `events` are those of the trial. */
-export function toolErrorKind(call: ToolCall, events: readonly TraceEvent[]): ToolErrorKind | undefined {
+function toolErrorKind(call: ToolCall, events: readonly TraceEvent[]): ToolErrorKind | undefined {
   const { result, error, responseSeq } = call;
   if (result !== undefined) return result["isError"] === true ? "tool" : undefined;
   if (error?.kind === "rejected") return "schema";

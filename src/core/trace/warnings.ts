@@ -187,7 +187,7 @@ const shownError = 300;
  * Calls of a task's own solution that failed, each in a sentence: it plays on, so that only this tells of a tool that is
  * not called so. Other agents may fail as they like.
  */
-export function solutionWarnings(events: readonly TraceEvent[]): string[] {
+function solutionWarnings(events: readonly TraceEvent[]): string[] {
   if (!events.some((event) => event.type === "agent.started" && event.kind === "oracle")) return [];
   const failures = [...failedCalls(events), ...rejectedCalls(events)].toSorted((a, b) => a.seq - b.seq);
   const rest = failures.length - most;
@@ -229,7 +229,7 @@ function clipped(text: string): string {
  * Servers that did not end in order: that gave no answer to the last ping, or an error; with an exit code when their stdin was closed, which can be a crash; or by themselves,
  * in a trial that this did not break, since its cleanup may have ended them.
  */
-export function serverEndWarnings(events: readonly TraceEvent[]): string[] {
+function serverEndWarnings(events: readonly TraceEvent[]): string[] {
   const isCompleted = events.some(
     (event) => event.type === "trial.finished" && event.outcome === "completed",
   );
@@ -292,7 +292,7 @@ type Finished = EventOf<"step.finished">;
  * Steps that failed without changing a verdict, in a cleanup or by their own wish; verify steps that were skipped, or passed in
  * doubt; and tool tests that passed late.
  */
-export function stepWarnings(events: readonly TraceEvent[]): string[] {
+function stepWarnings(events: readonly TraceEvent[]): string[] {
   const pathOf = stepPaths(events);
   const runs = stepRuns(events);
   const failed = runs.flatMap((run) => ignoredFailures(run));

@@ -342,7 +342,7 @@ export interface StepTelling {
  * Tells of a step's last attempt why it did not pass, down to the innermost steps: which step, what it worked with, what
  * it expected and what was there.
  */
-export function stepRows(run: StepRun, telling: StepTelling): readonly ToldStep[] {
+function stepRows(run: StepRun, telling: StepTelling): readonly ToldStep[] {
   const attempt = run.attempts.at(-1);
   if (attempt === undefined) return [];
   const broken = brokenInside(attempt);
@@ -363,7 +363,7 @@ export function stepRows(run: StepRun, telling: StepTelling): readonly ToldStep[
 }
 
 /** How many checks did not hold, or had no chance to, in the innermost steps. */
-export function countFailures(run: StepRun): number {
+function countFailures(run: StepRun): number {
   const attempt = run.attempts.at(-1);
   if (attempt === undefined) return 0;
   const broken = brokenInside(attempt);

@@ -143,7 +143,7 @@ export interface BuiltTasks {
  * Makes a task of every workflow and of every tool test, tool tests first: whether tools work comes before
  * whether an agent can work with them.
  */
-export function buildTasks(config: ParsedConfig, context: Pick<Context, "servers" | "locate">): BuiltTasks {
+function buildTasks(config: ParsedConfig, context: Pick<Context, "servers" | "locate">): BuiltTasks {
   const full = { ...context, timeoutMs: config.timeout };
   const tests = config.toolHealthSuites.flatMap((suite, index) =>
     suiteTasks(suite, ["toolHealthSuites", index], full),
@@ -237,7 +237,7 @@ export interface BuildVariantOptions {
 }
 
 /** A variant with the servers of each task: those that the task names and the variant has. */
-export function buildVariant(
+function buildVariant(
   { name, servers }: VariantTable,
   { tasks, serversOf, build }: BuildVariantOptions,
 ): Variant {

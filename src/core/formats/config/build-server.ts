@@ -126,7 +126,7 @@ function oauth(
 type ParsedResponse = ParsedMockTool["responses"][number];
 
 /** Turns a valid mock into the model's. */
-export function buildMock({ instructions, tools, resources, prompts, state }: ParsedMock): MockDefinition {
+function buildMock({ instructions, tools, resources, prompts, state }: ParsedMock): MockDefinition {
   return withoutUndefined({
     instructions,
     tools: Object.fromEntries(Object.entries(tools).map(([name, tool]) => [name, buildTool(tool)])),

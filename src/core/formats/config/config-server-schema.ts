@@ -72,7 +72,7 @@ const fault = z
   });
 
 /** What every kind of server may have, beside how it is reached. */
-export const sharedServerFields = {
+const sharedServerFields = {
   startupTimeout: duration.optional().meta({
     description: "Longest that the handshake and `tools/list` may take together.",
     defaultText: "`timeout`",
@@ -146,7 +146,7 @@ const storedTokens = closedObject({
 }).meta({ id: "StoredAuth", title: "Stored tokens", description: "Tokens in a file." });
 
 /** How a server with an address is told who asks. */
-export const authSchema = z.discriminatedUnion("type", [bearer, clientCredentials, storedTokens]).meta({
+const authSchema = z.discriminatedUnion("type", [bearer, clientCredentials, storedTokens]).meta({
   id: "Auth",
   title: "Auth",
   description: "How the server is told who asks; `type` says which way.",

@@ -149,7 +149,7 @@ function isNamedBy(schema: z.core.$ZodType, path: KeyPath): boolean {
 }
 
 /** What is valid but does not do what its author may think: one sentence each. */
-export function configNotes(
+function configNotes(
   config: ParsedConfig,
   { judged, servers }: { readonly judged: boolean; readonly servers: Servers },
 ): string[] {

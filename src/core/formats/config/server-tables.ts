@@ -179,7 +179,7 @@ function mapServers(table: JsonObject, change: (server: JsonObject, name: string
  * A table of servers without what could not be meant any more when `overlay` is laid over it: where an entry of the overlay
  * says what kind of server it is, keys that only other kinds have, and their transport. Both tables have the keys of a config.
  */
-export function withoutOtherKinds(base: JsonObject, overlay: JsonObject): JsonObject {
+function withoutOtherKinds(base: JsonObject, overlay: JsonObject): JsonObject {
   const servers = Object.entries(base).map(([name, server]): [string, Json] => {
     const above = Object.hasOwn(overlay, name) ? overlay[name] : undefined;
     const kinds = isJsonObject(above) ? kindsSaid(above) : undefined;
@@ -220,7 +220,7 @@ function fitting(server: JsonObject, kinds: readonly Kind[]): JsonObject {
  * A server with the transport in the words of a config: `http`, as other tools call Streamable HTTP, is `shttp`; and `type`
  * is another name of `transport`. Whatever else it says is left to its schema.
  */
-export function usualTransport(server: Json): Json {
+function usualTransport(server: Json): Json {
   if (!isJsonObject(server)) return server;
   const { type, transport, ...rest } = server;
   if (transport === "http" && type === undefined) return { ...server, transport: "shttp" };
