@@ -50,12 +50,20 @@ export default defineConfig([
       extension: "src/extension-sdk/index.ts",
       "schema-worker": "src/graders/schema-worker.ts",
     },
-    dts: true,
+    dts: false,
     noExternal: inlined.map((name) => new RegExp(`^${name}(/|$)`)),
     clean: true,
     copy: ["kubernetes/extension.yaml", "sql/extension.yaml", "csv/extension.yaml", "csv/main.py"].map(
       (path) => ({ from: `extensions/${path}`, to: `dist/extensions/${dirname(path)}` }),
     ),
+  },
+  // Types name those of zod itself, so that schemas of a reader's own fit.
+  {
+    ...common,
+    plugins: [],
+    entry: { index: "src/index.ts", extension: "src/extension-sdk/index.ts" },
+    dts: { emitDtsOnly: true },
+    clean: false,
   },
   ...bundled.map((name) => ({
     ...common,
