@@ -7,9 +7,8 @@ import type { Grade } from "./core/grade/grade.ts";
 import type { GradeContext, Grader } from "./core/grade/grader.ts";
 import { gradersOf } from "./core/grade/graders.ts";
 import { createPlan, type Plan } from "./core/plan/plan.ts";
-import { KeptEvidence } from "./core/report/kept-evidence.ts";
-import { runEnvironment } from "./core/report/environment.ts";
-import { extensionSummaries } from "./core/report/extension-summaries.ts";
+import { KeptEvidence } from "./core/report/collect-evidence.ts";
+import { extensionSummaries, runEnvironment } from "./core/report/environment.ts";
 import {
   createMultiplexer,
   type Multiplexer,
@@ -19,7 +18,7 @@ import {
 import type { RunEnvironment, RunResult } from "./core/report/result.ts";
 import { runVerdict, summarize } from "./core/report/summarize.ts";
 import type { Emit } from "./core/trace/events.ts";
-import { type ExtensionsInput, type ExtensionsOptions, extensionsOf } from "./extensions-of.ts";
+import { type ExtensionsInput, extensionsOf, type ExtensionsOptions } from "./extensions-of.ts";
 import type { PreparedExtensions } from "./extensions/prepared-extensions.ts";
 import { createRedactor, type Redact } from "./core/trace/redact.ts";
 import type { Trajectory } from "./core/trace/trajectory.ts";
@@ -32,7 +31,7 @@ import { createJudge } from "./graders/judge.ts";
 import { SchemaValidator } from "./graders/schema-validator.ts";
 import { createStepJudge } from "./graders/step-judge.ts";
 import { checkModel } from "./models/check-model.ts";
-import { hearTokens } from "./servers/http/token-sources.ts";
+import { hearTokens } from "./servers/http/oauth-tokens.ts";
 import { createProvisioning, type Provisioning } from "./provisioning.ts";
 import { createRunFolder, defaultRunsFolder, refusePlanted, type RunFolder } from "./store/run-folder.ts";
 import { version } from "./version.ts";

@@ -1,11 +1,9 @@
 import { agentPresetFacts } from "../core/formats/agent-presets.ts";
 import type { AcpAgentSpec } from "../core/formats/model.ts";
 import { AcpSession } from "./programs/acp-session.ts";
-import { startAgentProgram } from "./programs/agent-program.ts";
+import { findAgentProgram, type ProgramAgentOptions, startAgentProgram } from "./programs/agent-program.ts";
 import { copySkills } from "./programs/copy-skills.ts";
-import { findAgentProgram } from "./programs/find-agent-program.ts";
 import { withModelProxy } from "./programs/model-proxy.ts";
-import type { ProgramAgentOptions } from "./programs/options.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
 
 export interface AcpAgentOptions extends ProgramAgentOptions {

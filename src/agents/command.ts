@@ -7,12 +7,15 @@ import { closed } from "../process/stop-tree.ts";
 import { type McpConfigFile, writeMcpConfigFile } from "../servers/client-files/mcp-config-file.ts";
 import { writeClientFiles } from "../servers/client-files/write-client-files.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
-import { type AgentProgram, startAgentProgram } from "./programs/agent-program.ts";
+import {
+  type AgentProgram,
+  findAgentProgram,
+  type ProgramAgentOptions,
+  startAgentProgram,
+} from "./programs/agent-program.ts";
 import { fillTemplate, type TemplateValues } from "./programs/fill-template.ts";
 import { copySkills } from "./programs/copy-skills.ts";
-import { findAgentProgram } from "./programs/find-agent-program.ts";
 import { withModelProxy } from "./programs/model-proxy.ts";
-import type { ProgramAgentOptions } from "./programs/options.ts";
 import { ConversationOutput, type TurnOutput, type TurnResult } from "./programs/turn-output.ts";
 
 /** How long what a program wrote before its end may take to arrive, in milliseconds. */

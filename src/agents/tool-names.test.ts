@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { nameTools, type ToolRef } from "./tool-names.ts";
+import { nameTools, type ToolRef } from "./offered-tools.ts";
 
 test("a tool keeps its name when only one server has it", () => {
   expect([...nameTools([{ server: "a", tool: "get-sum" }])]).toEqual([

@@ -1,6 +1,6 @@
 import type { Json } from "../core/formats/model.ts";
 import type { ForeachStep } from "../core/formats/step.ts";
-import { loopItems } from "../core/templates/loop-items.ts";
+import { loopItems } from "../core/templates/expand.ts";
 import { withLocals } from "../core/templates/scope.ts";
 import type { Check } from "../core/trace/events.ts";
 import { innerContext } from "./running/run-inner.ts";

@@ -1,8 +1,7 @@
 import type { JudgeAnswer, JudgeQuestion } from "../core/checks/judge-question.ts";
 import type { Json, JsonObject } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
-import { refuseEmptySearch } from "../core/templates/empty-search.ts";
-import type { Expander } from "../core/templates/expand.ts";
+import { type Expander, refuseEmptySearch } from "../core/templates/expand.ts";
 import { inVariable } from "../core/templates/places.ts";
 import type { SchemaCheck } from "../core/grade/grader.ts";
 import type { Scope } from "../core/templates/scope.ts";

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { JsonObject, OAuthSpec } from "../../src/core/formats/model.ts";
 import { createRedactor, type Secret } from "../../src/core/trace/redact.ts";
 import { createServerFetch } from "../../src/servers/http/server-fetch.ts";
-import { hearTokens } from "../../src/servers/http/token-sources.ts";
+import { hearTokens } from "../../src/servers/http/oauth-tokens.ts";
 import {
   type ProtectedOptions,
   type ProtectedServer,

@@ -1,17 +1,18 @@
-import type { RequestPermissionRequest, RequestPermissionResponse } from "@agentclientprotocol/sdk";
+import type {
+  McpServer,
+  RequestPermissionRequest,
+  RequestPermissionResponse,
+} from "@agentclientprotocol/sdk";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { type AgentPresetFacts, agentPresetFacts } from "../../core/formats/agent-presets.ts";
-import type { AcpAgentSpec } from "../../core/formats/model.ts";
-import type { TurnEnd } from "../../core/trace/events.ts";
+import type { AcpAgentSpec, PermissionPolicy } from "../../core/formats/model.ts";
+import type { TurnEnd, Usage } from "../../core/trace/events.ts";
 import { settlesWithin } from "../../process/deadline.ts";
+import type { GatewayEndpoint } from "../../servers/gateway/endpoint.ts";
 import type { AgentContext } from "../driver.ts";
-import { acpAnswerError, type AcpAnswerer, authError } from "./acp-errors.ts";
+import { type AcpAnswerer, acpAnswerError, authError } from "./acp-errors.ts";
 import { AcpLink, type AcpRequest } from "./acp-link.ts";
-import { modelSetting } from "./acp-model.ts";
-import { answerPermission } from "./acp-permission.ts";
-import { acpServers } from "./acp-servers.ts";
 import { AcpUpdates } from "./acp-updates.ts";
-import { AcpUsage } from "./acp-usage.ts";
 import { objectOf, textOf, type WireObject } from "./acp-values.ts";
 import type { AgentProgram } from "./agent-program.ts";
 
@@ -314,4 +315,142 @@ export class AcpSession {
         throw this.#linked.protocolError(`ended a turn for an unknown reason: ${JSON.stringify(stopReason)}`);
     }
   }
+}
+
+/** The setting of a session by which an agent lets its model be chosen. */
+export interface ModelSetting {
+  readonly configId: string;
+  /** Values that can be chosen. */
+  readonly values: readonly string[];
+  readonly current: string | undefined;
+}
+
+/** Finds that setting in the answer to `session/new`; undefined when the agent has none. */
+export function modelSetting(session: WireObject): ModelSetting | undefined {
+  const options = listOf(session["configOptions"]);
+  const setting = options.find((option) => option["category"] === "model" && option["type"] === "select");
+  const configId = textOf(setting?.["id"]);
+  if (setting === undefined || configId === undefined) return undefined;
+  const choices = listOf(setting["options"]).flatMap((choice) =>
+    "options" in choice ? listOf(choice["options"]) : [choice],
+  );
+  return {
+    configId,
+    values: choices.flatMap((choice) => textOf(choice["value"]) ?? []),
+    current: textOf(setting["currentValue"]),
+  };
+}
+
+function listOf(value: unknown): readonly WireObject[] {
+  return Array.isArray(value) ? value.map(objectOf) : [];
+}
+
+/** One answer that an agent offers to its question. */
+export interface PermissionChoice {
+  readonly optionId: string;
+  readonly kind: string;
+}
+
+export interface PermissionAnswer {
+  readonly decision: "allowed" | "denied" | "cancelled";
+  /** The option that is chosen; absent: none, which cancels the request. */
+  readonly optionId?: string;
+}
+
+/**
+ * Answers an agent that asks whether it may do something. What is allowed is allowed once where the agent offers that, and
+ * what is denied is denied once; where no option says so, the request is cancelled.
+ */
+export function answerPermission(
+  policy: PermissionPolicy,
+  options: readonly PermissionChoice[],
+  { isMcp }: { readonly isMcp: boolean },
+): PermissionAnswer {
+  const allowed = policy === "allow" || (policy === "allow-mcp" && isMcp);
+  const kinds = allowed ? ["allow_once", "allow_always"] : ["reject_once"];
+  const chosen = kinds.flatMap((kind) => options.filter((option) => option.kind === kind)).at(0);
+  if (chosen === undefined) return { decision: "cancelled" };
+  return { decision: allowed ? "allowed" : "denied", optionId: chosen.optionId };
+}
+
+export interface AcpConnect {
+  readonly connect: AcpAgentSpec["connect"];
+  /** What the agent says of itself. */
+  readonly canHttp: boolean;
+}
+
+/** Tells an agent where the servers are: by their address if it can or has to, else by a command that it starts. */
+export function acpServers(
+  endpoints: readonly GatewayEndpoint[],
+  { connect, canHttp }: AcpConnect,
+): McpServer[] {
+  const overHttp = connect === undefined ? canHttp : connect === "http";
+  return endpoints.map(({ server: name, url, bridge }) =>
+    overHttp
+      ? { type: "http", name, url, headers: [] }
+      : {
+          name,
+          command: bridge.command,
+          args: [...bridge.args],
+          env: Object.entries(bridge.env).map(([variable, value]) => ({ name: variable, value })),
+        },
+  );
+}
+
+/** Tokens of each turn, where an agent tells them with its answer to the prompt. It does not tell of single requests. */
+export class AcpUsage {
+  readonly #of: "turn" | "session";
+  #before: Usage = none;
+
+  /** `session`: the agent tells the sum of all turns so far. */
+  constructor(of: "turn" | "session") {
+    this.#of = of;
+  }
+
+  /** The tokens of the turn that was answered; undefined when the agent does not tell. */
+  take(answer: unknown): Usage | undefined {
+    const told = toldUsage(answer);
+    if (told === undefined || this.#of === "turn") return told;
+    const before = this.#before;
+    this.#before = told;
+    return {
+      inputTokens: told.inputTokens - before.inputTokens,
+      outputTokens: told.outputTokens - before.outputTokens,
+      ...difference("cacheReadTokens", told, before),
+      ...difference("cacheWriteTokens", told, before),
+    };
+  }
+}
+
+const none: Usage = { inputTokens: 0, outputTokens: 0 };
+
+function difference(
+  name: "cacheReadTokens" | "cacheWriteTokens",
+  told: Usage,
+  before: Usage,
+): Partial<Usage> {
+  const now = told[name];
+  return now === undefined ? {} : { [name]: now - (before[name] ?? 0) };
+}
+
+function toldUsage(answer: unknown): Usage | undefined {
+  const told = objectOf(objectOf(answer)["usage"]);
+  const input = countOf(told["inputTokens"]);
+  const output = countOf(told["outputTokens"]);
+  if (input === undefined || output === undefined) return undefined;
+  const read = countOf(told["cachedReadTokens"]);
+  const written = countOf(told["cachedWriteTokens"]);
+  const cached = (read ?? 0) + (written ?? 0);
+  // Some tell those of the cache apart from the input, as the sum of all shows.
+  const isApart = told["totalTokens"] === input + cached + output;
+  return {
+    inputTokens: isApart ? input + cached : input,
+    outputTokens: output,
+    ...(read === undefined ? {} : { cacheReadTokens: read }),
+    ...(written === undefined ? {} : { cacheWriteTokens: written }),
+  };
+}
+
+function countOf(value: unknown): number | undefined {
+  return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : undefined;
 }

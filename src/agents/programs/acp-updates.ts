@@ -1,11 +1,10 @@
-import type { AgentPreset, Json } from "../../core/formats/model.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
+import type { AgentPreset, Json } from "../../core/formats/model.ts";
 import type { Emit, EventBody } from "../../core/trace/events.ts";
 import { toolOrigin, type ToolOrigin } from "../../core/trace/tool-origin.ts";
-import { longestMessage } from "./said-budget.ts";
 import { readAside } from "./acp-asides.ts";
-import { acpToolName } from "./acp-tool-name.ts";
 import { jsonOf, objectOf, textOf, type WireObject } from "./acp-values.ts";
+import { longestMessage } from "./json-lines.ts";
 
 export interface AcpUpdatesOptions {
   readonly emit: Emit;
@@ -215,4 +214,13 @@ function resultOf(call: WireObject): Json | undefined {
 
 function parentOf(call: WireObject): string | undefined {
   return textOf(objectOf(objectOf(call["_meta"])["claudeCode"])["parentToolUseId"]);
+}
+
+/**
+ * The name by which an agent means a tool. The protocol had only titles for long, so agents tell the name in places of
+ * their own; the title is the last resort.
+ */
+export function acpToolName(call: WireObject): string | undefined {
+  const meta = objectOf(call["_meta"]);
+  return textOf(call["name"]) ?? textOf(objectOf(meta["claudeCode"])["toolName"]) ?? textOf(call["title"]);
 }

@@ -1,5 +1,6 @@
 import { isJsonObject } from "../formats/json.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
+import type { SchemaCheck } from "../grade/grader.ts";
 
 /** The texts that each type of content must have (MCP 2025-11-25, schema `ContentBlock`). */
 const requiredTexts: Readonly<Record<string, readonly string[]>> = {
@@ -80,4 +81,22 @@ function resourceProblem(resource: Json | undefined): string | undefined {
   if (typeof resource["uri"] !== "string") return "has a resource without uri";
   const holds = typeof resource["text"] === "string" || typeof resource["blob"] === "string";
   return holds ? undefined : "has a resource with neither text nor blob";
+}
+
+/** What is wrong with a tool's result in view of the `outputSchema` that it declares, as the end of a sentence; undefined: nothing. */
+export async function outputProblem(
+  schema: Json,
+  { structuredContent: structured }: JsonObject,
+  validateSchema: (schema: Json, value: Json) => Promise<SchemaCheck>,
+): Promise<string | undefined> {
+  if (structured === undefined) return "declares an outputSchema but gave no structuredContent";
+  const check = await validateSchema(schema, structured);
+  switch (check.status) {
+    case "valid":
+      return undefined;
+    case "invalid":
+      return `violates its outputSchema: ${check.errors.join(", ")}`;
+    case "unusable":
+      return `has an outputSchema that cannot be used: ${check.reason}`;
+  }
 }

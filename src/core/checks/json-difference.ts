@@ -1,5 +1,5 @@
-import type { Json, JsonObject } from "../formats/model.ts";
 import { isJsonObject } from "../formats/json.ts";
+import type { Json, JsonObject } from "../formats/model.ts";
 import { previewJson } from "../formats/read-json.ts";
 
 const longestKey = 80;
@@ -80,4 +80,17 @@ function here(tell: JsonDifference["tell"]): JsonDifference {
 
 function below(key: string, { pointer, depth, tell }: JsonDifference): JsonDifference {
   return { pointer: `${pointerTo(key)}${pointer}`, depth: depth + 1, tell };
+}
+
+/** Whether two JSON values are equal; the order of keys does not matter. */
+export function equalJson(left: Json, right: Json): boolean {
+  return jsonDifference(left, right, "equal") === undefined;
+}
+
+/**
+ * Whether `actual` contains `expected`: objects may have more keys than expected, at any depth; lists must have as
+ * many items, each containing the expected one; everything else must be equal.
+ */
+export function containsJson(actual: Json, expected: Json): boolean {
+  return jsonDifference(actual, expected, "contain") === undefined;
 }

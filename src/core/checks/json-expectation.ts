@@ -1,11 +1,21 @@
-import type { Json } from "../formats/model.ts";
+import { leavesNothing, withoutPaths } from "../formats/cannot-fail.ts";
+import { didYouMean } from "../formats/did-you-mean.ts";
+import { formatKeyPath, isJsonObject } from "../formats/json.ts";
+import type { Json, JsonObject } from "../formats/model.ts";
 import { previewJson, readJsonText } from "../formats/read-json.ts";
 import type { JsonExpectation } from "../formats/step.ts";
-import { completePath, nearestJson, selectJson } from "../templates/select-json.ts";
+import {
+  completePath,
+  type Lookup,
+  lookupsIn,
+  nearestJson,
+  selectJson,
+  wayEnd,
+  type WayEnd,
+} from "../templates/select-json.ts";
 import type { Check } from "../trace/events.ts";
-import { type Absence, absenceAt, slipIn } from "./absence.ts";
-import { compareContains, compareEquals, type Comparison } from "./compare-json.ts";
 import { excerpt, outlinedJson, shownJson } from "./excerpt.ts";
+import { containsJson, jsonDifference, type JsonDifference } from "./json-difference.ts";
 import { compilePattern } from "./pattern.ts";
 
 /**
@@ -197,4 +207,194 @@ function wanted(expected: Json): string {
 function typeOf(value: Json): string {
   if (value === null) return "null";
   return Array.isArray(value) ? "array" : typeof value;
+}
+
+/** What it is worth that a path leads nowhere. */
+export interface Absence {
+  /** Why it proves nothing: what should hold the place is not there, or cannot hold it. */
+  readonly problem?: string;
+  /** Why the path may be misspelt. */
+  readonly doubt?: string;
+}
+
+/**
+ * Says what it is worth that a path (RFC 9535) leads nowhere in a value. It is evidence when its way is there as far as it
+ * is one way: of `$.a.b`, and of `$.a[?@.b].c`, that is `$.a`. Throws `task/json-path`.
+ */
+export function absenceAt(value: Json, path: string): Absence {
+  if (path === "$") return {};
+  const end = wayEnd(value, path);
+  const near = nearestName(end);
+  const meant = near === undefined ? "" : `; there is ${JSON.stringify(near)} there, did you mean that?`;
+  const there = end.values.find((each) => each !== null) ?? (end.isOneWay ? end.values[0] : undefined);
+  if (there === undefined) return {};
+  if (!canHold(there, end.wants)) {
+    const is = `${end.path} is ${previewJson(there, shownValue)}, which has no ${end.wants === "entry" ? "entries" : "members"}`;
+    return { problem: `it proves nothing that ${path} leads to nothing: ${is}` };
+  }
+  if (!end.isSettled)
+    return {
+      problem: `it proves nothing that ${path} leads to nothing: ${end.missing} leads to nothing already${meant}`,
+    };
+  return near === undefined ? {} : { doubt: `${path} leads to nothing${meant}` };
+}
+
+const shownValue = 40;
+
+function canHold(value: Json, wants: WayEnd["wants"]): boolean {
+  if (wants === "entry") return Array.isArray(value);
+  return wants === "member" ? isJsonObject(value) : typeof value === "object" && value !== null;
+}
+
+/** Of shorter names, too many are near one another. */
+const shortestName = 4;
+
+/** Members of a value whose names are looked at. */
+const mostLooked = 200;
+
+/** The name of a member beside one that is looked for and is not there, when the one may be meant with the other. */
+function nearestName({ values, names, wants }: WayEnd): string | undefined {
+  // `..` looks for members of all that is below.
+  const holders = wants === "some" ? [...values, ...values.flatMap(inside)] : values;
+  for (const name of names) {
+    const near = nearName({ name, holders });
+    if (near !== undefined) return near;
+  }
+  return undefined;
+}
+
+/**
+ * Why a path may look for something else than its author means, wherever it leads: a name in a filter, or in a list of names,
+ * that none of the values has which it is looked for in, and one that is near. Throws `task/json-path`.
+ */
+export function slipIn(value: Json, path: string): string | undefined {
+  for (const lookup of lookupsIn(value, path)) {
+    const near = nearName(lookup);
+    if (near !== undefined)
+      return `${path} looks for ${JSON.stringify(lookup.name)}; there is ${JSON.stringify(near)} there, did you mean that?`;
+  }
+  return undefined;
+}
+
+function nearName({ name, holders }: Lookup): string | undefined {
+  const present = new Set(
+    holders.flatMap((holder) => (isJsonObject(holder) ? Object.keys(holder).slice(0, mostLooked) : [])),
+  );
+  if (present.has(name) || name.length < shortestName) return undefined;
+  const near = didYouMean(name, present);
+  // "user2" beside "user1" is another user.
+  return near !== undefined && withoutDigits(near) !== withoutDigits(name) ? near : undefined;
+}
+
+function inside(value: Json): readonly Json[] {
+  if (Array.isArray(value)) return value.slice(0, mostLooked);
+  return isJsonObject(value) ? Object.values(value).slice(0, mostLooked) : [];
+}
+
+function withoutDigits(name: string): string {
+  return name.replaceAll(/\d+/g, "#");
+}
+
+export interface Comparison {
+  readonly passed: boolean;
+  readonly message: string;
+}
+
+export interface CompareOptions {
+  /** The words for a place inside the value, given as `.a[0]`; "" is the value itself. */
+  readonly placeOf: (inside: string) => string;
+  /** RFC 9535 paths inside the value that are left out on both sides. */
+  readonly ignorePaths: readonly string[];
+}
+
+const nothingLeft: Comparison = {
+  passed: false,
+  message: "ignorePaths leaves out all that is expected, so that nothing is left to compare",
+};
+
+/**
+ * Whether a value is another one; the message names the first difference. `loose`: also when both are printed alike,
+ * such as 5 and "5". Throws `task/json-path`.
+ */
+export function compareEquals(
+  actual: Json,
+  expected: Json,
+  options: CompareOptions & { readonly loose: boolean },
+): Comparison {
+  const { placeOf, ignorePaths, loose } = options;
+  if (leavesNothing(expected, ignorePaths)) return nothingLeft;
+  const found = withoutPaths(actual, ignorePaths);
+  const wanted = withoutPaths(expected, ignorePaths);
+  const difference = jsonDifference(found, wanted, "equal");
+  if (difference === undefined || (loose && isPrintedAlike(found, wanted)))
+    return { passed: true, message: `${placeOf("")} is as expected` };
+  return { passed: false, message: told(difference, placeOf) };
+}
+
+/**
+ * Whether a value contains another one: a text that text, an object all members at any depth, a list that member, or,
+ * given a list, every member of it. Lists inside have as many entries as expected. Throws `task/json-path`.
+ */
+export function compareContains(actual: Json, expected: Json, options: CompareOptions): Comparison {
+  const { placeOf, ignorePaths } = options;
+  if (leavesNothing(expected, ignorePaths)) return nothingLeft;
+  const found = withoutPaths(actual, ignorePaths);
+  const wanted = withoutPaths(expected, ignorePaths);
+  const difference = absence(found, wanted);
+  if (difference !== undefined) return { passed: false, message: told(difference, placeOf) };
+  return { passed: true, message: `${placeOf("")} contains ${previewJson(expected)}` };
+}
+
+function absence(actual: Json, expected: Json): JsonDifference | undefined {
+  if (typeof actual === "string" && typeof expected === "string") return absentText(actual, expected);
+  if (Array.isArray(actual)) return absentMember(actual, expected);
+  return jsonDifference(actual, expected, "contain");
+}
+
+function absentText(actual: string, expected: string): JsonDifference | undefined {
+  if (expected === "" ? actual === "" : actual.includes(expected)) return undefined;
+  return here(
+    (place) => `${place} is ${previewJson(actual)}, which does not contain ${previewJson(expected)}`,
+  );
+}
+
+function absentMember(actual: readonly Json[], expected: Json): JsonDifference | undefined {
+  const has = (wanted: Json): boolean => actual.some((item) => containsJson(item, wanted));
+  if (has(expected)) return undefined;
+  const missing = Array.isArray(expected) ? expected.find((wanted: Json) => !has(wanted)) : expected;
+  if (missing === undefined && Array.isArray(expected) && expected.length > 0) return undefined;
+  const shown = previewJson(missing ?? expected);
+  return here((place) =>
+    actual.length === 0
+      ? `${place} has no entries, expected one that contains ${shown}`
+      : `no entry of ${place} (${actual.length} in all) contains ${shown}`,
+  );
+}
+
+function here(tell: JsonDifference["tell"]): JsonDifference {
+  return { pointer: "", depth: 0, tell };
+}
+
+function told({ pointer, tell }: JsonDifference, placeOf: CompareOptions["placeOf"]): string {
+  return tell(placeOf(pathOf(pointer)));
+}
+
+/** A JSON pointer as it is written in a path. */
+function pathOf(pointer: string): string {
+  const keys = pointer
+    .split("/")
+    .slice(1)
+    .map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"));
+  const path = formatKeyPath(keys.map((key) => (/^(?:0|[1-9]\d*)$/.test(key) ? Number(key) : key)));
+  return path === "" || path.startsWith("[") ? path : `.${path}`;
+}
+
+/** Lists and objects that are not equal are not printed alike either. */
+function isPrintedAlike(left: Json, right: Json): boolean {
+  if (isStructure(left) || isStructure(right)) return false;
+  return String(left) === String(right);
+}
+
+function isStructure(value: Json): value is JsonObject | readonly Json[] {
+  return typeof value === "object" && value !== null;
 }

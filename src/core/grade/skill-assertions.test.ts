@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { EventBody, TraceEvent } from "../trace/events.ts";
-import { skillsLoaded, skillsNotLoaded } from "./skill-assertions.ts";
+import { skillsLoaded, skillsNotLoaded } from "./assertions.ts";
 
 function events(...bodies: readonly EventBody[]): readonly TraceEvent[] {
   return bodies.map((body, index) => ({ trial: "t", seq: index + 1, at: 0, ...body }));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JudgeQuestion } from "../checks/judge-question.ts";
-import { stepJudgePrompt } from "./step-judge-prompt.ts";
+import { stepJudgePrompt } from "./judge-prompt.ts";
 
 const nonce = "0123456789";
 const question: JudgeQuestion = {

@@ -1,7 +1,6 @@
 import type { JsonObject } from "../formats/model.ts";
 import { containsText } from "../formats/contains-text.ts";
-import { contentProblem } from "../checks/content-problem.ts";
-import { outputProblem } from "../checks/output-problem.ts";
+import { contentProblem, outputProblem } from "../checks/content-problem.ts";
 import { resultText } from "../checks/result-text.ts";
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
 import type { Grade } from "./grade.ts";

@@ -1,8 +1,8 @@
-import { equalJson } from "../checks/json-match.ts";
-import type { Eval, JsonObject, ServerSpec, Variant } from "../formats/model.ts";
+import { equalJson } from "../checks/json-difference.ts";
+import type { Eval, ExtensionSpec, JsonObject, ServerSpec, Variant } from "../formats/model.ts";
 import { lifetimeOf } from "../plan/effective-servers.ts";
 import { summarizeAgent } from "../plan/plan.ts";
-import type { RunEnvironment } from "./result.ts";
+import type { ExtensionSummary, RunEnvironment } from "./result.ts";
 
 /**
  * What ran where, for the result: agents only when one takes part; servers as they are in effect, with names of variables
@@ -91,4 +91,29 @@ function describeUse(server: ServerSpec): JsonObject {
     ...(faults === undefined ? {} : { faults: faults.map((fault) => ({ ...fault })) }),
     ...(protocol === undefined ? {} : { protocol }),
   };
+}
+
+/** Which files of an extension are used, as far as that is known. */
+export interface UsedFiles {
+  readonly version?: string | undefined;
+  readonly hash?: string | undefined;
+}
+
+/** The extensions of an eval's tasks, each once; `filesOf` tells which version of a package is used, and its hash. */
+export function extensionSummaries(
+  { tasks }: Pick<Eval, "tasks">,
+  filesOf: (spec: ExtensionSpec) => UsedFiles,
+): readonly ExtensionSummary[] {
+  const all = tasks.flatMap(({ portable }) => Object.values(portable?.extensions ?? {}));
+  const summaries = all.map((spec): ExtensionSummary => {
+    const { version, hash } = filesOf(spec);
+    return {
+      name: spec.alias,
+      package: spec.package,
+      ...(version === undefined ? {} : { version }),
+      ...(hash === undefined ? {} : { hash }),
+      sandbox: spec.sandbox.kind,
+    };
+  });
+  return [...new Map(summaries.map((summary) => [JSON.stringify(summary), summary])).values()];
 }

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { defaultSandbox, type ExtensionSpec, type Task } from "../formats/model.ts";
-import { extensionSummaries, type UsedFiles } from "./extension-summaries.ts";
+import { extensionSummaries, type UsedFiles } from "./environment.ts";
 
 const spec = (alias: string, from: string): ExtensionSpec => ({
   alias,

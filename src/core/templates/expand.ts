@@ -1,6 +1,6 @@
 import { McpvalsError } from "../errors/error.ts";
 import type { Json } from "../formats/model.ts";
-import { refuseEmptySearch } from "./empty-search.ts";
+import { shortened } from "../text/shortened.ts";
 import { type Expression, type Filter, parseTemplate } from "./parse-template.ts";
 import { type FindPlace, inText, inWantedText } from "./places.ts";
 import { isTrustedRoot, type Resolve, type Scope } from "./scope.ts";
@@ -239,4 +239,39 @@ function written(value: Json): string {
 /** One word for a POSIX shell, whatever the text holds. */
 function quoteForShell(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+/** Programs that find everything when they look for nothing. */
+const search = /(?:^|[\s;&|(`"'/])(?:[efz]?grep|rg|ag|ack|findstr|select-string)(?=[\s;&|)]|$)/i;
+
+/** Throws McpvalsError `task/unfit-value` for a value from outside that is empty, in or for a program that may look for it. */
+export function refuseEmptySearch(program: string, expression: string, value: string): void {
+  if (value.trim() !== "" || !search.test(program)) return;
+  throw new McpvalsError(
+    "task/unfit-value",
+    `${expression} gives nothing, and a program that looks for nothing finds everything`,
+  );
+}
+
+/**
+ * The items that a `foreach` goes through: a list, or a text that is one in JSON. `written` is what stands in the file.
+ * Throws `task/template` for anything else.
+ */
+export function loopItems(value: Json, written: Json): readonly Json[] {
+  const list = typeof value === "string" ? parsed(value) : value;
+  if (Array.isArray(list)) return list;
+  const shown = typeof value === "string" ? value : JSON.stringify(value);
+  throw new McpvalsError(
+    "task/template",
+    `foreach goes through a JSON list, and ${JSON.stringify(written)} gives ${JSON.stringify(shortened(shown, 200))}`,
+    { hint: 'Give a list, or a template that yields one, such as "{steps.ID.outputs.NAME | json $.items}".' },
+  );
+}
+
+function parsed(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return undefined; // said by the caller, who knows where the text is from
+  }
 }

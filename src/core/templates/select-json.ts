@@ -1,9 +1,15 @@
+import {
+  type FilterFunction,
+  FunctionExpressionType,
+  jsonpath,
+  JSONPathEnvironment,
+  type JSONPathNode,
+  type JSONPathQuery,
+} from "json-p3";
 import { McpvalsError } from "../errors/error.ts";
 import type { KeyPath } from "../formats/json.ts";
 import type { Json } from "../formats/model.ts";
-import { type BoundedQuery, compileQuery, type Lookup, type WayEnd } from "./bounded-query.ts";
-
-export type { Lookup, WayEnd } from "./bounded-query.ts";
+import { compilePattern } from "./pattern.ts";
 
 /** What a path leads to; `singular` when it can lead to one place at most, by its own form. */
 export interface Selection {
@@ -80,4 +86,258 @@ function compile(path: string): BoundedQuery {
   if (kept.size >= mostKept && oldest !== undefined) kept.delete(oldest);
   kept.set(path, query);
   return query;
+}
+
+/** A JSON path, ready to be followed in values. */
+export interface BoundedQuery {
+  /** What it leads to. Throws after too many steps, where it would go on for hours, and for values that are too deep. */
+  follow(value: Json): readonly JSONPathNode[];
+  /** The values that the longest beginning of the way leads to that leads anywhere, the first few of them. Throws as `follow`. */
+  nearest(value: Json): readonly Json[];
+  /** How far the way goes in a value in which it leads nowhere. Throws as `follow`. */
+  end(value: Json): WayEnd;
+  /** The names that it looks for among others, in filters and in lists of names, wherever it leads. Throws as `follow`. */
+  lookups(value: Json): readonly Lookup[];
+  readonly singular: boolean;
+}
+
+/** Where the way of a path ends that leads nowhere. */
+export interface WayEnd {
+  /** The longest beginning of the path that leads anywhere. */
+  readonly path: string;
+  /** The same with the part that leads nowhere. */
+  readonly missing: string;
+  /** What `path` leads to, the first few of them. */
+  readonly values: readonly Json[];
+  /** What it looks for there: the name of a member, an entry by its number, or some members or entries of all. */
+  readonly wants: "member" | "entry" | "some";
+  /** The names of members that the missing part looks for. */
+  readonly names: readonly string[];
+  /** Whether `path` can lead to one place only. */
+  readonly isOneWay: boolean;
+  /** Whether the way ends only where it could lead to several places, or at its last part: it is there as far as it is one. */
+  readonly isSettled: boolean;
+}
+
+/** A name that a part of a path looks for, and the values that may have it, the first of them. */
+export interface Lookup {
+  readonly name: string;
+  readonly holders: readonly Json[];
+}
+
+/** Places that are looked at for one path. Nested `..` and filters in filters look at the same places again and again. */
+const mostSteps = 3_000_000;
+/** Documents are at most so deep; more would exhaust the stack. */
+const deepest = 2000;
+/** So many levels of a value take the time of a step, since a place knows its whole way. */
+const levelsPerStep = 16;
+/** A pattern passes so many characters in the time of a step. */
+const charactersPerStep = 20;
+
+/** Steps that are left; a query is followed to its end before another one begins. */
+let left = 0;
+let environment: JSONPathEnvironment | undefined;
+
+/** Reads a path of RFC 9535. Throws what the library throws for a path that is none. */
+export function compileQuery(path: string): BoundedQuery {
+  environment ??= createEnvironment();
+  const query = environment.compile(path);
+  bound(query);
+  return {
+    singular: query.singularQuery(),
+    follow: (value) => [...begin(query, value)],
+    nearest(value) {
+      for (let length = query.segments.length; length > 0; length -= 1) {
+        const way = new jsonpath.JSONPathQuery(query.environment, query.segments.slice(0, length));
+        const found = firstOf(begin(way, value));
+        if (found.length > 0) return found;
+      }
+      return [value];
+    },
+    end: (value) => endOf(query, value),
+    lookups: (value) => [...lookupsOf(query, value)],
+  };
+}
+
+function endOf(query: JSONPathQuery, value: Json): WayEnd {
+  const { segments } = query;
+  const wayOf = (length: number): JSONPathQuery =>
+    new jsonpath.JSONPathQuery(query.environment, segments.slice(0, length));
+  let length = segments.length - 1;
+  let values = firstOf(begin(wayOf(length), value));
+  while (values.length === 0 && length > 0) {
+    length -= 1;
+    values = firstOf(begin(wayOf(length), value));
+  }
+  const wants = segments.map((segment) => wantsOf(query, segment));
+  const firstPlural = wants.indexOf("some");
+  const selectors = segments[length]?.selectors ?? [];
+  return {
+    path: written(wayOf(length)),
+    missing: written(wayOf(length + 1)),
+    values,
+    wants: wants[length] ?? "some",
+    names: selectors.flatMap((selector) =>
+      selector instanceof jsonpath.selectors.NameSelector ? [selector.name] : [],
+    ),
+    isOneWay: firstPlural === -1 || length <= firstPlural,
+    isSettled: length >= (firstPlural === -1 ? segments.length - 1 : firstPlural),
+  };
+}
+
+type Segment = JSONPathQuery["segments"][number];
+
+function wantsOf({ environment: parent }: JSONPathQuery, segment: Segment): WayEnd["wants"] {
+  if (!new jsonpath.JSONPathQuery(parent, [segment]).singularQuery()) return "some";
+  return segment.selectors[0] instanceof jsonpath.selectors.NameSelector ? "member" : "entry";
+}
+
+function* lookupsOf(query: JSONPathQuery, root: Json): Generator<Lookup> {
+  for (const [index, { selectors }] of query.segments.entries()) {
+    const isList = selectors.length > 1;
+    const holders = (): readonly Json[] => {
+      const way = new jsonpath.JSONPathQuery(query.environment, query.segments.slice(0, index));
+      return firstOf(begin(way, root), mostLooked);
+    };
+    for (const selector of selectors) {
+      if (selector instanceof jsonpath.selectors.NameSelector && isList)
+        yield { name: selector.name, holders: holders() };
+      if (selector instanceof jsonpath.selectors.FilterSelector)
+        for (const inner of queriesWithin(selector.expression)) {
+          const isRelative = inner instanceof jsonpath.expressions.RelativeQuery;
+          yield* namesOnWay(inner.path, isRelative ? holders().flatMap(membersOf) : [root]);
+        }
+    }
+  }
+}
+
+type FilterQuery = InstanceType<typeof jsonpath.expressions.FilterQuery>;
+
+/** The paths in the expression of a filter. */
+function queriesWithin(expression: unknown): readonly FilterQuery[] {
+  if (typeof expression !== "object" || expression === null) return [];
+  if (expression instanceof jsonpath.expressions.FilterQuery) return [expression];
+  const isPart = Array.isArray(expression) || expression instanceof jsonpath.expressions.FilterExpression;
+  return isPart ? Object.values(expression).flatMap(queriesWithin) : [];
+}
+
+function* namesOnWay({ segments }: JSONPathQuery, start: readonly Json[]): Generator<Lookup> {
+  let holders = start.slice(0, mostLooked);
+  for (const { selectors } of segments) {
+    const [first, ...others] = selectors;
+    if (first instanceof jsonpath.selectors.NameSelector && others.length === 0) {
+      const { name } = first;
+      yield { name, holders };
+      holders = holders.flatMap((holder) => memberOf(holder, name));
+    } else holders = holders.flatMap(membersOf);
+    holders = holders.slice(0, mostLooked);
+  }
+}
+
+function memberOf(holder: Json, name: string): readonly Json[] {
+  if (typeof holder !== "object" || holder === null || Array.isArray(holder)) return [];
+  return Object.entries(holder).flatMap(([key, member]) => (key === name ? [member] : []));
+}
+
+function membersOf(value: Json): readonly Json[] {
+  return typeof value === "object" && value !== null ? Object.values(value).slice(0, mostLooked) : [];
+}
+
+function written(query: JSONPathQuery): string {
+  return query.toString().replaceAll(/\['([A-Za-z_]\w*)'\]/g, ".$1");
+}
+
+/** All at once, the library would pass long lists as arguments, which exhausts the stack. */
+function begin(query: JSONPathQuery, value: Json): IterableIterator<JSONPathNode> {
+  left = mostSteps;
+  return query.lazyQuery(value as Parameters<JSONPathQuery["query"]>[0]);
+}
+
+/** Values that are enough to show what is there instead. */
+const mostNearest = 3;
+
+/** Values and members of values in which names are looked for. */
+const mostLooked = 200;
+
+function firstOf(nodes: Iterable<JSONPathNode>, most = mostNearest): readonly Json[] {
+  const found: Json[] = [];
+  for (const node of nodes) {
+    found.push(node.value as Json);
+    if (found.length === most) break;
+  }
+  return found;
+}
+
+function spend(steps: number): void {
+  left -= steps;
+  if (left < 0) throw new Error(`it would look at more than ${mostSteps} places`);
+}
+
+/** Lets every part of a query, those inside its filters too, count what it looks at. */
+function bound({ segments }: JSONPathQuery): void {
+  for (const selector of segments.flatMap((segment) => segment.selectors)) {
+    const resolve = selector.resolve.bind(selector);
+    const isFilter = selector instanceof jsonpath.selectors.FilterSelector;
+    selector.resolve = (node) => {
+      const perPlace = 1 + Math.floor(node.location.length / levelsPerStep);
+      spend(isFilter ? perPlace + sizeOf(node.value) : perPlace);
+      const found = resolve(node);
+      spend(found.length * perPlace);
+      return found;
+    };
+    if (isFilter) boundWithin(selector.expression);
+  }
+}
+
+function boundWithin(expression: object): void {
+  if (expression instanceof jsonpath.JSONPathQuery) return bound(expression);
+  const isPart = Array.isArray(expression) || expression instanceof jsonpath.expressions.FilterExpression;
+  if (!isPart) return;
+  for (const part of Object.values(expression) as unknown[]) {
+    if (typeof part === "object" && part !== null) boundWithin(part);
+  }
+}
+
+function sizeOf(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 0;
+  return Array.isArray(value) ? value.length : Object.keys(value).length;
+}
+
+/** The library's own `match` and `search` use an engine that a pattern could hang. */
+function createEnvironment(): JSONPathEnvironment {
+  const created = new CountingEnvironment();
+  created.functionRegister.set(
+    "match",
+    patternFunction((pattern) => String.raw`\A(?:${pattern})\z`),
+  );
+  created.functionRegister.set(
+    "search",
+    patternFunction((pattern) => pattern),
+  );
+  return created;
+}
+
+/** `..` asks for the greatest depth at every place that it comes to. */
+class CountingEnvironment extends JSONPathEnvironment {
+  constructor() {
+    super();
+    Object.defineProperty(this, "maxRecursionDepth", { get: deepestCounted });
+  }
+}
+
+function deepestCounted(): number {
+  spend(1);
+  return deepest;
+}
+
+function patternFunction(complete: (pattern: string) => string): FilterFunction {
+  return {
+    argTypes: [FunctionExpressionType.ValueType, FunctionExpressionType.ValueType],
+    returnType: FunctionExpressionType.LogicalType,
+    call(text: unknown, pattern: unknown) {
+      if (typeof text !== "string" || typeof pattern !== "string") return false;
+      spend(Math.ceil(text.length / charactersPerStep));
+      return compilePattern(complete(pattern)).test(text);
+    },
+  };
 }

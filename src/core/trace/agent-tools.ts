@@ -1,4 +1,4 @@
-import { equalJson } from "../checks/json-match.ts";
+import { equalJson } from "../checks/json-difference.ts";
 import { isJsonObject } from "../formats/json.ts";
 import type { Json } from "../formats/model.ts";
 import type { TraceEvent } from "./events.ts";

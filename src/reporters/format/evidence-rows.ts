@@ -1,4 +1,4 @@
-import { equalJson } from "../../core/checks/json-match.ts";
+import { equalJson } from "../../core/checks/json-difference.ts";
 import { resultText, structuredContent } from "../../core/checks/result-text.ts";
 import type { SerializedError } from "../../core/errors/error.ts";
 import { isJsonObject } from "../../core/formats/json.ts";

@@ -1,13 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Duplex } from "node:stream";
 import { extname } from "node:path";
+import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { answerError } from "./answers.ts";
-import { bridgeProtocol, bridgeVariable } from "./bridge-protocol.ts";
 import type { Gateway, GatewayEndpoint, GatewayRoute } from "./endpoint.ts";
-import { isForeign } from "./is-foreign.ts";
-import { OpenedEndpoint } from "./opened-endpoint.ts";
+import { bridgeProtocol, bridgeVariable, OpenedEndpoint } from "./opened-endpoint.ts";
 
 export interface GatewayOptions {
   /** Absolute path of the command line's main file, which `endpoint.bridge` starts. Default: the one of this package. */
@@ -131,4 +129,21 @@ class LoopbackGateway implements Gateway {
 
 function portOf(server: Server): number {
   return (server.address() as AddressInfo).port;
+}
+
+const loopback = ["127.0.0.1", "localhost", "[::1]"];
+
+/**
+ * Whether a request was made for another address, or by a page of another site: a browser that was led here by a name of
+ * somebody else's (DNS rebinding).
+ */
+export function isForeign({ headers }: IncomingMessage): boolean {
+  return (
+    !isLoopback(`http://${headers.host ?? ""}`) ||
+    (headers.origin !== undefined && !isLoopback(headers.origin))
+  );
+}
+
+function isLoopback(url: string): boolean {
+  return URL.canParse(url) && loopback.includes(new URL(url).hostname);
 }

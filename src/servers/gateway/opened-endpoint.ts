@@ -1,18 +1,21 @@
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
-import type { McpvalsError } from "../../core/errors/error.ts";
+import { McpvalsError } from "../../core/errors/error.ts";
 import { jsonExcess } from "../../core/formats/json-meter.ts";
+import { LineReader } from "../../process/line-reader.ts";
+import { ByteStore } from "../../process/program-output.ts";
+import { answeredId, requestOf } from "../filters/messages.ts";
+import type { ServerHost } from "../hosts/host.ts";
+import { readBody, wiresOf } from "../http/body-messages.ts";
 import { deepestMessage } from "../json-rpc.ts";
+import type { Channel, WireMessage } from "../wire.ts";
 import { AgentLink } from "./agent-link.ts";
 import { answerError } from "./answers.ts";
-import { BridgeEnd } from "./bridge-end.ts";
-import { bridgeProtocol } from "./bridge-protocol.ts";
 import type { Door, Room } from "./door.ts";
 import type { GatewayRoute } from "./endpoint.ts";
 import { MessageDoor } from "./message-door.ts";
 import { HttpProxy } from "./proxy.ts";
-import { readRequest } from "./read-request.ts";
 
 /** Longest message accepted from an agent, in bytes. */
 const mostBytes = 10 * 1024 * 1024;
@@ -104,4 +107,152 @@ export class OpenedEndpoint implements Room {
     for (const response of this.#responses) response.destroy();
     for (const bridge of this.#bridges) bridge.cut();
   }
+}
+
+export interface BridgeEndOptions {
+  readonly link: AgentLink;
+  readonly host: ServerHost;
+  /** Longest line of an agent's, in bytes. */
+  readonly limit: number;
+  /** The server did what no exchange with it survives. */
+  readonly onLost: (error: McpvalsError) => void;
+}
+
+/** Messages that may be on their way to the server before the agent has to wait. */
+const mostUnsent = 64;
+/** How long an agent that says no more may wait for what it has asked, in milliseconds. */
+const lingerMs = 1000;
+
+/** Our end of a bridge: one message a line, both ways, over one exchange with the server. */
+export class BridgeEnd {
+  readonly #socket: Duplex;
+  readonly #options: BridgeEndOptions;
+  readonly #channel: Channel;
+  readonly #reader: LineReader;
+  readonly #waiting = new Set<string | number>();
+  #unsent = 0;
+  #linger: NodeJS.Timeout | undefined;
+  #isEnded = false;
+
+  constructor(socket: Duplex, head: Buffer, options: BridgeEndOptions) {
+    this.#socket = socket;
+    this.#options = options;
+    this.#reader = new LineReader({
+      limit: options.limit,
+      onLine: (line) => this.#fromAgent(line),
+      onTooLong: () => this.end(),
+    });
+    this.#channel = options.host.open({
+      onMessage: (wire) => this.#fromServer(wire),
+      onClosed: (reason) => this.#lose(reason),
+    });
+    options.link.holds(() => this.end());
+    socket.on("data", (chunk: Buffer) => this.#reader.push(chunk));
+    socket.once("end", () => this.#agentIsDone());
+    socket.once("close", () => this.end());
+    socket.once("error", () => this.end());
+    if (head.length > 0) this.#reader.push(head);
+  }
+
+  /** Ends the exchange and lets the bridge go, after what has been written. */
+  end(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    clearTimeout(this.#linger);
+    this.#reader.stop();
+    void this.#channel.close();
+    this.#options.link.end();
+    this.#socket.end(() => this.#socket.destroy());
+  }
+
+  /** Ends the exchange, whatever has not been read. */
+  cut(): void {
+    this.end();
+    this.#socket.destroy();
+  }
+
+  #lose(reason: unknown): void {
+    if (reason instanceof McpvalsError && !this.#isEnded) this.#options.onLost(reason);
+    this.end();
+  }
+
+  #agentIsDone(): void {
+    this.#reader.end();
+    if (this.#waiting.size === 0) this.end();
+    else this.#linger = setTimeout(() => this.end(), lingerMs);
+  }
+
+  #fromAgent(line: Buffer): void {
+    const excess = jsonExcess(line, { levels: deepestMessage });
+    if (excess !== undefined) {
+      const error = { code: -32600, message: `the message is too ${excess} to be read` };
+      this.#socket.write(`${JSON.stringify({ jsonrpc: "2.0", id: null, error })}\n`);
+      return;
+    }
+    // What is no message goes nowhere, as with any server: there is nothing to answer to. Bytes that are no UTF-8 become
+    // characters that say so, here and for the server.
+    for (const wire of wiresOf(readBody(line.toString("utf8")))) this.#pass(wire);
+  }
+
+  #pass(wire: WireMessage): void {
+    const request = requestOf(wire.message);
+    if (request !== undefined) this.#waiting.add(request.id);
+    this.#unsent += 1;
+    if (this.#unsent >= mostUnsent) this.#socket.pause();
+    const passing = this.#options.link.fromAgent(wire, (passage) => {
+      if (passage.kind === "pass") return this.#channel.send(passage.wire);
+      if (passage.kind === "answer") this.#write(passage.wire);
+      else if (passage.kind === "disconnect") this.end();
+    });
+    passing
+      .catch((error: unknown) => this.#lose(error))
+      .finally(() => {
+        this.#unsent -= 1;
+        if (this.#unsent < mostUnsent) this.#socket.resume();
+      });
+  }
+
+  #fromServer(wire: WireMessage): void {
+    const passing = this.#options.link.fromServer(wire, (passage) => {
+      if (passage.kind === "pass" || passage.kind === "answer") this.#write(passage.wire);
+      else if (passage.kind === "disconnect") this.end();
+    });
+    passing.catch(() => this.end());
+  }
+
+  #write(wire: WireMessage): void {
+    this.#options.link.delivers(wire);
+    this.#socket.write(`${wire.text}\n`);
+    const id = answeredId(wire.message);
+    if (id !== undefined) this.#waiting.delete(id);
+    if (this.#linger !== undefined && this.#waiting.size === 0) this.end();
+  }
+}
+
+/** What a bridge asks to speak, in the `Upgrade` header. */
+export const bridgeProtocol = "mcpvals-bridge";
+
+/** The variable that tells a bridge where the gateway is. It holds a secret, which a command line would show to everybody. */
+export const bridgeVariable = "MCPVALS_BRIDGE_URL";
+
+/** Reads a request's body; undefined when `take` refuses so many more bytes, or it does not come to its end. */
+export async function readRequest(
+  request: IncomingMessage,
+  take: (bytes: number) => boolean,
+): Promise<Buffer | undefined> {
+  const body = new ByteStore();
+  return new Promise((resolve) => {
+    const read = (chunk: Buffer): void => {
+      if (take(chunk.length)) return body.push(chunk);
+      request.off("data", read);
+      body.clear();
+      // What comes yet is read and forgotten, so that the agent hears why.
+      request.resume();
+      resolve(undefined);
+    };
+    request.on("data", read);
+    request.once("end", () => resolve(body.take()));
+    request.once("error", () => resolve(undefined));
+    request.once("close", () => resolve(undefined));
+  });
 }

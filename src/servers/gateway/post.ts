@@ -1,8 +1,7 @@
-import type { OutgoingHttpHeaders } from "node:http";
+import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
 import type { WireMessage } from "../wire.ts";
 import { answerError } from "./answers.ts";
 import type { HttpExchange } from "./door.ts";
-import { EventStream } from "./event-stream.ts";
 
 /** How long a request may take before the response begins, in milliseconds: clients give up when they hear nothing. */
 const silenceMs = 15_000;
@@ -96,5 +95,35 @@ export class Post {
     const body = Buffer.from(this.#options.isBatch ? `[${texts}]` : texts);
     const headers = { "content-type": "application/json", "content-length": body.length };
     this.#exchange.response.writeHead(200, { ...headers, ...this.#options.headers }).end(body);
+  }
+}
+
+/** How often a comment is sent, in milliseconds, so that no client takes a quiet stream for a dead one. */
+const pulseMs = 60_000;
+
+/** A response that is a stream of events, each with one message. */
+export class EventStream {
+  readonly #response: ServerResponse;
+  readonly #pulse: NodeJS.Timeout;
+
+  constructor(response: ServerResponse, headers: OutgoingHttpHeaders) {
+    this.#response = response;
+    response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache", ...headers });
+    response.flushHeaders();
+    this.#pulse = setInterval(() => response.write(":\n\n"), pulseMs);
+    response.once("close", () => clearInterval(this.#pulse));
+  }
+
+  get isOpen(): boolean {
+    return !this.#response.destroyed && !this.#response.writableEnded;
+  }
+
+  send({ text }: WireMessage): void {
+    this.#response.write(`event: message\ndata: ${text}\n\n`);
+  }
+
+  end(): void {
+    clearInterval(this.#pulse);
+    this.#response.end();
   }
 }

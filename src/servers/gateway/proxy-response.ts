@@ -1,15 +1,21 @@
+import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { answeredId } from "../filters/messages.ts";
 import type { HttpAddress } from "../hosts/host.ts";
 import { type BodyMessages, readBytes, wiresOf } from "../http/body-messages.ts";
-import { eventWithData, type StreamEvent } from "../http/event-cutter.ts";
 import { explainUnreachable } from "../http/http-errors.ts";
-import { chunksOf, eventsOf, type StreamReaderOptions, wholeOf } from "../http/stream-reader.ts";
+import {
+  chunksOf,
+  eventsOf,
+  eventWithData,
+  type StreamEvent,
+  type StreamReaderOptions,
+  wholeOf,
+} from "../http/stream-reader.ts";
 import type { WireMessage } from "../wire.ts";
 import type { AgentLink } from "./agent-link.ts";
 import { answerError, writeTo } from "./answers.ts";
 import type { HttpExchange, Room } from "./door.ts";
-import { responseHeaders } from "./proxy-headers.ts";
 import { written } from "./proxy-request.ts";
 
 export interface RelayOptions {
@@ -163,4 +169,62 @@ function isMessage(event: StreamEvent): event is StreamEvent & { readonly data: 
 
 function asBody(wires: readonly WireMessage[], before: BodyMessages): Buffer {
   return Buffer.from(written(wires, before.kind === "batch" || wires.length > 1));
+}
+
+/** Headers of the one connection between two neighbours, which mean nothing on the next. */
+const hopByHop = [
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+];
+
+/**
+ * What is not for the server: `fetch` writes some itself, bodies come and go unpacked, and who the agent is, or where it
+ * comes from, is nothing to a server that knows the tests by its own headers.
+ */
+const notSent = new Set([
+  ...hopByHop,
+  "accept-encoding",
+  "authorization",
+  "content-length",
+  "cookie",
+  "expect",
+  "host",
+  "origin",
+  "referer",
+]);
+
+/**
+ * What is not for the agent: a way around us (another address, a login of its own), and what was true of the packed body
+ * only.
+ */
+const notGiven = new Set([
+  ...hopByHop,
+  "alt-svc",
+  "content-encoding",
+  "content-length",
+  "content-location",
+  "location",
+  "set-cookie",
+  "www-authenticate",
+]);
+
+/** An agent's headers as the server gets them. */
+export function requestHeaders(request: IncomingMessage): Headers {
+  const headers = new Headers();
+  for (const [name, values] of Object.entries(request.headersDistinct))
+    if (!notSent.has(name)) for (const value of values ?? []) headers.append(name, value);
+  headers.set("accept-encoding", "identity");
+  return headers;
+}
+
+/** A server's headers as the agent gets them. */
+export function responseHeaders(response: Response): OutgoingHttpHeaders {
+  return Object.fromEntries([...response.headers].filter(([name]) => !notGiven.has(name)));
 }

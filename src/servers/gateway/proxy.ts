@@ -1,17 +1,16 @@
+import type { IncomingMessage } from "node:http";
 import { McpvalsError } from "../../core/errors/error.ts";
-import type { HttpAddress } from "../hosts/host.ts";
 import { requestOf } from "../filters/messages.ts";
-import { wiresOf } from "../http/body-messages.ts";
+import type { HttpAddress } from "../hosts/host.ts";
+import { type BodyMessages, readBody, wiresOf } from "../http/body-messages.ts";
 import { explainStatus, explainUnreachable } from "../http/http-errors.ts";
 import { isRedirect } from "../http/server-fetch.ts";
 import type { AgentLink } from "./agent-link.ts";
 import { answerError } from "./answers.ts";
 import type { Door, HttpExchange, Room } from "./door.ts";
 import { Lanes } from "./lanes.ts";
-import { requestHeaders } from "./proxy-headers.ts";
 import { passAgentBody } from "./proxy-request.ts";
-import { relayResponse } from "./proxy-response.ts";
-import { hasBody, readAgentBody } from "./read-agent-body.ts";
+import { relayResponse, requestHeaders } from "./proxy-response.ts";
 
 /** Methods that `fetch` can pass on. */
 const passed = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -159,4 +158,29 @@ export class HttpProxy implements Door {
 
 function headerOf(value: string | string[] | undefined): string | undefined {
   return Array.isArray(value) ? value[0] : value;
+}
+
+const nothing: BodyMessages = { kind: "other" };
+
+/**
+ * Reads what an agent says to a server with an address; undefined when that cannot be told, since the server could read it
+ * in another way. The body of a method that passes on none says nothing.
+ */
+export function readAgentBody({ request, body }: HttpExchange): BodyMessages | undefined {
+  if (body.length === 0 || !hasBody(request.method)) return nothing;
+  if (isEncoded(request)) return undefined;
+  const messages = readBody(body.toString("utf8"));
+  return messages.kind === "other" ? undefined : messages;
+}
+
+/** Whether `fetch` sends a body with it. */
+export function hasBody(method: string | undefined): boolean {
+  return method !== undefined && method !== "GET" && method !== "HEAD";
+}
+
+/** Whether the body is packed, or in other characters than UTF-8. */
+function isEncoded({ headers }: IncomingMessage): boolean {
+  const packed = headers["content-encoding"] ?? "identity";
+  const charset = /;\s*charset\s*=\s*"?([^\s";]*)/i.exec(headers["content-type"] ?? "")?.[1] ?? "utf-8";
+  return packed.toLowerCase() !== "identity" || !/^utf-?8$/i.test(charset);
 }

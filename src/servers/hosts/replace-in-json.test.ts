@@ -1,6 +1,6 @@
 import { assert, constantFrom, jsonValue, property } from "fast-check";
 import { expect, it } from "vitest";
-import { replaceInJson } from "./replace-in-json.ts";
+import { replaceInJson } from "./multiplexer.ts";
 
 const spaces = constantFrom("", " ", "\n\t");
 

@@ -1,16 +1,15 @@
 import { McpvalsError, serializeError } from "../../core/errors/error.ts";
+import type { ServerSpec } from "../../core/formats/model.ts";
 import { lifetimeOf } from "../../core/plan/effective-servers.ts";
 import type { Trial } from "../../core/plan/plan.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import { createFilters, hasFilters } from "../filters/create-filters.ts";
 import { RateLimiter } from "../filters/rate-limit.ts";
 import type { Gateway } from "../gateway/endpoint.ts";
-import { type HostOptions, openHost, type StartOptions } from "../provision.ts";
+import { type HostOptions, openHost, openSession, type StartOptions } from "../provision.ts";
 import { type Lease, serveTrial } from "../serve.ts";
 import type { TrialServer } from "../trial-server.ts";
 import type { ServerHost } from "./host.ts";
-import { HostShelf, type ShelfPlace } from "./host-shelf.ts";
-import { keyOf, type NamedServer, RequiredServers } from "./required-servers.ts";
 
 export interface ServerPoolOptions extends HostOptions {
   /** Version of mcpvals, as servers are told. */
@@ -198,4 +197,182 @@ function isTheServers(error: unknown): boolean {
   return error instanceof McpvalsError && (error.kind === "environment" || error.kind === "timeout");
 }
 
-export type { NamedServer } from "./required-servers.ts";
+/** A host that serves more than one trial. */
+export interface SharedHost {
+  /** Rejects when it cannot be opened. */
+  readonly opening: Promise<ServerHost>;
+  /** Counts the requests of all agents that the host serves; absent: nothing is limited. */
+  readonly limiter: RateLimiter | undefined;
+}
+
+/** Where a host stands: who asks with the same key gets the same one. */
+export interface ShelfPlace {
+  readonly key: string;
+  /** Those of a group are stopped when the group has ended; absent: all at the end. */
+  readonly group?: string;
+}
+
+interface Shelved extends SharedHost {
+  readonly place: ShelfPlace;
+  users: number;
+  /** Nobody gets it any more. */
+  dropped: boolean;
+}
+
+/** Keeps hosts that are shared: each is opened once, by who asks first, and goes when the last one has given it back. */
+export class HostShelf {
+  readonly #current = new Map<string, Shelved>();
+  readonly #all = new Set<Shelved>();
+
+  /** Takes the host of a place, or opens one; it has to be given back. One that is lost is replaced for who asks next. */
+  take(place: ShelfPlace, open: () => SharedHost): SharedHost {
+    const there = this.#current.get(place.key);
+    const shelved = there ?? this.#put(place, open());
+    shelved.users += 1;
+    return shelved;
+  }
+
+  /** Gives a host to nobody any more, because it is of no use. */
+  drop(shared: SharedHost): void {
+    const shelved = this.#find(shared);
+    if (shelved === undefined) return;
+    shelved.dropped = true;
+    if (this.#current.get(shelved.place.key) === shelved) this.#current.delete(shelved.place.key);
+  }
+
+  /** Ends a use; the host ends with the last use when it was dropped. Never throws. */
+  async giveBack(shared: SharedHost): Promise<void> {
+    const shelved = this.#find(shared);
+    if (shelved === undefined) return;
+    shelved.users -= 1;
+    if (shelved.dropped && shelved.users === 0) await this.#stop(shelved);
+  }
+
+  /** Ends the hosts of a group that nobody uses, and lets the others end with their last use. Never throws. */
+  async endGroup(group: string): Promise<void> {
+    const ending = [...this.#all].filter((shelved) => shelved.place.group === group);
+    for (const shelved of ending) this.drop(shelved);
+    await Promise.all(ending.filter(({ users }) => users === 0).map((shelved) => this.#stop(shelved)));
+  }
+
+  /** Ends all hosts. Never throws. */
+  async close(): Promise<void> {
+    this.#current.clear();
+    await Promise.all([...this.#all].map((shelved) => this.#stop(shelved)));
+  }
+
+  #put(place: ShelfPlace, shared: SharedHost): Shelved {
+    const shelved: Shelved = { ...shared, place, users: 0, dropped: false };
+    this.#current.set(place.key, shelved);
+    this.#all.add(shelved);
+    shared.opening.then(
+      ({ lost }) => lost.addEventListener("abort", () => this.drop(shelved), { once: true }),
+      () => this.drop(shelved),
+    );
+    return shelved;
+  }
+
+  async #stop(shelved: Shelved): Promise<void> {
+    this.#all.delete(shelved);
+    const [opened] = await Promise.allSettled([shelved.opening]);
+    // Who asked for one that did not open was told why.
+    if (opened.status === "fulfilled") await opened.value.stop();
+  }
+
+  #find(shared: SharedHost): Shelved | undefined {
+    return [...this.#all].find((shelved) => shelved === shared);
+  }
+}
+
+export interface NamedServer {
+  readonly name: string;
+  readonly spec: ServerSpec;
+}
+
+export interface RequiredServersOptions extends HostOptions {
+  /** Version of mcpvals, as servers are told. */
+  readonly version: string;
+}
+
+/** Servers that were started before anybody needs them, so that a run which cannot have one does not begin. */
+export class RequiredServers {
+  readonly #options: RequiredServersOptions;
+  /** Healthy ones that nobody has taken. */
+  readonly #ready = new Map<string, ServerHost>();
+  /** Whatever is being ended. */
+  readonly #ending = new Set<Promise<void>>();
+
+  constructor(options: RequiredServersOptions) {
+    this.#options = options;
+  }
+
+  /** Starts all at once. Throws one McpvalsError `server/required` for those that do not start. */
+  async start(servers: readonly NamedServer[], signal: AbortSignal): Promise<void> {
+    const different = [...new Map(servers.map((server) => [keyOf(server), server])).values()];
+    const settled = await Promise.allSettled(different.map((server) => this.#start(server, signal)));
+    const errors = settled.flatMap((start) => (start.status === "rejected" ? [start.reason as unknown] : []));
+    if (errors.length > 0 && !signal.aborted) throw missingServers(errors);
+  }
+
+  /** Gives a server that was started, once. */
+  take(server: NamedServer): ServerHost | undefined {
+    const key = keyOf(server);
+    const host = this.#ready.get(key);
+    this.#ready.delete(key);
+    if (host?.lost.aborted !== true) return host;
+    this.#end(host);
+    return undefined;
+  }
+
+  /** Ends those that nobody has taken. Never throws. */
+  async close(): Promise<void> {
+    for (const host of this.#ready.values()) this.#end(host);
+    this.#ready.clear();
+    await Promise.all(this.#ending);
+  }
+
+  async #start(server: NamedServer, signal: AbortSignal): Promise<void> {
+    const { name, spec } = server;
+    const { version } = this.#options;
+    const host = await openHost(name, spec, this.#options);
+    try {
+      const session = await openSession(host, spec, { emit: () => 0, signal, version });
+      await session.stop();
+      this.#ready.set(keyOf(server), host);
+    } catch (error) {
+      await host.stop();
+      throw error;
+    }
+  }
+
+  #end(host: ServerHost): void {
+    const ending = host.stop().finally(() => this.#ending.delete(ending));
+    this.#ending.add(ending);
+  }
+}
+
+/** The same for servers that one host can be: what stands between it and agents is each trial's own. */
+export function keyOf({ name, spec }: NamedServer): string {
+  const { tools: _tools, faults: _faults, required: _required, ...host } = spec;
+  return JSON.stringify([name, host]);
+}
+
+/** One error for all; what is none of the servers' is thrown as it is. */
+function missingServers(errors: readonly unknown[]): unknown {
+  const known = errors.filter((error) => error instanceof McpvalsError);
+  if (known.length < errors.length) return errors.find((error) => !(error instanceof McpvalsError));
+  const [first] = known;
+  const details = known.flatMap(({ details }) => details.detail ?? []);
+  const hint = known.length === 1 ? first?.details.hint : undefined;
+  return new McpvalsError(
+    "server/required",
+    `nothing was run, because ${known.length === 1 ? "a required server does" : "required servers do"} not start: ${known
+      .map(({ message }) => message)
+      .join("; ")}`,
+    {
+      ...(hint === undefined ? {} : { hint }),
+      ...(details.length === 0 ? {} : { detail: details.join("\n") }),
+      cause: known.length === 1 ? first : new AggregateError(known),
+    },
+  );
+}

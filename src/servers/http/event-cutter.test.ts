@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { EventCutter, eventWithData, type StreamEvent } from "./event-cutter.ts";
+import { EventCutter, eventWithData, type StreamEvent } from "./stream-reader.ts";
 
 function cut(
   text: string,

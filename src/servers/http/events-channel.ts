@@ -3,8 +3,7 @@ import { untilAborted } from "../../process/deadline.ts";
 import type { HttpAddress } from "../hosts/host.ts";
 import type { Channel, ChannelListener, WireMessage } from "../wire.ts";
 import { readBytes, wiresOf } from "./body-messages.ts";
-import { asLoss, failedAnswer, statusMessage } from "./channel-errors.ts";
-import { explainStatus, shownUrl } from "./http-errors.ts";
+import { asLoss, explainStatus, failedAnswer, shownUrl, statusMessage } from "./http-errors.ts";
 import { messageHeaders } from "./message-headers.ts";
 import { chunksOf, eventsOf, wholeOf } from "./stream-reader.ts";
 

@@ -1,4 +1,7 @@
 import { McpvalsError } from "../../core/errors/error.ts";
+import { shortened } from "../../core/text/shortened.ts";
+import { requestOf } from "../filters/messages.ts";
+import { type WireMessage, wireMessage } from "../wire.ts";
 
 /** A URL for messages and records: without user name, password, query and fragment, which may hold secrets. */
 export function shownUrl(url: string | URL): string {
@@ -89,4 +92,33 @@ function causeOf(error: Error): unknown {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+/** The error for a message of a server's over the limit. */
+export function messageTooLarge(server: string, limit: number): McpvalsError {
+  return new McpvalsError(
+    "server/message-too-large",
+    `server "${server}" sent a message of more than ${limit} bytes`,
+    { hint: "Answer with less, or raise maxMessageBytes for that server." },
+  );
+}
+
+/** Why a server is lost when a request to it fails: what is known already, or that it cannot be reached. */
+export function asLoss(
+  error: unknown,
+  { server, url }: { readonly server: string; readonly url: URL },
+): McpvalsError {
+  return error instanceof McpvalsError ? error : explainUnreachable(server, url.href, error);
+}
+
+/** The answer to a request that the server gave none: whoever speaks messages has no other way to hear why. */
+export function failedAnswer(request: WireMessage, message: string): WireMessage | undefined {
+  const id = requestOf(request.message)?.id;
+  return id === undefined ? undefined : wireMessage({ jsonrpc: "2.0", id, error: { code: -32000, message } });
+}
+
+/** What a response with an error status says. */
+export function statusMessage({ status, statusText }: Response, body: string): string {
+  const text = statusText === "" ? "" : ` ${statusText}`;
+  return `HTTP ${status}${text}${body === "" ? "" : `: ${shortened(body, 1000)}`}`;
 }

@@ -1,9 +1,9 @@
+import { McpvalsError } from "../../core/errors/error.ts";
 import { jsonExcess } from "../../core/formats/json-meter.ts";
+import { ByteStore } from "../../process/program-output.ts";
 import { deepestMessage } from "../json-rpc.ts";
 import { excessive } from "../recording.ts";
-import { messageTooLarge } from "./channel-errors.ts";
-import { ByteStore } from "../../process/program-output.ts";
-import { EventCutter, type StreamEvent } from "./event-cutter.ts";
+import { messageTooLarge } from "./http-errors.ts";
 
 export interface StreamReaderOptions {
   /** Name of the server, for messages. */
@@ -63,4 +63,213 @@ function refuseExcess(server: string, json: Uint8Array): void {
 export async function* chunksOf(response: Response): AsyncGenerator<Uint8Array> {
   if (response.body === null) return;
   for await (const chunk of response.body) yield chunk as Uint8Array;
+}
+
+const newline = 0x0a;
+const carriageReturn = 0x0d;
+
+/** One block of a stream of events, up to and with the empty line that ends it. */
+export interface StreamEvent {
+  readonly bytes: Buffer;
+  /** What follows `event:`; absent: a message. */
+  readonly event?: string;
+  /** The `data:` lines, joined; absent: none. */
+  readonly data?: string;
+  readonly id?: string;
+  /** Milliseconds that the server asks to be waited for before the stream is taken up again. */
+  readonly retry?: number;
+}
+
+export interface EventCutterOptions {
+  /** Longest event, in bytes. */
+  readonly limit: number;
+  /** Called once, for an event over the limit; nothing is read any more. */
+  readonly onTooLong: () => void;
+}
+
+/** Cuts a stream of server-sent events, in chunks of any size, into its events. */
+export class EventCutter {
+  readonly #options: EventCutterOptions;
+  readonly #unfinished = new ByteStore();
+  #lineIsEmpty = true;
+  #afterReturn = false;
+  #stopped = false;
+
+  constructor(options: EventCutterOptions) {
+    this.#options = options;
+  }
+
+  /** The events that end in this chunk. */
+  push(chunk: Uint8Array): StreamEvent[] {
+    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    const events: StreamEvent[] = [];
+    let start = 0;
+    for (let index = 0; index < bytes.length && !this.#stopped; index++) {
+      if (!this.#endsEvent(bytes[index] ?? 0)) continue;
+      const end = isLineBreak(bytes, index) ? index + 2 : index + 1;
+      this.#hold(bytes.subarray(start, end));
+      if (this.#stopped) break;
+      events.push(readEvent(this.rest()));
+      start = end;
+      index = end - 1;
+    }
+    if (!this.#stopped) this.#hold(bytes.subarray(start));
+    return events;
+  }
+
+  /** Takes what has come of an event that has not ended. */
+  rest(): Buffer {
+    return this.#unfinished.take();
+  }
+
+  /** An empty line ends an event; lines end with LF, CR or both. */
+  #endsEvent(byte: number): boolean {
+    const secondHalf = byte === newline && this.#afterReturn;
+    this.#afterReturn = byte === carriageReturn;
+    if (secondHalf) return false;
+    const endsLine = byte === newline || byte === carriageReturn;
+    const ends = endsLine && this.#lineIsEmpty;
+    this.#lineIsEmpty = endsLine;
+    if (ends) this.#afterReturn = false;
+    return ends;
+  }
+
+  #hold(piece: Buffer): void {
+    if (this.#unfinished.length + piece.length > this.#options.limit) {
+      this.#stopped = true;
+      this.#unfinished.clear();
+      this.#options.onTooLong();
+    } else this.#unfinished.push(piece);
+  }
+}
+
+function isLineBreak(bytes: Buffer, index: number): boolean {
+  return bytes[index] === carriageReturn && bytes[index + 1] === newline;
+}
+
+function readEvent(bytes: Buffer): StreamEvent {
+  const fields = new Map<string, string>();
+  for (const line of linesOf(bytes)) {
+    const { name, value } = readField(line);
+    const before = name === "data" ? fields.get(name) : undefined;
+    fields.set(name, before === undefined ? value : `${before}\n${value}`);
+  }
+  const [event, data, id, retry] = ["event", "data", "id", "retry"].map((name) => fields.get(name));
+  return {
+    bytes,
+    ...(event === undefined || event === "" ? {} : { event }),
+    ...(data === undefined ? {} : { data }),
+    ...(id === undefined ? {} : { id }),
+    ...(retry === undefined || !/^\d+$/.test(retry) ? {} : { retry: Number(retry) }),
+  };
+}
+
+/** A stream may begin with a byte order mark, which is no part of its first line. */
+function linesOf(bytes: Buffer): string[] {
+  return bytes
+    .toString("utf8")
+    .replace(/^\uFEFF/, "")
+    .split(/\r\n|\r|\n/);
+}
+
+function readField(line: string): { name: string; value: string } {
+  const colon = line.indexOf(":");
+  if (colon === -1) return { name: line, value: "" };
+  const value = line.slice(colon + 1);
+  return { name: line.slice(0, colon), value: value.startsWith(" ") ? value.slice(1) : value };
+}
+
+/** An event as it came, but with another message in it. */
+export function eventWithData(event: StreamEvent, text: string): Buffer {
+  const kept = linesOf(event.bytes).filter((line) => line !== "" && !/^data(:|$)/.test(line));
+  return Buffer.from([...kept, `data: ${text}`, "", ""].join("\n"));
+}
+
+export interface BodyWatcher extends StreamReaderOptions {
+  readonly isEventStream: boolean;
+  /** Called once, for a body or an event that is better not read; the error breaks the body. */
+  readonly onRefused: (error: McpvalsError) => void;
+  /** The connection broke in the middle. */
+  readonly onBroken: (error: unknown) => void;
+  readonly onEnd: () => void;
+  /** Called with a whole body or, in a stream of events, with each event and its data, before it is passed on. */
+  readonly onText: (bytes: Buffer, data?: string) => void;
+}
+
+type Body = ReadableStream<Uint8Array>;
+
+/** Passes a response's body on, a stream event by event and anything else in one piece, and tells how it goes. */
+export function watchBody(body: Body, watcher: BodyWatcher): Body {
+  return relayed(
+    body,
+    watcher.isEventStream ? (chunks) => events(chunks, watcher) : (chunks) => whole(chunks, watcher),
+    watcher,
+  );
+}
+
+/** Passes on the beginning of a body. */
+export function cutBody(body: Body, most: number): Body {
+  return relayed(body, (chunks) => beginning(chunks, most));
+}
+
+function relayed(
+  body: Body,
+  pass: (chunks: AsyncIterable<Uint8Array>) => AsyncGenerator<Uint8Array>,
+  watcher?: BodyWatcher,
+): Body {
+  const reader = body.getReader();
+  const pieces = pass(chunksFrom(reader));
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await pieces.next();
+          if (done !== true) return controller.enqueue(value);
+          watcher?.onEnd();
+          controller.close();
+        } catch (error) {
+          if (error instanceof McpvalsError) watcher?.onRefused(error);
+          else watcher?.onBroken(error);
+          controller.error(error);
+        }
+      },
+      cancel: (reason) => reader.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** Leaving it early cancels the rest. */
+async function* chunksFrom(reader: ReadableStreamDefaultReader<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    await reader.cancel();
+  }
+}
+
+async function* events(chunks: AsyncIterable<Uint8Array>, watcher: BodyWatcher): AsyncGenerator<Uint8Array> {
+  for await (const { bytes, data } of eventsOf(chunks, watcher)) {
+    if (data !== undefined) watcher.onText(bytes, data);
+    yield bytes;
+  }
+}
+
+async function* whole(chunks: AsyncIterable<Uint8Array>, watcher: BodyWatcher): AsyncGenerator<Uint8Array> {
+  const bytes = await wholeOf(chunks, watcher);
+  watcher.onText(bytes);
+  yield bytes;
+}
+
+async function* beginning(chunks: AsyncIterable<Uint8Array>, most: number): AsyncGenerator<Uint8Array> {
+  let left = most;
+  for await (const chunk of chunks) {
+    yield chunk.subarray(0, left);
+    left -= chunk.length;
+    if (left <= 0) return;
+  }
 }

@@ -5,8 +5,7 @@ import type { HttpAddress } from "../hosts/host.ts";
 import { methodOf, valueAt } from "../hosts/message-parts.ts";
 import type { Channel, ChannelListener, WireMessage } from "../wire.ts";
 import { readBytes, wiresOf } from "./body-messages.ts";
-import { asLoss, failedAnswer, statusMessage } from "./channel-errors.ts";
-import { explainUnreachable } from "./http-errors.ts";
+import { asLoss, explainUnreachable, failedAnswer, statusMessage } from "./http-errors.ts";
 import { messageHeaders, versionIn } from "./message-headers.ts";
 import { chunksOf, eventsOf, type StreamReaderOptions, wholeOf } from "./stream-reader.ts";
 

@@ -1,8 +1,7 @@
 import type { TurnEnd } from "../../../core/trace/events.ts";
 import { apiRetry, claudeProgram, isRefusal } from "../acp-asides.ts";
 import { objectOf, textOf, type WireObject } from "../acp-values.ts";
-import type { OutputEvent, OutputReader } from "./output-reader.ts";
-import { countOf, listOf, optional, usageOf } from "./values.ts";
+import { countOf, listOf, optional, type OutputEvent, type OutputReader, usageOf } from "./output-reader.ts";
 
 /** Reads what `claude --print --output-format stream-json --verbose` prints. */
 export function readClaudeCode(): OutputReader {

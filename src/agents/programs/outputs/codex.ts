@@ -1,6 +1,13 @@
 import { objectOf, textOf, type WireObject } from "../acp-values.ts";
-import type { OutputEvent, OutputReader, ToolUse } from "./output-reader.ts";
-import { countOf, optional, type Tokens, usageOf } from "./values.ts";
+import {
+  countOf,
+  optional,
+  type OutputEvent,
+  type OutputReader,
+  type Tokens,
+  type ToolUse,
+  usageOf,
+} from "./output-reader.ts";
 
 /** Kinds of items that are uses of tools of its own. */
 const ownTools = new Set(["command_execution", "file_change", "web_search", "collab_tool_call"]);

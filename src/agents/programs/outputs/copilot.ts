@@ -1,6 +1,12 @@
 import { objectOf, textOf, type WireObject } from "../acp-values.ts";
-import type { OutputEvent, OutputReader, ToolUse } from "./output-reader.ts";
-import { countOf, optional, usageOf } from "./values.ts";
+import {
+  countOf,
+  optional,
+  type OutputEvent,
+  type OutputReader,
+  type ToolUse,
+  usageOf,
+} from "./output-reader.ts";
 
 type Named = Pick<ToolUse, "name" | "origin" | "parentCallId">;
 

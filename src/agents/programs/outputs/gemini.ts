@@ -1,6 +1,5 @@
 import { objectOf, textOf, type WireObject } from "../acp-values.ts";
-import type { OutputEvent, OutputReader } from "./output-reader.ts";
-import { countOf, optional, usageOf } from "./values.ts";
+import { countOf, optional, type OutputEvent, type OutputReader, usageOf } from "./output-reader.ts";
 
 /** Reads what `gemini --output-format stream-json` prints. */
 export function readGemini(): OutputReader {

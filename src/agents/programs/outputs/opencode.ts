@@ -1,7 +1,6 @@
 import type { TurnEnd } from "../../../core/trace/events.ts";
 import { objectOf, textOf, type WireObject } from "../acp-values.ts";
-import type { OutputEvent, OutputReader } from "./output-reader.ts";
-import { countOf, optional, usageOf } from "./values.ts";
+import { countOf, optional, type OutputEvent, type OutputReader, usageOf } from "./output-reader.ts";
 
 /** Reads what `opencode run --format json` prints. Uses of tools are printed when they have ended. */
 export function readOpencode(): OutputReader {

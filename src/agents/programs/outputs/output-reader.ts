@@ -1,6 +1,6 @@
 import type { Json } from "../../../core/formats/model.ts";
 import type { TurnEnd, Usage } from "../../../core/trace/events.ts";
-import type { WireObject } from "../acp-values.ts";
+import { jsonOf, type WireObject } from "../acp-values.ts";
 
 /** What a line of a program's output tells. */
 export type OutputEvent =
@@ -40,4 +40,38 @@ export interface OutputReader {
   read(line: WireObject): readonly OutputEvent[];
   /** What is still to be told when the turn is over. */
   finish(): readonly OutputEvent[];
+}
+
+/** A count off the wire; what is none is 0. */
+export function countOf(value: unknown): number {
+  return typeof value === "number" && Number.isFinite(value) && value > 0 ? value : 0;
+}
+
+/** The items of a list off the wire; what is none has no items. */
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** An object with one key, or without any where there is no value. */
+export function optional<K extends string>(key: K, value: unknown): { readonly [key in K]?: Json } {
+  const json = jsonOf(value);
+  return json === undefined ? {} : ({ [key]: json } as { readonly [key in K]: Json });
+}
+
+export interface Tokens {
+  readonly input: number;
+  readonly output: number;
+  readonly cacheRead: number;
+  readonly cacheWrite: number;
+}
+
+/** Tokens as the trace has them. `input` has those of the cache too; `requests` is absent where a program does not tell. */
+export function usageOf({ input, output, cacheRead, cacheWrite }: Tokens, requests?: number): Usage {
+  return {
+    inputTokens: input,
+    outputTokens: output,
+    cacheReadTokens: cacheRead,
+    ...(cacheWrite === 0 ? {} : { cacheWriteTokens: cacheWrite }),
+    ...(requests === undefined ? {} : { requests }),
+  };
 }

@@ -4,7 +4,7 @@ import { LenientReader } from "../lenient-reader.ts";
 import type { PortableTask, Task, Turn } from "../model.ts";
 import type { Step } from "../step.ts";
 import { layTaskServers } from "../task/lay-task-servers.ts";
-import { checkFilePath } from "../task/check-file-path.ts";
+import { checkFilePath } from "../task/check-paths.ts";
 import { extensionPorts } from "../task/build-task.ts";
 import { type ExtensionUse, usedExtensions } from "../task/extension-uses.ts";
 import { checkSettings, type SettingsContext } from "../task/check-settings.ts";

@@ -1,7 +1,7 @@
-import type { PortableTask, Requirement, SolutionAction, Task } from "../model.ts";
-import type { Step } from "../step.ts";
+import { type Expression, parseTemplate } from "../../templates/parse-template.ts";
 import { withoutUndefined } from "../json.ts";
-import { randomPorts } from "./random-ports.ts";
+import type { Json, PortableTask, Requirement, SolutionAction, Task } from "../model.ts";
+import type { Step } from "../step.ts";
 import type { ParseTaskOptions } from "./task-options.ts";
 import type { ParsedTaskFile } from "./task-schema.ts";
 import type { TaskView } from "./view-task.ts";
@@ -82,4 +82,25 @@ function requirementOf(entry: ParsedTaskFile["spec"]["requires"][number]): Requi
 /** Names that `{random.port}` is used with in what extensions are started with. */
 export function extensionPorts(extensions: PortableTask["extensions"] = {}): readonly string[] {
   return randomPorts(Object.values(extensions).flatMap(({ config, env }) => [config, env]));
+}
+
+/** The names that `{random.port}` is used with anywhere in the values; "" for the plain form. */
+export function randomPorts(values: readonly Json[]): string[] {
+  const names = values.flatMap((value) => [...textsIn(value)]).flatMap(portsIn);
+  return [...new Set(names)];
+}
+
+function* textsIn(value: Json): Generator<string> {
+  if (typeof value === "string") yield value;
+  else if (typeof value === "object" && value !== null) {
+    for (const member of Object.values(value)) yield* textsIn(member);
+  }
+}
+
+function portsIn(text: string): string[] {
+  if (!text.includes("random")) return [];
+  return parseTemplate(text, (root) => root === "random")
+    .filter((part): part is Expression => typeof part === "object")
+    .filter(({ names }) => names.join(".") === "port")
+    .map(({ variant = "" }) => variant);
 }

@@ -1,20 +1,20 @@
 import { McpvalsError } from "../../errors/error.ts";
+import { compilePattern, isFoundInEveryText } from "../../templates/pattern.ts";
+import { type FindPlace, inIgnoredPath, inJsonPath, inPattern } from "../../templates/places.ts";
+import { selectJson } from "../../templates/select-json.ts";
 import {
   emptyObjectProblem,
   ignoredProblems,
   isContainedEverywhere,
   schemaProblems,
 } from "../cannot-fail.ts";
-import { compilePattern, isFoundInEveryText } from "../../templates/pattern.ts";
-import { type FindPlace, inIgnoredPath, inJsonPath, inPattern } from "../../templates/places.ts";
-import { selectJson } from "../../templates/select-json.ts";
 import { formatKeyPath, isJsonObject, type KeyPath, valueAt } from "../json.ts";
-import { asObject } from "../lenient.ts";
+import { asObject, asText } from "../lenient.ts";
 import type { Json } from "../model.ts";
 import type { Problem } from "../problem.ts";
-import { staticText } from "./check-text.ts";
+import { isFromOutside, type Locals, partsOf, staticText } from "./check-text.ts";
 import { checkPlaces } from "./check-untrusted.ts";
-import type { Locals } from "./template-names.ts";
+import type { PlacedNote } from "./task-options.ts";
 import type { StepView } from "./view-steps.ts";
 
 /** Checks the regular expressions and JSON paths in what a step expects; those with templates only when they run. */
@@ -148,5 +148,182 @@ function refusalOf({ value, path }: Placed, locals: Locals, compile: (text: stri
     const { code, message, details } = error;
     const hint = details.hint === undefined ? {} : { hint: details.hint };
     return [{ code, message: `${formatKeyPath(path)}: ${message}`, path, at: "value", ...hint }];
+  }
+}
+
+export interface CheckedComparisons {
+  readonly problems: readonly Problem[];
+  readonly notes: readonly PlacedNote[];
+}
+
+/**
+ * Refuses checks that compare a value from outside with itself, and notes those that could: where a step is given what the
+ * agent said, whatever only repeats that satisfies a check for it.
+ */
+export function checkComparisons(view: StepView, locals: Locals): CheckedComparisons {
+  const { problems, notes } = comparisonsOf(view, locals);
+  return { problems, notes: [...notes, ...agentsNotes(view, locals)] };
+}
+
+function comparisonsOf(view: StepView, locals: Locals): CheckedComparisons {
+  const body = asObject(view.body);
+  switch (view.kind) {
+    case "llm":
+      return { problems: judgedByItself(view, locals), notes: [] };
+    case "command":
+      return checkRepeated(view, { given: [body["run"], body["stdin"]], locals });
+    case "http":
+      return checkRepeated(view, { given: [body["url"], body["body"]], locals });
+    case "mcp":
+    case "call":
+      return checkRepeated(view, { given: [body["args"], body["resource"]], locals });
+    default:
+      return { problems: [], notes: [] };
+  }
+}
+
+/** Notes on what is left to the agent: whether a step is run at all, and what a text has to contain. */
+function agentsNotes({ path, body, bodyPath }: StepView, locals: Locals): PlacedNote[] {
+  const { if: condition, expect } = asObject(body);
+  const isCheck = path[1] === "verify" && saysAgent(condition, locals);
+  const skipped = `${formatKeyPath([...bodyPath, "if"])}: what the agent says decides whether this is checked`;
+  return [
+    ...(isCheck ? [{ message: skipped, path: [...bodyPath, "if"] }] : []),
+    ...wantedIn(expect, [...bodyPath, "expect"])
+      .filter(({ value }) => saysAgent(value, locals))
+      .map((wanted) => ({
+        message: `${formatKeyPath(wanted.path)}: the agent says what has to be there; an answer of one letter is in nearly every text`,
+        path: wanted.path,
+      })),
+  ];
+}
+
+/** Every `contains` and `matches` of an expectation. */
+function wantedIn(value: unknown, path: KeyPath): { readonly value: unknown; readonly path: KeyPath }[] {
+  if (typeof value !== "object" || value === null) return [];
+  const members = Array.isArray(value) ? [...value.entries()] : Object.entries(value);
+  return members.flatMap(([key, member]: [string | number, unknown]) =>
+    key === "contains" || key === "matches"
+      ? [{ value: member, path: [...path, key] }]
+      : wantedIn(member, [...path, key]),
+  );
+}
+
+function saysAgent(value: unknown, locals: Locals): boolean {
+  return [...valuesIn(value, locals)].some((name) => name.startsWith("agent."));
+}
+
+function judgedByItself({ body, bodyPath }: StepView, locals: Locals): Problem[] {
+  const input = asObject(body)["input"] ?? "{agent.output}";
+  const judged = valuesIn(input, locals);
+  return ["contains", "exact", "rubric"].flatMap((key): Problem[] => {
+    const reference = asText(asObject(body)[key]) ?? "";
+    const same = [...valuesIn(reference, locals)].find((value) => judged.has(value));
+    if (same === undefined) return [];
+    const path = [...bodyPath, key];
+    const message = `${formatKeyPath(path)}: the judge would compare {${same}} with itself`;
+    return [{ code: "config/checks-nothing", message, path, at: "value", hint: ownWords }];
+  });
+}
+
+const ownWords = "Write what the text has to say in your own words, or as an earlier step gave it.";
+
+interface Repeated {
+  /** What the step is given. */
+  readonly given: readonly unknown[];
+  readonly locals: Locals;
+}
+
+function checkRepeated(view: StepView, { given, locals }: Repeated): CheckedComparisons {
+  const values = new Set(given.flatMap((each) => [...valuesIn(each, locals)]));
+  const path = [...view.bodyPath, "expect"];
+  const same = [...valuesIn(asObject(view.body)["expect"], locals)].find((value) => values.has(value));
+  if (same === undefined) return { problems: [], notes: [] };
+  const told = `${formatKeyPath(path)} asks for {${same}}, which the step is given`;
+  if (isEcho(view, locals)) {
+    const message = `${told} and only repeats`;
+    return {
+      problems: [{ code: "config/checks-nothing", message, path, at: "value", hint: ownWords }],
+      notes: [],
+    };
+  }
+  if (!same.startsWith("agent.")) return { problems: [], notes: [] };
+  return { problems: [], notes: [{ message: `${told}: what only repeats it would pass`, path }] };
+}
+
+/** Whether a step does nothing but write what it is given. */
+function isEcho({ kind, body }: StepView, locals: Locals): boolean {
+  const run = kind === "command" ? asText(asObject(body)["run"]) : undefined;
+  const literal = partsOf(run ?? "", locals).map((part) => (typeof part === "string" ? part : "x"));
+  return /^\s*(?:echo|printf|cat)\b[^|&;<>\n`$]*$/.test(literal.join(""));
+}
+
+/** What the expressions in a value stand for, without filters, if it comes from outside. */
+function valuesIn(value: unknown, locals: Locals): ReadonlySet<string> {
+  if (typeof value === "string") {
+    const names = partsOf(value, locals).flatMap((part) =>
+      typeof part === "object" && isFromOutside(part, locals) ? [[part.root, ...part.names].join(".")] : [],
+    );
+    return new Set(names);
+  }
+  if (typeof value !== "object" || value === null) return new Set();
+  return new Set(Object.values(value).flatMap((member) => [...valuesIn(member, locals)]));
+}
+
+/**
+ * Refuses an `if` that would always hold because it is no condition of ours, but a text: one with other operators than
+ * `==` and `!=`, without spaces around them, or with quotes around a side.
+ */
+export function checkCondition({ body, bodyPath, isShort }: StepView, locals: Locals): Problem[] {
+  const condition = isShort ? undefined : asText(asObject(body)["if"]);
+  const wrong = condition === undefined ? undefined : wrongIn(condition, locals);
+  if (wrong === undefined) return [];
+  const path = [...bodyPath, "if"];
+  const message = `${formatKeyPath(path)} is no condition: ${wrong.what}`;
+  return [{ code: "config/invalid-value", message, path, at: "value", hint: wrong.hint }];
+}
+
+interface Wrong {
+  readonly what: string;
+  readonly hint: string;
+}
+
+const usual = "Write A == B or A != B, with spaces around the sign, or one text alone.";
+const anyOperator = /===|!==|&&|\|\||<=|>=|==|!=|=|<|>/;
+const spacedOperator = /(?:^|\s)(===|!==|&&|\|\||<=|>=|==|!=|=|<|>)(?=\s|$)/;
+
+function wrongIn(condition: string, locals: Locals): Wrong | undefined {
+  // What templates give is not looked at.
+  const text = partsOf(condition, locals)
+    .map((part) => (typeof part === "string" ? part : "x"))
+    .join("");
+  if (/^\s*!(?!=)/.test(text)) return { what: "! is no operator", hint: "Write A == false, or A != B." };
+  const [, left, , right] = /^(.*?)\s(==|!=)\s(.*)$/s.exec(text) ?? [];
+  const sides = left === undefined || right === undefined ? [text] : [left, right];
+  const operator =
+    sides.length === 1
+      ? anyOperator.exec(text)?.[0]
+      : sides.flatMap((side) => spacedOperator.exec(side)?.[1] ?? []).at(0);
+  if (operator !== undefined) return wrongOperator(operator);
+  const isQuoted = sides.some((side) => /^\s*(["'])[^]*\1\s*$/.test(side));
+  return isQuoted ? { what: "the quotes would be part of the text", hint: quotes } : undefined;
+}
+
+const quotes =
+  "Write texts without quotes: {steps.ID.outputs.NAME} == pod. Whether there is a text is asked by that text alone.";
+
+function wrongOperator(operator: string): Wrong {
+  switch (operator) {
+    case "==":
+    case "!=":
+      return { what: `${operator} stands between two texts, once and with spaces around it`, hint: usual };
+    case "&&":
+    case "||":
+      return {
+        what: `${operator} is no operator`,
+        hint: `${usual} For several conditions nest steps: a group with one, in it steps with another.`,
+      };
+    default:
+      return { what: `${operator} is no operator`, hint: usual };
   }
 }

@@ -1,13 +1,10 @@
 import { formatKeyPath, type KeyPath } from "../json.ts";
 import { asList, asObject, asText } from "../lenient.ts";
 import type { Problem } from "../problem.ts";
-import { checkFilePath, type FileWanted } from "./check-file-path.ts";
-import { hasUnknown, unknownInPath } from "./check-spelling.ts";
-import { partsOf, staticText } from "./check-text.ts";
+import { hasUnknown, type Locals, partsOf, staticText, unknownInPath } from "./check-text.ts";
 import type { TaskFiles } from "./task-options.ts";
-import type { Locals } from "./template-names.ts";
-import type { TaskView } from "./view-task.ts";
 import type { StepView } from "./view-steps.ts";
+import type { TaskView } from "./view-task.ts";
 
 /** Checks the paths of a task that are known before it runs: they stay in its folder, and what must exist exists. */
 export function checkTaskPaths({ spec }: TaskView, files: TaskFiles): Problem[] {
@@ -105,4 +102,41 @@ function sameName(name: string, path: KeyPath, earlier: KeyPath): Problem {
 function lastName(path: string): string | undefined {
   const name = path.split(/[/\\]/).findLast((part) => part !== "");
   return name === undefined || name === "." || name === ".." ? undefined : name;
+}
+
+export interface FileWanted {
+  readonly files: TaskFiles;
+  /** `file`: it must be one; `any`: a file or a folder; `inside`: it only must not lead out of the task's folder. */
+  readonly wanted: "file" | "any" | "inside";
+}
+
+/** What is wrong with a path in a task, relative to its folder. */
+export function checkFilePath(file: string, path: KeyPath, { files, wanted }: FileWanted): Problem[] {
+  const where = formatKeyPath(path);
+  const named = JSON.stringify(file);
+  switch (files.look(file)) {
+    case "outside":
+      return [
+        {
+          code: "task/outside",
+          message: `${where}: ${named} lies outside the task's folder`,
+          path,
+          at: "value",
+          hint: "Keep a task's files beside it, or allow the path with --allow-outside.",
+        },
+      ];
+    case "nothing": {
+      if (wanted === "inside") return [];
+      const what = wanted === "file" ? "file" : "file or folder";
+      const message = `${where}: there is no ${what} ${named} in the task's folder`;
+      return [{ code: "config/unknown-reference", message, path, at: "value" }];
+    }
+    case "folder": {
+      if (wanted !== "file") return [];
+      const message = `${where}: ${named} is a folder, not a file`;
+      return [{ code: "config/invalid-value", message, path, at: "value" }];
+    }
+    case "file":
+      return [];
+  }
 }

@@ -1,30 +1,32 @@
-import { isJsonObject, type KeyPath } from "../json.ts";
-import { asObject } from "../lenient.ts";
+import { formatKeyPath, isJsonObject, type KeyPath } from "../json.ts";
+import { asObject, asText } from "../lenient.ts";
 import type { Json, JsonObject } from "../model.ts";
 import type { Problem } from "../problem.ts";
 import { mostProblems } from "../validate.ts";
-import { checkAddress } from "./check-address.ts";
-import { checkComparisons } from "./check-comparisons.ts";
-import { checkCondition } from "./check-condition.ts";
-import { checkExpectations } from "./check-expectations.ts";
+import { checkComparisons, checkCondition, checkExpectations } from "./check-expectations.ts";
 import { checkStepPaths } from "./check-paths.ts";
-import { checkOutput, slips, spellingNotes } from "./check-spelling.ts";
 import {
+  checkOutput,
   checkText,
   type DeclaredOutputs,
+  givesOutputs,
   isFromOutside,
+  type Locals,
   partsOf,
+  slips,
+  solutionValues,
+  spellingNotes,
   type TaskNames,
   type TextScope,
+  valuesOf,
+  variableOf,
 } from "./check-text.ts";
 import { argumentNotes, checkUntrusted, rawNotes } from "./check-untrusted.ts";
 import type { PromptTurn } from "./read-prompt.ts";
 import { innerLists } from "./step-forms.ts";
-import { givesOutputs, type Locals, solutionValues, valuesOf, variableOf } from "./template-names.ts";
-import type { TaskFiles } from "./task-options.ts";
-import type { PlacedNote } from "./task-notes.ts";
-import type { TaskView } from "./view-task.ts";
+import type { PlacedNote, TaskFiles } from "./task-options.ts";
 import type { StepView } from "./view-steps.ts";
+import type { TaskView } from "./view-task.ts";
 
 const noSteps = "is of no use here: no step has run by then";
 const noAgent = "exists only in verify and cleanup, after the agent";
@@ -246,4 +248,14 @@ function textsIn(value: Json, path: KeyPath): FoundText[] {
   if (typeof value !== "object" || value === null) return [];
   if (Array.isArray(value)) return value.flatMap((item: Json, index) => textsIn(item, [...path, index]));
   return Object.entries(value).flatMap(([key, member]) => textsIn(member, [...path, key]));
+}
+
+/** Checks that the address of an `http` step is one, as far as that can be told before it runs. */
+export function checkAddress({ kind, body, bodyPath }: StepView, locals: Locals): Problem[] {
+  const url = kind === "http" ? asText(asObject(body)["url"]) : undefined;
+  const [first] = url === undefined ? [] : partsOf(url, locals);
+  if (typeof first !== "string" || /^https?:\/\/./i.test(first) || /^https?:\/\/$/i.test(first)) return [];
+  const path = [...bodyPath, "url"];
+  const message = `${formatKeyPath(path)} must be a URL that starts with http:// or https://`;
+  return [{ code: "config/invalid-value", message, path, at: "value" }];
 }

@@ -1,12 +1,19 @@
 import { McpvalsError } from "../../errors/error.ts";
 import { filtersHint } from "../../templates/expand.ts";
-import { type Expression, parseTemplate, type TemplatePart } from "../../templates/parse-template.ts";
-import { isTrustedRoot, taskRoots } from "../../templates/scope.ts";
+import {
+  type Expression,
+  expressionPattern,
+  parseTemplate,
+  type TemplatePart,
+} from "../../templates/parse-template.ts";
+import { isTrustedRoot, taskRoots, type Trust } from "../../templates/scope.ts";
 import { selectJson } from "../../templates/select-json.ts";
-import { didYouMean, suggestion } from "../did-you-mean.ts";
-import { formatKeyPath, type KeyPath } from "../json.ts";
+import { didYouMean, isOneEditFrom, suggestion } from "../did-you-mean.ts";
+import { formatKeyPath, isJsonObject, type KeyPath } from "../json.ts";
+import type { Json } from "../model.ts";
 import type { Problem } from "../problem.ts";
-import type { Locals } from "./template-names.ts";
+import type { PlacedNote } from "./task-options.ts";
+import type { StepView } from "./view-steps.ts";
 
 /** Outputs that a step declares; `any` when only the step knows them. */
 export type DeclaredOutputs = readonly string[] | "any";
@@ -178,4 +185,261 @@ function filterProblem({ filter }: Expression): Wrong | undefined {
     const { hint } = error.details;
     return { what: `has no JSON path: ${error.message}`, ...(hint === undefined ? {} : { hint }) };
   }
+}
+
+/** Whether a root, such as the variable of a `foreach`, has what the names after it lead to. */
+export interface HasNames extends Trust {
+  (names: readonly string[]): boolean;
+}
+
+/** Roots that only some texts of a task have. */
+export type Locals = ReadonlyMap<string, HasNames>;
+
+const any: HasNames = () => true;
+const plain: HasNames = (names) => names.length === 0;
+const nothing: HasNames = () => false;
+
+const printed = { stdout: plain, stderr: plain, exitCode: plain };
+const answered = { result: any, text: plain };
+
+/** What the `outputs` of a step may use besides everything else. */
+export function valuesOf(view: StepView): Locals {
+  return new Map(Object.entries({ outputs: nothing, ...ownValues(view) }));
+}
+
+function ownValues({ kind, body }: StepView): Readonly<Record<string, HasNames>> {
+  switch (kind) {
+    case "command":
+      return printed;
+    case "http":
+      return { response: ofResponse };
+    case "file":
+      return isJsonObject(body) && body["absent"] !== undefined ? {} : { content: plain };
+    case "llm":
+      return { score: plain, reason: plain };
+    case "script":
+      return givesOutputs({ kind, body }) ? { ...printed, outputs: any } : printed;
+    case "mcp":
+    case "call":
+      return answered;
+    case "extension":
+    case "operation":
+      return { outputs: any };
+    case "foreach":
+    case "anyOf":
+    case "allOf":
+    case "not":
+    case "group":
+      return {};
+  }
+}
+
+/** What the `outputs` of an action of a solution may use. */
+export const solutionValues: Locals = new Map(Object.entries({ ...answered, outputs: nothing }));
+
+/** Whether a step has outputs that nobody but the step knows. */
+export function givesOutputs({ kind, body }: Pick<StepView, "kind" | "body">): boolean {
+  if (kind === "extension" || kind === "operation") return true;
+  return kind === "script" && isJsonObject(body) && body["protocol"] === "json";
+}
+
+function ofResponse(names: readonly string[]): boolean {
+  const [part, header, ...rest] = names;
+  if (part === undefined) return true;
+  if (part === "headers") return rest.length === 0;
+  return (part === "body" || part === "status") && header === undefined;
+}
+
+/** The variable of a `foreach`: a list that is written out has to have the names in all of its items. */
+export function variableOf(items: Json | undefined, trust: Trust): HasNames {
+  const has = (names: readonly string[]): boolean =>
+    !Array.isArray(items) || items.every((item: Json) => leads(item, names));
+  return Object.assign(has, trust);
+}
+
+function leads(item: Json, names: readonly string[]): boolean {
+  const [name, ...rest] = names;
+  if (name === undefined) return true;
+  if (typeof item !== "object" || item === null || !Object.hasOwn(item, name)) return false;
+  return leads((item as Readonly<Record<string, Json>>)[name] ?? null, rest);
+}
+
+/** Something in a text that stays as it is, although it looks much like a template. */
+export interface NearTemplate {
+  /** As written. */
+  readonly text: string;
+  /** Its first word. */
+  readonly root: string;
+  /** Why it is taken as text; goes on after the text. */
+  readonly why: string;
+  /** Whether it has the form of a template, so that only its first word is wrong. */
+  readonly isWhole: boolean;
+  /** What it most likely should be; undefined when it is no more than a word in braces. */
+  readonly meant?: string;
+  /** Its first word is a name that there is, but for one slip. */
+  readonly isSlip?: true;
+}
+
+/**
+ * Finds what looks like a template and is none: a first word that no root has, a `$` before it, a missing brace, spaces or
+ * brackets inside. JSON, variables of the shell, repetitions in patterns and templates with double braces do not.
+ */
+export function nearTemplates(text: string, locals: Locals): readonly NearTemplate[] {
+  const found: NearTemplate[] = [];
+  for (let at = text.indexOf("{"); at !== -1; at = text.indexOf("{", at)) {
+    const isEscape = text[at + 1] === "{";
+    const near = isEscape ? undefined : nearAt(text, at, locals);
+    if (near !== undefined) found.push(near);
+    at += isEscape ? 2 : 1;
+  }
+  return found;
+}
+
+function nearAt(text: string, at: number, locals: Locals): NearTemplate | undefined {
+  if (text[at - 1] === "$") return afterDollar(text, at, locals);
+  expressionPattern.lastIndex = at;
+  const match = expressionPattern.exec(text);
+  return match === null ? misshapen(text, at, locals) : misnamed(match, locals);
+}
+
+function isRoot(word: string, locals: Locals): boolean {
+  return locals.has(word) || taskRoots.some((root) => root === word);
+}
+
+const dotted = /\{\s*([A-Za-z_][\w-]*)\.[\w.-]+[^{}\n]*\}?/y;
+
+/** A name of the shell has no dot. */
+function afterDollar(text: string, at: number, locals: Locals): NearTemplate | undefined {
+  dotted.lastIndex = at;
+  const [whole, root = ""] = dotted.exec(text) ?? [];
+  if (whole === undefined || !isRoot(root, locals)) return undefined;
+  return { text: `$${whole}`, root, why: "after $ nothing is replaced", isWhole: false, meant: whole };
+}
+
+function misnamed(
+  [whole, root = "", names = "", variant]: RegExpExecArray,
+  locals: Locals,
+): NearTemplate | undefined {
+  if (isRoot(root, locals)) return undefined;
+  const why = `nothing is named ${root} here`;
+  const meant = meantRoot(root, names !== "" || variant !== undefined, locals);
+  // A word, a colon and another word may be many things.
+  const isNear = meant !== undefined && (variant === undefined || meant === "random");
+  const near = { text: whole, root, why, isWhole: true };
+  if (!isNear) return near;
+  const slip = isOneEditFrom(root, meant) ? { isSlip: true as const } : {};
+  return { ...near, meant: whole.replace(root, meant), ...slip };
+}
+
+/** Shortest words of which one letter may be wrong. */
+const shortest = 3;
+
+function meantRoot(root: string, hasNames: boolean, locals: Locals): string | undefined {
+  // Alone in braces only these have a value.
+  const alone = [...locals.keys(), "workspace"];
+  const meant = didYouMean(root, hasNames ? [...alone, ...taskRoots] : alone);
+  if (meant === undefined) return undefined;
+  const isLong = Math.min(root.length, meant.length) >= shortest;
+  return isLong || root.toLowerCase() === meant.toLowerCase() ? meant : undefined;
+}
+
+const begun = /\{(\s*)([A-Za-z_][\w-]*)(\s*\.\s*[\w-]|\s*\[|\/)([^{}\n]*)(\}?)/y;
+/** In braces these are of a program, or alternatives of the shell. */
+const otherSigns = /[=;(,]/;
+
+function misshapen(text: string, at: number, locals: Locals): NearTemplate | undefined {
+  begun.lastIndex = at;
+  const [whole, spaces = "", root = "", sign, rest = "", brace] = begun.exec(text) ?? [];
+  if (whole === undefined || !isRoot(root, locals) || otherSigns.test(rest)) return undefined;
+  if (sign === "/" && root !== "workspace") return undefined;
+  const isOpen = brace === "";
+  if (isOpen && spaces !== "") return undefined;
+  const why = isOpen ? "it has no closing brace" : "a template is names with dots between them, and no more";
+  return { text: isOpen ? (/^\S+/.exec(whole)?.[0] ?? whole) : whole, root, why, isWhole: false };
+}
+
+/** Notes on what in a text is no template, but was most likely meant to be one. */
+export function spellingNotes(text: string, path: KeyPath, locals: Locals): PlacedNote[] {
+  return nearTemplates(text, locals)
+    .filter(({ isWhole, meant, isSlip }) => (!isWhole || meant !== undefined) && isSlip !== true)
+    .map((near) => ({
+      message: `${formatKeyPath(path)}: ${near.text} is taken as text: ${near.why}${question(near)}`,
+      path,
+      text: near.text,
+    }));
+}
+
+/** What is wrong with words in braces that are names, but for one slip. */
+export function slips(text: string, path: KeyPath, locals: Locals): Problem[] {
+  return nearTemplates(text, locals)
+    .filter(({ isSlip }) => isSlip === true)
+    .map((near) => unnamed(near, path));
+}
+
+/** Whether a text has a word in braces that is no name. */
+export function hasUnknown(text: string, locals: Locals): boolean {
+  return nearTemplates(text, locals).some(({ isWhole }) => isWhole);
+}
+
+/** What is wrong with the other words in braces of a path, where they can only be meant as templates. */
+export function unknownInPath(text: string, path: KeyPath, locals: Locals): Problem[] {
+  return nearTemplates(text, locals)
+    .filter(({ isWhole, isSlip }) => isWhole && isSlip !== true)
+    .map((near) => unnamed(near, path));
+}
+
+function unnamed({ text, why, meant }: NearTemplate, path: KeyPath): Problem {
+  const question = meant === undefined ? "" : `Did you mean ${meant}? `;
+  return {
+    code: "config/unknown-reference",
+    message: `${formatKeyPath(path)}: ${text} is no template: ${why}`,
+    path,
+    at: "value",
+    text,
+    hint: `${question}For the text itself write {${text}}.`,
+  };
+}
+
+function question({ meant }: NearTemplate): string {
+  return meant === undefined ? "" : `; did you mean ${meant}?`;
+}
+
+export interface OutputScope {
+  /** Every root that is not one of all tasks. */
+  readonly locals: Locals;
+  /** Those of them that only this output may use. */
+  readonly values: Locals;
+}
+
+/** Checks the text of an output, in which a word in braces can only be meant as a template. */
+export function checkOutput(
+  text: string,
+  path: KeyPath,
+  { locals, values }: OutputScope,
+): { readonly problems: readonly Problem[]; readonly notes: readonly PlacedNote[] } {
+  const near = nearTemplates(text, locals);
+  if (near.length > 0) return { problems: near.map((each) => refused(each, path, values)), notes: [] };
+  if (staticText(text, locals) === undefined) return { problems: [], notes: [] };
+  const message = `${formatKeyPath(path)} has no template, so that it is always the same text`;
+  return { problems: [], notes: [{ message, path }] };
+}
+
+function refused(near: NearTemplate, path: KeyPath, values: Locals): Problem {
+  const { text, root, isWhole, why, meant } = near;
+  const names = [...values].flatMap(([name, has]) => (has([]) || has(["x"]) ? [name] : []));
+  const what = isWhole ? "refers to nothing" : `is no template: ${why}`;
+  const known = suggestion(root, [...names, ...taskRoots], "names");
+  const hint = isWhole
+    ? known
+    : meant === undefined
+      ? "Write {NAME}, or {{ for a literal brace."
+      : `Did you mean ${meant}?`;
+  return {
+    code: "config/unknown-reference",
+    message: `${formatKeyPath(path)}: ${text} ${what}`,
+    path,
+    at: "value",
+    text,
+    hint,
+  };
 }

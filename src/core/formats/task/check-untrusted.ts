@@ -14,9 +14,8 @@ import { isShell, placeInShell, scriptProgram, type ShellValue } from "../../tem
 import { formatKeyPath, type KeyPath } from "../json.ts";
 import { asObject, asText } from "../lenient.ts";
 import type { Problem } from "../problem.ts";
-import { isFromOutside, partsOf } from "./check-text.ts";
-import type { PlacedNote } from "./task-notes.ts";
-import type { Locals } from "./template-names.ts";
+import { isFromOutside, type Locals, partsOf } from "./check-text.ts";
+import type { PlacedNote } from "./task-options.ts";
 import type { StepView } from "./view-steps.ts";
 
 /** How values from outside are written in a text. */

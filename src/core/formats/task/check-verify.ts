@@ -2,8 +2,7 @@ import { type Idleness, idlenessOf } from "../idle-program.ts";
 import { formatKeyPath } from "../json.ts";
 import { asList, asObject, asText } from "../lenient.ts";
 import type { Problem } from "../problem.ts";
-import type { TaskFiles } from "./task-options.ts";
-import type { PlacedNote } from "./task-notes.ts";
+import type { PlacedNote, TaskFiles } from "./task-options.ts";
 import type { StepView } from "./view-steps.ts";
 
 export interface CheckedVerify {

@@ -7,8 +7,7 @@ import type { Locate } from "../problem.ts";
 import type { JoinedExtensions } from "./join-extensions.ts";
 import { operationArgs } from "./step-forms.ts";
 import type { StepView } from "./view-steps.ts";
-import type { TaskView } from "./view-task.ts";
-import { phasedViews } from "./walk-views.ts";
+import { phasedViews, type TaskView } from "./view-task.ts";
 
 /** A step that needs an extension. */
 export interface ExtensionUse {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { parseFileMode } from "./file-mode.ts";
+import { parseFileMode } from "./action-schemas.ts";
 
 it.each<[unknown, number]>([
   ["0644", 0o644],

@@ -4,8 +4,7 @@ import { packageName } from "../extension/extension-table-schema.ts";
 import type { ExtensionSpec } from "../extension-model.ts";
 import { isJsonObject, type KeyPath, withoutUndefined } from "../json.ts";
 import type { Json } from "../model.ts";
-import type { PlacedNote } from "./task-notes.ts";
-import type { ParseTaskOptions } from "./task-options.ts";
+import type { ParseTaskOptions, PlacedNote } from "./task-options.ts";
 
 /** An import of a task, read from a document that may be wrong in other ways. */
 export interface ImportView {

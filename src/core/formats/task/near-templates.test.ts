@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { nearTemplates } from "./near-templates.ts";
-import type { Locals } from "./template-names.ts";
+import { type Locals, nearTemplates } from "./check-text.ts";
 
 const none: Locals = new Map();
 const inLoop: Locals = new Map([["item", () => true]]);

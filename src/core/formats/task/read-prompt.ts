@@ -1,7 +1,7 @@
 import { formatKeyPath, isJsonObject, type KeyPath } from "../json.ts";
 import type { Json } from "../model.ts";
 import type { Problem } from "../problem.ts";
-import { checkFilePath } from "./check-file-path.ts";
+import { checkFilePath } from "./check-paths.ts";
 import type { TaskFiles } from "./task-options.ts";
 
 /** One user turn, and where it, or the name of its file, stands. */

@@ -5,7 +5,7 @@ import type { Json, SolutionAction } from "../model.ts";
 import type { Problem } from "../problem.ts";
 import { validate } from "../validate.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
-import { mcpRequest } from "./mcp-request.ts";
+import { mcpRequest } from "./step-forms.ts";
 import {
   solutionCallSchema,
   solutionForeachSchema,

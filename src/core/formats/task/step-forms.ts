@@ -1,7 +1,8 @@
 import type * as z from "zod";
-import type { Json, JsonObject } from "../model.ts";
-import type { Step, TextExpectation } from "../step.ts";
 import { withoutUndefined } from "../json.ts";
+import type { Json, JsonObject } from "../model.ts";
+import type { McpRequest, Step, TextExpectation } from "../step.ts";
+import { validate } from "../validate.ts";
 import {
   commandSchema,
   extensionSchema,
@@ -14,8 +15,18 @@ import {
   toolCallSchema,
 } from "./action-schemas.ts";
 import { allOfSchema, anyOfSchema, foreachSchema, groupSchema, notSchema } from "./control-schemas.ts";
-import { validate } from "../validate.ts";
-import { mcpRequest } from "./mcp-request.ts";
+
+/** What an `mcp` step, or a solution's, asks for; exactly one of the three is given. */
+export function mcpRequest(asked: {
+  readonly tool?: string | undefined;
+  readonly resource?: string | undefined;
+  readonly prompt?: string | undefined;
+  readonly args?: JsonObject | undefined;
+}): McpRequest {
+  const { tool, resource, prompt = "", args = {} } = asked;
+  if (tool !== undefined) return { kind: "tool", tool, args };
+  return resource === undefined ? { kind: "prompt", prompt, args } : { kind: "resource", uri: resource };
+}
 
 /** What a step's body does not say. */
 export interface StepSurroundings {

@@ -12,8 +12,7 @@ import {
 } from "../../../../test/support/task-file.ts";
 import { isJsonObject } from "../json.ts";
 import type { JsonObject } from "../model.ts";
-import { taskJsonSchema } from "./task-json-schema.ts";
-import { taskReference } from "./task-reference.ts";
+import { taskJsonSchema, taskReference } from "./task-reference.ts";
 
 const validate = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false }).compile(
   taskJsonSchema(),
