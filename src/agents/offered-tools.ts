@@ -54,7 +54,7 @@ function freeName(name: string, taken: ReadonlyMap<string, unknown>): string {
  * Tools of ours with which a model reads resources and gets prompts, where servers have them; named as agent programs
  * name theirs. What they do is on record as requests to the server.
  */
-export function resourceTools(sessions: readonly ServerSession[]): readonly OfferedTool[] {
+function resourceTools(sessions: readonly ServerSession[]): readonly OfferedTool[] {
   const having = (ability: keyof ServerAbilities): readonly ServerSession[] =>
     sessions.filter(({ abilities }) => abilities[ability]);
   const [readable, prompting] = [having("resources"), having("prompts")];

@@ -189,7 +189,7 @@ export interface AcpStream extends Stream {
  * The messages of an agent program, one a line. Updates of the session are handed over as they come, so that each comes
  * before the answer that follows it; answers to nothing are left out. The stream has no end of its own.
  */
-export function openAcpStream({ stdin, stdout, onBroken, ...hear }: AcpStreamOptions): AcpStream {
+function openAcpStream({ stdin, stdout, onBroken, ...hear }: AcpStreamOptions): AcpStream {
   const asked = new Set<unknown>();
   const budget = new SaidBudget();
   let lines: LineReader | undefined;

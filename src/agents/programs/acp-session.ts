@@ -326,7 +326,7 @@ export interface ModelSetting {
 }
 
 /** Finds that setting in the answer to `session/new`; undefined when the agent has none. */
-export function modelSetting(session: WireObject): ModelSetting | undefined {
+function modelSetting(session: WireObject): ModelSetting | undefined {
   const options = listOf(session["configOptions"]);
   const setting = options.find((option) => option["category"] === "model" && option["type"] === "select");
   const configId = textOf(setting?.["id"]);
@@ -380,10 +380,7 @@ export interface AcpConnect {
 }
 
 /** Tells an agent where the servers are: by their address if it can or has to, else by a command that it starts. */
-export function acpServers(
-  endpoints: readonly GatewayEndpoint[],
-  { connect, canHttp }: AcpConnect,
-): McpServer[] {
+function acpServers(endpoints: readonly GatewayEndpoint[], { connect, canHttp }: AcpConnect): McpServer[] {
   const overHttp = connect === undefined ? canHttp : connect === "http";
   return endpoints.map(({ server: name, url, bridge }) =>
     overHttp

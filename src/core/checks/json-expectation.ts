@@ -221,7 +221,7 @@ export interface Absence {
  * Says what it is worth that a path (RFC 9535) leads nowhere in a value. It is evidence when its way is there as far as it
  * is one way: of `$.a.b`, and of `$.a[?@.b].c`, that is `$.a`. Throws `task/json-path`.
  */
-export function absenceAt(value: Json, path: string): Absence {
+function absenceAt(value: Json, path: string): Absence {
   if (path === "$") return {};
   const end = wayEnd(value, path);
   const near = nearestName(end);
@@ -267,7 +267,7 @@ function nearestName({ values, names, wants }: WayEnd): string | undefined {
  * Why a path may look for something else than its author means, wherever it leads: a name in a filter, or in a list of names,
  * that none of the values has which it is looked for in, and one that is near. Throws `task/json-path`.
  */
-export function slipIn(value: Json, path: string): string | undefined {
+function slipIn(value: Json, path: string): string | undefined {
   for (const lookup of lookupsIn(value, path)) {
     const near = nearName(lookup);
     if (near !== undefined)
@@ -316,7 +316,7 @@ const nothingLeft: Comparison = {
  * Whether a value is another one; the message names the first difference. `loose`: also when both are printed alike,
  * such as 5 and "5". Throws `task/json-path`.
  */
-export function compareEquals(
+function compareEquals(
   actual: Json,
   expected: Json,
   options: CompareOptions & { readonly loose: boolean },
@@ -335,7 +335,7 @@ export function compareEquals(
  * Whether a value contains another one: a text that text, an object all members at any depth, a list that member, or,
  * given a list, every member of it. Lists inside have as many entries as expected. Throws `task/json-path`.
  */
-export function compareContains(actual: Json, expected: Json, options: CompareOptions): Comparison {
+function compareContains(actual: Json, expected: Json, options: CompareOptions): Comparison {
   const { placeOf, ignorePaths } = options;
   if (leavesNothing(expected, ignorePaths)) return nothingLeft;
   const found = withoutPaths(actual, ignorePaths);

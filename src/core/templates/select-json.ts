@@ -139,7 +139,7 @@ let left = 0;
 let environment: JSONPathEnvironment | undefined;
 
 /** Reads a path of RFC 9535. Throws what the library throws for a path that is none. */
-export function compileQuery(path: string): BoundedQuery {
+function compileQuery(path: string): BoundedQuery {
   environment ??= createEnvironment();
   const query = environment.compile(path);
   bound(query);

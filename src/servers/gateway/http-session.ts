@@ -226,10 +226,7 @@ export interface Targets {
  * response of the latest request, else on the stream; what tells of changes goes to the stream first. undefined: nowhere
  * yet.
  */
-export function belongsTo(
-  wire: WireMessage,
-  { posts, open, stream }: Targets,
-): Post | EventStream | undefined {
+function belongsTo(wire: WireMessage, { posts, open, stream }: Targets): Post | EventStream | undefined {
   const named = namedBy(wire, { posts, open });
   if (named?.takesEvents === true) return named;
   const latest = open.at(-1);

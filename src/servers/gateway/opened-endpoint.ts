@@ -236,7 +236,7 @@ export const bridgeProtocol = "mcpvals-bridge";
 export const bridgeVariable = "MCPVALS_BRIDGE_URL";
 
 /** Reads a request's body; undefined when `take` refuses so many more bytes, or it does not come to its end. */
-export async function readRequest(
+async function readRequest(
   request: IncomingMessage,
   take: (bytes: number) => boolean,
 ): Promise<Buffer | undefined> {

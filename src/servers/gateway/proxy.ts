@@ -166,7 +166,7 @@ const nothing: BodyMessages = { kind: "other" };
  * Reads what an agent says to a server with an address; undefined when that cannot be told, since the server could read it
  * in another way. The body of a method that passes on none says nothing.
  */
-export function readAgentBody({ request, body }: HttpExchange): BodyMessages | undefined {
+function readAgentBody({ request, body }: HttpExchange): BodyMessages | undefined {
   if (body.length === 0 || !hasBody(request.method)) return nothing;
   if (isEncoded(request)) return undefined;
   const messages = readBody(body.toString("utf8"));
@@ -174,7 +174,7 @@ export function readAgentBody({ request, body }: HttpExchange): BodyMessages | u
 }
 
 /** Whether `fetch` sends a body with it. */
-export function hasBody(method: string | undefined): boolean {
+function hasBody(method: string | undefined): boolean {
   return method !== undefined && method !== "GET" && method !== "HEAD";
 }
 

@@ -220,7 +220,7 @@ interface Shelved extends SharedHost {
 }
 
 /** Keeps hosts that are shared: each is opened once, by who asks first, and goes when the last one has given it back. */
-export class HostShelf {
+class HostShelf {
   readonly #current = new Map<string, Shelved>();
   readonly #all = new Set<Shelved>();
 
@@ -295,7 +295,7 @@ export interface RequiredServersOptions extends HostOptions {
 }
 
 /** Servers that were started before anybody needs them, so that a run which cannot have one does not begin. */
-export class RequiredServers {
+class RequiredServers {
   readonly #options: RequiredServersOptions;
   /** Healthy ones that nobody has taken. */
   readonly #ready = new Map<string, ServerHost>();
@@ -352,7 +352,7 @@ export class RequiredServers {
 }
 
 /** The same for servers that one host can be: what stands between it and agents is each trial's own. */
-export function keyOf({ name, spec }: NamedServer): string {
+function keyOf({ name, spec }: NamedServer): string {
   const { tools: _tools, faults: _faults, required: _required, ...host } = spec;
   return JSON.stringify([name, host]);
 }

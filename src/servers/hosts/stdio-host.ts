@@ -191,7 +191,7 @@ interface Seat {
 }
 
 /** One client's exchange with a program; finds the process that speaks the client's era. */
-export class StdioClient implements Channel {
+class StdioClient implements Channel {
   readonly #processes: Processes;
   readonly #listener: ChannelListener;
   readonly #options: ClientOptions;

@@ -316,14 +316,14 @@ function textOf(value: Json | undefined): string | undefined {
 const largestFile = 1024 * 1024;
 
 /** Reads a file with tokens; throws an Error that says what is wrong with it. */
-export function readTokenFile(path: string): JsonObject {
+function readTokenFile(path: string): JsonObject {
   const value = parsed(readRegularFile(path, largestFile).toString("utf8"));
   if (!isJsonObject(value)) throw new Error("it is not a JSON object");
   return value;
 }
 
 /** Replaces the file as a whole, so that nobody ever reads half of it; who may read it stays the same. */
-export async function writeTokenFile(path: string, tokens: JsonObject): Promise<void> {
+async function writeTokenFile(path: string, tokens: JsonObject): Promise<void> {
   const target = await realpath(path);
   const { mode } = await stat(target);
   const written = `${target}.${randomBytes(6).toString("hex")}`;
@@ -360,7 +360,7 @@ export interface TokenFailure {
 }
 
 /** Says why there is no token: an McpvalsError `server/unauthorized`. */
-export function explainTokenFailure(
+function explainTokenFailure(
   server: ProtectedServer,
   error: unknown,
   { step, issuer, sdk, clean }: TokenFailure,
@@ -393,7 +393,7 @@ const hints: Readonly<Record<string, string>> = {
 };
 
 /** The error for a secret that may go to nobody, since the user named no authorization server; `named` are the server's own. */
-export function noIssuer(server: ProtectedServer, named: readonly string[]): McpvalsError {
+function noIssuer(server: ProtectedServer, named: readonly string[]): McpvalsError {
   const [first] = named;
   const what = first === undefined ? "" : `; the server names ${shownUrl(first)}`;
   return unauthorized(server, `nothing says which authorization server may see the secret${what}`, {
@@ -405,7 +405,7 @@ export function noIssuer(server: ProtectedServer, named: readonly string[]): Mcp
 }
 
 /** The error for a server that wants one new token after the other. */
-export function tooManyTokens(server: ProtectedServer, most: number): McpvalsError {
+function tooManyTokens(server: ProtectedServer, most: number): McpvalsError {
   return unauthorized(server, `it has wanted a new token ${most} times in one run`, {
     hint: "See the server's own log for why it refuses tokens that it has taken before.",
   });
@@ -419,7 +419,7 @@ export function refusedAgain(server: ProtectedServer, clean: Clean): McpvalsErro
 }
 
 /** The error for tokens in a file that cannot be used. */
-export function unusableFile(server: ProtectedServer, problem: string, hint: string): McpvalsError {
+function unusableFile(server: ProtectedServer, problem: string, hint: string): McpvalsError {
   return unauthorized(server, problem, { hint });
 }
 

@@ -54,7 +54,7 @@ function targetWithin(url: URL, response: Response, method: string): URL | undef
  * once, for all who wait for it, and the request is repeated. Rejects with McpvalsError `server/unauthorized` when no token
  * can be had or the new one is refused, too.
  */
-export function oauthFetch(server: ProtectedServer, inner: FetchLike): FetchLike {
+function oauthFetch(server: ProtectedServer, inner: FetchLike): FetchLike {
   return async (url, init = {}) => {
     const source = tokenSourceOf(server);
     const repeatable = await repeatableInit(init);

@@ -85,7 +85,7 @@ export function extensionPorts(extensions: PortableTask["extensions"] = {}): rea
 }
 
 /** The names that `{random.port}` is used with anywhere in the values; "" for the plain form. */
-export function randomPorts(values: readonly Json[]): string[] {
+function randomPorts(values: readonly Json[]): string[] {
   const names = values.flatMap((value) => [...textsIn(value)]).flatMap(portsIn);
   return [...new Set(names)];
 }

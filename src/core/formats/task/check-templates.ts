@@ -251,7 +251,7 @@ function textsIn(value: Json, path: KeyPath): FoundText[] {
 }
 
 /** Checks that the address of an `http` step is one, as far as that can be told before it runs. */
-export function checkAddress({ kind, body, bodyPath }: StepView, locals: Locals): Problem[] {
+function checkAddress({ kind, body, bodyPath }: StepView, locals: Locals): Problem[] {
   const url = kind === "http" ? asText(asObject(body)["url"]) : undefined;
   const [first] = url === undefined ? [] : partsOf(url, locals);
   if (typeof first !== "string" || /^https?:\/\/./i.test(first) || /^https?:\/\/$/i.test(first)) return [];

@@ -151,7 +151,7 @@ function refusal(problems: readonly Problem[], { locate }: ParseTaskOptions): Pa
  * Refuses keys that could not be kept: a variable, a server or an argument named `__proto__` would be lost without a word.
  * The document is at most as deep as `readJson` lets it be.
  */
-export function checkKeys(value: Json, path: KeyPath = []): Problem[] {
+function checkKeys(value: Json, path: KeyPath = []): Problem[] {
   if (Array.isArray(value)) return value.flatMap((item: Json, index) => checkKeys(item, [...path, index]));
   if (!isJsonObject(value)) return [];
   return Object.entries(value).flatMap(([key, member]) => {
@@ -174,7 +174,7 @@ function refused(path: KeyPath): Problem {
  * Notes on arguments of tools that are null and not written so, as far as `locate` can tell: YAML makes one of `name` in
  * `{ query: SELECT id, name }`.
  */
-export function nullNotes({ steps, spec }: TaskView, locate: Locate): PlacedNote[] {
+function nullNotes({ steps, spec }: TaskView, locate: Locate): PlacedNote[] {
   const calls = [...walkViews([...steps.setup, ...steps.verify, ...steps.cleanup])].filter(
     ({ kind }) => kind === "mcp" || kind === "call",
   );
@@ -218,7 +218,7 @@ function noteAt(path: KeyPath): PlacedNote {
 }
 
 /** Notes on expectations of verify steps that say less than their author may think. */
-export function weakNotes({ steps }: TaskView): PlacedNote[] {
+function weakNotes({ steps }: TaskView): PlacedNote[] {
   const verify = [...walkViews(steps.verify)];
   const made = new Set([...walkViews([...steps.setup, ...verify, ...steps.cleanup])].flatMap(madeFile));
   return [

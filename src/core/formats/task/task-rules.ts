@@ -91,7 +91,7 @@ export interface Place {
 }
 
 /** Checks the names that the parts of a task have, and those that they call each other by. */
-export function checkNames(view: TaskView): Problem[] {
+function checkNames(view: TaskView): Problem[] {
   const phased = phasedViews(view);
   const steps = phased.map((each) => each.view);
   return [
@@ -107,7 +107,7 @@ export function checkNames(view: TaskView): Problem[] {
 }
 
 /** Ids of the actions of a task's solution, those inside others included. */
-export function solutionIds(view: TaskView): Place[] {
+function solutionIds(view: TaskView): Place[] {
   return idsOfActions(view.spec["solution"], ["spec", "solution"]);
 }
 
@@ -215,7 +215,7 @@ type Uses = ReadonlyMap<string, readonly string[]>;
 const addresses = "servers";
 
 /** Values of `spec.env` that go round in a circle, each circle once. */
-export function checkEnvCircles(spec: JsonObject): Problem[] {
+function checkEnvCircles(spec: JsonObject): Problem[] {
   const uses = usesIn(spec);
   const done = new Set<string>();
   return [...uses.keys()].flatMap((start) => {
@@ -282,7 +282,7 @@ function findCircle(start: string, uses: Uses, done: Set<string>): readonly stri
 }
 
 /** Checks that a solution has as many turns as the prompt, and that a limit is given once. */
-export function checkSolution({ spec }: TaskView): Problem[] {
+function checkSolution({ spec }: TaskView): Problem[] {
   const { solution, prompt } = spec;
   if (!Array.isArray(solution)) return [];
   const path = ["spec", "solution"];
@@ -315,7 +315,7 @@ function says(actions: unknown): boolean {
 }
 
 /** The time limit of a task may stand in two places, but not in both. */
-export function checkLimits({ spec, metadata }: TaskView): Problem[] {
+function checkLimits({ spec, metadata }: TaskView): Problem[] {
   if (asObject(spec["limits"])["timeout"] === undefined || metadata["timeout"] === undefined) return [];
   return [
     {
@@ -336,7 +336,7 @@ export interface LackingVariant {
 }
 
 /** The variants that lack servers of the task, but for servers that it `requires`: there it is skipped. */
-export function lackingVariants(view: TaskView, { provided }: ParseTaskOptions): readonly LackingVariant[] {
+function lackingVariants(view: TaskView, { provided }: ParseTaskOptions): readonly LackingVariant[] {
   const { started, required } = view.servers;
   return (provided?.variants ?? []).flatMap(({ name, written }) => {
     const there = startedIn(view, Object.keys(written));
@@ -346,7 +346,7 @@ export function lackingVariants(view: TaskView, { provided }: ParseTaskOptions):
 }
 
 /** A step names its server itself, so in a variant that lacks the server it could only break. */
-export function checkVariants(view: TaskView, variants: readonly LackingVariant[]): Problem[] {
+function checkVariants(view: TaskView, variants: readonly LackingVariant[]): Problem[] {
   if (variants.length === 0) return [];
   const steps = stepPhases.flatMap((phase) => [...walkViews(view.steps[phase])]);
   const calls = steps.flatMap(callOf);
@@ -389,7 +389,7 @@ const wayOut =
   "Keep the server in that variant, or let the task require it (requires: [{ server: NAME }]), so that it is skipped there.";
 
 /** Problems of a task in a variant, without those that it has in any case. */
-export function onlyInVariant(
+function onlyInVariant(
   { name }: LackingVariant,
   found: readonly Problem[],
   always: readonly Problem[],
@@ -414,7 +414,7 @@ function keyOf({ message, path }: Problem): string {
 }
 
 /** Checks that what `metadata.stateProbe` names is there: steps, and outputs of theirs. */
-export function checkStateProbe(view: TaskView, steps: readonly StepView[]): Problem[] {
+function checkStateProbe(view: TaskView, steps: readonly StepView[]): Problem[] {
   const byId = new Map(
     steps.flatMap((step): [string, StepView][] => (step.ownId === undefined ? [] : [[step.ownId, step]])),
   );
@@ -454,7 +454,7 @@ function refer(path: KeyPath, what: string, hint?: string): Problem {
 type Options = Pick<ParseTaskOptions, "extensions" | "files">;
 
 /** Checks where the extensions come from that a task imports, or that its steps name by their packages. */
-export function checkExtensions(view: TaskView, options: Options): Problem[] {
+function checkExtensions(view: TaskView, options: Options): Problem[] {
   const steps = stepPhases.flatMap((phase) => [...walkViews(view.steps[phase])]);
   return [
     ...view.importEntries.flatMap((each) => checkImport(each, options)),
