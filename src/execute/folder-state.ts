@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { type BigIntStats, createReadStream } from "node:fs";
 import { lstat, readdir, readlink } from "node:fs/promises";
 import { join } from "node:path";
+import { McpvalsError } from "../core/errors/error.ts";
 import { ignoredByGit } from "../process/ignored-by-git.ts";
 import { orAbsent } from "../steps/files/or-absent.ts";
 
@@ -23,13 +24,16 @@ interface Look {
   readonly known: KnownFiles;
   /** Absolute paths that are passed over. */
   readonly ignored: ReadonlySet<string>;
+  /** Names that are passed over everywhere. */
+  readonly skipped?: readonly string[];
 }
 
-/** Everything below a folder, named from `name` on; nothing for a folder that is not there. Rejects for what cannot be read. */
-export async function readWorkspace(path: string, name: string, known: KnownFiles): Promise<State> {
-  const state = new Map<string, Found>();
-  await readFolder(path, name, { state, known, ignored: new Set() });
-  return state;
+/**
+ * Everything below a folder, named from `name` on; nothing for a folder that is not there. Rejects with McpvalsError
+ * `task/workspace` for what cannot be read.
+ */
+export function readWorkspace(path: string, name: string, known: KnownFiles): Promise<State> {
+  return readAll(path, name, { known, ignored: new Set() });
 }
 
 /** As {@link readWorkspace}, without `except`, what git ignores, and the folders `.git` and `node_modules`. */
@@ -38,20 +42,25 @@ export async function readSourceFolder(
   name: string,
   { known, except = [] }: { readonly known: KnownFiles; readonly except?: readonly string[] },
 ): Promise<State> {
-  const state = new Map<string, Found>();
   const ignored = new Set([...except, ...(await ignoredByGit(path))]);
-  await readFolder(path, name, { state, known, ignored, skipped: notSources });
-  return state;
+  return readAll(path, name, { known, ignored, skipped: notSources });
 }
 
 const notSources: readonly string[] = [".git", "node_modules"];
 
+async function readAll(path: string, name: string, look: Omit<Look, "state">): Promise<State> {
+  const state = new Map<string, Found>();
+  try {
+    await readFolder(path, name, { ...look, state });
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError("task/workspace", `not all of ${name} can be looked at: ${reason}`, { cause });
+  }
+  return state;
+}
+
 /** What is gone before it was looked at is not there. */
-async function readFolder(
-  folder: string,
-  name: string,
-  look: Look & { readonly skipped?: readonly string[] },
-): Promise<void> {
+async function readFolder(folder: string, name: string, look: Look): Promise<void> {
   for (const entry of (await orAbsent(readdir(folder))) ?? []) {
     const path = join(folder, entry);
     if (look.ignored.has(path) || look.skipped?.includes(entry)) continue;

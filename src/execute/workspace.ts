@@ -1,7 +1,8 @@
-import { cp, lstat, readlink, realpath, rm } from "node:fs/promises";
+import { cp, lstat, readlink, realpath } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { PortableTask } from "../core/formats/model.ts";
+import { removeFolder } from "../files/remove-folder.ts";
 import { makeTemporaryFolder } from "../process/temporary-folder.ts";
 
 /** A trial's own folder. */
@@ -38,8 +39,7 @@ export async function createWorkspace(
 /** Makes a fresh, empty folder. Throws McpvalsError `task/workspace`. */
 export async function createFolder(): Promise<Pick<Workspace, "path" | "remove">> {
   const path = await failingAs("cannot be made", () => makeTemporaryFolder("work"));
-  const remove = (): Promise<void> =>
-    failingAs("cannot be removed", () => rm(path, { recursive: true, force: true, maxRetries: 5 }));
+  const remove = (): Promise<void> => failingAs("cannot be removed", () => removeFolder(path));
   return { path, remove };
 }
 

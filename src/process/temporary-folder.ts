@@ -1,9 +1,10 @@
 import { hash } from "node:crypto";
 import { readlinkSync } from "node:fs";
-import { lstat, mkdtemp, readdir, realpath, rm } from "node:fs/promises";
+import { lstat, mkdtemp, readdir, realpath } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { ownUser } from "../files/ownership.ts";
+import { removeFolder } from "../files/remove-folder.ts";
 import { livesElsewhere, ownIdentity } from "./list-processes.ts";
 
 /** What a folder is for; it is a part of its name. */
@@ -37,7 +38,7 @@ export async function removeLeftovers(folder: string, prefix: RegExp): Promise<v
     const path = join(folder, name);
     try {
       const { uid } = await lstat(path);
-      if (uid === (ownUser() ?? uid)) await rm(path, { recursive: true, force: true });
+      if (uid === (ownUser() ?? uid)) await removeFolder(path);
     } catch {
       continue; // somebody else was faster, or it is not ours to remove
     }

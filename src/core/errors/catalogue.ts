@@ -303,7 +303,7 @@ export const errorCatalogue = {
   },
   "task/workspace": {
     kind: "environment",
-    title: "The trial's workspace could not be made",
+    title: "The trial's workspace could not be made, compared or removed",
     help: "Check the fixtures and the folder for temporary files.",
   },
   "step/cannot-run": {
