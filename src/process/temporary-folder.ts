@@ -4,8 +4,8 @@ import { lstat, mkdtemp, readdir, realpath } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { ownUser } from "../files/ownership.ts";
-import { removeFolder } from "../files/remove-folder.ts";
 import { livesElsewhere, ownIdentity } from "./list-processes.ts";
+import { removeFolder } from "./remove-folder.ts";
 
 /** What a folder is for; it is a part of its name. */
 type Purpose = "work" | "sandbox" | "container" | "npm" | "contract" | "input" | "script" | "client";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { findSources } from "../../src/config/sources/find-sources.ts";
 import { readWorkspace } from "../../src/execute/folder-state.ts";
-import { removeFolder } from "../../src/files/remove-folder.ts";
+import { removeFolder } from "../../src/process/remove-folder.ts";
 import { folderOf } from "../support/cli.ts";
 import { taskOf, verdictsOf } from "./task-verdicts.ts";
 

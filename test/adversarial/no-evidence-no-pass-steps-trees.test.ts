@@ -73,6 +73,13 @@ describe("a tree of steps", () => {
     );
   }, 120_000);
 
+  it("of which one alternative holds whose result does not count is no evidence", async () => {
+    const ignored: Step = { command: { run: "test -d .", continueOnError: true } };
+    const skipped: Step = { command: { run: "test -d .", if: "{env.KIND} == other" } };
+    for (const alternatives of [[ignored], [skipped, ignored], [{ allOf: [skipped] }, ignored]])
+      expect(await verdicts([[{ anyOf: alternatives }, skipped]])).not.toContain("pass");
+  });
+
   it("of which all have to hold, with a check, passes", async () => {
     const leaf = fc.oneof({ weight: 1, arbitrary: fc.constant(real) }, { weight: 1, arbitrary: idle });
     const tree = treesOf(leaf, { mayTurn: false }).map((step): Step[] => [real, step]);
