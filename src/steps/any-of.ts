@@ -32,13 +32,13 @@ export const anyOfStep: StepRunner<AnyOfStep> = {
   },
 };
 
-function hasSeenNothing({ outcome, checks }: StepReport): boolean {
-  return outcome === "skipped" || (outcome === "passed" && checks.length === 0);
+function hasSeenNothing({ outcome, checks, ignored }: StepReport): boolean {
+  return (ignored && outcome === "failed") || outcome === "skipped" || (outcome === "passed" && checks.length === 0);
 }
 
 /** As a failure, it would be a proof for a `not` around it. */
 function nothingSeen({ id }: AnyOfStep): McpvalsError {
-  return new McpvalsError("step/cannot-run", `no alternative of ${id} looked at anything: all were skipped`);
+  return new McpvalsError("step/cannot-run", `no alternative of ${id} looked at anything that counts`);
 }
 
 function anyCheck({ steps }: AnyOfStep, tried: readonly Ran[], passed: boolean): Check {

@@ -78,6 +78,8 @@ describe("a tree of steps", () => {
     const skipped: Step = { command: { run: "test -d .", if: "{env.KIND} == other" } };
     for (const alternatives of [[ignored], [skipped, ignored], [{ allOf: [skipped] }, ignored]])
       expect(await verdicts([[{ anyOf: alternatives }, skipped]])).not.toContain("pass");
+    const failed: Step = { command: { run: "test -f nope", continueOnError: true } };
+    expect(await verdicts([[{ not: { anyOf: [failed] } }]])).not.toContain("pass");
   });
 
   it("of which all have to hold, with a check, passes", async () => {
