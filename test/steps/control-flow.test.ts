@@ -314,19 +314,22 @@ describe("fields of every step", () => {
 
 type Tree = { readonly step: Step; readonly outcome: "passed" | "failed" | "error" };
 
+const leafTree: fc.Arbitrary<Tree> = fc.constantFrom<LeafEnd>("pass", "pass", "fail", "error").map((end) => ({
+  step: leaf("leaf", end),
+  outcome: end === "pass" ? "passed" : end === "fail" ? "failed" : "error",
+}));
+
 /** A random step and, by the rules of the format alone, how it must end. */
 const tree: fc.Arbitrary<Tree> = fc.letrec<{ tree: Tree }>((tie) => ({
   tree: fc.oneof(
     { depthSize: "medium", withCrossShrink: true },
-    fc.constantFrom<LeafEnd>("pass", "pass", "fail", "error").map((end): Tree => ({
-      step: leaf("leaf", end),
-      outcome: end === "pass" ? "passed" : end === "fail" ? "failed" : "error",
-    })),
+    leafTree,
     fc
       .tuple(
         fc.constantFrom("anyOf", "allOf", "not", "foreach", "group"),
         fc.array(tie("tree"), { minLength: 1, maxLength: 3 }),
-        fc.array(tie("tree"), { maxLength: 2 }),
+        // What is deeper in setup ends with its first failure, as setup does.
+        fc.array(leafTree, { maxLength: 2 }),
       )
       .map(([type, inner, setup]) => composed(type, inner, setup)),
   ),
