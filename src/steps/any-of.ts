@@ -33,7 +33,11 @@ export const anyOfStep: StepRunner<AnyOfStep> = {
 };
 
 function hasSeenNothing({ outcome, checks, ignored }: StepReport): boolean {
-  return (ignored && outcome === "failed") || outcome === "skipped" || (outcome === "passed" && checks.length === 0);
+  return (
+    (ignored && outcome === "failed") ||
+    outcome === "skipped" ||
+    (outcome === "passed" && checks.length === 0)
+  );
 }
 
 /** As a failure, it would be a proof for a `not` around it. */
