@@ -44,10 +44,10 @@ describe("a list of 130,000 items, more than a function takes as arguments", () 
     // What these spread has as many items as a file of ours has lines, or a user's has agents.
     const known = [
       "src/agents/model.ts",
-      "src/agents/resource-tools.ts",
+      "src/agents/offered-tools.ts",
       "src/core/formats/waza/read-graders.ts",
       "src/core/formats/zod-problems.ts",
-      "src/extension-sdk/read-lines.ts",
+      "src/extension-sdk/serve.ts",
       "src/extensions/contract/run-contract.ts",
       "src/extensions/contract/try-json-rpc.ts",
       "src/process/spawn.ts",

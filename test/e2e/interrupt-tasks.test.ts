@@ -10,7 +10,7 @@ const ways = {
 };
 
 /** A step that notes in the task's folder that it ran. */
-const note = (id: string): object => ({ command: { id, run: `echo ${id} >> log` } });
+const note = (id: string): object => ({ command: { id, run: `echo ${id} >> log && test -f log` } });
 /** A step that hangs, with a process of its own that it would leave behind. */
 const hang = (id: string): object => ({ command: { id, run: "sleep 1001 & exec sleep 1002" } });
 

@@ -20,8 +20,7 @@ function runPressed(body: string): Pressed {
     import { openSync } from "node:fs";
     import { once } from "node:events";
     import { spawnProcess } from ${source("spawn")};
-    import { guardUndo } from ${source("watchdog")};
-    import { runMarker } from ${source("marker")};
+    import { guardUndo, runMarker } from ${source("watchdog")};
     const fill = () => {
       try { for (;;) openSync("/dev/null"); } catch {}
     };

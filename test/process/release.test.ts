@@ -55,7 +55,7 @@ describe.runIf(linux)("what a process leaves running", () => {
       JSON.stringify(new URL(`../../src/process/${name}.ts`, import.meta.url));
     const program = `
       import { spawnProcess } from ${source("spawn")};
-      import { runMarker } from ${source("marker")};
+      import { runMarker } from ${source("watchdog")};
       const args = ["-c", "setsid sleep 1000 >/dev/null 2>&1 &"];
       const child = await spawnProcess({ command: "/bin/sh", args, env: { PATH: process.env.PATH }, cwd: "/" });
       await child.exited;
