@@ -6,6 +6,7 @@ import {
   type TaskProof,
   wasCutOff,
 } from "../core/report/proof.ts";
+import { nullAgentWarning } from "../core/report/trial-result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import { clipText } from "./format/clip.ts";
 import {
@@ -203,7 +204,9 @@ function warningsOf({ nothing, oracle, problems }: TaskProof): readonly string[]
   const told = [...(problems.some(({ agent }) => agent === "null") ? [nothing] : []), oracle];
   const trials = told.filter((trial) => trial !== undefined && !wasCutOff(trial));
   const changed = [nothing, oracle].flatMap((trial) => trial?.untouched ?? []).map(untouchedWarning);
-  return [...new Set([...trials.flatMap((trial) => trial?.result.warnings ?? []), ...changed])];
+  const warnings = trials.flatMap((trial) => trial?.result.warnings ?? []);
+  // A problem of its own says so.
+  return [...new Set([...warnings, ...changed])].filter((warning) => warning !== nullAgentWarning);
 }
 
 /** Also in the JSON of `validate --run`. */

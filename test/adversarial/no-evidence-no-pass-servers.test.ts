@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import type { McpExpectation, McpRequest, Step } from "../../src/core/formats/step.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { TrialResult } from "../../src/core/report/result.ts";
+import { nullAgentWarning } from "../../src/core/report/trial-result.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { ServerSession } from "../../src/servers/session.ts";
@@ -271,7 +272,8 @@ describe("a server of a task that is gone when it has answered proves nothing", 
 
   it("but not one that the task's own cleanup ends, which is noted", async () => {
     const trial = await trialOf("none", [kills]);
-    expect([trial?.verdict, trial?.warnings]).toEqual(["pass", ['server "s" ended by itself: SIGKILL']]);
+    const noted = ['server "s" ended by itself: SIGKILL', nullAgentWarning];
+    expect([trial?.verdict, trial?.warnings]).toEqual(["pass", noted]);
   });
 });
 

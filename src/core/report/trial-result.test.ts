@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { portableTask } from "../../../test/reporters/step-runs.ts";
 import { toolTestTask, TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
 import type { Grade } from "../grade/grade.ts";
-import { gradesOf, notRun, skippedTrial, trialResult } from "./trial-result.ts";
+import { nullAgentWarning, trialResult } from "./trial-result.ts";
 
 const pass: Grade = { grader: "a", verdict: "pass", score: 1, reason: "good", evidence: [1] };
 const fail: Grade = { grader: "b", verdict: "fail", score: 0.5, reason: "bad", evidence: [2] };
@@ -31,6 +31,16 @@ describe("a trial's result", () => {
     trial.end();
     const task = { ...workflowTask(), servers: ["calc", "other"] };
     expect(trialResult(trial.trajectory(task), [pass]).tools?.serversUnused).toEqual(["other"]);
+  });
+
+  it.each([
+    ["null", [nullAgentWarning]],
+    ["oracle", undefined],
+  ])("warns of a pass of the agent that does nothing: %s", (kind, warnings) => {
+    const trial = new TrialEvents().begin("task", kind);
+    trial.emit({ type: "agent.started", agent: kind, kind });
+    trial.end();
+    expect(trialResult(trial.trajectory(workflowTask()), [pass]).warnings).toEqual(warnings);
   });
 
   it("has what really ran, by what a program and its model told", () => {

@@ -15,14 +15,16 @@ import { averageScore, trialVerdict } from "./summarize.ts";
  * grades is one whose graders were interrupted.
  */
 export function trialResult(trajectory: Trajectory, given: readonly Grade[] | undefined): TrialResult {
-  const { trial, task, events, usage, warnings } = trajectory;
+  const { trial, task, events, usage } = trajectory;
   const finished = events.findLast((event) => event.type === "trial.finished");
   const isUngraded = finished?.outcome === "completed" && given === undefined;
   const outcome: TrialOutcome = isUngraded ? "interrupted" : (finished?.outcome ?? "interrupted");
   const grades = given ?? [];
+  const verdict = trialVerdict(outcome, grades);
+  const warnings = [...trajectory.warnings, ...(verdict === "pass" ? nullAgentWarnings(events) : [])];
   return {
     ...identity(trial, task),
-    verdict: trialVerdict(outcome, grades),
+    verdict,
     score: averageScore(grades),
     durationMs: toMicroseconds(finished?.durationMs ?? 0),
     grades,
@@ -34,6 +36,15 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
     ...optional("mocks", mocksIn(events)),
     ...(warnings.length === 0 ? {} : { warnings }),
   };
+}
+
+/** Said of a pass of the agent `null`. */
+export const nullAgentWarning =
+  "it passes with an agent that does nothing, so its checks show nothing of what an agent does";
+
+function nullAgentWarnings(events: readonly TraceEvent[]): string[] {
+  const isNull = events.some((event) => event.type === "agent.started" && event.kind === "null");
+  return isNull ? [nullAgentWarning] : [];
 }
 
 /** Steps and graders ask the judge; what the graders ask comes after the trial itself. */
