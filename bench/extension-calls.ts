@@ -9,7 +9,7 @@ import type { ExtensionStep } from "../src/core/formats/step.ts";
 import { expanderOf } from "../src/core/templates/expand.ts";
 import { createRecorder } from "../src/core/trace/recorder.ts";
 import { createRedactor } from "../src/core/trace/redact.ts";
-import { plainWorld } from "../src/execute/plain-world.ts";
+import { plainWorld } from "../src/run/plain-world.ts";
 import { openTrialExtensions } from "../src/extensions/host/open-trial-extensions.ts";
 import { noSandbox } from "../src/sandbox/sandboxes.ts";
 import { SchemaValidator } from "../src/graders/schema-validator.ts";

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import type { Eval } from "../src/core/formats/model.ts";
-import { type RunInput, run } from "../src/run.ts";
+import { type RunInput, run } from "../src/run/run.ts";
 import type { Row } from "./measure.ts";
 
 const trials = 32;

@@ -2,9 +2,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
-import { load } from "../src/config/load.ts";
-import { prepare } from "../src/prepare.ts";
-import { run } from "../src/run.ts";
+import { load } from "../src/load/load.ts";
+import { prepare } from "../src/run/prepare.ts";
+import { run } from "../src/run/run.ts";
 import type { Row } from "./measure.ts";
 
 const files = 1000;

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import type { Eval } from "../src/core/formats/model.ts";
-import { run } from "../src/run.ts";
+import { run } from "../src/run/run.ts";
 import type { Row } from "./measure.ts";
 
 const sizes = [1000, 10_000, 100_000] as const;

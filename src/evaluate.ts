@@ -1,10 +1,10 @@
-import { load } from "./config/load.ts";
+import { load } from "./load/load.ts";
 import { McpvalsError } from "./core/errors/error.ts";
 import type { Config } from "./core/formats/config/config-schema.ts";
 import type { RunResult } from "./core/report/result.ts";
 import { checkEvaluateOptions, type EvaluateOptions } from "./evaluate-options.ts";
-import { prepare, type Selection } from "./prepare.ts";
-import { run } from "./run.ts";
+import { prepare, type Selection } from "./run/prepare.ts";
+import { run } from "./run/run.ts";
 
 /**
  * Evaluates MCP servers as a config says, and prints nothing.

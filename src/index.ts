@@ -1,6 +1,6 @@
 export { evaluate } from "./evaluate.ts";
 export type { EvaluateOptions } from "./evaluate-options.ts";
-export { defineConfig } from "./config/define-config.ts";
+export { defineConfig } from "./load/define-config.ts";
 export type { Config } from "./core/formats/config/config-schema.ts";
 export {
   McpvalsError,
@@ -16,4 +16,4 @@ export type { RunEnvironment, RunResult, RunSummary, RunVerdict, TrialResult } f
 export type { Usage } from "./core/trace/events.ts";
 export type { ServerDigest, ToolDigest } from "./core/trace/tool-events.ts";
 export { exitCode } from "./core/report/summarize.ts";
-export { version } from "./version.ts";
+export { version } from "./core/version.ts";

@@ -1,6 +1,6 @@
 import { Command, Option } from "commander";
-import type { LoadOptions } from "../config/load.ts";
-import type { Filters } from "../prepare.ts";
+import type { LoadOptions } from "../load/load.ts";
+import type { Filters } from "../run/prepare.ts";
 import { addSourceFlags, loadOptions, type SourceFlags, taskFilters } from "./flags.ts";
 
 interface ConfigFlags extends SourceFlags {

@@ -1,4 +1,4 @@
-import { environment } from "../config/environment.ts";
+import { environment } from "../load/environment.ts";
 import { parsePackageRef } from "../core/formats/extension/package-ref.ts";
 import type { JsonObject } from "../core/formats/json.ts";
 import { quoteBar, visibleText } from "../core/text/visible-text.ts";

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
 import semver from "semver";
-import { environment } from "../config/environment.ts";
+import { environment } from "../load/environment.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { listNames, suggestion } from "../core/formats/did-you-mean.ts";
 import type { LockedExtension, LockFile } from "../core/formats/extension/lock-file.ts";

@@ -1,12 +1,12 @@
 import { relative } from "node:path";
-import type { LoadedConfig } from "../config/load-config.ts";
-import { load } from "../config/load.ts";
+import type { LoadedConfig } from "../load/load-config.ts";
+import { load } from "../load/load.ts";
 import type { AgentSpec, Eval, ServerSpec, Task, Variant } from "../core/formats/model.ts";
 import { effectiveServers, lifetimeOf, type ServerTable } from "../core/plan/effective-servers.ts";
 import { actingAgents } from "../core/plan/plan.ts";
 import { visibleLines, visibleText } from "../core/text/visible-text.ts";
 import { createRedactor } from "../core/trace/redact.ts";
-import { prepare } from "../prepare.ts";
+import { prepare } from "../run/prepare.ts";
 import type { ConfigQuestion } from "./config-command.ts";
 import { workingFolder, writeJson, writeOut } from "./terminal.ts";
 

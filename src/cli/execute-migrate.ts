@@ -1,6 +1,6 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
-import { evalPackages, type MigratedFile, migrateFile } from "../config/migrate/migrate-file.ts";
+import { evalPackages, type MigratedFile, migrateFile } from "../load/migrate/migrate-file.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import { workingFolder, writeError, writeFile } from "./terminal.ts";

@@ -1,8 +1,8 @@
-import { load } from "../config/load.ts";
+import { load } from "../load/load.ts";
 import { exitCode } from "../core/report/summarize.ts";
 import { visibleText } from "../core/text/visible-text.ts";
-import { prepare } from "../prepare.ts";
-import { run } from "../run.ts";
+import { prepare } from "../run/prepare.ts";
+import { run } from "../run/run.ts";
 import { loadOptions, type RunFlags, taskFilters } from "./flags.ts";
 import { extensionOptions } from "./extension-options.ts";
 import { abortOnInterrupt } from "./interrupt.ts";

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
-import type { LoadedConfig } from "../config/load-config.ts";
-import { load } from "../config/load.ts";
+import type { LoadedConfig } from "../load/load-config.ts";
+import { load } from "../load/load.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { AgentSpec, Eval, Json, Task } from "../core/formats/model.ts";
 import type { Trial } from "../core/plan/plan.ts";
@@ -17,11 +17,11 @@ import {
 import type { Reporter } from "../core/report/reporter.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import { createRedactor } from "../core/trace/redact.ts";
-import type { ExtensionsOptions } from "../extensions-of.ts";
-import { prepare } from "../prepare.ts";
+import type { ExtensionsOptions } from "../run/extensions-of.ts";
+import { prepare } from "../run/prepare.ts";
 import { createStyle } from "../reporters/format/rows.ts";
 import { type ProofEnd, proofLines, untouchedWarning } from "../reporters/proof.ts";
-import { run, type RunOptions } from "../run.ts";
+import { run, type RunOptions } from "../run/run.ts";
 import type { ConfigQuestion } from "./config-command.ts";
 import { extensionOptions, type ExtensionRunFlags } from "./extension-options.ts";
 import { abortOnInterrupt } from "./interrupt.ts";

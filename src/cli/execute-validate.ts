@@ -1,15 +1,15 @@
 import { relative } from "node:path";
-import type { LoadedConfig } from "../config/load-config.ts";
-import { load } from "../config/load.ts";
+import type { LoadedConfig } from "../load/load-config.ts";
+import { load } from "../load/load.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { Eval, Task } from "../core/formats/model.ts";
 import { lifetimeOf } from "../core/plan/effective-servers.ts";
 import { actingAgents } from "../core/plan/plan.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import { createRedactor } from "../core/trace/redact.ts";
-import { lookAtExtensions } from "../extensions-of.ts";
+import { lookAtExtensions } from "../run/extensions-of.ts";
 import { usesJudge } from "../core/formats/uses-judge.ts";
-import { prepare } from "../prepare.ts";
+import { prepare } from "../run/prepare.ts";
 import type { ConfigQuestion } from "./config-command.ts";
 import { workingFolder, writeJson, writeNotes, writeOut } from "./terminal.ts";
 

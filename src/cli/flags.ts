@@ -1,10 +1,10 @@
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
-import type { LoadOptions } from "../config/load.ts";
+import type { LoadOptions } from "../load/load.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { agentPresets } from "../core/formats/agent-model.ts";
 import { parseDuration } from "../core/formats/duration.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
-import type { Filters } from "../prepare.ts";
+import type { Filters } from "../run/prepare.ts";
 import type { ExtensionRunFlags } from "./extension-options.ts";
 
 /** What a command line names, as arguments or with `--config`. Throws `usage/invalid-option` for both. */

@@ -2,7 +2,7 @@ import { Command, CommanderError } from "commander";
 import { McpvalsError } from "../core/errors/error.ts";
 import { tellUncaught } from "../process/uncaught.ts";
 import { quotedLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";
-import { version } from "../version.ts";
+import { version } from "../core/version.ts";
 import { extensionsCommand } from "./commands/extensions.ts";
 import { listCommand } from "./commands/list.ts";
 import { migrateCommand } from "./commands/migrate.ts";

@@ -11,8 +11,8 @@ import {
 } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { WriteStream } from "node:tty";
-import { environment } from "../config/environment.ts";
-import type { LoadedConfig } from "../config/load-config.ts";
+import { environment } from "../load/environment.ts";
+import type { LoadedConfig } from "../load/load-config.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { ReporterOutput } from "../core/report/reporter.ts";
 import { visibleJson, visibleLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";

@@ -6,8 +6,8 @@ import type { Plan } from "../../src/core/plan/plan.ts";
 import type { EventBody, TraceEvent } from "../../src/core/trace/events.ts";
 import { createRecorder } from "../../src/core/trace/recorder.ts";
 import { createRedactor, type Redact } from "../../src/core/trace/redact.ts";
-import { runTrials, type TrialsContext } from "../../src/execute/run-trials.ts";
-import type { TrialPorts } from "../../src/execute/trial-ports.ts";
+import { runTrials, type TrialsContext } from "../../src/run/run-trials.ts";
+import type { TrialPorts } from "../../src/run/trial-ports.ts";
 import { tellUncaught } from "../../src/process/uncaught.ts";
 
 // Claim: an error that nobody expected ends one trial, and neither the run nor a report. docs/security.md, "Limits".

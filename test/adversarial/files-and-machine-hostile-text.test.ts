@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { parseStrictYaml } from "../../src/core/formats/extension/parse-strict-yaml.ts";
 import { clientAdapters } from "../../src/servers/client-files/adapters.ts";
 import { mergeServers } from "../../src/servers/client-files/merge-servers.ts";
-import { failure } from "../config/support/load.ts";
+import { failure } from "../load/support/load.ts";
 import { folderOf } from "../support/cli.ts";
 
 const bytes = 500_000;

@@ -5,7 +5,7 @@ import type { Json } from "../../src/core/formats/model.ts";
 import { expanderOf } from "../../src/core/templates/expand.ts";
 import { envRoot } from "../../src/core/templates/resolve-env.ts";
 import { resolveIn, type Scope } from "../../src/core/templates/scope.ts";
-import { failure } from "../config/support/load.ts";
+import { failure } from "../load/support/load.ts";
 import { folderOf } from "../support/cli.ts";
 
 const tooLong = "more than 16777216 characters";

@@ -6,7 +6,7 @@ import { agentPresets, mcpClients } from "../../src/core/formats/agent-model.ts"
 import { agentPresetFacts } from "../../src/core/formats/agent-presets.ts";
 import { writeMcpConfigFile } from "../../src/servers/client-files/mcp-config-file.ts";
 import { writeClientFiles } from "../../src/servers/client-files/write-client-files.ts";
-import { load, problems } from "../config/support/load.ts";
+import { load, problems } from "../load/support/load.ts";
 import { openGateway, programHost } from "../gateway/support.ts";
 import { fixtureServer } from "../process/support.ts";
 import { openTestEndpoint } from "../support/agent-programs.ts";

@@ -4,7 +4,7 @@ import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { statesText } from "../../src/core/formats/contains-text.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { evaluate } from "../../src/evaluate.ts";
-import { failure, load } from "../config/support/load.ts";
+import { failure, load } from "../load/support/load.ts";
 import { fixtureServer, trialOf } from "../e2e/support.ts";
 import { folderOf, root } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { checkJson } from "../../src/core/checks/json-expectation.ts";
 import { leavesNothing } from "../../src/core/formats/cannot-fail.ts";
 import type { Json } from "../../src/core/formats/model.ts";
-import { load, problems } from "../config/support/load.ts";
+import { load, problems } from "../load/support/load.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { folderOf } from "../support/cli.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { load, problems } from "../config/support/load.ts";
+import { load, problems } from "../load/support/load.ts";
 
 /** A config as a program may make it, of which only a part is given. */
 function configWith(test: unknown, rest: object = {}): Config {

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { failure, load, problems } from "../config/support/load.ts";
+import { failure, load, problems } from "../load/support/load.ts";
 import { folderOf } from "../support/cli.ts";
 
 function task(name: string, spec = ""): string {

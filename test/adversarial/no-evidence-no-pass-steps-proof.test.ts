@@ -3,11 +3,11 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { proveTasks } from "../../src/cli/execute-validate-run.ts";
-import { load } from "../../src/config/load.ts";
+import { load } from "../../src/load/load.ts";
 import type { TaskProof } from "../../src/core/report/proof.ts";
 import type { TraceEvent } from "../../src/core/trace/events.ts";
-import { rememberFolders, type StateMemory } from "../../src/execute/state-comparison.ts";
-import { prepare } from "../../src/prepare.ts";
+import { rememberFolders, type StateMemory } from "../../src/run/state-comparison.ts";
+import { prepare } from "../../src/run/prepare.ts";
 import { folderOf } from "../support/cli.ts";
 import { playTrial, portableTask, taskFolder } from "../support/portable.ts";
 

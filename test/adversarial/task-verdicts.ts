@@ -1,8 +1,8 @@
-import { load } from "../../src/config/load.ts";
+import { load } from "../../src/load/load.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { TrialResult } from "../../src/core/report/result.ts";
-import { prepare } from "../../src/prepare.ts";
-import { run } from "../../src/run.ts";
+import { prepare } from "../../src/run/prepare.ts";
+import { run } from "../../src/run/run.ts";
 import { folderOf } from "../support/cli.ts";
 
 /** A task as a file of its own, without an agent unless it has a prompt. */

@@ -6,7 +6,7 @@ import type { CallOutcome, ServerSession } from "../../src/servers/session.ts";
 import { eventsOf, recordedContext, type RecordedContext } from "../support/agent-context.ts";
 import { anyTool, startEverything, stubSession, textResult } from "../support/sessions.ts";
 import { scopeOf } from "../support/step-context.ts";
-import { plainWorld } from "../../src/execute/plain-world.ts";
+import { plainWorld } from "../../src/run/plain-world.ts";
 
 interface Log {
   readonly calls: string[];

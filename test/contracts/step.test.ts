@@ -19,7 +19,7 @@ import type {
 import type { EventBody } from "../../src/core/trace/events.ts";
 import { expanderOf } from "../../src/core/templates/expand.ts";
 import { openTrialExtensions } from "../../src/extensions/host/open-trial-extensions.ts";
-import { plainWorld } from "../../src/execute/plain-world.ts";
+import { plainWorld } from "../../src/run/plain-world.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import type { StepContext, StepJudge, StepReport } from "../../src/steps/step-runner.ts";
 import { preparedAs, preparedExtension } from "../support/extensions.ts";

@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import type { Json, Task } from "../../src/core/formats/model.ts";
 import type { Step } from "../../src/core/formats/step.ts";
 import { parseTask } from "../../src/core/formats/task/parse-task.ts";
-import { migrateTask } from "../../src/config/migrate/migrate-task.ts";
-import { parseData } from "../../src/config/read/read-document.ts";
-import { SourceText } from "../../src/config/read/source-text.ts";
+import { migrateTask } from "../../src/load/migrate/migrate-task.ts";
+import { parseData } from "../../src/load/read/read-document.ts";
+import { SourceText } from "../../src/load/read/source-text.ts";
 import { parseTemplate } from "../../src/core/templates/parse-template.ts";
 import { taskRoots } from "../../src/core/templates/scope.ts";
 import {

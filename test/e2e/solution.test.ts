@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import type { Eval, SolutionAction, Task } from "../../src/core/formats/model.ts";
 import type { Step } from "../../src/core/formats/step.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { run } from "../../src/run.ts";
+import { run } from "../../src/run/run.ts";
 import { fixtureSpec } from "../servers/support.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import { portableTask } from "../support/portable.ts";

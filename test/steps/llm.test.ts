@@ -3,7 +3,7 @@ import type { JudgeAnswer, JudgeQuestion } from "../../src/core/checks/judge-que
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { Json } from "../../src/core/formats/model.ts";
 import type { LlmStep } from "../../src/core/formats/step.ts";
-import { plainWorld } from "../../src/execute/plain-world.ts";
+import { plainWorld } from "../../src/run/plain-world.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import type { StepJudge, StepReport } from "../../src/steps/step-runner.ts";
 import { scopeOf, stepContext, type TestContext } from "../support/step-context.ts";

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import type { Json, JsonObject } from "../../src/core/formats/model.ts";
 import type { McpExpectation, McpRequest, McpStep } from "../../src/core/formats/step.ts";
 import type { Check } from "../../src/core/trace/events.ts";
-import { plainWorld } from "../../src/execute/plain-world.ts";
+import { plainWorld } from "../../src/run/plain-world.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/session.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";

@@ -5,8 +5,8 @@ import type { AgentContext } from "../../src/agents/driver.ts";
 import type { PortableTask, Task } from "../../src/core/formats/model.ts";
 import type { Trial } from "../../src/core/plan/plan.ts";
 import type { EventOf, TraceEvent } from "../../src/core/trace/events.ts";
-import { executeTrial } from "../../src/execute/execute-trial.ts";
-import type { TrialPorts } from "../../src/execute/trial-ports.ts";
+import { executeTrial } from "../../src/run/execute-trial.ts";
+import type { TrialPorts } from "../../src/run/trial-ports.ts";
 import { leafServer } from "./leaf-steps.ts";
 import { trialServer } from "./sessions.ts";
 

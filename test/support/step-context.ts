@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Json } from "../../src/core/formats/model.ts";
 import { resolveIn, withLocals, type Scope } from "../../src/core/templates/scope.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
-import { plainWorld } from "../../src/execute/plain-world.ts";
+import { plainWorld } from "../../src/run/plain-world.ts";
 import type { StepContext, StepWorld } from "../../src/steps/step-runner.ts";
 
 /** A context for steps in a test, with what they emitted. */

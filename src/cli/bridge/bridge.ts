@@ -1,4 +1,4 @@
-import { environment } from "../../config/environment.ts";
+import { environment } from "../../load/environment.ts";
 import { runBridge } from "./run-bridge.ts";
 
 /** `mcpvals bridge` with its arguments; gives the exit code. */

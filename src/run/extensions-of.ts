@@ -1,8 +1,8 @@
-import type { LoadedConfig } from "./config/load-config.ts";
-import type { ValidateSchema } from "./extensions/prepare/check-uses.ts";
-import type { PrepareOptions } from "./extensions/prepare/prepare-extensions.ts";
-import type { PreparedExtensions } from "./extensions/prepared-extensions.ts";
-import { SchemaValidator } from "./graders/schema-validator.ts";
+import type { LoadedConfig } from "../load/load-config.ts";
+import type { ValidateSchema } from "../extensions/prepare/check-uses.ts";
+import type { PrepareOptions } from "../extensions/prepare/prepare-extensions.ts";
+import type { PreparedExtensions } from "../extensions/prepared-extensions.ts";
+import { SchemaValidator } from "../graders/schema-validator.ts";
 
 /** The parts of a loaded config that have to do with extensions. */
 export type ExtensionsInput = Pick<
@@ -66,8 +66,8 @@ export async function lookAtExtensions(loaded: ExtensionsInput, cwd: string): Pr
 }
 
 /** What gets extensions ready takes time to load, so that runs without any do without it. */
-function loadPreparing(): Promise<typeof import("./extensions/prepare/prepare-extensions.ts")> {
-  return import("./extensions/prepare/prepare-extensions.ts");
+function loadPreparing(): Promise<typeof import("../extensions/prepare/prepare-extensions.ts")> {
+  return import("../extensions/prepare/prepare-extensions.ts");
 }
 
 function usesExtensions({ eval: { tasks } }: ExtensionsInput): boolean {
@@ -85,7 +85,7 @@ async function partsOf(
   { eval: spec, env, overrides, dir, secrets, extensionUses }: ExtensionsInput,
   releasesUrl?: string,
 ): Promise<Pick<PrepareOptions, "tasks" | "uses" | "dir" | "secrets" | "places" | "given">> {
-  const { extensionPlaces } = await import("./extensions/prepare/extension-places.ts");
+  const { extensionPlaces } = await import("../extensions/prepare/extension-places.ts");
   const { tasks, extensionSettings: settings } = spec;
   const places = extensionPlaces({ options: { releasesUrl }, settings, env });
   return { tasks, uses: extensionUses, dir, secrets, places, given: overrides };

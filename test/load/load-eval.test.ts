@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { AgentSpec } from "../../src/core/formats/model.ts";
 import { createPlan } from "../../src/core/plan/plan.ts";
-import { prepare } from "../../src/prepare.ts";
+import { prepare } from "../../src/run/prepare.ts";
 import { folderOf } from "../support/cli.ts";
 import { failure, load, problems } from "./support/load.ts";
 

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { StdioServerSpec } from "../../src/core/formats/model.ts";
-import { prepare } from "../../src/prepare.ts";
+import { prepare } from "../../src/run/prepare.ts";
 import { folderOf } from "../support/cli.ts";
 import { failure, load, problems } from "./support/load.ts";
 

@@ -1,14 +1,14 @@
-import type { Eval, ServerSpec } from "./core/formats/model.ts";
-import { effectiveServers } from "./core/plan/effective-servers.ts";
-import type { Plan, Trial } from "./core/plan/plan.ts";
-import { parseTemplate } from "./core/templates/parse-template.ts";
-import { taskRoots } from "./core/templates/scope.ts";
-import type { TaskOfTrial, TrialPorts } from "./execute/trial-ports.ts";
-import { expandServer, textsOf } from "./servers/expand-server.ts";
-import type { Gateway } from "./servers/gateway/endpoint.ts";
-import { createServerPool, type NamedServer } from "./servers/hosts/server-pool.ts";
-import { checkSandboxes } from "./servers/stdio/start-program.ts";
-import { version } from "./version.ts";
+import type { Eval, ServerSpec } from "../core/formats/model.ts";
+import { effectiveServers } from "../core/plan/effective-servers.ts";
+import type { Plan, Trial } from "../core/plan/plan.ts";
+import { parseTemplate } from "../core/templates/parse-template.ts";
+import { taskRoots } from "../core/templates/scope.ts";
+import type { TaskOfTrial, TrialPorts } from "./trial-ports.ts";
+import { expandServer, textsOf } from "../servers/expand-server.ts";
+import type { Gateway } from "../servers/gateway/endpoint.ts";
+import { createServerPool, type NamedServer } from "../servers/hosts/server-pool.ts";
+import { checkSandboxes } from "../servers/stdio/start-program.ts";
+import { version } from "../core/version.ts";
 
 export interface ProvisioningOptions {
   readonly eval: Eval;
@@ -62,7 +62,7 @@ export function createProvisioning(options: ProvisioningOptions): Provisioning {
 
 /** Only agents outside this process need it, and loading it takes a while. */
 async function openGateway(): Promise<Gateway> {
-  const { createGateway } = await import("./servers/gateway/gateway.ts");
+  const { createGateway } = await import("../servers/gateway/gateway.ts");
   return createGateway();
 }
 

@@ -1,40 +1,40 @@
 import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
-import { createAgent } from "./agents/create-agent.ts";
-import type { LoadedConfig } from "./config/load-config.ts";
-import { McpvalsError, serializeError } from "./core/errors/error.ts";
-import type { Grade } from "./core/grade/grade.ts";
-import type { GradeContext, Grader } from "./core/grade/grader.ts";
-import { gradersOf } from "./core/grade/graders.ts";
-import { createPlan, type Plan } from "./core/plan/plan.ts";
-import { KeptEvidence } from "./core/report/collect-evidence.ts";
-import { extensionSummaries, runEnvironment } from "./core/report/environment.ts";
+import { createAgent } from "../agents/create-agent.ts";
+import type { LoadedConfig } from "../load/load-config.ts";
+import { McpvalsError, serializeError } from "../core/errors/error.ts";
+import type { Grade } from "../core/grade/grade.ts";
+import type { GradeContext, Grader } from "../core/grade/grader.ts";
+import { gradersOf } from "../core/grade/graders.ts";
+import { createPlan, type Plan } from "../core/plan/plan.ts";
+import { KeptEvidence } from "../core/report/collect-evidence.ts";
+import { extensionSummaries, runEnvironment } from "../core/report/environment.ts";
 import {
   createMultiplexer,
   type Multiplexer,
   type NamedReporter,
   type ReporterFailure,
-} from "./core/report/multiplexer.ts";
-import type { RunEnvironment, RunResult } from "./core/report/result.ts";
-import { runVerdict, summarize } from "./core/report/summarize.ts";
-import type { Emit } from "./core/trace/events.ts";
+} from "../core/report/multiplexer.ts";
+import type { RunEnvironment, RunResult } from "../core/report/result.ts";
+import { runVerdict, summarize } from "../core/report/summarize.ts";
+import type { Emit } from "../core/trace/events.ts";
 import { type ExtensionsInput, extensionsOf, type ExtensionsOptions } from "./extensions-of.ts";
-import type { PreparedExtensions } from "./extensions/prepared-extensions.ts";
-import { createRedactor, type Redact } from "./core/trace/redact.ts";
-import type { Trajectory } from "./core/trace/trajectory.ts";
-import { rememberFolders, type StateMemory } from "./execute/state-comparison.ts";
-import type { TrialPorts } from "./execute/trial-ports.ts";
-import { runTrials, type TrialsContext } from "./execute/run-trials.ts";
-import { usesJudge } from "./core/formats/uses-judge.ts";
-import { type MissingRequirements, missingRequirements } from "./execute/missing-requirements.ts";
-import { createJudge } from "./graders/judge.ts";
-import { SchemaValidator } from "./graders/schema-validator.ts";
-import { createStepJudge } from "./graders/step-judge.ts";
-import { checkModel } from "./models/check-model.ts";
-import { hearTokens } from "./servers/http/oauth-tokens.ts";
+import type { PreparedExtensions } from "../extensions/prepared-extensions.ts";
+import { createRedactor, type Redact } from "../core/trace/redact.ts";
+import type { Trajectory } from "../core/trace/trajectory.ts";
+import { rememberFolders, type StateMemory } from "./state-comparison.ts";
+import type { TrialPorts } from "./trial-ports.ts";
+import { runTrials, type TrialsContext } from "./run-trials.ts";
+import { usesJudge } from "../core/formats/uses-judge.ts";
+import { type MissingRequirements, missingRequirements } from "./missing-requirements.ts";
+import { createJudge } from "../graders/judge.ts";
+import { SchemaValidator } from "../graders/schema-validator.ts";
+import { createStepJudge } from "../graders/step-judge.ts";
+import { checkModel } from "../models/check-model.ts";
+import { hearTokens } from "../servers/http/oauth-tokens.ts";
 import { createProvisioning, type Provisioning } from "./provisioning.ts";
-import { createRunFolder, defaultRunsFolder, refusePlanted, type RunFolder } from "./store/run-folder.ts";
-import { version } from "./version.ts";
+import { createRunFolder, defaultRunsFolder, refusePlanted, type RunFolder } from "../store/run-folder.ts";
+import { version } from "../core/version.ts";
 
 /** The parts of a loaded config that a run needs. */
 export type RunInput = ExtensionsInput & Pick<LoadedConfig, "overrides" | "judgeError">;

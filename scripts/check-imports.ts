@@ -2,13 +2,13 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
 
 /**
- * Which folder of src may import which, by value or by type. What is not listed is refused. `core` stands alone;
- * `run.ts` and the doors above it put the parts together.
+ * Which folder of src may import which, by value or by type. An import that is not listed is refused. `core` imports nothing
+ * else; `run` puts the parts together.
  */
-const walls: Readonly<Record<string, readonly string[]>> = {
+const allowedImports: Readonly<Record<string, readonly string[]>> = {
   core: [],
   files: ["core"],
-  config: ["core", "files", "process"],
+  load: ["core", "files", "process"],
   process: ["core", "files"],
   sandbox: ["core", "process"],
   servers: ["core", "files", "process", "sandbox"],
@@ -18,43 +18,13 @@ const walls: Readonly<Record<string, readonly string[]>> = {
   extensions: ["core", "files", "process", "sandbox"],
   "extension-sdk": ["core"],
   graders: ["core", "models", "process"],
-  execute: ["core", "agents", "extensions", "process", "servers", "steps"],
   store: ["core", "files"],
   reporters: ["core"],
-  "version.ts": [],
-  "prepare.ts": ["core", "config"],
-  "provisioning.ts": ["core", "servers", "execute", "version.ts"],
-  "extensions-of.ts": ["core", "config", "extensions", "graders"],
-  "run.ts": [
-    "core",
-    "config",
-    "agents",
-    "graders",
-    "models",
-    "servers",
-    "execute",
-    "extensions",
-    "store",
-    "extensions-of.ts",
-    "provisioning.ts",
-    "version.ts",
-  ],
+  run: ["core", "load", "agents", "extensions", "graders", "models", "process", "servers", "steps", "store"],
   "evaluate-options.ts": ["core"],
-  "evaluate.ts": ["core", "config", "evaluate-options.ts", "prepare.ts", "run.ts"],
-  "index.ts": ["core", "config", "evaluate.ts", "evaluate-options.ts", "version.ts"],
-  cli: [
-    "core",
-    "config",
-    "extensions",
-    "files",
-    "process",
-    "store",
-    "reporters",
-    "extensions-of.ts",
-    "prepare.ts",
-    "run.ts",
-    "version.ts",
-  ],
+  "evaluate.ts": ["core", "load", "evaluate-options.ts", "run"],
+  "index.ts": ["core", "load", "evaluate.ts", "evaluate-options.ts"],
+  cli: ["core", "load", "extensions", "files", "process", "store", "reporters", "run"],
 };
 
 /** Inside core the data flows one way too; a folder may import those before it. */
@@ -70,8 +40,8 @@ const reserved: readonly {
 }[] = [
   { pattern: /from "(node:)?child_process"/, owners: ["process"], what: "node:child_process" },
   { pattern: /from "cross-spawn"/, owners: ["process"], what: "cross-spawn" },
-  { pattern: /\bprocess\.env\b/, owners: ["config"], what: "process.env" },
-  { pattern: /\bprocess\.platform\b/, owners: ["process", "run.ts"], what: "process.platform" },
+  { pattern: /\bprocess\.env\b/, owners: ["load"], what: "process.env" },
+  { pattern: /\bprocess\.platform\b/, owners: ["process", "run"], what: "process.platform" },
   { pattern: /\bprocess\.exit\(/, owners: ["cli", "extension-sdk"], what: "process.exit" },
   { pattern: /\bprocess\.cwd\(/, owners: ["cli", "evaluate.ts"], what: "process.cwd" },
   { pattern: /(?<![/.])\bconsole\./, owners: [], what: "console" },
@@ -80,7 +50,7 @@ const reserved: readonly {
 const root = resolve(import.meta.dirname, "..", "src");
 const problems = sourceFiles(root).flatMap(checkFile);
 for (const problem of problems) console.error(problem);
-console.log(problems.length === 0 ? "walls: every import is allowed" : `walls: ${problems.length} problems`);
+console.log(problems.length === 0 ? "imports: all allowed" : `imports: ${problems.length} problems`);
 process.exitCode = problems.length === 0 ? 0 : 1;
 
 function sourceFiles(folder: string): string[] {
@@ -94,9 +64,10 @@ function sourceFiles(folder: string): string[] {
 function checkFile(file: string): string[] {
   const text = readFileSync(file, "utf8");
   const home = placeOf(file);
-  const allowed = walls[home];
+  const allowed = allowedImports[home];
   const name = relative(root, file);
-  if (allowed === undefined) return [`${name}: the folder "${home}" has no entry in the table of walls`];
+  if (allowed === undefined)
+    return [`${name}: the folder "${home}" has no entry in the table of allowed imports`];
   const code = withoutComments(text);
   return [
     ...checkImports(file, code, allowed),

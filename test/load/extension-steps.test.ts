@@ -2,8 +2,8 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import { defaultSandbox, type ExtensionSpec } from "../../src/core/formats/model.ts";
-import type { LoadedConfig } from "../../src/config/load-config.ts";
-import { prepare } from "../../src/prepare.ts";
+import type { LoadedConfig } from "../../src/load/load-config.ts";
+import { prepare } from "../../src/run/prepare.ts";
 import { folderOf } from "../support/cli.ts";
 import { load } from "./support/load.ts";
 

@@ -1,5 +1,5 @@
 import { McpvalsError } from "../../../src/core/errors/error.ts";
-import { load } from "../../../src/config/load.ts";
+import { load } from "../../../src/load/load.ts";
 
 /** A config to load, as the command line gives it in JSON. */
 export interface LoadJob {

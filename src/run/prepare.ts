@@ -1,9 +1,9 @@
-import type { LoadedConfig } from "./config/load-config.ts";
-import { taskFilter, type TaskFilters } from "./config/select-tasks.ts";
-import { McpvalsError } from "./core/errors/error.ts";
-import { suggestion } from "./core/formats/did-you-mean.ts";
-import type { Eval } from "./core/formats/model.ts";
-import { applyOverrides, type Overrides } from "./core/plan/overrides.ts";
+import type { LoadedConfig } from "../load/load-config.ts";
+import { taskFilter, type TaskFilters } from "../load/select-tasks.ts";
+import { McpvalsError } from "../core/errors/error.ts";
+import { suggestion } from "../core/formats/did-you-mean.ts";
+import type { Eval } from "../core/formats/model.ts";
+import { applyOverrides, type Overrides } from "../core/plan/overrides.ts";
 
 /** Which of the tasks, and of the variants, are meant. Empty or absent: all. */
 export interface Filters extends TaskFilters {
