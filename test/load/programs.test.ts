@@ -31,7 +31,7 @@ function runAll(
     const { path: cwd } = stack.use(folderOf(files));
     return { cwd, source, timeoutMs };
   });
-  const args = [join(root, "test/config/support/load-in-node.ts"), JSON.stringify(list)];
+  const args = [join(root, "test/load/support/load-in-node.ts"), JSON.stringify(list)];
   const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: "utf8", timeout: 25_000 });
   if (stdout === "") throw new Error(stderr);
   return { outcomes: JSON.parse(stdout) as Outcome[], stderr };
