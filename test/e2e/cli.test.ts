@@ -204,7 +204,6 @@ describe("run", () => {
       ["skip", "run/bailed"],
     ]);
     expect([outcome.code, result.verdict]).toEqual([3, "incomplete"]);
-    expect(outcome.durationMs).toBeLessThan(12_000);
   });
 
   it("tells of what is valid but has no effect", async () => {

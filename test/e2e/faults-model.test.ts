@@ -202,9 +202,8 @@ describe("an agent whose model gives", () => {
     expectVerdict(ended, name, fault);
   });
 
-  it("fails the run, exit 1, in bounded time", () => {
+  it("fails the run, exit 1", () => {
     expectExit(ended, "fail");
-    expect(ended.durationMs).toBeLessThan(20_000);
   });
 });
 
@@ -218,8 +217,7 @@ describe("a judge whose model gives", () => {
     expectVerdict(ended, name, fault);
   });
 
-  it("makes the run incomplete, exit 3, in bounded time", () => {
+  it("makes the run incomplete, exit 3", () => {
     expectExit(ended, "incomplete");
-    expect(ended.durationMs).toBeLessThan(20_000);
   });
 });

@@ -97,12 +97,11 @@ describe("a server that does not start", () => {
     expectVerdict(ended, name, fault);
   });
 
-  it("makes the run incomplete, exit 3, in bounded time and memory", () => {
+  it("makes the run incomplete, exit 3, in bounded memory", () => {
     expectExit(ended, "incomplete");
     expect(ended.console).toContain(
       `Not green: nothing failed, but ${Object.keys(all).length} errors could have changed that.`,
     );
-    expect(ended.durationMs).toBeLessThan(15_000);
     expect(ended.peak).toBeLessThan(400);
   });
 });
