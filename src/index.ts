@@ -1,6 +1,6 @@
 export { evaluate } from "./evaluate.ts";
 export type { EvaluateOptions } from "./evaluate-options.ts";
-export { defineConfig } from "./load/define-config.ts";
+export { defineConfig } from "./load/load.ts";
 export type { Config } from "./core/formats/config/config-schema.ts";
 export {
   McpvalsError,

@@ -1,6 +1,6 @@
 import { agentPresetFacts } from "../core/formats/agent-presets.ts";
 import { McpvalsError } from "../core/errors/error.ts";
-import { mentions } from "../core/formats/command-template.ts";
+import { mentions } from "../core/formats/agent-templates.ts";
 import type { CommandAgentSpec } from "../core/formats/model.ts";
 import { abortWithAny, settlesWithin, untilAborted } from "../process/deadline.ts";
 import { closed } from "../process/stop-tree.ts";

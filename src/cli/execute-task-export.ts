@@ -1,4 +1,4 @@
-import { exportFile } from "../load/export/export-file.ts";
+import { exportFile } from "../load/export-file.ts";
 import { visibleJson, visibleText } from "../core/text/visible-text.ts";
 import { fileOutput, workingFolder, writeError, writeJson } from "./terminal.ts";
 

@@ -1,9 +1,9 @@
 import {
   type AgentTemplates,
   checkAgentTemplates,
+  deafAgentNotes,
   type DeclaredAgents,
 } from "../core/formats/agent-templates.ts";
-import { deafAgentNotes } from "../core/formats/command-template.ts";
 import type { KeyPath } from "../core/formats/json.ts";
 import type { Eval } from "../core/formats/model.ts";
 

@@ -1,5 +1,9 @@
 import { tmpdir } from "node:os";
-import { sep } from "node:path";
+import { isAbsolute, resolve, sep } from "node:path";
+import type { CompleteProgram } from "../core/formats/config/agent.ts";
+import type { ParsedStdioServer } from "../core/formats/config/server.ts";
+import type { StdioServerSpec } from "../core/formats/model.ts";
+import { baseEnvironment, localBinPath, mergeEnvironments } from "../process/environment.ts";
 
 /** Environment variables by name. */
 export type EnvironmentVariables = Readonly<Record<string, string>>;
@@ -21,4 +25,83 @@ export function variableNamed(name: string, variables: EnvironmentVariables): st
   if (sep === "/") return undefined;
   const same = Object.keys(variables).find((other) => other.toUpperCase() === name.toUpperCase());
   return same === undefined ? undefined : variables[same];
+}
+
+export interface ServerSurroundings {
+  /** Folder of the config file. */
+  readonly dir: string;
+  readonly environment: EnvironmentVariables;
+  /** Variables from the command line; they win over everything. */
+  readonly overrides: EnvironmentVariables;
+}
+
+/**
+ * Completes a local server: its absolute folder, and the whole environment that its process gets. That is a small safe
+ * set, what the server inherits by name, its own variables, those of the command line; later ones win.
+ */
+export function completeStdio(
+  server: ParsedStdioServer,
+  { dir, environment, overrides }: ServerSurroundings,
+): Pick<StdioServerSpec, "cwd" | "env"> {
+  const cwd = resolve(dir, server.cwd ?? ".");
+  const base = baseEnvironment(environment);
+  const path = { PATH: localBinPath(cwd, base["PATH"]) };
+  const inherited = inherit(server.inheritEnv, environment);
+  const env = mergeEnvironments([base, withoutPath(inherited), path, server.env, overrides]);
+  return { cwd, env };
+}
+
+/** Names in `inheritEnv` that are not set, so that nothing is inherited for them. */
+export function unsetInherited(server: ParsedStdioServer, environment: EnvironmentVariables): string[] {
+  return server.inheritEnv === true
+    ? []
+    : server.inheritEnv.filter((name) => variableNamed(name, environment) === undefined);
+}
+
+/** Variables of the environment by name; `true`: all. */
+function inherit(names: readonly string[] | true, environment: EnvironmentVariables): EnvironmentVariables {
+  if (names === true) return environment;
+  return Object.fromEntries(
+    names.flatMap((name) => {
+      const value = variableNamed(name, environment);
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+}
+
+/** The base environment has PATH already, with local programs in front. */
+function withoutPath(variables: EnvironmentVariables): EnvironmentVariables {
+  return Object.fromEntries(Object.entries(variables).filter(([name]) => name.toUpperCase() !== "PATH"));
+}
+
+/**
+ * Makes what completes agents that are programs: absolute paths of a folder and of a command beside the file, and the whole
+ * environment. That is a small safe set, what the agent inherits by name, its own variables, those of the command line; later
+ * ones win.
+ */
+export function programCompleter({ dir, environment, overrides }: ServerSurroundings): CompleteProgram {
+  return ({ command, env, inheritEnv, cwd, isTemplate }) => {
+    const base = baseEnvironment(environment);
+    // Programs of the project that the config belongs to are found, wherever the agent works.
+    const path = { PATH: localBinPath(resolve(dir), base["PATH"]) };
+    const inherited = withoutPath(inherit(inheritEnv, environment));
+    const given = (variables: EnvironmentVariables): EnvironmentVariables =>
+      isTemplate ? escapeBraces(variables) : variables;
+    const complete = mergeEnvironments([given(base), given(inherited), given(path), env, given(overrides)]);
+    // In a folder of its own a program's path starts there, as a server's does.
+    if (cwd !== undefined) return { env: complete, cwd: resolve(dir, cwd) };
+    return { env: complete, ...(isRelativePath(command) ? { command: resolve(dir, command) } : {}) };
+  };
+}
+
+/** Whether a command is a path that starts from some folder; names are looked for on PATH, and templates say later what they are. */
+export function isRelativePath(command: string): boolean {
+  return /[/\\]/.test(command) && !isAbsolute(command) && !command.includes("{");
+}
+
+/** Values as a template that gives them again. */
+function escapeBraces(variables: EnvironmentVariables): EnvironmentVariables {
+  return Object.fromEntries(
+    Object.entries(variables).map(([name, value]) => [name, value.replaceAll("{", "{{")]),
+  );
 }

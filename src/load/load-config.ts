@@ -1,34 +1,40 @@
 import { basename, dirname, resolve } from "node:path";
 import { type Diagnostic, McpvalsError } from "../core/errors/error.ts";
 import type { ExtensionUse } from "../core/formats/task/extension-uses.ts";
-import type { ServerTable } from "../core/formats/config/server-tables.ts";
-import { readConfigServers } from "../core/formats/config/config-servers.ts";
+import { readConfigServers, type ServerTable } from "../core/formats/config/server-tables.ts";
 import { isSettingOfConfig, parseConfig, type ParsedEval } from "../core/formats/config/parse-config.ts";
 import { configAgentProblems } from "../core/formats/config/config-task-plans.ts";
-import type { ParsedStdioServer } from "../core/formats/config/build-server.ts";
+import type { ParsedStdioServer } from "../core/formats/config/server.ts";
 import { placeProblems } from "../core/formats/problem.ts";
 import { interpolate, type Interpolation } from "../core/formats/interpolate.ts";
-import { asList, asObject, asText } from "../core/formats/lenient.ts";
+import { asList, asObject, asText } from "../core/formats/json.ts";
 import { type EvalExtensions, settingsOf } from "../core/formats/extension/eval-extensions.ts";
 import type { Eval } from "../core/formats/model.ts";
 import type { Secret } from "../core/trace/redact.ts";
 import { agentTemplates, noTemplates } from "./agent-templates.ts";
-import { type EnvironmentVariables, variableNamed } from "./environment.ts";
-import { extensionVariables } from "./extensions/extension-secrets.ts";
-import { unusedExtensionNotes } from "./extensions/unused-notes.ts";
-import { maskedUses } from "./extensions/masked-uses.ts";
-import { extensionTableIn, placeExtensions } from "./extensions/place-extensions.ts";
+import {
+  completeStdio,
+  type EnvironmentVariables,
+  programCompleter,
+  unsetInherited,
+  variableNamed,
+} from "./environment.ts";
+import {
+  extensionTableIn,
+  extensionVariables,
+  maskedUses,
+  placeExtensions,
+  unusedExtensionNotes,
+} from "./extensions.ts";
 import { FileProblems } from "./file-problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
 import { collectSecrets, serversOfEval } from "./secrets/secrets.ts";
-import { programCompleter } from "./program-environment.ts";
 import { fixtureReader } from "./read-fixtures.ts";
-import { completeStdio, unsetInherited } from "./server-environment.ts";
 import { loadMcpConfig, type McpConfigContext, type McpServers, noServers } from "./eval/load-mcp-config.ts";
 import { shownFrom, type Surroundings } from "./surroundings.ts";
 import { collectTasks, idleRubrics, parseTasks, sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
 import { joinVariants } from "./tasks/join-variants.ts";
-import { tasksOfPatterns } from "./tasks/tasks-of-patterns.ts";
+import { tasksOfPatterns } from "./tasks/read-tasks.ts";
 
 /** An eval that is ready to run. */
 export interface LoadedConfig {

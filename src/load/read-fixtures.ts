@@ -1,6 +1,6 @@
 import { readdirSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
-import type { Fixtures } from "../core/formats/config/mock-tables.ts";
+import type { Fixtures } from "../core/formats/config/mock.ts";
 import { isJsonObject } from "../core/formats/json.ts";
 import type { Json, JsonObject } from "../core/formats/model.ts";
 import { readRegularFile } from "../files/read-file.ts";

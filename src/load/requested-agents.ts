@@ -1,6 +1,12 @@
 import type { Diagnostic } from "../core/errors/error.ts";
-import { type CompleteProgram, modelAgent, presetAgent } from "../core/formats/config/build-agent.ts";
-import { chooseAgents, defaultAgent, undeclaredAgents } from "../core/formats/config/config-agents.ts";
+import {
+  chooseAgents,
+  type CompleteProgram,
+  defaultAgent,
+  modelAgent,
+  presetAgent,
+  undeclaredAgents,
+} from "../core/formats/config/agent.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import { modelId } from "../core/formats/eval-file/parse-eval-file.ts";
 import type { AgentSpec, JudgeSpec } from "../core/formats/model.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { McpvalsError } from "../core/errors/error.ts";
-import { JsonMeter } from "../core/formats/json-meter.ts";
+import { JsonMeter } from "../core/formats/read-json.ts";
 import type { Emit, Usage } from "../core/trace/events.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import type { LanguageModelV4, ModelAnswer, ModelCallOptions } from "./language-model.ts";

@@ -1,4 +1,4 @@
-import { JsonMeter } from "../core/formats/json-meter.ts";
+import { JsonMeter } from "../core/formats/read-json.ts";
 
 /** How much is read of answers in JSON. */
 export interface AnswerBound {

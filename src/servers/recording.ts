@@ -5,7 +5,7 @@ import type {
   TransportSendOptions,
 } from "@modelcontextprotocol/client";
 import { McpvalsError } from "../core/errors/error.ts";
-import { type JsonExcess, mostMemory } from "../core/formats/json-meter.ts";
+import { type JsonExcess, mostMemory } from "../core/formats/read-json.ts";
 import type { Emit } from "../core/trace/events.ts";
 import { deepestMessage, isTooDeep, malformationOf, messageJson } from "./json-rpc.ts";
 import { RelayTransport } from "./relay-transport.ts";

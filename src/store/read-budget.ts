@@ -1,6 +1,6 @@
 import { getHeapStatistics } from "node:v8";
 import { McpvalsError } from "../core/errors/error.ts";
-import { JsonMeter } from "../core/formats/json-meter.ts";
+import { JsonMeter } from "../core/formats/read-json.ts";
 
 /** Most levels of lists and objects in one record: those of the deepest message, and what it stands in. */
 const mostLevels = 500;

@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileS
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { copySkills } from "../../src/agents/programs/copy-skills.ts";
-import { exportFile } from "../../src/load/export/export-file.ts";
+import { exportFile } from "../../src/load/export-file.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { failure, load } from "../load/support/load.ts";
 import { folderOf } from "../support/cli.ts";

@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, delimiter, dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { defineConfig } from "../../src/load/define-config.ts";
+import { defineConfig } from "../../src/load/load.ts";
 import { environment } from "../../src/load/environment.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { ServerSpec } from "../../src/core/formats/model.ts";

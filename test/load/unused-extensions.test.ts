@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { unusedExtensionNotes } from "../../src/load/extensions/unused-notes.ts";
+import { unusedExtensionNotes } from "../../src/load/extensions.ts";
 import type { EvalExtensions } from "../../src/core/formats/extension/eval-extensions.ts";
 import { defaultSandbox, type Task } from "../../src/core/formats/model.ts";
 

@@ -1,7 +1,7 @@
 import { parse } from "smol-toml";
 import { expect, it } from "vitest";
 import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
-import { mentions } from "../../core/formats/command-template.ts";
+import { mentions } from "../../core/formats/agent-templates.ts";
 import { fillTemplate, type TemplateValues } from "./fill-template.ts";
 
 const values: TemplateValues = {

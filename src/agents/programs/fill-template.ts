@@ -1,5 +1,5 @@
 import { McpvalsError } from "../../core/errors/error.ts";
-import { templateNames, templatePlace } from "../../core/formats/command-template.ts";
+import { templateNames, templatePlace } from "../../core/formats/agent-templates.ts";
 import { longestExpansion, TextRoom } from "../../core/templates/text-room.ts";
 
 /** What stands for the names in a program's command line; see `CommandAgentSpec`. */

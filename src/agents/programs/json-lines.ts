@@ -1,5 +1,4 @@
-import { JsonMeter, mostMemory } from "../../core/formats/json-meter.ts";
-import { repeatedKey } from "../../core/formats/read-json.ts";
+import { JsonMeter, mostMemory, repeatedKey } from "../../core/formats/read-json.ts";
 import { ByteStore } from "../../process/program-output.ts";
 import type { WireObject } from "./acp-values.ts";
 

@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import { checkAgentTemplates } from "./agent-templates.ts";
-import { deafAgentNotes } from "./command-template.ts";
+import { checkAgentTemplates, deafAgentNotes } from "./agent-templates.ts";
 import { formatKeyPath } from "./json.ts";
 
 function check(...args: string[]): readonly string[] {

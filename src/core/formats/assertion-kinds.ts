@@ -1,4 +1,4 @@
-import type { AssertionSet, CallPattern } from "./model.ts";
+import type { AssertionSet, CallPattern, Task } from "./model.ts";
 
 /** One kind of assertion. */
 export type AssertionKind = Exclude<keyof AssertionSet, "grader">;
@@ -36,3 +36,9 @@ const allKinds = [
   "skillsLoaded",
   "skillsNotLoaded",
 ] as const satisfies readonly AssertionKind[];
+
+/** Whether a task from a file of its own has nothing that could fail: no verify step, and no assertion that says anything. */
+export function taskChecksNothing(task: Task): boolean {
+  if (task.form !== "task" || task.verify.length > 0) return false;
+  return (task.portable?.assertions ?? []).every((set) => assertionKinds(set).length === 0);
+}

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { parseByteSize } from "./byte-size.ts";
+import { parseByteSize } from "./duration.ts";
 
 it.each<[unknown, number]>([
   [1, 1],

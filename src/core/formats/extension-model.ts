@@ -1,6 +1,6 @@
 import type { SourceLocation } from "../errors/error.ts";
 import type { JsonObject } from "./json.ts";
-import type { SandboxSpec } from "./sandbox-model.ts";
+import type { SandboxSpec } from "./sandbox.ts";
 
 /** An extension as a task uses it: an outside program that adds steps. */
 export interface ExtensionSpec {

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { JsonMeter, jsonExcess, mostMemory } from "./json-meter.ts";
+import { jsonExcess, JsonMeter, mostMemory } from "./read-json.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 

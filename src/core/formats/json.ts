@@ -1,5 +1,3 @@
-import { asObject } from "./lenient.ts";
-
 /** Whether a JSON value is an object: not null, not an array. */
 export function isJsonObject(value: Json | undefined): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
@@ -51,4 +49,20 @@ function segment(key: string | number, first: boolean): string {
   if (typeof key === "number") return `[${key}]`;
   if (!/^[A-Za-z_$][\w$-]*$/.test(key)) return `[${JSON.stringify(key)}]`;
   return first ? key : `.${key}`;
+}
+
+/** The value as an object; an empty one when it is something else. */
+export function asObject(value: unknown): Readonly<Record<string, unknown>> {
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  return isObject ? (value as Readonly<Record<string, unknown>>) : {};
+}
+
+/** The value as a list; an empty one when it is something else. */
+export function asList(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+/** The value as a text that is not blank. */
+export function asText(value: unknown): string | undefined {
+  return typeof value === "string" && value.trim() !== "" ? value : undefined;
 }

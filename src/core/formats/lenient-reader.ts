@@ -3,8 +3,7 @@ import type { Diagnostic } from "../errors/error.ts";
 import { formatLocation } from "../errors/format-location.ts";
 import { didYouMean } from "./did-you-mean.ts";
 import { formatKeyPath, type KeyPath } from "./json.ts";
-import { type Locate, placeProblems, type Problem } from "./problem.ts";
-import { mostProblems, validate } from "./validate.ts";
+import { type Locate, mostProblems, placeProblems, type Problem, validate } from "./problem.ts";
 import { problemsOfIssues } from "./zod-problems.ts";
 
 export interface LenientReaderOptions {

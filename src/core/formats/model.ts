@@ -8,7 +8,7 @@ import type { Step } from "./step.ts";
 export * from "./agent-model.ts";
 export * from "./extension-model.ts";
 export type * from "./json.ts";
-export * from "./sandbox-model.ts";
+export * from "./sandbox.ts";
 export type * from "./server-model.ts";
 
 /** What every file format parses to: which tasks run, with which agents, against which servers. Durations are in milliseconds. */

@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from "./json.ts";
-import type { SandboxSpec } from "./sandbox-model.ts";
+import type { SandboxSpec } from "./sandbox.ts";
 
 /** How long one started server serves; see docs/architecture.md, "Servers". */
 export type ServerLifetime = "per_trial" | "per_task" | "per_run";

@@ -1,6 +1,5 @@
 import { statesText } from "./contains-text.ts";
-import { formatKeyPath, type KeyPath } from "./json.ts";
-import { asList, asObject } from "./lenient.ts";
+import { asList, asObject, formatKeyPath, type KeyPath } from "./json.ts";
 
 /** A note about a place of a file. */
 export interface WeakPlace {

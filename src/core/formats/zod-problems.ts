@@ -2,8 +2,7 @@ import type * as z from "zod";
 import { didYouMean, suggestion } from "./did-you-mean.ts";
 import { extensionSettings } from "./extension/extension-table-schema.ts";
 import { parsePackageRef } from "./extension/package-ref.ts";
-import { formatKeyPath, type KeyPath, valueAt } from "./json.ts";
-import { asObject } from "./lenient.ts";
+import { asObject, formatKeyPath, type KeyPath, valueAt } from "./json.ts";
 import type { Problem } from "./problem.ts";
 
 type Issue = z.core.$ZodIssue;

@@ -1,5 +1,5 @@
 import { McpvalsError } from "../errors/error.ts";
-import { containerWeight, mostMemory, valueWeight } from "../formats/json-meter.ts";
+import { containerWeight, mostMemory, valueWeight } from "../formats/read-json.ts";
 import type { Emit, EventBody, TraceEvent } from "./events.ts";
 import { type Redact, writeJson } from "./redact.ts";
 

@@ -6,9 +6,8 @@ import {
   type OperationResult,
   readOperationResult,
 } from "../../core/formats/extension/protocol.ts";
-import { jsonExcess } from "../../core/formats/json-meter.ts";
+import { jsonExcess, previewJson, repeatedKey } from "../../core/formats/read-json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { previewJson, repeatedKey } from "../../core/formats/read-json.ts";
 import { ByteStore } from "../../process/program-output.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import type { ProcessExit } from "../../process/spawn.ts";

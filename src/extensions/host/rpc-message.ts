@@ -1,7 +1,12 @@
-import { jsonExcess, type JsonExcess, mostMemory } from "../../core/formats/json-meter.ts";
+import {
+  jsonExcess,
+  type JsonExcess,
+  mostMemory,
+  previewJson,
+  repeatedKey,
+} from "../../core/formats/read-json.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { previewJson, repeatedKey } from "../../core/formats/read-json.ts";
 
 /** What an extension may write on a line. */
 export type RpcMessage =

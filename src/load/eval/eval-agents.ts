@@ -1,8 +1,8 @@
 import { dirname, resolve } from "node:path";
 import type { Diagnostic } from "../../core/errors/error.ts";
 import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
-import { buildAgent, type CompleteProgram, modelAgent } from "../../core/formats/config/build-agent.ts";
-import type { AgentRef, JudgeRef } from "../../core/formats/eval-file/eval-file.ts";
+import { buildAgent, type CompleteProgram, modelAgent } from "../../core/formats/config/agent.ts";
+import { type AgentRef, type JudgeRef, modelId } from "../../core/formats/eval-file/parse-eval-file.ts";
 import {
   type AgentFile,
   type FileAgent,
@@ -10,13 +10,11 @@ import {
   type ShellAgent,
   shellAgent,
 } from "../../core/formats/eval-file/parse-agent-file.ts";
-import { modelId } from "../../core/formats/eval-file/parse-eval-file.ts";
 import { type KeyPath, withoutUndefined } from "../../core/formats/json.ts";
 import type { AgentSpec, JudgeSpec, ModelAgentSpec, ServerSpec } from "../../core/formats/model.ts";
 import { placeProblems } from "../../core/formats/problem.ts";
-import { variableNamed } from "../environment.ts";
-import { pathKind } from "../path-kind.ts";
-import { isRelativePath, programCompleter } from "../program-environment.ts";
+import { isRelativePath, programCompleter, variableNamed } from "../environment.ts";
+import { pathKind } from "../sources/expand-glob.ts";
 import { plainDocument } from "../read/plain-document.ts";
 import { readData } from "../read/read-document.ts";
 import { requestedAgents, requestedJudge } from "../requested-agents.ts";

@@ -1,4 +1,4 @@
-import type { EvalFile } from "../../core/formats/eval-file/eval-file.ts";
+import type { EvalFile } from "../../core/formats/eval-file/parse-eval-file.ts";
 import type { EvalExtensions } from "../../core/formats/extension/eval-extensions.ts";
 import type { FileProblems } from "../file-problems.ts";
 import type { OpenedFile } from "../sources/open-sources.ts";

@@ -1,14 +1,13 @@
 import { resolve } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { buildServer, type BuildServer, buildServers } from "../../core/formats/config/build-server.ts";
-import { type ProvidedServers, readConfigServers } from "../../core/formats/config/config-servers.ts";
+import { buildServer, type BuildServer, buildServers } from "../../core/formats/config/server.ts";
+import { type ProvidedServers, readConfigServers } from "../../core/formats/config/server-tables.ts";
 import type { JsonObject, ServerLifetime, ServerSpec } from "../../core/formats/model.ts";
 import { placeProblems } from "../../core/formats/problem.ts";
 import { withoutUndefined } from "../../core/formats/json.ts";
-import { variableNamed } from "../environment.ts";
+import { completeStdio, variableNamed } from "../environment.ts";
 import type { FileProblems } from "../file-problems.ts";
 import { fixtureReader } from "../read-fixtures.ts";
-import { completeStdio } from "../server-environment.ts";
 import type { Surroundings } from "../surroundings.ts";
 import type { EvalContext } from "./eval-context.ts";
 import { loadMcpConfig, type McpServers, noServers, readServers } from "./load-mcp-config.ts";

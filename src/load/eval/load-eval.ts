@@ -1,12 +1,15 @@
 import { basename, dirname, extname } from "node:path";
-import { checkAssertedServers, parseEvalFile } from "../../core/formats/eval-file/parse-eval-file.ts";
-import type { EvalFile } from "../../core/formats/eval-file/eval-file.ts";
+import {
+  checkAssertedServers,
+  type EvalFile,
+  parseEvalFile,
+} from "../../core/formats/eval-file/parse-eval-file.ts";
 import { placeProblems } from "../../core/formats/problem.ts";
 import { withoutUndefined } from "../../core/formats/json.ts";
 import { interpolateParts } from "../waza/waza-tasks.ts";
 import { agentTemplates } from "../agent-templates.ts";
 import { assembleEval } from "../assemble-eval.ts";
-import { placeExtensions } from "../extensions/place-extensions.ts";
+import { placeExtensions } from "../extensions.ts";
 import { FileProblems } from "../file-problems.ts";
 import type { LoadedConfig } from "../load-config.ts";
 import { plainDocument } from "../read/plain-document.ts";

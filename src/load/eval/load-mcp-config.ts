@@ -1,13 +1,13 @@
 import { dirname, resolve } from "node:path";
 import { nameKey } from "../../core/formats/config/config-fields.ts";
-import type { ParsedServer } from "../../core/formats/config/config-server-schema.ts";
+import type { ParsedServer } from "../../core/formats/config/server.ts";
 import { noServers as noTable, type ServerTable } from "../../core/formats/config/server-tables.ts";
 import {
   type McpConfigServer,
   parseMcpConfigFile,
 } from "../../core/formats/eval-file/parse-mcp-config-file.ts";
 import { interpolate } from "../../core/formats/interpolate.ts";
-import { asObject } from "../../core/formats/lenient.ts";
+import { asObject } from "../../core/formats/json.ts";
 import type { JsonObject } from "../../core/formats/model.ts";
 import { type Locate, placeProblem } from "../../core/formats/problem.ts";
 import { variableNamed } from "../environment.ts";

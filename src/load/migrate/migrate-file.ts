@@ -1,8 +1,7 @@
 import { basename, dirname, extname, resolve } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
-import { asObject, asText } from "../../core/formats/lenient.ts";
-import { memberOf } from "../../core/formats/json.ts";
+import { asObject, asText, memberOf } from "../../core/formats/json.ts";
 import type { EnvironmentVariables } from "../environment.ts";
 import { documentKind, rootMembers } from "../read/document.ts";
 import { endingOf, readData, readDataText } from "../read/read-document.ts";

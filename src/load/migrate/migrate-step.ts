@@ -1,7 +1,7 @@
 import { isMap, type Pair, YAMLMap } from "yaml";
 import { parseDuration, parseGoDuration } from "../../core/formats/duration.ts";
 import { translateFieldPath } from "../../core/formats/legacy-task/expressions.ts";
-import type { RawStep } from "../../core/formats/legacy-task/read-step-form.ts";
+import type { RawStep } from "../../core/formats/legacy-task/legacy-form.ts";
 import { literalText, literalValues, type Migration, type StepSite } from "./migration.ts";
 import {
   type AnyMap,

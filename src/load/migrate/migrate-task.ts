@@ -6,7 +6,7 @@ import {
   type LegacyPhase,
   readScriptForm,
   readStepForm,
-} from "../../core/formats/legacy-task/read-step-form.ts";
+} from "../../core/formats/legacy-task/legacy-form.ts";
 import { LenientReader } from "../../core/formats/lenient-reader.ts";
 import { parseYaml } from "../../core/formats/parse-yaml.ts";
 import { taskApiVersion } from "../../core/formats/task/task-schema.ts";

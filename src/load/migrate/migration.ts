@@ -1,6 +1,6 @@
 import { type Document, isMap, isScalar, isSeq } from "yaml";
 import type { Expressions, TextPlace } from "../../core/formats/legacy-task/expressions.ts";
-import type { Alias, RawStep } from "../../core/formats/legacy-task/read-step-form.ts";
+import type { Alias, RawStep } from "../../core/formats/legacy-task/legacy-form.ts";
 import { escapeTemplate, parseTemplate, type TemplatePart } from "../../core/templates/parse-template.ts";
 import { taskRoots } from "../../core/templates/scope.ts";
 import { type AnyMap, commentOn } from "./yaml-edit.ts";

@@ -2,8 +2,7 @@ import type { KeyPath } from "../../core/formats/json.ts";
 import type { Json } from "../../core/formats/model.ts";
 import { maxDepth } from "../../core/formats/read-json.ts";
 import { type ConfigDocument, type FindOffsets, locateIn } from "./document.ts";
-import type { SourceText } from "./source-text.ts";
-import { type SyntaxProblem, SyntaxProblems } from "./syntax-problems.ts";
+import { type SourceText, type SyntaxProblem, SyntaxProblems } from "./source-text.ts";
 
 /** Reads a JSON file's text. Throws SyntaxProblems. */
 export function jsonDocument(source: SourceText): ConfigDocument {

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type JsonPosition, parseJson } from "./json-document.ts";
-import { SyntaxProblems } from "./syntax-problems.ts";
+import { SyntaxProblems } from "./source-text.ts";
 
 /** Problems as `OFFSET MESSAGE`; the offset is that of `▶` in the text, which is taken out first. */
 function problems(text: string): readonly { offset: number; message: string; hint?: string }[] {

@@ -3,12 +3,11 @@ import { extname } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { formatKeyPath } from "../../core/formats/json.ts";
 import { FileTooLargeError, readRegularFile } from "../../files/read-file.ts";
-import { configExtensions } from "../find-config.ts";
-import { loadModule } from "../module/load-module.ts";
+import { configExtensions } from "../sources/find-sources.ts";
+import { loadModule } from "./load-module.ts";
 import type { ConfigDocument } from "./document.ts";
 import { jsonDocument } from "./json-document.ts";
-import { SourceText } from "./source-text.ts";
-import { syntaxFailure, SyntaxProblems } from "./syntax-problems.ts";
+import { SourceText, syntaxFailure, SyntaxProblems } from "./source-text.ts";
 import { yamlDocument, type YamlOptions } from "./yaml-document.ts";
 
 /** Largest files that are read, in bytes: more would take longer than anyone wants to wait. */

@@ -2,11 +2,64 @@ import { open, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { didYouMean, suggestion } from "../../core/formats/did-you-mean.ts";
-import { asList, asObject } from "../../core/formats/lenient.ts";
+import { asList, asObject } from "../../core/formats/json.ts";
 import { taskApiVersion } from "../../core/formats/task/task-schema.ts";
 import { type ConfigDocument, documentKind, memberNamed, rootMembers } from "./document.ts";
 import { endingOf, parseData, readDataText } from "./read-document.ts";
-import { isTaskExport } from "./task-export-file.ts";
+
+/** Whether a document was made by `mcpvals task export`. */
+export function isTaskExport(root: ReadonlyMap<string, unknown>): boolean {
+  const schema = root.get("schema");
+  return typeof schema === "string" && schema.startsWith("mcpvals.task/");
+}
+
+/** The error for an exported task in the place of a task; `shown` is the file in messages. */
+export function exportedTask(shown: string): McpvalsError {
+  return new McpvalsError(
+    "config/invalid-value",
+    `${shown} is an exported task, made for other tools to read`,
+    {
+      location: { file: shown },
+      hint: "Run the file that it was made from.",
+    },
+  );
+}
+
+/** Keys beside which `mcpServers` is a misspelt key of a config. */
+const configKeys = [
+  "server",
+  "servers",
+  "mcp_servers",
+  "mocks",
+  "mcp_mocks",
+  "variants",
+  "workflows",
+  "toolHealthSuites",
+  "tasks",
+];
+
+/** Whether a document is a file of an MCP client: servers, and nothing to run. */
+export function isMcpConfig(root: ReadonlyMap<string, unknown>): boolean {
+  return root.has("mcpServers") && !configKeys.some((key) => root.has(key));
+}
+
+/** The error for such a file in the place of what is to be run; `shown` is the file in messages. */
+export function mcpConfigAlone({ locate, source }: ConfigDocument, shown: string): McpvalsError {
+  const location = locate({ path: ["mcpServers"], at: "key" }) ?? { file: shown };
+  const frame = source?.frame(location);
+  const message = `${shown} has the servers of an MCP client, and nothing to run`;
+  return new McpvalsError("config/nothing-to-run", message, {
+    diagnostics: [
+      {
+        code: "config/nothing-to-run",
+        message,
+        location,
+        hint: `Pass it along with tasks or an Eval: mcpvals run TASKS --mcp-config ${shown}. In a config its table is mcp_servers.`,
+        ...(frame === undefined ? {} : { frame }),
+      },
+    ],
+  });
+}
 
 /** How the beginning of a task looks, also of one that is broken. */
 const saysTask = /\bkind["']?\s*:\s*["']?Task\b|\bapiVersion["']?\s*:\s*["']?mcp-eval\//i;

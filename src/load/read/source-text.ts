@@ -1,5 +1,7 @@
 import { codeFrame } from "../../core/errors/code-frame.ts";
-import type { SourceLocation } from "../../core/errors/error.ts";
+import type { Diagnostic, McpvalsError, SourceLocation } from "../../core/errors/error.ts";
+import { failureOf } from "../file-problems.ts";
+import { maskSecrets } from "../secrets/secret-names.ts";
 
 /** The text of a file, and where its lines are. */
 export class SourceText {
@@ -57,4 +59,39 @@ function lastAtMost(sorted: readonly number[], limit: number): number {
     else high = middle - 1;
   }
   return low;
+}
+
+/** Something in a text that breaks its format. */
+export interface SyntaxProblem {
+  readonly offset: number;
+  readonly message: string;
+  readonly hint?: string;
+}
+
+/** A text that is not well-formed; it carries everything that is wrong with it. */
+export class SyntaxProblems extends Error {
+  readonly problems: readonly SyntaxProblem[];
+
+  constructor(problems: readonly SyntaxProblem[]) {
+    super(problems[0]?.message ?? "syntax error");
+    this.problems = problems;
+  }
+}
+
+/** The error for a text that is not well-formed, with the places of its problems. */
+export function syntaxFailure(source: SourceText, { problems }: SyntaxProblems): McpvalsError {
+  return failureOf(problems.map((problem) => syntaxDiagnostic(source, problem)));
+}
+
+function syntaxDiagnostic(source: SourceText, problem: SyntaxProblem): Diagnostic {
+  const { offset, message, hint } = problem;
+  const location = source.location(offset);
+  const frame = source.frame(location);
+  return {
+    code: "config/syntax",
+    message,
+    location,
+    ...(hint === undefined ? {} : { hint }),
+    ...(frame === undefined ? {} : { frame: maskSecrets(frame) }),
+  };
 }

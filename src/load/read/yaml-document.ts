@@ -2,8 +2,7 @@ import type { Document, Node, Pair, ParsedNode, YAMLError } from "yaml";
 import type { KeyPath } from "../../core/formats/json.ts";
 import { parseYaml } from "../../core/formats/parse-yaml.ts";
 import { type ConfigDocument, type FindOffsets, isOlderForm, locateIn, type Offsets } from "./document.ts";
-import type { SourceText } from "./source-text.ts";
-import { type SyntaxProblem, SyntaxProblems } from "./syntax-problems.ts";
+import { type SourceText, type SyntaxProblem, SyntaxProblems } from "./source-text.ts";
 
 type Yaml = typeof import("yaml");
 type Parsed = Document.Parsed;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { maskSecrets } from "./mask-secrets.ts";
+import { maskSecrets } from "./secret-names.ts";
 
 it.each([
   ['  "apiKey": "sk-123",', '  "apiKey": "******",'],

@@ -2,14 +2,11 @@ import { dirname } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { FileProblems } from "../file-problems.ts";
 import { type ConfigDocument, type DocumentKind, documentKind, rootMembers } from "../read/document.ts";
-import { isMcpConfig, mcpConfigAlone } from "../read/mcp-config-alone.ts";
+import { exportedTask, isMcpConfig, isTaskExport, mcpConfigAlone, unknownKind } from "../read/read-task.ts";
 import { readDocument } from "../read/read-document.ts";
-import { exportedTask, isTaskExport } from "../read/task-export-file.ts";
-import { unknownKind } from "../read/read-task.ts";
 import { shownFrom, type Surroundings } from "../surroundings.ts";
 import { type ReadTasks, readTasks, type TaskFile, taskFile } from "../tasks/read-tasks.ts";
-import type { Source } from "./find-sources.ts";
-import { repositoryOf } from "./repository-of.ts";
+import { repositoryOf, type Source } from "./find-sources.ts";
 
 /** A file that was read, and what it says it is. */
 export interface OpenedFile {

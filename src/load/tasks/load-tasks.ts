@@ -1,10 +1,10 @@
-import { buildServers } from "../../core/formats/config/build-server.ts";
+import { buildServers } from "../../core/formats/config/server.ts";
 import { noExtensions } from "../../core/formats/extension/eval-extensions.ts";
 import { assembleEval } from "../assemble-eval.ts";
 import { serverBuilder } from "../eval/eval-servers.ts";
 import { loadMcpConfig, type McpServers, noServers } from "../eval/load-mcp-config.ts";
 import type { LoadedConfig } from "../load-config.ts";
-import { programCompleter } from "../program-environment.ts";
+import { programCompleter } from "../environment.ts";
 import { requestedAgents, requestedJudge } from "../requested-agents.ts";
 import type { Source } from "../sources/find-sources.ts";
 import type { OpenedSources } from "../sources/open-sources.ts";

@@ -6,8 +6,8 @@ import { environment as readEnvironment, type EnvironmentVariables } from "../en
 import { FileProblems } from "../file-problems.ts";
 import { documentKind, rootMembers } from "../read/document.ts";
 import { endingOf, parseData } from "../read/read-document.ts";
-import { exportedTask, isTaskExport } from "../read/task-export-file.ts";
-import { repositoryOf } from "../sources/repository-of.ts";
+import { exportedTask, isTaskExport } from "../read/read-task.ts";
+import { repositoryOf } from "../sources/find-sources.ts";
 import type { SourceText } from "../read/source-text.ts";
 import { filesOfTask } from "./task-files.ts";
 

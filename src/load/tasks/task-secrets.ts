@@ -1,6 +1,6 @@
 import type { ServerSpec, Task } from "../../core/formats/model.ts";
 import { type Step, walkSteps } from "../../core/formats/step.ts";
-import { credentialsIn } from "../secrets/credentials.ts";
+import { credentialsIn } from "../secrets/secrets.ts";
 import { type EnvironmentVariables, variableNamed } from "../environment.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { basename, dirname, extname, join } from "node:path";
 import type { Diagnostic } from "../../core/errors/error.ts";
-import { buildAgent } from "../../core/formats/config/build-agent.ts";
+import { buildAgent } from "../../core/formats/config/agent.ts";
 import { configAgentProblems } from "../../core/formats/config/config-task-plans.ts";
 import { inlineAgentName } from "../../core/formats/config/config-view.ts";
 import { isJsonObject, withoutUndefined } from "../../core/formats/json.ts";
@@ -11,8 +11,8 @@ import { agentTemplates } from "../agent-templates.ts";
 import { assembleEval } from "../assemble-eval.ts";
 import { FileProblems } from "../file-problems.ts";
 import type { LoadedConfig } from "../load-config.ts";
-import { pathKind } from "../path-kind.ts";
-import { programCompleter } from "../program-environment.ts";
+import { pathKind } from "../sources/expand-glob.ts";
+import { programCompleter } from "../environment.ts";
 import { fixtureReader } from "../read-fixtures.ts";
 import { plainDocument } from "../read/plain-document.ts";
 import { requestedAgents, requestedJudge } from "../requested-agents.ts";

@@ -1,14 +1,14 @@
 import { resolve } from "node:path";
 import type { Diagnostic } from "../../core/errors/error.ts";
 import { assertedServers } from "../../core/formats/assertion-kinds.ts";
-import { buildServer } from "../../core/formats/config/build-server.ts";
+import { buildServer } from "../../core/formats/config/server.ts";
 import { layServers, type ServerTable } from "../../core/formats/config/server-tables.ts";
 import { suggestion } from "../../core/formats/did-you-mean.ts";
 import type { ServerSpec, Task, Variant } from "../../core/formats/model.ts";
 import { placeProblem, type Problem } from "../../core/formats/problem.ts";
 import type { PlacedAssertions } from "../../core/formats/waza/read-graders.ts";
 import type { WazaVariant } from "../../core/formats/waza/waza-eval.ts";
-import { completeStdio } from "../server-environment.ts";
+import { completeStdio } from "../environment.ts";
 import type { ConfigDocument } from "../read/document.ts";
 import type { ReadWazaTask, WazaContext } from "./waza-tasks.ts";
 

@@ -8,11 +8,10 @@ import { parseWazaTask, type WazaTask } from "../../core/formats/waza/parse-waza
 import type { WazaEval } from "../../core/formats/waza/waza-eval.ts";
 import { variableNamed } from "../environment.ts";
 import type { FileProblems } from "../file-problems.ts";
-import { pathKind } from "../path-kind.ts";
+import { expandGlob, isDataFile, isGlob, pathKind } from "../sources/expand-glob.ts";
 import type { ConfigDocument } from "../read/document.ts";
 import { plainDocument } from "../read/plain-document.ts";
 import { readData } from "../read/read-document.ts";
-import { expandGlob, isDataFile, isGlob } from "../sources/expand-glob.ts";
 import type { OpenedFile } from "../sources/open-sources.ts";
 import { shownFrom, type Surroundings } from "../surroundings.ts";
 import { type TaskFile, taskFile, withoutRepeats } from "../tasks/read-tasks.ts";

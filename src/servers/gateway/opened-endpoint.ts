@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { jsonExcess } from "../../core/formats/json-meter.ts";
+import { jsonExcess } from "../../core/formats/read-json.ts";
 import { LineReader } from "../../process/line-reader.ts";
 import { ByteStore } from "../../process/program-output.ts";
 import { answeredId, requestOf } from "../filters/messages.ts";

@@ -1,5 +1,5 @@
 import { McpvalsError } from "../../core/errors/error.ts";
-import { jsonExcess } from "../../core/formats/json-meter.ts";
+import { jsonExcess } from "../../core/formats/read-json.ts";
 import { ByteStore } from "../../process/program-output.ts";
 import { deepestMessage } from "../json-rpc.ts";
 import { excessive } from "../recording.ts";

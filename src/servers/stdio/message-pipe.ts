@@ -1,6 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { jsonExcess } from "../../core/formats/json-meter.ts";
+import { jsonExcess } from "../../core/formats/read-json.ts";
 import { deepestMessage, mayBeMessage, parseMessage } from "../json-rpc.ts";
 import { excessive } from "../recording.ts";
 import type { WireMessage } from "../wire.ts";

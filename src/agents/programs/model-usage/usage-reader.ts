@@ -1,4 +1,4 @@
-import { jsonExcess } from "../../../core/formats/json-meter.ts";
+import { jsonExcess } from "../../../core/formats/read-json.ts";
 import { ByteStore } from "../../../process/program-output.ts";
 import { LineReader } from "../../../process/line-reader.ts";
 import { type ToldTokens, usageIn } from "./usage-in.ts";

@@ -2,12 +2,19 @@ import { type KeyPath, withoutUndefined } from "../json.ts";
 import type { AgentSpec, Eval, JudgeSpec, ServerSpec, Task, Variant } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import type { McpExpectation, McpStep } from "../step.ts";
-import { buildAgent, type CompleteProgram, modelAgent, presetAgent } from "./build-agent.ts";
-import { buildServer, type BuildServer, buildServers, type CompleteStdio } from "./build-server.ts";
-import { type AgentChoice, chooseAgents, defaultAgent } from "./config-agents.ts";
+import {
+  type AgentChoice,
+  buildAgent,
+  chooseAgents,
+  type CompleteProgram,
+  defaultAgent,
+  modelAgent,
+  presetAgent,
+} from "./agent.ts";
+import { buildServer, type BuildServer, buildServers, type CompleteStdio } from "./server.ts";
 import { uniqueTitles } from "./config-rules.ts";
 import type { ParsedConfig } from "./config-schema.ts";
-import type { ConfigServers, ProvidedServers, VariantTable } from "./config-servers.ts";
+import type { ConfigServers, ProvidedServers, VariantTable } from "./server-tables.ts";
 import { inlineAgentName } from "./config-view.ts";
 
 export interface BuildOptions {

@@ -1,10 +1,9 @@
 import * as z from "zod";
 import { isJsonObject } from "../json.ts";
-import { withMcpServers } from "../mcp-servers/mcp-server-json-schema.ts";
+import { withMcpServers, withServerOverlays } from "./server-json-schema.ts";
 import type { JsonObject } from "../model.ts";
 import { referencePage } from "../reference-page.ts";
 import { configSchema } from "./config-schema.ts";
-import { withServerOverlays } from "./server-overlay-json-schema.ts";
 
 /** The reference page of the config format, in Markdown, made from the schema that validates it. */
 export function configReference(): string {

@@ -3,7 +3,7 @@ import { emptyObjectProblem } from "../cannot-fail.ts";
 import { suggestion } from "../did-you-mean.ts";
 import { formatKeyPath, type KeyPath } from "../json.ts";
 import type { Problem } from "../problem.ts";
-import { undeclaredAgents } from "./config-agents.ts";
+import { undeclaredAgents } from "./agent.ts";
 import type { ConfigView, Place, PlanView } from "./config-view.ts";
 
 /** Everything that must hold between the parts of a config. */

@@ -1,10 +1,8 @@
-import { type AgentChoice, chooseAgents } from "./config-agents.ts";
-import type { ConfigServers } from "./config-servers.ts";
+import { type AgentChoice, chooseAgents } from "./agent.ts";
+import type { ConfigServers, ServerTable } from "./server-tables.ts";
 import { isContainedEverywhere } from "../cannot-fail.ts";
 import { statesText } from "../contains-text.ts";
-import type { ServerTable } from "./server-tables.ts";
-import { formatKeyPath, type KeyPath, withoutUndefined } from "../json.ts";
-import { asList, asObject, asText } from "../lenient.ts";
+import { asList, asObject, asText, formatKeyPath, type KeyPath, withoutUndefined } from "../json.ts";
 
 /** A name and where it stands. */
 export interface Place {

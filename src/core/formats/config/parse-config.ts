@@ -1,21 +1,23 @@
 import * as z from "zod";
 import type { Diagnostic } from "../../errors/error.ts";
 import { extensionPackageProblems, missingSandboxProblems } from "../extension/extension-table-schema.ts";
-import { formatKeyPath, type KeyPath } from "../json.ts";
-import { asObject } from "../lenient.ts";
+import { asObject, formatKeyPath, type KeyPath } from "../json.ts";
 import type { Eval, Json } from "../model.ts";
-import { type Locate, placeProblems, type Problem } from "../problem.ts";
-import { mostProblems, validate } from "../validate.ts";
+import { type Locate, mostProblems, placeProblems, type Problem, validate } from "../problem.ts";
 import { echoedArguments, inexactNumbers, shortTexts, strayKeys } from "../weak-expectations.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
 import { buildEval, type BuildOptions, expectedTools, providedServers } from "./build-eval.ts";
 import { checkRules } from "./config-rules.ts";
 import { configSchema, type ParsedConfig } from "./config-schema.ts";
-import type { ParsedServer } from "./config-server-schema.ts";
-import { type ProvidedServers, readConfigServers } from "./config-servers.ts";
+import type { ParsedServer } from "./server.ts";
+import {
+  type ProvidedServers,
+  readConfigServers,
+  type ServerTable,
+  withUsualTransports,
+} from "./server-tables.ts";
 import { viewConfig } from "./config-view.ts";
-import type { Fixtures } from "./mock-tables.ts";
-import { type ServerTable, withUsualTransports } from "./server-tables.ts";
+import type { Fixtures } from "./mock.ts";
 
 export interface ParseConfigOptions extends BuildOptions {
   /** Texts as written, by formatted key path, of strings that variables went into; messages show these. */

@@ -1,12 +1,18 @@
 import * as z from "zod";
-import { namedAgentSchema } from "../config/config-agent-schema.ts";
-import { closedObject, filledText, nameKey } from "../config/config-fields.ts";
+import { namedAgentSchema } from "../config/agent.ts";
+import {
+  closedObject,
+  filledText,
+  goDuration,
+  nameKey,
+  patternText,
+  texts,
+} from "../config/config-fields.ts";
 import { serverTableFields } from "../config/config-schema.ts";
-import { serverSchema } from "../config/config-server-schema.ts";
-import { withServerOverlays } from "../config/server-overlay-json-schema.ts";
+import { serverSchema } from "../config/server.ts";
+import { withServerOverlays } from "../config/server-json-schema.ts";
 import { extensionTableSchema } from "../extension/extension-table-schema.ts";
 import { isJsonObject } from "../json.ts";
-import { goDuration, patternText, texts } from "../lenient-fields.ts";
 import type { JsonObject } from "../model.ts";
 
 /** Kinds of agents that an eval can refer to; those with `openai` in their name are old names of `builtin.llm-agent`. */

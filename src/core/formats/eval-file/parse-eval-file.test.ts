@@ -3,9 +3,13 @@ import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
 import { formatKeyPath } from "../json.ts";
 import type { Locate } from "../problem.ts";
-import type { EvalFile } from "./eval-file.ts";
+import {
+  checkAssertedServers,
+  type EvalFile,
+  type ParsedEvalFile,
+  parseEvalFile,
+} from "./parse-eval-file.ts";
 import { evalJsonSchema } from "./eval-schema.ts";
-import { checkAssertedServers, type ParsedEvalFile, parseEvalFile } from "./parse-eval-file.ts";
 
 const locate: Locate = ({ path }) => ({ file: "eval.yaml", path: formatKeyPath(path) });
 

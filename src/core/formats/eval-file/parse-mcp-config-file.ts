@@ -1,10 +1,8 @@
 import * as z from "zod";
 import type { Diagnostic } from "../../errors/error.ts";
-import { closedObject, filledText, nameKey } from "../config/config-fields.ts";
-import { type ParsedServer, serverSchema } from "../config/config-server-schema.ts";
-import { type KeyPath, withoutUndefined } from "../json.ts";
-import { asObject } from "../lenient.ts";
-import { texts } from "../lenient-fields.ts";
+import { closedObject, filledText, nameKey, texts } from "../config/config-fields.ts";
+import { type ParsedServer, serverSchema } from "../config/server.ts";
+import { asObject, type KeyPath, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import type { Locate } from "../problem.ts";
 

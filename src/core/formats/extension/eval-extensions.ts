@@ -1,7 +1,7 @@
 import type { SourceLocation } from "../../errors/error.ts";
 import type { ExtensionSettings } from "../extension-model.ts";
 import type { JsonObject } from "../json.ts";
-import { defaultSandbox, type SandboxSpec } from "../sandbox-model.ts";
+import { defaultSandbox, type SandboxSpec } from "../sandbox.ts";
 
 /** What an eval says of extensions, and so gives to its tasks. */
 export interface EvalExtensions {

@@ -1,19 +1,22 @@
 import * as z from "zod";
 import type { ErrorCode } from "../../errors/catalogue.ts";
-import { anyObject, closedObject, duration, filledText, httpUrl } from "../config/config-fields.ts";
+import { anyObject, closedObject, duration, filledText, httpUrl, texts } from "../config/config-fields.ts";
 import {
+  defaultSandbox,
+  fromFile,
+  isHome,
+  laySandbox,
   networkSchema as network,
   sandboxKind as kind,
   sandboxLimits as limits,
   sandboxParts,
   sandboxSchema as sandbox,
-} from "../config/sandbox-schema.ts";
-import { formatKeyPath, type KeyPath, withoutUndefined } from "../json.ts";
-import { fromFile, isHome, laySandbox, saysSandbox, unconfined } from "../lay-sandbox.ts";
-import { texts } from "../lenient-fields.ts";
-import { asObject } from "../lenient.ts";
+  type SandboxSpec,
+  saysSandbox,
+  unconfined,
+} from "../sandbox.ts";
+import { asObject, formatKeyPath, type KeyPath, withoutUndefined } from "../json.ts";
 import type { Locate, Problem } from "../problem.ts";
-import { defaultSandbox, type SandboxSpec } from "../sandbox-model.ts";
 import { type DeclaredExtension, type EvalExtensions, usualOperationMs } from "./eval-extensions.ts";
 import { parsePackageRef } from "./package-ref.ts";
 

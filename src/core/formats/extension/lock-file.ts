@@ -2,9 +2,8 @@ import { stringify } from "yaml";
 import * as z from "zod";
 import { closedObject, filledText } from "../config/config-fields.ts";
 import { isJsonObject, withoutUndefined } from "../json.ts";
-import type { Problem } from "../problem.ts";
+import { mostProblems, type Problem, validate } from "../problem.ts";
 import { readJson } from "../read-json.ts";
-import { mostProblems, validate } from "../validate.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
 
 /** `mcp-eval.lock`: which version of each package a run uses, and what its files must be. */

@@ -9,9 +9,8 @@ import {
   type KeyPath,
   withoutUndefined,
 } from "../json.ts";
-import type { Problem } from "../problem.ts";
+import { mostProblems, type Problem, validate } from "../problem.ts";
 import { readJson } from "../read-json.ts";
-import { mostProblems, validate } from "../validate.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
 import { readOperationSchema, typedArgs, typedArgsSchema } from "./typed-args.ts";
 

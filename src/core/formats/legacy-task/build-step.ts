@@ -22,14 +22,15 @@ import {
   translateFieldPath,
 } from "./expressions.ts";
 import {
+  type Alias,
   httpSchema,
   judgeSchema,
   type LegacyContent,
   type LegacyField,
+  type RawStep,
   scriptSchema,
   toolSchema,
-} from "./legacy-schema.ts";
-import type { Alias, RawStep } from "./read-step-form.ts";
+} from "./legacy-form.ts";
 
 /** What steps are built with. */
 export interface StepBuilding {

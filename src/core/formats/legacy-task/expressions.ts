@@ -2,7 +2,7 @@ import { escapeTemplate } from "../../templates/parse-template.ts";
 import type { KeyPath } from "../json.ts";
 import type { LenientReader } from "../lenient-reader.ts";
 import type { Json, JsonObject } from "../model.ts";
-import type { Alias, RawStep } from "./read-step-form.ts";
+import type { Alias, RawStep } from "./legacy-form.ts";
 
 /** Which expressions a text may have, besides `env`, `random` and `agent`. */
 export interface TextRules {

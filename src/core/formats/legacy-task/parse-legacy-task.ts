@@ -12,7 +12,7 @@ import { joinExtensions } from "../task/join-extensions.ts";
 import type { ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
 import { buildStep } from "./build-step.ts";
 import { Expressions } from "./expressions.ts";
-import { type LegacyForm, type LegacyPhase, readScriptForm, readStepForm } from "./read-step-form.ts";
+import { type LegacyForm, type LegacyPhase, readScriptForm, readStepForm } from "./legacy-form.ts";
 
 /**
  * Reads a task of the older forms: the script form (no apiVersion, or `mcpchecker/v1alpha1`) and the step form

@@ -1,7 +1,7 @@
 import { assert, constantFrom, dictionary, letrec, oneof, property } from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Json, JsonObject } from "../model.ts";
-import { mergeServers, plainServers } from "./merge-servers.ts";
+import { mergeServers, plainServers } from "../config/mcp-servers.ts";
 
 /** Tables with few keys, so that those of different tables meet; deep, and with everything that has a meaning. */
 const tables = letrec<{ table: JsonObject; value: Json }>((tie) => ({

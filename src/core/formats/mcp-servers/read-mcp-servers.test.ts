@@ -2,9 +2,7 @@ import { describe, expect, it } from "vitest";
 import { formatKeyPath } from "../json.ts";
 import type { JsonObject } from "../model.ts";
 import type { Problem } from "../problem.ts";
-import { mergeServers } from "./merge-servers.ts";
-import { normalizeMcpServers } from "./normalize-mcp-servers.ts";
-import { readMcpServers } from "./read-mcp-servers.ts";
+import { mergeServers, normalizeMcpServers, readMcpServers } from "../config/mcp-servers.ts";
 
 const path = ["config", "mcp_servers"];
 

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { anyJson, anyObject, closedObject, duration, filledText } from "../config/config-fields.ts";
-import { asObject } from "../lenient.ts";
+import { asObject } from "../json.ts";
 import type { Json } from "../model.ts";
 import {
   asWhole,

@@ -8,8 +8,7 @@ import {
   isContainedEverywhere,
   schemaProblems,
 } from "../cannot-fail.ts";
-import { formatKeyPath, isJsonObject, type KeyPath, valueAt } from "../json.ts";
-import { asObject, asText } from "../lenient.ts";
+import { asObject, asText, formatKeyPath, isJsonObject, type KeyPath, valueAt } from "../json.ts";
 import type { Json } from "../model.ts";
 import type { Problem } from "../problem.ts";
 import { isFromOutside, type Locals, partsOf, staticText } from "./check-text.ts";

@@ -1,5 +1,4 @@
-import { formatKeyPath, type KeyPath } from "../json.ts";
-import { asList, asObject, asText } from "../lenient.ts";
+import { asList, asObject, asText, formatKeyPath, type KeyPath } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { hasUnknown, type Locals, partsOf, staticText, unknownInPath } from "./check-text.ts";
 import type { TaskFiles } from "./task-options.ts";

@@ -1,8 +1,6 @@
-import { formatKeyPath, isJsonObject, type KeyPath } from "../json.ts";
-import { asObject, asText } from "../lenient.ts";
+import { asObject, asText, formatKeyPath, isJsonObject, type KeyPath } from "../json.ts";
 import type { Json, JsonObject } from "../model.ts";
-import type { Problem } from "../problem.ts";
-import { mostProblems } from "../validate.ts";
+import { mostProblems, type Problem } from "../problem.ts";
 import { checkComparisons, checkCondition, checkExpectations } from "./check-expectations.ts";
 import { checkStepPaths } from "./check-paths.ts";
 import {

@@ -11,8 +11,7 @@ import {
   nowhere,
 } from "../../templates/places.ts";
 import { isShell, placeInShell, scriptProgram, type ShellValue } from "../../templates/shell-line.ts";
-import { formatKeyPath, type KeyPath } from "../json.ts";
-import { asObject, asText } from "../lenient.ts";
+import { asObject, asText, formatKeyPath, type KeyPath } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { isFromOutside, type Locals, partsOf } from "./check-text.ts";
 import type { PlacedNote } from "./task-options.ts";

@@ -1,6 +1,5 @@
 import { type Idleness, idlenessOf } from "../idle-program.ts";
-import { formatKeyPath } from "../json.ts";
-import { asList, asObject, asText } from "../lenient.ts";
+import { asList, asObject, asText, formatKeyPath } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import type { PlacedNote, TaskFiles } from "./task-options.ts";
 import type { StepView } from "./view-steps.ts";

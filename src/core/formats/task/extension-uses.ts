@@ -1,7 +1,6 @@
 import type { SourceLocation } from "../../errors/error.ts";
 import type { ExtensionPhase } from "../extension/manifest.ts";
-import { isJsonObject, withoutUndefined } from "../json.ts";
-import { asText } from "../lenient.ts";
+import { asText, isJsonObject, withoutUndefined } from "../json.ts";
 import type { ExtensionSpec, JsonObject } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import type { JoinedExtensions } from "./join-extensions.ts";

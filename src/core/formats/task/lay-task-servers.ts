@@ -1,7 +1,6 @@
 import { parseTemplate } from "../../templates/parse-template.ts";
 import { taskRoots } from "../../templates/scope.ts";
-import { buildServer, buildServers } from "../config/build-server.ts";
-import type { ParsedServer } from "../config/config-server-schema.ts";
+import { buildServer, buildServers, type ParsedServer } from "../config/server.ts";
 import {
   layServers,
   noServers,

@@ -1,12 +1,10 @@
 import type { Diagnostic } from "../../errors/error.ts";
 import { suggestion } from "../did-you-mean.ts";
-import { formatKeyPath, isJsonObject, type KeyPath, valueAt } from "../json.ts";
+import { asList, asObject, asText, formatKeyPath, isJsonObject, type KeyPath, valueAt } from "../json.ts";
 import { parseLegacyTask } from "../legacy-task/parse-legacy-task.ts";
-import { asList, asObject, asText } from "../lenient.ts";
 import type { Json, JsonObject } from "../model.ts";
-import { type Locate, placeProblems, type Problem } from "../problem.ts";
+import { type Locate, mostProblems, placeProblems, type Problem, validate } from "../problem.ts";
 import { readJson } from "../read-json.ts";
-import { mostProblems, validate } from "../validate.ts";
 import {
   echoedArguments,
   inexactNumbers,

@@ -2,8 +2,7 @@ import type * as z from "zod";
 import { suggestion } from "../did-you-mean.ts";
 import { formatKeyPath, isJsonObject, type KeyPath, withoutUndefined } from "../json.ts";
 import type { Json, SolutionAction } from "../model.ts";
-import type { Problem } from "../problem.ts";
-import { validate } from "../validate.ts";
+import { type Problem, validate } from "../problem.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
 import { mcpRequest } from "./step-forms.ts";
 import {

@@ -2,7 +2,7 @@ import type * as z from "zod";
 import { withoutUndefined } from "../json.ts";
 import type { Json, JsonObject } from "../model.ts";
 import type { McpRequest, Step, TextExpectation } from "../step.ts";
-import { validate } from "../validate.ts";
+import { validate } from "../problem.ts";
 import {
   commandSchema,
   extensionSchema,

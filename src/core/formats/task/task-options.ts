@@ -1,9 +1,8 @@
 import type { Diagnostic } from "../../errors/error.ts";
-import type { CompleteStdio } from "../config/build-server.ts";
-import type { ProvidedServers } from "../config/config-servers.ts";
+import type { CompleteStdio } from "../config/server.ts";
+import type { ProvidedServers } from "../config/server-tables.ts";
 import type { EvalExtensions } from "../extension/eval-extensions.ts";
-import type { KeyPath } from "../json.ts";
-import { asObject } from "../lenient.ts";
+import { asObject, type KeyPath } from "../json.ts";
 import type { ServerSpec, Task } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import type { ExtensionUse } from "./extension-uses.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { withServerOverlays } from "../config/server-overlay-json-schema.ts";
+import { withServerOverlays } from "../config/server-json-schema.ts";
 import { isJsonObject } from "../json.ts";
 import type { Json, JsonObject } from "../model.ts";
 import { referencePage } from "../reference-page.ts";

@@ -4,8 +4,15 @@ import { readOverlay } from "../config/server-tables.ts";
 import { suggestion } from "../did-you-mean.ts";
 import { packageProblem } from "../extension/extension-table-schema.ts";
 import { parsePackageRef } from "../extension/package-ref.ts";
-import { formatKeyPath, isJsonObject, type KeyPath, withoutUndefined } from "../json.ts";
-import { asList, asObject, asText } from "../lenient.ts";
+import {
+  asList,
+  asObject,
+  asText,
+  formatKeyPath,
+  isJsonObject,
+  type KeyPath,
+  withoutUndefined,
+} from "../json.ts";
 import type { Json, JsonObject } from "../model.ts";
 import type { Problem } from "../problem.ts";
 import { checkFilePath, checkTaskPaths } from "./check-paths.ts";

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { anyObject, closedObject, duration, filledText } from "../config/config-fields.ts";
-import { elicitationDescription, elicitationSchema } from "../config/config-task-schema.ts";
-import { serverSchema } from "../config/config-server-schema.ts";
+import { elicitationDescription, elicitationSchema } from "../config/config-schema.ts";
+import { serverSchema } from "../config/server.ts";
 import { stepItem, stepList } from "./control-schemas.ts";
 import { solutionList } from "./solution-schemas.ts";
 import { asWhole, variables } from "./step-fields.ts";

@@ -1,5 +1,5 @@
 import type { Diagnostic } from "../../errors/error.ts";
-import { type Fixtures, mockServers } from "../config/mock-tables.ts";
+import { type Fixtures, mockServers } from "../config/mock.ts";
 import {
   type LayeredTable,
   layServers,
@@ -9,10 +9,9 @@ import {
   type ServerOverlay,
   type ServerTable,
 } from "../config/server-tables.ts";
-import { isJsonObject, withoutUndefined } from "../json.ts";
+import { asList, asText, isJsonObject, withoutUndefined } from "../json.ts";
 import { type LenientReader as Reader, LenientReader } from "../lenient-reader.ts";
-import { asList, asText } from "../lenient.ts";
-import { readMcpServers } from "../mcp-servers/read-mcp-servers.ts";
+import { readMcpServers } from "../config/mcp-servers.ts";
 import type { JsonObject } from "../model.ts";
 import type { Locate, Problem } from "../problem.ts";
 import { graderNames, readGraders, refuseParts, saysSomething } from "./read-graders.ts";

@@ -1,10 +1,10 @@
 import * as z from "zod";
-import { agentSchema, namedAgentSchema } from "../config/config-agent-schema.ts";
+import { agentSchema, namedAgentSchema } from "../config/agent.ts";
 import { anyObject, closedObject, filledText, nameKey } from "../config/config-fields.ts";
-import { lifetimeSchema, serverShapes } from "../config/config-server-schema.ts";
-import { mcpMockSchema } from "../config/mock-schema.ts";
+import { lifetimeSchema, serverShapes } from "../config/server.ts";
+import { mcpMockSchema } from "../config/mock.ts";
 import { isJsonObject } from "../json.ts";
-import { mcpServerDefinitions } from "../mcp-servers/mcp-server-json-schema.ts";
+import { mcpServerDefinitions } from "../config/server-json-schema.ts";
 import type { Json, JsonObject } from "../model.ts";
 
 /** What is refused by name where it says something. */

@@ -1,17 +1,47 @@
 import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { readdirSync, statSync } from "node:fs";
-import { isAbsolute, posix, resolve } from "node:path";
-import { McpvalsError } from "../../core/errors/error.ts";
-import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
-import type { Task } from "../../core/formats/model.ts";
-import type { TaskFiles } from "../../core/formats/task/parse-task.ts";
-import type { Artifact } from "../../core/formats/task-export/task-export-schema.ts";
-import { walkSteps } from "../../core/formats/step.ts";
-import { parseTemplate } from "../../core/templates/parse-template.ts";
-import { taskRoots } from "../../core/templates/scope.ts";
-import { readRegularFile } from "../../files/read-file.ts";
-import { rootMembers } from "../read/document.ts";
+import { dirname, isAbsolute, posix, resolve } from "node:path";
+import { McpvalsError } from "../core/errors/error.ts";
+import { parsePackageRef } from "../core/formats/extension/package-ref.ts";
+import type { Task } from "../core/formats/model.ts";
+import { walkSteps } from "../core/formats/step.ts";
+import { exportTask } from "../core/formats/task-export/export-task.ts";
+import type { Artifact, TaskExport } from "../core/formats/task-export/task-export-schema.ts";
+import type { TaskFiles } from "../core/formats/task/parse-task.ts";
+import { parseTemplate } from "../core/templates/parse-template.ts";
+import { taskRoots } from "../core/templates/scope.ts";
+import { readRegularFile } from "../files/read-file.ts";
+import type { EnvironmentVariables } from "./environment.ts";
+import { rootMembers } from "./read/document.ts";
+import { readDataText } from "./read/read-document.ts";
+import { shownFrom } from "./surroundings.ts";
+import { parseTaskText } from "./tasks/parse-task-text.ts";
+
+export interface ExportOptions {
+  /** Absolute path of the folder that the file is named from. */
+  readonly cwd: string;
+  /** Whether paths of the task may leave its folder. */
+  readonly allowOutside: boolean;
+  /** Default: this process's. */
+  readonly environment?: EnvironmentVariables;
+}
+
+/** Makes one document of the task in a file, with the files that it names. Throws McpvalsError of kind `usage`. */
+export async function exportFile(
+  file: string,
+  options: ExportOptions,
+): Promise<{ readonly document: TaskExport; readonly notes: readonly string[] }> {
+  const path = resolve(options.cwd, file);
+  const dir = dirname(path);
+  const source = readDataText(path, shownFrom(options.cwd, path));
+  const { task, servers, document, files, notes } = await parseTaskText(source, { path, ...options });
+  const collected = collectArtifacts({ task, document, dir, files });
+  return {
+    document: exportTask(task, { servers, artifacts: collected.artifacts }),
+    notes: [...notes, ...collected.notes],
+  };
+}
 
 export interface ArtifactSources {
   readonly task: Task;
@@ -37,7 +67,7 @@ const largest = 64 * 1024 * 1024;
  * Reads every file that a task names: its fixtures, the scripts of its steps, its prompt, extensions in its folder. Throws McpvalsError `task/outside`
  * for one outside of its folder and `config/unreadable` for one that cannot be read.
  */
-export function collectArtifacts(sources: ArtifactSources): CollectedArtifacts {
+function collectArtifacts(sources: ArtifactSources): CollectedArtifacts {
   const { task } = sources;
   const scripts = scriptFiles(task);
   const roles = new Map<string, Role>();

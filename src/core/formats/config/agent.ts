@@ -1,7 +1,18 @@
 import * as z from "zod";
-import { agentPresetFacts } from "../agent-presets.ts";
-import { mentions } from "../command-template.ts";
-import { type AgentPreset, agentPresets, commandOutputs, mcpClients } from "../model.ts";
+import { acpOfPreset, agentPresetFacts, commandOfPreset } from "../agent-presets.ts";
+import { mentions } from "../agent-templates.ts";
+import { withoutUndefined } from "../json.ts";
+import {
+  type AcpAgentSpec,
+  type AgentPreset,
+  agentPresets,
+  type AgentSpec,
+  type CommandAgentSpec,
+  commandOutputs,
+  mcpClients,
+  type ModelAgentSpec,
+  type ModelProxySpec,
+} from "../model.ts";
 import { anyObject, closedObject, filledText, httpUrl, nameKey } from "./config-fields.ts";
 
 const modelFields = {
@@ -31,7 +42,7 @@ const modelFields = {
   }),
 };
 
-const modelAgent = closedObject({
+const modelAgentSchema = closedObject({
   type: z
     .literal("model")
     .optional()
@@ -62,7 +73,7 @@ const scriptedSay = closedObject({
   say: z.string().meta({ description: "What the agent answers. This ends the turn." }),
 }).meta({ id: "ScriptedSay", title: "Scripted words", description: "Says something." });
 
-const scriptedAgent = closedObject({
+const scriptedAgentSchema = closedObject({
   type: z.literal("scripted").meta({ description: "A written plan instead of a model." }),
   plan: z.record(nameKey, z.array(z.union([scriptedCall, scriptedSay]))).meta({
     description:
@@ -123,7 +134,7 @@ const programFields = {
     }),
 };
 
-const named = {
+const namedProgram = {
   check: ({ preset, command }: { preset?: unknown; command?: unknown }): boolean =>
     preset !== undefined || command !== undefined,
   message: { error: "must have preset or command" },
@@ -180,7 +191,7 @@ const chosenByCommand = {
   message: { path: ["model"], error: "has no effect: write {model} where the command line takes it" },
 };
 
-const acpAgent = closedObject({
+const acpAgentSchema = closedObject({
   type: z.literal("acp").meta({ description: "A program that speaks the Agent Client Protocol." }),
   ...programFields,
   permissions: z.enum(["allow", "allow-mcp", "deny"]).optional().meta({
@@ -189,7 +200,7 @@ const acpAgent = closedObject({
     defaultText: "`allow`; with `cwd`, `allow-mcp`",
   }),
 })
-  .refine(named.check, named.message)
+  .refine(namedProgram.check, namedProgram.message)
   .refine(proxied.check, proxied.message)
   .refine(reached.check, reached.message)
   .refine(chosenByAcp.check, chosenByAcp.message)
@@ -199,7 +210,7 @@ const acpAgent = closedObject({
     description: "A program that speaks the Agent Client Protocol on stdin and stdout.",
   });
 
-const commandAgent = closedObject({
+const commandAgentSchema = closedObject({
   type: z.literal("command").meta({ description: "A program that is started for each user turn." }),
   ...programFields,
   nextArgs: z.array(z.string()).optional().meta({
@@ -219,7 +230,7 @@ const commandAgent = closedObject({
     defaultText: "the preset's; without one none",
   }),
 })
-  .refine(named.check, named.message)
+  .refine(namedProgram.check, namedProgram.message)
   .refine(proxied.check, proxied.message)
   .refine(chosenByCommand.check, chosenByCommand.message)
   .meta({
@@ -232,19 +243,25 @@ const commandAgent = closedObject({
 /** What `agents.NAME` may be. */
 export const namedAgentSchema = z.union([
   filledText.regex(/^[^/\s]+\/\S+$/, { error: 'must be a model id such as "anthropic/claude-sonnet-4-5"' }),
-  modelAgent,
-  scriptedAgent,
-  acpAgent,
-  commandAgent,
+  modelAgentSchema,
+  scriptedAgentSchema,
+  acpAgentSchema,
+  commandAgentSchema,
 ]);
 
 /** What `agent` may be; a text is the name of one in `agents`, a model id, or a preset. */
-export const agentSchema = z.union([filledText, modelAgent, scriptedAgent, acpAgent, commandAgent]);
+export const agentSchema = z.union([
+  filledText,
+  modelAgentSchema,
+  scriptedAgentSchema,
+  acpAgentSchema,
+  commandAgentSchema,
+]);
 
 /** An agent as parsed. */
 export type ParsedAgent = z.output<typeof namedAgentSchema>;
 /** An agent that is a program, as parsed. */
-export type ParsedProgram = z.output<typeof acpAgent> | z.output<typeof commandAgent>;
+export type ParsedProgram = z.output<typeof acpAgentSchema> | z.output<typeof commandAgentSchema>;
 
 /** The model that judges. */
 export const judgeSchema = closedObject({
@@ -260,3 +277,183 @@ export const judgeSchema = closedObject({
   title: "Judge",
   description: "The model that grades workflows when a judge is asked for (`llmJudge`, or `--llm`).",
 });
+
+/** The agent that plays when a config names none. */
+export const defaultAgent = { name: "claude", model: "anthropic/claude-sonnet-4-5" } as const;
+
+/** One agent that will run, by where it comes from. */
+export type AgentChoice =
+  /** Declared in `agents` under this name. */
+  | { readonly kind: "declared"; readonly name: string }
+  /** Written out in `agent`. */
+  | { readonly kind: "inline" }
+  /** A bare model id. */
+  | { readonly kind: "model"; readonly model: string }
+  | { readonly kind: "default" }
+  /** Always known: `oracle` plays a task's own solution, `null` does nothing. */
+  | { readonly kind: "builtin"; readonly name: BuiltinAgent }
+  /** A program that we know how to start; it speaks the Agent Client Protocol. */
+  | { readonly kind: "preset"; readonly name: AgentPreset }
+  /** Names nothing. */
+  | { readonly kind: "unknown"; readonly name: string };
+
+/** Names of agents that need no declaration. */
+const builtinAgents = ["oracle", "null"] as const;
+
+/** Names that an agent can be asked for by without being declared. */
+export const undeclaredAgents: readonly string[] = [...builtinAgents, ...agentPresets];
+
+type BuiltinAgent = (typeof builtinAgents)[number];
+
+export interface AgentSources {
+  /** Names in `agents`. */
+  readonly declared: readonly string[];
+  /** The text of `agent`, when it is one. */
+  readonly named?: string;
+  /** Name that the agent written out in `agent` goes by, when there is one. */
+  readonly inline?: string;
+  /** Names or model ids that were asked for instead of what the config says. */
+  readonly requested?: readonly string[];
+}
+
+/** Decides which agents run: those asked for, else `agent`, else all of `agents`, else the default one. */
+export function chooseAgents(sources: AgentSources): readonly AgentChoice[] {
+  const { declared, named, inline, requested } = sources;
+  if (requested !== undefined && requested.length > 0) {
+    return [...new Set(requested)].map((name) =>
+      name === inline ? { kind: "inline" } : resolve(name, declared),
+    );
+  }
+  if (inline !== undefined) return [{ kind: "inline" }];
+  if (named !== undefined) return [resolve(named, declared)];
+  if (declared.length > 0) return declared.map((name) => ({ kind: "declared", name }));
+  return [{ kind: "default" }];
+}
+
+function resolve(name: string, declared: readonly string[]): AgentChoice {
+  if (declared.includes(name)) return { kind: "declared", name };
+  const builtin = builtinAgents.find((each) => each === name);
+  if (builtin !== undefined) return { kind: "builtin", name: builtin };
+  const preset = agentPresets.find((each) => each === name);
+  if (preset !== undefined) return { kind: "preset", name: preset };
+  return name.includes("/") ? { kind: "model", model: name } : { kind: "unknown", name };
+}
+
+/** What the world is asked of an agent that is a program. */
+export interface ProgramNeeds {
+  /** As written. */
+  readonly command: string;
+  /** Variables of its own. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Variables of the shell that it gets. */
+  readonly inheritEnv: readonly string[] | true;
+  /** As written. */
+  readonly cwd?: string;
+  /** Names in braces are replaced in its environment later, which has to leave what it inherits as it is. */
+  readonly isTemplate: boolean;
+}
+
+/**
+ * What the world adds to an agent that is a program: the whole environment, and an absolute path where a folder, or a command
+ * beside the file, is named.
+ */
+export type CompleteProgram = (needs: ProgramNeeds) => {
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  readonly command?: string;
+};
+
+const defaultMaxSteps = 20;
+
+/** An agent of which nothing is known but its model. */
+export function modelAgent(name: string, model: string): ModelAgentSpec {
+  return { type: "model", name, model, maxSteps: defaultMaxSteps };
+}
+
+/** An agent of which nothing is known but which program it is. */
+export function presetAgent(preset: AgentPreset, complete: CompleteProgram): AcpAgentSpec {
+  return buildAcp(preset, { type: "acp", preset, env: {}, inheritEnv: [] }, complete);
+}
+
+/** Builds one agent of a config. */
+export function buildAgent(name: string, agent: ParsedAgent, complete: CompleteProgram): AgentSpec {
+  if (typeof agent === "string") return modelAgent(name, agent);
+  switch (agent.type) {
+    case "acp":
+      return buildAcp(name, agent, complete);
+    case "command":
+      return buildCommand(name, agent, complete);
+    case "scripted": {
+      const plan = Object.entries(agent.plan).map(
+        ([workflow, actions]) => [workflow, actions.map(withoutUndefined)] as const,
+      );
+      return { type: "scripted", name, plan: Object.fromEntries(plan) };
+    }
+    case "model":
+    case undefined: {
+      const spec: ModelAgentSpec = withoutUndefined({ ...agent, type: "model" as const, name });
+      return spec;
+    }
+  }
+}
+
+type Parsed<T extends ParsedProgram["type"]> = Extract<ParsedProgram, { readonly type: T }>;
+
+function buildAcp(name: string, agent: Parsed<"acp">, complete: CompleteProgram): AcpAgentSpec {
+  const { preset, model } = agent;
+  const usual = preset === undefined ? { args: [], env: {} } : acpOfPreset(preset, model);
+  return withoutUndefined({
+    type: "acp" as const,
+    ...programParts(name, agent, { usual, complete }),
+    permissions: agent.permissions ?? (agent.cwd === undefined ? "allow" : "allow-mcp"),
+  });
+}
+
+function buildCommand(name: string, agent: Parsed<"command">, complete: CompleteProgram): CommandAgentSpec {
+  const { preset, model, args, nextArgs } = agent;
+  const usual: Partial<CommandAgentSpec> = preset === undefined ? {} : commandOfPreset(preset, model);
+  return withoutUndefined({
+    type: "command" as const,
+    ...programParts(name, agent, { usual, complete }),
+    // Arguments of a preset's own later turns would not fit first ones that are not the preset's.
+    nextArgs: nextArgs ?? (args === undefined ? usual.nextArgs : undefined),
+    stdin: agent.stdin ?? (args === undefined ? usual.stdin : undefined) ?? false,
+    output: agent.output ?? usual.output ?? "text",
+    configFiles: agent.configFiles ?? usual.configFiles ?? [],
+  });
+}
+
+interface ProgramOptions {
+  readonly usual: Partial<Pick<CommandAgentSpec, "command" | "args" | "env">>;
+  readonly complete: CompleteProgram;
+}
+
+function programParts(name: string, agent: ParsedProgram, { usual, complete }: ProgramOptions) {
+  const { preset, model, connect, cwd, inheritEnv } = agent;
+  const known = preset === undefined ? [] : agentPresetFacts[preset].inheritEnv;
+  const command = agent.command ?? usual.command ?? "";
+  const world = complete(
+    withoutUndefined({
+      command,
+      env: { ...usual.env, ...agent.env },
+      inheritEnv: inheritEnv === true ? inheritEnv : [...new Set([...known, ...inheritEnv])],
+      cwd,
+      isTemplate: agent.type === "command",
+    }),
+  );
+  return {
+    name,
+    preset,
+    command,
+    args: agent.args ?? usual.args ?? [],
+    ...world,
+    model,
+    connect,
+    modelProxy: proxyOf(agent),
+  };
+}
+
+function proxyOf({ preset, modelProxy }: ParsedProgram): ModelProxySpec | undefined {
+  if (modelProxy !== true) return modelProxy;
+  return preset === undefined ? undefined : agentPresetFacts[preset].modelApi;
+}
