@@ -9,7 +9,7 @@ import type { ExtensionStep } from "../src/core/formats/step.ts";
 import { expanderOf } from "../src/core/templates/expand.ts";
 import { createRecorder } from "../src/core/trace/recorder.ts";
 import { createRedactor } from "../src/core/trace/redact.ts";
-import { plainWorld } from "../src/run/plain-world.ts";
+import { plainTrial } from "../src/run/plain-trial.ts";
 import { openTrialExtensions } from "../src/extensions/host/open-trial-extensions.ts";
 import { noSandbox } from "../src/sandbox/sandboxes.ts";
 import { SchemaValidator } from "../src/graders/schema-validator.ts";
@@ -62,7 +62,7 @@ function openHosted(): Caller {
   });
   const validator = new SchemaValidator();
   const bare = {
-    ...plainWorld("bench"),
+    ...plainTrial("bench"),
     dir: workspace,
     workspace,
     validateSchema: validator.validate.bind(validator),
@@ -91,7 +91,7 @@ function openHosted(): Caller {
     emit,
     signal: new AbortController().signal,
     scope: undefined,
-    world: { ...bare, extensions },
+    trial: { ...bare, extensions },
   } as const;
   const step: ExtensionStep = {
     type: "extension",

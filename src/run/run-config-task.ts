@@ -4,7 +4,7 @@ import { runSequence } from "../steps/running/run-sequence.ts";
 import { runStep } from "../steps/running/run-step.ts";
 import { runPhase, trialTimeout } from "./run-phase.ts";
 import { clientSideOf } from "./client-side.ts";
-import { plainWorld } from "./plain-world.ts";
+import { plainTrial } from "./plain-trial.ts";
 import type { TrialPorts, TrialRun } from "./trial-ports.ts";
 import type { TrialServers } from "./trial-servers.ts";
 import { createFolder } from "./workspace.ts";
@@ -37,8 +37,8 @@ export async function runConfigTask(run: TrialRun, ports: TrialPorts, servers: T
   }
   if (task.verify.length > 0) {
     await runPhase("verify", emit, async () => {
-      const world = plainWorld(task.name);
-      const context = { phase: "verify" as const, sessions, absent, emit, signal, scope: undefined, world };
+      const trial = plainTrial(task.name);
+      const context = { phase: "verify" as const, sessions, absent, emit, signal, scope: undefined, trial };
       const { error } = await runSequence(task.verify, context, { kind: "verify", run: runStep });
       if (error !== undefined) throw error;
     });

@@ -14,7 +14,7 @@ import { SkippedTrial } from "./skipped-trial.ts";
 import { StateComparison } from "./state-comparison.ts";
 import type { TrialPorts, TrialRun } from "./trial-ports.ts";
 import type { TrialServers } from "./trial-servers.ts";
-import { TrialWorld } from "./trial-world.ts";
+import { TrialState } from "./trial-world.ts";
 import { usesJudge } from "../core/formats/uses-judge.ts";
 import { createWorkspace, type Workspace } from "./workspace.ts";
 
@@ -76,7 +76,7 @@ class PortableTrial {
   async run(): Promise<void> {
     const { emit } = this.#run;
     const { servers, portable } = this.#parts;
-    let opened: TrialWorld | undefined;
+    let opened: TrialState | undefined;
     const workspace = await runPhase("workspace", emit, async () => {
       const created = await createWorkspace(portable, this.#ports);
       servers.defer(async () => {
@@ -102,10 +102,10 @@ class PortableTrial {
     }
   }
 
-  #createWorld(workspace: Workspace): TrialWorld {
+  #createWorld(workspace: Workspace): TrialState {
     const { task, events, emit } = this.#run;
     const { variables, allowOutside, urlOf, validateSchema, extensions } = this.#ports;
-    const world: TrialWorld = new TrialWorld(task, workspace.path, {
+    const world: TrialState = new TrialState(task, workspace.path, {
       variables,
       allowOutside,
       judge: this.#parts.judge,
@@ -124,7 +124,7 @@ class PortableTrial {
     return world;
   }
 
-  async #untilVerified(world: TrialWorld, state: StateComparison, signal: AbortSignal): Promise<void> {
+  async #untilVerified(world: TrialState, state: StateComparison, signal: AbortSignal): Promise<void> {
     const { servers, portable, agent } = this.#parts;
     const { emit, task } = this.#run;
     const expander = portable.format === "mcp-eval/v1" ? { expander: expanderOf(world.scope) } : {};
@@ -139,7 +139,7 @@ class PortableTrial {
     await this.#verify(world, alive.signal);
   }
 
-  async #setup(world: TrialWorld, signal: AbortSignal): Promise<void> {
+  async #setup(world: TrialState, signal: AbortSignal): Promise<void> {
     const { setup } = this.#parts.portable;
     if (setup.length === 0) return;
     await this.#phase("setup", async () => {
@@ -151,7 +151,7 @@ class PortableTrial {
     signal.throwIfAborted();
   }
 
-  async #agent(agent: AgentDriver, world: TrialWorld, signal: AbortSignal): Promise<void> {
+  async #agent(agent: AgentDriver, world: TrialState, signal: AbortSignal): Promise<void> {
     const { task } = this.#run;
     const { text } = expanderOf(world.scope);
     const turns = task.turns.map((turn) => ({ ...turn, user: text(turn.user) }));
@@ -186,7 +186,7 @@ class PortableTrial {
     };
   }
 
-  async #verify(world: TrialWorld, signal: AbortSignal): Promise<void> {
+  async #verify(world: TrialState, signal: AbortSignal): Promise<void> {
     const { verify } = this.#run.task;
     await this.#phase("verify", async () => {
       const context = this.#context("verify", world, signal);
@@ -198,7 +198,7 @@ class PortableTrial {
     signal.throwIfAborted();
   }
 
-  async #cleanup(world: TrialWorld): Promise<void> {
+  async #cleanup(world: TrialState): Promise<void> {
     const { cleanup, cleanupTimeoutMs: timeoutMs } = this.#parts.portable;
     if (cleanup.length === 0) return;
     // An agent that was cut off has still said what it said.
@@ -208,10 +208,10 @@ class PortableTrial {
     await this.#parts.servers.excuseLost();
   }
 
-  #context(phase: Phase, world: TrialWorld, signal: AbortSignal): StepContext {
+  #context(phase: Phase, world: TrialState, signal: AbortSignal): StepContext {
     const { emit } = this.#run;
     const { sessions, absent } = this.#parts.servers;
-    return { phase, sessions, absent, emit, signal, scope: world.scope, world };
+    return { phase, sessions, absent, emit, signal, scope: world.scope, trial: world };
   }
 
   async #phase(phase: Phase, work: () => Promise<unknown>): Promise<void> {

@@ -8,7 +8,7 @@ import type { Emit, TraceEvent } from "../core/trace/events.ts";
 import { inheritedEnvironment, mergeEnvironments } from "../process/environment.ts";
 import type { TrialExtensions } from "../extensions/host/open-trial-extensions.ts";
 import type { PreparedExtensions } from "../extensions/prepared-extensions.ts";
-import type { StepJudge, StepWorld, ValidateSchema } from "../steps/step-runner.ts";
+import type { StepJudge, TrialContext, ValidateSchema } from "../steps/step-runner.ts";
 import { LazyExtensions } from "./lazy-extensions.ts";
 import { RandomPorts } from "./random-ports.ts";
 
@@ -22,7 +22,7 @@ export interface TaskVariables {
   readonly shell: Variables;
 }
 
-export interface WorldOptions {
+export interface TrialStateOptions {
   readonly variables: TaskVariables;
   readonly allowOutside: boolean;
   readonly judge: StepJudge | undefined;
@@ -37,7 +37,7 @@ export interface WorldOptions {
 }
 
 /** What one trial of a task has of its own: folder, variables, random values, outputs of its steps. */
-export class TrialWorld implements StepWorld, AsyncDisposable {
+export class TrialState implements TrialContext, AsyncDisposable {
   readonly task: string;
   readonly dir: string;
   readonly repository: string | undefined;
@@ -50,16 +50,16 @@ export class TrialWorld implements StepWorld, AsyncDisposable {
   readonly failed = new Set<string>();
   readonly scope: Scope;
   prompt = "";
-  agent: StepWorld["agent"];
+  agent: TrialContext["agent"];
   readonly #portable: PortableTask;
-  readonly #options: WorldOptions;
+  readonly #options: TrialStateOptions;
   readonly #ids = new Map<string, string>();
   readonly #ports = new RandomPorts();
   readonly #processes: { stop(): Promise<unknown> }[] = [];
   #env: Variables | undefined;
   #declared: Variables | undefined;
 
-  constructor(task: Task, workspace: string, options: WorldOptions) {
+  constructor(task: Task, workspace: string, options: TrialStateOptions) {
     if (task.portable === undefined) throw new Error(`${task.name} is not a task from a file of its own`);
     this.task = task.name;
     this.dir = task.portable.dir;

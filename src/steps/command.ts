@@ -60,14 +60,14 @@ function expandExpect(expect: CommandExpectation, expander: Expander): CommandEx
 }
 
 async function run(step: CommandStep, context: StepContext): Promise<StepAttempt> {
-  const { world } = context;
-  const env = mergeEnvironments([world.env, step.env]);
+  const { trial } = context;
+  const env = mergeEnvironments([trial.env, step.env]);
   const program = {
     role: "the shell",
     hint: "Name a shell that is installed and takes -c, with `shell` or the variable SHELL; on Windows sh has to be on PATH.",
     command: shellFor(env, step.shell),
     args: ["-c", step.run],
-    cwd: step.workdir === undefined ? world.dir : await folderOf(step.workdir, context),
+    cwd: step.workdir === undefined ? trial.dir : await folderOf(step.workdir, context),
     env,
     ...(step.stdin === undefined ? {} : { stdin: step.stdin }),
   };
@@ -90,8 +90,8 @@ async function run(step: CommandStep, context: StepContext): Promise<StepAttempt
   };
 }
 
-async function folderOf(workdir: string, { world }: StepContext): Promise<string> {
-  return resolveTaskPath(workdir, world, { forWriting: false });
+async function folderOf(workdir: string, { trial }: StepContext): Promise<string> {
+  return resolveTaskPath(workdir, trial, { forWriting: false });
 }
 
 function exitCodeCheck(done: ProgramRun, { run: text, shell, expect }: CommandStep): Check {

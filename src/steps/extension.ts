@@ -12,11 +12,11 @@ export const extensionStep: StepRunner<ExtensionStep> = {
   run,
 };
 
-async function run(step: ExtensionStep, { world, phase, signal }: StepContext): Promise<StepAttempt> {
+async function run(step: ExtensionStep, { trial, phase, signal }: StepContext): Promise<StepAttempt> {
   const { id, extension, operation, args, timeoutMs } = step;
-  await world.releasePorts([JSON.stringify(args)]);
+  await trial.releasePorts([JSON.stringify(args)]);
   const call = { step: id, extension, operation, args, phase, timeoutMs };
-  const result = await world.extensions.execute(call, signal);
+  const result = await trial.extensions.execute(call, signal);
   const { outputs = {} } = result;
   return { kind: "checked", checks: [checkOf(step, result)], values: outputs, outputs };
 }

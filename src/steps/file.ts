@@ -68,9 +68,9 @@ function act(step: FileStep, context: StepContext): Promise<StepAttempt> {
 async function create(
   path: string,
   { content, mode }: Extract<FileStep["action"], { kind: "create" }>,
-  { world, signal }: StepContext,
+  { trial, signal }: StepContext,
 ): Promise<StepAttempt> {
-  const target = await resolveTaskPath(path, world, { forWriting: true });
+  const target = await resolveTaskPath(path, trial, { forWriting: true });
   const bytes = await writeFileWhole(target, content, { mode, signal });
   const message = `${bytes === 1 ? "1 byte" : `${bytes} bytes`} written to ${path}`;
   return {
@@ -89,10 +89,10 @@ async function create(
   };
 }
 
-async function remove(path: string, { world }: StepContext): Promise<StepAttempt> {
-  const target = await resolveTaskPath(path, world, { forWriting: true });
+async function remove(path: string, { trial }: StepContext): Promise<StepAttempt> {
+  const target = await resolveTaskPath(path, trial, { forWriting: true });
   const found = await orAbsent(lstat(target));
-  if (found?.isDirectory() === true) await removeFolder(target, path, world);
+  if (found?.isDirectory() === true) await removeFolder(target, path, trial);
   else if (found !== undefined) await rm(target, { force: true });
   const message = found === undefined ? `${path} was not there` : `${path} is removed`;
   return {
@@ -102,8 +102,8 @@ async function remove(path: string, { world }: StepContext): Promise<StepAttempt
 }
 
 /** What is in a folder of the task's author goes only one by one; the workspace is the trial's own. */
-async function removeFolder(target: string, path: string, world: StepContext["world"]): Promise<void> {
-  if (await isInWorkspace(target, world)) return rm(target, { recursive: true, force: true });
+async function removeFolder(target: string, path: string, trial: StepContext["trial"]): Promise<void> {
+  if (await isInWorkspace(target, trial)) return rm(target, { recursive: true, force: true });
   try {
     await rmdir(target);
   } catch (cause) {
@@ -124,9 +124,9 @@ function isFull(error: unknown): boolean {
 async function check(
   step: FileStep,
   expectation: Extract<FileStep["action"], { kind: "check" }>,
-  { world, signal }: StepContext,
+  { trial, signal }: StepContext,
 ): Promise<StepAttempt> {
-  const target = await resolveTaskPath(step.path, world, { forWriting: false });
+  const target = await resolveTaskPath(step.path, trial, { forWriting: false });
   const { checks, content } = await checkFile(target, expectation, {
     readsContent: Object.values(step.outputs ?? {}).some((template) => /\{\s*content\b/.test(template)),
     signal,

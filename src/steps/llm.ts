@@ -26,8 +26,8 @@ export const llmStep: StepRunner<LlmStep> = {
   run,
 };
 
-async function run(step: LlmStep, { world, signal }: StepContext): Promise<StepAttempt> {
-  const { judge, prompt, agent } = world;
+async function run(step: LlmStep, { trial, signal }: StepContext): Promise<StepAttempt> {
+  const { judge, prompt, agent } = trial;
   if (judge === undefined)
     throw new McpvalsError("task/no-judge", `step ${step.id} asks a judge, and none is configured`);
   const input = step.input ?? agent?.output ?? "";

@@ -54,9 +54,9 @@ function expandScript(inline: string, expander: Expander): ShellText {
 }
 
 async function run(step: ScriptStep, context: StepContext): Promise<StepAttempt> {
-  const { world } = context;
-  const env = mergeEnvironments([world.env, step.env]);
-  await using launch = await prepareScript(step, world, env);
+  const { trial } = context;
+  const env = mergeEnvironments([trial.env, step.env]);
+  await using launch = await prepareScript(step, trial, env);
   const done = await runProgram(
     {
       role: "the script",
@@ -86,18 +86,18 @@ async function run(step: ScriptStep, context: StepContext): Promise<StepAttempt>
 }
 
 /** What a script with `protocol: json` reads from its stdin. */
-function scriptInput({ world }: StepContext, env: Readonly<Record<string, string>>): JsonObject {
-  const { toolCalls, resourceReads, promptGets } = world.history();
+function scriptInput({ trial }: StepContext, env: Readonly<Record<string, string>>): JsonObject {
+  const { toolCalls, resourceReads, promptGets } = trial.history();
   const steps: Readonly<Record<string, Json>> = Object.fromEntries(
-    [...world.outputs].map(([id, outputs]) => [id, { outputs }]),
+    [...trial.outputs].map(([id, outputs]) => [id, { outputs }]),
   );
   return {
-    task: { name: world.task, prompt: world.prompt },
-    agent: world.agent ?? null,
+    task: { name: trial.task, prompt: trial.prompt },
+    agent: trial.agent ?? null,
     mcp: { callHistory: { toolCalls, resourceReads, promptGets } },
     env,
     steps,
-    workspace: world.workspace,
+    workspace: trial.workspace,
   };
 }
 

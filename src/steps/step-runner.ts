@@ -23,13 +23,13 @@ export interface StepContext {
   readonly signal: AbortSignal;
   /** What templates refer to; undefined where texts have none. */
   readonly scope: Scope | undefined;
-  readonly world: StepWorld;
+  readonly trial: TrialContext;
   /** Failures change no verdict, whatever the steps say. */
   readonly ignored?: true;
 }
 
 /** What a trial has for its steps, the same for all of them. */
-export interface StepWorld {
+export interface TrialContext {
   readonly task: string;
   /** What the agent was told; the turns joined by empty lines. */
   readonly prompt: string;

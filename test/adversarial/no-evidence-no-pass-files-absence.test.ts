@@ -10,7 +10,7 @@ import { evaluate } from "../../src/evaluate.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import { trialOf } from "../e2e/support.ts";
 import { folderOf } from "../support/cli.ts";
-import { scopeOf, stepContext, worldOf } from "../support/step-context.ts";
+import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
 
 const value: Json = {
   items: [
@@ -169,8 +169,8 @@ async function notOf(
   text: string | undefined,
   action: Omit<Extract<FileStep["action"], { kind: "check" }>, "kind" | "exists">,
 ): Promise<readonly [string, readonly Check[]]> {
-  using world = worldOf();
-  const path = join(world.workspace, "a.json");
+  using trial = temporaryTrial();
+  const path = join(trial.workspace, "a.json");
   if (text !== undefined) writeFileSync(path, text);
   const step: FileStep = {
     type: "file",
@@ -179,7 +179,7 @@ async function notOf(
     action: { kind: "check", exists: true, ...action },
     ...base,
   };
-  const { outcome, checks } = await runStep(not(step), stepContext({ world, scope: scopeOf({}) }));
+  const { outcome, checks } = await runStep(not(step), stepContext({ trial, scope: scopeOf({}) }));
   return [outcome, checks];
 }
 

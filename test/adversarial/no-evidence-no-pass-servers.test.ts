@@ -11,7 +11,7 @@ import { runStep } from "../../src/steps/running/run-step.ts";
 import { startSession } from "../servers/support.ts";
 import { folderOf } from "../support/cli.ts";
 import { lyingServer, lyingServerOverHttp } from "../support/lying.ts";
-import { scopeOf, stepContext, worldOf } from "../support/step-context.ts";
+import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
 
 type ToolTest = NonNullable<Config["toolHealthSuites"]>[number]["tests"][number];
 
@@ -116,8 +116,8 @@ describe("a step of a task passes only for what its server lists", () => {
 
   async function outcomesOn(sessions: readonly ServerSession[], steps: readonly Step[]): Promise<string[]> {
     await using validator = new SchemaValidator();
-    using world = worldOf({ validateSchema: (schema, value) => validator.validate(schema, value) });
-    const context = stepContext({ sessions, scope: scopeOf({}), world });
+    using trial = temporaryTrial({ validateSchema: (schema, value) => validator.validate(schema, value) });
+    const context = stepContext({ sessions, scope: scopeOf({}), trial });
     const reports = [];
     for (const each of steps) reports.push((await runStep(each, context)).outcome);
     return reports;

@@ -9,7 +9,7 @@ import { inJsonPath, inPattern } from "../../src/core/templates/places.ts";
 import { compilePattern } from "../../src/core/templates/pattern.ts";
 import { selectJson } from "../../src/core/templates/select-json.ts";
 import { attempt } from "../support/outside-values.ts";
-import { testWorld } from "../support/program-steps.ts";
+import { testTrial } from "../support/program-steps.ts";
 import { taskDocument, valid, wrongIn } from "../support/task-file.ts";
 
 /** A step that looks at a text. */
@@ -226,18 +226,18 @@ describe("a path that a value is part of stays where it begins (docs/tasks.md: V
   );
 
   it("also as a link, or absolute, at run time", async () => {
-    const world = testWorld();
-    const other = testWorld({ secret: "secret" });
-    mkdirSync(join(world.workspace, "out"));
-    symlinkSync(other.dir, join(world.workspace, "out/link"));
-    expect(await attempt(step, { output: "link/secret", world })).toMatchObject({
+    const trial = testTrial();
+    const other = testTrial({ secret: "secret" });
+    mkdirSync(join(trial.workspace, "out"));
+    symlinkSync(other.dir, join(trial.workspace, "out/link"));
+    expect(await attempt(step, { output: "link/secret", trial })).toMatchObject({
       error: { code: "task/outside" },
     });
     const bare = { file: { path: "{agent.output}", expect: { contains: "secret" } } };
     const output = join(other.dir, "secret");
-    expect(await attempt(bare, { output, world })).toMatchObject({ error: { code: "task/outside" } });
-    writeFileSync(join(world.workspace, "out/mine"), "secret");
-    expect(await attempt(step, { output: "mine", world })).toMatchObject({ outcome: "passed" });
+    expect(await attempt(bare, { output, trial })).toMatchObject({ error: { code: "task/outside" } });
+    writeFileSync(join(trial.workspace, "out/mine"), "secret");
+    expect(await attempt(step, { output: "mine", trial })).toMatchObject({ outcome: "passed" });
   });
 
   it("and so does a folder to run in", async () => {

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { escapeTemplate } from "../../src/core/templates/parse-template.ts";
 import { interpreters } from "../../src/core/templates/program-words.ts";
 import { checkAgentTemplates } from "../../src/core/formats/agent-templates.ts";
-import { playStep, scriptStepOf, testWorld } from "../support/program-steps.ts";
+import { playStep, scriptStepOf, testTrial } from "../support/program-steps.ts";
 import { scopeOf } from "../support/step-context.ts";
 import { taskDocument, valid, wrongIn } from "../support/task-file.ts";
 import { attempt, hostile } from "../support/outside-values.ts";
@@ -218,8 +218,8 @@ describe("where even a quoted value would be run, a task is refused (docs/tasks.
   });
 
   it("is an error with a shell that only the environment names, and that no variable can be placed for", async () => {
-    const world = testWorld({}, { env: { PATH: process.env["PATH"] ?? "", SHELL: "/usr/bin/python3" } });
-    const tried = await attempt({ command: { run: "print {agent.output}" } }, { output: "1", world });
+    const trial = testTrial({}, { env: { PATH: process.env["PATH"] ?? "", SHELL: "/usr/bin/python3" } });
+    const tried = await attempt({ command: { run: "print {agent.output}" } }, { output: "1", trial });
     expect(tried).toMatchObject({ outcome: "error", error: { code: "step/cannot-run" } });
   });
 
@@ -272,8 +272,8 @@ describe("a value that begins with - is no option (docs/tasks.md: Values from ou
     "printf '%s\\n' {agent.output} | grep -q help",
     "test {agent.output} = --help",
   ])("but where it can be none: %s", async (run) => {
-    const world = testWorld({ given: "--help\n" });
-    expect(await attempt({ command: { run } }, { output: "--help", world })).toMatchObject({
+    const trial = testTrial({ given: "--help\n" });
+    expect(await attempt({ command: { run } }, { output: "--help", trial })).toMatchObject({
       outcome: "passed",
     });
   });
@@ -343,15 +343,15 @@ describe("a value is never a template (docs/tasks.md: Values from outside)", () 
 
 describe("a value in an older task is data of a process (docs/tasks.md: Older tasks)", () => {
   it("and names no program", async () => {
-    const world = testWorld({ evil: "touch pwned\n" });
+    const trial = testTrial({ evil: "touch pwned\n" });
     const step = scriptStepOf(
       { inline: "#!/bin/bash\ntouch ran\n" },
       { env: { BASH_ENV: "{agent.output}" } },
     );
-    const scope = scopeOf({ agent: { output: join(world.dir, "evil") } });
-    expect((await playStep(step, { world, scope })).report.error).toMatchObject({
+    const scope = scopeOf({ agent: { output: join(trial.dir, "evil") } });
+    expect((await playStep(step, { trial, scope })).report.error).toMatchObject({
       code: "task/untrusted-value",
     });
-    expect(["ran", "pwned"].filter((name) => existsSync(join(world.dir, name)))).toEqual([]);
+    expect(["ran", "pwned"].filter((name) => existsSync(join(trial.dir, name)))).toEqual([]);
   });
 });

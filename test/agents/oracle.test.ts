@@ -6,7 +6,7 @@ import type { CallOutcome, ServerSession } from "../../src/servers/session.ts";
 import { eventsOf, recordedContext, type RecordedContext } from "../support/agent-context.ts";
 import { anyTool, startEverything, stubSession, textResult } from "../support/sessions.ts";
 import { scopeOf } from "../support/step-context.ts";
-import { plainWorld } from "../../src/run/plain-world.ts";
+import { plainTrial } from "../../src/run/plain-trial.ts";
 
 interface Log {
   readonly calls: string[];
@@ -60,7 +60,7 @@ interface PlayOptions {
 async function play(actions: readonly SolutionAction[], options: PlayOptions = {}): Promise<Played> {
   const { users = ["go"], sessions = [], roots = {} } = options;
   const outputs = new Map<string, JsonObject>();
-  const scope: Scope = withLocals(scopeOf({}, { ...plainWorld("task"), outputs }), roots);
+  const scope: Scope = withLocals(scopeOf({}, { ...plainTrial("task"), outputs }), roots);
   const context = recordedContext({ users, sessions });
   const oracle = createOracle({ type: "oracle", name: "seer" });
   await oracle.prepare();

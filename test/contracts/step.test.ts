@@ -19,14 +19,14 @@ import type {
 import type { EventBody } from "../../src/core/trace/events.ts";
 import { expanderOf } from "../../src/core/templates/expand.ts";
 import { openTrialExtensions } from "../../src/extensions/host/open-trial-extensions.ts";
-import { plainWorld } from "../../src/run/plain-world.ts";
+import { plainTrial } from "../../src/run/plain-trial.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import type { StepContext, StepJudge, StepReport } from "../../src/steps/step-runner.ts";
 import { preparedAs, preparedExtension } from "../support/extensions.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 import { anyTool, stubSession, textResult } from "../support/sessions.ts";
 import { commandStepOf, scriptStepOf } from "../support/program-steps.ts";
-import { stepContext, worldOf } from "../support/step-context.ts";
+import { stepContext, temporaryTrial } from "../support/step-context.ts";
 import { mcpStep } from "../support/trial-events.ts";
 
 /** How one attempt goes: as expected, otherwise, too slowly, it cannot act, not before it is told to stop. */
@@ -97,7 +97,7 @@ function prepareCommand(courses: readonly Course[]): Prepared<CommandStep> {
     expect: { exitCode: 0, stdout: { equals: "5" } },
     ...(courses.includes("broken") ? { shell: "/no/such/shell" } : {}),
   });
-  return { step, ...worldWithCourses(courses) };
+  return { step, ...trialWithCourses(courses) };
 }
 
 /** A script that takes its course from a file; one that writes no JSON is broken. */
@@ -109,36 +109,36 @@ broken) echo broken;;
 *) exec sleep 1000;;
 esac`;
   const step = scriptStepOf({ inline: `${takeCourse}${run}` }, { timeoutMs: 700, protocol: "json" });
-  return { step, ...worldWithCourses(courses) };
+  return { step, ...trialWithCourses(courses) };
 }
 
 /** Shell code that reads and removes the first of the files with courses. */
 const takeCourse = 'set -- course.*; read course < "$1"; rm "$1"\n';
 
-function worldWithCourses(courses: readonly Course[]): Omit<Prepared<Step>, "step"> {
-  const world = worldOf();
+function trialWithCourses(courses: readonly Course[]): Omit<Prepared<Step>, "step"> {
+  const trial = temporaryTrial();
   for (const [index, course] of courses.entries()) {
-    writeFileSync(join(world.dir, `course.${index}`), `${course}\n`);
+    writeFileSync(join(trial.dir, `course.${index}`), `${course}\n`);
   }
-  return { context: { world }, close: () => world[Symbol.dispose]() };
+  return { context: { trial }, close: () => trial[Symbol.dispose]() };
 }
 
 /** A program that takes its course from a file; one that ends without an answer could not act. */
 function prepareExtension(courses: readonly Course[]): Prepared<ExtensionStep> {
-  const { context, close } = worldWithCourses(courses);
-  if (context.world === undefined) throw new Error("no world");
+  const { context, close } = trialWithCourses(courses);
+  if (context.trial === undefined) throw new Error("no trial");
   const extension = preparedExtension("faulty.mjs");
   const extensions = openTrialExtensions({
     specs: { x: extension.spec },
     prepared: preparedAs(extension),
-    trial: context.world,
+    trial: context.trial,
     expander: expanderOf(undefined),
-    env: context.world.env,
+    env: context.trial.env,
     emit: () => 0,
   });
   return {
     step: { type: "extension", id: "ask", timeoutMs: 3000, extension: "x", operation: "course", args: {} },
-    context: { world: { ...context.world, extensions } },
+    context: { trial: { ...context.trial, extensions } },
     async close() {
       await extensions[Symbol.asyncDispose]();
       await close();
@@ -160,9 +160,9 @@ function prepareLlm(courses: readonly Course[]): Prepared<LlmStep> {
       signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
     });
   };
-  const world = { ...plainWorld("a task"), judge, agent: { output: "It is 5.", exitCode: 0 } };
+  const trial = { ...plainTrial("a task"), judge, agent: { output: "It is 5.", exitCode: 0 } };
   const step: LlmStep = { type: "llm", id: "ask", timeoutMs: 200, contains: "5" };
-  return { step, context: { world }, close: () => undefined };
+  return { step, context: { trial }, close: () => undefined };
 }
 
 /** A server that answers each request; one that hangs up gives no answer. */
@@ -201,10 +201,10 @@ async function prepareHttp(courses: readonly Course[]): Promise<Prepared<HttpSte
 /** A look at a file of another name in every attempt; what is no text cannot be looked at. */
 function prepareFile(courses: readonly Course[]): Prepared<FileStep> {
   const rest = [...courses];
-  const world = worldOf();
-  writeFileSync(join(world.dir, "good"), "5");
-  writeFileSync(join(world.dir, "bad"), "6");
-  writeFileSync(join(world.dir, "broken"), Buffer.of(0xff));
+  const trial = temporaryTrial();
+  writeFileSync(join(trial.dir, "good"), "5");
+  writeFileSync(join(trial.dir, "bad"), "6");
+  writeFileSync(join(trial.dir, "broken"), Buffer.of(0xff));
   const step: FileStep = {
     type: "file",
     id: "look",
@@ -213,7 +213,7 @@ function prepareFile(courses: readonly Course[]): Prepared<FileStep> {
     action: { kind: "check", exists: true, content: { equals: "5" } },
   };
   const scope = new Map([["course", () => nextOf(rest)]]);
-  return { step, context: { world, scope }, close: () => world[Symbol.dispose]() };
+  return { step, context: { trial, scope }, close: () => trial[Symbol.dispose]() };
 }
 
 function nextOf(courses: Course[]): Course {

@@ -4,7 +4,7 @@ import type { OperationResult } from "../../src/core/formats/extension/protocol.
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { OperationCall } from "../../src/extensions/operation-host.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
-import { scopeOf, stepContext, worldOf } from "../support/step-context.ts";
+import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
 
 const step = (parts: Partial<ExtensionStep> = {}): ExtensionStep => ({
   type: "extension",
@@ -20,7 +20,7 @@ const step = (parts: Partial<ExtensionStep> = {}): ExtensionStep => ({
 async function run(written: Step, answers: readonly (OperationResult | Error)[]) {
   const calls: OperationCall[] = [];
   const released: string[] = [];
-  using world = worldOf({
+  using trial = temporaryTrial({
     extensions: {
       execute(call) {
         calls.push(call);
@@ -32,7 +32,7 @@ async function run(written: Step, answers: readonly (OperationResult | Error)[])
     },
     releasePorts: (texts) => Promise.resolve(void released.push(...texts)),
   });
-  const context = stepContext({ world, scope: scopeOf({ random: { id: "abc", port: "4711" } }) });
+  const context = stepContext({ trial, scope: scopeOf({ random: { id: "abc", port: "4711" } }) });
   const report = await runStep(written, context);
   return { report, calls, released, events: context.events };
 }

@@ -6,7 +6,7 @@ import type { CommandStep, ScriptStep } from "../../src/core/formats/step.ts";
 import { procLister } from "../../src/process/list-processes.ts";
 import { livingProcesses } from "../process/support.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
-import { commandStepOf, playStep, scriptStepOf, testWorld } from "../support/program-steps.ts";
+import { commandStepOf, playStep, scriptStepOf, testTrial } from "../support/program-steps.ts";
 import { playTrial, portableTask, taskFolder } from "../support/portable.ts";
 
 const linux = process.platform === "linux";
@@ -36,34 +36,34 @@ describe.runIf(linux).each(types)("what a %s starts in the background", (_, step
       "(setsid sh -c 'echo $$ > pid; exec sleep 1000' >/dev/null 2>&1 &); while ! test -s pid; do sleep 0.02; done",
     ],
   ])("outlives it and becomes the trial's: %s", async (_kind, text) => {
-    const world = testWorld();
+    const trial = testTrial();
     const started = performance.now();
-    expect((await playStep(step(text), { world })).outcome).toBe("passed");
+    expect((await playStep(step(text), { trial })).outcome).toBe("passed");
     expect(performance.now() - started).toBeLessThan(3000);
-    const pid = pidIn(world.dir);
-    expect([await isAlive(pid), world.adopted.length]).toEqual([true, 1]);
-    await world.adopted[0]?.stop();
+    const pid = pidIn(trial.dir);
+    expect([await isAlive(pid), trial.adopted.length]).toEqual([true, 1]);
+    await trial.adopted[0]?.stop();
     expect(await isAlive(pid)).toBe(false);
     expect(await livingProcesses()).toEqual([]);
   });
 
   it("is not hung by what it goes on to write, which is not the step's", async () => {
-    const world = testWorld();
+    const trial = testTrial();
     const text =
       "(while ! test -e go; do sleep 0.02; done; head -c 1000000 /dev/zero; touch done) & echo now";
     const named = { ...step(text), outputs: { out: "{stdout}" } };
-    const { outputs } = await playStep(named, { world });
-    await playStep(commandStepOf("touch go"), { world });
-    await vi.waitFor(() => readFileSync(join(world.dir, "done")), { timeout: 5000, interval: 10 });
+    const { outputs } = await playStep(named, { trial });
+    await playStep(commandStepOf("touch go"), { trial });
+    await vi.waitFor(() => readFileSync(join(trial.dir, "done")), { timeout: 5000, interval: 10 });
     expect(outputs).toEqual({ out: "now" });
   });
 
   it("is nothing of the trial's when nothing is left", async () => {
-    const world = testWorld();
+    const trial = testTrial();
     const nothingIsLeft = watchLeftovers();
-    await playStep(step("sleep 0.05 & wait; exit 0"), { world });
-    await playStep(step("exit 1"), { world });
-    expect([world.adopted, await livingProcesses()]).toEqual([[], []]);
+    await playStep(step("sleep 0.05 & wait; exit 0"), { trial });
+    await playStep(step("exit 1"), { trial });
+    expect([trial.adopted, await livingProcesses()]).toEqual([[], []]);
     await nothingIsLeft();
   });
 
@@ -72,37 +72,37 @@ describe.runIf(linux).each(types)("what a %s starts in the background", (_, step
     ["in a session of its own", "setsid sleep 1000 & echo $! > pid; exec sleep 1000"],
     ["that will not end", "(trap '' TERM; while :; do sleep 0.05; done) & echo $! > pid; wait"],
   ])("ends with it when its time is up (%s)", async (_kind, text) => {
-    const world = testWorld();
+    const trial = testTrial();
     const nothingIsLeft = watchLeftovers();
-    const { outcome } = await playStep(step(text, 400), { world });
-    expect([outcome, await isAlive(pidIn(world.dir)), world.adopted]).toEqual(["timeout", false, []]);
+    const { outcome } = await playStep(step(text, 400), { trial });
+    expect([outcome, await isAlive(pidIn(trial.dir)), trial.adopted]).toEqual(["timeout", false, []]);
     expect(await livingProcesses()).toEqual([]);
     await nothingIsLeft();
   });
 
   it("ends with it when the trial does", async () => {
-    const world = testWorld();
+    const trial = testTrial();
     const controller = new AbortController();
     const reason = new McpvalsError("run/interrupted", "stop");
     const played = playStep(step("sleep 1000 & echo $! > pid; exec sleep 1000"), {
-      world,
+      trial,
       signal: controller.signal,
     });
-    await vi.waitFor(() => expect(pidIn(world.dir)).toBeGreaterThan(0), { timeout: 5000, interval: 10 });
+    await vi.waitFor(() => expect(pidIn(trial.dir)).toBeGreaterThan(0), { timeout: 5000, interval: 10 });
     controller.abort(reason);
     await expect(played).rejects.toBe(reason);
-    expect([await isAlive(pidIn(world.dir)), world.adopted]).toEqual([false, []]);
+    expect([await isAlive(pidIn(trial.dir)), trial.adopted]).toEqual([false, []]);
   });
 
   it("ends with it when the trial ends while its pipes are still read", async () => {
-    const world = testWorld();
+    const trial = testTrial();
     const controller = new AbortController();
-    const played = playStep(step("sleep 1000 & echo $! > pid"), { world, signal: controller.signal });
-    await vi.waitFor(() => expect(pidIn(world.dir)).toBeGreaterThan(0), { timeout: 5000, interval: 5 });
+    const played = playStep(step("sleep 1000 & echo $! > pid"), { trial, signal: controller.signal });
+    await vi.waitFor(() => expect(pidIn(trial.dir)).toBeGreaterThan(0), { timeout: 5000, interval: 5 });
     controller.abort(new McpvalsError("run/interrupted", "stop"));
     await expect(played).rejects.toMatchObject({ code: "run/interrupted" });
-    await Promise.all(world.adopted.map((process) => process.stop()));
-    expect(await isAlive(pidIn(world.dir))).toBe(false);
+    await Promise.all(trial.adopted.map((process) => process.stop()));
+    expect(await isAlive(pidIn(trial.dir))).toBe(false);
   });
 });
 

@@ -2,14 +2,14 @@ import { mkdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { TextExpectation } from "../../src/core/formats/step.ts";
-import { commandStepOf as command, playStep, testWorld, writeTaskFile } from "../support/program-steps.ts";
+import { commandStepOf as command, playStep, testTrial, writeTaskFile } from "../support/program-steps.ts";
 import { trustedScope } from "../support/step-context.ts";
 
 const outputs = { out: "{stdout}", err: "{stderr}", code: "{exitCode}" };
 
 describe("a command", () => {
   it("runs in the task's folder with exactly the task's environment and the step's on top", async () => {
-    const world = testWorld();
+    const trial = testTrial();
     const env = { PATH: process.env["PATH"] ?? "", A: "world", B: "world" };
     const { outcome, outputs: given } = await playStep(
       command('pwd; echo "$A $B $C"; env | grep -c "^HOME="', {
@@ -17,19 +17,19 @@ describe("a command", () => {
         outputs,
         expect: { exitCode: 1 },
       }),
-      { world: { ...world, env } },
+      { trial: { ...trial, env } },
     );
     expect([outcome, given]).toEqual([
       "passed",
-      { out: `${realpathSync(world.dir)}\nworld step step\n0`, err: "", code: "1" },
+      { out: `${realpathSync(trial.dir)}\nworld step step\n0`, err: "", code: "1" },
     ]);
   });
 
   it("runs in the folder that it names", async () => {
-    const world = testWorld();
-    mkdirSync(join(world.dir, "sub"));
-    const { outputs: given } = await playStep(command("pwd", { workdir: "sub", outputs }), { world });
-    expect(given).toMatchObject({ out: join(realpathSync(world.dir), "sub") });
+    const trial = testTrial();
+    mkdirSync(join(trial.dir, "sub"));
+    const { outputs: given } = await playStep(command("pwd", { workdir: "sub", outputs }), { trial });
+    expect(given).toMatchObject({ out: join(realpathSync(trial.dir), "sub") });
   });
 
   it("does not run in a folder outside the task's", async () => {
@@ -38,13 +38,13 @@ describe("a command", () => {
   });
 
   it("cannot run in a folder that is not there, or is none", async () => {
-    const world = testWorld({ file: "" });
-    const { report } = await playStep(command("echo no", { workdir: "sub" }), { world });
+    const trial = testTrial({ file: "" });
+    const { report } = await playStep(command("echo no", { workdir: "sub" }), { trial });
     expect(report).toMatchObject({ outcome: "error", error: { code: "step/cannot-run" } });
     expect(report.error).toMatchObject({
-      message: `the folder to run in is not there: ${join(world.dir, "sub")}`,
+      message: `the folder to run in is not there: ${join(trial.dir, "sub")}`,
     });
-    const other = await playStep(command("echo no", { workdir: "file" }), { world });
+    const other = await playStep(command("echo no", { workdir: "file" }), { trial });
     expect(other.report.error).toMatchObject({ message: expect.stringContaining("is not a folder") });
   });
 
@@ -84,14 +84,14 @@ describe("a command", () => {
   });
 
   it("tells the ports' keeper everything that it starts with", async () => {
-    const world = testWorld({}, { env: { PATH: process.env["PATH"] ?? "", PORT: "1001" } });
-    await playStep(command(": 1002", { env: { OTHER: "1003" }, stdin: "1004" }), { world });
-    expect(world.released).toEqual(expect.arrayContaining([": 1002", "1001", "1003", "1004"]));
+    const trial = testTrial({}, { env: { PATH: process.env["PATH"] ?? "", PORT: "1001" } });
+    await playStep(command(": 1002", { env: { OTHER: "1003" }, stdin: "1004" }), { trial });
+    expect(trial.released).toEqual(expect.arrayContaining([": 1002", "1001", "1003", "1004"]));
   });
 
   it("replaces templates in all its texts", async () => {
-    const world = testWorld();
-    mkdirSync(join(world.dir, "sub"));
+    const trial = testTrial();
+    mkdirSync(join(trial.dir, "sub"));
     const {
       outcome,
       input,
@@ -105,7 +105,7 @@ describe("a command", () => {
         outputs: { first: "{v}: {stdout}" },
         expect: { exitCode: 4, stdout: { contains: ["{v}"] }, stderr: { equals: "{none}" } },
       }),
-      { world, scope: trustedScope({ v: "it's", sh: "sh", sub: "sub", none: "" }) },
+      { trial, scope: trustedScope({ v: "it's", sh: "sh", sub: "sub", none: "" }) },
     );
     expect(input).toMatchObject({
       shell: "/bin/sh",
@@ -113,7 +113,7 @@ describe("a command", () => {
       env: { A: "a-it's" },
       stdin: "in it's\n",
     });
-    expect(given).toEqual({ first: `it's: it's a-it's\nin it's\n${join(realpathSync(world.dir), "sub")}` });
+    expect(given).toEqual({ first: `it's: it's a-it's\nin it's\n${join(realpathSync(trial.dir), "sub")}` });
     expect(outcome).toBe("passed");
   });
 });
@@ -123,19 +123,19 @@ describe("the shell of a command", () => {
   const shell = '#!/bin/sh\necho "mine $1 <$2>"\n';
 
   it("is the one that the step names", async () => {
-    const world = testWorld();
-    const path = writeTaskFile(world, "shell", shell, 0o755);
-    const { outputs: given } = await playStep(command("a 'line'", { shell: path, outputs }), { world });
+    const trial = testTrial();
+    const path = writeTaskFile(trial, "shell", shell, 0o755);
+    const { outputs: given } = await playStep(command("a 'line'", { shell: path, outputs }), { trial });
     expect(given).toMatchObject({ out: "mine -c <a 'line'>" });
   });
 
   it("else the variable SHELL, also of the step itself", async () => {
-    const world = testWorld();
-    const path = writeTaskFile(world, "shell", shell, 0o755);
-    const env = { ...world.env, SHELL: path };
-    const inherited = await playStep(command("x", { outputs }), { world: { ...world, env } });
+    const trial = testTrial();
+    const path = writeTaskFile(trial, "shell", shell, 0o755);
+    const env = { ...trial.env, SHELL: path };
+    const inherited = await playStep(command("x", { outputs }), { trial: { ...trial, env } });
     expect(inherited.outputs).toMatchObject({ out: "mine -c <x>" });
-    const own = await playStep(command("y", { env: { SHELL: path }, outputs }), { world });
+    const own = await playStep(command("y", { env: { SHELL: path }, outputs }), { trial });
     expect(own.outputs).toMatchObject({ out: "mine -c <y>" });
   });
 

@@ -6,7 +6,7 @@ import type { EventBody } from "../../src/core/trace/events.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import type { StepContext, StepReport } from "../../src/steps/step-runner.ts";
 import { leaf, type LeafEnd, leafServer } from "../support/leaf-steps.ts";
-import { scopeOf, stepContext, worldOf } from "../support/step-context.ts";
+import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
 
 const base = { timeoutMs: 60_000 };
 
@@ -299,16 +299,16 @@ describe("fields of every step", () => {
   });
 
   it("outputs: later steps can use them; those of a failed step they cannot", async () => {
-    using world = worldOf();
-    const scope = scopeOf({ who: "me" }, world);
+    using trial = temporaryTrial();
+    const scope = scopeOf({ who: "me" }, trial);
     const step = (id: string, end: LeafEnd): Step => leaf(id, end, { outputs: { mine: "for {who}" } });
-    await play(step("a", "pass"), { world, scope });
-    await play(step("b", "fail"), { world, scope });
-    expect([...world.outputs]).toEqual([["a", { mine: "for me" }]]);
+    await play(step("a", "pass"), { trial, scope });
+    await play(step("b", "fail"), { trial, scope });
+    expect([...trial.outputs]).toEqual([["a", { mine: "for me" }]]);
     const next = leaf("c", "pass", {
       request: { kind: "tool", tool: "pass", args: { id: "{steps.a.outputs.mine}" } },
     });
-    expect((await play(next, { world, scope })).calls).toEqual(["for me"]);
+    expect((await play(next, { trial, scope })).calls).toEqual(["for me"]);
   });
 });
 

@@ -14,24 +14,24 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { FileExpectation, FileStep } from "../../src/core/formats/step.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
-import type { StepReport, StepWorld } from "../../src/steps/step-runner.ts";
+import type { StepReport, TrialContext } from "../../src/steps/step-runner.ts";
 import { runShell } from "../support/shell.ts";
-import { scopeOf, stepContext, type TestContext, worldOf } from "../support/step-context.ts";
+import { scopeOf, stepContext, type TestContext, temporaryTrial } from "../support/step-context.ts";
 
-let world: StepWorld & Disposable;
+let trial: TrialContext & Disposable;
 
 beforeEach(() => {
-  world = worldOf();
+  trial = temporaryTrial();
 });
 
-afterEach(() => world[Symbol.dispose]());
+afterEach(() => trial[Symbol.dispose]());
 
 function stepOn(path: string, action: FileStep["action"], parts: Partial<FileStep> = {}): FileStep {
   return { type: "file", id: "file", timeoutMs: 20_000, path, action, ...parts };
 }
 
 function context(): TestContext {
-  return stepContext({ world, scope: scopeOf({ env: { A: "x" }, workspace: world.workspace }) });
+  return stepContext({ trial, scope: scopeOf({ env: { A: "x" }, workspace: trial.workspace }) });
 }
 
 function run(step: FileStep): Promise<StepReport> {
@@ -50,7 +50,7 @@ async function told(path: string, expectation: FileExpectation): Promise<readonl
 }
 
 function at(path: string): string {
-  return join(world.dir, path);
+  return join(trial.dir, path);
 }
 
 describe("making a file", () => {
@@ -81,9 +81,9 @@ describe("making a file", () => {
     );
     const made = context();
     expect(await runStep(step, made)).toMatchObject({ outcome: "passed", outputs: { again: "<x>!" } });
-    expect(readFileSync(join(world.workspace, "x.txt"), "utf8")).toBe("<x>");
+    expect(readFileSync(join(trial.workspace, "x.txt"), "utf8")).toBe("<x>");
     expect(made.events[0]).toMatchObject({
-      input: { path: join(world.workspace, "x.txt"), action: "create", mode: "0644", content: "<x>" },
+      input: { path: join(trial.workspace, "x.txt"), action: "create", mode: "0644", content: "<x>" },
     });
   });
 
@@ -119,7 +119,7 @@ describe("making a file", () => {
     over.abort();
     await looking;
     expect([...seen].filter((size) => !sizes.includes(size))).toEqual([]);
-    expect(readdirSync(world.dir)).toEqual(["big"]);
+    expect(readdirSync(trial.dir)).toEqual(["big"]);
   });
 
   it("replaces a link and leaves what it leads to", async () => {
@@ -140,7 +140,7 @@ describe("making a file", () => {
       expect([outcome, error]).toMatchObject(["error", { code: "step/cannot-run" }]);
       expect((error as Error).message).toMatch(new RegExp(`^cannot write ${path}: E`));
     }
-    expect(readdirSync(world.dir).toSorted()).toEqual(["file", "folder"]);
+    expect(readdirSync(trial.dir).toSorted()).toEqual(["file", "folder"]);
   });
 });
 
@@ -162,7 +162,7 @@ describe("removing a file", () => {
   });
 
   it("takes a folder of the workspace with all that is in it, and of a link the link", async () => {
-    const folder = join(world.workspace, "folder");
+    const folder = join(trial.workspace, "folder");
     mkdirSync(join(folder, "sub"), { recursive: true });
     writeFileSync(join(folder, "sub/file"), "");
     mkdirSync(at("kept"));
@@ -170,7 +170,7 @@ describe("removing a file", () => {
     symlinkSync("kept", at("link"));
     expect((await remove(folder)).outcome).toBe("passed");
     expect((await remove("link")).outcome).toBe("passed");
-    expect([readdirSync(world.workspace), readdirSync(world.dir)]).toEqual([[], ["kept"]]);
+    expect([readdirSync(trial.workspace), readdirSync(trial.dir)]).toEqual([[], ["kept"]]);
     expect(readdirSync(at("kept"))).toEqual(["file"]);
   });
 
@@ -178,8 +178,8 @@ describe("removing a file", () => {
     mkdirSync(at("fixtures/data"), { recursive: true });
     writeFileSync(at("fixtures/data/rows.csv"), "1");
     mkdirSync(at("empty"));
-    symlinkSync(world.dir, join(world.workspace, "home"));
-    for (const path of ["fixtures", join(world.workspace, "home/fixtures")]) {
+    symlinkSync(trial.dir, join(trial.workspace, "home"));
+    for (const path of ["fixtures", join(trial.workspace, "home/fixtures")]) {
       expect(await remove(path)).toMatchObject({
         outcome: "error",
         error: {
@@ -189,13 +189,13 @@ describe("removing a file", () => {
       });
     }
     expect((await remove("empty")).outcome).toBe("passed");
-    expect(readdirSync(world.dir)).toEqual(["fixtures"]);
+    expect(readdirSync(trial.dir)).toEqual(["fixtures"]);
     expect(readFileSync(at("fixtures/data/rows.csv"), "utf8")).toBe("1");
   });
 
   it.each([".", "{workspace}", ".."])("refuses the folders of the task: %s", async (path) => {
     expect(await remove(path)).toMatchObject({ outcome: "error", error: { code: "task/outside" } });
-    expect([existsSync(world.dir), existsSync(world.workspace)]).toEqual([true, true]);
+    expect([existsSync(trial.dir), existsSync(trial.workspace)]).toEqual([true, true]);
   });
 });
 
@@ -226,7 +226,7 @@ describe("looking at a file", () => {
   });
 
   it.skipIf(process.platform === "win32")("does not wait for a pipe", async () => {
-    expect(await runShell("mkfifo pipe", { cwd: world.dir })).toMatchObject({ code: 0 });
+    expect(await runShell("mkfifo pipe", { cwd: trial.dir })).toMatchObject({ code: 0 });
     expect(await told("pipe", { exists: true, content: { equals: "" } })).toEqual([
       ["exists", false, "there is a pipe, expected a file"],
     ]);
@@ -315,7 +315,7 @@ it.each<FileStep["action"]>([
   { kind: "remove" },
   { kind: "check", exists: true },
 ])("stays in the task's folders: %j", async (action) => {
-  const outside = join(dirname(world.dir), "outside");
+  const outside = join(dirname(trial.dir), "outside");
   writeFileSync(outside, "kept");
   for (const path of ["../outside", outside]) {
     expect(await run(stepOn(path, action))).toMatchObject({
@@ -324,6 +324,6 @@ it.each<FileStep["action"]>([
     });
   }
   expect(readFileSync(outside, "utf8")).toBe("kept");
-  world = { ...world, allowOutside: true };
+  trial = { ...trial, allowOutside: true };
   expect(await run(stepOn("../outside", action))).toMatchObject({ outcome: "passed" });
 });

@@ -3,7 +3,7 @@ import type { JudgeAnswer, JudgeQuestion } from "../../src/core/checks/judge-que
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { Json } from "../../src/core/formats/model.ts";
 import type { LlmStep } from "../../src/core/formats/step.ts";
-import { plainWorld } from "../../src/run/plain-world.ts";
+import { plainTrial } from "../../src/run/plain-trial.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import type { StepJudge, StepReport } from "../../src/steps/step-runner.ts";
 import { scopeOf, stepContext, type TestContext } from "../support/step-context.ts";
@@ -36,8 +36,8 @@ async function play(
     return answer === undefined ? Promise.reject(new Error("asked too often")) : Promise.resolve(answer);
   };
   const agent = said === undefined ? undefined : { output: said, exitCode: 0 };
-  const world = { ...plainWorld("a task"), prompt: "Add 2 and 3.", judge, agent };
-  const context = stepContext({ world, scope: scopeOf(roots) });
+  const trial = { ...plainTrial("a task"), prompt: "Add 2 and 3.", judge, agent };
+  const context = stepContext({ trial, scope: scopeOf(roots) });
   const step: LlmStep = { type: "llm", id: "ask", timeoutMs: 1000, ...parts };
   const report = await runStep(step, context);
   return { report, questions, context };
@@ -131,21 +131,21 @@ describe("nothing to judge fails without asking anyone", () => {
 });
 
 it("without a judge is an error", async () => {
-  const world = { ...plainWorld("a task"), agent: { output: "words", exitCode: 0 } };
+  const trial = { ...plainTrial("a task"), agent: { output: "words", exitCode: 0 } };
   const step: LlmStep = { type: "llm", id: "ask", timeoutMs: 1000, contains: "x" };
-  const report = await runStep(step, stepContext({ world }));
+  const report = await runStep(step, stepContext({ trial }));
   expect(report).toMatchObject({ outcome: "error", checks: [], error: { code: "task/no-judge" } });
 });
 
 it("with a judge in trouble is an error, neither pass nor fail", async () => {
   const trouble = new McpvalsError("judge/no-verdict", "junk");
-  const world = {
-    ...plainWorld("a task"),
+  const trial = {
+    ...plainTrial("a task"),
     agent: { output: "words", exitCode: 0 },
     judge: () => Promise.reject(trouble),
   };
   const step: LlmStep = { type: "llm", id: "ask", timeoutMs: 1000, contains: "x" };
-  expect(await runStep(step, stepContext({ world }))).toMatchObject({
+  expect(await runStep(step, stepContext({ trial }))).toMatchObject({
     outcome: "error",
     checks: [],
     error: trouble,

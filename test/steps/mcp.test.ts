@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import type { Json, JsonObject } from "../../src/core/formats/model.ts";
 import type { McpExpectation, McpRequest, McpStep } from "../../src/core/formats/step.ts";
 import type { Check } from "../../src/core/trace/events.ts";
-import { plainWorld } from "../../src/run/plain-world.ts";
+import { plainTrial } from "../../src/run/plain-trial.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/session.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
@@ -64,11 +64,11 @@ function taskContext(
   sessions: readonly ServerSession[],
   roots: Readonly<Record<string, Json>> = {},
 ): TestContext {
-  const world = {
-    ...plainWorld("a task"),
+  const trial = {
+    ...plainTrial("a task"),
     validateSchema: (schema: Json, value: Json) => validator.validate(schema, value),
   };
-  return stepContext({ sessions, world, scope: scopeOf(roots) });
+  return stepContext({ sessions, trial, scope: scopeOf(roots) });
 }
 
 function stepOf(request: McpRequest, expectation: McpExpectation, parts: Partial<McpStep> = {}): McpStep {

@@ -3,7 +3,7 @@ import type { Step } from "../../src/core/formats/step.ts";
 import { runSequence } from "../../src/steps/running/run-sequence.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import { leaf, type LeafEnd, leafServer } from "../support/leaf-steps.ts";
-import { scopeOf, stepContext, worldOf } from "../support/step-context.ts";
+import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
 
 const timeoutMs = 60_000;
 const notTried = "needs: not tried: it needs what step first gives, and that failed";
@@ -24,10 +24,10 @@ function first(end: LeafEnd, parts: Parameters<typeof leaf>[2] = {}): Step {
 async function play(
   steps: readonly Step[],
 ): Promise<{ readonly ended: readonly string[]; readonly calls: readonly string[] }> {
-  using world = worldOf();
+  using trial = temporaryTrial();
   const calls: string[] = [];
   const sessions = [leafServer((id) => calls.push(id))];
-  const context = stepContext({ world, sessions, scope: scopeOf({ word: "text" }, world) });
+  const context = stepContext({ trial, sessions, scope: scopeOf({ word: "text" }, trial) });
   const { ran } = await runSequence(steps, context, { kind: "verify", run: runStep });
   const ended = ran.map(({ step, report }) => {
     const failed = report.checks

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { ControlStep, Step } from "../../src/core/formats/step.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import type { StepReport } from "../../src/steps/step-runner.ts";
-import { commandStepOf, scriptStepOf, testWorld, writeTaskFile } from "../support/program-steps.ts";
+import { commandStepOf, scriptStepOf, testTrial, writeTaskFile } from "../support/program-steps.ts";
 import { stepContext } from "../support/step-context.ts";
 
 const missing = commandStepOf("no-such-program --check");
@@ -11,20 +11,20 @@ function holder(type: Exclude<ControlStep["type"], "foreach" | "group">, steps: 
   return { type, id: type, steps, timeoutMs: 20_000 };
 }
 
-function play(step: Step, world = testWorld()): Promise<StepReport> {
-  return runStep(step, stepContext({ world, scope: new Map() }));
+function play(step: Step, trial = testTrial()): Promise<StepReport> {
+  return runStep(step, stepContext({ trial, scope: new Map() }));
 }
 
 describe("a program that the shell does not find, or cannot run", () => {
   it("is a failed check that says so", async () => {
-    const world = testWorld();
-    writeTaskFile(world, "plain", "#!/bin/sh\n", 0o644);
-    const absent = await play(missing, world);
+    const trial = testTrial();
+    writeTaskFile(trial, "plain", "#!/bin/sh\n", 0o644);
+    const absent = await play(missing, trial);
     expect([absent.outcome, absent.checks[0]?.message]).toEqual([
       "failed",
       expect.stringMatching(/^it exited with 127 \(a program was not found\), expected 0: .*no-such-program/),
     ]);
-    const unusable = await play(commandStepOf("./plain"), world);
+    const unusable = await play(commandStepOf("./plain"), trial);
     expect([unusable.outcome, unusable.checks[0]?.message]).toEqual([
       "failed",
       expect.stringMatching(/^it exited with 126 \(a program could not be run\), expected 0: /),

@@ -9,7 +9,7 @@ import type { Check } from "../../src/core/trace/events.ts";
 import { runSequence } from "../../src/steps/running/run-sequence.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import { anyTool, stubSession } from "../support/sessions.ts";
-import { scopeOf, stepContext, worldOf } from "../support/step-context.ts";
+import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
 import { textResult } from "../support/trial-events.ts";
 
 /** A task of the step form whose verify steps are these. */
@@ -55,13 +55,13 @@ async function verify(steps: string): Promise<Verified> {
       return { kind: "result", result, latencyMs: 1 };
     },
   });
-  using world = worldOf();
-  const scope = scopeOf({ env: { X: "x" }, agent: { output: "done" } }, world);
-  const context = stepContext({ sessions: [session], world, scope });
+  using trial = temporaryTrial();
+  const scope = scopeOf({ env: { X: "x" }, agent: { output: "done" } }, trial);
+  const context = stepContext({ sessions: [session], trial, scope });
   const { ran } = await runSequence(taskOf(steps).verify, context, { kind: "verify", run: runStep });
   return {
     checks: ran.flatMap(({ report }) => report.checks.map(({ name, passed }) => [name, passed] as const)),
-    outputs: Object.fromEntries(world.outputs),
+    outputs: Object.fromEntries(trial.outputs),
     asked,
   };
 }

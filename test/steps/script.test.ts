@@ -20,7 +20,7 @@ import {
   type PlayedStep,
   type PlayStepOptions,
   scriptStepOf as script,
-  testWorld,
+  testTrial,
   writeTaskFile,
 } from "../support/program-steps.ts";
 import { trustedScope } from "../support/step-context.ts";
@@ -46,24 +46,24 @@ function inline(text: string, parts: Partial<ScriptStep> = {}): ScriptStep {
 
 describe("a script's file", () => {
   it("is started itself when it is executable", async () => {
-    const world = testWorld();
+    const trial = testTrial();
     const path = writeTaskFile(
-      world,
+      trial,
       "bin/check.js",
       "#!/usr/bin/env node\nconsole.log(process.argv[1])",
       0o755,
     );
     const { outcome, outputs: given } = await playStep(script({ file: "bin/check.js" }, { outputs }), {
-      world,
+      trial,
     });
     expect([outcome, given]).toEqual(["passed", { out: realpathSync(path), err: "", code: "0" }]);
   });
 
   it("may be a program that no interpreter runs", async () => {
-    const world = testWorld();
-    copyFileSync("/bin/echo", join(world.dir, "say"));
+    const trial = testTrial();
+    copyFileSync("/bin/echo", join(trial.dir, "say"));
     const { outputs: given } = await playStep(script({ file: "say" }, { args: ["hello"], outputs }), {
-      world,
+      trial,
     });
     expect(given).toMatchObject({ out: "hello" });
   });
@@ -79,30 +79,30 @@ describe("a script's file", () => {
     ],
     ["the shell, without a first line for it", 'echo "sh $0"', "sh "],
   ])("that is not executable is run by %s, and keeps its mode", async (_, text, said) => {
-    const world = testWorld();
-    const path = writeTaskFile(world, "check", text, 0o640);
-    const { outcome, outputs: given } = await playStep(script({ file: "check" }, { outputs }), { world });
+    const trial = testTrial();
+    const path = writeTaskFile(trial, "check", text, 0o640);
+    const { outcome, outputs: given } = await playStep(script({ file: "check" }, { outputs }), { trial });
     expect(outcome).toBe("passed");
     expect(given).toMatchObject({ out: expect.stringContaining(said) as unknown });
     expect(statSync(path).mode & 0o777).toBe(0o640);
   });
 
   it("that is executable but says not by what is run by the shell of the task", async () => {
-    const world = testWorld();
-    const shell = writeTaskFile(world, "shell", '#!/bin/sh\necho "mine $#"\n', 0o755);
-    writeTaskFile(world, "check", "echo no\n", 0o755);
+    const trial = testTrial();
+    const shell = writeTaskFile(trial, "shell", '#!/bin/sh\necho "mine $#"\n', 0o755);
+    writeTaskFile(trial, "check", "echo no\n", 0o755);
     const { outputs: given } = await playStep(script({ file: "check" }, { env: { SHELL: shell }, outputs }), {
-      world,
+      trial,
     });
     expect(given).toMatchObject({ out: "mine 1" });
   });
 
   it("runs in the task's folder, or in its own", async () => {
-    const world = testWorld({ "sub/check.sh": "pwd" });
-    const folder = realpathSync(world.dir);
+    const trial = testTrial({ "sub/check.sh": "pwd" });
+    const folder = realpathSync(trial.dir);
     const file = { file: "sub/check.sh" };
-    const task = await playStep(script(file, { outputs }), { world });
-    const own = await playStep(script(file, { workdir: "script", outputs }), { world });
+    const task = await playStep(script(file, { outputs }), { trial });
+    const own = await playStep(script(file, { workdir: "script", outputs }), { trial });
     expect([task.outputs?.["out"], own.outputs?.["out"]]).toEqual([folder, join(folder, "sub")]);
   });
 
@@ -112,19 +112,19 @@ describe("a script's file", () => {
     const missing = await playStep(script({ file: "check.sh" }));
     expect(missing.report).toMatchObject({ outcome: "error", error: { code: "step/cannot-run" } });
     expect(missing.report.error).toMatchObject({ message: expect.stringContaining("check.sh") as unknown });
-    const world = testWorld();
-    mkdirSync(join(world.dir, "folder"));
-    const folder = await playStep(script({ file: "folder" }), { world });
+    const trial = testTrial();
+    mkdirSync(join(trial.dir, "folder"));
+    const folder = await playStep(script({ file: "folder" }), { trial });
     expect(folder.report).toMatchObject({ outcome: "error", error: { code: "step/cannot-run" } });
-    execFileSync("mkfifo", [join(world.dir, "pipe")]);
-    const pipe = await playStep(script({ file: "pipe" }), { world });
+    execFileSync("mkfifo", [join(trial.dir, "pipe")]);
+    const pipe = await playStep(script({ file: "pipe" }), { trial });
     expect(pipe.report).toMatchObject({ outcome: "error", error: { code: "step/cannot-run" } });
   });
 
   it.each([0o644, 0o755])("whose interpreter is missing makes an error (%o)", async (mode) => {
-    const world = testWorld();
-    writeTaskFile(world, "check", "#!/no/such/interpreter\n", mode);
-    const { report } = await playStep(script({ file: "check" }), { world });
+    const trial = testTrial();
+    writeTaskFile(trial, "check", "#!/no/such/interpreter\n", mode);
+    const { report } = await playStep(script({ file: "check" }), { trial });
     expect(report).toMatchObject({ outcome: "error", error: { code: "step/cannot-run" } });
     expect(report.error).toMatchObject({
       message: expect.stringMatching(/^the script cannot be started: .*\/no\/such\/interpreter|\/check/),
@@ -135,13 +135,13 @@ describe("a script's file", () => {
 
 describe("a script's text", () => {
   it("is run by the shell in the task's folder, from a file outside of it that goes afterwards", async () => {
-    const world = testWorld();
+    const trial = testTrial();
     const before = leftFolders();
-    const { text } = await playStep(inline('pwd; ls -A; echo "$0"; cat'), { world });
+    const { text } = await playStep(inline('pwd; ls -A; echo "$0"; cat'), { trial });
     const [folder, file, ...rest] = text("out").split("\n");
-    expect([folder, rest]).toEqual([realpathSync(world.dir), []]);
+    expect([folder, rest]).toEqual([realpathSync(trial.dir), []]);
     expect(file).toMatch(/mcpvals-script-[\w-]+.script$/);
-    expect(file).not.toContain(world.dir);
+    expect(file).not.toContain(trial.dir);
     expect(leftFolders()).toEqual(before);
   });
 
@@ -164,27 +164,27 @@ describe("a script's text", () => {
   });
 
   it("is told to the ports' keeper with everything else that it starts with", async () => {
-    const world = testWorld();
-    await playStep(inline(": 1001", { args: ["1002"], env: { P: "1003" } }), { world });
-    expect(world.released).toEqual(expect.arrayContaining([": 1001", "1002", "1003"]));
+    const trial = testTrial();
+    await playStep(inline(": 1001", { args: ["1002"], env: { P: "1003" } }), { trial });
+    expect(trial.released).toEqual(expect.arrayContaining([": 1001", "1002", "1003"]));
   });
 });
 
 describe("a script", () => {
   it("gets the task's environment and the step's on top", async () => {
-    const world = testWorld();
-    const env = { ...world.env, A: "world", B: "world" };
+    const trial = testTrial();
+    const env = { ...trial.env, A: "world", B: "world" };
     const { outputs: given } = await playStep(inline('echo "$A $B"', { env: { B: "step" } }), {
-      world: { ...world, env },
+      trial: { ...trial, env },
     });
     expect(given).toMatchObject({ out: "world step" });
   });
 
   it("has templates in all its texts", async () => {
-    const world = testWorld({ "check.sh": "exit 7" });
+    const trial = testTrial({ "check.sh": "exit 7" });
     const scope = trustedScope({ v: "x y", name: "check" });
     const text = await playStep(inline('echo {v | sh} "$1" "$A"', { args: ["1 {v}"], env: { A: "2 {v}" } }), {
-      world,
+      trial,
       scope,
     });
     expect(text.outputs).toMatchObject({ out: "x y 1 x y 2 x y" });
@@ -194,7 +194,7 @@ describe("a script", () => {
       env: { A: "2 x y" },
       protocol: "exit-code",
     });
-    const file = await playStep(script({ file: "{name}.sh" }), { world, scope });
+    const file = await playStep(script({ file: "{name}.sh" }), { trial, scope });
     expect([file.outcome, file.input]).toEqual(["failed", { file: "check.sh", protocol: "exit-code" }]);
   });
 
@@ -247,7 +247,7 @@ describe("a script with the JSON protocol", () => {
       result: { content: [] },
       timestamp: "2026-01-01T00:00:00.000Z",
     };
-    const world = testWorld(
+    const trial = testTrial(
       {},
       {
         task: "sums",
@@ -257,21 +257,21 @@ describe("a script with the JSON protocol", () => {
         history: () => ({ toolCalls: [toolCall], resourceReads: [], promptGets: [] }),
       },
     );
-    await answering({ passed: true }, { world });
-    expect(JSON.parse(readFileSync(join(world.dir, "input.json"), "utf8"))).toEqual({
+    await answering({ passed: true }, { trial });
+    expect(JSON.parse(readFileSync(join(trial.dir, "input.json"), "utf8"))).toEqual({
       task: { name: "sums", prompt: "Add 🦊." },
       agent: { output: "It is 5.", exitCode: 0 },
       mcp: { callHistory: { toolCalls: [toolCall], resourceReads: [], promptGets: [] } },
-      env: world.env,
+      env: trial.env,
       steps: { make: { outputs: { id: "7" } } },
-      workspace: world.workspace,
+      workspace: trial.workspace,
     });
   });
 
   it("sees no agent before there was one", async () => {
-    const world = testWorld();
-    await answering({ passed: true }, { world });
-    const input = JSON.parse(readFileSync(join(world.dir, "input.json"), "utf8")) as JsonObject;
+    const trial = testTrial();
+    await answering({ passed: true }, { trial });
+    const input = JSON.parse(readFileSync(join(trial.dir, "input.json"), "utf8")) as JsonObject;
     expect([input["agent"], input["steps"]]).toEqual([null, {}]);
   });
 
@@ -295,7 +295,7 @@ console.log(JSON.stringify({ passed: given.task.name === "sums", reason: "saw " 
   ])("works in %s", async (_, text) => {
     const agent = { output: "It is 5 🦊.", exitCode: 0 };
     const play = (task: string): Promise<PlayedStep> =>
-      playStep(inline(text, json), { world: testWorld({}, { task, agent }) });
+      playStep(inline(text, json), { trial: testTrial({}, { task, agent }) });
     const [passed, failed] = [await play("sums"), await play("other")];
     expect([passed.outcome, passed.checks]).toEqual(["passed", [["passed", true, "saw It is 5 🦊."]]]);
     expect([failed.outcome, failed.checks]).toEqual(["failed", [["passed", false, "saw It is 5 🦊."]]]);
@@ -432,18 +432,18 @@ describe("a script without a first line that the shell ran", () => {
   const remark = "The file has no #! line, so the shell ran it; begin it with #!/usr/bin/env python3, say.";
 
   it("is told so when it fails", async () => {
-    const world = testWorld({ "check.py": "echo no; exit 3", "check.sh": "echo no; exit 3" });
-    const failed = await playStep(script({ file: "check.py" }), { world });
+    const trial = testTrial({ "check.py": "echo no; exit 3", "check.sh": "echo no; exit 3" });
+    const failed = await playStep(script({ file: "check.py" }), { trial });
     expect(failed.checks).toEqual([["exit code", false, `it exited with 3, expected 0: no. ${remark}`]]);
-    const named = await playStep(script({ file: "check.sh" }), { world });
+    const named = await playStep(script({ file: "check.sh" }), { trial });
     expect(named.checks).toEqual([["exit code", false, "it exited with 3, expected 0: no"]]);
   });
 
   it("is told so when it is broken", async () => {
-    const world = testWorld({ "check.py": "exit 3", "good.py": "#!/bin/sh\nexit 3" });
-    const broken = await playStep(script({ file: "check.py" }, { protocol: "json" }), { world });
+    const trial = testTrial({ "check.py": "exit 3", "good.py": "#!/bin/sh\nexit 3" });
+    const broken = await playStep(script({ file: "check.py" }, { protocol: "json" }), { trial });
     expect((broken.report.error as McpvalsError).details.hint).toBe(remark);
-    const good = await playStep(script({ file: "good.py" }, { protocol: "json" }), { world });
+    const good = await playStep(script({ file: "good.py" }, { protocol: "json" }), { trial });
     expect((good.report.error as McpvalsError).details.hint).toMatch(/^With protocol: json/);
   });
 });

@@ -4,7 +4,7 @@ import type { JsonObject } from "../../src/core/formats/model.ts";
 import type { Check } from "../../src/core/trace/events.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import type { StepJudge } from "../../src/steps/step-runner.ts";
-import { type TestWorld, testWorld } from "./program-steps.ts";
+import { type TestTrial, testTrial } from "./program-steps.ts";
 import { scopeOf, stepContext } from "./step-context.ts";
 import { stepOf } from "./task-file.ts";
 
@@ -42,7 +42,7 @@ export interface Outside {
   readonly output?: string;
   /** Outputs of the earlier steps `s` and `again`. */
   readonly steps?: Readonly<Record<string, JsonObject>>;
-  readonly world?: TestWorld;
+  readonly trial?: TestTrial;
   /** The task's variables. */
   readonly variables?: Readonly<Record<string, string>>;
   readonly judge?: StepJudge;
@@ -50,17 +50,17 @@ export interface Outside {
 
 /** Reads a step as it stands in a task, which has to be valid, and runs it once after an agent and a step `s`. */
 export async function attempt(written: object, outside: Outside = {}): Promise<Tried> {
-  const { output = "", steps = {}, variables = {}, judge, world: given = testWorld() } = outside;
+  const { output = "", steps = {}, variables = {}, judge, trial: given = testTrial() } = outside;
   const names = Object.keys(steps["s"] ?? { o: "" });
   const outputs = Object.fromEntries(names.map((name) => [name, "{stdout}"]));
   const step = stepOf(written, {
     env: variables,
     setup: [{ command: { id: "s", run: "true", outputs } }],
   });
-  const world = { ...given, agent: { output, exitCode: 0 }, outputs: new Map(Object.entries(steps)), judge };
-  const { workspace } = world;
-  const scope = scopeOf({ env: variables, workspace, random: { id: "abc" }, agent: { output } }, world);
-  const context = stepContext({ world, scope });
+  const trial = { ...given, agent: { output, exitCode: 0 }, outputs: new Map(Object.entries(steps)), judge };
+  const { workspace } = trial;
+  const scope = scopeOf({ env: variables, workspace, random: { id: "abc" }, agent: { output } }, trial);
+  const context = stepContext({ trial, scope });
   const report = await runStep(step, context);
   const started = context.events.find((event) => event.type === "step.started");
   return {
@@ -69,6 +69,6 @@ export async function attempt(written: object, outside: Outside = {}): Promise<T
     outputs: report.outputs,
     error: report.error,
     input: started?.input ?? {},
-    ran: existsSync(join(world.dir, "pwned")) ? ["pwned"] : [],
+    ran: existsSync(join(trial.dir, "pwned")) ? ["pwned"] : [],
   };
 }

@@ -6,8 +6,8 @@ import type { CommandStep, ScriptStep } from "../../src/core/formats/step.ts";
 import type { Scope } from "../../src/core/templates/scope.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
-import type { StepReport, StepWorld } from "../../src/steps/step-runner.ts";
-import { stepContext, worldOf } from "./step-context.ts";
+import type { StepReport, TrialContext } from "../../src/steps/step-runner.ts";
+import { stepContext, temporaryTrial } from "./step-context.ts";
 
 /** A step that runs a line with the shell. */
 export function commandStepOf(run: string, parts: Partial<CommandStep> = {}): CommandStep {
@@ -30,23 +30,23 @@ export function scriptStepOf(source: ScriptStep["source"], parts: Partial<Script
 }
 
 /** A process that a step left to its trial. */
-export type Adopted = Parameters<StepWorld["adopt"]>[0];
+export type Adopted = Parameters<TrialContext["adopt"]>[0];
 
-export interface TestWorld extends StepWorld {
+export interface TestTrial extends TrialContext {
   /** What steps left running. */
   readonly adopted: readonly Adopted[];
   /** What processes were started with. */
   readonly released: readonly string[];
 }
 
-/** A world whose task has these files; the test's end removes it and ends what steps left running. */
-export function testWorld(
+/** A trial whose task has these files; the test's end removes it and ends what steps left running. */
+export function testTrial(
   files: Readonly<Record<string, string>> = {},
-  parts: Partial<StepWorld> = {},
-): TestWorld {
+  parts: Partial<TrialContext> = {},
+): TestTrial {
   const adopted: Adopted[] = [];
   const released: string[] = [];
-  const world = worldOf({
+  const trial = temporaryTrial({
     adopt: (process) => void adopted.push(process),
     releasePorts: (texts) => {
       released.push(...texts);
@@ -54,17 +54,17 @@ export function testWorld(
     },
     ...parts,
   });
-  for (const [name, content] of Object.entries(files)) writeTaskFile(world, name, content);
+  for (const [name, content] of Object.entries(files)) writeTaskFile(trial, name, content);
   onTestFinished(async () => {
     await Promise.all(adopted.map((process) => process.stop()));
-    world[Symbol.dispose]();
+    trial[Symbol.dispose]();
   });
-  return { ...world, adopted, released };
+  return { ...trial, adopted, released };
 }
 
 /** Writes a file of the task; `mode` are its permission bits. */
-export function writeTaskFile(world: StepWorld, name: string, content: string, mode = 0o644): string {
-  const path = join(world.dir, name);
+export function writeTaskFile(trial: TrialContext, name: string, content: string, mode = 0o644): string {
+  const path = join(trial.dir, name);
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, content, { mode });
   return path;
@@ -83,17 +83,17 @@ export interface PlayedStep {
 }
 
 export interface PlayStepOptions {
-  readonly world?: StepWorld;
+  readonly trial?: TrialContext;
   readonly scope?: Scope;
   readonly signal?: AbortSignal;
 }
 
-/** Runs one step to its end in a world of its own. */
+/** Runs one step to its end in a trial of its own. */
 export async function playStep(
   step: CommandStep | ScriptStep,
-  { world = testWorld(), scope = new Map(), signal }: PlayStepOptions = {},
+  { trial = testTrial(), scope = new Map(), signal }: PlayStepOptions = {},
 ): Promise<PlayedStep> {
-  const context = stepContext({ world, scope, ...(signal === undefined ? {} : { signal }) });
+  const context = stepContext({ trial, scope, ...(signal === undefined ? {} : { signal }) });
   const report = await runStep(step, context);
   const { events } = context;
   const started = events.find((event) => event.type === "step.started");

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import type { Json } from "../../src/core/formats/model.ts";
 import { resolveIn, withLocals, type Scope } from "../../src/core/templates/scope.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
-import { plainWorld } from "../../src/run/plain-world.ts";
-import type { StepContext, StepWorld } from "../../src/steps/step-runner.ts";
+import { plainTrial } from "../../src/run/plain-trial.ts";
+import type { StepContext, TrialContext } from "../../src/steps/step-runner.ts";
 
 /** A context for steps in a test, with what they emitted. */
 export interface TestContext extends StepContext {
@@ -21,7 +21,7 @@ export function stepContext(parts: Partial<StepContext> = {}): TestContext {
     emit: (event) => events.push(event),
     signal: new AbortController().signal,
     scope: undefined,
-    world: plainWorld("a task"),
+    trial: plainTrial("a task"),
     ...parts,
     events,
   };
@@ -32,29 +32,29 @@ export function trustedScope(roots: Readonly<Record<string, Json>>): Scope {
   return withLocals(new Map(), roots, { trusted: true });
 }
 
-/** A scope with these roots, each standing for one JSON value; `steps` reads the world's outputs. */
-export function scopeOf(roots: Readonly<Record<string, Json>>, world?: StepWorld): Scope {
+/** A scope with these roots, each standing for one JSON value; `steps` reads the trial's outputs. */
+export function scopeOf(roots: Readonly<Record<string, Json>>, trial?: TrialContext): Scope {
   const scope = withLocals(new Map(), roots);
-  if (world === undefined) return scope;
+  if (trial === undefined) return scope;
   return new Map([
     ...scope,
     [
       "steps",
       ([id = "", , ...names], variant) => {
-        const given = world.outputs.get(id);
+        const given = trial.outputs.get(id);
         return given === undefined ? undefined : resolveIn(given)(names, variant);
       },
     ],
   ]);
 }
 
-/** A world with a folder for the task and one for the workspace; both go when it is disposed of. */
-export function worldOf(parts: Partial<StepWorld> = {}): StepWorld & Disposable {
-  const root = realpathSync(mkdtempSync(join(tmpdir(), "mcpvals-world-")));
+/** A trial with a folder for the task and one for the workspace; both go when it is disposed of. */
+export function temporaryTrial(parts: Partial<TrialContext> = {}): TrialContext & Disposable {
+  const root = realpathSync(mkdtempSync(join(tmpdir(), "mcpvals-trial-")));
   const dir = mkdtempSync(join(root, "task-"));
   const workspace = mkdtempSync(join(root, "workspace-"));
   return {
-    ...plainWorld("a task"),
+    ...plainTrial("a task"),
     dir,
     workspace,
     env: { PATH: process.env["PATH"] ?? "" },

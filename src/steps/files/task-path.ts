@@ -2,7 +2,7 @@ import { readlink, realpath } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { orAbsent } from "./or-absent.ts";
-import type { StepWorld } from "../step-runner.ts";
+import type { TrialContext } from "../step-runner.ts";
 
 export interface TaskPathOptions {
   /** The place itself is made, replaced or removed, so that a link there is not followed, those before it are. */
@@ -12,22 +12,22 @@ export interface TaskPathOptions {
 /**
  * Makes a path of a task absolute: a relative one starts from the task's folder. What it really leads to, all links
  * followed as far as they exist, must lie in the task's folder, in the workspace or, to be read, in the task's repository,
- * unless the world allows others; and neither of the first two may be written over as a whole, in any world. Throws McpvalsError `task/outside`, and
+ * unless the trial allows others; and neither of the first two may be written over as a whole, in any trial. Throws McpvalsError `task/outside`, and
  * `step/cannot-run` for what is no path.
  */
 export async function resolveTaskPath(
   path: string,
-  world: Pick<StepWorld, "dir" | "repository" | "workspace" | "allowOutside">,
+  trial: Pick<TrialContext, "dir" | "repository" | "workspace" | "allowOutside">,
   { forWriting }: TaskPathOptions,
 ): Promise<string> {
-  const absolute = resolve(world.dir, path);
+  const absolute = resolve(trial.dir, path);
   try {
     const real = forWriting ? await realEntry(absolute) : await realPath(absolute);
-    const folders = await Promise.all([world.dir, world.workspace].filter(isAbsolute).map(realPath));
+    const folders = await Promise.all([trial.dir, trial.workspace].filter(isAbsolute).map(realPath));
     if (forWriting && folders.some((folder) => isInside(real, folder))) throw wholeFolder(path);
-    const readable = forWriting || world.repository === undefined ? [] : [await realPath(world.repository)];
-    if (!world.allowOutside && ![...folders, ...readable].some((folder) => isInside(folder, real)))
-      throw outside(path, real, world);
+    const readable = forWriting || trial.repository === undefined ? [] : [await realPath(trial.repository)];
+    if (!trial.allowOutside && ![...folders, ...readable].some((folder) => isInside(folder, real)))
+      throw outside(path, real, trial);
     return absolute;
   } catch (cause) {
     if (cause instanceof McpvalsError) throw cause;
@@ -45,7 +45,7 @@ export async function resolveTaskPath(
 /** Whether an absolute path, itself not followed, really lies inside the workspace. */
 export async function isInWorkspace(
   path: string,
-  { workspace }: Pick<StepWorld, "workspace">,
+  { workspace }: Pick<TrialContext, "workspace">,
 ): Promise<boolean> {
   if (!isAbsolute(workspace)) return false;
   const [folder, real] = await Promise.all([realPath(workspace), realEntry(path)]);
@@ -83,7 +83,7 @@ function isInside(folder: string, path: string): boolean {
 function outside(
   path: string,
   real: string,
-  { dir, workspace }: Pick<StepWorld, "dir" | "workspace">,
+  { dir, workspace }: Pick<TrialContext, "dir" | "workspace">,
 ): McpvalsError {
   const folders = workspace === "" ? dir : `${dir} and the workspace ${workspace}`;
   return new McpvalsError(

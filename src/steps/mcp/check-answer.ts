@@ -120,12 +120,12 @@ function resultChecks({ result: expected }: McpExpectation, { outcome, failure =
 
 /** A result that a tool's own schema refuses is none that clients can use. In a tool test the grade of the calls says so. */
 async function schemaChecks({ failure, outcome }: Answer, context: AnswerContext): Promise<Check[]> {
-  const { tool, phase, world } = context;
+  const { tool, phase, trial } = context;
   if (isToolTest(context) || phase !== "verify" || failure !== undefined || outcome.kind !== "result")
     return [];
   if (tool?.outputSchema === undefined) return [];
   const { outputSchema: expected, name } = tool;
-  const problem = await outputProblem(expected, outcome.result, world.validateSchema);
+  const problem = await outputProblem(expected, outcome.result, trial.validateSchema);
   if (problem === undefined) return [];
   const actual = outcome.result["structuredContent"] ?? null;
   const message = `${name} ${problem}`;

@@ -12,7 +12,7 @@ import type { Answer } from "./answer.ts";
 export async function checkValue(
   { id, expect }: McpStep,
   answer: Answer,
-  { world }: StepContext,
+  { trial }: StepContext,
 ): Promise<readonly Check[]> {
   const { json, schema } = expect;
   if (json === undefined && schema === undefined) return [];
@@ -25,7 +25,7 @@ export async function checkValue(
   }
   const jsonChecks = json === undefined ? [] : checkJson("json", json, value);
   if (schema === undefined) return jsonChecks;
-  const validation = await world.validateSchema(schema, value);
+  const validation = await trial.validateSchema(schema, value);
   if (validation.status === "unusable")
     throw new McpvalsError("step/cannot-run", `step ${id}: its schema cannot be used: ${validation.reason}`);
   const fits = validation.status === "valid";

@@ -45,11 +45,11 @@ export interface ProgramRun extends ProcessExit {
 export async function runProgram(
   program: Program,
   { id, timeoutMs }: Pick<StepBase, "id" | "timeoutMs">,
-  { signal, world }: Pick<StepContext, "signal" | "world">,
+  { signal, trial }: Pick<StepContext, "signal" | "trial">,
 ): Promise<ProgramRun> {
   const output = new ProgramOutput();
   using limit = abortAfter(timeoutMs, () => timeUp(id, timeoutMs, output), signal);
-  await world.releasePorts(textsOf(program));
+  await trial.releasePorts(textsOf(program));
   limit.signal.throwIfAborted();
   const child = await start(program);
   try {
@@ -59,7 +59,7 @@ export async function runProgram(
     await untilAborted(output.settle(drainMs), limit.signal);
     output.stop();
     const { stdout, stderr, together } = output;
-    if (!(await child.release())) world.adopt(child);
+    if (!(await child.release())) trial.adopt(child);
     return { ...exit, stdout, stderr, together };
   } catch (error) {
     await child.stop({ stdinMs: 0, termMs });

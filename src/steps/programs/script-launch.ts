@@ -7,7 +7,7 @@ import type { ScriptStep } from "../../core/formats/step.ts";
 import { interpreterOf } from "../../process/find-program.ts";
 import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
 import { shellFor } from "./shell-for.ts";
-import type { StepWorld } from "../step-runner.ts";
+import type { TrialContext } from "../step-runner.ts";
 import { resolveTaskPath } from "../files/task-path.ts";
 
 /** Enough for any first line, and for the whole of a script that is short enough to be looked into. */
@@ -34,17 +34,17 @@ type Env = Readonly<Record<string, string>>;
  */
 export async function prepareScript(
   { source, workdir }: ScriptStep,
-  world: StepWorld,
+  trial: TrialContext,
   env: Env,
 ): Promise<ScriptLaunch> {
-  if ("inline" in source) return prepareText(source.inline, world, env);
-  const file = await resolveTaskPath(source.file, world, { forWriting: false });
-  const cwd = workdir === "script" ? dirname(file) : world.dir;
+  if ("inline" in source) return prepareText(source.inline, trial, env);
+  const file = await resolveTaskPath(source.file, trial, { forWriting: false });
+  const cwd = workdir === "script" ? dirname(file) : trial.dir;
   const launch = { ...(await launchFile(file, env)), cwd };
   return { ...launch, [Symbol.asyncDispose]: () => Promise.resolve() };
 }
 
-async function prepareText(text: string, { dir }: StepWorld, env: Env): Promise<ScriptLaunch> {
+async function prepareText(text: string, { dir }: TrialContext, env: Env): Promise<ScriptLaunch> {
   const trimmed = text.trimStart();
   const folder = await makeTemporaryFolder("script");
   const remove = (): Promise<void> => rm(folder, { recursive: true, force: true, maxRetries: 5 });

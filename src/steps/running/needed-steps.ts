@@ -13,15 +13,15 @@ export interface NoticingScope {
  * Watches the outputs that a step uses. One that needs those of a failed step cannot act for the same reason for which that
  * one failed, so it is a failure too and no error.
  */
-export function noticingScope({ scope, world }: Pick<StepContext, "scope" | "world">): NoticingScope {
+export function noticingScope({ scope, trial }: Pick<StepContext, "scope" | "trial">): NoticingScope {
   const steps = scope?.get("steps");
-  if (scope === undefined || steps === undefined || world.failed.size === 0)
+  if (scope === undefined || steps === undefined || trial.failed.size === 0)
     return { scope, needed: () => undefined };
   let needed: string | undefined;
   const noticing: Resolve = (names, variant) => {
     const value = steps(names, variant);
     const [id] = names;
-    if (value === undefined && id !== undefined && world.failed.has(id)) needed ??= id;
+    if (value === undefined && id !== undefined && trial.failed.has(id)) needed ??= id;
     return value;
   };
   return {

@@ -72,12 +72,12 @@ async function runAttempt(step: Step, { attempt, polling }: Place, context: Step
 }
 
 /** What a step gave when it ran before does not count any more. */
-function remember({ id }: Step, { outcome, outputs, ignored }: StepReport, { world }: StepContext): void {
+function remember({ id }: Step, { outcome, outputs, ignored }: StepReport, { trial }: StepContext): void {
   if (outcome === "skipped") return;
-  world.outputs.delete(id);
-  world.failed.delete(id);
-  if (outcome === "failed" && !ignored) world.failed.add(id);
-  else if (outcome === "passed" && outputs !== undefined) world.outputs.set(id, outputs);
+  trial.outputs.delete(id);
+  trial.failed.delete(id);
+  if (outcome === "failed" && !ignored) trial.failed.add(id);
+  else if (outcome === "passed" && outputs !== undefined) trial.outputs.set(id, outputs);
 }
 
 function isIgnored(step: Step, { phase, ignored }: StepContext): boolean {

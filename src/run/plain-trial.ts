@@ -1,8 +1,8 @@
 import { McpvalsError } from "../core/errors/error.ts";
-import type { StepWorld } from "../steps/step-runner.ts";
+import type { TrialContext } from "../steps/step-runner.ts";
 
-/** The world of a task without a file of its own: its steps call tools and nothing else. */
-export function plainWorld(task: string): StepWorld {
+/** The trial of a task without a file of its own: its steps call tools and nothing else. */
+export function plainTrial(task: string): TrialContext {
   return {
     task,
     prompt: "",
