@@ -3,6 +3,8 @@ import { exitCode } from "../core/report/summarize.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import { prepare } from "../run/prepare.ts";
 import { run } from "../run/run.ts";
+import type { Eval } from "../core/formats/model.ts";
+import { unprovenTasks } from "../store/proofs.ts";
 import { loadOptions, type RunFlags, taskFilters } from "./flags.ts";
 import { extensionOptions } from "./extension-options.ts";
 import { abortOnInterrupt } from "./interrupt.ts";
@@ -26,6 +28,7 @@ export async function executeRun(sources: readonly string[], flags: RunFlags): P
     concurrency: flags.concurrency,
     timeoutMs: flags.timeout,
   });
+  for (const note of unprovenNotes(prepared.eval)) writeError(visibleText(`note: ${note}`));
   const names = flags.reporter ?? prepared.eval.reporters;
   const outcome = await run(prepared, {
     cwd: workingFolder(),
@@ -44,4 +47,22 @@ export async function executeRun(sources: readonly string[], flags: RunFlags): P
   if (code !== 0 || outcome.failures.length === 0) return code;
   writeError("Everything passed, but not all of it could be written: exit 3.");
   return 3;
+}
+
+const mostNamed = 5;
+
+/** Names the tasks that no `validate --run` has seen to fail with an agent that does nothing. */
+function unprovenNotes({ tasks, agents }: Eval): readonly string[] {
+  if (!agents.some(({ type }) => type === "model" || type === "acp" || type === "command")) return [];
+  const unproven = unprovenTasks(
+    workingFolder(),
+    tasks.filter(({ form }) => form === "task"),
+  );
+  if (unproven.length === 0) return [];
+  const names = unproven.slice(0, mostNamed).map(({ name }) => name);
+  const rest = unproven.length - names.length;
+  return [
+    `never seen to fail when the agent does nothing: ${names.join(", ")}${rest > 0 ? ` and ${rest} more` : ""}; ` +
+      "`mcpvals validate --run` tries that",
+  ];
 }

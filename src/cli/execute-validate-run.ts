@@ -19,6 +19,8 @@ import type { TraceEvent } from "../core/trace/events.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import type { ExtensionsOptions } from "../run/extensions-of.ts";
 import { prepare } from "../run/prepare.ts";
+import { visibleText } from "../core/text/visible-text.ts";
+import { recordProofs } from "../store/proofs.ts";
 import { createStyle } from "../reporters/format/rows.ts";
 import { type ProofEnd, proofLines, untouchedWarning } from "../reporters/proof.ts";
 import { run, type RunOptions } from "../run/run.ts";
@@ -73,9 +75,29 @@ export async function executeValidateRun(
     signal,
     ...extensionOptions(flags),
   });
+  rememberProofs(cwd, proofs);
   const end = { proofs, durationMs: performance.now() - started, interrupted: signal.aborted };
   print(end, { json, loaded });
   return proofExitCode(proofs, end);
+}
+
+function failsIdle({ nothing, repeating }: TaskProof): boolean {
+  return (
+    nothing?.result.verdict === "fail" && (repeating === undefined || repeating.result.verdict === "fail")
+  );
+}
+
+/** A folder that cannot be written costs no more than a note of later runs. */
+function rememberProofs(cwd: string, proofs: readonly TaskProof[]): void {
+  const passing = new Set(proofs.filter((proof) => !failsIdle(proof)).map(({ task }) => task));
+  const tasks = new Set(proofs.map(({ task }) => task).filter((task) => !passing.has(task)));
+  if (tasks.size === 0) return;
+  try {
+    recordProofs(cwd, [...tasks]);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    writeError(visibleText(`note: which tasks were proven cannot be kept for later runs: ${reason}`));
+  }
 }
 
 /** Only tasks from files of their own can be proven. */

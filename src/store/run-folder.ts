@@ -1,3 +1,4 @@
+import { writeFileSync } from "node:fs";
 import { mkdir, readdir, rename, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
@@ -69,7 +70,7 @@ export async function createRunFolder(runs: string, start: RunHead, plan: Plan):
     makeFolder(runs);
     // What is recorded can be private.
     await mkdir(path, { mode: 0o700 });
-    if (basename(resolve(runs, "..")) === ".mcpvals") await keepOutOfGit(resolve(runs, ".."));
+    if (basename(resolve(runs, "..")) === ".mcpvals") keepOutOfGit(resolve(runs, ".."));
     await writeJson(path, "run.json", start);
     await writeJson(path, "plan.json", plan);
     return new RunFolder(path, new Journal(path));
@@ -96,9 +97,10 @@ export function refusePlanted(cwd: string): void {
   }
 }
 
-async function keepOutOfGit(folder: string): Promise<void> {
+/** Tells git to ignore a folder, unless it has a `.gitignore` already. Throws what the file system throws. */
+export function keepOutOfGit(folder: string): void {
   try {
-    await writeFile(join(folder, ".gitignore"), "*\n", { flag: "wx" });
+    writeFileSync(join(folder, ".gitignore"), "*\n", { flag: "wx" });
   } catch (error) {
     // The file that is there already is the user's.
     if (!hasCode(error, "EEXIST")) throw error;

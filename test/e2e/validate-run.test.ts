@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { folderOf } from "../support/cli.ts";
@@ -111,7 +111,7 @@ describe("mcpvals validate --run", () => {
     const { code, stdout, stderr, kept } = await validate(tasks);
     expect(code).toBe(1);
     expect(stderr).toBe("");
-    expect(kept).toEqual([]);
+    expect(kept).toEqual([".mcpvals"]);
     const steady = stdout
       .replaceAll(/in [\d.]+ m?s$/gm, "in TIME")
       .replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1:PORT")
@@ -238,6 +238,31 @@ describe("mcpvals validate --run", () => {
     });
     expect(code).toBe(0);
     expect(readdirSync(join(folder.path, "runs")).filter((name) => name !== "latest").length).toBe(3);
-    expect(existsSync(join(folder.path, ".mcpvals"))).toBe(false);
+    expect(existsSync(join(folder.path, ".mcpvals", "runs"))).toBe(false);
   }, 60_000);
+});
+
+describe("run", () => {
+  const idle = { type: "command", command: "sh", args: ["-c", "echo ready; : $0", "{prompt}"] };
+  const config = { agents: { c: idle }, tasks: ["*.task.json"] };
+
+  it("notes the tasks that were never seen to fail when the agent does nothing", async () => {
+    const files = {
+      "mcp-eval.config.json": config,
+      "a.task.json": proven,
+      "b.task.json": tasks["hollow.json"],
+    };
+    using folder = folderOf(files);
+    const at = { cwd: folder.path };
+    const note = "note: never seen to fail when the agent does nothing: ";
+    expect((await runSource(["run"], at)).stderr).toContain(`${note}good, hollow; `);
+    expect((await runSource(["run", "--agent", "null"], at)).stderr).not.toContain(note);
+    expect((await runSource(["validate", "--run"], at)).code).toBe(1);
+    expect((await runSource(["run", "--timeout", "1m"], at)).stderr).toContain(`${note}hollow; `);
+    writeFileSync(
+      join(folder.path, "a.task.json"),
+      JSON.stringify(task("good", { spec: { env: { A: "1" } } })),
+    );
+    expect((await runSource(["run"], at)).stderr).toContain(`${note}good, hollow; `);
+  });
 });
