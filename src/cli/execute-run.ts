@@ -56,7 +56,7 @@ function unprovenNotes({ tasks, agents }: Eval): readonly string[] {
   if (!agents.some(({ type }) => type === "model" || type === "acp" || type === "command")) return [];
   const unproven = unprovenTasks(
     workingFolder(),
-    tasks.filter(({ form }) => form === "task"),
+    tasks.filter(({ form, turns }) => form === "task" && turns.length > 0),
   );
   if (unproven.length === 0) return [];
   const names = unproven.slice(0, mostNamed).map(({ name }) => name);

@@ -10,7 +10,7 @@ export const root: string = resolve(import.meta.dirname, "../..");
 const main = process.env["MCPVALS_TEST_MAIN"] ?? join(root, "dist/main.js");
 
 /** Where every CLI of the tests keeps its compiled code, so that each does not compile it again. */
-export const testCache: string = join(root, "node_modules/.cache");
+const testCache: string = join(root, "node_modules/.cache");
 
 /** A folder with the given files, removed when disposed. Values that are not text are written as JSON. */
 export function folderOf(files: Readonly<Record<string, unknown>>): Disposable & { readonly path: string } {
