@@ -5,7 +5,6 @@ import { fileURLToPath } from "node:url";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { createRecorder } from "../src/core/trace/recorder.ts";
 import { createRedactor } from "../src/core/trace/redact.ts";
-import { loadSdk } from "../src/servers/client/sdk.ts";
 import { createGateway } from "../src/servers/gateway/gateway.ts";
 import { openHttpHost } from "../src/servers/hosts/http-host.ts";
 import { openBenchJournal } from "./journal.ts";
@@ -36,7 +35,7 @@ export async function gatewayLatency(): Promise<readonly Row[]> {
     startupTimeoutMs: 30_000,
     maxMessageBytes: 10_485_760,
   } as const;
-  const host = openHttpHost("s", spec, { sdk: await loadSdk() });
+  const host = openHttpHost("s", spec);
   const gateway = createGateway();
   try {
     const endpoint = await gateway.open({ host, emit, filters: () => [] });

@@ -11,8 +11,6 @@ export interface ServerConnection {
   readonly transport: Transport;
   /** Aborts with an McpvalsError when the connection is lost without our asking. */
   readonly lost: AbortSignal;
-  /** To be told when a request can have no answer any more; the connection may be lost then. */
-  unanswered?(): void;
   /** What is known about why things go wrong. */
   evidence(): Evidence;
   /** Ends the connection and, where there is one, the process tree. Never throws; nothing is recorded afterwards. */

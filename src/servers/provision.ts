@@ -72,7 +72,7 @@ export async function openHost(
     }
     case "shttp":
     case "sse":
-      return openHttpHost(name, spec, { sdk: await loadSdk() });
+      return openHttpHost(name, spec);
   }
 }
 
@@ -121,7 +121,6 @@ function endingWith(connection: ServerConnection, end: (() => Promise<void>) | u
     transport,
     lost,
     evidence: () => connection.evidence(),
-    unanswered: () => connection.unanswered?.(),
     async stop() {
       await end();
       await connection.stop();

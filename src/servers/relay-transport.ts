@@ -1,9 +1,5 @@
-import type {
-  JSONRPCMessage,
-  MessageExtraInfo,
-  Transport,
-  TransportSendOptions,
-} from "@modelcontextprotocol/client";
+import type { JSONRPCMessage, MessageExtraInfo, Transport } from "@modelcontextprotocol/client";
+import type { RequestOptions } from "./hosts/channel-connection.ts";
 
 /** A transport on top of another one that passes everything on; what is built on it sees or changes messages on the way. */
 export class RelayTransport implements Transport {
@@ -33,7 +29,7 @@ export class RelayTransport implements Transport {
     return this.#inner.start();
   }
 
-  send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+  send(message: JSONRPCMessage, options?: RequestOptions): Promise<void> {
     return this.#inner.send(message, options);
   }
 

@@ -2,8 +2,9 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { ErrorCode } from "../core/errors/catalogue.ts";
 import type { ServerSpec } from "../core/formats/model.ts";
 import type { Evidence, ServerConnection } from "./connection.ts";
-import { type HandshakeStep, modernVersion, unsupportedVersion } from "./client/handshake.ts";
+import { type HandshakeStep, modernVersion, unsupportedVersion, unusableAnswer } from "./client/handshake.ts";
 import type { Sdk } from "./client/sdk.ts";
+import { HttpNoAnswer } from "./wire.ts";
 import { shortened } from "../core/text/shortened.ts";
 
 export interface StartProblem {
@@ -32,8 +33,7 @@ export function explainStartFailure(error: unknown, problem: StartProblem): Mcpv
     return typed(lost.code, message, { ...lost.details, ...(hint === undefined ? {} : { hint }), evidence });
   }
   if (timedOut) return timeoutFailure(problem, evidence);
-  if (evidence.httpFailure !== undefined)
-    return withBody(inContext(evidence.httpFailure, step), error, problem.sdk);
+  if (evidence.httpFailure !== undefined) return inContext(evidence.httpFailure, step);
   return protocolFailure(error, problem, evidence);
 }
 
@@ -71,7 +71,7 @@ function protocolFailure(
   const message = error instanceof Error ? error.message : String(error);
   const other = otherVersion(error, step, sdk);
   const how =
-    error instanceof sdk.ProtocolError
+    error instanceof sdk.ProtocolError && !isOurs(error.data)
       ? `answered ${step} with an error: ${message} (code ${error.code})`
       : other === undefined
         ? `answered ${step} with something unusable: ${message}`
@@ -118,15 +118,9 @@ function inContext(failure: McpvalsError, step: HandshakeStep): McpvalsError {
   return new McpvalsError(failure.code, failure.message, { ...details, hint: `${hint} ${asked}`.trim() });
 }
 
-/** An HTTP failure with the text that came with it, which often says more than the status. */
-function withBody(failure: McpvalsError, error: unknown, sdk: Sdk): McpvalsError {
-  const text = error instanceof sdk.SdkHttpError ? error.data["text"] : undefined;
-  if (typeof text !== "string" || text.trim() === "") return failure;
-  return new McpvalsError(failure.code, failure.message, {
-    ...failure.details,
-    detail: shortened(text, 2000),
-    cause: error,
-  });
+/** Whether the data of an error says that it stands for an answer that could not be used or never came. */
+function isOurs(data: unknown): boolean {
+  return data === unusableAnswer || data instanceof HttpNoAnswer;
 }
 
 function noiseText(line: string): string {

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { McpvalsError } from "../../src/core/errors/error.ts";
 import type { HttpServerSpec } from "../../src/core/formats/model.ts";
-import { loadSdk } from "../../src/servers/client/sdk.ts";
 import type { Filter } from "../../src/servers/filters/filter.ts";
 import type { Gateway, GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { createGateway } from "../../src/servers/gateway/gateway.ts";
@@ -55,7 +54,7 @@ export async function addressHost(
   transport: "shttp" | "sse" = "shttp",
   changes: Partial<HttpServerSpec> = {},
 ): Promise<ServerHost> {
-  return openHttpHost("s", httpSpec(url, { transport, ...changes }), { sdk: await loadSdk() });
+  return openHttpHost("s", httpSpec(url, { transport, ...changes }));
 }
 
 export type Way = "http" | "bridge";

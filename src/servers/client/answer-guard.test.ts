@@ -1,37 +1,38 @@
-import type { JSONRPCMessage, Transport, TransportSendOptions } from "@modelcontextprotocol/client";
+import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { describe, expect, it } from "vitest";
+import type { RequestOptions } from "../hosts/channel-connection.ts";
+import { HttpNoAnswer } from "../wire.ts";
 import { AnswerGuard, OriginalError, unusableAnswer } from "./handshake.ts";
 
 interface Bench {
   readonly guard: AnswerGuard;
   readonly received: JSONRPCMessage[];
-  readonly unanswered: number[];
   /** Lets the other side say something. */
   readonly say: (message: unknown) => void;
-  /** Ends the stream that was to carry the answer to the last message sent. */
-  readonly endStream: () => void;
+  /** Ends the HTTP response to the last message sent. */
+  readonly endResponse: () => void;
 }
 
+const ended = new HttpNoAnswer("the response ended", { status: 200, body: "", statusError: undefined });
+
 function setUp(): Bench {
-  let options: TransportSendOptions | undefined;
+  let options: RequestOptions | undefined;
   const inner: Transport = {
     start: () => Promise.resolve(),
     close: () => Promise.resolve(),
-    send(_message, given) {
+    send(_message, given?: RequestOptions) {
       options = given;
       return Promise.resolve();
     },
   };
   const received: JSONRPCMessage[] = [];
-  const unanswered: number[] = [];
-  const guard = new AnswerGuard(inner, { onUnanswered: () => unanswered.push(received.length) });
+  const guard = new AnswerGuard(inner);
   Object.assign(guard, { onmessage: (message: JSONRPCMessage) => received.push(message) });
   return {
     guard,
     received,
-    unanswered,
     say: (message) => inner.onmessage?.(message as JSONRPCMessage),
-    endStream: () => options?.onRequestStreamEnd?.(),
+    endResponse: () => options?.onNoAnswer?.(ended),
   };
 }
 
@@ -103,29 +104,20 @@ describe("AnswerGuard", () => {
     },
   );
 
-  it("settles a request whose stream ends without the answer", async () => {
-    const { guard, received, unanswered, endStream } = setUp();
+  it("settles a request whose response has no answer, once", async () => {
+    const { guard, received, endResponse } = setUp();
     await guard.send(request);
-    endStream();
-    endStream();
-    expect(received).toEqual([refusal("the server ended the response without an answer")]);
-    expect(unanswered).toEqual([0]);
+    endResponse();
+    endResponse();
+    const error = { code: -32603, message: ended.message, data: ended };
+    expect(received).toEqual([{ jsonrpc: "2.0", id: 1, error }]);
   });
 
-  it("says nothing when the client has ended the stream itself, to cancel the request", async () => {
-    const { guard, received, unanswered, endStream } = setUp();
-    const cancel = new AbortController();
-    await guard.send(request, { requestSignal: cancel.signal });
-    cancel.abort();
-    endStream();
-    expect([received, unanswered]).toEqual([[], []]);
-  });
-
-  it("says nothing when the answer had come before", async () => {
-    const { guard, received, unanswered, say, endStream } = setUp();
+  it("does nothing at the end of a response whose answer came before", async () => {
+    const { guard, received, say, endResponse } = setUp();
     await guard.send(request);
     say({ jsonrpc: "2.0", id: 1, result: {} });
-    endStream();
-    expect([received.length, unanswered]).toEqual([1, []]);
+    endResponse();
+    expect(received).toHaveLength(1);
   });
 });

@@ -1,17 +1,12 @@
-import type {
-  Client,
-  JSONRPCMessage,
-  MessageExtraInfo,
-  RequestId,
-  Transport,
-  TransportSendOptions,
-} from "@modelcontextprotocol/client";
+import type { Client, JSONRPCMessage, MessageExtraInfo, RequestId } from "@modelcontextprotocol/client";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, ServerSpec } from "../../core/formats/model.ts";
 import { shortened } from "../../core/text/shortened.ts";
 import type { ServerConnection } from "../connection.ts";
+import type { RequestOptions } from "../hosts/channel-connection.ts";
 import { malformationOf } from "../json-rpc.ts";
 import { RelayTransport } from "../relay-transport.ts";
+import type { HttpNoAnswer } from "../wire.ts";
 import type { ClientSide, ServerAbilities, ToolDefinition } from "../session.ts";
 import { answerServer, capabilitiesOf } from "./client-side.ts";
 import { listTools } from "./list-tools.ts";
@@ -68,10 +63,10 @@ export async function shakeHands(
 
 /** Speaks the version that was asked for, or else the one that most servers speak and then the one that is left. */
 async function greet(connection: ServerConnection, options: HandshakeOptions): Promise<Client> {
-  const { protocol, sdk } = options;
+  const { protocol } = options;
   const { transport } = connection;
   if (protocol !== undefined) return connect(connection, options, { protocol, transport });
-  const either = new EraSwitch(transport, sdk);
+  const either = new EraSwitch(transport);
   try {
     return await connect(connection, options, { protocol: "legacy", transport: either });
   } catch (error) {
@@ -95,8 +90,7 @@ async function connect(
   );
   answerServer(client, clientSide, connection.name);
   onStep(isModern ? "server/discover" : "initialize");
-  const guard = new AnswerGuard(transport, { onUnanswered: () => connection.unanswered?.() });
-  await client.connect(guard, { signal, timeout: noTimeout });
+  await client.connect(new AnswerGuard(transport), { signal, timeout: noTimeout });
   return client;
 }
 
@@ -111,14 +105,8 @@ export const unsupportedVersion = -32_022;
  * of MCP only: the first client's closing of it does nothing then, and it is started once.
  */
 class EraSwitch extends RelayTransport {
-  readonly #sdk: Sdk;
   #started: Promise<void> | undefined;
   #isOpen = false;
-
-  constructor(inner: Transport, sdk: Sdk) {
-    super(inner);
-    this.#sdk = sdk;
-  }
 
   /** Whether `initialize` was refused; from then on closing closes. */
   takeOver(): boolean {
@@ -132,10 +120,16 @@ class EraSwitch extends RelayTransport {
     return this.#started;
   }
 
-  override send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
-    const sending = super.send(message, options);
-    const greets = "method" in message && message.method === "initialize";
-    return greets ? sending.catch((error: unknown) => this.#explained(error)) : sending;
+  override send(message: JSONRPCMessage, options?: RequestOptions): Promise<void> {
+    if (!("method" in message) || message.method !== "initialize") return super.send(message, options);
+    return super.send(message, {
+      ...options,
+      onNoAnswer: (failure) => {
+        // Over HTTP the refusal may be the body of an error.
+        if (wantsModern(parsed(failure.body))) this.#isOpen = true;
+        options?.onNoAnswer?.(failure);
+      },
+    });
   }
 
   override close(): Promise<void> {
@@ -145,13 +139,6 @@ class EraSwitch extends RelayTransport {
   protected override receive(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
     if (wantsModern(message)) this.#isOpen = true;
     super.receive(message, extra);
-  }
-
-  /** Over HTTP the refusal is the body of an error. */
-  #explained(error: unknown): never {
-    const text = error instanceof this.#sdk.SdkHttpError ? error.data["text"] : undefined;
-    if (typeof text === "string" && wantsModern(parsed(text))) this.#isOpen = true;
-    throw error;
   }
 }
 
@@ -200,11 +187,6 @@ const handshakeMethods: ReadonlySet<string> = new Set(["initialize", "server/dis
 /** Requests whose answers are looked at; malformed answers to others are no more than odd. */
 const evidenceMethods: ReadonlySet<string> = new Set(["tools/call", "resources/read", "prompts/get"]);
 
-export interface AnswerGuardOptions {
-  /** Called when the stream that was to carry an answer has ended without it; may end the connection. */
-  readonly onUnanswered?: () => void;
-}
-
 /**
  * Stands between the SDK's client and the recorded transport, and sees to it that every request is settled. The client
  * drops answers of the wrong shape, takes malformed ones for what it makes of them, and does not notice when an HTTP stream ends without the answer, so that the caller
@@ -212,23 +194,14 @@ export interface AnswerGuardOptions {
  * of the server come to the caller with an {@link OriginalError}, but for those of the handshake, which the client reads.
  */
 export class AnswerGuard extends RelayTransport {
-  readonly #options: AnswerGuardOptions;
   /** Methods of the requests that are not answered yet. */
   readonly #pending = new Map<RequestId, string>();
 
-  constructor(inner: Transport, options: AnswerGuardOptions = {}) {
-    super(inner);
-    this.#options = options;
-  }
-
-  override send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+  override send(message: JSONRPCMessage, options?: RequestOptions): Promise<void> {
     if (!("method" in message && "id" in message)) return super.send(message, options);
     const { id, method } = message;
     this.#pending.set(id, method);
-    return super.send(message, {
-      ...options,
-      onRequestStreamEnd: () => this.#streamEnded(id, options?.requestSignal?.aborted === true),
-    });
+    return super.send(message, { ...options, onNoAnswer: (reason) => this.#noAnswer(id, reason) });
   }
 
   protected override receive(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
@@ -245,11 +218,8 @@ export class AnswerGuard extends RelayTransport {
     return { ...message, error: { ...message.error, data: new OriginalError(message.error) } };
   }
 
-  /** A request is cancelled by ending its stream in 2026-07-28: then nobody waits for the answer. */
-  #streamEnded(id: RequestId, wasCancelled: boolean): void {
-    if (!this.#pending.delete(id) || wasCancelled) return;
-    this.#options.onUnanswered?.();
-    super.receive(failure(id, "the server ended the response without an answer"));
+  #noAnswer(id: RequestId, reason: HttpNoAnswer): void {
+    if (this.#pending.delete(id)) super.receive(failure(id, reason.message, reason));
   }
 }
 
@@ -278,6 +248,6 @@ function excerpt(value: unknown): string {
   return shortened(JSON.stringify(value) ?? "nothing", 200);
 }
 
-function failure(id: RequestId, message: string): JSONRPCMessage {
-  return { jsonrpc: "2.0", id, error: { code: internalError, message, data: unusableAnswer } };
+function failure(id: RequestId, message: string, data: unknown = unusableAnswer): JSONRPCMessage {
+  return { jsonrpc: "2.0", id, error: { code: internalError, message, data } };
 }

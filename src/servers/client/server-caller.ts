@@ -3,8 +3,8 @@ import { contentProblem } from "../../core/checks/content-problem.ts";
 import { isNoAnswer } from "../../core/checks/http-status.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { shortened } from "../../core/text/shortened.ts";
 import { abortAfter } from "../../process/deadline.ts";
+import { HttpNoAnswer } from "../wire.ts";
 import type { CallOptions, CallOutcome, ServerSession, ToolDefinition } from "../session.ts";
 import { OriginalError } from "./handshake.ts";
 import { listTools, PageCursors, resultSchema } from "./list-tools.ts";
@@ -19,9 +19,6 @@ const lists = {
   resourceTemplates: { method: "resources/templates/list", key: "resourceTemplates" },
   prompts: { method: "prompts/list", key: "prompts" },
 } as const;
-
-/** Shown of the body of an HTTP error, in characters. */
-const bodyLength = 300;
 
 /** One request to a server. */
 interface ServerRequest {
@@ -169,16 +166,14 @@ export class ServerCaller {
 
   #describe(error: unknown): { message: string; code?: number; data?: Json; unusable?: true } {
     if (error instanceof this.#sdk.ProtocolError) {
+      if (error.data instanceof HttpNoAnswer) {
+        const { status, message } = error.data;
+        return { message, ...(status < 300 || isNoAnswer(status) ? { unusable: true } : {}) };
+      }
       // Every error that the server sent comes with its original; others are made in this process.
       if (!(error.data instanceof OriginalError)) return { message: error.message, unusable: true };
       const { message, code, data } = error.data.error;
       return { message, code, ...(data === undefined ? {} : { data: data as Json }) };
-    }
-    if (error instanceof this.#sdk.SdkHttpError) {
-      const { status, statusText = "", data } = error;
-      const body = typeof data["text"] === "string" ? shortened(data["text"].trim(), bodyLength) : "";
-      const message = `HTTP ${status} ${statusText}`.trim() + (body === "" ? "" : `: ${body}`);
-      return { message, ...(isNoAnswer(status) ? { unusable: true } : {}) };
     }
     return { message: error instanceof Error ? error.message : String(error), unusable: true };
   }

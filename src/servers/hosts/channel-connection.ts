@@ -1,9 +1,22 @@
-import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
+import type {
+  JSONRPCMessage,
+  RequestId,
+  Transport,
+  TransportSendOptions,
+} from "@modelcontextprotocol/client";
 import type { McpvalsError } from "../../core/errors/error.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import type { Evidence, ServerConnection } from "../connection.ts";
 import { RecordingTransport } from "../recording.ts";
-import { type Channel, type ChannelListener, type WireMessage, wireMessage } from "../wire.ts";
+import {
+  type Channel,
+  type ChannelListener,
+  HttpNoAnswer,
+  type HttpResponseInfo,
+  type WireMessage,
+  wireMessage,
+} from "../wire.ts";
+import { isAccepted } from "../http/http-errors.ts";
 import type { ConnectOptions } from "./host.ts";
 
 export interface ChannelConnectionOptions {
@@ -12,7 +25,9 @@ export interface ChannelConnectionOptions {
   readonly open: (listener: ChannelListener) => Channel;
   /** Aborts when the server itself is lost. */
   readonly hostLost: AbortSignal;
-  readonly evidence: () => Evidence;
+  readonly evidence?: () => Evidence;
+  /** Whether each request has an HTTP response of its own, by whose end it is cancelled. */
+  readonly hasPerRequestStream?: boolean;
   readonly between?: ConnectOptions["between"];
 }
 
@@ -24,16 +39,22 @@ export class ChannelConnection implements ServerConnection {
   readonly #channel: ChannelTransport;
   readonly #lost = new AbortController();
   readonly #follow = (): void => this.#lose(this.#options.hostLost.reason);
+  #stopping = false;
   #stopped = false;
 
   constructor(options: ChannelConnectionOptions) {
-    const { name, emit, open, hostLost, between = (inner) => inner } = options;
+    const { name, open, hostLost, between = (inner) => inner } = options;
+    const emit: Emit = (event) => (this.#stopped ? 0 : options.emit(event));
     this.name = name;
     this.#options = options;
-    this.#channel = new ChannelTransport(open);
+    this.#channel = new ChannelTransport(open, {
+      hasPerRequestStream: options.hasPerRequestStream === true,
+      onResponse: (response) => emit({ type: "http.response", server: name, ...response }),
+      onLost: (error) => this.#lose(error),
+    });
     this.transport = new RecordingTransport(between(this.#channel), {
       server: name,
-      emit: (event) => (this.#stopped ? 0 : emit(event)),
+      emit,
       rawText: (message) => this.#channel.rawText(message),
       onBroken: (error) => this.#break(error),
     });
@@ -46,13 +67,14 @@ export class ChannelConnection implements ServerConnection {
   }
 
   evidence(): Evidence {
-    return this.#options.evidence();
+    return this.#options.evidence?.() ?? this.#channel.evidence();
   }
 
   async stop(): Promise<void> {
-    this.#stopped = true;
+    this.#stopping = true;
     this.#options.hostLost.removeEventListener("abort", this.#follow);
     await this.#channel.close();
+    this.#stopped = true;
   }
 
   /** What came is so bad that this client cannot go on, though the server may. */
@@ -62,48 +84,83 @@ export class ChannelConnection implements ServerConnection {
   }
 
   #lose(reason: unknown): void {
-    if (!this.#stopped && !this.#lost.signal.aborted) this.#lost.abort(reason);
+    if (!this.#stopping && !this.#lost.signal.aborted) this.#lost.abort(reason);
   }
 }
 
-/** The SDK's view of one client's exchange with a server, which begins when the transport is started. */
+/** What a client in this process adds to a request: it hears of a response without an answer. */
+export type RequestOptions = TransportSendOptions & {
+  readonly onNoAnswer?: (failure: HttpNoAnswer) => void;
+};
+
+export interface ChannelTransportOptions {
+  readonly hasPerRequestStream?: boolean;
+  readonly onResponse?: (response: HttpResponseInfo) => void;
+  /** The exchange ended for a reason of its own. */
+  readonly onLost?: (error: McpvalsError) => void;
+}
+
+/** One client's exchange with a server as a transport of the SDK; it begins when the transport is started. */
 export class ChannelTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
+  readonly hasPerRequestStream: boolean;
   readonly #open: (listener: ChannelListener) => Channel;
+  readonly #options: ChannelTransportOptions;
+  /** Called for a request without an answer, by id. */
+  readonly #onNoAnswer = new Map<RequestId, NonNullable<RequestOptions["onNoAnswer"]>>();
   /** The message that is being handed over, with its text. */
   #received: WireMessage | undefined;
+  #httpFailure: McpvalsError | undefined;
   #channel: Channel | undefined;
   #closed = false;
 
-  constructor(open: (listener: ChannelListener) => Channel) {
+  constructor(open: (listener: ChannelListener) => Channel, options: ChannelTransportOptions = {}) {
     this.#open = open;
+    this.#options = options;
+    this.hasPerRequestStream = options.hasPerRequestStream === true;
   }
 
   start(): Promise<void> {
     if (this.#closed) return Promise.reject(new Error("the exchange has ended before it began"));
+    const { onResponse, onLost } = this.#options;
     this.#channel = this.#open({
-      onMessage: (wire) => {
-        if (this.#closed) return;
-        this.#received = wire;
-        this.onmessage?.(wire.message);
-        this.#received = undefined;
+      onMessage: (wire) => this.#receive(wire),
+      onClosed: (reason) => {
+        if (reason !== undefined) onLost?.(reason);
+        this.#end();
       },
-      onClosed: () => this.#end(),
+      onResponse: (response) => onResponse?.(response),
+      onNoAnswer: (request, failure) => this.#noAnswer(request, failure),
     });
     return Promise.resolve();
   }
 
-  send(message: JSONRPCMessage): Promise<void> {
+  async send(message: JSONRPCMessage, options: RequestOptions = {}): Promise<void> {
     if (this.#closed || this.#channel === undefined)
-      return Promise.reject(new Error("the exchange with the server has ended"));
-    return this.#channel.send(wireMessage(message));
+      throw new Error("the exchange with the server has ended");
+    const { headers, requestSignal: signal, onNoAnswer } = options;
+    if ("method" in message && "id" in message && onNoAnswer !== undefined)
+      this.#onNoAnswer.set(message.id, onNoAnswer);
+    try {
+      await this.#channel.send(wireMessage(message), {
+        ...(headers === undefined ? {} : { headers }),
+        ...(signal === undefined ? {} : { signal }),
+      });
+    } catch (error) {
+      if (error instanceof HttpNoAnswer) this.#httpFailure = error.statusError;
+      throw error;
+    }
   }
 
   async close(): Promise<void> {
     this.#end();
     await this.#channel?.close();
+  }
+
+  evidence(): Evidence {
+    return this.#httpFailure === undefined ? {} : { httpFailure: this.#httpFailure };
   }
 
   /**
@@ -114,6 +171,29 @@ export class ChannelTransport implements Transport {
     const received = this.#received;
     if (received?.message !== message) return undefined;
     return received.text === JSON.stringify(message) ? undefined : received.text;
+  }
+
+  #receive(wire: WireMessage): void {
+    if (this.#closed) return;
+    const { message } = wire;
+    if (!("method" in message) && message.id !== undefined) {
+      this.#onNoAnswer.delete(message.id);
+      this.#httpFailure = undefined;
+    }
+    this.#received = wire;
+    this.onmessage?.(message);
+    this.#received = undefined;
+  }
+
+  #noAnswer({ message }: WireMessage, failure: HttpNoAnswer): void {
+    // The answer may come over another stream.
+    if (isAccepted(failure) || !("id" in message)) return;
+    this.#httpFailure = failure.statusError;
+    const { id } = message;
+    if (id === undefined) return;
+    const report = this.#onNoAnswer.get(id);
+    this.#onNoAnswer.delete(id);
+    report?.(failure);
   }
 
   #end(): void {

@@ -1,22 +1,21 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { HttpServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
-import type { Sdk } from "../client/sdk.ts";
 import type { ServerConnection } from "../connection.ts";
-import { HttpConnection } from "../http/http-connection.ts";
 import { shownUrl } from "../http/http-errors.ts";
 import { openHttpChannel } from "../http/open-http-channel.ts";
 import { createServerFetch } from "../http/server-fetch.ts";
 import type { Channel, ChannelListener } from "../wire.ts";
+import { ChannelConnection } from "./channel-connection.ts";
 import type { ConnectOptions, HttpAddress, ServerHost } from "./host.ts";
 
 /** Prepares for talking to a server that has an address; nothing is sent yet. Throws McpvalsError `server/unreachable`. */
-export function openHttpHost(name: string, spec: HttpServerSpec, { sdk }: { readonly sdk: Sdk }): ServerHost {
+export function openHttpHost(name: string, spec: HttpServerSpec): ServerHost {
   if (!URL.canParse(spec.url))
     throw new McpvalsError("server/unreachable", `server "${name}": not a URL: ${JSON.stringify(spec.url)}`, {
       hint: "Give a complete url, such as http://127.0.0.1:3000/mcp.",
     });
-  return new HttpHost(name, spec, sdk);
+  return new HttpHost(name, spec);
 }
 
 /** A server that others run: every client has a session of its own, and what one of them loses is its own affair. */
@@ -27,14 +26,13 @@ class HttpHost implements ServerHost {
   /** Never aborts: whether the server is there, only those who talk to it find out. */
   readonly lost: AbortSignal = new AbortController().signal;
   readonly #spec: HttpServerSpec;
-  readonly #sdk: Sdk;
   readonly #watchers = new Set<Emit>();
   /** What clients have open. */
   readonly #exchanges = new Set<{ stop(): Promise<void> }>();
   #watched = false;
   #stopping: Promise<void> | undefined;
 
-  constructor(name: string, spec: HttpServerSpec, sdk: Sdk) {
+  constructor(name: string, spec: HttpServerSpec) {
     this.name = name;
     this.transport = spec.transport;
     this.address = {
@@ -44,7 +42,6 @@ class HttpHost implements ServerHost {
       maxMessageBytes: spec.maxMessageBytes,
     };
     this.#spec = spec;
-    this.#sdk = sdk;
   }
 
   watch(emit: Emit): () => void {
@@ -57,15 +54,14 @@ class HttpHost implements ServerHost {
   }
 
   connect(emit: Emit, { between }: ConnectOptions = {}): ServerConnection {
-    const connection: HttpConnection = new HttpConnection(this.name, this.#spec, {
+    return new ChannelConnection({
+      name: this.name,
       emit,
-      onEnd: () => this.#exchanges.delete(connection),
-      sdk: this.#sdk,
-      fetch: this.address.fetch,
+      open: (listener) => this.open(listener),
+      hostLost: this.lost,
+      hasPerRequestStream: this.transport === "shttp",
       ...(between === undefined ? {} : { between }),
     });
-    this.#exchanges.add(connection);
-    return connection;
   }
 
   open(listener: ChannelListener): Channel {
@@ -73,7 +69,7 @@ class HttpHost implements ServerHost {
     const exchange = { stop: () => channel.close() };
     this.#exchanges.add(exchange);
     return {
-      send: (wire) => channel.send(wire),
+      send: (wire, options) => channel.send(wire, options),
       close: () => {
         this.#exchanges.delete(exchange);
         return channel.close();

@@ -1,11 +1,18 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import type { HttpAddress } from "../hosts/host.ts";
-import type { Channel, ChannelListener, WireMessage } from "../wire.ts";
+import {
+  type Channel,
+  type ChannelListener,
+  HttpNoAnswer,
+  type SendOptions,
+  type WireMessage,
+} from "../wire.ts";
+import { requestOf } from "../filters/messages.ts";
 import { readBytes, wiresOf } from "./body-messages.ts";
-import { asLoss, explainStatus, failedAnswer, shownUrl, statusMessage } from "./http-errors.ts";
+import { asLoss, explainStatus, noAnswerIn, reportNoAnswer, shownUrl } from "./http-errors.ts";
 import { messageHeaders } from "./message-headers.ts";
-import { chunksOf, eventsOf, wholeOf } from "./stream-reader.ts";
+import { chunksOf, eventsOf, refusalText } from "./stream-reader.ts";
 
 /** A client of the older HTTP+SSE transport that knows texts only: everything comes over one stream of events. */
 export class EventsChannel implements Channel {
@@ -27,8 +34,8 @@ export class EventsChannel implements Channel {
     void this.#listen(found.resolve);
   }
 
-  send(wire: WireMessage): Promise<void> {
-    const sent = this.#turn.then(() => this.#post(wire));
+  send(wire: WireMessage, { headers }: SendOptions = {}): Promise<void> {
+    const sent = this.#turn.then(() => this.#post(wire, headers));
     this.#turn = sent.catch(() => undefined);
     return sent;
   }
@@ -43,6 +50,7 @@ export class EventsChannel implements Channel {
     const { signal } = this.#closing;
     try {
       const response = await this.#address.fetch(url, { headers: { accept: "text/event-stream" }, signal });
+      this.#listener.onResponse?.({ method: "GET", status: response.status, requestIds: [] });
       if (!response.ok) throw explainStatus(this.#server, response, { url, method: "GET" });
       const reading = { server: this.#server, limit };
       for await (const { event = "message", data = "", bytes } of eventsOf(chunksOf(response), reading)) {
@@ -76,22 +84,25 @@ export class EventsChannel implements Channel {
       if (!this.#closing.signal.aborted) this.#listener.onMessage(wire);
   }
 
-  async #post(wire: WireMessage): Promise<void> {
+  async #post(wire: WireMessage, more: SendOptions["headers"]): Promise<void> {
     const { signal } = this.#closing;
-    const { fetch, maxMessageBytes: limit } = this.#address;
+    const id = requestOf(wire.message)?.id;
     try {
-      const headers = { "content-type": "application/json", ...messageHeaders(wire) };
-      const response = await fetch(await this.#endpoint, {
-        method: "POST",
-        headers,
-        body: wire.text,
-        signal,
-      });
-      const text = (await wholeOf(chunksOf(response), { server: this.#server, limit })).toString("utf8");
-      const answer = response.ok ? undefined : failedAnswer(wire, statusMessage(response, text));
-      if (answer !== undefined) this.#listener.onMessage(answer);
+      const url = await this.#endpoint;
+      const headers = { ...more, "content-type": "application/json", ...messageHeaders(wire) };
+      const response = await this.#address.fetch(url, { method: "POST", headers, body: wire.text, signal });
+      const requestIds = id === undefined ? [] : [id];
+      this.#listener.onResponse?.({ method: "POST", status: response.status, requestIds });
+      const text = await refusalText(response);
+      if (response.ok) return;
+      const failure = noAnswerIn(response, text, { server: this.#server, url });
+      if (id !== undefined) reportNoAnswer(this.#listener, wire, failure);
+      else if (this.#listener.onNoAnswer !== undefined) throw failure;
     } catch (error) {
-      throw this.#asLoss(error);
+      if (error instanceof HttpNoAnswer) throw error;
+      const loss = this.#asLoss(error);
+      this.#lose(loss);
+      throw loss;
     }
   }
 

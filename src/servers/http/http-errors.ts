@@ -1,7 +1,7 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import { shortened } from "../../core/text/shortened.ts";
 import { requestOf } from "../filters/messages.ts";
-import { type WireMessage, wireMessage } from "../wire.ts";
+import { type ChannelListener, HttpNoAnswer, type WireMessage, wireMessage } from "../wire.ts";
 
 /** A URL for messages and records: without user name, password, query and fragment, which may hold secrets. */
 export function shownUrl(url: string | URL): string {
@@ -111,14 +111,49 @@ export function asLoss(
   return error instanceof McpvalsError ? error : explainUnreachable(server, url.href, error);
 }
 
-/** The answer to a request that the server gave none: whoever speaks messages has no other way to hear why. */
-export function failedAnswer(request: WireMessage, message: string): WireMessage | undefined {
-  const id = requestOf(request.message)?.id;
-  return id === undefined ? undefined : wireMessage({ jsonrpc: "2.0", id, error: { code: -32000, message } });
+/** Shown of the body of an HTTP error, in characters. */
+const bodyLength = 500;
+/** Kept of it as the detail of an error. */
+const detailLength = 2000;
+
+/** Whether a response says that there is no answer in it, whatever its body is. */
+export function isAccepted({ status }: Pick<Response, "status">): boolean {
+  return status === 202 || status === 204;
 }
 
-/** What a response with an error status says. */
-export function statusMessage({ status, statusText }: Response, body: string): string {
-  const text = statusText === "" ? "" : ` ${statusText}`;
-  return `HTTP ${status}${text}${body === "" ? "" : `: ${shortened(body, 1000)}`}`;
+/** Describes the response to a POST that has no answer in it. */
+export function noAnswerIn(
+  response: Response,
+  body: string,
+  { server, url }: { readonly server: string; readonly url: URL },
+): HttpNoAnswer {
+  const { ok, status, statusText, headers } = response;
+  const text = body.trim();
+  const excerpt = shortened(text, bodyLength);
+  if (!ok) {
+    const { code, message, details } = explainStatus(server, response, { url, method: "POST" });
+    const detail = text === "" ? {} : { detail: shortened(text, detailLength) };
+    return new HttpNoAnswer(`HTTP ${status} ${statusText}`.trim() + (text === "" ? "" : `: ${excerpt}`), {
+      status,
+      body,
+      statusError: new McpvalsError(code, message, { ...details, ...detail }),
+    });
+  }
+  const type = headers.get("content-type") ?? "";
+  const message = isAccepted(response)
+    ? `HTTP ${status} ${statusText}`.trim()
+    : /^text\/event-stream/i.test(type)
+      ? "the server ended the response without an answer"
+      : /^application\/json/i.test(type)
+        ? `the response is not a JSON-RPC answer: ${excerpt}`
+        : `unexpected content type: ${type === "" ? "none" : type}`;
+  return new HttpNoAnswer(message, { status, body, statusError: undefined });
+}
+
+/** Tells a client that a request has no answer: in its own way, or with a JSON-RPC error in place of the answer. */
+export function reportNoAnswer(listener: ChannelListener, request: WireMessage, failure: HttpNoAnswer): void {
+  if (listener.onNoAnswer !== undefined) return listener.onNoAnswer(request, failure);
+  const id = requestOf(request.message)?.id;
+  if (id === undefined) return;
+  listener.onMessage(wireMessage({ jsonrpc: "2.0", id, error: { code: -32000, message: failure.message } }));
 }

@@ -1,13 +1,21 @@
 import { McpvalsError } from "../../core/errors/error.ts";
+import { isNoAnswer } from "../../core/checks/http-status.ts";
 import { pause, withDeadline } from "../../process/deadline.ts";
 import { answeredId, cancelledId, requestOf } from "../filters/messages.ts";
 import type { HttpAddress } from "../hosts/host.ts";
 import { methodOf, valueAt } from "../hosts/message-parts.ts";
-import type { Channel, ChannelListener, WireMessage } from "../wire.ts";
-import { readBytes, wiresOf } from "./body-messages.ts";
-import { asLoss, explainUnreachable, failedAnswer, statusMessage } from "./http-errors.ts";
+import type { Channel, ChannelListener, SendOptions, WireMessage } from "../wire.ts";
+import { readBody, readBytes, wiresOf } from "./body-messages.ts";
+import { asLoss, explainUnreachable, isAccepted, noAnswerIn, reportNoAnswer } from "./http-errors.ts";
 import { messageHeaders, versionIn } from "./message-headers.ts";
-import { chunksOf, eventsOf, type StreamReaderOptions, wholeOf } from "./stream-reader.ts";
+import {
+  chunksOf,
+  eventsOf,
+  isEventStream,
+  refusalText,
+  type StreamReaderOptions,
+  wholeOf,
+} from "./stream-reader.ts";
 
 /** How long the server may take to confirm the end of a session, in milliseconds. */
 const farewellMs = 1000;
@@ -25,6 +33,7 @@ interface Progress {
 /** A request that waits for its answer. */
 interface Call {
   readonly wire: WireMessage;
+  readonly headers?: SendOptions["headers"] | undefined;
   readonly abort: AbortController;
   isAnswered: boolean;
 }
@@ -49,14 +58,14 @@ export class StreamableChannel implements Channel {
     this.#reading = { server, limit: address.maxMessageBytes };
   }
 
-  send(wire: WireMessage): Promise<void> {
+  send(wire: WireMessage, options: SendOptions = {}): Promise<void> {
     if (this.#closing.signal.aborted)
       return Promise.reject(
         explainUnreachable(this.#server, this.#address.url.href, this.#closing.signal.reason),
       );
     // An answer may be what `initialize` waits for.
     if (answeredId(wire.message) !== undefined) return this.#notify(wire);
-    const sent = this.#turn.then(() => this.#sendNow(wire));
+    const sent = this.#turn.then(() => this.#sendNow(wire, options));
     this.#turn = sent.catch(() => undefined);
     return sent;
   }
@@ -76,10 +85,10 @@ export class StreamableChannel implements Channel {
   }
 
   /** Settles when the next message may go. */
-  async #sendNow(wire: WireMessage): Promise<void> {
+  async #sendNow(wire: WireMessage, options: SendOptions): Promise<void> {
     const request = requestOf(wire.message);
     if (request === undefined) return this.#takesBack(wire) ? undefined : this.#notify(wire);
-    const answered = this.#call(request.id, wire);
+    const answered = this.#call(request.id, wire, options);
     if (request.method === "initialize") await answered;
   }
 
@@ -94,17 +103,21 @@ export class StreamableChannel implements Channel {
   }
 
   async #notify(wire: WireMessage): Promise<void> {
-    const response = await this.#reach(() => this.#post(wire, this.#closing.signal));
-    // A notification has no answer, so that what the server says of it can be told to nobody.
+    const { signal } = this.#closing;
+    const response = await this.#reach(() => this.#post({ wire, signal }));
+    // Only a client in this process can be told that its notification was refused.
+    if (!response.ok && this.#listener.onNoAnswer !== undefined)
+      throw noAnswerIn(response, await refusalText(response), this.#place);
     await response.body?.cancel();
     if (methodOf(wire.message) === "notifications/initialized" && response.ok) void this.#listen();
   }
 
   /** Never rejects: a request that fails is answered, and a server that is gone ends the exchange. */
-  async #call(id: string | number, wire: WireMessage): Promise<void> {
-    const call: Call = { wire, abort: new AbortController(), isAnswered: false };
-    const stop = (): void => call.abort.abort(this.#closing.signal.reason);
+  async #call(id: string | number, wire: WireMessage, { headers, signal }: SendOptions): Promise<void> {
+    const call: Call = { wire, headers, abort: new AbortController(), isAnswered: false };
+    const stop = (): void => call.abort.abort();
     this.#closing.signal.addEventListener("abort", stop, { once: true });
+    signal?.addEventListener("abort", stop, { once: true });
     this.#calls.set(id, call);
     try {
       await this.#answer(call);
@@ -112,33 +125,41 @@ export class StreamableChannel implements Channel {
       if (!call.abort.signal.aborted) this.#lose(this.#asLoss(error));
     } finally {
       this.#closing.signal.removeEventListener("abort", stop);
+      signal?.removeEventListener("abort", stop);
       if (this.#calls.get(id) === call) this.#calls.delete(id);
     }
   }
 
   async #answer(call: Call): Promise<void> {
-    const response = await this.#reach(() => this.#post(call.wire, call.abort.signal));
+    const { wire, headers, abort } = call;
+    const response = await this.#reach(() => this.#post({ wire, signal: abort.signal, headers }));
     this.#session ??= response.headers.get("mcp-session-id") ?? undefined;
-    const why = await this.#read(response, call);
-    if (call.isAnswered) return;
-    const answer = failedAnswer(call.wire, why);
-    if (answer !== undefined) this.#receive(answer, call);
+    const body = await this.#read(response, call);
+    if (call.isAnswered || this.#closing.signal.aborted) return;
+    reportNoAnswer(this.#listener, wire, noAnswerIn(response, body, this.#place));
   }
 
-  /** Reads what answers a request; gives why there was no answer in it. */
+  /** Reads what answers a request; gives the text of a body. */
   async #read(response: Response, call: Call): Promise<string> {
-    const type = response.headers.get("content-type") ?? "";
-    if (response.ok && type.startsWith("text/event-stream")) {
+    if (response.ok && isEventStream(response)) {
       await this.#readStream(response, call);
-      return "the server ended the response without an answer";
+      return "";
+    }
+    if (!response.ok) {
+      const text = await refusalText(response);
+      const answer = isNoAnswer(response.status) ? undefined : wiresOf(readBody(text))[0];
+      if (answer !== undefined && answeredId(answer.message) === requestOf(call.wire.message)?.id)
+        this.#receive(answer, call);
+      return text;
+    }
+    if (isAccepted(response)) {
+      await response.body?.cancel();
+      return "";
     }
     const bytes = await wholeOf(chunksOf(response), this.#reading);
     const text = bytes.toString("utf8");
-    for (const wire of wiresOf(readBytes(bytes, text))) {
-      // An error that is nobody's is this request's, but the agent could not tell.
-      if (response.ok || answeredId(wire.message) !== undefined) this.#receive(wire, call);
-    }
-    return response.ok ? "the server answered with something that is not MCP" : statusMessage(response, text);
+    for (const wire of wiresOf(readBytes(bytes, text))) this.#receive(wire, call);
+    return text;
   }
 
   /** Reads a stream to its end, and takes it up again where the server lets us. */
@@ -195,8 +216,7 @@ export class StreamableChannel implements Channel {
       headers: { accept: "text/event-stream", ...headers },
       signal,
     });
-    const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
-    if (response.ok && isStream) return response;
+    if (response.ok && isEventStream(response)) return response;
     await response.body?.cancel();
     return undefined;
   }
@@ -213,21 +233,30 @@ export class StreamableChannel implements Channel {
     this.#listener.onMessage(wire);
   }
 
-  #post(wire: WireMessage, signal: AbortSignal): Promise<Response> {
-    const headers = {
+  #post({
+    wire,
+    headers,
+    signal,
+  }: Pick<Call, "wire" | "headers"> & { readonly signal: AbortSignal }): Promise<Response> {
+    const all = {
+      ...headers,
       "content-type": "application/json",
       accept: "application/json, text/event-stream",
       ...messageHeaders(wire),
     };
-    return this.#fetch("POST", { headers, body: wire.text, signal });
+    const init = { headers: all, body: wire.text, signal };
+    return this.#fetch("POST", init, requestOf(wire.message)?.id);
   }
 
-  #fetch(method: string, init: RequestInit): Promise<Response> {
+  async #fetch(method: string, init: RequestInit, requestId?: string | number): Promise<Response> {
     const headers = new Headers(init.headers);
     if (this.#session !== undefined) headers.set("mcp-session-id", this.#session);
     if (this.#version !== undefined && !headers.has("mcp-protocol-version"))
       headers.set("mcp-protocol-version", this.#version);
-    return this.#address.fetch(this.#address.url, { ...init, method, headers });
+    const response = await this.#address.fetch(this.#address.url, { ...init, method, headers });
+    const requestIds = requestId === undefined ? [] : [requestId];
+    this.#listener.onResponse?.({ method, status: response.status, requestIds });
+    return response;
   }
 
   /** Throws McpvalsError when there is no response. */
@@ -239,8 +268,12 @@ export class StreamableChannel implements Channel {
     }
   }
 
+  get #place(): { server: string; url: URL } {
+    return { server: this.#server, url: this.#address.url };
+  }
+
   #asLoss(error: unknown): McpvalsError {
-    return asLoss(error, { server: this.#server, url: this.#address.url });
+    return asLoss(error, this.#place);
   }
 
   #lose(error: McpvalsError): void {
