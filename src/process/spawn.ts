@@ -27,7 +27,7 @@ import {
 export interface ProcessSpec {
   readonly command: string;
   readonly args: readonly string[];
-  /** The complete environment; two marker variables are added to it. */
+  /** The complete environment; two marker variables are added to it, and `SHLVL` where it is absent. */
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
 }
@@ -74,7 +74,7 @@ export async function spawnProcess(spec: ProcessSpec, { given }: SpawnExtras = {
   const marker = createProcessMarker();
   const options = {
     cwd: spec.cwd,
-    env: { ...spec.env, [processMarkerName]: marker, [runMarkerName]: runMarker },
+    env: { ...nestedShell, ...spec.env, [processMarkerName]: marker, [runMarkerName]: runMarker },
     detached: process.platform !== "win32",
     windowsHide: true,
   };
@@ -88,6 +88,12 @@ export async function spawnProcess(spec: ProcessSpec, { given }: SpawnExtras = {
     throw await explainSpawnError(error, spec);
   }
 }
+
+/**
+ * bash that is not nested in another shell takes a socket on its stdin, which Node's pipes are, for a remote login and runs
+ * `~/.bashrc` first. A shell level of 1 tells it that it is nested.
+ */
+const nestedShell = { SHLVL: "1" };
 
 type Child = ChildProcessWithoutNullStreams;
 

@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -28,6 +28,14 @@ async function failure(spec: { command: string; args?: string[]; cwd?: string })
 }
 
 describe("spawnProcess", () => {
+  it.skipIf(!existsSync("/bin/bash"))("starts bash without the files of a remote login", async () => {
+    writeFileSync(join(folder, ".bashrc"), "echo from .bashrc");
+    const env = { PATH: path, HOME: folder };
+    const child = await spawnProcess({ command: "/bin/bash", args: ["-c", "echo done"], env, cwd: folder });
+    expect(await text(child.stdout)).toBe("done\n");
+    await child.stop();
+  });
+
   it("starts a program with its arguments, folder and exactly its environment", async () => {
     const script =
       "process.stdout.write(JSON.stringify([process.env, process.cwd(), process.argv.slice(1)]))";
@@ -41,6 +49,7 @@ describe("spawnProcess", () => {
     await child.stop();
     const [env, cwd, args] = JSON.parse(output) as [Record<string, string>, string, string[]];
     expect(env).toEqual({
+      SHLVL: "1",
       ONLY: "this",
       [runMarkerName]: runMarker,
       [processMarkerName]: expect.stringMatching(/^[-0-9a-f]{36}$/) as unknown,

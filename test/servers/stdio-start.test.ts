@@ -142,6 +142,7 @@ describe("a server that starts", () => {
     const env = await session.callTool("env", {}, options);
     const cwd = await session.callTool("cwd", {}, options);
     expect(JSON.parse(textOf(env))).toEqual({
+      SHLVL: "1",
       ONLY: "this",
       MCPVALS_PROCESS: expect.any(String) as unknown,
       MCPVALS_RUN: expect.any(String) as unknown,
