@@ -9,11 +9,11 @@ import type { ExtensionStep } from "../src/core/formats/step.ts";
 import { expanderOf } from "../src/core/templates/expand.ts";
 import { createRecorder } from "../src/core/trace/recorder.ts";
 import { createRedactor } from "../src/core/trace/redact.ts";
-import { plainTrial } from "../src/run/plain-trial.ts";
 import { openTrialExtensions } from "../src/extensions/host/open-trial-extensions.ts";
 import { noSandbox } from "../src/sandbox/sandboxes.ts";
 import { SchemaValidator } from "../src/graders/schema-validator.ts";
 import { runStep } from "../src/steps/running/run-step.ts";
+import { plainTrial } from "../test/support/step-context.ts";
 import { openBenchJournal } from "./journal.ts";
 import { inTurn, type Row } from "./measure.ts";
 

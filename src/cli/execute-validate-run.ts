@@ -17,7 +17,7 @@ import {
 import type { Reporter } from "../core/report/reporter.ts";
 import type { TraceEvent } from "../core/trace/events.ts";
 import { createRedactor } from "../core/trace/redact.ts";
-import type { ExtensionsOptions } from "../run/extensions-of.ts";
+import type { ExtensionsOptions } from "../run/extensions.ts";
 import { prepare } from "../run/prepare.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import { recordProofs } from "../store/proofs.ts";

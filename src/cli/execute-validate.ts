@@ -7,7 +7,7 @@ import { lifetimeOf } from "../core/plan/effective-servers.ts";
 import { actingAgents } from "../core/plan/plan.ts";
 import { visibleText } from "../core/text/visible-text.ts";
 import { createRedactor } from "../core/trace/redact.ts";
-import { lookAtExtensions } from "../run/extensions-of.ts";
+import { checkExtensions } from "../run/extensions.ts";
 import { usesJudge } from "../core/formats/uses-judge.ts";
 import { prepare } from "../run/prepare.ts";
 import type { ConfigQuestion } from "./config-command.ts";
@@ -18,7 +18,7 @@ export async function executeValidate({ load: options, filters, json }: ConfigQu
   try {
     const cwd = workingFolder();
     const selected = prepare(await load({ ...options, cwd, lookOnly: true }), filters);
-    const extensionNotes = await lookAtExtensions(selected, cwd);
+    const extensionNotes = await checkExtensions(selected, cwd);
     const loaded = { ...selected, notes: [...selected.notes, ...judgeNotes(selected), ...extensionNotes] };
     const report = { valid: true, ...counts(loaded), notes: loaded.notes };
     const redact = createRedactor(loaded.secrets);

@@ -1,4 +1,4 @@
-import type { ExtensionsOptions } from "../run/extensions-of.ts";
+import type { ExtensionsOptions } from "../run/extensions.ts";
 import { writeError } from "./terminal.ts";
 
 /** The flags of commands that run tasks, as far as they are about extensions. */

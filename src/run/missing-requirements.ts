@@ -2,7 +2,7 @@ import type { Eval, ExtensionSpec, Requirement, Task } from "../core/formats/mod
 import { findProgram } from "../process/find-program.ts";
 import { runningPlatform } from "../process/platform.ts";
 
-/** What a run has, as far as tasks may require it. */
+/** What the requirements of tasks are checked against. */
 export interface Provided {
   readonly eval: Eval;
   readonly env: Readonly<Record<string, string>>;
@@ -14,10 +14,10 @@ export interface TaskInVariant {
   readonly variant: string | undefined;
 }
 
-/** What tasks require and is not there, as texts for the reader. */
+/** The requirements of a task that are not met, as phrases. */
 export type MissingRequirements = (of: TaskInVariant) => readonly string[];
 
-/** Looks for everything that tasks require, servers in each of the eval's variants. */
+/** Checks the requirements of all tasks, in each of the eval's variants. */
 export async function missingRequirements(
   provided: Provided,
   tasks: readonly Task[],
@@ -38,49 +38,49 @@ function keyOf(task: string, variant: string | undefined): string {
 async function problemsOf(provided: Provided, task: Task, variant: string | undefined): Promise<string[]> {
   if (task.portable === undefined) return [];
   const { requires, dir, extensions = {} } = task.portable;
-  const place = { ...provided, task: task.name, variant, dir, extensions };
-  const problems = await Promise.all(requires.map((requirement) => problemOf(requirement, place)));
+  const context = { ...provided, task: task.name, variant, dir, extensions };
+  const problems = await Promise.all(requires.map((requirement) => problemOf(requirement, context)));
   return [...new Set(problems.filter((problem) => problem !== undefined))];
 }
 
-interface Place extends Provided, TaskInVariant {
+interface CheckContext extends Provided, TaskInVariant {
   /** Absolute path of the task's folder. */
   readonly dir: string;
   /** Those that the task may use. */
   readonly extensions: Readonly<Record<string, ExtensionSpec>>;
 }
 
-/** What is wrong with one requirement; undefined when it is there. */
-async function problemOf(requirement: Requirement, place: Place): Promise<string | undefined> {
+/** Undefined when the requirement is met. */
+async function problemOf(requirement: Requirement, context: CheckContext): Promise<string | undefined> {
   switch (requirement.kind) {
     case "command":
-      return commandProblem(requirement.name, place);
+      return commandProblem(requirement.name, context);
     case "env":
-      return envProblem(requirement.name, place);
+      return envProblem(requirement.name, context);
     case "server":
-      return serverProblem(requirement.name, place);
+      return serverProblem(requirement.name, context);
     case "platform":
       return platformProblem(requirement.name);
     case "judge":
-      return place.eval.judge === undefined ? "a judge, and none is configured" : undefined;
+      return context.eval.judge === undefined ? "a judge, and none is configured" : undefined;
     case "extension":
-      return extensionProblem(requirement.name, place);
+      return extensionProblem(requirement.name, context);
   }
 }
 
-async function commandProblem(name: string, { env, dir }: Place): Promise<string | undefined> {
+async function commandProblem(name: string, { env, dir }: CheckContext): Promise<string | undefined> {
   if ((await findProgram(name, { env, cwd: dir })) !== undefined) return undefined;
-  const where = /[/\\]/.test(name) ? "is no program there" : "is not on PATH";
+  const where = /[/\\]/.test(name) ? "is not an executable file" : "is not on PATH";
   return `the command ${quote(name)}, which ${where}`;
 }
 
-function envProblem(name: string, { env }: Place): string | undefined {
+function envProblem(name: string, { env }: CheckContext): string | undefined {
   const value = Object.hasOwn(env, name) ? env[name] : undefined;
   if (value === undefined) return `the variable ${name}, which is not set`;
   return value === "" ? `the variable ${name}, which is empty` : undefined;
 }
 
-function serverProblem(name: string, { eval: spec, task, variant }: Place): string | undefined {
+function serverProblem(name: string, { eval: spec, task, variant }: CheckContext): string | undefined {
   const known =
     variant === undefined
       ? { ...spec.servers, ...spec.taskServers?.[task] }
@@ -92,14 +92,14 @@ function serverProblem(name: string, { eval: spec, task, variant }: Place): stri
   return `the server ${quote(name)}, which ${where} (${others})`;
 }
 
-function extensionProblem(name: string, { extensions }: Place): string | undefined {
+function extensionProblem(name: string, { extensions }: CheckContext): string | undefined {
   if (Object.hasOwn(extensions, name)) return undefined;
   const names = Object.keys(extensions);
   const others = names.length === 0 ? "there are none" : `there are ${names.join(", ")}`;
   return `the extension ${quote(name)}, which is not configured (${others})`;
 }
 
-/** Names that people use for platforms, with Node's name for each. */
+/** Accepted names of platforms, with Node's name for each. */
 const platforms: Readonly<Record<string, string>> = {
   linux: "linux",
   macos: "darwin",

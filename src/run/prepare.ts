@@ -5,7 +5,7 @@ import { suggestion } from "../core/formats/did-you-mean.ts";
 import type { Eval } from "../core/formats/model.ts";
 import { applyOverrides, type Overrides } from "../core/plan/overrides.ts";
 
-/** Which of the tasks, and of the variants, are meant. Empty or absent: all. */
+/** Selects tasks and variants. Empty or absent: all. */
 export interface Filters extends TaskFilters {
   /** Names. */
   readonly variants?: readonly string[] | undefined;
@@ -30,15 +30,15 @@ export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfi
   return { ...loaded, eval: applyOverrides(loaded.eval, overrides) };
 }
 
-/** The names that were asked for; undefined when none was. Throws `usage/no-match` for one that there is not. */
+/** Undefined when no name was given. Throws `usage/no-match` for an unknown name. */
 function variantFilter(
   wanted: Filters["variants"] = [],
   variants: Eval["variants"] = [],
 ): readonly string[] | undefined {
   const known = variants.map(({ name }) => name);
-  const lost = wanted.find((name) => !known.includes(name));
-  if (lost === undefined) return wanted.length === 0 ? undefined : wanted;
-  throw new McpvalsError("usage/no-match", `no variant is named "${lost}"`, {
-    hint: suggestion(lost, known, "variants"),
+  const unknown = wanted.find((name) => !known.includes(name));
+  if (unknown === undefined) return wanted.length === 0 ? undefined : wanted;
+  throw new McpvalsError("usage/no-match", `no variant is named "${unknown}"`, {
+    hint: suggestion(unknown, known, "variants"),
   });
 }

@@ -1,35 +1,58 @@
 import type { Eval, ServerSpec } from "../core/formats/model.ts";
 import { effectiveServers } from "../core/plan/effective-servers.ts";
 import type { Plan, Trial } from "../core/plan/plan.ts";
+import type { Expander } from "../core/templates/expand.ts";
 import { parseTemplate } from "../core/templates/parse-template.ts";
 import { taskRoots } from "../core/templates/scope.ts";
-import type { TaskOfTrial, TrialPorts } from "./trial-ports.ts";
+import type { Emit } from "../core/trace/events.ts";
 import { expandServer, textsOf } from "../servers/expand-server.ts";
 import type { Gateway } from "../servers/gateway/endpoint.ts";
 import { createServerPool, type NamedServer } from "../servers/hosts/server-pool.ts";
+import type { ClientSide } from "../servers/session.ts";
 import { checkSandboxes } from "../servers/stdio/start-program.ts";
+import type { TrialServer } from "../servers/trial-server.ts";
+import type { ValidateSchema } from "../steps/step-runner.ts";
+import type { TaskOfTrial } from "./trial-run.ts";
 import { version } from "../core/version.ts";
 
-export interface ProvisioningOptions {
+interface ProvisioningOptions {
   readonly eval: Eval;
   readonly plan: Plan;
   /** The shell's variables. */
   readonly env: Readonly<Record<string, string>>;
-  readonly validateSchema: TrialPorts["validateSchema"];
+  readonly validateSchema: ValidateSchema;
 }
 
-/** The servers of one run. Its disposal ends whatever is left of them. */
-export interface Provisioning extends AsyncDisposable, Pick<TrialPorts, "startServer" | "urlOf"> {
+export interface ServerStart {
+  readonly emit: Emit;
+  readonly signal: AbortSignal;
+  /** Replaces templates in how the server is started. */
+  readonly expander?: Expander;
+  /** Called with everything that the server's process is started with. */
+  readonly releasePorts: (texts: Iterable<string>) => Promise<void>;
+  /** What the server can ask of the agent; absent: nothing. */
+  readonly clientSide?: ClientSide;
+}
+
+/** The servers of one run. Its disposal stops those that still run. */
+export interface Provisioning extends AsyncDisposable {
   /**
-   * Starts the servers that have to start before anything runs, and tries the sandboxes of all. Throws McpvalsError
+   * Starts a server of a trial, or takes the one that is shared. Undefined, with the reason on record, when it does
+   * not start and the trial can do without it. Throws as `startServer` of src/servers.
+   */
+  startServer(of: TaskOfTrial, name: string, start: ServerStart): Promise<TrialServer | undefined>;
+  /** The address of a task's server, before templates are replaced; undefined when it has none. */
+  urlOf(of: TaskOfTrial, name: string): string | undefined;
+  /**
+   * Starts the servers that must start before the first trial, and tries the sandboxes of all. Throws McpvalsError
    * `server/required` and `sandbox/unavailable`.
    */
   startRequired(signal: AbortSignal): Promise<void>;
-  /** To be told of the end of each trial. */
+  /** Stops the servers that no later trial shares. */
   trialEnded(trial: Trial): Promise<void>;
 }
 
-/** Makes what provides trials with servers; nothing is started yet. */
+/** Creates what provides trials with servers; nothing is started yet. */
 export function createProvisioning(options: ProvisioningOptions): Provisioning {
   const { eval: spec, plan, env, validateSchema } = options;
   const { seed } = spec;
@@ -52,15 +75,22 @@ export function createProvisioning(options: ProvisioningOptions): Provisioning {
       return "url" in server ? server.url : undefined;
     },
     async startRequired(signal) {
-      await checkSandboxes(plannedServers(options), signal);
-      await pool.startRequired(requiredServers(options), signal);
+      const servers = plannedServers(options);
+      await checkSandboxes(
+        servers.map((server) => server.spec),
+        signal,
+      );
+      await pool.startRequired(
+        servers.flatMap((server) => requiredServer(server, env)),
+        signal,
+      );
     },
     trialEnded: (trial) => pool.trialEnded(trial),
     [Symbol.asyncDispose]: () => pool[Symbol.asyncDispose](),
   };
 }
 
-/** Only agents outside this process need it, and loading it takes a while. */
+/** Only agents outside this process need it, and loading it is slow. */
 async function openGateway(): Promise<Gateway> {
   const { createGateway } = await import("../servers/gateway/gateway.ts");
   return createGateway();
@@ -72,29 +102,36 @@ function serverOf(spec: Eval, { task, trial }: TaskOfTrial, name: string): Serve
   return server;
 }
 
-function plannedServers({ eval: spec, plan }: ProvisioningOptions): readonly ServerSpec[] {
-  const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
-  return plan.trials.flatMap(({ task: taskName, variant }) => {
-    const task = tasks.get(taskName);
-    return task === undefined ? [] : Object.values(effectiveServers(spec, task, variant));
-  });
+interface PlannedServer extends NamedServer {
+  readonly hasTemplates: boolean;
 }
 
-/** The servers that some trial needs and that have to start before all trials, but for those that only a trial can tell. */
-function requiredServers({ eval: spec, plan, env }: ProvisioningOptions): readonly NamedServer[] {
+/** The servers of all trials, once a trial. */
+function plannedServers({ eval: spec, plan }: ProvisioningOptions): readonly PlannedServer[] {
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   return plan.trials.flatMap(({ task: taskName, variant }) => {
     const task = tasks.get(taskName);
     if (task === undefined) return [];
-    const isTemplate = task.portable?.format === "mcp-eval/v1";
-    return Object.entries(effectiveServers(spec, task, variant)).flatMap(([name, server]) => {
-      const known = server.required === true ? (isTemplate ? knownServer(server, env) : server) : undefined;
-      return known === undefined ? [] : { name, spec: known };
-    });
+    const hasTemplates = task.portable?.format === "mcp-eval/v1";
+    return Object.entries(effectiveServers(spec, task, variant)).map(([name, server]) => ({
+      name,
+      spec: server,
+      hasTemplates,
+    }));
   });
 }
 
-/** A server as every trial would expand it; undefined when that depends on the trial. */
+/** The server if it must start before all trials, and does not depend on the trial. */
+function requiredServer(
+  { name, spec, hasTemplates }: PlannedServer,
+  env: ProvisioningOptions["env"],
+): readonly NamedServer[] {
+  if (spec.required !== true) return [];
+  const known = hasTemplates ? knownServer(spec, env) : spec;
+  return known === undefined ? [] : [{ name, spec: known }];
+}
+
+/** The server with its templates replaced; undefined when their values depend on the trial. */
 function knownServer(server: ServerSpec, env: ProvisioningOptions["env"]): ServerSpec | undefined {
   let isKnown = true;
   const text = (template: string): string =>

@@ -11,14 +11,13 @@ import type { Redact } from "../core/trace/redact.ts";
 import type { Trajectory } from "../core/trace/trajectory.ts";
 import { abortWithAny } from "../process/deadline.ts";
 import { hearUncaught } from "../process/uncaught.ts";
-import { executeTrial } from "./execute-trial.ts";
 import { schedule } from "./schedule.ts";
-import { shareEqual } from "./share-equal.ts";
-import type { TrialPorts } from "./trial-ports.ts";
+import type { TrialServices } from "./trial-context.ts";
+import { executeTrial } from "./trial.ts";
 
-/** What the trials of a run need, and who hears of them. */
+/** What the trials of a run need, and what observes them. */
 export interface TrialsContext {
-  readonly ports: TrialPorts;
+  readonly services: TrialServices;
   readonly redact: Redact;
   /** Stop after the first trial that does not pass. */
   readonly bail: boolean;
@@ -27,18 +26,18 @@ export interface TrialsContext {
   /** Grades a completed trial; asked only for those. */
   grade(trajectory: Trajectory, emit: Emit): Promise<readonly Grade[]>;
   onTrialStart(trial: Trial): Promise<void>;
-  /** Hears of every event, together with its JSON. */
+  /** Called with every event and its JSON. */
   onEvent(event: TraceEvent, json: string): void;
-  /** Takes what is to be kept of a trial with that result. What it throws makes the trial an error. */
+  /** Stores what is kept of a trial. What it throws makes the trial an error. */
   settle(result: TrialResult, events: readonly TraceEvent[]): Promise<void>;
   /** Never throws. */
   onTrialEnd(result: TrialResult): Promise<void>;
 }
 
-/** Runs all trials of a plan and gives their rows in the plan's order, those that never started included. */
+/** Runs all trials of a plan. Returns their results in the plan's order, those that never started included. */
 export async function runTrials(plan: Plan, context: TrialsContext): Promise<readonly TrialResult[]> {
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
-  // Events are redacted, so what they are compared with has to be, too.
+  // Events are redacted, so the task that they are compared with must be, too.
   const gradedTasks = new Map(plan.tasks.map((task) => [task.name, context.redact.fromOutside(task)]));
   const results = new Map<string, TrialResult>();
   const share = shareEqual<readonly Grade[]>();
@@ -72,7 +71,7 @@ interface TrialContext extends TrialsContext {
   readonly gradedTask: Task;
 }
 
-/** Runs and grades one trial. Never throws: what nobody expected makes the trial an error, and no other trial. */
+/** Runs and grades one trial. Never throws: an unexpected error ends only this trial. */
 async function runTrial(trial: Trial, task: Task, context: TrialContext): Promise<TrialResult> {
   const events: TraceEvent[] = [];
   const broken = new AbortController();
@@ -91,8 +90,8 @@ async function runTrial(trial: Trial, task: Task, context: TrialContext): Promis
   let result: TrialResult;
   try {
     await context.onTrialStart(trial);
-    await executeTrial({ trial, task, emit, events, signal: alive.signal }, context.ports);
-    // What broke after the last phase, or kept its end from being recorded, is in no event.
+    await executeTrial({ trial, task, emit, events, signal: alive.signal }, context.services);
+    // An error after the last phase, or one that prevented `trial.finished`, is in no event.
     if (["completed", undefined].includes(outcomeOf(events))) broken.signal.throwIfAborted();
     result = await resultOf(trial, { events, emit, context });
     await context.settle(result, events);
@@ -106,7 +105,7 @@ async function runTrial(trial: Trial, task: Task, context: TrialContext): Promis
   return result;
 }
 
-/** Not even what removes secrets may end a run; then nothing is shown of the error. */
+/** An error in removing secrets must not end the run; nothing of the original error is shown then. */
 function withoutSecrets(error: SerializedError, redact: Redact): SerializedError {
   try {
     return redact(error);
@@ -114,7 +113,7 @@ function withoutSecrets(error: SerializedError, redact: Redact): SerializedError
     return {
       code: "internal/unexpected",
       kind: "bug",
-      message: "an error cannot be shown, since removing secrets from it failed",
+      message: "an error is not shown, since removing secrets from it failed",
     };
   }
 }
@@ -136,7 +135,7 @@ async function resultOf(trial: Trial, { events, emit, context }: Executed): Prom
   return result;
 }
 
-/** A judge that is interrupted leaves its trial without any grades. */
+/** Undefined when the run was interrupted during grading. */
 async function gradeUnlessInterrupted(
   trajectory: Trajectory,
   emit: Emit,
@@ -158,4 +157,21 @@ function taskOf(trial: Trial, tasks: ReadonlyMap<string, Task>): Task {
   const task = tasks.get(trial.task);
   if (task === undefined) throw new Error(`the plan has a trial of a task that it lacks: ${trial.task}`);
   return task;
+}
+
+const maxShared = 1000;
+
+/**
+ * Creates a function that returns the same object for equal JSON values, up to a number of different ones: a large run
+ * would otherwise hold a hundred thousand copies of the same few grades.
+ */
+function shareEqual<T>(): (value: T) => T {
+  const kept = new Map<string, T>();
+  return (value) => {
+    const key = JSON.stringify(value);
+    const known = kept.get(key);
+    if (known !== undefined) return known;
+    if (kept.size < maxShared) kept.set(key, value);
+    return value;
+  };
 }

@@ -10,15 +10,15 @@ export interface ScheduleOptions {
 }
 
 /**
- * Runs trials in order, as many at once as allowed, never two of one lane. Gives back, once all that started have
- * ended, the trials that never started. When `run` throws, no further trial starts, and the error is thrown once all
+ * Runs trials in order, at most `concurrency` at once, never two with the same `lane`. Once all that started have
+ * ended, it returns the trials that never started. When `run` throws, no further trial starts, and the error is thrown once all
  * that started have ended.
  */
 export async function schedule(
   trials: readonly Trial[],
   options: ScheduleOptions,
 ): Promise<readonly Trial[]> {
-  const queue = new LaneQueue(trials);
+  const queue = new TrialQueue(trials);
   const slots = Math.min(options.concurrency, trials.length);
   let broken = false;
   const work = async (): Promise<void> => {
@@ -37,7 +37,7 @@ export async function schedule(
       } finally {
         queue.release(trial);
       }
-      // Trials that wait for nothing would otherwise keep timers, signals and the disk waiting until all are done.
+      // Trials without I/O would otherwise delay timers, signals and writes until all of them are done.
       await nextTurn();
     }
   };
@@ -47,25 +47,26 @@ export async function schedule(
   return queue.rest();
 }
 
-interface Lane {
+/** Trials with the same `lane`: they run one after the other. Those without one are in a group that is not exclusive. */
+interface Group {
   readonly exclusive: boolean;
-  /** Places in the list of trials, in order. */
-  readonly places: number[];
+  /** Indexes in the list of trials, in order. */
+  readonly indexes: number[];
   next: number;
   busy: boolean;
 }
 
-/** Waiting trials by lane; `take` gives the earliest one whose lane is free, in time that grows with lanes, not trials. */
-class LaneQueue {
+/** Waiting trials by group; `take` returns the earliest one whose group is free, in time that grows with groups, not trials. */
+class TrialQueue {
   readonly #trials: readonly Trial[];
-  readonly #lanes = new Map<string | undefined, Lane>();
+  readonly #groups = new Map<string | undefined, Group>();
   #waiters: (() => void)[] = [];
   #left: number;
 
   constructor(trials: readonly Trial[]) {
     this.#trials = trials;
     this.#left = trials.length;
-    for (const [place, trial] of trials.entries()) this.#laneOf(trial).places.push(place);
+    for (const [index, trial] of trials.entries()) this.#groupOf(trial).indexes.push(index);
   }
 
   get isEmpty(): boolean {
@@ -73,23 +74,23 @@ class LaneQueue {
   }
 
   take(): Trial | undefined {
-    let best: Lane | undefined;
-    let bestPlace = this.#trials.length;
-    for (const lane of this.#lanes.values()) {
-      const place = lane.places[lane.next];
-      if (place === undefined || lane.busy || place >= bestPlace) continue;
-      best = lane;
-      bestPlace = place;
+    let best: Group | undefined;
+    let bestIndex = this.#trials.length;
+    for (const group of this.#groups.values()) {
+      const index = group.indexes[group.next];
+      if (index === undefined || group.busy || index >= bestIndex) continue;
+      best = group;
+      bestIndex = index;
     }
     if (best === undefined) return undefined;
     best.next += 1;
     best.busy = best.exclusive;
     this.#left -= 1;
-    return this.#trials[bestPlace];
+    return this.#trials[bestIndex];
   }
 
   release(trial: Trial): void {
-    this.#laneOf(trial).busy = false;
+    this.#groupOf(trial).busy = false;
     for (const wake of this.#waiters.splice(0)) wake();
   }
 
@@ -100,17 +101,17 @@ class LaneQueue {
   }
 
   rest(): readonly Trial[] {
-    return [...this.#lanes.values()]
-      .flatMap((lane) => lane.places.slice(lane.next))
+    return [...this.#groups.values()]
+      .flatMap((group) => group.indexes.slice(group.next))
       .toSorted((a, b) => a - b)
-      .flatMap((place) => this.#trials[place] ?? []);
+      .flatMap((index) => this.#trials[index] ?? []);
   }
 
-  #laneOf(trial: Trial): Lane {
-    const known = this.#lanes.get(trial.lane);
+  #groupOf(trial: Trial): Group {
+    const known = this.#groups.get(trial.lane);
     if (known !== undefined) return known;
-    const lane: Lane = { exclusive: trial.lane !== undefined, places: [], next: 0, busy: false };
-    this.#lanes.set(trial.lane, lane);
-    return lane;
+    const group: Group = { exclusive: trial.lane !== undefined, indexes: [], next: 0, busy: false };
+    this.#groups.set(trial.lane, group);
+    return group;
   }
 }

@@ -1,35 +1,51 @@
-import { basename } from "node:path";
+import { createHash } from "node:crypto";
+import { type BigIntStats, createReadStream } from "node:fs";
+import { lstat, readdir, readlink } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
-import { taskFolderName } from "../core/report/proof.ts";
 import type { Json, Task } from "../core/formats/model.ts";
 import { type Step, walkSteps } from "../core/formats/step.ts";
+import { taskFolderName } from "../core/report/proof.ts";
+import { ignoredByGit } from "../process/ignored-by-git.ts";
+import { orAbsent } from "../steps/files/or-absent.ts";
 import { runStep } from "../steps/running/run-step.ts";
 import type { StepContext } from "../steps/step-runner.ts";
-import { type Found, type KnownFiles, readSourceFolder, readWorkspace, type State } from "./folder-state.ts";
-import { runPhase } from "./run-phase.ts";
-import type { TrialPorts, TrialRun } from "./trial-ports.ts";
-import type { Workspace } from "./workspace.ts";
+import { runPhase, type TrialRun } from "./trial-run.ts";
 
-/** What the trials of several runs know of the state before them. */
+/** One thing of a state: a file, a folder, an output of a step. */
+interface Entry {
+  /** Its content, as text that can be compared and shown. */
+  readonly what: string;
+  /** Of a file or folder: changes with every write, even of the same content. */
+  readonly stamp?: string;
+}
+
+/** Entries by the name that messages use. */
+type State = ReadonlyMap<string, Entry>;
+
+/** Files by absolute path, so that large files that did not change are not read for every trial. */
+type KnownFiles = Map<string, Entry>;
+
+/** What trials of several runs share about the state before them. */
 export interface StateMemory {
   /**
-   * What earlier trials left changed, by task and variant: what each such thing was before, undefined when it was not
-   * there. A later trial finds it changed already, and must not take that for the state that it has to restore.
+   * What earlier trials left changed, by task and variant: the entries before, undefined for new ones. A later trial
+   * starts with them changed, and must restore the state before the first trial.
    */
-  readonly changes: Map<string, ReadonlyMap<string, Found | undefined>>;
+  readonly changes: Map<string, ReadonlyMap<string, Entry | undefined>>;
   readonly known: KnownFiles;
   /**
-   * Present when trials run beside each other: their tasks' folders before the first trial, by absolute path, since what a
-   * trial finds there itself may be another one's work.
+   * Present when trials run concurrently: the tasks' folders before the first trial, by absolute path, since another
+   * trial may have changed them by the time one starts.
    */
   readonly folders?: Map<string, State>;
-  /** Absolute path of a folder that is not looked at, since the run itself writes there. */
+  /** Absolute path of a folder that is left out, since the run itself writes there. */
   readonly except?: string;
 }
 
 /**
- * Looks at the folders of tasks, where the memory is to have them; to be called before any trial. Never rejects: a folder
- * that cannot be read is not remembered, and its trial says so.
+ * Reads the folders of tasks into the memory, if it is to have them; called before any trial. Never rejects: a folder
+ * that cannot be read is left out, and its trial reports that.
  */
 export async function rememberFolders(
   memory: StateMemory | undefined,
@@ -47,54 +63,58 @@ function readTaskFolder(dir: string, { known, except }: StateMemory): Promise<St
 }
 
 /**
- * Tells whether a task leaves everything as it was: its workspace, its own folder, and what the steps say that its
- * `stateProbe` names. What changed during an earlier trial of it has to be as it was before that one; where it is not, and this
- * trial did not touch it, it may be the work of others. Does nothing unless the run asks for it.
+ * Reports whether a task leaves everything as it was: its workspace, its own folder, and the outputs of the steps that its
+ * `stateProbe` names. What an earlier trial of the task changed must be as it was before that trial; a difference that
+ * this trial did not touch is reported separately. Does nothing unless the run has a state memory.
  */
 export class StateComparison {
-  readonly #workspace: Workspace;
+  readonly #workspace: string;
   readonly #run: TrialRun;
   readonly #memory: StateMemory | undefined;
-  /** What this trial found. */
-  #found: State | undefined;
+  /** The state before setup. */
+  #before: State | undefined;
 
-  constructor(workspace: Workspace, run: TrialRun, { compareState }: TrialPorts) {
+  constructor(
+    workspace: string,
+    run: TrialRun,
+    { compareState }: { readonly compareState: StateMemory | undefined },
+  ) {
     this.#workspace = workspace;
     this.#run = run;
     this.#memory = compareState;
   }
 
-  /** To be called before setup. */
+  /** Called before setup. */
   async remember(context: StepContext): Promise<void> {
     if (this.#memory === undefined) return;
-    this.#found = await this.#look(context, this.#memory, this.#folderBefore(this.#memory));
+    this.#before = await this.#read(context, this.#memory, this.#folderBefore(this.#memory));
   }
 
-  /** To be called after cleanup; leaves the event `state.compared`. */
+  /** Called after cleanup; emits `state.compared`. */
   async compare(context: StepContext): Promise<void> {
-    const [found, memory] = [this.#found, this.#memory];
-    if (found === undefined || memory === undefined) return;
-    const earlier = memory.changes.get(this.#name) ?? new Map<string, Found | undefined>();
-    const was = (name: string): Found | undefined =>
-      earlier.has(name) ? earlier.get(name) : found.get(name);
-    const after = await this.#look(context, memory, this.#folder(memory));
-    const names = new Set([...found.keys(), ...earlier.keys(), ...after.keys()]);
+    const [before, memory] = [this.#before, this.#memory];
+    if (before === undefined || memory === undefined) return;
+    const earlier = memory.changes.get(this.#name) ?? new Map<string, Entry | undefined>();
+    const was = (name: string): Entry | undefined =>
+      earlier.has(name) ? earlier.get(name) : before.get(name);
+    const after = await this.#read(context, memory, this.#folder(memory));
+    const names = new Set([...before.keys(), ...earlier.keys(), ...after.keys()]);
     const changed = [...names].filter((name) => was(name)?.what !== after.get(name)?.what);
     memory.changes.set(this.#name, new Map(changed.map((name) => [name, was(name)])));
     const isOwn = (name: string): boolean =>
       !earlier.has(name) ||
       after.get(name)?.stamp === undefined ||
-      after.get(name)?.stamp !== found.get(name)?.stamp ||
-      (was(name) === undefined && this.#names(basename(name)));
-    const told = (own: boolean): string[] =>
+      after.get(name)?.stamp !== before.get(name)?.stamp ||
+      (was(name) === undefined && this.#mentions(basename(name)));
+    const differences = (own: boolean): string[] =>
       changed
         .filter((name) => isOwn(name) === own)
         .map((name) => difference(name, was(name)?.what, after.get(name)?.what));
-    this.#run.emit({ type: "state.compared", differences: told(true), untouched: told(false) });
+    this.#run.emit({ type: "state.compared", differences: differences(true), untouched: differences(false) });
   }
 
-  /** Whether a task's steps speak of a file. */
-  #names(file: string): boolean {
+  /** Whether a task's steps mention a file. */
+  #mentions(file: string): boolean {
     return JSON.stringify([this.#run.task.portable, this.#run.task.verify]).includes(file);
   }
 
@@ -113,14 +133,14 @@ export class StateComparison {
     return dir === undefined ? new Map() : readTaskFolder(dir, memory);
   }
 
-  async #look(context: StepContext, { known }: StateMemory, folder: Promise<State>): Promise<State> {
-    const states = await Promise.all([readWorkspace(this.#workspace.path, "workspace", known), folder]);
+  async #read(context: StepContext, { known }: StateMemory, folder: Promise<State>): Promise<State> {
+    const states = await Promise.all([readWorkspace(this.#workspace, "workspace", known), folder]);
     const state = new Map(states.flatMap((each) => [...each]));
     await runPhase("probe", this.#run.emit, () => this.#probe(context, state));
     return state;
   }
 
-  async #probe(context: StepContext, state: Map<string, Found>): Promise<void> {
+  async #probe(context: StepContext, state: Map<string, Entry>): Promise<void> {
     const { task } = this.#run;
     const { stateProbe = [], setup = [], cleanup = [] } = task.portable ?? {};
     const steps = new Map(
@@ -132,7 +152,7 @@ export class StateComparison {
       if (step === undefined) continue;
       const { outcome, outputs = {}, error } = await runStep(step, context);
       if (error !== undefined) throw error;
-      // What is told by nothing but whether it holds, such as that something exists, has no outputs.
+      // A step without outputs, such as one that checks that a file exists, is compared by its outcome.
       if (output === undefined) state.set(`step ${id}`, { what: outcome });
       else if (outcome === "passed" && !Object.hasOwn(outputs, output)) throw withoutOutput(name, step);
       for (const [key, value] of Object.entries(outputs)) {
@@ -143,7 +163,7 @@ export class StateComparison {
 }
 
 function withoutOutput(name: string, { id }: Step): McpvalsError {
-  const message = `stateProbe names ${name}, and the step ${id} has passed without giving that`;
+  const message = `stateProbe names ${name}, but step ${id} passed without that output`;
   return new McpvalsError("task/template", message);
 }
 
@@ -154,4 +174,74 @@ function written(value: Json): string {
 function difference(name: string, was: string | undefined, is: string | undefined): string {
   if (was === undefined) return `${name} was not there before: ${is}`;
   return is === undefined ? `${name} is gone: it was ${was}` : `${name} was ${was} and is ${is}`;
+}
+
+interface ReadOptions {
+  readonly state: Map<string, Entry>;
+  readonly known: KnownFiles;
+  /** Absolute paths that are left out. */
+  readonly ignored: ReadonlySet<string>;
+  /** Base names that are left out in every folder. */
+  readonly skipped?: readonly string[];
+}
+
+/**
+ * The files and folders below a folder, named from `name` on; empty for a folder that does not exist. Rejects with
+ * McpvalsError `task/workspace` for what cannot be read.
+ */
+export function readWorkspace(path: string, name: string, known: KnownFiles): Promise<State> {
+  return readAll(path, name, { known, ignored: new Set() });
+}
+
+/** As {@link readWorkspace}, without `except`, what git ignores, and the folders `.git` and `node_modules`. */
+async function readSourceFolder(
+  path: string,
+  name: string,
+  { known, except = [] }: { readonly known: KnownFiles; readonly except?: readonly string[] },
+): Promise<State> {
+  const ignored = new Set([...except, ...(await ignoredByGit(path))]);
+  return readAll(path, name, { known, ignored, skipped: notSources });
+}
+
+const notSources: readonly string[] = [".git", "node_modules"];
+
+async function readAll(path: string, name: string, options: Omit<ReadOptions, "state">): Promise<State> {
+  const state = new Map<string, Entry>();
+  try {
+    await readFolder(path, name, { ...options, state });
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError("task/workspace", `cannot read all of ${name}: ${reason}`, { cause });
+  }
+  return state;
+}
+
+/** Leaves out what is removed in the meantime. */
+async function readFolder(folder: string, name: string, options: ReadOptions): Promise<void> {
+  for (const entry of (await orAbsent(readdir(folder))) ?? []) {
+    const path = join(folder, entry);
+    if (options.ignored.has(path) || options.skipped?.includes(entry)) continue;
+    const shown = `${name}/${entry}`;
+    const stats = await orAbsent(lstat(path, { bigint: true }));
+    const found = stats && (await orAbsent(describe(path, stats, options.known)));
+    if (found === undefined) continue;
+    options.state.set(shown, found);
+    if (stats?.isDirectory()) await readFolder(path, shown, options);
+  }
+}
+
+async function describe(path: string, stats: BigIntStats, known: KnownFiles): Promise<Entry> {
+  const stamp = `${stats.ino} ${stats.ctimeNs} ${stats.size}`;
+  if (stats.isDirectory()) return { what: "a folder", stamp };
+  if (stats.isSymbolicLink()) return { what: `a link to ${await readlink(path)}`, stamp };
+  if (!stats.isFile()) return { what: "neither file nor folder" };
+  const earlier = known.get(path);
+  if (earlier?.stamp === stamp) return earlier;
+  const hash = createHash("sha256");
+  for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
+  const mode = (Number(stats.mode) & 0o777).toString(8);
+  const found = { what: `a file, mode ${mode}, sha256 ${hash.digest("hex").slice(0, 12)}`, stamp };
+  // A file system's clock may be too coarse for two writes in a row to get different times.
+  if (BigInt(Date.now()) * 1_000_000n - stats.ctimeNs > 1_000_000_000n) known.set(path, found);
+  return found;
 }

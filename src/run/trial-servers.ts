@@ -1,22 +1,16 @@
 import { McpvalsError } from "../core/errors/error.ts";
-import type { Expander } from "../core/templates/expand.ts";
 import type { Emit } from "../core/trace/events.ts";
 import { abortWithAny, type DeadlineSignal } from "../process/deadline.ts";
 import type { AgentDriver } from "../agents/driver.ts";
 import type { GatewayEndpoint } from "../servers/gateway/endpoint.ts";
-import type { ClientSide, ServerSession } from "../servers/session.ts";
+import type { ServerSession } from "../servers/session.ts";
 import type { TrialServer } from "../servers/trial-server.ts";
-import type { TrialPorts, TrialRun } from "./trial-ports.ts";
+import type { ServerStart } from "./provisioning.ts";
+import type { TrialServices } from "./trial-context.ts";
+import type { TrialRun } from "./trial-run.ts";
 
-interface StartOptions {
-  readonly signal: AbortSignal;
-  readonly expander?: Expander;
-  readonly releasePorts: (texts: Iterable<string>) => Promise<void>;
-  readonly clientSide?: ClientSide;
-}
-
-/** The agent's ways to the servers: of the two lists one is empty. */
-export interface AgentSide {
+/** How the agent reaches the servers: one of the two lists is empty. */
+export interface AgentConnections {
   readonly sessions: readonly ServerSession[];
   readonly endpoints: readonly GatewayEndpoint[];
 }
@@ -27,17 +21,17 @@ export class TrialServers {
   readonly #servers: TrialServer[] = [];
   /** Names of those that did not start. */
   readonly #absent: string[] = [];
-  /** Those whose end is not held against them. */
+  /** Those that cleanup may have ended. */
   readonly #excused = new Set<TrialServer>();
   readonly #run: TrialRun;
-  readonly #ports: TrialPorts;
+  readonly #services: TrialServices;
   readonly #deferred: (() => Promise<void>)[] = [];
-  /** Whether a program that is the agent has reached any of them. */
-  #isReached = false;
+  /** Whether an agent program connected to any of them. */
+  #isConnected = false;
 
-  constructor(run: TrialRun, ports: TrialPorts) {
+  constructor(run: TrialRun, services: TrialServices) {
     this.#run = run;
-    this.#ports = ports;
+    this.#services = services;
   }
 
   /** What steps talk over, in the order of the task. */
@@ -51,13 +45,13 @@ export class TrialServers {
   }
 
   /**
-   * Opens the agent's ways to all servers, works with them, and closes them. Throws what the work throws, and McpvalsError
-   * `agent/no-connection` when the agent is a program that used none of its ways: whatever it did, it did without the servers.
+   * Connects the agent to all servers, does the work, and disconnects. Throws what the work throws, and McpvalsError
+   * `agent/no-connection` when the agent is a program that connected to none of its servers.
    */
   async forAgent(
     { reach }: AgentDriver,
     signal: AbortSignal,
-    work: (side: AgentSide) => Promise<void>,
+    work: (connections: AgentConnections) => Promise<void>,
   ): Promise<void> {
     const servers = this.#servers;
     try {
@@ -69,17 +63,19 @@ export class TrialServers {
     } finally {
       await Promise.all(servers.map((server) => server.closeAgentSide()));
     }
-    if (reach === "endpoints" && servers.length > 0 && !this.#isReached) throw noConnection(servers);
+    if (reach === "endpoints" && servers.length > 0 && !this.#isConnected) throw noConnection(servers);
   }
 
-  /** Starts all servers of the task at once. Throws what the first of them that did not start throws. */
-  async start(options: StartOptions): Promise<void> {
+  /** Starts all servers of the task at once. Throws the error of the first that did not start. */
+  async start(options: Omit<ServerStart, "emit">): Promise<void> {
     const { task } = this.#run;
     const emit: Emit = (event) => {
-      this.#isReached ||= event.type === "gateway.connected";
+      this.#isConnected ||= event.type === "gateway.connected";
       return this.#run.emit(event);
     };
-    const starts = task.servers.map((name) => this.#ports.startServer(this.#run, name, { emit, ...options }));
+    const starts = task.servers.map((name) =>
+      this.#services.startServer(this.#run, name, { emit, ...options }),
+    );
     const settled = await Promise.allSettled(starts);
     for (const [index, start] of settled.entries()) {
       if (start.status === "rejected") continue;
@@ -95,33 +91,34 @@ export class TrialServers {
     return abortWithAny([signal, ...this.#servers.map((server) => server.lost)]);
   }
 
-  /** What is to be done once no server runs any more. */
+  /** Has work done after the servers stopped, the last one first. */
   defer(work: () => Promise<void>): void {
     this.#deferred.push(work);
   }
 
-  /** Settles when it is known which servers outlived their last answers. */
+  /** Settles when it is known which servers still run. */
   async checkAlive(): Promise<void> {
     await Promise.all(this.#servers.map((server) => server.checkAlive()));
   }
 
-  /** Servers that are gone by now may have been ended by the task's own steps, which is no fault of theirs. */
+  /** Ignores that servers have ended by now: cleanup steps may have ended them. */
   async excuseLost(): Promise<void> {
     await this.checkAlive();
     for (const server of this.#servers.filter(({ lost }) => lost.aborted)) this.#excused.add(server);
   }
 
   /**
-   * Ends all servers, then does what was deferred. Throws, when all of it was tried, how a server was lost before it was
-   * to end, and what the deferred work throws.
+   * Stops all servers, then does the deferred work. Throws, after all of it, how a server was lost during the trial, or
+   * the first error of the deferred work.
    */
   async stop(): Promise<void> {
     await Promise.all(this.#servers.map((server) => server.stop()));
-    const settled = await Promise.allSettled(this.#deferred.map((work) => work()));
+    const errors: unknown[] = [];
+    for (const work of this.#deferred.toReversed())
+      await work().catch((error: unknown) => errors.push(error));
     const lost = this.#servers.find((server) => server.lost.aborted && !this.#excused.has(server));
     if (lost !== undefined) throw lost.lost.reason;
-    const broken = settled.find((work) => work.status === "rejected");
-    if (broken !== undefined) throw broken.reason;
+    if (errors.length > 0) throw errors[0];
   }
 }
 

@@ -9,22 +9,24 @@ import { makeTemporaryFolder } from "../process/temporary-folder.ts";
 export interface Workspace {
   /** Absolute path, without links. */
   readonly path: string;
-  /** Names of what was copied into it. */
+  /** Names of the fixtures in it. */
   readonly fixtures: readonly string[];
   /** Removes it with everything in it. Throws McpvalsError `task/workspace`. */
   remove(): Promise<void>;
 }
 
 /**
- * Makes a fresh folder and copies the task's fixtures into it, under their last names; those of waza keep their folders.
+ * Creates an empty folder and copies the task's fixtures into it, under their base names; those of waza keep their folders.
  * Throws McpvalsError `task/workspace`, and `task/outside` for a link in a fixture that leads out of it, unless
  * `allowOutside`; nothing is left then.
  */
 export async function createWorkspace(
-  { fixtures, dir, format }: PortableTask,
+  task: Pick<PortableTask, "fixtures" | "dir" | "format"> | undefined,
   { allowOutside }: { readonly allowOutside: boolean },
 ): Promise<Workspace> {
-  const { path, remove } = await createFolder();
+  const { fixtures = [], dir = "", format } = task ?? {};
+  const path = await failingAs("cannot be created", () => makeTemporaryFolder("work"));
+  const remove = (): Promise<void> => failingAs("cannot be removed", () => removeFolder(path));
   const nameOf = (fixture: string): string => (format === "waza" ? fixture : basename(fixture));
   try {
     for (const fixture of fixtures)
@@ -34,13 +36,6 @@ export async function createWorkspace(
     throw error;
   }
   return { path, fixtures: fixtures.map(nameOf), remove };
-}
-
-/** Makes a fresh, empty folder. Throws McpvalsError `task/workspace`. */
-export async function createFolder(): Promise<Pick<Workspace, "path" | "remove">> {
-  const path = await failingAs("cannot be made", () => makeTemporaryFolder("work"));
-  const remove = (): Promise<void> => failingAs("cannot be removed", () => removeFolder(path));
-  return { path, remove };
 }
 
 function copy(
@@ -58,7 +53,7 @@ function copy(
   });
 }
 
-/** In the workspace such a link would lead elsewhere, or let what happens there change the task itself. */
+/** In the workspace such a link would lead elsewhere, or let a trial change the task's own files. */
 async function refuseLeavingLink(path: string, fixture: string): Promise<void> {
   if (!(await lstat(path)).isSymbolicLink()) return;
   const target = await readlink(path);

@@ -7,7 +7,7 @@ import type { EventBody, TraceEvent } from "../../src/core/trace/events.ts";
 import { createRecorder } from "../../src/core/trace/recorder.ts";
 import { createRedactor, type Redact } from "../../src/core/trace/redact.ts";
 import { runTrials, type TrialsContext } from "../../src/run/run-trials.ts";
-import type { TrialPorts } from "../../src/run/trial-ports.ts";
+import type { TrialServices } from "../../src/run/trial-context.ts";
 import { tellUncaught } from "../../src/process/uncaught.ts";
 
 // Claim: an error that nobody expected ends one trial, and neither the run nor a report. docs/security.md, "Limits".
@@ -39,7 +39,7 @@ interface Broken {
   readonly replayed: readonly TrialResult[];
 }
 
-/** Runs three trials whose agent acts as told, in a world that is broken as told. */
+/** Runs three trials whose agent acts as told, with the given parts broken. */
 async function runBroken(
   act: (trial: { readonly name: string; readonly emit: (event: EventBody) => number }) => Promise<void>,
   changes: Partial<TrialsContext> = {},
@@ -51,12 +51,14 @@ async function runBroken(
     prepare: () => Promise.resolve(),
     run: ({ task: name, emit }: { task: string; emit: (event: EventBody) => number }) => act({ name, emit }),
   };
-  const ports = {
+  const services = {
     limits: { trialMs: 10_000, callMs: 1000, modelMs: 1000 },
     createAgent: () => agent,
-  } as unknown as TrialPorts;
+    createJudge: () => undefined,
+    missing: () => [],
+  } as unknown as TrialServices;
   const results = await runTrials(plan, {
-    ports,
+    services,
     redact: createRedactor([]),
     bail: false,
     signal: new AbortController().signal,

@@ -4,7 +4,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { findSources } from "../../src/load/sources/find-sources.ts";
-import { readWorkspace } from "../../src/run/folder-state.ts";
+import { readWorkspace } from "../../src/run/state-comparison.ts";
 import { removeFolder } from "../../src/process/remove-folder.ts";
 import { folderOf } from "../support/cli.ts";
 import { taskOf, verdictsOf } from "./task-verdicts.ts";
@@ -60,7 +60,7 @@ describe.skipIf(process.platform === "win32")("a folder that is deep, with one t
     await expect(rm(path, { recursive: true })).rejects.toThrow("ENAMETOOLONG");
     await expect(readWorkspace(path, "workspace", new Map())).rejects.toMatchObject({
       code: "task/workspace",
-      message: expect.stringMatching(/^not all of workspace can be looked at: /) as string,
+      message: expect.stringMatching(/^cannot read all of workspace: /) as string,
     });
     await removeFolder(path);
     expect(existsSync(path)).toBe(false);

@@ -156,7 +156,7 @@ describe("what another task did meanwhile is not held against a task", () => {
     const changes: StateMemory["changes"] = new Map();
     const known: StateMemory["known"] = new Map();
     const memory = { changes, known, folders: new Map() };
-    const together = { ports: { compareState: memory } };
+    const together = { services: { compareState: memory } };
     const b = portableTask({ dir }, { name: "b" });
     await rememberFolders(memory, [b]);
     const seen: unknown[] = [];
@@ -167,7 +167,7 @@ describe("what another task did meanwhile is not held against a task", () => {
     };
     const a = portableTask({ dir }, { name: "a", turns: [{ user: "go" }] });
     seen.push(differences((await playTrial(a, { ...together, agent })).events));
-    seen.push(differences((await playTrial(b, { ports: { compareState: { changes, known } } })).events));
+    seen.push(differences((await playTrial(b, { services: { compareState: { changes, known } } })).events));
     return seen.map((each) => (Array.isArray(each) ? each.length : each));
   }
 

@@ -5,8 +5,7 @@ import { withLocals, type Scope } from "../../src/core/templates/scope.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/session.ts";
 import { eventsOf, recordedContext, type RecordedContext } from "../support/agent-context.ts";
 import { anyTool, startEverything, stubSession, textResult } from "../support/sessions.ts";
-import { scopeOf } from "../support/step-context.ts";
-import { plainTrial } from "../../src/run/plain-trial.ts";
+import { scopeOf, plainTrial } from "../support/step-context.ts";
 
 interface Log {
   readonly calls: string[];

@@ -99,7 +99,7 @@ Open
 
 Skipped
 
-  - foreign: the task requires what is not there: the command "no-such-program-anywhere", which is not on PATH
+  - foreign: requirements not met: the command "no-such-program-anywhere", which is not on PATH
 
   2 proven · 4 not proven · 1 open · 1 skipped · 8 tasks in TIME
 
@@ -125,7 +125,7 @@ describe("mcpvals validate --run", () => {
     const outcome = await validate({ "good.json": good, "tidy.json": tidy, "foreign.json": foreign });
     expect(outcome.code).toBe(0);
     expect(outcome.stdout).toContain("2 proven · 1 skipped · 3 tasks");
-    expect(outcome.stdout).toContain("- foreign: the task requires what is not there");
+    expect(outcome.stdout).toContain("- foreign: requirements not met");
   }, 60_000);
 
   it.each([

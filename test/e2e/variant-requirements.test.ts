@@ -39,7 +39,7 @@ test.each([
         "needs",
         "part",
         verdict,
-        'the task requires what is not there: the server "web", which the variant "part" does not have (there are db)',
+        'requirements not met: the server "web", which the variant "part" does not have (there are db)',
       ],
       ["plain", "whole", "pass", undefined],
       ["plain", "part", "pass", undefined],

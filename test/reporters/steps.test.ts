@@ -163,7 +163,7 @@ async function otherTasks(): Promise<SampleRun> {
   const missing = {
     code: "task/missing-requirement",
     kind: "environment",
-    message: "the task requires what is not there: command kubectl",
+    message: "requirements not met: command kubectl",
   } as const;
   return sampleRun({
     name: "shop",
@@ -329,7 +329,7 @@ Errors  not judged: the environment broke or time ran out
 
 Skipped
 
-  - 2 trials: the task requires what is not there: command kubectl
+  - 2 trials: requirements not met: command kubectl
     asks the cluster, rolls back
 
   1 passed · 1 error · 1 timeout · 2 skipped · 5 trials in 3.2 s · no model took part

@@ -42,7 +42,7 @@ async function trial({ verify = [], onExit, agentUntil, timeoutMs, ...steps }: G
       await seen.promise;
       emit({ type: "agent.message", turn: 0, text: "bye" });
     },
-    ports: {
+    services: {
       extensions: preparedAs(extension),
       validateSchema: (schema, value) => validator.validate(schema, value),
       variables: { overrides: { GIVEN: "1" }, shell: { PATH: process.env["PATH"] ?? "", OTHER: "2" } },

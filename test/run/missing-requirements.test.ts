@@ -90,7 +90,7 @@ describe("what a task requires", () => {
       'the command "my-other", which is not on PATH',
     ]);
     expect(await missing([{ kind: "command", name: "./my-tool" }], given)).toEqual([
-      'the command "./my-tool", which is no program there',
+      'the command "./my-tool", which is not an executable file',
     ]);
   });
 

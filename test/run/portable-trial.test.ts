@@ -97,7 +97,7 @@ describe("the phases of a trial", () => {
     const task = portableTask({ cleanup: [leaf("c", "pass")] }, { verify: [leaf("v", "pass")] });
     const startServer = (): Promise<never> =>
       Promise.reject(new McpvalsError("server/spawn-failed", "no such program"));
-    const { outcomes, finished } = await playTrial(task, { ports: { startServer } });
+    const { outcomes, finished } = await playTrial(task, { services: { startServer } });
     expect(finished).toMatchObject({ outcome: "error", error: { code: "server/spawn-failed" } });
     expect(Object.keys(outcomes)).toEqual(["c"]);
   });
@@ -116,7 +116,7 @@ describe("time", () => {
   it("without it the eval's limit holds", async () => {
     const limits = { trialMs: 50, callMs: 60_000, modelMs: 60_000 };
     const { finished } = await playTrial(portableTask({}, { verify: [leaf("v", "hang")] }), {
-      ports: { limits },
+      services: { limits },
     });
     expect([finished.outcome, finished.error?.message]).toEqual([
       "timeout",
@@ -171,7 +171,7 @@ describe("what a task needs", () => {
   const missing = (): readonly string[] => ["the command kubectl", "the variable KUBECONFIG"];
 
   it("and lacks leaves it out, before anything starts, with all of it told", async () => {
-    const { events, finished } = await playTrial(portableTask(), { ports: { missing } });
+    const { events, finished } = await playTrial(portableTask(), { services: { missing } });
     expect(phasesOf(events)).toEqual(["stop"]);
     expect(finished).toMatchObject({
       outcome: "skipped",
@@ -183,7 +183,7 @@ describe("what a task needs", () => {
   });
 
   it("is an error when the run is strict", async () => {
-    const { finished } = await playTrial(portableTask(), { ports: { missing, strict: true } });
+    const { finished } = await playTrial(portableTask(), { services: { missing, strict: true } });
     expect(finished).toMatchObject({ outcome: "error", error: { code: "task/missing-requirement" } });
   });
 
@@ -259,7 +259,7 @@ describe("what templates refer to", () => {
     const task = portableTask({ env: { A: "{env.B}-{task.name}", B: "b" } });
     expect(await prompt("{env.A}", task)).toBe("b-a task|b-a task");
     const variables = { overrides: { B: "line" }, shell: { C: "shell" } };
-    expect(await prompt("{env.A} {env.C}", task, { ports: { variables } })).toBe(
+    expect(await prompt("{env.A} {env.C}", task, { services: { variables } })).toBe(
       "line-a task shell|line-a task shell",
     );
     expect(await prompt("{workspace}", portableTask())).toMatch(/mcpvals-work-[\w-]+\|/);
@@ -268,7 +268,7 @@ describe("what templates refer to", () => {
   it("servers.NAME.url, itself a template", async () => {
     const task = portableTask({ env: { PORT: "8080" } });
     const urlOf = (): string => "http://127.0.0.1:{env.PORT}/mcp";
-    expect(await prompt("{servers.leaves.url}", task, { ports: { urlOf } })).toContain(
+    expect(await prompt("{servers.leaves.url}", task, { services: { urlOf } })).toContain(
       "http://127.0.0.1:8080/mcp|",
     );
   });
@@ -313,7 +313,7 @@ describe("what templates refer to", () => {
       const { finished } = await playTrial(task, { agent });
       expect(finished).toMatchObject({ outcome: "error", error: { code: "task/outside" } });
       const allowed = await playTrial(portableTask({ dir: folder.path, fixtures: ["data"] }), {
-        ports: { allowOutside: true },
+        services: { allowOutside: true },
       });
       expect(allowed.finished.outcome).toBe("completed");
     }
@@ -332,7 +332,8 @@ describe("the state before setup and after cleanup", () => {
     expect(compared((await playTrial(task)).events)).toBeUndefined();
     expect(
       compared(
-        (await playTrial(task, { ports: { compareState: { changes: new Map(), known: new Map() } } })).events,
+        (await playTrial(task, { services: { compareState: { changes: new Map(), known: new Map() } } }))
+          .events,
       ),
     ).toEqual([]);
   });
@@ -352,7 +353,7 @@ describe("the state before setup and after cleanup", () => {
     };
     const { events } = await playTrial(task, {
       agent,
-      ports: { compareState: { changes: new Map(), known: new Map() } },
+      services: { compareState: { changes: new Map(), known: new Map() } },
     });
     expect(compared(events)).toEqual([
       expect.stringMatching(/^workspace\/notes\.txt was a file, .* and is a file, /) as string,
@@ -377,7 +378,7 @@ describe("the state before setup and after cleanup", () => {
     };
     const { events } = await playTrial(portableTask({ dir: path }), {
       agent,
-      ports: { compareState: { changes: new Map(), known: new Map() } },
+      services: { compareState: { changes: new Map(), known: new Map() } },
     });
     expect([...(compared(events) ?? [])].sort()).toEqual([
       expect.stringMatching(/^task folder\/deep\/deeper\/file was not there before: a file, /),
@@ -392,7 +393,7 @@ describe("the state before setup and after cleanup", () => {
     const play = (end: LeafEnd): ReturnType<typeof playTrial> => {
       const probe = leaf("probe", end, end === "fail" ? {} : { outputs: { b: "b" } });
       const task = portableTask({ dir: folder.path, stateProbe: ["probe.b"], cleanup: [probe] });
-      return playTrial(task, { ports: { compareState: { changes: new Map(), known: new Map() } } });
+      return playTrial(task, { services: { compareState: { changes: new Map(), known: new Map() } } });
     };
     expect((await play("pass")).calls).toEqual(["probe", "probe", "probe"]);
     expect(compared((await play("fail")).events)).toEqual([]);
@@ -411,7 +412,7 @@ describe("the state before setup and after cleanup", () => {
       { verify: [probe] },
     );
     const { events, calls } = await playTrial(task, {
-      ports: { compareState: { changes: new Map(), known: new Map() } },
+      services: { compareState: { changes: new Map(), known: new Map() } },
       onCall: () => (count += 1),
     });
     expect([compared(events), calls, count]).toEqual([[], ["probe", "probe", "probe"], 3]);
@@ -426,7 +427,7 @@ describe("the state before setup and after cleanup", () => {
         writeFileSync(join(workspace, "new.txt"), "new");
         return Promise.resolve();
       };
-      return playTrial(task, { agent, ports: { compareState: { changes: new Map(), known: new Map() } } });
+      return playTrial(task, { agent, services: { compareState: { changes: new Map(), known: new Map() } } });
     };
     const there = { kind: "check", exists: true } as const;
     const file = { type: "file", id: "probe", action: there, timeoutMs: 60_000 } as const;

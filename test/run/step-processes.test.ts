@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import type { AgentContext } from "../../src/agents/driver.ts";
 import type { JsonObject, Task } from "../../src/core/formats/model.ts";
 import type { ParseTaskOptions } from "../../src/core/formats/task/parse-task.ts";
-import type { TaskVariables } from "../../src/run/trial-world.ts";
+import type { TrialServices } from "../../src/run/trial-context.ts";
 import { evaluate } from "../../src/index.ts";
 import { folderOf, root } from "../support/cli.ts";
 import { type PlayedTrial, playTrial, taskFolder, type TrialOptions } from "../support/portable.ts";
@@ -42,12 +42,12 @@ const added = new Set(["PWD", "OLDPWD", "SHLVL", "_", "MCPVALS_RUN", "MCPVALS_PR
 /** The environments of the processes of a task with this `spec.env`, by step. */
 async function environments(
   env: Readonly<Record<string, string>>,
-  variables: TaskVariables,
+  variables: TrialServices["variables"],
   options: Partial<ParseTaskOptions> = {},
 ): Promise<Readonly<Record<string, JsonObject>>> {
   using folder = taskFolder();
   const task = taskOf({ env, ...tellers }, { dir: folder.path, variables: variables.shell, ...options });
-  const { events, finished } = await playTrial(task, { ports: { variables } });
+  const { events, finished } = await playTrial(task, { services: { variables } });
   if (finished.error !== undefined) throw new Error(finished.error.message);
   const told = events.flatMap((event) =>
     event.type === "step.finished" && typeof event.outputs?.["env"] === "string"
@@ -240,8 +240,8 @@ describe.concurrent("what steps are told of the agent", () => {
   it.each([
     ["that was cut off", { limits: { trialMs: 300, callMs: 300, modelMs: 300 } }, untilCutOff],
     ["that broke", {}, () => Promise.reject(new Error("broken"))],
-  ])("in cleanup, of one %s: what it had said, and that it did not", async (_, ports, end) => {
-    const given = await outputs({ cleanup: [quoted, told] }, { agent: says("half", end), ports });
+  ])("in cleanup, of one %s: what it had said, and that it did not", async (_, services, end) => {
+    const given = await outputs({ cleanup: [quoted, told] }, { agent: says("half", end), services });
     expect(given).toEqual({
       "cleanup told": { task: { name: "a task", prompt: "Go." }, agent: { output: "half", exitCode: 1 } },
       "cleanup quoted": { said: "half" },

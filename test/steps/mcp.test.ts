@@ -2,13 +2,12 @@ import { afterAll, describe, expect, it } from "vitest";
 import type { Json, JsonObject } from "../../src/core/formats/model.ts";
 import type { McpExpectation, McpRequest, McpStep } from "../../src/core/formats/step.ts";
 import type { Check } from "../../src/core/trace/events.ts";
-import { plainTrial } from "../../src/run/plain-trial.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/session.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import type { StepReport } from "../../src/steps/step-runner.ts";
 import { anyTool, startEverything, stubSession } from "../support/sessions.ts";
-import { scopeOf, stepContext, type TestContext } from "../support/step-context.ts";
+import { scopeOf, stepContext, type TestContext, plainTrial } from "../support/step-context.ts";
 import { errorResult, structuredResult, textResult } from "../support/trial-events.ts";
 
 const validator = new SchemaValidator();

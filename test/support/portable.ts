@@ -5,8 +5,8 @@ import type { AgentContext } from "../../src/agents/driver.ts";
 import type { PortableTask, Task } from "../../src/core/formats/model.ts";
 import type { Trial } from "../../src/core/plan/plan.ts";
 import type { EventOf, TraceEvent } from "../../src/core/trace/events.ts";
-import { executeTrial } from "../../src/run/execute-trial.ts";
-import type { TrialPorts } from "../../src/run/trial-ports.ts";
+import { executeTrial } from "../../src/run/trial.ts";
+import type { TrialServices } from "../../src/run/trial-context.ts";
 import { leafServer } from "./leaf-steps.ts";
 import { trialServer } from "./sessions.ts";
 
@@ -43,7 +43,7 @@ export function portableTask(parts: Partial<PortableTask> = {}, task: Partial<Ta
 }
 
 export interface TrialOptions {
-  readonly ports?: Partial<TrialPorts>;
+  readonly services?: Partial<TrialServices>;
   readonly agent?: (context: AgentContext) => Promise<void>;
   /** Hears of every call of a leaf before it is answered. */
   readonly onCall?: (id: string) => void;
@@ -69,7 +69,7 @@ export async function playTrial(task: Task, options: TrialOptions = {}): Promise
     calls.push(id);
     onCall?.(id);
   });
-  const ports: TrialPorts = {
+  const services: TrialServices = {
     limits: { trialMs: 60_000, callMs: 60_000, modelMs: 60_000 },
     variables: { overrides: {}, shell: { PATH: process.env["PATH"] ?? "" } },
     allowOutside: false,
@@ -92,7 +92,7 @@ export async function playTrial(task: Task, options: TrialOptions = {}): Promise
       },
     },
     validateSchema: () => Promise.resolve({ status: "unusable", reason: "nothing validates here" }),
-    ...options.ports,
+    ...options.services,
   };
   await executeTrial(
     {
@@ -107,7 +107,7 @@ export async function playTrial(task: Task, options: TrialOptions = {}): Promise
         return event.seq;
       },
     },
-    ports,
+    services,
   );
   const finished = events.at(-1);
   if (finished?.type !== "trial.finished") throw new Error("the trial's last event is not its end");

@@ -1,10 +1,10 @@
+import { McpvalsError } from "../../src/core/errors/error.ts";
 import { mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Json } from "../../src/core/formats/model.ts";
 import { resolveIn, withLocals, type Scope } from "../../src/core/templates/scope.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
-import { plainTrial } from "../../src/run/plain-trial.ts";
 import type { StepContext, TrialContext } from "../../src/steps/step-runner.ts";
 
 /** A context for steps in a test, with what they emitted. */
@@ -60,5 +60,32 @@ export function temporaryTrial(parts: Partial<TrialContext> = {}): TrialContext 
     env: { PATH: process.env["PATH"] ?? "" },
     ...parts,
     [Symbol.dispose]: () => rmSync(root, { recursive: true, force: true }),
+  };
+}
+
+/** A trial whose steps have no folder, no judge and no extensions. */
+export function plainTrial(task: string): TrialContext {
+  return {
+    task,
+    prompt: "",
+    dir: "",
+    workspace: "",
+    allowOutside: false,
+    env: {},
+    declared: {},
+    agent: undefined,
+    judge: undefined,
+    extensions: {
+      execute: ({ extension }) =>
+        Promise.reject(
+          new McpvalsError("task/extension", `there is no extension that is named "${extension}"`),
+        ),
+    },
+    validateSchema: () => Promise.resolve({ status: "unusable", reason: "nothing validates here" }),
+    outputs: new Map(),
+    failed: new Set(),
+    history: () => ({ toolCalls: [], resourceReads: [], promptGets: [] }),
+    releasePorts: () => Promise.resolve(),
+    adopt: () => undefined,
   };
 }

@@ -4,7 +4,7 @@ import type { PrepareOptions } from "../extensions/prepare/prepare-extensions.ts
 import type { PreparedExtensions } from "../extensions/prepared-extensions.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 
-/** The parts of a loaded config that have to do with extensions. */
+/** The parts of a loaded config that concern extensions. */
 export type ExtensionsInput = Pick<
   LoadedConfig,
   "eval" | "env" | "overrides" | "dir" | "secrets" | "extensionUses"
@@ -18,9 +18,9 @@ export interface ExtensionsOptions {
   readonly frozen?: boolean;
   /** Base address of the API that lists releases; absent: what the eval, or the environment, says. */
   readonly releasesUrl?: string;
-  /** Told, before the first trial, what the user may want to know of the extensions. */
+  /** Called before the first trial with notes about the extensions. */
   readonly onNote?: (note: string) => void;
-  /** Told, before the first trial, what is done that takes time. */
+  /** Called before the first trial when something slow begins. */
   readonly onProgress?: (message: string) => void;
 }
 
@@ -29,7 +29,7 @@ interface Ports {
   readonly signal: AbortSignal;
 }
 
-/** Gets the extensions of an eval's tasks ready. Throws as `prepareExtensions` does. */
+/** Prepares the extensions of an eval's tasks. Throws as `prepareExtensions` does. */
 export async function extensionsOf(
   loaded: ExtensionsInput,
   { cwd, frozen = false, releasesUrl, onNote, onProgress }: ExtensionsOptions,
@@ -49,10 +49,10 @@ export async function extensionsOf(
 }
 
 /**
- * Checks the steps that use extensions, as far as that is possible without executing, fetching or writing anything, and
- * gives what is worth telling. Throws one McpvalsError of kind `usage` with everything that is wrong.
+ * Checks the steps that use extensions, as far as that is possible without executing, fetching or writing anything.
+ * Returns notes. Throws one McpvalsError of kind `usage` with everything that is wrong.
  */
-export async function lookAtExtensions(loaded: ExtensionsInput, cwd: string): Promise<readonly string[]> {
+export async function checkExtensions(loaded: ExtensionsInput, cwd: string): Promise<readonly string[]> {
   await using validator = new SchemaValidator();
   const { prepareExtensions } = await loadPreparing();
   const { notes } = await prepareExtensions({
@@ -65,7 +65,7 @@ export async function lookAtExtensions(loaded: ExtensionsInput, cwd: string): Pr
   return notes;
 }
 
-/** What gets extensions ready takes time to load, so that runs without any do without it. */
+/** Loaded only by runs whose tasks use extensions, since loading it is slow. */
 function loadPreparing(): Promise<typeof import("../extensions/prepare/prepare-extensions.ts")> {
   return import("../extensions/prepare/prepare-extensions.ts");
 }

@@ -1,0 +1,261 @@
+import { randomInt } from "node:crypto";
+import { once } from "node:events";
+import { createServer, type Server } from "node:net";
+import type { AgentDriver, TaskSolution } from "../agents/driver.ts";
+import type { JsonObject, Limits } from "../core/formats/model.ts";
+import { expanderOf } from "../core/templates/expand.ts";
+import { envRoot } from "../core/templates/resolve-env.ts";
+import { type Resolve, resolveIn, resolveNames, type Scope } from "../core/templates/scope.ts";
+import { callHistory } from "../core/trace/call-history.ts";
+import type { Emit } from "../core/trace/events.ts";
+import type { TrialExtensions, TrialExtensionsOptions } from "../extensions/host/open-trial-extensions.ts";
+import type { PreparedExtensions } from "../extensions/prepared-extensions.ts";
+import { inheritedEnvironment, mergeEnvironments } from "../process/environment.ts";
+import type { StepJudge, TrialContext, ValidateSchema } from "../steps/step-runner.ts";
+import type { Provisioning } from "./provisioning.ts";
+import type { StateMemory } from "./state-comparison.ts";
+import type { TaskOfTrial, TrialRun } from "./trial-run.ts";
+
+type Variables = Readonly<Record<string, string>>;
+
+/** What a run provides for its trials. */
+export interface TrialServices extends Pick<Provisioning, "startServer" | "urlOf"> {
+  readonly limits: Limits;
+  /** Variables that task files may use: from the command line, and of the shell that started mcpvals. */
+  readonly variables: { readonly overrides: Variables; readonly shell: Variables };
+  /** Whether paths of a task may leave its folder. */
+  readonly allowOutside: boolean;
+  /** Whether unmet requirements of a task are an error; otherwise its trials are skipped. */
+  readonly strict: boolean;
+  /** Present: the state after cleanup is compared with the state before setup. */
+  readonly compareState: StateMemory | undefined;
+  /** The requirements of the trial's task that are not met, as phrases. */
+  missing(of: TaskOfTrial): readonly string[];
+  createAgent(name: string): Promise<AgentDriver>;
+  /** The judge for steps; undefined when none is configured. */
+  createJudge(emit: Emit): StepJudge | undefined;
+  readonly validateSchema: ValidateSchema;
+  /** Those that the run's tasks use. */
+  readonly extensions: PreparedExtensions;
+}
+
+/** What one trial has of its own: folder, variables, random values, outputs of its steps, processes of its steps. */
+export class TrialState implements TrialContext, AsyncDisposable {
+  readonly task: string;
+  readonly dir: string;
+  readonly repository: string | undefined;
+  readonly workspace: string;
+  readonly allowOutside: boolean;
+  readonly judge: StepJudge | undefined;
+  readonly validateSchema: ValidateSchema;
+  readonly outputs = new Map<string, JsonObject>();
+  readonly failed = new Set<string>();
+  /** What templates refer to; undefined for workflows and tool tests, whose texts have none. */
+  readonly scope: Scope | undefined;
+  prompt = "";
+  agent: TrialContext["agent"];
+  readonly #run: TrialRun;
+  readonly #services: TrialServices;
+  readonly #ids = new Map<string, string>();
+  readonly #ports = new RandomPorts();
+  readonly #processes: { stop(): Promise<unknown> }[] = [];
+  #env: Variables | undefined;
+  #declared: Variables | undefined;
+  #extensions: Promise<TrialExtensions> | undefined;
+
+  constructor(run: TrialRun, services: TrialServices, workspace: string) {
+    const { name, portable } = run.task;
+    this.task = name;
+    this.dir = portable?.dir ?? "";
+    this.repository = portable?.repository;
+    this.workspace = workspace;
+    this.allowOutside = services.allowOutside;
+    this.judge = services.createJudge(run.emit);
+    this.validateSchema = services.validateSchema;
+    this.#run = run;
+    this.#services = services;
+    this.scope = portable === undefined ? undefined : this.#createScope(this.outputs);
+  }
+
+  /** Reserves the ports that the task's templates name. Rejects when the system has none. */
+  async reservePorts(): Promise<void> {
+    await this.#ports.reserve(this.#run.task.portable?.randomPorts ?? []);
+  }
+
+  /** Computed on first use, since its templates may fail. Throws `task/template`. */
+  get env(): Variables {
+    const { overrides, shell } = this.#services.variables;
+    const { inheritEnv = [] } = this.#run.task.portable ?? {};
+    this.#env ??= mergeEnvironments([
+      inheritedEnvironment(shell, inheritEnv),
+      this.#declaredValues(),
+      overrides,
+    ]);
+    return this.#env;
+  }
+
+  /** Computed on first use, as `env`. */
+  get declared(): Variables {
+    this.#declared ??= mergeEnvironments([this.#declaredValues(), this.#services.variables.overrides]);
+    return this.#declared;
+  }
+
+  /** The task's solution with outputs of its own, which start as a copy of those so far; steps do not see them. */
+  solution(): TaskSolution | undefined {
+    const { solution: actions } = this.#run.task.portable ?? {};
+    if (actions === undefined) return undefined;
+    const outputs = new Map(this.outputs);
+    return { actions, outputs, scope: this.#createScope(outputs) };
+  }
+
+  history(): ReturnType<typeof callHistory> {
+    return callHistory(this.#run.events);
+  }
+
+  releasePorts(texts: Iterable<string>): Promise<void> {
+    return this.#ports.releaseIn(texts);
+  }
+
+  adopt(process: { stop(): Promise<unknown> }): void {
+    this.#processes.push(process);
+  }
+
+  /** The code of the extension host is loaded with the first operation, since most trials have none. */
+  readonly extensions: TrialContext["extensions"] = {
+    execute: async (call, signal) => {
+      this.#extensions ??= openExtensions(this.#extensionsOptions());
+      return (await this.#extensions).execute(call, signal);
+    },
+  };
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await (await this.#extensions)?.[Symbol.asyncDispose]();
+    } finally {
+      await Promise.all(this.#processes.map((process) => process.stop()));
+      await this.#ports[Symbol.asyncDispose]();
+    }
+  }
+
+  #extensionsOptions(): TrialExtensionsOptions {
+    const { extensions: prepared, variables } = this.#services;
+    return {
+      specs: this.#run.task.portable?.extensions ?? {},
+      prepared,
+      trial: this,
+      expander: expanderOf(this.scope),
+      env: variables.shell,
+      given: variables.overrides,
+      emit: this.#run.emit,
+    };
+  }
+
+  #createScope(outputs: ReadonlyMap<string, JsonObject>): Scope {
+    const roots: readonly (readonly [string, Resolve])[] = [
+      ["random", (names, variant) => this.#random(names, variant)],
+      ["task", resolveNames({ name: this.task })],
+      ["workspace", resolveIn(this.workspace)],
+      ["steps", (names, variant) => outputOf(outputs, names, variant)],
+      ["agent", (names, variant) => this.#agentRoot(names, variant)],
+      ["servers", (names, variant) => this.#server(names, variant)],
+    ];
+    const { overrides, shell } = this.#services.variables;
+    const declared = this.#run.task.portable?.env ?? {};
+    return new Map([...roots, ["env", envRoot({ overrides, declared, shell }, new Map(roots))]]);
+  }
+
+  /** The variables that the task declares, with their values. */
+  #declaredValues(): Variables {
+    const read = this.scope?.get("env");
+    const own = Object.keys(this.#run.task.portable?.env ?? {}).flatMap((name) => {
+      const value = read?.([name], undefined);
+      return typeof value === "string" ? [[name, value] as const] : [];
+    });
+    return Object.fromEntries(own);
+  }
+
+  #random([kind, ...rest]: readonly string[], name = ""): string | undefined {
+    if (rest.length > 0) return undefined;
+    if (kind === "port") return this.#ports.portOf(name)?.toString();
+    if (kind !== "id") return undefined;
+    const id = this.#ids.get(name) ?? randomId();
+    this.#ids.set(name, id);
+    return id;
+  }
+
+  #agentRoot(names: readonly string[], variant: string | undefined): ReturnType<Resolve> {
+    if (this.agent === undefined) return names[0] === "prompt" ? this.prompt : undefined;
+    return resolveNames({ output: this.agent.output, prompt: this.prompt })(names, variant);
+  }
+
+  #server([name, url, ...rest]: readonly string[], variant: string | undefined): string | undefined {
+    if (name === undefined || url !== "url" || rest.length > 0 || variant !== undefined) return undefined;
+    if (!this.#run.task.servers.includes(name)) return undefined;
+    const address = this.#services.urlOf(this.#run, name);
+    return address === undefined ? undefined : expanderOf(this.scope).text(address);
+  }
+}
+
+function outputOf(
+  all: ReadonlyMap<string, JsonObject>,
+  [id = "", outputs, ...names]: readonly string[],
+  variant: string | undefined,
+): ReturnType<Resolve> {
+  const found = all.get(id);
+  return found === undefined || outputs !== "outputs" ? undefined : resolveIn(found)(names, variant);
+}
+
+async function openExtensions(options: TrialExtensionsOptions): Promise<TrialExtensions> {
+  const { openTrialExtensions } = await import("../extensions/host/open-trial-extensions.ts");
+  return openTrialExtensions(options);
+}
+
+const letters = "abcdefghijklmnopqrstuvwxyz0123456789";
+
+/** Eight letters and digits, the first a letter, so that it is a valid name nearly everywhere. */
+function randomId(): string {
+  const rest = Array.from({ length: 7 }, () => letters.charAt(randomInt(letters.length)));
+  return letters.charAt(randomInt(26)) + rest.join("");
+}
+
+/** Free TCP ports on loopback, held until the process that is to use them starts. */
+class RandomPorts implements AsyncDisposable {
+  readonly #held = new Map<number, Server>();
+  readonly #ports = new Map<string, number>();
+
+  /** Reserves a port for each name. Rejects when the system has none. */
+  async reserve(names: readonly string[]): Promise<void> {
+    for (const name of names) {
+      // Connections are closed at once: nobody answers here, and an open connection would delay closing the server.
+      const server = createServer((socket) => socket.destroy());
+      server.listen(0, "127.0.0.1");
+      await once(server, "listening");
+      const address = server.address();
+      if (address === null || typeof address === "string") throw new Error("a TCP socket has no port");
+      this.#held.set(address.port, server);
+      this.#ports.set(name, address.port);
+    }
+  }
+
+  portOf(name: string): number | undefined {
+    return this.#ports.get(name);
+  }
+
+  /** Frees every port whose number is in one of the texts. */
+  async releaseIn(texts: Iterable<string>): Promise<void> {
+    if (this.#held.size === 0) return;
+    const all = [...texts];
+    const wanted = [...this.#held].filter(([port]) => all.some((text) => text.includes(String(port))));
+    await Promise.all(wanted.map(([port, server]) => this.#close(port, server)));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#held].map(([port, server]) => this.#close(port, server)));
+  }
+
+  async #close(port: number, server: Server): Promise<void> {
+    this.#held.delete(port);
+    server.close();
+    await once(server, "close");
+  }
+}
