@@ -40,9 +40,9 @@ export interface Provisioning extends AsyncDisposable {
    * Starts a server of a trial, or takes the one that is shared. Undefined, with the reason on record, when it does
    * not start and the trial can do without it. Throws as `startServer` of src/servers.
    */
-  startServer(of: TaskOfTrial, name: string, start: ServerStart): Promise<TrialServer | undefined>;
+  readonly startServer: (of: TaskOfTrial, name: string, start: ServerStart) => Promise<TrialServer | undefined>;
   /** The address of a task's server, before templates are replaced; undefined when it has none. */
-  urlOf(of: TaskOfTrial, name: string): string | undefined;
+  readonly urlOf: (of: TaskOfTrial, name: string) => string | undefined;
   /**
    * Starts the servers that must start before the first trial, and tries the sandboxes of all. Throws McpvalsError
    * `server/required` and `sandbox/unavailable`.

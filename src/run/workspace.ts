@@ -12,7 +12,7 @@ export interface Workspace {
   /** Names of the fixtures in it. */
   readonly fixtures: readonly string[];
   /** Removes it with everything in it. Throws McpvalsError `task/workspace`. */
-  remove(): Promise<void>;
+  readonly remove: () => Promise<void>;
 }
 
 /**
