@@ -40,7 +40,11 @@ export interface Provisioning extends AsyncDisposable {
    * Starts a server of a trial, or takes the one that is shared. Undefined, with the reason on record, when it does
    * not start and the trial can do without it. Throws as `startServer` of src/servers.
    */
-  readonly startServer: (of: TaskOfTrial, name: string, start: ServerStart) => Promise<TrialServer | undefined>;
+  readonly startServer: (
+    of: TaskOfTrial,
+    name: string,
+    start: ServerStart,
+  ) => Promise<TrialServer | undefined>;
   /** The address of a task's server, before templates are replaced; undefined when it has none. */
   readonly urlOf: (of: TaskOfTrial, name: string) => string | undefined;
   /**
