@@ -21,13 +21,13 @@ for. Options may stand before and after arguments; those that are repeatable may
 Exit codes: ${exitCodes}.
 
 \`mcpvals bridge\` is started by agents that can reach a server by a command only; nobody types it. See
-[the guide](guide.md#agents-outside-the-process-the-gateway).
+[the gateway](agents.md#the-gateway).
 
 | variable | meaning |
 | --- | --- |
 | \`MCPVALS_EXTENSIONS_CACHE\` | folder of fetched extensions, where neither an option nor the eval names one |
 | \`MCPVALS_RELEASES_URL\` | address of the API that lists releases, likewise |
-| keys and addresses of models | see [Models and keys](guide.md#models-and-keys) |
+| keys and addresses of models | see [Models and keys](agents.md#models-and-keys) |
 `;
 }
 

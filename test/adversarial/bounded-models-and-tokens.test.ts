@@ -40,7 +40,7 @@ async function ask(model: keyof typeof wires, answer: Endless): Promise<{ code: 
   );
 }
 
-// Claim: whatever a model sends, a trial's memory is bounded. docs/security.md, "Limits".
+// Claim: whatever a model sends, a trial's memory is bounded. docs/security.md.
 describe.each(Object.keys(wires) as (keyof typeof wires)[])("an answer of %s", (model) => {
   it.each<[string, Endless, string]>([
     ["without an end", { again: '{"text":"x"},' + "x".repeat(60_000) }, "more than 32 MiB"],
@@ -184,7 +184,7 @@ describe("the proxy that counts the tokens of an agent program", () => {
   });
 });
 
-// Claim: whatever a token endpoint sends, getting a token ends. docs/security.md, "Limits".
+// Claim: whatever a token endpoint sends, getting a token ends. docs/security.md.
 describe("what gives tokens and sends", () => {
   const paths = {
     "metadata of the resource": "/.well-known/oauth-protected-resource/mcp",

@@ -6,7 +6,7 @@ import { startRun } from "../support/faults.ts";
 import { hostileServer } from "../support/hostile.ts";
 import { root } from "../support/cli.ts";
 
-// Claim: no trial takes a gigabyte, whatever an agent program writes, and the run goes on. docs/security.md, "Limits".
+// Claim: no trial takes a gigabyte, whatever an agent program writes, and the run goes on. docs/security.md.
 
 type Kind = "acp" | "lines";
 

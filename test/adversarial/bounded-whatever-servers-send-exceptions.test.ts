@@ -10,7 +10,7 @@ import { runTrials, type TrialsContext } from "../../src/run/run-trials.ts";
 import type { TrialServices } from "../../src/run/trial-context.ts";
 import { tellUncaught } from "../../src/process/uncaught.ts";
 
-// Claim: an error that nobody expected ends one trial, and neither the run nor a report. docs/security.md, "Limits".
+// Claim: an error that nobody expected ends one trial, and neither the run nor a report. docs/security.md.
 
 const names = ["first", "second", "third"];
 const task = (name: string): Task => ({

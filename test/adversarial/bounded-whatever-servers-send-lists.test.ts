@@ -7,7 +7,7 @@ import { callOptions, startSession, stdioSpec } from "../servers/support.ts";
 import { root } from "../support/cli.ts";
 import { hostileServer } from "../support/hostile.ts";
 
-// Claim: however long a list is that a server sends, it ends no run. docs/security.md, "Limits".
+// Claim: however long a list is that a server sends, it ends no run. docs/security.md.
 describe("a list of 130,000 items, more than a function takes as arguments", () => {
   it("of tools is a server like any other", async () => {
     const server = hostileServer("attack=tools", "count=130000");

@@ -8,7 +8,7 @@ import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { startRun } from "../support/faults.ts";
 import { hostileServer } from "../support/hostile.ts";
 
-// Claim: no trial takes a gigabyte, whatever a server sends, and the run goes on. docs/security.md, "Limits".
+// Claim: no trial takes a gigabyte, whatever a server sends, and the run goes on. docs/security.md.
 
 function testsOn(server: Config["server"]): Config {
   return {

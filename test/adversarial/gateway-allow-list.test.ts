@@ -10,8 +10,8 @@ import type { ServerHost } from "../../src/servers/hosts/host.ts";
 import { addressHost } from "../gateway/support.ts";
 import { createRecord, type Record } from "../servers/support.ts";
 
-// Claim: the server never hears of a call that the allow-list refuses, however it is written. docs/guide.md, "`tools` is what
-// agents see and may call"; docs/security.md, "The gateway".
+// Claim: the server never hears of a call that the allow-list refuses, however it is written. docs/servers.md, "Allowed
+// tools and rate limits"; docs/security.md, "Filters of the gateway cannot be passed".
 
 interface Opened {
   readonly endpoint: GatewayEndpoint;

@@ -5,8 +5,8 @@ import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import type { ServerHost } from "../../src/servers/hosts/host.ts";
 import { type ChannelListener, wireMessage } from "../../src/servers/wire.ts";
 
-// Claim: the gateway's memory is bounded, whatever agents and servers send. docs/guide.md, "Agents outside the process";
-// docs/security.md, "Limits".
+// Claim: the gateway's memory is bounded, whatever agents and servers send. docs/agents.md, "The gateway";
+// docs/security.md.
 
 interface Opened {
   readonly endpoint: GatewayEndpoint;

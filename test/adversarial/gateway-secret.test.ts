@@ -12,8 +12,8 @@ import { fixtureServer } from "../process/support.ts";
 import { openTestEndpoint } from "../support/agent-programs.ts";
 import { folderOf } from "../support/cli.ts";
 
-// Claim: no other user of the machine learns the address of the gateway, with which tools can be called. docs/guide.md, "Agents
-// outside the process"; docs/security.md, "The gateway".
+// Claim: no other user of the machine learns the address of the gateway, with which tools can be called. docs/agents.md, "The
+// gateway"; docs/security.md.
 
 const config = (agent: object): object => ({
   servers: { db: { transport: "stdio", command: "node" } },

@@ -26,7 +26,7 @@ function linesOf(sample: string): readonly string[] {
     .split("\n");
 }
 
-// docs/guide.md, "Agent programs, one start for each turn": what is cut off has broken.
+// docs/agents.md, "One start per turn": what is cut off has broken.
 describe("the output of a program that is cut off before its last event is no end of a turn", () => {
   it.each<[AgentPreset, string]>([
     ["claude-code", "result"],
@@ -93,7 +93,7 @@ describe("a program that says a thing twice in one message has said nothing", ()
   });
 });
 
-// docs/guide.md, "Agent programs".
+// docs/agents.md, "Failures and errors".
 describe("an agent over ACP", () => {
   it("has not said what it says in another session, which is on record", async () => {
     const { events, thrown } = await playHostile("stranger");
@@ -116,7 +116,7 @@ describe("an agent over ACP", () => {
   });
 });
 
-// docs/guide.md, "Agent programs": a model that could not be asked is an error.
+// docs/agents.md, "Failures and errors": a model that could not be asked is an error.
 describe("an agent over ACP whose model could not be asked, by its own words", () => {
   const chunk = (text: string, more: object = {}): string =>
     `update ${JSON.stringify({ sessionUpdate: "agent_message_chunk", content: { type: "text", text }, ...more })}`;
@@ -219,7 +219,7 @@ describe("an agent over ACP whose model could not be asked, by its own words", (
   });
 });
 
-// docs/guide.md, "Agent programs": a server that it did not reach proves nothing.
+// docs/agents.md, "Failures and errors": a server that it did not reach proves nothing.
 describe("a program that was given servers and connected to none of them", () => {
   async function trialWith(actions: readonly (readonly string[])[], variant: Config): Promise<TrialResult> {
     const { trials } = await evaluate(

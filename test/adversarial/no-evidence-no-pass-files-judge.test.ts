@@ -18,7 +18,7 @@ function ask<V>(url: string, form: Parameters<typeof askJudge<V>>[0]["form"]): P
   return askJudge({ prompt, form }, spec, options);
 }
 
-// docs/guide.md, "Models and keys": an answer that says a thing twice is no verdict.
+// docs/guide.md, "The judge": an answer that says a thing twice is no verdict.
 describe("a judge's answer that says a thing twice is no verdict", () => {
   it.each([
     '{"score":0,"score":1,"reason":"x"}',
@@ -53,7 +53,7 @@ function envelope(choice: string, more = "", text = '{"score":1,"reason":"fine"}
   return `{"id":"c","object":"chat.completion","created":1,"model":"m",${more}"choices":[${choices}]}`;
 }
 
-// docs/guide.md, "A judge".
+// docs/guide.md, "The judge".
 describe("a judge's answer that could be read in two ways is no verdict", () => {
   it.each([
     ["none of them", "", "", undefined],

@@ -35,7 +35,7 @@ function told({ grades, error }: TrialResult): Readonly<Record<string, string>> 
   return Object.fromEntries(error === undefined ? all : [...all, ["error", error.message]]);
 }
 
-// docs/guide.md, "Agent programs": what an agent does not end itself it has not done.
+// docs/agents.md, "Failures and errors": what an agent does not end itself it has not done.
 describe("an agent that did not end its turn itself has failed, whatever it had done by then", () => {
   const workflows = [{ name: "sum", steps: [{ user: "Add.", expectedState: "42" }] }];
   const call: FakeReply = { tool: "add", args: { a: 2 } };
@@ -212,7 +212,7 @@ describe("an agent's calls that failed show no use of a tool", () => {
   });
 });
 
-// docs/guide.md, "Mocks, faults, limits" and "Reports"; docs/guide.md, "Traces" for `show`.
+// docs/servers.md, "Mocks, faults, limits"; docs/guide.md, "Reports" and "Recorded runs" for `show`.
 describe("a report says what the run is worth", () => {
   const config: Config = {
     servers: { calc, other: lyingServer("none") },

@@ -178,7 +178,7 @@ describe("a step of a task passes only for what its server lists", () => {
   });
 });
 
-// docs/guide.md, "Servers": a server that dies is an error, also when it had given its answer.
+// docs/servers.md, "Start, recording, stop": a server that dies is an error, also when it had given its answer.
 describe("a server that is gone when it has answered proves nothing", () => {
   const test = { expectedResult: 5 };
   const perRun = (lie: string): Attack["server"] => ({ ...lyingServer(lie), lifetime: "per_run" });

@@ -66,7 +66,7 @@ async function renew(server: EndlessServer, auth: OAuthSpec, hint = {}): Promise
 }
 
 // Claim: secrets go to the authorization server that the user named, and to nobody that a server names.
-// docs/guide.md, "Servers behind OAuth"; docs/security.md, "Secrets".
+// docs/servers.md, "OAuth"; docs/security.md, "Secrets".
 describe.each(ways)("a %s", (_, authFor) => {
   it("goes to nobody as long as no issuer is configured, and the message says how", async () => {
     const evil = await startIssuer();
