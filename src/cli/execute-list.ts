@@ -1,5 +1,5 @@
 import { relative } from "node:path";
-import type { LoadedConfig } from "../load/load-config.ts";
+import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { load } from "../load/load.ts";
 import type { AgentSpec, Eval, ServerSpec, Task, Variant } from "../core/formats/model.ts";
 import { effectiveServers, lifetimeOf, type ServerTable } from "../core/plan/effective-servers.ts";

@@ -1,5 +1,5 @@
 import { relative } from "node:path";
-import type { LoadedConfig } from "../load/load-config.ts";
+import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { load } from "../load/load.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { Eval, Task } from "../core/formats/model.ts";

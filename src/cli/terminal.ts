@@ -12,7 +12,7 @@ import {
 import { dirname, resolve } from "node:path";
 import type { WriteStream } from "node:tty";
 import { environment } from "../load/environment.ts";
-import type { LoadedConfig } from "../load/load-config.ts";
+import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { ReporterOutput } from "../core/report/reporter.ts";
 import { visibleJson, visibleLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";

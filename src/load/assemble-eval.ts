@@ -1,86 +1,160 @@
+import type { McpvalsError } from "../core/errors/error.ts";
+import { checkAgentTemplates, deafAgentNotes } from "../core/formats/agent-templates.ts";
+import type { DeclaredAgents } from "../core/formats/config/agent.ts";
+import { checkPlans } from "../core/formats/config/check-config.ts";
 import { type EvalExtensions, settingsOf } from "../core/formats/extension/eval-extensions.ts";
-import type { AgentSpec, Eval, JudgeSpec, ServerSpec } from "../core/formats/model.ts";
-import { withoutUndefined } from "../core/formats/json.ts";
+import { type KeyPath, withoutUndefined } from "../core/formats/json.ts";
+import type { Eval } from "../core/formats/model.ts";
+import { placeProblems, type Problem } from "../core/formats/problem.ts";
+import type { ExtensionUse } from "../core/formats/task/extension-uses.ts";
+import type { Secret } from "../core/trace/redact.ts";
 import type { EnvironmentVariables } from "./environment.ts";
-import type { FileProblems } from "./file-problems.ts";
-import type { LoadedConfig } from "./load-config.ts";
-import { extensionVariables, maskedUses } from "./extensions.ts";
-import { collectSecrets, serversOfEval } from "./secrets/secrets.ts";
+import { extensionVariables, maskedUses, unusedExtensionNotes } from "./extensions.ts";
+import { FileProblems } from "./file-problems.ts";
+import type { ConfigDocument } from "./read/document.ts";
+import { collectSecrets } from "./secrets/secrets.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { idleRubrics, sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
 
-/** What an eval of tasks is made of. */
-export interface EvalParts {
-  readonly name: string;
-  /** Absolute path, when one file stands for the eval. */
+/** An eval that is ready to run. */
+export interface LoadedConfig {
+  readonly eval: Eval;
+  /** Absolute path of the file; absent when there is no single one. */
   readonly file?: string;
+  /** The folder that relative paths of the config start from. */
   readonly dir: string;
-  readonly servers: Readonly<Record<string, ServerSpec>>;
-  /** Names of sets of servers; what tasks start in them is said by the tasks. */
-  readonly variants?: readonly string[] | undefined;
-  /** Begins the random numbers of faults. */
-  readonly seed?: number | undefined;
-  readonly agents: readonly AgentSpec[];
-  readonly judge: JudgeSpec | undefined;
+  /** The environment with `env` on top. */
+  readonly env: EnvironmentVariables;
+  /** What was given as `env`. */
+  readonly overrides: EnvironmentVariables;
+  /** Values that must never be written. */
+  readonly secrets: readonly Secret[];
+  /** What is valid but does not do what its author may think. */
+  readonly notes: readonly string[];
+  /** Why the judge that the files name cannot be asked, of kind `usage`: of interest only where a task asks it. */
+  readonly judgeError?: McpvalsError;
+  /** Steps that need extensions, by the names of their tasks. */
+  readonly extensionUses: ReadonlyMap<string, readonly ExtensionUse[]>;
+}
+
+/** What an eval is assembled from. */
+export interface EvalParts {
+  /** The eval without the tasks from files; absent when it could not be built, which is among the problems. */
+  readonly spec: Eval | undefined;
+  /** Absolute path, when one file stands for the eval. */
+  readonly file?: string | undefined;
+  readonly dir: string;
+  /** That file's document. */
+  readonly document?: ConfigDocument;
+  /** The agents that it declares, and the path of the object with their keys. */
+  readonly agents?: DeclaredAgents & { readonly path?: KeyPath };
   readonly tasks: TasksOfEval;
   /** What the eval says of extensions; absent: nothing. */
   readonly extensions?: EvalExtensions;
-  readonly trials?: number | undefined;
-  readonly concurrency?: number | undefined;
-  /** Longest that a trial of a task that sets no limit may take. */
-  readonly trialMs?: number | undefined;
+  /** A config with its variables replaced, valid or not: it may hold secrets that the eval does not. */
+  readonly config?: unknown;
   /** Variables that were put into files. */
-  readonly variables?: ReadonlyMap<string, string>;
+  readonly variables: ReadonlyMap<string, string>;
+  /** What is wrong with the judge alone. */
+  readonly judgeProblems?: readonly Problem[];
   readonly notes: readonly string[];
   readonly problems: FileProblems;
 }
 
-const defaultTrialMs = 300_000;
-const defaultCallMs = 30_000;
-const defaultModelMs = 120_000;
+/** Limits of an eval that sets none, in milliseconds. */
+export const defaultLimits: Eval["limits"] = { trialMs: 300_000, callMs: 30_000, modelMs: 120_000 };
 
-/** Puts an eval of tasks together. Throws everything that is wrong with its files. */
+/**
+ * Adds the tasks from files to an eval, applies the rules between its parts, and collects its secrets and notes. Throws one
+ * McpvalsError of kind `usage` for all problems of all files.
+ */
 export function assembleEval(parts: EvalParts, surroundings: Surroundings): LoadedConfig {
   const { environment, overrides } = surroundings;
-  const { file, dir, tasks, problems } = parts;
-  const spec = evalOf(parts);
-  problems.add([...sameNames(spec.tasks), ...idleRubrics(spec)]);
+  const { file, dir, document, tasks, extensions, problems, judgeProblems = [] } = parts;
+  const spec = parts.spec === undefined ? undefined : withTasks(parts.spec, parts);
+  const rules = spec === undefined ? noRules : checkEval(spec, parts);
   const secrets = collectSecrets({
-    document: undefined,
-    variables: parts.variables ?? new Map(),
+    document: parts.config,
+    variables: parts.variables,
     serverEnvironments: [
       ...tasks.variables,
-      ...Object.values(parts.extensions?.declared ?? {}).flatMap(extensionVariables),
+      ...Object.values(extensions?.declared ?? {}).flatMap(extensionVariables),
     ],
     overrides,
     environment,
     servers: [...serversOfEval(spec), ...tasks.servers],
-    judge: parts.judge,
-    agents: parts.agents,
+    judge: spec?.judge,
+    agents: spec?.agents ?? [],
   });
   problems.throwIfAny(secrets);
-  const env: EnvironmentVariables = { ...environment, ...overrides };
-  const place = file === undefined ? { dir } : { dir, file };
-  const notes = [...parts.notes, ...tasks.notes];
-  const extensionUses = maskedUses(tasks.extensionUses, secrets);
-  return { eval: spec, ...place, env, overrides, secrets, notes, extensionUses };
+  if (spec === undefined) throw new Error("an eval was refused without a problem");
+  const ofJudge = new FileProblems();
+  if (document !== undefined) ofJudge.add(placeProblems(judgeProblems, document.locate), document.source);
+  return withoutUndefined({
+    eval: spec,
+    file,
+    dir,
+    env: { ...environment, ...overrides },
+    overrides,
+    secrets,
+    notes: [
+      ...parts.notes,
+      ...rules.notes,
+      ...tasks.notes,
+      ...(extensions === undefined ? [] : unusedExtensionNotes(extensions, tasks.tasks)),
+    ],
+    judgeError: ofJudge.asError(secrets),
+    extensionUses: maskedUses(tasks.extensionUses, secrets),
+  });
 }
 
-function evalOf(parts: EvalParts): Eval {
-  const { name, servers, agents, judge, tasks, trials, concurrency, trialMs, variants, seed } = parts;
-  return withoutUndefined({
+function withTasks(spec: Eval, { tasks, extensions }: EvalParts): Eval {
+  const variants = spec.variants?.map(({ name, servers }) => ({
     name,
-    servers,
-    agents,
-    tasks: tasks.tasks,
-    judge,
-    trials: trials ?? 1,
-    concurrency,
-    limits: { trialMs: trialMs ?? defaultTrialMs, callMs: defaultCallMs, modelMs: defaultModelMs },
-    reporters: ["console"],
-    taskServers: tasks.taskServers,
-    variants: variants?.map((variant) => ({ name: variant, servers: tasks.variants[variant] ?? {} })),
-    seed,
-    extensionSettings: settingsOf(parts.extensions),
+    servers: { ...servers, ...tasks.variants[name] },
+  }));
+  return withoutUndefined({
+    ...spec,
+    tasks: [...spec.tasks, ...tasks.tasks],
+    taskServers: tasks.tasks.length === 0 ? undefined : tasks.taskServers,
+    variants,
+    extensionSettings: settingsOf(extensions),
   });
+}
+
+const noRules = { notes: [] };
+
+/** What must hold once all tasks and servers are known; problems go to those of the parts. */
+function checkEval(
+  spec: Eval,
+  { document, agents = {}, problems, tasks }: EvalParts,
+): { readonly notes: readonly string[] } {
+  problems.add([...sameNames(spec.tasks), ...idleRubrics(spec)]);
+  const { path = [] } = agents;
+  const templates = checkAgentTemplates(agents, { path, servers: serverNames(spec) });
+  if (document !== undefined) {
+    // Plans for tasks that could not be read would look like plans for nothing.
+    const plans = tasks.tasks.length === 0 || problems.found ? [] : checkPlans(agents, spec);
+    problems.add(placeProblems([...plans, ...templates.problems], document.locate), document.source);
+  }
+  return { notes: [...templates.notes, ...deafAgentNotes(spec.agents)] };
+}
+
+/** The names of all servers that some trial may have. */
+function serverNames({ servers, taskServers = {}, variants = [] }: Eval): readonly string[] {
+  const tables = [
+    servers,
+    ...Object.values(taskServers),
+    ...variants.flatMap((variant) => Object.values(variant.servers)),
+  ];
+  return [...new Set(tables.flatMap((table) => Object.keys(table)))];
+}
+
+/** The servers of an eval, and those of its variants. Tasks in files of their own have templates in theirs, and are left out. */
+function serversOfEval(spec: Eval | undefined): readonly Eval["servers"][string][] {
+  if (spec === undefined) return [];
+  const { servers, variants = [], tasks } = spec;
+  const own = tasks.filter(({ portable }) => portable === undefined).map(({ name }) => name);
+  const tables = variants.flatMap((variant) => own.map((task) => variant.servers[task] ?? {}));
+  return [servers, ...tables].flatMap((table) => Object.values(table));
 }

@@ -2,7 +2,9 @@ import { tmpdir } from "node:os";
 import { isAbsolute, resolve, sep } from "node:path";
 import type { CompleteProgram } from "../core/formats/config/agent.ts";
 import type { ParsedStdioServer } from "../core/formats/config/server.ts";
-import type { StdioServerSpec } from "../core/formats/model.ts";
+import { interpolate, type Interpolation, type LookupVariable } from "../core/formats/interpolate.ts";
+import { isJsonObject } from "../core/formats/json.ts";
+import type { Json, StdioServerSpec } from "../core/formats/model.ts";
 import { baseEnvironment, localBinPath, mergeEnvironments } from "../process/environment.ts";
 
 /** Environment variables by name. */
@@ -27,7 +29,15 @@ export function variableNamed(name: string, variables: EnvironmentVariables): st
   return same === undefined ? undefined : variables[same];
 }
 
-export interface ServerSurroundings {
+/** Gives the value of a variable: from the command line, else from the environment. */
+export function lookupIn({
+  overrides,
+  environment: shell,
+}: Pick<ServerSurroundings, "overrides" | "environment">): LookupVariable {
+  return (name) => variableNamed(name, overrides) ?? variableNamed(name, shell);
+}
+
+interface ServerSurroundings {
   /** Folder of the config file. */
   readonly dir: string;
   readonly environment: EnvironmentVariables;
@@ -104,4 +114,25 @@ function escapeBraces(variables: EnvironmentVariables): EnvironmentVariables {
   return Object.fromEntries(
     Object.entries(variables).map(([name, value]) => [name, value.replaceAll("{", "{{")]),
   );
+}
+
+/** Replaces `${VAR}` in some parts of a document, named by their paths; the others stay as they are. */
+export function interpolateParts(
+  document: Json,
+  parts: readonly (readonly string[])[],
+  variables: Pick<ServerSurroundings, "overrides" | "environment">,
+): Interpolation {
+  const chosen = parts.reduce<Json>((value, path) => copyPart(document, value, path), {});
+  const found = interpolate(chosen, lookupIn(variables));
+  const value = parts.reduce<Json>((rest, path) => copyPart(found.value, rest, path), document);
+  return { ...found, value };
+}
+
+/** The target with the part of the source at a path; without it where the source has none. */
+function copyPart(source: Json, target: Json, [key, ...rest]: readonly string[]): Json {
+  if (key === undefined) return source;
+  const inner = isJsonObject(source) && Object.hasOwn(source, key) ? source[key] : undefined;
+  if (inner === undefined) return target;
+  const base = isJsonObject(target) ? target : {};
+  return { ...base, [key]: copyPart(inner, base[key] ?? {}, rest) };
 }

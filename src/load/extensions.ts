@@ -36,7 +36,7 @@ export function placeExtensions(
 }
 
 /** The table of a config that may be wrong: then only what its extensions are called, and their packages. */
-export function extensionTableIn(config: unknown): ParsedExtensionTable {
+function extensionTableIn(config: unknown): ParsedExtensionTable {
   const written = asObject(config)["extensions"] ?? {};
   const { data } = validate(extensionTableSchema, written);
   if (data !== undefined) return data;

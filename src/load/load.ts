@@ -4,13 +4,14 @@ import type { Config } from "../core/formats/config/config-schema.ts";
 import { formatKeyPath } from "../core/formats/json.ts";
 import { environment as readEnvironment, type EnvironmentVariables } from "./environment.ts";
 import { loadEval } from "./eval/load-eval.ts";
-import { loadConfig, type LoadedConfig, ownServers } from "./load-config.ts";
+import type { LoadedConfig } from "./assemble-eval.ts";
+import { loadConfig } from "./load-config.ts";
 import type { ConfigDocument } from "./read/document.ts";
 import { findSources } from "./sources/find-sources.ts";
 import { type OpenedFile, openSources } from "./sources/open-sources.ts";
 import type { Surroundings } from "./surroundings.ts";
 import { loadTasks } from "./tasks/load-tasks.ts";
-import { loadWaza } from "./waza/load-waza.ts";
+import { loadWaza } from "./load-waza.ts";
 
 export interface LoadOptions {
   /**
@@ -65,7 +66,7 @@ export async function load(options: LoadOptions): Promise<LoadedConfig> {
     case "Eval":
       return loadEval(other, surroundings);
     case "waza":
-      return openWaza(other, surroundings);
+      return loadWaza(other, surroundings);
     case "Agent":
       throw agentAlone(other);
   }
@@ -90,11 +91,6 @@ function surroundingsOf(options: LoadOptions): Surroundings {
     timeoutMs: options.timeoutMs ?? defaultTimeoutMs,
     ...(signal === undefined ? {} : { signal }),
   };
-}
-
-async function openWaza(opened: OpenedFile, surroundings: Surroundings): Promise<LoadedConfig> {
-  if (surroundings.mcpConfig !== undefined) throw ownServers(opened.shown);
-  return loadWaza(opened, surroundings);
 }
 
 function valueDocument(value: unknown): ConfigDocument {

@@ -1,4 +1,4 @@
-import type { LoadedConfig } from "../load/load-config.ts";
+import type { LoadedConfig } from "../load/assemble-eval.ts";
 import type { ValidateSchema } from "../extensions/prepare/check-uses.ts";
 import type { PrepareOptions } from "../extensions/prepare/prepare-extensions.ts";
 import type { PreparedExtensions } from "../extensions/prepared-extensions.ts";

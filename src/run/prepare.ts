@@ -1,4 +1,4 @@
-import type { LoadedConfig } from "../load/load-config.ts";
+import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { taskFilter, type TaskFilters } from "../load/select-tasks.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";

@@ -50,7 +50,7 @@ describe("an agent that repeats what the user says does not pass", () => {
     expect(await refusals(configWith({ steps: [{ user, expectedState }] }))).toEqual([
       [
         "config/checks-nothing",
-        `workflows[0].steps[0].expectedState: ${JSON.stringify(expectedState)} stands in workflows[0].steps[0].user, so an agent that repeats it would pass`,
+        `workflows[0].steps[0].expectedState: ${JSON.stringify(expectedState)} is also in workflows[0].steps[0].user, so an agent that repeats it would pass`,
       ],
     ]);
   });
@@ -64,7 +64,7 @@ describe("an agent that repeats what the user says does not pass", () => {
     expect(await refusals(configWith({ steps }))).toEqual([
       [
         "config/checks-nothing",
-        'workflows[0].steps[2].expectedState: "ada" stands in workflows[0].steps[0].user, so an agent that repeats it would pass',
+        'workflows[0].steps[2].expectedState: "ada" is also in workflows[0].steps[0].user, so an agent that repeats it would pass',
       ],
     ]);
   });

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import { defaultSandbox, type ExtensionSpec } from "../../src/core/formats/model.ts";
-import type { LoadedConfig } from "../../src/load/load-config.ts";
+import type { LoadedConfig } from "../../src/load/assemble-eval.ts";
 import { prepare } from "../../src/run/prepare.ts";
 import { folderOf } from "../support/cli.ts";
 import { load } from "./support/load.ts";
@@ -172,7 +172,11 @@ config:
           'extensions.network[0] must be "host", the network of this machine: a sandbox has that or none, and no addresses, ports or names can be listed',
       },
       { message: 'extensions.sandbox must be "none", "process" or "docker" or an object' },
+    ]);
+    using unknown = folderOf({ ...files, "mcp-eval.config.yaml": config("{ x: { package: y } }") });
+    expect(await problemsOf(load(unknown.path, { source: "mcp-eval.config.yaml" }))).toMatchObject([
       { code: "extension/invalid-package", message: 'extensions.x.package: "y" is no package' },
+      { code: "config/unknown-reference" },
     ]);
   });
 

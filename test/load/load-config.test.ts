@@ -194,16 +194,20 @@ describe("variables", () => {
     using folder = folderOf({
       "mcp-eval.config.yaml": [
         "server: {transport: shttp, url: '${URL}', headers: {Authorization: 'Bearer hunter22'}, x: 1}",
+        "openaiKey: literal-key",
+      ].join("\n"),
+      "other.yaml": [
+        "server: {transport: shttp, url: 'http://x', headers: {Authorization: 'Bearer hunter22'}}",
         "workflows: [{name: a, servers: ['${WHERE}'], steps: [{user: u}]}]",
         "agent: '${WHO}'",
         "openaiKey: literal-key",
       ].join("\n"),
     });
     const env = { URL: "not-a-url-value", WHERE: "where-value", WHO: "who-value" };
-    const error = await failure(folder.path, { env });
-    const { diagnostics } = error.details;
-    expect(diagnostics).toHaveLength(5);
-    const everything = JSON.stringify([error.message, error.details]);
+    const wrong = await failure(folder.path, { env });
+    const broken = await failure(folder.path, { env, source: "other.yaml" });
+    expect([wrong, broken].map(({ details }) => details.diagnostics?.length)).toEqual([2, 3]);
+    const everything = JSON.stringify([wrong.message, wrong.details, broken.message, broken.details]);
     expect(everything).not.toMatch(/not-a-url-value|where-value|who-value|hunter22|literal-key/);
     expect(everything).toContain("${WHO}");
   });

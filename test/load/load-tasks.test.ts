@@ -366,17 +366,24 @@ describe("tasks of a config", () => {
     expect(told).toEqual([
       'config/not-found tasks: no file of kind Task is at "taks/*.yaml"',
       'config/duplicate-name two tasks are named "a"',
-      'agent/no-plan the scripted agent "scripted" has no plan for the task "b"',
+    ]);
+    using other = folderOf({
+      "mcp-eval.config.json": { ...config, tasks: ["*.yaml"] },
+      "b.yaml": task("b"),
+    });
+    expect((await failure(other.path)).details.diagnostics).toMatchObject([
+      { code: "agent/no-plan", message: 'agent.plan has no plan for the task "b"' },
+      { code: "config/unknown-reference", message: 'no workflow or task is named "a"' },
     ]);
   });
 
-  it("are told of together with what is wrong with the config", async () => {
+  it("are read when the config fits its schema, and reported together with its broken rules", async () => {
     using folder = folderOf({
-      "mcp-eval.config.yaml": "server: {transport: stdio, command: node}\ntasks: [t.yaml]\ntrails: 2\n",
+      "mcp-eval.config.yaml": "server: {transport: stdio, command: node}\ntasks: [t.yaml]\nagent: nobody\n",
       "t.yaml": task("t", { spec: "  vrify: []\n" }),
     });
     expect(await problems(folder.path)).toEqual([
-      'mcp-eval.config.yaml:3:1 config/unknown-key unknown key "trails"',
+      'mcp-eval.config.yaml:3:8 config/unknown-reference no agent is named "nobody"',
       't.yaml:9:3 config/unknown-key unknown key "vrify" in spec',
     ]);
   });

@@ -111,7 +111,7 @@ const cases: readonly Case[] = [
   },
   {
     code: "agent/no-plan",
-    message: 'agent.plan has no plan for "a"',
+    message: 'agent.plan has no plan for the workflow "a"',
     yaml: `${server}\nworkflows: [{name: a, ${flow}}]\nagent:\n  type: scripted\n  ▶plan: {}\n`,
     json: `{${jsonServer}, "workflows": [{"name": "a", ${jsonFlow}}],\n"agent": {"type": "scripted", ▶"plan": {}}}`,
     value: [

@@ -558,8 +558,8 @@ describe("an eval of waza is refused, by name and with the place", () => {
   it("a plan without its task, a task without its plan, two tasks of one name", async () => {
     const agents = "agents: { one: { type: scripted, plan: { b: [{ say: x }] } } }\n";
     expect(await refusals({ config: "", root: agents })).toEqual([
+      `${at(8, 34)} agent/no-plan agents.one.plan has no plan for the task "a"`,
       `${at(8, 42)} config/unknown-reference no workflow or task is named "b"`,
-      `${at(8, 34)} agent/no-plan the scripted agent "one" has no plan for the task "a"`,
     ]);
     using folder = folderOf({ ...filesOf({}), "tasks/b.yaml": "id: a\ninputs: { prompt: x }\n" });
     expect(await problems(folder.path, { source: "eval.yaml" })).toEqual([

@@ -589,7 +589,7 @@ describe("rules between the parts", () => {
       "key agent.plan.flw",
       'no workflow is named "flw"',
     ],
-    [plan({}), "agent/no-plan", "key agent.plan", 'agent.plan has no plan for "flow"'],
+    [plan({}), "agent/no-plan", "key agent.plan", 'agent.plan has no plan for the workflow "flow"'],
     [
       { ...plan({ flow: [{ call: "t" }, { say: "x" }] }), workflows: [twoSteps] },
       "config/invalid-value",
@@ -647,7 +647,7 @@ describe("rules between the parts", () => {
     ).toEqual([]);
   });
 
-  it("tells everything at once, and nothing twice", () => {
+  it("lists all problems with the schema, and only then all broken rules", () => {
     const found = problems({
       server: { transport: "stdio", cwd: 5 },
       trials: "many",
@@ -666,9 +666,20 @@ describe("rules between the parts", () => {
       "workflows[1].steps must be a list, not a string",
       "workflows[2] must be an object, not a string",
       "trials must be a number, not a string",
+    ]);
+    const steps = [{ user: "hi", expectedState: "x" }];
+    const broken = problems({
+      server: stdio,
+      workflows: [
+        { name: "a", steps },
+        { name: "a", steps, servers: ["x"] },
+      ],
+      agent: { type: "scripted", plan: {} },
+    });
+    expect(broken.map((each) => each.message)).toEqual([
       'two workflows are named "a": workflows[0].name and workflows[1].name',
       'no server is named "x"',
-      'agent.plan has no plan for "a"',
+      'agent.plan has no plan for the workflow "a"',
     ]);
   });
 

@@ -1,5 +1,4 @@
 import { dirname, resolve } from "node:path";
-import type { Diagnostic } from "../../core/errors/error.ts";
 import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
 import { buildAgent, type CompleteProgram, modelAgent } from "../../core/formats/config/agent.ts";
 import { type AgentRef, type JudgeRef, modelId } from "../../core/formats/eval-file/parse-eval-file.ts";
@@ -12,14 +11,14 @@ import {
 } from "../../core/formats/eval-file/parse-agent-file.ts";
 import { type KeyPath, withoutUndefined } from "../../core/formats/json.ts";
 import type { AgentSpec, JudgeSpec, ModelAgentSpec, ServerSpec } from "../../core/formats/model.ts";
-import { placeProblems } from "../../core/formats/problem.ts";
-import { isRelativePath, programCompleter, variableNamed } from "../environment.ts";
+import { placeProblems, type Problem } from "../../core/formats/problem.ts";
+import { isRelativePath, programCompleter, lookupIn } from "../environment.ts";
 import { pathKind } from "../sources/expand-glob.ts";
 import { plainDocument } from "../read/plain-document.ts";
 import { readData } from "../read/read-document.ts";
-import { requestedAgents, requestedJudge } from "../requested-agents.ts";
+import { requestedAgents, requestedJudge } from "../requested.ts";
 import { shownFrom, type Surroundings } from "../surroundings.ts";
-import type { EvalContext } from "./eval-context.ts";
+import type { EvalContext } from "./load-eval.ts";
 
 export interface EvalAgents {
   readonly agents: readonly AgentSpec[];
@@ -42,8 +41,7 @@ async function chooseAgents(context: EvalContext, servers: Servers): Promise<Cho
   const requested = surroundings.agents;
   if (requested.length > 0 || file.agent === undefined) {
     const complete = completerOf(context);
-    const declared = Object.entries(file.agents).map(([name, agent]) => buildAgent(name, agent, complete));
-    return { agents: requestedAgents(declared, requested, { problems, complete }), notes: [] };
+    return { agents: requestedAgents({ agents: file.agents }, requested, { problems, complete }), notes: [] };
   }
   const { agent, name, skills, notes } = await readAgent(file.agent, context);
   const built = agent === undefined ? undefined : buildReferred({ name, agent }, context, servers);
@@ -199,13 +197,8 @@ function modelOf({ name, agent }: NamedModel, surroundings: Surroundings): Model
   });
 }
 
-function valueOf(
-  variable: Extract<FileAgent, { kind: "llm-agent" }>["apiKeyVariable"],
-  { overrides, environment }: Surroundings,
-): string | undefined {
-  if (variable === undefined) return undefined;
-  const value = variableNamed(variable, overrides) ?? variableNamed(variable, environment);
-  return value === "" ? undefined : value;
+function valueOf(variable: string | undefined, surroundings: Surroundings): string | undefined {
+  return variable === undefined ? undefined : lookupIn(surroundings)(variable) || undefined;
 }
 
 interface Refusal {
@@ -264,7 +257,7 @@ export interface EvalJudge {
   readonly judge: JudgeSpec | undefined;
   readonly notes: readonly string[];
   /** What is wrong with the judge alone: of no interest to a run that asks none. */
-  readonly problems: readonly Diagnostic[];
+  readonly problems: readonly Problem[];
 }
 
 const usualThreshold = 0.8;
@@ -291,27 +284,26 @@ export async function evalJudge(context: EvalContext): Promise<EvalJudge> {
 
 type VariableJudge = Extract<JudgeRef, { kind: "env" }>;
 
-function fromVariables(names: VariableJudge, passThreshold: number, context: EvalContext): EvalJudge {
-  const baseURL = read(names.baseURL, context);
-  const apiKey = read(names.apiKey, context);
-  const model = read(names.model, context);
+function fromVariables(
+  names: VariableJudge,
+  passThreshold: number,
+  { surroundings }: EvalContext,
+): EvalJudge {
+  const lookup = lookupIn(surroundings);
+  const [baseURL, apiKey, model] = [names.baseURL, names.apiKey, names.model].map(
+    (name) => lookup(name) || undefined,
+  );
   const problems = [names.baseURL, names.apiKey, names.model]
-    .filter((name) => read(name, context) === undefined)
-    .map((name) => unset(name, context));
+    .filter((name) => !lookup(name))
+    .map((name): Problem => ({
+      code: "config/unset-variable",
+      message: `llmJudge: the variable ${name} is not set`,
+      path: ["config", "llmJudge"],
+      at: "value",
+      hint: `Set ${name}, pass --env ${name}=VALUE, or choose another judge with --judge MODEL.`,
+    }));
   if (baseURL === undefined || apiKey === undefined || model === undefined)
     return { judge: undefined, notes: [], problems };
   const judge = { model: modelId(model, "openai") ?? model, baseURL, apiKey, passThreshold };
   return { judge, notes: [], problems };
-}
-
-function read(name: string, { surroundings }: EvalContext): string | undefined {
-  const { overrides, environment } = surroundings;
-  return (variableNamed(name, overrides) ?? variableNamed(name, environment)) || undefined;
-}
-
-function unset(name: string, { document }: EvalContext): Diagnostic {
-  const location = document.locate({ path: ["config", "llmJudge"], at: "value" });
-  const message = `llmJudge: the variable ${name} is not set`;
-  const hint = `Set ${name}, pass --env ${name}=VALUE, or choose another judge with --judge MODEL.`;
-  return { code: "config/unset-variable", message, hint, ...(location === undefined ? {} : { location }) };
 }

@@ -111,7 +111,7 @@ function documentSecrets(document: unknown): Secret[] {
 }
 
 /** The servers of an eval, and those of its variants. Tasks in files of their own have templates in theirs, and are left out. */
-export function serversOfEval(spec: Eval | undefined): readonly ServerSpec[] {
+function serversOfEval(spec: Eval | undefined): readonly ServerSpec[] {
   if (spec === undefined) return [];
   const { servers, variants = [], tasks } = spec;
   const own = tasks.filter(({ portable }) => portable === undefined).map(({ name }) => name);

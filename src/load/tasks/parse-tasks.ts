@@ -18,12 +18,10 @@ import { filesOfTask } from "./task-files.ts";
 import { stepVariables, taskVariables, withKnown, withVariables } from "./task-secrets.ts";
 
 /** What the eval around them gives to tasks. */
-export interface TaskContext {
+interface TaskContext {
   readonly surroundings: Surroundings;
-  /** Names of the eval's servers. */
-  readonly servers: readonly string[];
-  /** What those are; absent when the eval is not valid. */
-  readonly provided?: ProvidedServers;
+  /** The eval's servers. */
+  readonly provided: ProvidedServers;
   /** Variables of the shell that tasks' processes get. */
   readonly inheritEnv: readonly string[] | true;
   /** What the eval says of extensions. */
@@ -51,7 +49,7 @@ export function parseTasks(files: readonly TaskFile[], context: TaskContext): re
 
 function parseOne(file: TaskFile, context: TaskContext): ParsedFile[] {
   const { path, document } = file;
-  const { surroundings, problems, servers, provided, inheritEnv, extensions } = context;
+  const { surroundings, problems, provided, inheritEnv, extensions } = context;
   const { environment, overrides, allowOutside } = surroundings;
   const dir = dirname(path);
   problems.add([], document.source);
@@ -60,8 +58,8 @@ function parseOne(file: TaskFile, context: TaskContext): ParsedFile[] {
     dir,
     locate: document.locate,
     ...filesOfTask(file, { allowOutside }),
-    servers,
-    ...(provided === undefined ? {} : { provided }),
+    servers: Object.keys(provided.base.written),
+    provided,
     resolvePath: (relative) => resolve(dir, relative),
     variables: { ...environment, ...overrides },
     completeStdio: (server) => completeStdio(server, { dir, environment, overrides }),
@@ -112,6 +110,16 @@ export interface TasksOfEval {
   /** Steps that need extensions. */
   readonly extensionUses: ExtensionUses;
 }
+
+export const noTasks: TasksOfEval = {
+  tasks: [],
+  taskServers: {},
+  variants: {},
+  notes: [],
+  variables: [],
+  servers: [],
+  extensionUses: new Map(),
+};
 
 /** Puts tasks together; those that check nothing go to the problems. */
 export function collectTasks(
@@ -186,13 +194,14 @@ function checksNothing({ name, location }: Task): Diagnostic {
   };
 }
 
-/** Tasks of a name that an earlier one has. */
+/** Tasks of a name that an earlier one has; those of workflows and tool tests are checked with their config. */
 export function sameNames(tasks: readonly Task[]): Diagnostic[] {
   const first = new Map<string, Task>();
   return tasks.flatMap((task) => {
     const earlier = first.get(task.name);
     if (earlier === undefined) first.set(task.name, task);
-    return earlier === undefined ? [] : [sameName(task, earlier)];
+    const isFromFile = (task.portable ?? earlier?.portable) !== undefined;
+    return earlier === undefined || !isFromFile ? [] : [sameName(task, earlier)];
   });
 }
 

@@ -144,7 +144,7 @@ export async function tasksOfPatterns(
   const notes = new Set<string>();
   for (const pattern of patterns) {
     const broken = new FileProblems();
-    const found = await readTasks(pathsOf(pattern, dir), { cwd, repository, problems: broken });
+    const found = await readTasks(pathsOfPattern(pattern, dir), { cwd, repository, problems: broken });
     if (found.tasks.length === 0 && !broken.found) broken.addError(noTasks(pattern));
     problems.addAll(broken);
     for (const file of found.tasks) files.push(file);
@@ -153,7 +153,8 @@ export async function tasksOfPatterns(
   return { files: withoutRepeats(files), notes: [...notes] };
 }
 
-function pathsOf(pattern: string, dir: string): readonly string[] {
+/** The files of data at a path, or that a glob matches, from a folder. */
+export function pathsOfPattern(pattern: string, dir: string): readonly string[] {
   const path = resolve(dir, pattern);
   if (pathKind(path) === "file") return [path];
   return isGlob(pattern) ? expandGlob(pattern, { cwd: dir, dialect: "shell" }).filter(isDataFile) : [];

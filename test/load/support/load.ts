@@ -1,6 +1,6 @@
 import { McpvalsError, type Diagnostic } from "../../../src/core/errors/error.ts";
 import { load as loadSources, type LoadOptions } from "../../../src/load/load.ts";
-import type { LoadedConfig } from "../../../src/load/load-config.ts";
+import type { LoadedConfig } from "../../../src/load/assemble-eval.ts";
 import type { Config } from "../../../src/core/formats/config/config-schema.ts";
 
 export interface TestOptions extends Partial<LoadOptions> {

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { acpOfPreset, agentPresetFacts, commandOfPreset } from "../agent-presets.ts";
 import { mentions } from "../agent-templates.ts";
+import { suggestion } from "../did-you-mean.ts";
 import { withoutUndefined } from "../json.ts";
 import {
   type AcpAgentSpec,
@@ -261,7 +262,7 @@ export const agentSchema = z.union([
 /** An agent as parsed. */
 export type ParsedAgent = z.output<typeof namedAgentSchema>;
 /** An agent that is a program, as parsed. */
-export type ParsedProgram = z.output<typeof acpAgentSchema> | z.output<typeof commandAgentSchema>;
+type ParsedProgram = z.output<typeof acpAgentSchema> | z.output<typeof commandAgentSchema>;
 
 /** The model that judges. */
 export const judgeSchema = closedObject({
@@ -278,69 +279,75 @@ export const judgeSchema = closedObject({
   description: "The model that grades workflows when a judge is asked for (`llmJudge`, or `--llm`).",
 });
 
-/** The agent that plays when a config names none. */
-export const defaultAgent = { name: "claude", model: "anthropic/claude-sonnet-4-5" } as const;
+/** The agents of a file: `agent` is a name, a model id, or an agent. */
+export interface DeclaredAgents {
+  readonly agent?: ParsedAgent | undefined;
+  readonly agents?: Readonly<Record<string, ParsedAgent>> | undefined;
+}
 
-/** One agent that will run, by where it comes from. */
-export type AgentChoice =
-  /** Declared in `agents` under this name. */
-  | { readonly kind: "declared"; readonly name: string }
-  /** Written out in `agent`. */
-  | { readonly kind: "inline" }
-  /** A bare model id. */
-  | { readonly kind: "model"; readonly model: string }
-  | { readonly kind: "default" }
-  /** Always known: `oracle` plays a task's own solution, `null` does nothing. */
-  | { readonly kind: "builtin"; readonly name: BuiltinAgent }
-  /** A program that we know how to start; it speaks the Agent Client Protocol. */
-  | { readonly kind: "preset"; readonly name: AgentPreset }
-  /** Names nothing. */
-  | { readonly kind: "unknown"; readonly name: string };
-
-/** Names of agents that need no declaration. */
+/** Agents that need no declaration: `oracle` plays a task's own solution, `null` does nothing. */
 const builtinAgents = ["oracle", "null"] as const;
 
 /** Names that an agent can be asked for by without being declared. */
-export const undeclaredAgents: readonly string[] = [...builtinAgents, ...agentPresets];
+const undeclaredAgents: readonly string[] = [...builtinAgents, ...agentPresets];
 
-type BuiltinAgent = (typeof builtinAgents)[number];
-
-export interface AgentSources {
-  /** Names in `agents`. */
-  readonly declared: readonly string[];
-  /** The text of `agent`, when it is one. */
-  readonly named?: string;
-  /** Name that the agent written out in `agent` goes by, when there is one. */
-  readonly inline?: string;
-  /** Names or model ids that were asked for instead of what the config says. */
-  readonly requested?: readonly string[];
-}
+/** One agent that will run. */
+export type AgentChoice =
+  | { readonly kind: "known"; readonly name: string; readonly agent: ParsedAgent }
+  | { readonly kind: "builtin"; readonly name: (typeof builtinAgents)[number] }
+  /** No agent has this name; `hint` lists those that there are. */
+  | { readonly kind: "unknown"; readonly name: string; readonly hint: string };
 
 /** Decides which agents run: those asked for, else `agent`, else all of `agents`, else the default one. */
-export function chooseAgents(sources: AgentSources): readonly AgentChoice[] {
-  const { declared, named, inline, requested } = sources;
-  if (requested !== undefined && requested.length > 0) {
+export function chooseAgents(
+  { agent, agents = {} }: DeclaredAgents,
+  requested: readonly string[],
+): readonly AgentChoice[] {
+  const inline: AgentChoice | undefined =
+    typeof agent === "object" ? { kind: "known", name: inlineAgentName(agent), agent } : undefined;
+  if (requested.length > 0)
     return [...new Set(requested)].map((name) =>
-      name === inline ? { kind: "inline" } : resolve(name, declared),
+      name === inline?.name ? inline : resolveAgent(name, agents),
     );
-  }
-  if (inline !== undefined) return [{ kind: "inline" }];
-  if (named !== undefined) return [resolve(named, declared)];
-  if (declared.length > 0) return declared.map((name) => ({ kind: "declared", name }));
-  return [{ kind: "default" }];
+  if (inline !== undefined) return [inline];
+  if (typeof agent === "string") return [resolveAgent(agent, agents)];
+  const declared = Object.entries(agents);
+  return declared.length === 0
+    ? [{ kind: "known", name: "claude", agent: "anthropic/claude-sonnet-4-5" }]
+    : declared.map(([name, each]) => ({ kind: "known", name, agent: each }));
 }
 
-function resolve(name: string, declared: readonly string[]): AgentChoice {
-  if (declared.includes(name)) return { kind: "declared", name };
+/** The name that an agent without one goes by: its preset, its model, its program, or "scripted". */
+function inlineAgentName(agent: Exclude<ParsedAgent, string>): string {
+  if (agent.type === "scripted") return "scripted";
+  if (agent.type !== "acp" && agent.type !== "command") return agent.model;
+  return agent.preset ?? agent.command?.split(/[/\\]/).at(-1) ?? "scripted";
+}
+
+function resolveAgent(name: string, declared: Readonly<Record<string, ParsedAgent>>): AgentChoice {
+  const own = Object.hasOwn(declared, name) ? declared[name] : undefined;
+  if (own !== undefined) return { kind: "known", name, agent: own };
   const builtin = builtinAgents.find((each) => each === name);
   if (builtin !== undefined) return { kind: "builtin", name: builtin };
   const preset = agentPresets.find((each) => each === name);
-  if (preset !== undefined) return { kind: "preset", name: preset };
-  return name.includes("/") ? { kind: "model", model: name } : { kind: "unknown", name };
+  if (preset !== undefined)
+    return { kind: "known", name, agent: { type: "acp", preset, env: {}, inheritEnv: [] } };
+  if (name.includes("/")) return { kind: "known", name, agent: name };
+  const known = suggestion(name, [...Object.keys(declared), ...undeclaredAgents], "agents");
+  return { kind: "unknown", name, hint: `${known} A model id is written PROVIDER/MODEL.` };
+}
+
+/** Builds the agents that were chosen; unknown ones are left out. */
+export function buildAgents(choices: readonly AgentChoice[], complete: CompleteProgram): AgentSpec[] {
+  return choices.flatMap((choice): AgentSpec[] => {
+    if (choice.kind === "unknown") return [];
+    if (choice.kind === "builtin") return [{ type: choice.name, name: choice.name }];
+    return [buildAgent(choice.name, choice.agent, complete)];
+  });
 }
 
 /** What the world is asked of an agent that is a program. */
-export interface ProgramNeeds {
+interface ProgramNeeds {
   /** As written. */
   readonly command: string;
   /** Variables of its own. */
@@ -368,11 +375,6 @@ const defaultMaxSteps = 20;
 /** An agent of which nothing is known but its model. */
 export function modelAgent(name: string, model: string): ModelAgentSpec {
   return { type: "model", name, model, maxSteps: defaultMaxSteps };
-}
-
-/** An agent of which nothing is known but which program it is. */
-export function presetAgent(preset: AgentPreset, complete: CompleteProgram): AcpAgentSpec {
-  return buildAcp(preset, { type: "acp", preset, env: {}, inheritEnv: [] }, complete);
 }
 
 /** Builds one agent of a config. */

@@ -1,21 +1,12 @@
 import { type KeyPath, withoutUndefined } from "../json.ts";
-import type { AgentSpec, Eval, JudgeSpec, ServerSpec, Task, Variant } from "../model.ts";
+import type { Eval, JudgeSpec, ServerSpec, Task, Variant } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import type { McpExpectation, McpStep } from "../step.ts";
-import {
-  type AgentChoice,
-  buildAgent,
-  chooseAgents,
-  type CompleteProgram,
-  defaultAgent,
-  modelAgent,
-  presetAgent,
-} from "./agent.ts";
+import { type AgentChoice, buildAgents, type CompleteProgram } from "./agent.ts";
 import { buildServer, type BuildServer, buildServers, type CompleteStdio } from "./server.ts";
-import { uniqueTitles } from "./config-rules.ts";
+import { testTitles } from "./check-config.ts";
 import type { ParsedConfig } from "./config-schema.ts";
 import type { ConfigServers, ProvidedServers, VariantTable } from "./server-tables.ts";
-import { inlineAgentName } from "./config-view.ts";
 
 export interface BuildOptions {
   /** The eval's name unless the config has one. */
@@ -46,16 +37,29 @@ export function providedServers(
 }
 
 /** Turns a valid config into the model that every format parses to. */
-export function buildEval(config: ParsedConfig, provided: ProvidedServers, options: BuildOptions): Eval {
+export function buildEval(
+  config: ParsedConfig,
+  {
+    provided,
+    chosen,
+    judged,
+  }: {
+    readonly provided: ProvidedServers;
+    /** The agents that run. */
+    readonly chosen: readonly AgentChoice[];
+    /** Whether a judge looks at every workflow. */
+    readonly judged: boolean;
+  },
+  options: BuildOptions,
+): Eval {
   const { base, variants, build } = provided;
   const servers = buildServers(base.servers, build);
   const { tasks, serversOf } = buildTasks(config, { servers: Object.keys(servers), locate: options.locate });
-  const judged = options.judge ?? (config.llmJudge || options.judgeModel !== undefined);
   const stepsOnly = !judged && config.judge !== undefined && config.tasks.length > 0;
   return withoutUndefined({
     name: config.name ?? options.defaultName,
     servers,
-    agents: buildAgents(config, options),
+    agents: buildAgents(chosen, options.completeProgram),
     tasks,
     judge: judged || stepsOnly ? buildJudge(config, options.judgeModel) : undefined,
     judgesStepsOnly: stepsOnly ? (true as const) : undefined,
@@ -66,51 +70,6 @@ export function buildEval(config: ParsedConfig, provided: ProvidedServers, optio
     variants: variants?.map((variant) => buildVariant(variant, { tasks, serversOf, build })),
     seed: config.seed,
   });
-}
-
-function buildAgents(
-  config: ParsedConfig,
-  { agents: requested, completeProgram }: BuildOptions,
-): AgentSpec[] {
-  const { agent, agents } = config;
-  const inline = inlineAgentName(agent);
-  const choices = chooseAgents(
-    withoutUndefined({
-      declared: Object.keys(agents),
-      named: typeof agent === "string" ? agent : undefined,
-      inline,
-      requested,
-    }),
-  );
-  return choices.map((choice) => buildChoice(choice, config, { inline, completeProgram }));
-}
-
-interface ChoiceOptions extends Pick<BuildOptions, "completeProgram"> {
-  /** Name of the agent that is written out in `agent`. */
-  readonly inline: string | undefined;
-}
-
-function buildChoice(
-  choice: AgentChoice,
-  config: ParsedConfig,
-  { inline, completeProgram }: ChoiceOptions,
-): AgentSpec {
-  switch (choice.kind) {
-    case "inline":
-      return buildAgent(inline ?? "", config.agent ?? defaultAgent.model, completeProgram);
-    case "declared":
-      return buildAgent(choice.name, config.agents[choice.name] ?? choice.name, completeProgram);
-    case "model":
-      return modelAgent(choice.model, choice.model);
-    case "preset":
-      return presetAgent(choice.name, completeProgram);
-    case "builtin":
-      return { type: choice.name, name: choice.name };
-    case "unknown":
-      return modelAgent(choice.name, choice.name);
-    case "default":
-      return modelAgent(defaultAgent.name, defaultAgent.model);
-  }
 }
 
 /** What a config says of one model says nothing of another, so a model from outside takes only the threshold. */
@@ -191,12 +150,12 @@ function workflowTask(workflow: Workflow, path: KeyPath, context: Context): Task
 }
 
 function suiteTasks(suite: Suite, path: KeyPath, context: Context): Task[] {
-  const titles = uniqueTitles(suite.tests.map(titleOf));
+  const titles = testTitles(suite);
   return suite.tests.map((test, index): Task => {
     const server = test.server ?? suite.server ?? onlyOne(context.servers);
     const timeoutMs = test.timeout ?? suite.timeout ?? context.timeoutMs;
     return withoutUndefined({
-      name: `${suite.name}/${titles[index] ?? titleOf(test)}`,
+      name: `${suite.name}/${titles[index] ?? test.name}`,
       form: "tool-test" as const,
       description: test.description,
       suite: suite.name,
@@ -208,11 +167,6 @@ function suiteTasks(suite: Suite, path: KeyPath, context: Context): Task[] {
       location: context.locate({ path: [...path, "tests", index], at: "value" }),
     });
   });
-}
-
-function titleOf(test: ToolTest): string {
-  const { description } = test;
-  return description === undefined || description.trim() === "" ? test.name : description;
 }
 
 function onlyOne(servers: readonly string[]): string | undefined {

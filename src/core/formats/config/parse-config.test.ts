@@ -665,7 +665,7 @@ describe("the choice of agents", () => {
     } as Config;
     expect(problemsOf({ ...plans, agent: "fast" })).toEqual([]);
     expect(problemsOf(plans)).toEqual([
-      'agent/no-plan at agents.script.plan: agents.script.plan has no plan for "flow"',
+      'agent/no-plan at agents.script.plan: agents.script.plan has no plan for the workflow "flow"',
     ]);
     expect(problemsOf({ ...plans, agent: "fast" }, { agents: ["script"] })).toHaveLength(1);
   });

@@ -1,28 +1,33 @@
 import * as z from "zod";
 import type { Diagnostic } from "../../errors/error.ts";
-import { extensionPackageProblems, missingSandboxProblems } from "../extension/extension-table-schema.ts";
-import { asObject, formatKeyPath, type KeyPath } from "../json.ts";
+import {
+  extensionPackageProblems,
+  missingSandboxProblems,
+  type ParsedExtensionTable,
+} from "../extension/extension-table-schema.ts";
+import { formatKeyPath, type KeyPath } from "../json.ts";
 import type { Eval, Json } from "../model.ts";
 import { type Locate, mostProblems, placeProblems, type Problem, validate } from "../problem.ts";
 import { echoedArguments, inexactNumbers, shortTexts, strayKeys } from "../weak-expectations.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
+import { chooseAgents, type DeclaredAgents } from "./agent.ts";
 import { buildEval, type BuildOptions, expectedTools, providedServers } from "./build-eval.ts";
-import { checkRules } from "./config-rules.ts";
+import { checkConfig, checkPlans } from "./check-config.ts";
 import { configSchema, type ParsedConfig } from "./config-schema.ts";
+import type { Fixtures } from "./mock.ts";
 import type { ParsedServer } from "./server.ts";
 import {
+  noServers,
   type ProvidedServers,
   readConfigServers,
   type ServerTable,
   withUsualTransports,
 } from "./server-tables.ts";
-import { viewConfig } from "./config-view.ts";
-import type { Fixtures } from "./mock.ts";
 
 export interface ParseConfigOptions extends BuildOptions {
   /** Texts as written, by formatted key path, of strings that variables went into; messages show these. */
   readonly templates?: ReadonlyMap<string, string>;
-  /** Problems found before; what is wrong only because of them is not told again. */
+  /** Problems found before the document was parsed. */
   readonly earlier?: readonly Problem[];
   /** Reads a folder of fixtures of mocks. Absent: they are refused. */
   readonly readFixtures?: (path: string) => Fixtures;
@@ -30,17 +35,27 @@ export interface ParseConfigOptions extends BuildOptions {
   readonly provided?: ServerTable | undefined;
 }
 
+/** A config that fits its schema. */
+export interface ConfigParts {
+  /** Without the tasks from files. */
+  readonly eval: Eval;
+  readonly notes: readonly string[];
+  /** What is said of tasks in files of their own. */
+  readonly taskFiles: TaskFilesOfConfig;
+  /** The servers that those tasks' own are laid over. */
+  readonly provided: ProvidedServers;
+  readonly extensions: ParsedExtensionTable | undefined;
+  readonly agents: DeclaredAgents;
+}
+
 export type ParsedEval =
+  | ({ readonly ok: true } & ConfigParts)
   | {
-      readonly ok: true;
-      readonly eval: Eval;
-      readonly notes: readonly string[];
-      /** What is said of tasks in files of their own, which are not in the eval yet. */
-      readonly taskFiles: TaskFilesOfConfig;
-      /** The servers that those tasks' own are laid over. */
-      readonly provided: ProvidedServers;
-    }
-  | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };
+      readonly ok: false;
+      readonly diagnostics: readonly Diagnostic[];
+      /** Present when only rules between its parts are broken. */
+      readonly parts?: ConfigParts;
+    };
 
 export interface TaskFilesOfConfig {
   /** Paths and globs. */
@@ -50,71 +65,56 @@ export interface TaskFilesOfConfig {
 }
 
 /**
- * Checks a config document, with variables already replaced, and turns it into an eval. Gives every problem at once,
- * in the order of the file when `locate` knows lines.
+ * Checks a config document, with variables already replaced, and turns it into an eval. Gives all problems with the schema; when
+ * there are none, all broken rules between the parts. They are in the order of the file when `locate` knows lines.
  */
 export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEval {
-  const { earlier = [], templates, readFixtures } = options;
-  const unusable = earlier.filter((problem) => problem.path.length === 0);
-  if (unusable.length > 0) return refusal(unusable, options.locate);
+  const { earlier = [], templates = new Map(), readFixtures, locate, agents: requested = [] } = options;
+  const { provided: outside = noServers } = options;
   const document = withUsualTransports(given);
   const { data, issues } = validate(configSchema, document);
-  const tables = readConfigServers(document, { templates, readFixtures, ...outside(options) });
-  const view = viewConfig(document, tables, options);
-  const wrongValues = [
+  const servers = readConfigServers(document, { templates, readFixtures, provided: outside });
+  const found = [
     ...problemsOfIssues(issues.slice(0, mostProblems), document, templates),
-    ...tables.problems,
-    ...extensionPackageProblems(asObject(document)["extensions"], ["extensions"]),
-    ...missingSandboxProblems(asObject(document)["extensions"], ["extensions"]),
+    ...servers.problems,
   ];
-  const found = notCausedBy(earlier, wrongValues);
-  const broken = notCausedBy([...earlier, ...found], checkRules(view));
-  const problems = [...earlier, ...found, ...broken].slice(0, mostProblems);
-  if (problems.length > 0 || data === undefined) return refusal(problems, options.locate);
-  const taskFiles = { patterns: data.tasks, inheritEnv: data.inheritEnv };
-  const provided = providedServers(data, tables, options);
-  return {
-    ok: true,
-    eval: buildEval(data, provided, options),
-    notes: configNotes(data, { judged: view.judged, servers: tables.servers }),
-    taskFiles,
+  const wrong = [
+    ...earlier,
+    ...found.filter((problem) => !earlier.some((cause) => isWithin(problem, cause))),
+  ];
+  if (wrong.length > 0 || data === undefined) return refusal(wrong, locate);
+  const chosen = chooseAgents(data, requested);
+  const judged = options.judge ?? (data.llmJudge || options.judgeModel !== undefined);
+  const hasProvided = Object.keys(outside.written).length > 0;
+  const provided = providedServers(data, servers, options);
+  const parts: ConfigParts = {
+    eval: buildEval(data, { provided, chosen, judged }, options),
+    notes: configNotes(data, { judged, servers: servers.servers }),
+    taskFiles: { patterns: data.tasks, inheritEnv: data.inheritEnv },
     provided,
+    extensions: data.extensions,
+    agents: { agent: data.agent, agents: data.agents },
   };
+  const broken = [
+    ...extensionPackageProblems(data.extensions, ["extensions"]),
+    ...missingSandboxProblems(data.extensions, ["extensions"]),
+    ...checkConfig({ config: data, servers, hasProvided, chosen, requested, judged, templates }),
+    // Tasks from files may have plans too, and are not known here.
+    ...(data.tasks.length === 0 ? checkPlans(data, parts.eval) : []),
+  ];
+  return broken.length > 0 ? { ...refusal(broken, locate), parts } : { ok: true, ...parts };
 }
 
-function outside({ provided }: ParseConfigOptions): { readonly provided?: ServerTable } {
-  return provided === undefined ? {} : { provided };
+function refusal(
+  problems: readonly Problem[],
+  locate: Locate,
+): { readonly ok: false; readonly diagnostics: readonly Diagnostic[] } {
+  return { ok: false, diagnostics: placeProblems(problems.slice(0, mostProblems), locate) };
 }
 
-function refusal(problems: readonly Problem[], locate: Locate): ParsedEval {
-  return { ok: false, diagnostics: placeProblems(problems, locate) };
-}
-
-/** Leaves out problems that are only the consequence of others at or around the same place. */
-function notCausedBy(causes: readonly Problem[], problems: readonly Problem[]): Problem[] {
-  const unusable = new Set(
-    causes.filter((cause) => cause.at === "value" && spoilsItsValue(cause)).map(keyOf),
-  );
-  const touched = new Set(causes.flatMap((cause) => prefixes(cause.path)));
-  return problems.filter((problem) => {
-    // What a workflow expects cannot be told while something inside it is wrong.
-    if (problem.code === "config/checks-nothing") return !touched.has(keyOf(problem));
-    // A key can be wrong besides the value behind it.
-    const around = problem.at === "key" ? problem.path.slice(0, -1) : problem.path;
-    return !prefixes(around).some((prefix) => unusable.has(prefix));
-  });
-}
-
-function spoilsItsValue(problem: Problem): boolean {
-  return problem.path.length > 0 && problem.code !== "config/missing-key";
-}
-
-function keyOf(problem: Problem): string {
-  return formatKeyPath(problem.path);
-}
-
-function prefixes(path: KeyPath): string[] {
-  return path.map((_, index) => formatKeyPath(path.slice(0, index + 1)));
+/** Whether a problem is at the place of another one, or inside it. */
+function isWithin({ path }: Problem, { path: outer }: Problem): boolean {
+  return formatKeyPath(path.slice(0, outer.length)) === formatKeyPath(outer);
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Diagnostic } from "../../errors/error.ts";
+import type { DeclaredAgents } from "../config/agent.ts";
 import { type Fixtures, mockServers } from "../config/mock.ts";
 import {
   type LayeredTable,
@@ -9,14 +10,49 @@ import {
   type ServerOverlay,
   type ServerTable,
 } from "../config/server-tables.ts";
-import { asList, asText, isJsonObject, withoutUndefined } from "../json.ts";
+import { asList, asText, isJsonObject, type KeyPath, withoutUndefined } from "../json.ts";
 import { type LenientReader as Reader, LenientReader } from "../lenient-reader.ts";
 import { readMcpServers } from "../config/mcp-servers.ts";
-import type { JsonObject } from "../model.ts";
+import type { JsonObject, ServerLifetime } from "../model.ts";
 import type { Locate, Problem } from "../problem.ts";
-import { graderNames, readGraders, refuseParts, saysSomething } from "./read-graders.ts";
-import type { WazaAgents, WazaEval, WazaVariant } from "./waza-eval.ts";
+import {
+  graderNames,
+  type PlacedAssertions,
+  readGraders,
+  refuseParts,
+  saysSomething,
+} from "./read-graders.ts";
 import { type ParsedWazaEval, wazaEvalSchema } from "./waza-schema.ts";
+
+/** An `eval.yaml` of waza that is valid by itself. */
+export interface WazaEval {
+  readonly name?: string;
+  readonly trials: number;
+  /** Longest that a trial may take. */
+  readonly timeoutMs?: number;
+  /** Trials at once; absent: one after the other. */
+  readonly concurrency?: number;
+  /** Globs and paths of task files, from the eval's folder. */
+  readonly tasks: readonly string[];
+  /** What its graders assert of every task. */
+  readonly assertions: readonly PlacedAssertions[];
+  /** Names of its graders. */
+  readonly graderNames: ReadonlySet<string>;
+  readonly servers: ServerTable;
+  /** Absent when there are none. */
+  readonly variants?: readonly WazaVariant[];
+  /** Lifetime of servers that have none of their own; absent: `per_run`. */
+  readonly lifetime?: ServerLifetime;
+  /** Those that it declares; else the Copilot CLI, where its executor means that. */
+  readonly agents: DeclaredAgents;
+}
+
+export interface WazaVariant {
+  readonly name: string;
+  readonly path: KeyPath;
+  /** Absent: the servers stay as they are. */
+  readonly overlay?: ServerOverlay;
+}
 
 export interface ParseWazaEvalOptions {
   readonly locate: Locate;
@@ -64,7 +100,7 @@ function outline(document: JsonObject): WithoutServers {
     tasks: asList(document["tasks"]).flatMap((pattern) => asText(pattern) ?? []),
     assertions: [],
     graderNames: new Set(),
-    agents: { kind: "requested" },
+    agents: {},
   };
 }
 
@@ -174,25 +210,23 @@ function readWazaAgents(
   { agent, agents, config }: ParsedWazaEval,
   requested: readonly string[],
   reader: LenientReader,
-): WazaAgents {
+): DeclaredAgents {
   const { executor, model } = config;
   const isDeclared = agent !== undefined || Object.keys(agents).length > 0;
   if (isDeclared || requested.length > 0) {
     const winner = requested.length > 0 ? "--agent" : agent === undefined ? "agents" : "agent";
     if (executor !== undefined) reader.note(`executor has no effect: ${winner} wins`, ["config", "executor"]);
     if (model !== undefined) reader.note(`model has no effect: ${winner} wins`, ["config", "model"]);
-    return isDeclared ? { kind: "declared", agent, agents } : { kind: "requested" };
+    return { agent, agents };
   }
-  if (executor === "copilot-sdk") return withoutUndefined({ kind: "copilot" as const, model });
+  if (executor === "copilot-sdk")
+    return { agent: { type: "acp", preset: "copilot", env: {}, inheritEnv: [], model } };
   const hint =
     "Add agents: {NAME: {type: scripted, plan: …}} for a run without a model, or choose an agent with --agent.";
   if (executor === "mock") {
-    reader.refuse(
-      "the executor mock calls no tools, so its trials say nothing of a server",
-      ["config", "executor"],
-      { hint },
-    );
-    return { kind: "requested" };
+    const message = "the executor mock calls no tools, so its trials say nothing of a server";
+    reader.refuse(message, ["config", "executor"], { hint });
+    return {};
   }
   reader.problem({
     code: "config/missing-key",
@@ -201,7 +235,7 @@ function readWazaAgents(
     at: "key",
     hint: `Write executor: copilot-sdk. ${hint}`,
   });
-  return { kind: "requested" };
+  return {};
 }
 
 export interface ReadServersContext {

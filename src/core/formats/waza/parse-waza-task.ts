@@ -15,7 +15,7 @@ import {
   refuseParts,
   saysSomething,
 } from "./read-graders.ts";
-import type { WazaEval } from "./waza-eval.ts";
+import type { WazaEval } from "./parse-waza-eval.ts";
 import { type ParsedWazaTask, wazaTaskSchema } from "./waza-schema.ts";
 
 /** What a path in `inputs.files` leads to, from the task's context folder. */

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { uniqueTitles } from "./config-rules.ts";
+import { uniqueTitles } from "./check-config.ts";
 
 it.each([
   [

@@ -1,0 +1,358 @@
+import { basename, dirname, extname, join, resolve } from "node:path";
+import type { Diagnostic } from "../core/errors/error.ts";
+import { assertedServers } from "../core/formats/assertion-kinds.ts";
+import { buildServers } from "../core/formats/config/server.ts";
+import { layServers, type ServerOverlay, type ServerTable } from "../core/formats/config/server-tables.ts";
+import { suggestion } from "../core/formats/did-you-mean.ts";
+import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
+import type { AgentSpec, ServerSpec, Task } from "../core/formats/model.ts";
+import { placeProblem, placeProblems, type Problem } from "../core/formats/problem.ts";
+import { parseWazaEval, type WazaEval } from "../core/formats/waza/parse-waza-eval.ts";
+import { parseWazaTask, type WazaTask } from "../core/formats/waza/parse-waza-task.ts";
+import type { PlacedAssertions } from "../core/formats/waza/read-graders.ts";
+import { assembleEval, defaultLimits, type LoadedConfig } from "./assemble-eval.ts";
+import { interpolateParts, programCompleter } from "./environment.ts";
+import { FileProblems } from "./file-problems.ts";
+import type { ConfigDocument } from "./read/document.ts";
+import { fixtureReader } from "./read-fixtures.ts";
+import { plainDocument } from "./read/plain-document.ts";
+import { readData } from "./read/read-document.ts";
+import { ownServers, requestedAgents, requestedJudge } from "./requested.ts";
+import { serverBuilder } from "./servers.ts";
+import { pathKind } from "./sources/expand-glob.ts";
+import type { OpenedFile } from "./sources/open-sources.ts";
+import { shownFrom, type Surroundings } from "./surroundings.ts";
+import { noTasks, type TasksOfEval } from "./tasks/parse-tasks.ts";
+import { pathsOfPattern, type TaskFile, taskFile, withoutRepeats } from "./tasks/read-tasks.ts";
+import { taskFiles } from "./tasks/task-files.ts";
+
+/** Keys whose texts may name variables: servers, and agents. Prompts and all else are taken as they are. */
+const interpolated = [["mcp_servers"], ["config", "mcp_servers"], ["variants"], ["agent"], ["agents"]];
+
+/** What the parts of the loading of a waza eval share. */
+interface Context extends OpenedFile {
+  readonly file: WazaEval;
+  /** Whether nothing is wrong with it. */
+  readonly isValid: boolean;
+  /** Absolute path of the eval's folder, which its paths start from. */
+  readonly dir: string;
+  readonly surroundings: Surroundings;
+  readonly problems: FileProblems;
+  /** Variables that were put into files. */
+  readonly variables: Map<string, string>;
+  readonly notes: readonly string[];
+}
+
+/**
+ * Loads an `eval.yaml` of waza and the tasks that it names. Throws one error for all that is wrong with any of the files;
+ * nothing that they ask for is ignored.
+ */
+export async function loadWaza(opened: OpenedFile, surroundings: Surroundings): Promise<LoadedConfig> {
+  if (surroundings.mcpConfig !== undefined) throw ownServers(opened.shown);
+  const context = readEval(opened, surroundings);
+  const { file, dir, problems, variables } = context;
+  const { read, notes } = await readTasks(context);
+  const servers = serversOf(read, context);
+  // An eval that is wrong may lack the agent that it means.
+  const agents = context.isValid
+    ? requestedAgents(file.agents, surroundings.agents, {
+        problems,
+        complete: programCompleter({ ...surroundings, dir }),
+      })
+    : [];
+  return assembleEval(
+    {
+      spec: withoutUndefined({
+        name: file.name ?? basename(opened.path, extname(opened.path)),
+        servers: servers.base,
+        agents,
+        tasks: [],
+        judge: requestedJudge(surroundings),
+        trials: file.trials,
+        concurrency: file.concurrency,
+        limits: { ...defaultLimits, trialMs: file.timeoutMs ?? defaultLimits.trialMs },
+        reporters: ["console"],
+        variants: file.variants?.map(({ name }) => ({ name, servers: {} })),
+      }),
+      file: opened.path,
+      dir,
+      document: opened.document,
+      agents: file.agents,
+      tasks: { ...noTasks, ...servers.tasks, notes: toldOnce(notes) },
+      variables,
+      notes: [
+        ...(opened.document.notes ?? []),
+        ...context.notes,
+        ...otherNotes(context, servers.tasks.tasks, agents),
+      ],
+      problems,
+    },
+    surroundings,
+  );
+}
+
+function readEval(opened: OpenedFile, surroundings: Surroundings): Context {
+  const { document, path } = opened;
+  const problems = new FileProblems();
+  const json = plainDocument(document, "the eval", problems);
+  problems.throwIfAny([]);
+  const found = interpolateParts(json ?? null, interpolated, surroundings);
+  const dir = dirname(path);
+  const parsed = parseWazaEval(isJsonObject(found.value) ? found.value : {}, {
+    locate: document.locate,
+    requested: surroundings.agents,
+    templates: found.templates,
+    readFixtures: fixtureReader(dir),
+  });
+  const unset = placeProblems(found.problems, document.locate);
+  const places = new Set(unset.map(({ location }) => location?.path));
+  // What is wrong at the place of a variable that is not set is wrong because of that.
+  const others = parsed.diagnostics.filter(({ location }) => !places.has(location?.path));
+  problems.add([...unset, ...others], document.source);
+  return {
+    ...opened,
+    file: parsed.eval,
+    isValid: parsed.isWhole && !problems.found,
+    dir,
+    surroundings,
+    problems,
+    variables: new Map(found.variables),
+    notes: parsed.notes,
+  };
+}
+
+function otherNotes({ dir }: Context, tasks: readonly Task[], agents: readonly AgentSpec[]): string[] {
+  const sets = tasks.flatMap(({ portable }) => portable?.assertions ?? []);
+  const counts = sets.some(({ minToolCalls, maxToolCalls }) => (minToolCalls ?? maxToolCalls) !== undefined);
+  const hasOwnTools = agents.some(({ type }) => type === "acp" || type === "command");
+  // That tool runs such a file by itself when it is there.
+  const triggers = pathKind(join(dir, "trigger_tests.yaml")) === "file";
+  return [
+    ...(counts && hasOwnTools
+      ? ["limits on tool calls count calls of servers, not of an agent's own tools"]
+      : []),
+    ...(triggers ? ["trigger_tests.yaml is not run: trigger tests are not known yet"] : []),
+  ];
+}
+
+/** Lists a note that many tasks have once, at the first place. */
+function toldOnce(notes: readonly string[]): readonly string[] {
+  const places = new Map<string, string[]>();
+  for (const note of notes) {
+    const [, place = "", message = note] = /^(\S+:\d+:\d+): (.*)$/s.exec(note) ?? [];
+    places.set(message, [...(places.get(message) ?? []), place]);
+  }
+  return [...places].map(([message, [first = "", ...others]]) => {
+    const more =
+      others.length === 0 ? "" : ` (and in ${others.length} other place${others.length === 1 ? "" : "s"})`;
+    return `${first === "" ? "" : `${first}: `}${message}${more}`;
+  });
+}
+
+/** A task that was read, with its file and the texts that variables went into. */
+interface ReadTask extends WazaTask {
+  readonly document: ConfigDocument;
+  readonly templates: ReadonlyMap<string, string>;
+}
+
+/** Reads the tasks that an eval names, each file once. What is wrong with them goes to the problems. */
+async function readTasks(
+  context: Context,
+): Promise<{ readonly read: readonly ReadTask[]; readonly notes: readonly string[] }> {
+  const { problems, document } = context;
+  const notes: string[] = [];
+  const all = (await filesOf(context)).flatMap((file) => readOne(file, notes, context));
+  for (const { task, enabled } of all)
+    if (!enabled) notes.push(`the task ${JSON.stringify(task.name)} is left out: enabled is false`);
+  const read = all.filter(({ enabled }) => enabled);
+  if (read.length === 0 && !problems.found) {
+    const message = "there is nothing to run: no task is enabled";
+    const problem = { code: "config/nothing-to-run", message, path: ["tasks"], at: "key" } as const;
+    problems.add([placeProblem(problem, document.locate)], document.source);
+  }
+  return { read, notes };
+}
+
+async function filesOf({
+  file,
+  dir,
+  surroundings,
+  problems,
+  document,
+}: Context): Promise<readonly TaskFile[]> {
+  const files: TaskFile[] = [];
+  for (const [index, pattern] of file.tasks.entries()) {
+    const paths = pathsOfPattern(pattern, dir);
+    if (paths.length === 0) problems.add([noFile(index, pattern, document)], document.source);
+    for (const path of paths) {
+      try {
+        files.push(taskFile(path, dirname(path), await readData(path, shownFrom(surroundings.cwd, path))));
+      } catch (error) {
+        problems.addError(error);
+      }
+    }
+  }
+  return withoutRepeats(files);
+}
+
+function noFile(index: number, pattern: string, { locate }: ConfigDocument): Diagnostic {
+  const message = `tasks: there is no task file at ${JSON.stringify(pattern)}`;
+  const hint = "Paths and globs start from the eval's folder; a task is a .yaml, .yml or .json file.";
+  const path = ["tasks", index];
+  return placeProblem({ code: "config/not-found", message, path, at: "value", hint }, locate);
+}
+
+function readOne({ path, document }: TaskFile, notes: string[], context: Context): ReadTask[] {
+  const { surroundings, problems, variables, dir } = context;
+  const json = plainDocument(document, "the task", problems);
+  if (json === undefined) return [];
+  const found = interpolateParts(json, [["mcp_servers"]], surroundings);
+  problems.add(placeProblems(found.problems, document.locate), document.source);
+  if (found.problems.length > 0) return [];
+  for (const [name, value] of found.variables) variables.set(name, value);
+  const parsed = parseWazaTask(found.value, {
+    file: path,
+    locate: document.locate,
+    eval: context.file,
+    isEvalWhole: context.isValid,
+    contextFolder: (contextDir) => contextFolder(contextDir, path, dir),
+    lookAt: (folder, file) => taskFiles(folder, surroundings).look(file),
+  });
+  if (!parsed.ok) {
+    problems.add(parsed.diagnostics, document.source);
+    return [];
+  }
+  for (const note of [...(document.notes ?? []), ...parsed.notes]) notes.push(note);
+  return [{ ...parsed.read, document, templates: found.templates }];
+}
+
+/** The task's own folder for files, from the task's; else `fixtures` beside the eval; else where the task is. */
+function contextFolder(contextDir: string | undefined, path: string, dir: string): string {
+  if (contextDir !== undefined) return resolve(dirname(path), contextDir);
+  const usual = join(dir, "fixtures");
+  return pathKind(usual) === "folder" ? usual : dirname(path);
+}
+
+/** A task with its servers, and those that it has in each variant. */
+interface PlacedTask {
+  readonly read: ReadTask;
+  readonly own: ServerTable;
+  readonly variants: Readonly<Record<string, ServerTable>>;
+}
+
+/** `per_benchmark`: servers start once for the whole eval. */
+const usualLifetime = "per_run";
+
+/**
+ * Lays the servers of tasks over those of the eval, and those of variants over both; folders of all of them start from the
+ * eval's. What is wrong with them goes to the problems.
+ */
+function serversOf(
+  read: readonly ReadTask[],
+  context: Context,
+): {
+  /** Those of the eval itself. */
+  readonly base: Readonly<Record<string, ServerSpec>>;
+  readonly tasks: Pick<TasksOfEval, "tasks" | "taskServers" | "variants" | "servers">;
+} {
+  const { file, dir, surroundings } = context;
+  const placed = read.map((task) => placeTask(task, context));
+  checkAsserted(placed, context);
+  const server = serverBuilder({ dir, surroundings, lifetime: file.lifetime ?? usualLifetime });
+  const build = (table: ServerTable): Readonly<Record<string, ServerSpec>> =>
+    buildServers(table.servers, server);
+  const base = build(file.servers);
+  const changed = placed.filter((each) => each.read.overlay !== undefined);
+  const taskServers = Object.fromEntries(changed.map((each) => [each.read.task.name, build(each.own)]));
+  const variants = Object.fromEntries(
+    (file.variants ?? []).map(({ name }) => [
+      name,
+      Object.fromEntries(
+        placed.map((each) => [each.read.task.name, build(each.variants[name] ?? file.servers)]),
+      ),
+    ]),
+  );
+  const tables = [base, ...Object.values(taskServers), ...Object.values(variants).flatMap(Object.values)];
+  return {
+    base,
+    tasks: {
+      tasks: placed.map((each): Task => ({ ...each.read.task, servers: Object.keys(each.own.servers) })),
+      taskServers,
+      variants,
+      servers: tables.flatMap((table) => Object.values(table)),
+    },
+  };
+}
+
+function placeTask(read: ReadTask, context: Context): PlacedTask {
+  const { file, problems } = context;
+  const { overlay, templates, document } = read;
+  const own = lay(file.servers, overlay, templates);
+  // Those of the overlay by itself are among the task's.
+  const found = own.problems.filter((problem) => overlay?.problems.includes(problem) === false);
+  problems.add(placeProblems(found, document.locate), document.source);
+  const variants = (file.variants ?? []).map(({ name, overlay: above }) => {
+    const table = lay(own, above);
+    if (overlay !== undefined) checkTogether(read, { table, alone: lay(file.servers, above) }, context);
+    return [name, table] as const;
+  });
+  return { read, own, variants: Object.fromEntries(variants) };
+}
+
+type LaidTable = ReturnType<typeof layServers>;
+
+function lay(
+  servers: ServerTable,
+  overlay: ServerOverlay | undefined,
+  templates?: ReadonlyMap<string, string>,
+): LaidTable {
+  return overlay === undefined ? { ...servers, problems: [] } : layServers(servers, overlay, { templates });
+}
+
+/** Adds what is wrong with a variant only together with the servers of a task. */
+function checkTogether(
+  { task }: ReadTask,
+  { table, alone }: { readonly table: LaidTable; readonly alone: LaidTable },
+  { problems, document }: Context,
+): void {
+  const keyOf = ({ message, path }: Problem): string => JSON.stringify([message, path]);
+  const known = new Set(alone.problems.map(keyOf));
+  const together = table.problems
+    // A task may have taken away what the variant takes away too.
+    .filter((problem) => problem.code !== "config/unknown-reference" && !known.has(keyOf(problem)))
+    .map((problem): Problem => ({
+      ...problem,
+      message: `with the servers of the task ${JSON.stringify(task.name)}: ${problem.message}`,
+    }));
+  problems.add(placeProblems(together, document.locate), document.source);
+}
+
+/** Servers that graders name must be there in some set, else nothing that they say of them could be seen. */
+function checkAsserted(placed: readonly PlacedTask[], { file, document, problems }: Context): void {
+  const namesOf = ({ own, variants }: PlacedTask): string[] =>
+    [own, ...Object.values(variants)].flatMap(({ written }) => Object.keys(written));
+  const places = [
+    { assertions: file.assertions, servers: placed.flatMap(namesOf), document },
+    ...placed.map((each) => ({ ...each.read, servers: namesOf(each) })),
+  ];
+  for (const { assertions, servers, document: source } of places)
+    problems.add(
+      placeProblems(unknownServers(assertions, [...new Set(servers)]), source.locate),
+      source.source,
+    );
+}
+
+function unknownServers(assertions: readonly PlacedAssertions[], servers: readonly string[]): Problem[] {
+  return assertions.flatMap(({ set, path }) =>
+    assertedServers(set)
+      .filter((server) => !servers.includes(server))
+      .map((server): Problem => ({
+        code: "config/unknown-reference",
+        message: `no server is named ${JSON.stringify(server)}`,
+        path,
+        at: "value",
+        text: server,
+        hint: suggestion(server, servers, "servers"),
+      })),
+  );
+}
