@@ -18,7 +18,7 @@ import type { PreparedExtensions } from "../extensions/prepared-extensions.ts";
 import { createJudge } from "../graders/judge.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { createStepJudge } from "../graders/step-judge.ts";
-import type { LoadedConfig } from "../load/load-config.ts";
+import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { checkModel } from "../models/check-model.ts";
 import { hearTokens } from "../servers/http/oauth-tokens.ts";
 import { createRunFolder, defaultRunsFolder, refusePlanted, type RunFolder } from "../store/run-folder.ts";
