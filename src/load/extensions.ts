@@ -3,14 +3,12 @@ import { resolve } from "node:path";
 import type { EvalExtensions } from "../core/formats/extension/eval-extensions.ts";
 import {
   type ExtensionPlaces,
-  extensionTableSchema,
   packageName,
   type ParsedExtensionTable,
   readExtensionTable,
 } from "../core/formats/extension/extension-table-schema.ts";
-import { asObject, asText } from "../core/formats/json.ts";
+import { asText } from "../core/formats/json.ts";
 import type { ExtensionSpec, Task } from "../core/formats/model.ts";
-import { validate } from "../core/formats/problem.ts";
 import type { ExtensionUse } from "../core/formats/task/extension-uses.ts";
 import type { Secret } from "../core/trace/redact.ts";
 import type { EnvironmentVariables } from "./environment.ts";
@@ -33,18 +31,6 @@ export function placeExtensions(
   const { cacheDir, ...settings } = read.settings;
   if (cacheDir === undefined) return read;
   return { ...read, settings: { ...settings, cacheDir: withHome(cacheDir, environment) } };
-}
-
-/** The table of a config that may be wrong: then only what its extensions are called, and their packages. */
-function extensionTableIn(config: unknown): ParsedExtensionTable {
-  const written = asObject(config)["extensions"] ?? {};
-  const { data } = validate(extensionTableSchema, written);
-  if (data !== undefined) return data;
-  const named = Object.entries(asObject(written)).flatMap(([name, entry]) => {
-    const from = asText(asObject(entry)["package"]);
-    return from === undefined ? [] : [[name, { package: from }] as const];
-  });
-  return Object.fromEntries(named);
 }
 
 function withHome(path: string, environment: EnvironmentVariables): string {

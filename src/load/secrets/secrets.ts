@@ -1,5 +1,5 @@
 import { asList, asObject } from "../../core/formats/json.ts";
-import type { AgentSpec, Eval, JudgeSpec, ServerSpec } from "../../core/formats/model.ts";
+import type { AgentSpec, JudgeSpec, ServerSpec } from "../../core/formats/model.ts";
 import type { Secret } from "../../core/trace/redact.ts";
 import type { EnvironmentVariables } from "../environment.ts";
 import { isSecretName, isSecretValue, secretsInUrls } from "./secret-names.ts";
@@ -108,15 +108,6 @@ function documentSecrets(document: unknown): Secret[] {
     ...servers.flatMap((server) => serverSecrets(asObject(server))),
     ...models.flatMap((model) => [...modelSecrets(asObject(model)), ...programSecrets(asObject(model))]),
   ];
-}
-
-/** The servers of an eval, and those of its variants. Tasks in files of their own have templates in theirs, and are left out. */
-function serversOfEval(spec: Eval | undefined): readonly ServerSpec[] {
-  if (spec === undefined) return [];
-  const { servers, variants = [], tasks } = spec;
-  const own = tasks.filter(({ portable }) => portable === undefined).map(({ name }) => name);
-  const tables = variants.flatMap((variant) => own.map((task) => variant.servers[task] ?? {}));
-  return [servers, ...tables].flatMap((table) => Object.values(table));
 }
 
 type Members = Readonly<Record<string, unknown>>;
