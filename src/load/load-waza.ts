@@ -315,7 +315,6 @@ function checkTogether(
   { table, alone }: { readonly table: LaidTable; readonly alone: LaidTable },
   { problems, document }: Context,
 ): void {
-  const keyOf = ({ message, path }: Problem): string => JSON.stringify([message, path]);
   const known = new Set(alone.problems.map(keyOf));
   const together = table.problems
     // A task may have taken away what the variant takes away too.
@@ -325,6 +324,10 @@ function checkTogether(
       message: `with the servers of the task ${JSON.stringify(task.name)}: ${problem.message}`,
     }));
   problems.add(placeProblems(together, document.locate), document.source);
+}
+
+function keyOf({ message, path }: Problem): string {
+  return JSON.stringify([message, path]);
 }
 
 /** Servers that graders name must be there in some set, else nothing that they say of them could be seen. */
