@@ -6,7 +6,7 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import { createRecorder } from "../src/core/trace/recorder.ts";
 import { createRedactor } from "../src/core/trace/redact.ts";
 import { createGateway } from "../src/servers/gateway/gateway.ts";
-import { openHttpHost } from "../src/servers/hosts/http-host.ts";
+import { openHttpHost } from "../src/servers/http/http-host.ts";
 import { openBenchJournal } from "./journal.ts";
 import { median, type Row } from "./measure.ts";
 

@@ -27,9 +27,25 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
   cli: ["core", "load", "extensions", "files", "process", "store", "reporters", "run"],
 };
 
-/** Inside core the data flows one way too; a folder may import those before it. */
-const coreOrder = ["text", "errors", "templates", "formats", "checks", "plan", "trace", "grade", "report"];
-/** Types that describe a later stage's value may be named by an earlier one. */
+/**
+ * The folders inside `core` and `servers`, in order: a folder may import those before it. Files that are in none of them come
+ * last.
+ */
+const innerOrder: Readonly<Record<string, readonly string[]>> = {
+  core: ["text", "errors", "templates", "formats", "checks", "plan", "trace", "grade", "report"],
+  servers: [
+    "messages",
+    "connections",
+    "filters",
+    "client",
+    "stdio",
+    "http",
+    "mock",
+    "gateway",
+    "client-files",
+  ],
+};
+/** In core, types that describe a later stage's value may be named by an earlier one. */
 const typesOnly = /^import type |^export type /;
 
 /** Modules that only one place may import, and globals that only one place may use. */
@@ -84,19 +100,22 @@ function checkImports(file: string, code: string, allowed: readonly string[]): s
     const from = placeOf(file);
     const to = placeOf(path);
     const name = relative(root, file);
-    if (from === "core" && to === "core") return checkCore(file, path, statement);
-    return from === to || allowed.includes(to) ? [] : [`${name}: ${from} must not import ${to} (${target})`];
+    if (from === to) return checkInner(from, { file, path, statement });
+    return allowed.includes(to) ? [] : [`${name}: ${from} must not import ${to} (${target})`];
   });
 }
 
-function checkCore(file: string, path: string, statement: string): string[] {
-  const [from, to] = [stageOf(file), stageOf(path)];
-  if (from >= to || typesOnly.test(statement)) return [];
-  return [`${relative(root, file)}: core/${coreOrder[from]} must not import core/${coreOrder[to]}`];
-}
-
-function stageOf(file: string): number {
-  return coreOrder.indexOf(relative(join(root, "core"), file).split(sep)[0] ?? "");
+function checkInner(
+  home: string,
+  { file, path, statement }: { readonly file: string; readonly path: string; readonly statement: string },
+): string[] {
+  const order = innerOrder[home];
+  if (order === undefined) return [];
+  const folderOf = (place: string): string => relative(join(root, home), place).split(sep)[0] ?? "";
+  const rankOf = (folder: string): number => (order.includes(folder) ? order.indexOf(folder) : order.length);
+  const [from, to] = [folderOf(file), folderOf(path)];
+  const isAllowed = rankOf(from) >= rankOf(to) || (home === "core" && typesOnly.test(statement));
+  return isAllowed ? [] : [`${relative(root, file)}: ${home}/${from} must not import ${home}/${to}`];
 }
 
 function checkReserved(name: string, code: string, home: string): string[] {

@@ -1,7 +1,6 @@
 import type { Json } from "../core/formats/model.ts";
 import type { McpRequest } from "../core/formats/step.ts";
-import { sendRequest } from "../servers/send-request.ts";
-import type { CallOutcome, ServerSession } from "../servers/session.ts";
+import { type CallOutcome, sendRequest, type ServerSession } from "../servers/client/session.ts";
 import type { AgentContext } from "./driver.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { pathToFileURL } from "node:url";
 import type { ElicitationAnswer, JsonObject } from "../core/formats/model.ts";
-import type { ClientSide } from "../servers/session.ts";
+import type { ClientSide } from "../servers/client/session.ts";
 import type { ClientSideContext } from "./driver.ts";
 
 /**

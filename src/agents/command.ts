@@ -4,8 +4,11 @@ import { mentions } from "../core/formats/agent-templates.ts";
 import type { CommandAgentSpec } from "../core/formats/model.ts";
 import { abortWithAny, settlesWithin, untilAborted } from "../process/deadline.ts";
 import { closed } from "../process/stop-tree.ts";
-import { type McpConfigFile, writeMcpConfigFile } from "../servers/client-files/mcp-config-file.ts";
-import { writeClientFiles } from "../servers/client-files/write-client-files.ts";
+import {
+  type McpConfigFile,
+  writeClientFiles,
+  writeMcpConfigFile,
+} from "../servers/client-files/write-client-files.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import {
   type AgentProgram,

@@ -2,7 +2,7 @@ import type { ElicitationAnswer, JsonObject, SolutionAction, Turn } from "../cor
 import type { Scope } from "../core/templates/scope.ts";
 import type { Emit } from "../core/trace/events.ts";
 import type { GatewayEndpoint } from "../servers/gateway/endpoint.ts";
-import type { ClientSide, ServerSession } from "../servers/session.ts";
+import type { ClientSide, ServerSession } from "../servers/client/session.ts";
 
 /** What an agent gets for one trial. */
 export interface AgentContext {

@@ -6,7 +6,7 @@ import type {
   ServerAbilities,
   ServerSession,
   ToolDefinition,
-} from "../servers/session.ts";
+} from "../servers/client/session.ts";
 
 /** A tool that a model may call, and what calling it does. */
 export interface OfferedTool {

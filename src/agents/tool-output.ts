@@ -1,6 +1,6 @@
 import { isJsonObject } from "../core/formats/json.ts";
 import type { Json, JsonObject } from "../core/formats/model.ts";
-import type { CallOutcome } from "../servers/session.ts";
+import type { CallOutcome } from "../servers/client/session.ts";
 
 /** What a model is told of a tool call, in the form of the AI SDK's tool results. */
 export type ToolOutput =

@@ -3,7 +3,7 @@ import type { Emit } from "../core/trace/events.ts";
 import { abortWithAny, type DeadlineSignal } from "../process/deadline.ts";
 import type { AgentDriver } from "../agents/driver.ts";
 import type { GatewayEndpoint } from "../servers/gateway/endpoint.ts";
-import type { ServerSession } from "../servers/session.ts";
+import type { ServerSession } from "../servers/client/session.ts";
 import type { TrialServer } from "../servers/trial-server.ts";
 import type { ServerStart } from "./provisioning.ts";
 import type { TrialServices } from "./trial-context.ts";

@@ -3,7 +3,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { McpExpectation, McpRequest, McpStep } from "../core/formats/step.ts";
 import type { Expander } from "../core/templates/expand.ts";
 import type { JsonObject } from "../core/formats/model.ts";
-import { sendRequest } from "../servers/send-request.ts";
+import { sendRequest } from "../servers/client/session.ts";
 import { checkAnswer, checkMissingAnswer } from "./mcp/check-answer.ts";
 import { type Answer, isUnusable, mustFail, readAnswer } from "./mcp/answer.ts";
 import { isToolTest } from "./mcp/tool-test.ts";

@@ -8,7 +8,7 @@ import type { Scope } from "../core/templates/scope.ts";
 import type { CallHistory } from "../core/trace/call-history.ts";
 import type { Check, Emit, Phase, StepOutcome } from "../core/trace/events.ts";
 import type { OperationHost } from "../extensions/operation-host.ts";
-import type { ServerSession } from "../servers/session.ts";
+import type { ServerSession } from "../servers/client/session.ts";
 
 /** What a step may use. */
 export interface StepContext {

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { parseStrictYaml } from "../../src/core/formats/extension/parse-strict-yaml.ts";
-import { clientAdapters } from "../../src/servers/client-files/adapters.ts";
-import { mergeServers } from "../../src/servers/client-files/merge-servers.ts";
+import { clientAdapters, mergeServers } from "../../src/servers/client-files/client-format.ts";
 import { failure } from "../load/support/load.ts";
 import { folderOf } from "../support/cli.ts";
 

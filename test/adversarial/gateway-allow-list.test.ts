@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
-import { connect, type AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { allowListFilter } from "../../src/servers/filters/allow-list.ts";
 import { createGateway } from "../../src/servers/gateway/gateway.ts";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
-import type { Filter, FilterContext } from "../../src/servers/filters/filter.ts";
-import type { ServerHost } from "../../src/servers/hosts/host.ts";
+import type { Filter, FilterContext } from "../../src/servers/filters/filter-chain.ts";
+import type { ServerHost } from "../../src/servers/connections/host.ts";
 import { addressHost } from "../gateway/support.ts";
 import { createRecord, type Record } from "../servers/support.ts";
 

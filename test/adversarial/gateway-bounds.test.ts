@@ -2,8 +2,8 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import type { McpvalsError } from "../../src/core/errors/error.ts";
 import { createGateway } from "../../src/servers/gateway/gateway.ts";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
-import type { ServerHost } from "../../src/servers/hosts/host.ts";
-import { type ChannelListener, wireMessage } from "../../src/servers/wire.ts";
+import type { ServerHost, ChannelListener } from "../../src/servers/connections/host.ts";
+import { wireMessage } from "../../src/servers/messages/json-rpc.ts";
 
 // Claim: the gateway's memory is bounded, whatever agents and servers send. docs/agents.md, "The gateway";
 // docs/security.md.

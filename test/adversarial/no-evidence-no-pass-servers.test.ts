@@ -6,7 +6,7 @@ import type { TrialResult } from "../../src/core/report/result.ts";
 import { nullAgentWarning } from "../../src/core/report/trial-result.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
-import type { ServerSession } from "../../src/servers/session.ts";
+import type { ServerSession } from "../../src/servers/client/session.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import { startSession } from "../servers/support.ts";
 import { folderOf } from "../support/cli.ts";

@@ -6,7 +6,7 @@ import { createScriptedAgent } from "../../src/agents/scripted.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { ModelAgentSpec } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
-import type { ClientSide, ServerSession } from "../../src/servers/session.ts";
+import type { ClientSide, ServerSession } from "../../src/servers/client/session.ts";
 import { eventsOf, type RecordedContext, recordedContext } from "../support/agent-context.ts";
 import { type FakeProvider, type FakeScript, startFakeProvider } from "../support/fake-provider.ts";
 import { anyTool, startEverything, stubSession, textResult } from "../support/sessions.ts";

@@ -4,7 +4,7 @@ import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { ModelAgentSpec, Task } from "../../src/core/formats/model.ts";
 import { buildTrajectory } from "../../src/core/trace/build-trajectory.ts";
 import type { Emit, TraceEvent } from "../../src/core/trace/events.ts";
-import type { CallOutcome, ServerSession } from "../../src/servers/session.ts";
+import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { eventsOf, recordedContext } from "../support/agent-context.ts";
 import { type FakeProvider, startFakeProvider } from "../support/fake-provider.ts";
 import { anyTool, startEverything, stubSession, textResult } from "../support/sessions.ts";

@@ -5,7 +5,7 @@ import type { AgentContext, TaskSolution } from "../../src/agents/driver.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { AgentSpec, JsonObject, ModelAgentSpec, SolutionAction } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
-import type { CallOptions, CallOutcome, ServerSession } from "../../src/servers/session.ts";
+import type { CallOptions, CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 import { anyTool, stubSession, textResult } from "../support/sessions.ts";

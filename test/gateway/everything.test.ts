@@ -1,8 +1,7 @@
-import { StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
-import { SSEClientTransport } from "@modelcontextprotocol/client";
+import { StreamableHTTPClientTransport, SSEClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { describe, expect, it } from "vitest";
-import type { ServerHost } from "../../src/servers/hosts/host.ts";
+import type { ServerHost } from "../../src/servers/connections/host.ts";
 import { addressHost, everythingMain, openGateway, programHost, transportTo } from "./support.ts";
 import { listenEverything } from "./listen.ts";
 import { tour } from "./tour.ts";

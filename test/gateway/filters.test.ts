@@ -1,8 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
-import type { Filter, Passage } from "../../src/servers/filters/filter.ts";
-import { requestOf } from "../../src/servers/filters/messages.ts";
-import type { ServerHost } from "../../src/servers/hosts/host.ts";
-import { type WireMessage, wireMessage } from "../../src/servers/wire.ts";
+import type { Filter, Passage } from "../../src/servers/filters/filter-chain.ts";
+import { requestOf, type WireMessage, wireMessage } from "../../src/servers/messages/json-rpc.ts";
+import type { ServerHost } from "../../src/servers/connections/host.ts";
 import { fixtureServer } from "../process/support.ts";
 import { startHttpBridge } from "../fixtures/servers/http-bridge.ts";
 import { addressHost, connectClient, openGateway, programHost, transportTo, type Way } from "./support.ts";

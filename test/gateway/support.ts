@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { McpvalsError } from "../../src/core/errors/error.ts";
 import type { HttpServerSpec } from "../../src/core/formats/model.ts";
-import type { Filter } from "../../src/servers/filters/filter.ts";
+import type { Filter } from "../../src/servers/filters/filter-chain.ts";
 import type { Gateway, GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { createGateway } from "../../src/servers/gateway/gateway.ts";
-import type { ServerHost } from "../../src/servers/hosts/host.ts";
-import { openHttpHost } from "../../src/servers/hosts/http-host.ts";
-import { openStdioHost } from "../../src/servers/hosts/stdio-host.ts";
+import type { ServerHost } from "../../src/servers/connections/host.ts";
+import { openHttpHost } from "../../src/servers/http/http-host.ts";
+import { openStdioHost } from "../../src/servers/stdio/stdio-host.ts";
 import { root } from "../support/cli.ts";
 import { createRecord, httpSpec, type Record, stdioSpec } from "../servers/support.ts";
 

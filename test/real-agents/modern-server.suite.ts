@@ -4,7 +4,7 @@ import { connectClient, openGateway, programHost, transportTo } from "../gateway
 import { folderOf } from "../support/cli.ts";
 import { stdioSpec } from "../servers/support.ts";
 import { createRecord } from "../servers/support.ts";
-import { startServer } from "../../src/servers/provision.ts";
+import { startServer } from "../../src/servers/start-server.ts";
 
 const modern = "2026-07-28";
 const dbhub = join(process.env["MCPVALS_AGENTS"] ?? "", "node_modules/@bytebase/dbhub/dist/index.js");

@@ -21,8 +21,12 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { type McpClient, mcpClients } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
-import { mcpConfigText, writeMcpConfigFile } from "../../src/servers/client-files/mcp-config-file.ts";
-import { writeClientFiles, type WrittenFiles } from "../../src/servers/client-files/write-client-files.ts";
+import {
+  mcpConfigText,
+  writeClientFiles,
+  writeMcpConfigFile,
+  type WrittenFiles,
+} from "../../src/servers/client-files/write-client-files.ts";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { livingWatchdogs } from "../process/support.ts";
 

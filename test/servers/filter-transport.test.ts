@@ -2,9 +2,9 @@ import type { Transport } from "@modelcontextprotocol/client";
 import { expect, it, onTestFinished } from "vitest";
 import type { Fault, MockServerSpec, ServerSpec } from "../../src/core/formats/model.ts";
 import { createFilters } from "../../src/servers/filters/create-filters.ts";
-import { FilterTransport } from "../../src/servers/filters/filter-transport.ts";
-import { openHost, openSession } from "../../src/servers/provision.ts";
-import type { CallOutcome, ServerSession } from "../../src/servers/session.ts";
+import { FilterTransport } from "../../src/servers/filters/filter-chain.ts";
+import { openHost, openSession } from "../../src/servers/start-server.ts";
+import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 import { callOptions, createRecord, fixtureSpec, type Record } from "./support.ts";
 

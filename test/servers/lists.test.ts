@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from "vitest";
-import type { ServerSession } from "../../src/servers/session.ts";
+import type { ServerSession } from "../../src/servers/client/session.ts";
 import { type Exchange, startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { callOptions, httpSpec, startSession } from "./support.ts";
 

@@ -7,12 +7,12 @@ import type {
   MockServerSpec,
 } from "../../src/core/formats/model.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
-import type { ServerHost } from "../../src/servers/hosts/host.ts";
+import type { ServerHost } from "../../src/servers/connections/host.ts";
 import { legacyVersions } from "../../src/servers/mock/mock-server.ts";
 import { openMockHost } from "../../src/servers/mock/mock-host.ts";
-import { openSession } from "../../src/servers/provision.ts";
-import type { ServerSession } from "../../src/servers/session.ts";
-import { type WireMessage, wireMessage } from "../../src/servers/wire.ts";
+import { openSession } from "../../src/servers/start-server.ts";
+import type { ServerSession } from "../../src/servers/client/session.ts";
+import { type WireMessage, wireMessage } from "../../src/servers/messages/json-rpc.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 import { callOptions, createRecord, type Record } from "./support.ts";
 

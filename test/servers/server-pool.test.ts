@@ -8,7 +8,7 @@ import type { McpvalsError } from "../../src/core/errors/error.ts";
 import type { ServerSpec, StdioServerSpec } from "../../src/core/formats/model.ts";
 import type { Trial } from "../../src/core/plan/plan.ts";
 import { createGateway } from "../../src/servers/gateway/gateway.ts";
-import { createServerPool, type ServerPool } from "../../src/servers/hosts/server-pool.ts";
+import { createServerPool, type ServerPool } from "../../src/servers/server-pool.ts";
 import type { TrialServer } from "../../src/servers/trial-server.ts";
 import { livingProcesses } from "../process/support.ts";
 import { callOptions, createRecord, fixtureSpec, type Record, rejection, stdioSpec } from "./support.ts";

@@ -2,10 +2,10 @@ import { fileURLToPath } from "node:url";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { StdioServerSpec } from "../../src/core/formats/model.ts";
-import type { ServerHost } from "../../src/servers/hosts/host.ts";
-import { openStdioHost } from "../../src/servers/hosts/stdio-host.ts";
-import { openSession } from "../../src/servers/provision.ts";
-import { wireMessage } from "../../src/servers/wire.ts";
+import type { ServerHost } from "../../src/servers/connections/host.ts";
+import { openStdioHost } from "../../src/servers/stdio/stdio-host.ts";
+import { openSession } from "../../src/servers/start-server.ts";
+import { wireMessage } from "../../src/servers/messages/json-rpc.ts";
 import { livingProcesses } from "../process/support.ts";
 import { callOptions, createRecord, fixtureSpec, stdioSpec } from "./support.ts";
 
@@ -133,7 +133,7 @@ describe("a host of a program", () => {
     await vi.waitFor(() => expect(client.heard).toHaveLength(1), { timeout: 10_000, interval: 5 });
     expect(JSON.parse(client.heard[0] ?? "")).toMatchObject({
       params: {
-        read: '{   "jsonrpc": "2.0",  "method":"y", "params":{"n":1.00,"big":12345678901234567890} }\n',
+        read: '{  "jsonrpc": "2.0",  "method":"y", "params":{"n":1.00,"big":12345678901234567890} }\n',
       },
     });
   });

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import { livingProcesses } from "../process/support.ts";
 import { createRecord, failToStart, fixtureSpec, startSession, stdioSpec } from "./support.ts";
-import { startServer } from "../../src/servers/provision.ts";
+import { startServer } from "../../src/servers/start-server.ts";
 
 const linux = process.platform === "linux";
 

@@ -3,7 +3,7 @@ import type { Json, JsonObject } from "../../src/core/formats/model.ts";
 import type { McpExpectation, McpRequest, McpStep } from "../../src/core/formats/step.ts";
 import type { Check } from "../../src/core/trace/events.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
-import type { CallOutcome, ServerSession } from "../../src/servers/session.ts";
+import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import type { StepReport } from "../../src/steps/step-runner.ts";
 import { anyTool, startEverything, stubSession } from "../support/sessions.ts";

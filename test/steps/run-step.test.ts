@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../src/core/formats/model.ts";
 import type { McpExpectation, McpStep } from "../../src/core/formats/step.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
-import type { CallOutcome, ServerSession } from "../../src/servers/session.ts";
+import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import { anyTool, stubSession } from "../support/sessions.ts";
 import { stepContext } from "../support/step-context.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { McpStep, Step } from "../../src/core/formats/step.ts";
-import type { CallOutcome } from "../../src/servers/session.ts";
+import type { CallOutcome } from "../../src/servers/client/session.ts";
 import { runStep } from "../../src/steps/running/run-step.ts";
 import { anyTool, stubSession, textResult } from "../support/sessions.ts";
 import { scopeOf, stepContext } from "../support/step-context.ts";

@@ -1,6 +1,6 @@
 import type { AgentContext } from "../../src/agents/driver.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
-import type { ServerSession } from "../../src/servers/session.ts";
+import type { ServerSession } from "../../src/servers/client/session.ts";
 
 export interface RecordedContext extends AgentContext {
   readonly events: readonly EventBody[];

@@ -7,7 +7,7 @@ import type { AgentDriver } from "../../src/agents/driver.ts";
 import type { Emit, EventBody } from "../../src/core/trace/events.ts";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { createGateway } from "../../src/servers/gateway/gateway.ts";
-import { openStdioHost } from "../../src/servers/hosts/stdio-host.ts";
+import { openStdioHost } from "../../src/servers/stdio/stdio-host.ts";
 import { startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { recordedContext } from "./agent-context.ts";
 

@@ -1,6 +1,6 @@
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { McpStep } from "../../src/core/formats/step.ts";
-import type { ServerSession } from "../../src/servers/session.ts";
+import type { ServerSession } from "../../src/servers/client/session.ts";
 import { anyTool, stubSession, textResult } from "./sessions.ts";
 
 /** How a leaf ends: as expected, otherwise, it cannot act, not before it is told to stop. */

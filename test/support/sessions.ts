@@ -2,7 +2,7 @@ import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import type { JsonObject } from "../../src/core/formats/model.ts";
 import type { Emit } from "../../src/core/trace/events.ts";
-import { startServer } from "../../src/servers/provision.ts";
+import { startServer } from "../../src/servers/start-server.ts";
 import type { TrialServer } from "../../src/servers/trial-server.ts";
 import type {
   CallOptions,
@@ -10,7 +10,7 @@ import type {
   ClientSide,
   ServerSession,
   ToolDefinition,
-} from "../../src/servers/session.ts";
+} from "../../src/servers/client/session.ts";
 
 /** Starts the official `everything` server over stdio; what happens on the wire is emitted. */
 export async function startEverything(

@@ -5,7 +5,7 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { readRegularFile } from "../../files/read-file.ts";
 import { livesElsewhere, ownIdentity, type ProcessIdentity } from "../../process/list-processes.ts";
 import { undo, type UndoStep } from "../../process/watchdog.ts";
-import { clientAdapters } from "./adapters.ts";
+import { clientAdapters } from "./client-format.ts";
 
 /** One file that is written into a folder; paths are relative to the folder, with slashes. */
 export interface PlannedFile {

@@ -6,9 +6,10 @@ import type { Emit } from "../../core/trace/events.ts";
 import { makeFolder } from "../../files/make-folder.ts";
 import { readRegularFile } from "../../files/read-file.ts";
 import { untilAborted } from "../../process/deadline.ts";
+import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
 import { guardUndo, undo, type UndoStep } from "../../process/watchdog.ts";
 import type { GatewayEndpoint } from "../gateway/endpoint.ts";
-import { type ClientAdapter, clientAdapters } from "./adapters.ts";
+import { type ClientAdapter, clientAdapters, mergeServers, serverEntries } from "./client-format.ts";
 import {
   backupOf,
   clientConfigError,
@@ -20,7 +21,6 @@ import {
   undoSteps,
   writeJournal,
 } from "./journal.ts";
-import { mergeServers, serverEntries } from "./merge-servers.ts";
 
 export interface ClientFilesOptions {
   /** How clients are to reach servers. Default: `http`. */
@@ -263,5 +263,54 @@ function readText(path: string): string {
     );
   } catch (error) {
     throw clientConfigError(`cannot read ${path}: ${reasonOf(error)}`, { cause: error });
+  }
+}
+
+/** A file with `mcpServers` in a folder of its own. */
+export interface McpConfigFile {
+  /** Absolute path. */
+  readonly path: string;
+  /** Removes it. Calling it again does nothing. */
+  remove(): void;
+}
+
+/** The form of Claude Code, which Copilot and others read too. */
+const adapter = clientAdapters["claude-code"];
+
+/** The text of a file with `mcpServers` that leads to our gateway. */
+export function mcpConfigText(
+  endpoints: readonly GatewayEndpoint[],
+  connect: "http" | "bridge" = "http",
+): string {
+  const mcpServers = serverEntries(endpoints, adapter, connect);
+  return `${JSON.stringify({ mcpServers }, undefined, 2)}\n`;
+}
+
+/**
+ * Writes {@link mcpConfigText} outside of every folder that an agent works in, for programs that take the path of such a
+ * file. Throws McpvalsError `agent/client-config`.
+ */
+export async function writeMcpConfigFile(
+  endpoints: readonly GatewayEndpoint[],
+  connect?: "http" | "bridge",
+): Promise<McpConfigFile> {
+  try {
+    const folder = await makeTemporaryFolder("client");
+    const path = join(folder, "mcp.json");
+    const steps: readonly UndoStep[] = [
+      { kind: "remove-file", path },
+      { kind: "remove-folder", path: folder },
+    ];
+    const guard = guardUndo(steps);
+    await writeFile(path, mcpConfigText(endpoints, connect), { flag: "wx", mode: 0o600 });
+    return {
+      path,
+      remove() {
+        undo(steps);
+        guard.release();
+      },
+    };
+  } catch (error) {
+    throw clientConfigError(`cannot write a file for {mcpConfig}: ${reasonOf(error)}`, { cause: error });
   }
 }

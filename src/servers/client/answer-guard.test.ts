@@ -1,8 +1,8 @@
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { describe, expect, it } from "vitest";
-import type { RequestOptions } from "../hosts/channel-connection.ts";
-import { HttpNoAnswer } from "../wire.ts";
-import { AnswerGuard, OriginalError, unusableAnswer } from "./handshake.ts";
+import type { RequestOptions } from "../connections/transports.ts";
+import { HttpNoAnswer } from "../connections/host.ts";
+import { AnswerGuard, OriginalError, unusableAnswer } from "./answer-guard.ts";
 
 interface Bench {
   readonly guard: AnswerGuard;

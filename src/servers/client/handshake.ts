@@ -1,16 +1,19 @@
-import type { Client, JSONRPCMessage, MessageExtraInfo, RequestId } from "@modelcontextprotocol/client";
+import type {
+  Client,
+  ClientCapabilities,
+  CreateMessageResult,
+  ElicitResult,
+  JSONRPCMessage,
+  MessageExtraInfo,
+} from "@modelcontextprotocol/client";
 import { isJsonObject } from "../../core/formats/json.ts";
-import type { Json, ServerSpec } from "../../core/formats/model.ts";
-import { shortened } from "../../core/text/shortened.ts";
-import type { ServerConnection } from "../connection.ts";
-import type { RequestOptions } from "../hosts/channel-connection.ts";
-import { malformationOf } from "../json-rpc.ts";
-import { RelayTransport } from "../relay-transport.ts";
-import type { HttpNoAnswer } from "../wire.ts";
-import type { ClientSide, ServerAbilities, ToolDefinition } from "../session.ts";
-import { answerServer, capabilitiesOf } from "./client-side.ts";
+import type { Json, JsonObject, ServerSpec } from "../../core/formats/model.ts";
+import { errorCodes, modernVersion } from "../messages/json-rpc.ts";
+import { RelayTransport, type RequestOptions } from "../connections/transports.ts";
+import type { ServerConnection } from "../connections/host.ts";
+import { AnswerGuard } from "./answer-guard.ts";
 import { listTools } from "./list-tools.ts";
-import type { Sdk } from "./sdk.ts";
+import type { ClientSide, Sdk, ServerAbilities, ToolDefinition } from "./session.ts";
 
 /** What a server is asked before it counts as healthy. */
 export type HandshakeStep = "initialize" | "server/discover" | "tools/list";
@@ -94,12 +97,6 @@ async function connect(
   return client;
 }
 
-/** The version of MCP that has no `initialize`. */
-export const modernVersion = "2026-07-28";
-
-/** JSON-RPC's code for a version of MCP that the server does not speak. */
-export const unsupportedVersion = -32_022;
-
 /**
  * Lets a second client take the transport over when the server has refused `initialize` because it speaks newer versions
  * of MCP only: the first client's closing of it does nothing then, and it is started once.
@@ -145,7 +142,7 @@ class EraSwitch extends RelayTransport {
 /** Whether a message says that another version of MCP is needed, and does not rule out the one that we could speak. */
 function wantsModern(message: unknown): boolean {
   const error = isRecord(message) ? message["error"] : undefined;
-  if (!isRecord(error) || error["code"] !== unsupportedVersion) return false;
+  if (!isRecord(error) || error["code"] !== errorCodes.unsupportedVersion) return false;
   const supported = isRecord(error["data"]) ? error["data"]["supported"] : undefined;
   return !Array.isArray(supported) || supported.includes(modernVersion);
 }
@@ -163,91 +160,38 @@ function parsed(text: string): unknown {
   }
 }
 
-/** JSON-RPC's code for an error on the side that answers. */
-const internalError = -32603;
-
-/** The `data`, known by identity, of the errors that stand for an answer that could not be used or never came. */
-export const unusableAnswer: Readonly<Record<string, never>> = Object.freeze({});
+/** What a client declares that servers may ask of it: what it answers, and nothing else. */
+function capabilitiesOf({ sampling, elicitation, roots }: ClientSide): ClientCapabilities {
+  return {
+    ...(sampling === undefined ? {} : { sampling: {} }),
+    ...(elicitation === undefined ? {} : { elicitation: { form: {} } }),
+    ...(roots === undefined ? {} : { roots: {} }),
+  };
+}
 
 /**
- * Stands in the place of an error's `data` and holds the error as it came. The SDK makes errors of its own of some codes
- * and data, with another code and less data.
+ * Has a client answer what it declares; to be called before it connects. Before 2026-07-28 servers send requests of
+ * their own; since then they answer a call with `input_required`, which the SDK's client fulfils with the same handlers.
+ * What a handler throws becomes a JSON-RPC error, and ends the call that asked since 2026-07-28. Questions that lead
+ * to an address (`mode: "url"`) are not declared, and the SDK refuses them with -32602, as the specification wants it.
  */
-export class OriginalError {
-  readonly error: { readonly code: number; readonly message: string; readonly data?: unknown };
-
-  constructor(error: OriginalError["error"]) {
-    this.error = error;
-  }
+function answerServer(client: Client, { sampling, elicitation, roots }: ClientSide, server: string): void {
+  if (sampling !== undefined)
+    client.setRequestHandler(
+      "sampling/createMessage",
+      async ({ params }, { mcpReq }) =>
+        // The SDK's client checks what handlers give before it is sent.
+        (await sampling(asJson(params), mcpReq.signal)) as unknown as CreateMessageResult,
+    );
+  if (elicitation !== undefined)
+    client.setRequestHandler(
+      "elicitation/create",
+      async ({ params }) => elicitation(asJson(params), { server }) as unknown as ElicitResult,
+    );
+  if (roots !== undefined)
+    client.setRequestHandler("roots/list", () => ({ roots: roots.map((root) => ({ ...root })) }));
 }
 
-/** What the client asks while it connects; it reads the errors itself. */
-const handshakeMethods: ReadonlySet<string> = new Set(["initialize", "server/discover"]);
-
-/** Requests whose answers are looked at; malformed answers to others are no more than odd. */
-const evidenceMethods: ReadonlySet<string> = new Set(["tools/call", "resources/read", "prompts/get"]);
-
-/**
- * Stands between the SDK's client and the recorded transport, and sees to it that every request is settled. The client
- * drops answers of the wrong shape, takes malformed ones for what it makes of them, and does not notice when an HTTP stream ends without the answer, so that the caller
- * would wait for the whole timeout. All of these become JSON-RPC errors, for the caller only; the record has what really came. Errors
- * of the server come to the caller with an {@link OriginalError}, but for those of the handshake, which the client reads.
- */
-export class AnswerGuard extends RelayTransport {
-  /** Methods of the requests that are not answered yet. */
-  readonly #pending = new Map<RequestId, string>();
-
-  override send(message: JSONRPCMessage, options?: RequestOptions): Promise<void> {
-    if (!("method" in message && "id" in message)) return super.send(message, options);
-    const { id, method } = message;
-    this.#pending.set(id, method);
-    return super.send(message, { ...options, onNoAnswer: (reason) => this.#noAnswer(id, reason) });
-  }
-
-  protected override receive(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
-    super.receive(this.#check(message), extra);
-  }
-
-  #check(message: JSONRPCMessage): JSONRPCMessage {
-    if ("method" in message || message.id === undefined) return message;
-    const method = this.#pending.get(message.id);
-    this.#pending.delete(message.id);
-    const problem = problemOf(message, method);
-    if (problem !== undefined) return failure(message.id, problem);
-    if (!("error" in message) || method === undefined || handshakeMethods.has(method)) return message;
-    return { ...message, error: { ...message.error, data: new OriginalError(message.error) } };
-  }
-
-  #noAnswer(id: RequestId, reason: HttpNoAnswer): void {
-    if (this.#pending.delete(id)) super.receive(failure(id, reason.message, reason));
-  }
-}
-
-/** What is wrong with an answer in the eyes of the SDK's client, which drops it without a word then. */
-function problemOf(answer: JSONRPCMessage, method: string | undefined): string | undefined {
-  const malformation = evidenceMethods.has(method ?? "") ? malformationOf(answer) : undefined;
-  if (malformation !== undefined) return `the answer is malformed: ${malformation}`;
-  const kind = "error" in answer && answer.error !== null ? "error" : "result";
-  const value: unknown = kind in answer ? Reflect.get(answer, kind) : undefined;
-  if (!isObject(value)) return `the ${kind} is not an object: ${excerpt(value)}`;
-  const others = Object.keys(answer).filter((key) => !["jsonrpc", "id", kind].includes(key));
-  if (others.length > 0)
-    return `the answer has other keys than jsonrpc, id and ${kind}: ${others.join(", ")}`;
-  if (kind === "result" && value["_meta"] !== undefined && !isObject(value["_meta"]))
-    return `_meta is not an object: ${excerpt(value["_meta"])}`;
-  if (kind === "error" && !(Number.isInteger(value["code"]) && typeof value["message"] === "string"))
-    return `the error has no code and message: ${excerpt(value)}`;
-  return undefined;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function excerpt(value: unknown): string {
-  return shortened(JSON.stringify(value) ?? "nothing", 200);
-}
-
-function failure(id: RequestId, message: string, data: unknown = unusableAnswer): JSONRPCMessage {
-  return { jsonrpc: "2.0", id, error: { code: internalError, message, data } };
+function asJson(params: object): JsonObject {
+  return params as JsonObject;
 }

@@ -2,7 +2,7 @@ import type { Client, RequestOptions, StandardSchemaV1 } from "@modelcontextprot
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { shortened } from "../../core/text/shortened.ts";
-import type { ToolDefinition } from "../session.ts";
+import type { ToolDefinition } from "./session.ts";
 
 interface Page {
   readonly tools: readonly ToolDefinition[];

@@ -2,9 +2,16 @@ import type { RequestId } from "@modelcontextprotocol/client";
 import picomatch from "picomatch";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json } from "../../core/formats/model.ts";
-import { type WireMessage, wireMessage } from "../wire.ts";
-import type { Filter, FilterContext } from "./filter.ts";
-import { answeredId, calledTool, requestOf, resultOf, withResult } from "./messages.ts";
+import {
+  answeredId,
+  calledTool,
+  requestOf,
+  resultOf,
+  type WireMessage,
+  wireMessage,
+  withResult,
+} from "../messages/json-rpc.ts";
+import type { Filter, FilterContext } from "./filter-chain.ts";
 
 /** JSON-RPC's code for parameters that are not right, which servers use for a tool that they do not have. */
 const invalidParams = -32602;
@@ -44,7 +51,7 @@ export function allowListFilter(
     if (hidden.length === 0 && idle.length === 0) return wire;
     emit({ type: "tools.hidden", ...who, tools: hidden, ...(idle.length === 0 ? {} : { unmatched: idle }) });
     if (hidden.length === 0) return wire;
-    return wireMessage(withResult(wire.message, { ...result, tools: shown }));
+    return withResult(wire.message, { ...result, tools: shown });
   };
 
   return {

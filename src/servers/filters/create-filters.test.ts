@@ -3,10 +3,10 @@ import * as fc from "fast-check";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { Fault, JsonObject, ServerSpec } from "../../core/formats/model.ts";
 import type { EventBody } from "../../core/trace/events.ts";
-import { type WireMessage, wireMessage } from "../wire.ts";
+import { type WireMessage, wireMessage } from "../messages/json-rpc.ts";
 import { createFilters, type FiltersOptions, hasFilters } from "./create-filters.ts";
 import { RateLimiter } from "./rate-limit.ts";
-import { runFilters } from "./run-filters.ts";
+import { runFilters } from "./filter-chain.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

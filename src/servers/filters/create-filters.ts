@@ -1,7 +1,7 @@
 import type { Fault, ServerSpec } from "../../core/formats/model.ts";
 import { allowListFilter } from "./allow-list.ts";
 import { createFaults } from "./faults.ts";
-import type { Filter, FilterContext } from "./filter.ts";
+import type { Filter, FilterContext } from "./filter-chain.ts";
 import { RateLimiter, rateLimitFilter } from "./rate-limit.ts";
 
 export interface FiltersOptions {

@@ -2,10 +2,17 @@ import type { RequestId } from "@modelcontextprotocol/client";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Fault, Json, JsonObject } from "../../core/formats/model.ts";
 import { pause } from "../../process/deadline.ts";
-import { type WireMessage, wireMessage } from "../wire.ts";
+import {
+  answeredId,
+  type Request,
+  requestOf,
+  resultOf,
+  type WireMessage,
+  wireMessage,
+  withResult,
+} from "../messages/json-rpc.ts";
 import { nameMatcher } from "./allow-list.ts";
-import { type Filter, type FilterContext, type Passage, requestCancelled } from "./filter.ts";
-import { answeredId, type Request, requestOf, resultOf, withResult } from "./messages.ts";
+import { type Filter, type FilterContext, type Passage, requestCancelled } from "./filter-chain.ts";
 
 /** JSON-RPC's code for an error on the side that answers. */
 const internalError = -32603;
@@ -81,7 +88,7 @@ class FaultFilter implements Filter {
       return { kind: "pass", wire };
     }
     this.#record("truncate", request);
-    return { kind: "pass", wire: wireMessage(withResult(wire.message, shorter)) };
+    return { kind: "pass", wire: withResult(wire.message, shorter) };
   }
 
   #befall([lot, ...later]: readonly FaultLot[], passing: Passing): Passage | Promise<Passage> {

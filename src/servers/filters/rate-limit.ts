@@ -1,6 +1,6 @@
 import type { RateLimit } from "../../core/formats/model.ts";
-import { type Filter, type FilterContext, requestCancelled } from "./filter.ts";
-import { requestOf } from "./messages.ts";
+import { type Filter, type FilterContext, requestCancelled } from "./filter-chain.ts";
+import { requestOf } from "../messages/json-rpc.ts";
 
 /**
  * Keeps requests waiting while the server has got as many as it may get. How long one waited is recorded as

@@ -1,9 +1,8 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { type WireMessage, wireMessage } from "../wire.ts";
-import type { Filter, Passage } from "./filter.ts";
-import { runFilters } from "./run-filters.ts";
+import { type WireMessage, wireMessage } from "../messages/json-rpc.ts";
+import { type Filter, type Passage, runFilters } from "./filter-chain.ts";
 
 const request = (id: number, method = "tools/call"): JSONRPCMessage => ({ jsonrpc: "2.0", id, method });
 const notification = (method: string, params = {}): JSONRPCMessage => ({ jsonrpc: "2.0", method, params });

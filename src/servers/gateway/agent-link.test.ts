@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { McpvalsError } from "../../core/errors/error.ts";
 import type { EventBody } from "../../core/trace/events.ts";
-import { wireMessage } from "../wire.ts";
+import { wireMessage } from "../messages/json-rpc.ts";
 import { AgentLink } from "./agent-link.ts";
 
 function open(): { link: AgentLink; events: EventBody[]; losses: McpvalsError[] } {

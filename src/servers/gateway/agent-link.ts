@@ -1,11 +1,21 @@
 import type { McpvalsError } from "../../core/errors/error.ts";
 import type { Emit } from "../../core/trace/events.ts";
-import { ambiguityOf, requestOf } from "../filters/messages.ts";
-import type { Filter, FilterContext } from "../filters/filter.ts";
-import { type FilterRun, type HandOver, runFilters } from "../filters/run-filters.ts";
-import { deepestMessage, isTooDeep, malformationOf, messageJson } from "../json-rpc.ts";
-import { mostUnasked, nestedTooDeeply, tooManyUnasked, unaskedBy } from "../recording.ts";
-import { type WireMessage, wireMessage } from "../wire.ts";
+import {
+  type Filter,
+  type FilterContext,
+  type FilterRun,
+  type HandOver,
+  runFilters,
+} from "../filters/filter-chain.ts";
+import {
+  malformationOf,
+  messageJson,
+  requestOf,
+  type WireMessage,
+  wireMessage,
+} from "../messages/json-rpc.ts";
+import { deepestMessage, isTooDeep, mostUnasked, ReceiveLimits } from "../messages/message-limits.ts";
+import { ambiguityOf } from "./request-checks.ts";
 
 export interface AgentLinkOptions {
   readonly server: string;
@@ -26,11 +36,12 @@ export class AgentLink {
   readonly isFiltered: boolean;
   readonly #ended = new AbortController();
   readonly #wires = new Set<() => void>();
-  #unasked = 0;
+  readonly #limits: ReceiveLimits;
   #asked = 0;
 
   constructor(options: AgentLinkOptions) {
     this.#options = options;
+    this.#limits = new ReceiveLimits(options.server);
     const { server, client, via, filters } = options;
     const emit: Emit = (event) => this.#emit(event);
     const own = filters({ server, client, emit });
@@ -73,7 +84,7 @@ export class AgentLink {
 
   /** Has decided what becomes of a message of the server's; settles as `handOver` does. */
   fromServer(wire: WireMessage, handOver: HandOver): Promise<void> {
-    const problem = this.#problemOf(wire);
+    const problem = this.#limits.problemOf(wire.message);
     if (problem !== undefined) {
       this.#options.onLost(problem);
       return Promise.resolve(handOver({ kind: "disconnect" }));
@@ -126,13 +137,6 @@ export class AgentLink {
     const malformed = problem === undefined ? {} : { malformed: problem };
     this.#emit({ type: "mcp.message", server, client, direction, message, ...raw, ...malformed });
   }
-
-  #problemOf({ message }: WireMessage): McpvalsError | undefined {
-    const { server } = this.#options;
-    this.#unasked += unaskedBy(message);
-    if (isTooDeep(message)) return nestedTooDeeply(server);
-    return this.#unasked > mostUnasked ? tooManyUnasked(server) : undefined;
-  }
 }
 
 /** A message for the record, with what is too deep in it left out. */
@@ -158,4 +162,42 @@ function refusal({ message }: WireMessage, text: string): Parameters<HandOver>[0
     kind: "answer",
     wire: wireMessage({ jsonrpc: "2.0", id: request.id, error: { code: -32600, message: text } }),
   };
+}
+
+/** A client without a session. */
+export interface Lane {
+  /** Whether a request with that id is on its way. */
+  isWaitingFor(id: string | number): boolean;
+}
+
+/**
+ * The clients of an endpoint that name no session, as 2026-07-28 has none. They are one client, until two requests with the
+ * same id are on their way at the same time, which shows that there are two.
+ */
+export class Lanes<T extends Lane> {
+  readonly #create: () => T;
+  readonly #lanes: T[] = [];
+
+  constructor(create: () => T) {
+    this.#create = create;
+  }
+
+  /** Adds a client that turned out to have no session. */
+  add(lane: T): void {
+    this.#lanes.push(lane);
+  }
+
+  /** The client that requests with these ids belong to. */
+  pick(ids: readonly (string | number)[]): T {
+    const free = this.#lanes.find((lane) => !ids.some((id) => lane.isWaitingFor(id)));
+    if (free !== undefined) return free;
+    const lane = this.#create();
+    this.#lanes.push(lane);
+    return lane;
+  }
+
+  remove(lane: T): void {
+    const index = this.#lanes.indexOf(lane);
+    if (index !== -1) this.#lanes.splice(index, 1);
+  }
 }

@@ -1,7 +1,7 @@
 import { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
 import { expect, it } from "vitest";
-import { requestHeaders, responseHeaders } from "./proxy-response.ts";
+import { requestHeaders, responseHeaders } from "./http-proxy.ts";
 
 it("tells a server nothing of who the agent is, nor of its connection to us", () => {
   const request = new IncomingMessage(new Socket());

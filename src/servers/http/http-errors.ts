@@ -1,7 +1,7 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import { shortened } from "../../core/text/shortened.ts";
-import { requestOf } from "../filters/messages.ts";
-import { type ChannelListener, HttpNoAnswer, type WireMessage, wireMessage } from "../wire.ts";
+import { errorAnswer, errorCodes, requestOf, type WireMessage } from "../messages/json-rpc.ts";
+import { type ChannelListener, HttpNoAnswer, isAccepted } from "../connections/host.ts";
 
 /** A URL for messages and records: without user name, password, query and fragment, which may hold secrets. */
 export function shownUrl(url: string | URL): string {
@@ -94,15 +94,6 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The error for a message of a server's over the limit. */
-export function messageTooLarge(server: string, limit: number): McpvalsError {
-  return new McpvalsError(
-    "server/message-too-large",
-    `server "${server}" sent a message of more than ${limit} bytes`,
-    { hint: "Answer with less, or raise maxMessageBytes for that server." },
-  );
-}
-
 /** Why a server is lost when a request to it fails: what is known already, or that it cannot be reached. */
 export function asLoss(
   error: unknown,
@@ -115,11 +106,6 @@ export function asLoss(
 const bodyLength = 500;
 /** Kept of it as the detail of an error. */
 const detailLength = 2000;
-
-/** Whether a response says that there is no answer in it, whatever its body is. */
-export function isAccepted({ status }: Pick<Response, "status">): boolean {
-  return status === 202 || status === 204;
-}
 
 /** Describes the response to a POST that has no answer in it. */
 export function noAnswerIn(
@@ -155,5 +141,5 @@ export function reportNoAnswer(listener: ChannelListener, request: WireMessage, 
   if (listener.onNoAnswer !== undefined) return listener.onNoAnswer(request, failure);
   const id = requestOf(request.message)?.id;
   if (id === undefined) return;
-  listener.onMessage(wireMessage({ jsonrpc: "2.0", id, error: { code: -32000, message: failure.message } }));
+  listener.onMessage(errorAnswer(id, errorCodes.server, failure.message));
 }

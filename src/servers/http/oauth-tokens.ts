@@ -13,7 +13,7 @@ import { createRedactor, isTraceWord, type Secret } from "../../core/trace/redac
 import { readRegularFile } from "../../files/read-file.ts";
 import { boundedFetch } from "../../process/bounded-fetch.ts";
 import { abortAfter } from "../../process/deadline.ts";
-import { loadSdk, type Sdk } from "../client/sdk.ts";
+import { loadSdk, type Sdk } from "../client/session.ts";
 import { shownUrl } from "./http-errors.ts";
 
 /** A server with an address, and how to get tokens for it. */

@@ -1,7 +1,7 @@
 import type { FetchLike } from "@modelcontextprotocol/client";
 import type { HttpServerSpec } from "../../core/formats/model.ts";
 import { untilAborted } from "../../process/deadline.ts";
-import { loadSdk } from "../client/sdk.ts";
+import { loadSdk } from "../client/session.ts";
 import { type ProtectedServer, refusedAgain, type TokenHint, tokenSourceOf } from "./oauth-tokens.ts";
 
 /**

@@ -1,13 +1,27 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import { isNoAnswer } from "../../core/checks/http-status.ts";
 import { pause, withDeadline } from "../../process/deadline.ts";
-import { answeredId, cancelledId, requestOf } from "../filters/messages.ts";
-import type { HttpAddress } from "../hosts/host.ts";
-import { methodOf, valueAt } from "../hosts/message-parts.ts";
-import type { Channel, ChannelListener, SendOptions, WireMessage } from "../wire.ts";
-import { readBody, readBytes, wiresOf } from "./body-messages.ts";
-import { asLoss, explainUnreachable, isAccepted, noAnswerIn, reportNoAnswer } from "./http-errors.ts";
-import { messageHeaders, versionIn } from "./message-headers.ts";
+import {
+  answeredId,
+  cancelledId,
+  requestOf,
+  methodOf,
+  valueAt,
+  type WireMessage,
+  readBody,
+  readBytes,
+  wiresOf,
+  versionIn,
+} from "../messages/json-rpc.ts";
+import {
+  type HttpAddress,
+  type Channel,
+  type ChannelListener,
+  type SendOptions,
+  isAccepted,
+} from "../connections/host.ts";
+import { asLoss, explainUnreachable, noAnswerIn, reportNoAnswer } from "./http-errors.ts";
+import { messageHeaders } from "../messages/mcp-headers.ts";
 import {
   chunksOf,
   eventsOf,
@@ -15,7 +29,7 @@ import {
   refusalText,
   type StreamReaderOptions,
   wholeOf,
-} from "./stream-reader.ts";
+} from "./event-stream.ts";
 
 /** How long the server may take to confirm the end of a session, in milliseconds. */
 const farewellMs = 1000;
@@ -96,7 +110,7 @@ export class StreamableChannel implements Channel {
   #takesBack({ message }: WireMessage): boolean {
     const id = cancelledId(message);
     const call = id === undefined ? undefined : this.#calls.get(id);
-    if (call === undefined || versionIn(call.wire) === undefined) return false;
+    if (call === undefined || versionIn(call.wire.message) === undefined) return false;
     call.isAnswered = true;
     call.abort.abort();
     return true;
@@ -242,7 +256,7 @@ export class StreamableChannel implements Channel {
       ...headers,
       "content-type": "application/json",
       accept: "application/json, text/event-stream",
-      ...messageHeaders(wire),
+      ...messageHeaders(wire.message),
     };
     const init = { headers: all, body: wire.text, signal };
     return this.#fetch("POST", init, requestOf(wire.message)?.id);

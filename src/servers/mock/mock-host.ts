@@ -1,16 +1,24 @@
 import type { RequestId } from "@modelcontextprotocol/client";
 import type { MockServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
-import type { ServerConnection } from "../connection.ts";
-import { requestCancelled } from "../filters/filter.ts";
-import { cancelledId, type Request, requestOf } from "../filters/messages.ts";
-import { ChannelConnection } from "../hosts/channel-connection.ts";
-import type { ConnectOptions, ServerHost } from "../hosts/host.ts";
-import { parseMessage } from "../json-rpc.ts";
+import type {
+  Channel,
+  ChannelListener,
+  ConnectOptions,
+  ServerConnection,
+  ServerHost,
+} from "../connections/host.ts";
+import { requestCancelled } from "../filters/filter-chain.ts";
+import {
+  cancelledId,
+  parseMessage,
+  type Request,
+  requestOf,
+  type WireMessage,
+} from "../messages/json-rpc.ts";
+import { ChannelConnection } from "../connections/transports.ts";
 import { OutputRecorder, OutputTail } from "../stdio/output-recorder.ts";
-import type { Channel, ChannelListener, WireMessage } from "../wire.ts";
-import type { ValidateSchema } from "./find-response.ts";
-import { codes, MockServer } from "./mock-server.ts";
+import { codes, MockServer, type ValidateSchema } from "./mock-server.ts";
 
 export interface MockHostOptions {
   /** Validates arguments for `matchSchema`. */

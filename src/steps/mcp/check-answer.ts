@@ -3,7 +3,7 @@ import { outputProblem } from "../../core/checks/content-problem.ts";
 import { checkText } from "../../core/checks/text-expectation.ts";
 import type { McpExpectation, McpStep } from "../../core/formats/step.ts";
 import type { Check } from "../../core/trace/events.ts";
-import type { ToolDefinition } from "../../servers/session.ts";
+import type { ToolDefinition } from "../../servers/client/session.ts";
 import type { StepAttempt, StepContext } from "../step-runner.ts";
 import { type Answer, isUnusable, mustFail, saysNothing } from "./answer.ts";
 import { checkValue } from "./check-value.ts";

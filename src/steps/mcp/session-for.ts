@@ -1,7 +1,7 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import { didYouMean } from "../../core/formats/did-you-mean.ts";
 import type { McpRequest, McpStep } from "../../core/formats/step.ts";
-import type { ServerSession } from "../../servers/session.ts";
+import type { ServerSession } from "../../servers/client/session.ts";
 import { isToolTest } from "./tool-test.ts";
 import type { StepAttempt, StepContext } from "../step-runner.ts";
 

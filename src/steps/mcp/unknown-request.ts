@@ -1,7 +1,7 @@
 import { didYouMean, listNames } from "../../core/formats/did-you-mean.ts";
 import type { McpRequest } from "../../core/formats/step.ts";
 import type { Check } from "../../core/trace/events.ts";
-import type { CallOptions, ServerSession, ToolDefinition } from "../../servers/session.ts";
+import type { CallOptions, ServerSession, ToolDefinition } from "../../servers/client/session.ts";
 import type { Answer } from "./answer.ts";
 
 /** JSON-RPC 2.0, section 5.1. */

@@ -1,0 +1,186 @@
+import { isDeepStrictEqual } from "node:util";
+import { applyEdits, type JSONPath, modify, parse, type ParseError, printParseErrorCode } from "jsonc-parser";
+import { parse as parseToml, stringify as writeToml, TomlError } from "smol-toml";
+import type { JsonObject, McpClient } from "../../core/formats/model.ts";
+import type { BridgeCommand, GatewayEndpoint } from "../gateway/endpoint.ts";
+
+/** Where a client looks for servers in a folder that it works in, and how it wants to be told of one. */
+export interface ClientAdapter {
+  /** Path in the folder, with slashes. */
+  readonly file: string;
+  readonly format: "json" | "toml";
+  /** The key under which servers stand by name. */
+  readonly key: string;
+  readonly http: (url: string) => JsonObject;
+  readonly bridge: (bridge: BridgeCommand) => JsonObject;
+}
+
+const typedHttp = (url: string): JsonObject => ({ type: "http", url });
+const program = ({ command, args, env }: BridgeCommand): JsonObject => ({ command, args, env });
+const typedProgram = (bridge: BridgeCommand): JsonObject => ({ type: "stdio", ...program(bridge) });
+
+/**
+ * The clients that we write files for. Some read theirs only in a folder that they trust: Codex, Copilot and Gemini ask
+ * their user first, or have to be told by an argument or a variable.
+ */
+export const clientAdapters: Readonly<Record<McpClient, ClientAdapter>> = {
+  "claude-code": {
+    file: ".mcp.json",
+    format: "json",
+    key: "mcpServers",
+    http: typedHttp,
+    bridge: typedProgram,
+  },
+  codex: {
+    file: ".codex/config.toml",
+    format: "toml",
+    key: "mcp_servers",
+    http: (url) => ({ url }),
+    bridge: program,
+  },
+  gemini: {
+    file: ".gemini/settings.json",
+    format: "json",
+    key: "mcpServers",
+    http: (url) => ({ httpUrl: url }),
+    bridge: program,
+  },
+  // 1.0.102 reads this one, else `.github/mcp.json`, in a folder that it trusts, but no `.copilot/mcp.json`.
+  copilot: {
+    file: ".mcp.json",
+    format: "json",
+    key: "mcpServers",
+    http: (url) => ({ ...typedHttp(url), tools: ["*"] }),
+    bridge: (bridge) => ({ ...typedProgram(bridge), tools: ["*"] }),
+  },
+  opencode: {
+    file: "opencode.json",
+    format: "json",
+    key: "mcp",
+    http: (url) => ({ type: "remote", url, enabled: true }),
+    bridge: ({ command, args, env }) => ({
+      type: "local",
+      command: [command, ...args],
+      environment: env,
+      enabled: true,
+    }),
+  },
+  vscode: {
+    file: ".vscode/mcp.json",
+    format: "json",
+    key: "servers",
+    http: typedHttp,
+    bridge: typedProgram,
+  },
+  cursor: {
+    file: ".cursor/mcp.json",
+    format: "json",
+    key: "mcpServers",
+    http: (url) => ({ url }),
+    bridge: program,
+  },
+};
+
+export type Entries = Readonly<Record<string, JsonObject>>;
+
+/**
+ * Puts servers into a client's file, in the place of those with the same names; all else in it stays. `text` is empty for
+ * a file that is not there. Throws an Error that says what is wrong with the text.
+ */
+export function mergeServers(text: string, entries: Entries, { format, key }: ClientAdapter): string {
+  return format === "json" ? mergeJson(text, entries, key) : mergeToml(text, entries, key);
+}
+
+const byteOrderMark = /^\uFEFF/;
+
+function mergeJson(written: string, entries: Entries, key: string): string {
+  const text = written.replace(byteOrderMark, "");
+  const start = text.trim() === "" ? "{}\n" : text;
+  const problems: ParseError[] = [];
+  const document: unknown = parse(start, problems, { allowTrailingComma: true });
+  const [problem] = problems;
+  if (problem !== undefined) throw new Error(describe(start, problem));
+  requireObject(document, "the file");
+  const servers = Object.hasOwn(document, key) ? document[key] : {};
+  requireObject(servers, JSON.stringify(key));
+  return Object.entries(entries).reduce((edited, [name, entry]) => set(edited, [key, name], entry), start);
+}
+
+function set(text: string, path: JSONPath, value: JsonObject): string {
+  // Formatting takes time by the square of what is in the line, and a line as long as that is no text for readers anyway.
+  const isForReaders = text.split("\n").every(({ length }) => length <= longestLine);
+  const formattingOptions = { insertSpaces: true, tabSize: 2, eol: "\n" };
+  return applyEdits(text, modify(text, path, value, isForReaders ? { formattingOptions } : {}));
+}
+
+const longestLine = 10_000;
+
+function describe(text: string, { error, offset }: ParseError): string {
+  const before = text.slice(0, offset).split("\n");
+  const column = (before.at(-1) ?? "").length + 1;
+  return `${printParseErrorCode(error)} at line ${before.length}, column ${column}`;
+}
+
+type Table = Record<string, unknown>;
+
+function requireObject(value: unknown, what: string): asserts value is Table {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return;
+  throw new Error(`${what} is not an object`);
+}
+
+/** Whole numbers are kept apart from others, since they are different things in TOML. */
+const numbers = { integersAsBigInt: true } as const;
+
+function mergeToml(written: string, entries: Entries, key: string): string {
+  const text = written.replace(byteOrderMark, "");
+  const document: Table = readToml(text);
+  const servers = Object.hasOwn(document, key) ? document[key] : {};
+  requireObject(servers, key);
+  const merged = withValue(document, key, { ...servers, ...entries });
+  const ours = writeToml({ [key]: entries });
+  const appended = text === "" ? ours : `${text.replace(/\n?$/, "\n")}\n${ours}`;
+  return means(appended, merged) ? appended : writeToml(merged, { numbersAsFloat: true });
+}
+
+/** The error's own message shows lines of the file, which can have secrets. */
+function readToml(text: string): Table {
+  try {
+    return parseToml(text, numbers);
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    const [what = "it is not TOML"] = error.message.split("\n");
+    throw new Error(`${what} at line ${error.line}, column ${error.column}`, { cause: error });
+  }
+}
+
+/** Text that is added keeps comments, but it cannot replace a table, nor add to one that is written in one line. */
+function means(text: string, document: Table): boolean {
+  try {
+    return isDeepStrictEqual(plain(parseToml(text, numbers)), plain(document));
+  } catch {
+    return false;
+  }
+}
+
+/** Without the differences that prototypes make. */
+function plain(value: unknown): unknown {
+  return structuredClone(value);
+}
+
+function withValue(table: Table, key: string, value: unknown): Table {
+  return Object.fromEntries([...Object.entries(table).filter(([name]) => name !== key), [key, value]]);
+}
+
+/** How a client's file tells of servers, by name. */
+export function serverEntries(
+  endpoints: readonly GatewayEndpoint[],
+  adapter: Pick<ClientAdapter, "http" | "bridge">,
+  connect: "http" | "bridge",
+): Entries {
+  return Object.fromEntries(
+    endpoints.map(({ server, url, bridge }) => [
+      server,
+      connect === "http" ? adapter.http(url) : adapter.bridge(bridge),
+    ]),
+  );
+}

@@ -1,0 +1,400 @@
+import type { JSONRPCMessage } from "@modelcontextprotocol/client";
+import {
+  malformationOf,
+  markMalformed,
+  type WireMessage,
+  wireMessage,
+  idAt,
+  kindOf,
+  type MessageId,
+  methodOf,
+  valueAt,
+} from "../messages/json-rpc.ts";
+import type { Channel, ChannelListener } from "../connections/host.ts";
+
+export interface ClientOptions {
+  /**
+   * The client only hears what is meant for all while it waits for an answer, or while nobody else is there to hear it.
+   * So what an agent is told is not recorded twice. Default: false.
+   */
+  readonly yields?: boolean;
+}
+
+/** One of the clients. */
+interface Client {
+  readonly listener: ChannelListener;
+  readonly yields: boolean;
+  open: boolean;
+  /** Its ids that were replaced, with what they are to the server. */
+  readonly replaced: Map<MessageId, MessageId>;
+  /** When it began to speak, by counting; 0: it has not. */
+  since: number;
+  /** Its handshake was answered with that of another client: the server must not hear of its end either. */
+  secondHand: boolean;
+}
+
+/** A request that the server has not answered. */
+interface Pending {
+  readonly client: Client;
+  /** As its client knows it. */
+  readonly id: MessageId;
+  readonly method: string;
+  cancelled: boolean;
+}
+
+interface Owned {
+  readonly client: Client;
+  readonly own: MessageId;
+  /** The request that the token came with, as the server knows it. */
+  readonly request: MessageId;
+}
+
+const requestId = ["params", "requestId"];
+const tokenOfRequest = ["params", "_meta", "progressToken"];
+const tokenOfProgress = ["params", "progressToken"];
+const subscription = ["params", "_meta", "io.modelcontextprotocol/subscriptionId"];
+
+/** JSON-RPC's codes for a request that makes no sense now, and for an error on the side that answers. */
+const invalidRequest = -32600;
+const internalError = -32603;
+
+/**
+ * Joins the exchanges of many clients on the one that a program has. Messages go on as they came, but for ids and tokens
+ * that two clients use at once: the second client's are replaced on the way, and put back in what comes for them.
+ */
+export class Multiplexer {
+  readonly #send: (text: string) => Promise<void>;
+  readonly #clients = new Set<Client>();
+  /** By id as the server knows it, oldest first. */
+  readonly #pending = new Map<MessageId, Pending>();
+  /** Progress tokens, as the server knows them. */
+  readonly #tokens = new Map<MessageId, Owned>();
+  /** Who was given a request of the server's. */
+  readonly #asked = new Map<MessageId, Client>();
+  #greeting: WireMessage | undefined;
+  #count = 0;
+  #ended = false;
+
+  /** `send` writes one message to the server. */
+  constructor(send: (text: string) => Promise<void>) {
+    this.#send = send;
+  }
+
+  open(listener: ChannelListener, { yields = false }: ClientOptions = {}): Channel {
+    const client: Client = {
+      listener,
+      yields,
+      open: true,
+      replaced: new Map(),
+      since: 0,
+      secondHand: false,
+    };
+    this.#clients.add(client);
+    return {
+      send: (wire) => this.#fromClient(client, wire),
+      close: () => this.#leave(client),
+    };
+  }
+
+  /** Takes what the server says. */
+  receive(wire: WireMessage): void {
+    switch (kindOf(wire.message)) {
+      case "answer":
+        return this.#answer(wire);
+      case "request":
+        return this.#ask(wire);
+      case "notification":
+        return this.#tell(wire);
+    }
+  }
+
+  /** The server can say nothing more; what clients say goes to `send` all the same, which knows why. */
+  close(): void {
+    this.#ended = true;
+    const clients = [...this.#clients];
+    this.#clients.clear();
+    for (const client of clients) {
+      client.open = false;
+      client.listener.onClosed();
+    }
+  }
+
+  #fromClient(client: Client, wire: WireMessage): Promise<void> {
+    if (!client.open && !this.#ended)
+      return Promise.reject(new Error("a client that has left says something"));
+    const text = this.#outgoing(client, wire);
+    return text === undefined ? Promise.resolve() : this.#send(text);
+  }
+
+  /** What the server is to read; undefined: nothing. */
+  #outgoing(client: Client, wire: WireMessage): string | undefined {
+    const { message, text } = wire;
+    const method = methodOf(message);
+    if (client.since === 0 || method === "initialize") client.since = this.#count += 1;
+    const id = idAt(message, ["id"]);
+    if (method === undefined) {
+      if (id !== undefined) this.#asked.delete(id);
+      return text;
+    }
+    if (id !== undefined) return this.#request(client, wire, id);
+    if (method === "notifications/initialized" && client.secondHand) return undefined;
+    return method === "notifications/cancelled" ? this.#cancel(client, wire) : text;
+  }
+
+  #request(client: Client, { message, text }: WireMessage, own: MessageId): string {
+    const other = this.#pending.get(own);
+    const id = other !== undefined && other.client !== client ? this.#unused() : own;
+    // The newest stands last also when its client has used the id before.
+    this.#pending.delete(id);
+    this.#pending.set(id, { client, id: own, method: methodOf(message) ?? "", cancelled: false });
+    if (id === own) return this.#claimToken(client, { message, text }, id);
+    client.replaced.set(own, id);
+    return this.#claimToken(client, { message, text: replaceInJson(text, ["id"], JSON.stringify(id)) }, id);
+  }
+
+  #claimToken(client: Client, { message, text }: WireMessage, request: MessageId): string {
+    const own = idAt(message, tokenOfRequest);
+    if (own === undefined) return text;
+    const owner = this.#tokens.get(own);
+    const taken = owner !== undefined && owner.client !== client && this.#pending.has(owner.request);
+    const token = taken ? this.#unused() : own;
+    this.#tokens.set(token, { client, own, request });
+    return taken ? replaceInJson(text, tokenOfRequest, JSON.stringify(token)) : text;
+  }
+
+  #cancel(client: Client, { message, text }: WireMessage): string {
+    const own = idAt(message, requestId);
+    if (own === undefined) return text;
+    const id = client.replaced.get(own) ?? own;
+    const pending = this.#pending.get(id);
+    if (pending?.client !== client || pending.id !== own) return text;
+    pending.cancelled = true;
+    return id === own ? text : replaceInJson(text, requestId, JSON.stringify(id));
+  }
+
+  #answer(wire: WireMessage): void {
+    const id = idAt(wire.message, ["id"]);
+    const pending = id === undefined ? undefined : this.#pending.get(id);
+    if (id === undefined || pending === undefined) return this.#deliver(this.#nearest(), wire);
+    this.#pending.delete(id);
+    const { client, id: own } = pending;
+    if (client.replaced.get(own) === id) client.replaced.delete(own);
+    const answer = withId(wire, own);
+    this.#deliver(client, pending.method === "initialize" ? this.#greet(client, answer, own) : answer);
+  }
+
+  /**
+   * One program has one handshake: a server that refuses the second only because it was first greeted by another client
+   * is the same server all the same.
+   */
+  #greet(client: Client, answer: WireMessage, id: MessageId): WireMessage {
+    if ("result" in answer.message) this.#greeting ??= answer;
+    else if (this.#greeting !== undefined && refusesAgain(answer.message)) {
+      client.secondHand = true;
+      return withId(this.#greeting, id);
+    }
+    return answer;
+  }
+
+  /** A request of the server's, for one of the clients. */
+  #ask(wire: WireMessage): void {
+    const id = idAt(wire.message, ["id"]);
+    const client = this.#nearest();
+    if (id === undefined) return;
+    if (client === undefined) return this.#sendQuietly(answerForNobody(id));
+    this.#asked.set(id, client);
+    this.#deliver(client, wire);
+  }
+
+  #tell(wire: WireMessage): void {
+    const { message } = wire;
+    switch (methodOf(message)) {
+      case "notifications/progress":
+        return this.#progress(wire);
+      case "notifications/cancelled": {
+        const client = this.#asked.get(idAt(message, requestId) ?? "");
+        return this.#deliver(client ?? this.#nearest(), wire);
+      }
+      default: {
+        const id = idAt(message, subscription);
+        const pending = id === undefined ? undefined : this.#pending.get(id);
+        if (pending === undefined) return this.#tellAll(wire);
+        this.#deliver(pending.client, pending.id === id ? wire : renamed(wire, subscription, pending.id));
+      }
+    }
+  }
+
+  #progress(wire: WireMessage): void {
+    const token = idAt(wire.message, tokenOfProgress);
+    const owner = token === undefined ? undefined : this.#tokens.get(token);
+    if (owner === undefined) return this.#deliver(this.#nearest(), wire);
+    this.#deliver(owner.client, owner.own === token ? wire : renamed(wire, tokenOfProgress, owner.own));
+  }
+
+  #tellAll(wire: WireMessage): void {
+    const all = [...this.#clients];
+    const begun = all.filter(({ since }) => since > 0);
+    const present = begun.length === 0 ? all : begun;
+    const waiting = new Set([...this.#pending.values()].map(({ client }) => client));
+    const heeding = present.filter((client) => !client.yields || waiting.has(client));
+    for (const client of heeding.length === 0 ? present : heeding) this.#deliver(client, wire);
+  }
+
+  /** Who is most likely meant: who asked last and waits, else who began last. */
+  #nearest(): Client | undefined {
+    const asker = [...this.#pending.values()].findLast(({ client, cancelled }) => client.open && !cancelled);
+    return asker?.client ?? [...this.#clients].toSorted((a, b) => a.since - b.since).at(-1);
+  }
+
+  #deliver(client: Client | undefined, wire: WireMessage): void {
+    if (client?.open === true) client.listener.onMessage(wire);
+  }
+
+  #leave(client: Client): Promise<void> {
+    if (!client.open) return Promise.resolve();
+    client.open = false;
+    this.#clients.delete(client);
+    for (const [id, pending] of this.#pending) {
+      if (pending.client === client && !pending.cancelled && pending.method !== "initialize")
+        this.#sendQuietly(cancellation(id));
+    }
+    for (const [token, owner] of this.#tokens) if (owner.client === client) this.#tokens.delete(token);
+    for (const [id, asked] of this.#asked) {
+      if (asked !== client) continue;
+      this.#asked.delete(id);
+      this.#sendQuietly(answerForNobody(id));
+    }
+    return Promise.resolve();
+  }
+
+  /** A courtesy to a server that may be gone already. */
+  #sendQuietly(message: JSONRPCMessage): void {
+    this.#send(wireMessage(message).text).catch(() => undefined);
+  }
+
+  #unused(): string {
+    let id: string;
+    do id = `mcpvals:${(this.#count += 1)}`;
+    while (this.#pending.has(id) || this.#tokens.has(id));
+    return id;
+  }
+}
+
+/** An answer for another request: with another id, and every other byte as it was. */
+export function withId(answer: WireMessage, id: MessageId): WireMessage {
+  return idAt(answer.message, ["id"]) === id ? answer : renamed(answer, ["id"], id);
+}
+
+/** The same message with another id in one place, and every other byte as it was. */
+function renamed(
+  { message: before, text }: WireMessage,
+  path: readonly string[],
+  id: MessageId,
+): WireMessage {
+  const changed = replaceInJson(text, path, JSON.stringify(id));
+  const message = JSON.parse(changed) as JSONRPCMessage;
+  const problem = malformationOf(before);
+  if (problem !== undefined) markMalformed(message, problem);
+  return { message, text: changed };
+}
+
+/** Whether an error says that there was a handshake already, not that there is something wrong with this one. */
+function refusesAgain(message: JSONRPCMessage): boolean {
+  const text = valueAt(message, ["error", "message"]);
+  const again = /already|again|twice|once|duplicate|initiali[sz]ed/i;
+  return (
+    valueAt(message, ["error", "code"]) === invalidRequest || (typeof text === "string" && again.test(text))
+  );
+}
+
+function cancellation(id: MessageId): JSONRPCMessage {
+  return {
+    jsonrpc: "2.0",
+    method: "notifications/cancelled",
+    params: { requestId: id, reason: "the client has left" },
+  };
+}
+
+function answerForNobody(id: MessageId): JSONRPCMessage {
+  return { jsonrpc: "2.0", id, error: { code: internalError, message: "the client has left" } };
+}
+
+interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * Puts another JSON value in the place of the one at a path of keys, and leaves every other character of the text as it
+ * was. Gives the same text when there is no such value. Of keys that are there twice the last one counts, as for
+ * `JSON.parse`. The text has to be well-formed.
+ */
+export function replaceInJson(text: string, path: readonly string[], json: string): string {
+  let range: Range | undefined = { start: skipSpace(text, 0), end: text.length };
+  for (const key of path) {
+    range = memberOf(text, range.start, key);
+    if (range === undefined) return text;
+  }
+  return text.slice(0, range.start) + json + text.slice(range.end);
+}
+
+/** Where the value of a key stands in the object that begins at `start`. */
+function memberOf(text: string, start: number, wanted: string): Range | undefined {
+  if (text[start] !== "{") return undefined;
+  let found: Range | undefined;
+  let at = skipSpace(text, start + 1);
+  while (text[at] === '"') {
+    const keyEnd = skipString(text, at);
+    const value = skipSpace(text, skipSpace(text, keyEnd) + 1);
+    const end = skipValue(text, value);
+    if (JSON.parse(text.slice(at, keyEnd)) === wanted) found = { start: value, end };
+    at = skipSpace(text, end);
+    if (text[at] === ",") at = skipSpace(text, at + 1);
+  }
+  return found;
+}
+
+const space = /[ \t\r\n]*/y;
+const scalar = /[^\s,\]}]*/y;
+/** Anything in an array or object that neither opens nor closes one, nor begins a string. */
+const filling = /[^"{}[\]]*/y;
+
+function skipSpace(text: string, at: number): number {
+  return skip(space, text, at);
+}
+
+function skipString(text: string, start: number): number {
+  let quote = start;
+  do quote = text.indexOf('"', quote + 1);
+  while (quote !== -1 && isEscaped(text, quote));
+  return quote === -1 ? text.length : quote + 1;
+}
+
+function isEscaped(text: string, at: number): boolean {
+  let first = at;
+  while (text[first - 1] === "\\") first -= 1;
+  return (at - first) % 2 === 1;
+}
+
+function skipValue(text: string, start: number): number {
+  if (text[start] === '"') return skipString(text, start);
+  if (text[start] !== "{" && text[start] !== "[") return skip(scalar, text, start);
+  let levels = 0;
+  let at = start;
+  do {
+    const sign = text[at];
+    if (sign === '"') at = skipString(text, at);
+    else {
+      levels += sign === "{" || sign === "[" ? 1 : -1;
+      at += 1;
+    }
+    if (levels > 0) at = skip(filling, text, at);
+  } while (levels > 0 && at < text.length);
+  return at;
+}
+
+/** Where the pattern ends that begins at a place; the end of the text when it does not fit, so that nothing goes on for ever. */
+function skip(pattern: RegExp, text: string, at: number): number {
+  pattern.lastIndex = at;
+  return pattern.test(text) ? pattern.lastIndex : text.length;
+}
