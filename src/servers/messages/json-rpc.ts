@@ -167,7 +167,7 @@ export function resultOf(message: JSONRPCMessage): JsonObject | undefined {
 
 /** The same answer with another result. */
 export function withResult(message: JSONRPCMessage, result: JsonObject): WireMessage {
-  return wireMessage({ ...message, result } as JSONRPCMessage);
+  return wireMessage({ ...message, result });
 }
 
 /** The tool that a message calls, whether it has an id or not; undefined when it calls none. */
