@@ -10,7 +10,7 @@ import { folderOf } from "../support/cli.ts";
 import { taskOf, verdictsOf } from "./task-verdicts.ts";
 
 // Claim: a folder of any shape can be searched, or is refused with a reason, and a workspace of any shape is removed.
-// docs/security.md, "Whatever is sent, the run goes on", "Files and the machine".
+// docs/security.md, "Resource limits", "Files and the machine".
 
 /** Finds what a folder with a file that many levels below it leads to. */
 function search(levels: number, source: string): unknown {

@@ -11,7 +11,7 @@ import { addressHost } from "../gateway/support.ts";
 import { createRecord, type Record } from "../servers/support.ts";
 
 // Claim: the server never hears of a call that the allow-list refuses, however it is written. docs/servers.md, "Allowed
-// tools and rate limits"; docs/security.md, "Filters of the gateway cannot be passed".
+// tools and rate limits"; docs/security.md, "Gateway filters cannot be bypassed".
 
 interface Opened {
   readonly endpoint: GatewayEndpoint;
