@@ -8,7 +8,7 @@ import { errorReference } from "../src/core/errors/error-reference.ts";
 import { configJsonSchema, configReference } from "../src/core/formats/config/config-reference.ts";
 import { taskJsonSchema, taskReference } from "../src/core/formats/task/task-reference.ts";
 import { evalJsonSchema } from "../src/core/formats/eval-file/eval-schema.ts";
-import { taskExportJsonSchema } from "../src/core/formats/task-export/task-export-schema.ts";
+import { taskExportJsonSchema } from "../src/core/formats/task/task-export.ts";
 import { wazaEvalJsonSchema, wazaTaskJsonSchema } from "../src/core/formats/waza/waza-schema.ts";
 import { resultJsonSchema } from "../src/core/report/result-schema.ts";
 import { manifestText } from "../src/extension-sdk/serve.ts";

@@ -6,7 +6,7 @@ import { type EvalExtensions, settingsOf } from "../core/formats/extension/eval-
 import { type KeyPath, withoutUndefined } from "../core/formats/json.ts";
 import type { Eval } from "../core/formats/model.ts";
 import { placeProblems, type Problem } from "../core/formats/problem.ts";
-import type { ExtensionUse } from "../core/formats/task/extension-uses.ts";
+import type { ExtensionUse } from "../core/formats/task/task-options.ts";
 import type { Secret } from "../core/trace/redact.ts";
 import type { EnvironmentVariables } from "./environment.ts";
 import { extensionVariables, maskedUses, unusedExtensionNotes } from "./extensions.ts";

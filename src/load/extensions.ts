@@ -9,7 +9,7 @@ import {
 } from "../core/formats/extension/extension-table-schema.ts";
 import { asText } from "../core/formats/json.ts";
 import type { ExtensionSpec, Task } from "../core/formats/model.ts";
-import type { ExtensionUse } from "../core/formats/task/extension-uses.ts";
+import type { ExtensionUse } from "../core/formats/task/task-options.ts";
 import type { Secret } from "../core/trace/redact.ts";
 import type { EnvironmentVariables } from "./environment.ts";
 import { maskSecrets } from "./secrets/secret-names.ts";

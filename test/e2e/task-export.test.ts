@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { exportFile } from "../../src/load/export-file.ts";
-import type { TaskExport } from "../../src/core/formats/task-export/task-export-schema.ts";
+import type { TaskExport } from "../../src/core/formats/task/task-export.ts";
 import { folderOf, root } from "../support/cli.ts";
 import { runSource } from "../support/source-cli.ts";
 

@@ -203,17 +203,15 @@ describe("servers of a task", () => {
   it("are told with their places when they are wrong", async () => {
     using folder = folderOf({
       "mcp-eval.config.yaml": "server: { transport: stdio, command: node }\ntasks: [tasks/*.yaml]\n",
-      "tasks/a.yaml": task(
-        "a",
-        "  servers:\n    default: { args: x }\n    defult: { args: [] }\n    gone: null\n",
-      ),
+      "tasks/a.yaml": task("a", "  servers:\n    default: { args: x }\n    defult: { args: [] }\n"),
+      "tasks/c.yaml": task("c", "  servers:\n    defult: { args: [] }\n    gone: null\n"),
       "tasks/b.yaml": task("b", "  elicitation: [{ server: other, action: decline }]\n"),
     });
     expect(await problems(folder.path)).toEqual([
       "tasks/a.yaml:8:22 config/invalid-value spec.servers.default.args must be a list, not a string",
-      'tasks/a.yaml:9:5 config/unknown-reference no server of the eval is named "defult"',
-      'tasks/a.yaml:10:11 config/unknown-reference no server of the eval is named "gone"',
       'tasks/b.yaml:7:27 config/unknown-reference no server is named "other"',
+      'tasks/c.yaml:8:5 config/unknown-reference no server of the eval is named "defult"',
+      'tasks/c.yaml:9:11 config/unknown-reference no server of the eval is named "gone"',
     ]);
   });
 

@@ -5,7 +5,7 @@ import type { ExtensionManifest, OperationDeclaration } from "../../core/formats
 import { durationInWords, fillDefaults } from "../../core/formats/extension/typed-args.ts";
 import { formatKeyPath, isJsonObject } from "../../core/formats/json.ts";
 import type { ExtensionSpec, Json, JsonObject, Task } from "../../core/formats/model.ts";
-import type { ExtensionUse } from "../../core/formats/task/extension-uses.ts";
+import type { ExtensionUse } from "../../core/formats/task/task-options.ts";
 import type { SchemaCheck } from "../../core/grade/grader.ts";
 import { parseTemplate } from "../../core/templates/parse-template.ts";
 

@@ -5,7 +5,7 @@ import { formatLocation } from "../../core/errors/format-location.ts";
 import { listNames } from "../../core/formats/did-you-mean.ts";
 import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
 import type { ExtensionSpec, Json, Task } from "../../core/formats/model.ts";
-import type { ExtensionUse } from "../../core/formats/task/extension-uses.ts";
+import type { ExtensionUse } from "../../core/formats/task/task-options.ts";
 import { type Expander, expanderOf } from "../../core/templates/expand.ts";
 import { parseTemplate } from "../../core/templates/parse-template.ts";
 import { resolveNames, type Scope, taskRoots } from "../../core/templates/scope.ts";

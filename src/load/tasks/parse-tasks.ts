@@ -2,7 +2,7 @@ import { dirname, resolve } from "node:path";
 import type { Diagnostic } from "../../core/errors/error.ts";
 import { formatLocation } from "../../core/errors/format-location.ts";
 import type { EvalExtensions } from "../../core/formats/extension/eval-extensions.ts";
-import type { ExtensionUse } from "../../core/formats/task/extension-uses.ts";
+import type { ExtensionUse } from "../../core/formats/task/task-options.ts";
 import type { ProvidedServers } from "../../core/formats/config/server-tables.ts";
 import type { Eval, ServerSpec, Task, Variant } from "../../core/formats/model.ts";
 import { walkSteps } from "../../core/formats/step.ts";

@@ -3,13 +3,16 @@ import { type KeyPath, memberOf, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import type { PortableTask, Task, Turn } from "../model.ts";
 import type { Step } from "../step.ts";
-import { layTaskServers } from "../task/lay-task-servers.ts";
 import { checkFilePath } from "../task/check-paths.ts";
-import { extensionPorts } from "../task/build-task.ts";
-import { type ExtensionUse, usedExtensions } from "../task/extension-uses.ts";
-import { checkSettings, type SettingsContext } from "../task/check-settings.ts";
-import { joinExtensions } from "../task/join-extensions.ts";
-import type { ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
+import {
+  checkSettings,
+  extensionPorts,
+  joinExtensions,
+  type SettingsContext,
+  usedExtensions,
+} from "../task/task-extensions.ts";
+import type { ExtensionUse, ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
+import { layTaskServers } from "../task/task-servers.ts";
 import { buildStep } from "./build-step.ts";
 import { Expressions } from "./expressions.ts";
 import { type LegacyForm, type LegacyPhase, readScriptForm, readStepForm } from "./legacy-form.ts";
@@ -34,7 +37,7 @@ export function parseLegacyTask(document: unknown, options: ParseTaskOptions): P
   const uses = operationsOf(form, task, options);
   const wrong = checkSettings(uses, settingsContext(form, task, options));
   if (wrong.length > 0) return { ok: false, diagnostics: wrong };
-  const { variants } = layTaskServers({}, options);
+  const { variants } = layTaskServers(undefined, options);
   const all = variants === undefined ? {} : { variants };
   const whole = withExtensions(task, uses, options);
   return { ok: true, task: whole, servers: {}, ...all, notes: reader.notes, extensions: uses };
@@ -63,7 +66,7 @@ function settingsContext({ steps }: LegacyForm, { name }: Task, options: ParseTa
   return {
     task: name,
     joined: joinExtensions([], options),
-    names: { env: new Set(), variables, urls: servers, local: [], ids, solutionIds: [], idsUnsure: false },
+    names: { env: new Set(), variables, urls: servers, local: [], ids, solutionIds: [] },
     outputs: new Map(ids.map((id) => [id, "any"])),
   };
 }

@@ -1,42 +1,28 @@
-import { asList, asObject, asText, formatKeyPath, type KeyPath } from "../json.ts";
+import { asObject, asText, formatKeyPath, type KeyPath } from "../json.ts";
 import type { Problem } from "../problem.ts";
-import { hasUnknown, type Locals, partsOf, staticText, unknownInPath } from "./check-text.ts";
+import { type Locals, partsOf, type PlacedText, staticText, unknownInPath } from "./check-text.ts";
 import type { TaskFiles } from "./task-options.ts";
-import type { StepView } from "./view-steps.ts";
-import type { TaskView } from "./view-task.ts";
+import type { TaskSource } from "./read-task.ts";
 
-/** Checks the paths of a task that are known before it runs: they stay in its folder, and what must exist exists. */
-export function checkTaskPaths({ spec }: TaskView, files: TaskFiles): Problem[] {
-  const folders = Object.entries(asObject(spec["servers"])).flatMap(([name, server]) =>
-    check(asObject(server)["cwd"], ["spec", "servers", name, "cwd"], { files, wanted: "inside" }),
-  );
-  return [...folders, ...checkFixtures(spec["fixtures"], files)];
+/** Checks the paths of a task outside of its steps. */
+export function checkTaskPaths({ file: { spec }, document }: TaskSource, files: TaskFiles): Problem[] {
+  const servers = asObject(asObject(document["spec"])["servers"]);
+  const folders = Object.entries(servers).flatMap(([name, server]) => {
+    const cwd = asText(asObject(server)["cwd"]);
+    const path = ["spec", "servers", name, "cwd"];
+    return cwd === undefined ? [] : checkPath({ text: cwd, path }, { files, wanted: "inside" });
+  });
+  return [...folders, ...checkFixtures(spec.fixtures, files)];
 }
 
-/** Checks the paths of a step. */
-export function checkStepPaths(
-  { kind, body, bodyPath }: StepView,
-  { files, locals }: { readonly files: TaskFiles; readonly locals: Locals },
+/** Checks a path with templates, as far as it is known before the task runs. */
+export function checkPath(
+  { text, path }: PlacedText,
+  wanted: FileWanted,
+  locals: Locals = new Map(),
 ): Problem[] {
-  const at = (key: string, wanted: FileWanted["wanted"]): Problem[] =>
-    check(asObject(body)[key], [...bodyPath, key], { files, wanted, locals });
-  switch (kind) {
-    case "command":
-      return at("workdir", "inside");
-    case "file":
-      return at("path", "inside");
-    case "script":
-      return at("file", "file");
-    default:
-      return [];
-  }
-}
-
-function check(value: unknown, path: KeyPath, wanted: FileWanted & { readonly locals?: Locals }): Problem[] {
-  const text = asText(value);
-  if (text === undefined) return [];
-  const locals = wanted.locals ?? new Map();
-  if (hasUnknown(text, locals)) return unknownInPath(text, path, locals);
+  const unknown = unknownInPath(text, path, locals);
+  if (unknown !== undefined) return unknown;
   const file = staticText(text, locals);
   if (file !== undefined) return checkFilePath(file, path, wanted);
   // Where paths may leave the task's folder, they may leave the workspace.
@@ -67,12 +53,10 @@ function outside(text: string, path: KeyPath): Problem {
   };
 }
 
-function checkFixtures(fixtures: unknown, files: TaskFiles): Problem[] {
+function checkFixtures(fixtures: readonly string[], files: TaskFiles): Problem[] {
   const seen = new Map<string, KeyPath>();
-  return asList(fixtures).flatMap((fixture, index): Problem[] => {
-    const text = asText(fixture);
+  return fixtures.flatMap((text, index): Problem[] => {
     const path = ["spec", "fixtures", index];
-    if (text === undefined) return [];
     const name = lastName(text);
     if (name === undefined) {
       const message = `${formatKeyPath(path)} must name a file or folder inside the task's folder`;

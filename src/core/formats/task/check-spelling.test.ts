@@ -40,13 +40,17 @@ describe("what is taken as text", () => {
 
 describe("a word in braces that is a name but for one slip is refused", () => {
   it.each<[object, string, string]>([
-    [{ prompt: "Look into {workspce}." }, "spec.prompt: {workspce} is no template", "{workspace}?"],
-    [{ env: { A: "{Workspace}/x" } }, "spec.env.A: {Workspace} is no template", "{workspace}?"],
-    [{ verify: [shell("{evn.HOME}")] }, "{evn.HOME} is no template", "{env.HOME}?"],
-    [{ verify: [shell("{step.a.outputs.b}")] }, "{step.a.outputs.b} is no template", "{steps.a.outputs.b}?"],
+    [{ prompt: "Look into {workspce}." }, "spec.prompt: {workspce} is not a template", "{workspace}?"],
+    [{ env: { A: "{Workspace}/x" } }, "spec.env.A: {Workspace} is not a template", "{workspace}?"],
+    [{ verify: [shell("{evn.HOME}")] }, "{evn.HOME} is not a template", "{env.HOME}?"],
+    [
+      { verify: [shell("{step.a.outputs.b}")] },
+      "{step.a.outputs.b} is not a template",
+      "{steps.a.outputs.b}?",
+    ],
     [
       { verify: [{ foreach: { var: "pod", in: ["a"], steps: [shell("{pods}")] } }] },
-      "{pods} is no template: nothing is named pods here",
+      "{pods} is not a template: nothing is named pods here",
       "{pod}?",
     ],
     [
@@ -77,13 +81,16 @@ describe("a word in braces in a path is a template, or refused", () => {
   const file = (path: string): object => ({ file: { path, expect: { exists: true } } });
 
   it.each<[object, string]>([
-    [file("{folder}/note.txt"), "spec.verify[0].file.path: {folder} is no template: nothing is named folder"],
-    [file("{workspce}/note.txt"), "spec.verify[0].file.path: {workspce} is no template"],
+    [
+      file("{folder}/note.txt"),
+      "spec.verify[0].file.path: {folder} is not a template: nothing is named folder",
+    ],
+    [file("{workspce}/note.txt"), "spec.verify[0].file.path: {workspce} is not a template"],
     [
       { command: { run: "test -s a.txt", workdir: "{tmp.dir}" } },
       "spec.verify[0].command.workdir: {tmp.dir} is no",
     ],
-    [{ script: { file: "{x}.sh" } }, "spec.verify[0].script.file: {x} is no template"],
+    [{ script: { file: "{x}.sh" } }, "spec.verify[0].script.file: {x} is not a template"],
   ])("%j", (step, message) => {
     expect(wrong({ verify: [step] })).toEqual([expect.stringContaining(message)]);
   });
@@ -107,7 +114,7 @@ describe("outputs", () => {
     [{ script: { ...json, outputs: { a: "{output.x}" } } }, "{output.x} refers to nothing", '"outputs"?'],
     [
       shell("x", { outputs: { a: "${env.HOME}" } }),
-      "${env.HOME} is no template: after $ nothing",
+      "${env.HOME} is not a template: after $ nothing",
       "{env.HOME}?",
     ],
     [shell("x", { outputs: { a: "{stdout" } }), "", undefined],

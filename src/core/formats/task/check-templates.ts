@@ -1,259 +1,187 @@
-import { asObject, asText, formatKeyPath, isJsonObject, type KeyPath } from "../json.ts";
-import type { Json, JsonObject } from "../model.ts";
+import { asObject, formatKeyPath, type Json, type JsonObject, type KeyPath } from "../json.ts";
 import { mostProblems, type Problem } from "../problem.ts";
-import { checkComparisons, checkCondition, checkExpectations } from "./check-expectations.ts";
-import { checkStepPaths } from "./check-paths.ts";
+import { answerValues, type HasNames, innerLists } from "../step-kinds.ts";
+import { checkStep } from "./check-steps.ts";
 import {
   checkOutput,
+  checkSpelling,
   checkText,
   type DeclaredOutputs,
-  givesOutputs,
   isFromOutside,
   type Locals,
   partsOf,
-  slips,
-  solutionValues,
-  spellingNotes,
   type TaskNames,
+  textsIn,
   type TextScope,
-  valuesOf,
   variableOf,
 } from "./check-text.ts";
-import { argumentNotes, checkUntrusted, rawNotes } from "./check-untrusted.ts";
-import type { PromptTurn } from "./read-prompt.ts";
-import { innerLists } from "./step-forms.ts";
-import type { PlacedNote, TaskFiles } from "./task-options.ts";
-import type { StepView } from "./view-steps.ts";
-import type { TaskView } from "./view-task.ts";
+import type { PlacedAction, PlacedStep, TaskSource } from "./read-task.ts";
+import type { Findings, PlacedNote, TaskFiles } from "./task-options.ts";
 
-const noSteps = "is of no use here: no step has run by then";
 const noAgent = "exists only in verify and cleanup, after the agent";
-const beforeSteps = { steps: noSteps, agent: noAgent };
+const beforeSteps = { steps: "is of no use here: no step has run by then", agent: noAgent };
 const beforeAgent = { agent: noAgent };
+
+/** One user turn, and where it, or the name of its file, stands. */
+export interface PromptTurn {
+  readonly text: string;
+  readonly path: KeyPath;
+}
 
 /** What is known while texts are checked in the order in which they are used. */
 interface Walk {
   readonly names: TaskNames;
   readonly files: TaskFiles;
+  /** Outputs of the steps so far. */
   readonly earlier: Map<string, DeclaredOutputs>;
+  /** Roots that do not exist yet, with the reason. */
   readonly absent: TextScope["absent"];
   readonly locals: Locals;
-  /** How many problems there are. */
-  readonly told: { count: number };
-  readonly notes: PlacedNote[];
-}
-
-export interface CheckedTemplates {
-  readonly problems: readonly Problem[];
-  /** What is taken as text, although it looks like a template. */
-  readonly notes: readonly PlacedNote[];
+  readonly found: { readonly problems: Problem[]; readonly notes: PlacedNote[] };
 }
 
 /**
- * Checks every template of a task: what it refers to has to be there when the text is used. Texts without templates are
+ * Checks every template of a task: what it refers to has to exist when the text is used. Texts without templates are
  * checked for what they are: paths, regular expressions, JSON paths, addresses.
  */
 export function checkTemplates(
-  view: TaskView,
+  { document, steps, solution }: TaskSource,
   turns: readonly PromptTurn[],
   known: { readonly names: TaskNames; readonly files: TaskFiles },
-): CheckedTemplates {
-  const { setup, verify, cleanup } = view.steps;
-  const notes: PlacedNote[] = [];
-  const start: Walk = {
-    ...known,
-    earlier: new Map(),
-    absent: beforeSteps,
-    locals: new Map(),
-    told: { count: 0 },
-    notes,
-  };
+): Findings {
+  const found: Walk["found"] = { problems: [], notes: [] };
+  const start: Walk = { ...known, earlier: new Map(), absent: beforeSteps, locals: new Map(), found };
   const early = { ...start, absent: beforeAgent };
-  const problems = [
-    ...textsAt(view.spec, ["spec"], "env").flatMap(({ text, path }) => check(text, path, start)),
-    ...checkServers(view.spec, start),
-    ...walkList(setup, early),
-    ...turns.flatMap(({ text, path }) => check(text, path, early)),
-    // What only the oracle does is not there for the steps that follow.
-    ...walkActions(view.spec["solution"], ["spec", "solution"], {
-      ...early,
-      earlier: new Map(early.earlier),
-    }),
-  ];
   const late = { ...start, absent: {} };
-  const later = [...walkList(verify, late), ...walkList(cleanup.toReversed(), late)];
-  return { problems: [...problems, ...later], notes };
+  const spec = asObject(document["spec"]) as JsonObject;
+  checkTexts(spec["env"], ["spec", "env"], start);
+  // A server's address is made before any other server's is known.
+  const addresses = { ...start, absent: { ...beforeSteps, servers: "cannot be part of an address" } };
+  for (const [name, server] of Object.entries(asObject(spec["servers"]))) {
+    const { url, ...rest } = asObject(server) as JsonObject;
+    const path = ["spec", "servers", name];
+    checkTexts(url, [...path, "url"], addresses);
+    checkTexts(rest, path, start);
+  }
+  checkSteps(steps.setup, early);
+  for (const { text, path } of turns) checkTexts(text, path, early);
+  // What only the oracle does does not exist for the steps that follow.
+  checkActions(solution, { ...early, earlier: new Map(early.earlier) });
+  checkSteps(steps.verify, late);
+  checkSteps(steps.cleanup.toReversed(), late);
+  return found;
 }
 
-function check(text: string, path: KeyPath, walk: Walk): Problem[] {
-  if (walk.notes.length < mostProblems)
-    for (const note of [
-      ...spellingNotes(text, path, walk.locals),
-      ...rawNotes(text, path, walk.locals),
-    ].slice(0, mostProblems))
-      walk.notes.push(note);
-  return counted(walk, () => [...slips(text, path, walk.locals), ...checkText(text, path, walk)]);
+function add({ problems, notes }: Findings, { found }: Walk): void {
+  for (const problem of problems) if (found.problems.length < mostProblems) found.problems.push(problem);
+  for (const note of notes) if (found.notes.length < mostProblems) found.notes.push(note);
 }
 
-/** Checks what a step or an action gives out; `values` are those that only this text may use. */
+/** Checks the templates in every text of a value, and says whether all refer to something. */
+function checkTexts(value: Json | undefined, at: KeyPath, walk: Walk): boolean {
+  let isRight = true;
+  for (const { text, path } of textsIn(value ?? null, at)) {
+    if (walk.found.problems.length >= mostProblems) return false;
+    const spelling = checkSpelling(text, path, walk.locals);
+    const problems = [...spelling.problems, ...checkText(text, path, walk)];
+    isRight &&= problems.length === 0;
+    add({ problems, notes: [...spelling.notes, ...rawNotes(text, path, walk.locals)] }, walk);
+  }
+  return isRight;
+}
+
+/** Notes on values from outside that are inserted as they are. */
+function rawNotes(text: string, path: KeyPath, locals: Locals): PlacedNote[] {
+  return partsOf(text, locals).flatMap((part) => {
+    if (typeof part === "string" || part.filter?.kind !== "raw" || !isFromOutside(part, locals)) return [];
+    const message = `${formatKeyPath(path)}: ${part.text} inserts a value from outside as it is, so that it can act as code, as a pattern or as a path`;
+    return [{ message, path, text: part.text }];
+  });
+}
+
+/** Checks the outputs of a step or an action; `values` are those that only these texts may use. */
 function checkOutputs(
-  parent: Json,
+  outputs: Readonly<Record<string, string>> | undefined,
   path: KeyPath,
-  { walk, values }: { walk: Walk; values: Locals },
-): Problem[] {
-  const locals: Locals = new Map([...walk.locals, ...values]);
-  const outputs = isJsonObject(parent) ? parent["outputs"] : undefined;
-  return Object.entries(asObject(outputs)).flatMap(([name, text]) => {
-    if (typeof text !== "string") return [];
+  { walk, values }: { readonly walk: Walk; readonly values: Readonly<Record<string, HasNames>> },
+): void {
+  const own: Locals = new Map(Object.entries({ outputs: () => false, ...values }));
+  const locals: Locals = new Map([...walk.locals, ...own]);
+  for (const [name, text] of Object.entries(outputs ?? {})) {
+    if (walk.found.problems.length >= mostProblems) return;
     const at = [...path, "outputs", name];
-    const found = checkOutput(text, at, { locals, values });
-    if (walk.notes.length < mostProblems) for (const note of found.notes) walk.notes.push(note);
-    return counted(walk, () => [...found.problems, ...checkText(text, at, { ...walk, locals })]);
-  });
+    const { problems, notes } = checkOutput(text, at, { locals, values: own });
+    add({ problems: [...problems, ...checkText(text, at, { ...walk, locals })], notes }, walk);
+  }
 }
 
-function counted({ told }: Walk, find: () => Problem[]): Problem[] {
-  if (told.count >= mostProblems) return [];
-  const problems = find();
-  told.count += problems.length;
-  return problems;
+function checkSteps(steps: readonly PlacedStep[], walk: Walk): void {
+  for (const placed of steps) checkOneStep(placed, walk);
 }
 
-/** A server's address is made before any other server's is known. */
-function checkServers(spec: JsonObject, walk: Walk): Problem[] {
-  return textsAt(spec, ["spec"], "servers").flatMap(({ text, path }) => {
-    const isUrl = path.length === 4 && path[3] === "url";
-    const absent = { ...walk.absent, servers: "cannot be part of an address" };
-    return check(text, path, isUrl ? { ...walk, absent } : walk);
-  });
+/** Keys of every body whose values are no templates, or are checked by themselves. */
+const apart = ["id", "timeout", "retry", "stableFor", "outputs"];
+
+function checkOneStep(placed: PlacedStep, walk: Walk): void {
+  const { step, kind, body, bodyPath, isShort, ownId } = placed;
+  const isOperation = step.type === "extension" && bodyPath.at(-1) !== "extension";
+  const skipped = isOperation ? apart : [...apart, "name", ...innerLists, ...(kind.plainKeys ?? [])];
+  const own = isShort ? [] : Object.entries(body).filter(([key]) => !skipped.includes(key));
+  const checked = own.map(([key, value]) => checkTexts(value, [...bodyPath, key], walk));
+  checkInner(placed, walk);
+  checkOutputs(step.outputs, bodyPath, { walk, values: kind.values(step) });
+  if (ownId !== undefined) walk.earlier.set(ownId, declaredOutputs(placed));
+  const { files, locals } = walk;
+  add(checkStep(placed, { files, locals, isResolved: checked.every(Boolean) }), walk);
 }
 
-function walkList(views: readonly StepView[], walk: Walk): Problem[] {
-  return views.flatMap((view) => walkStep(view, walk));
-}
-
-function walkStep(view: StepView, walk: Walk): Problem[] {
-  const own = ownTexts(view).flatMap(({ text, path }) => check(text, path, walk));
-  const inner = walkInner(view, walk);
-  const values = valuesOf(view);
-  const after = view.isShort ? [] : checkOutputs(view.body, view.bodyPath, { walk, values });
-  if (view.ownId !== undefined) walk.earlier.set(view.ownId, declaredOutputs(view));
-  const compared = checkComparisons(view, walk.locals);
-  if (walk.notes.length < mostProblems)
-    for (const note of [...compared.notes, ...argumentNotes(view, walk.locals)]) walk.notes.push(note);
-  const plain = [
-    ...checkStepPaths(view, walk),
-    ...checkExpectations(view, walk.locals),
-    ...checkAddress(view, walk.locals),
-    ...checkCondition(view, walk.locals),
-    // What refers to nothing is wrong wherever it stands.
-    ...(own.length > 0 ? [] : checkUntrusted(view, walk.locals)),
-    ...compared.problems,
-  ];
-  return [...own, ...plain, ...inner, ...after];
-}
-
-function walkInner(view: StepView, walk: Walk): Problem[] {
-  const { setup, steps, cleanup } = view.inner;
-  if (view.kind === "anyOf") return walkAlternatives(steps, walk);
-  const variable = view.kind === "foreach" ? variableIn(view.body, walk.locals) : new Map<string, never>();
+function checkInner({ step, inner }: PlacedStep, walk: Walk): void {
+  if (step.type === "anyOf") {
+    checkAlternatives(inner.steps, walk);
+    return;
+  }
+  const variable = step.type === "foreach" ? [loopVariable(step, walk.locals)] : [];
   const inside = { ...walk, locals: new Map([...walk.locals, ...variable]) };
-  return [setup, steps, cleanup.toReversed()].flatMap((list) => walkList(list, inside));
+  for (const list of [inner.setup, inner.steps, inner.cleanup.toReversed()]) checkSteps(list, inside);
 }
 
 /** An alternative is tried only when those before it did not pass, and then they gave nothing. */
-function walkAlternatives(steps: readonly StepView[], walk: Walk): Problem[] {
-  const walks = steps.map((step) => ({ step, walk: { ...walk, earlier: new Map(walk.earlier) } }));
-  const problems = walks.flatMap((each) => walkStep(each.step, each.walk));
-  for (const { walk: after } of walks) {
-    for (const [id, outputs] of after.earlier) walk.earlier.set(id, outputs);
-  }
-  return problems;
+function checkAlternatives(steps: readonly PlacedStep[], walk: Walk): void {
+  const after = steps.map((step) => {
+    const earlier = new Map(walk.earlier);
+    checkOneStep(step, { ...walk, earlier });
+    return earlier;
+  });
+  for (const [id, outputs] of after.flatMap((earlier) => [...earlier])) walk.earlier.set(id, outputs);
 }
 
-function variableIn(body: Json, locals: Locals): Locals {
-  const name = isJsonObject(body) ? body["var"] : undefined;
-  if (typeof name !== "string" || !isJsonObject(body)) return new Map();
-  const items = body["in"];
-  const parts = textsIn(items ?? null, []).flatMap(({ text }) => partsOf(text, locals));
+/** The variable of a `foreach`; it is trusted when no value from outside is among the items. */
+function loopVariable(
+  { variable, in: items }: { readonly variable: string; readonly in: Json },
+  locals: Locals,
+): readonly [string, ReturnType<typeof variableOf>] {
+  const parts = textsIn(items, []).flatMap(({ text }) => partsOf(text, locals));
   const trusted = parts.every((part) => typeof part === "string" || !isFromOutside(part, locals));
-  return new Map([[name, variableOf(items, { trusted })]]);
+  return [variable, variableOf(items, { trusted })];
 }
 
 /** The outputs that a step declares, or that only it knows. */
-export function declaredOutputs(view: StepView): DeclaredOutputs {
-  if (givesOutputs(view)) return "any";
-  const outputs = isJsonObject(view.body) ? view.body["outputs"] : undefined;
-  return isJsonObject(outputs) ? Object.keys(outputs) : [];
+export function declaredOutputs({ step, kind }: PlacedStep): DeclaredOutputs {
+  return "outputs" in kind.values(step) ? "any" : Object.keys(step.outputs ?? {});
 }
 
-/** Keys of steps whose values are no templates, or are looked at by themselves. */
-const apart = ["id", "name", "timeout", "retry", "stableFor", "outputs", "var", ...innerLists];
-const plainKeys: Readonly<Partial<Record<StepView["kind"], readonly string[]>>> = {
-  script: ["protocol"],
-  file: ["mode"],
-  extension: ["package", "action"],
-};
-
-function ownTexts({ kind, body, bodyPath, isShort }: StepView): FoundText[] {
-  if (isShort || !isJsonObject(body)) return [];
-  const skipped = kind === "operation" ? ["id", "timeout", "retry", "stableFor", "outputs"] : apart;
-  const keys = Object.keys(body).filter(
-    (key) => !skipped.includes(key) && plainKeys[kind]?.includes(key) !== true,
-  );
-  return keys.flatMap((key) => textsAt(body, bodyPath, key));
-}
-
-function walkActions(list: Json | undefined, path: KeyPath, walk: Walk): Problem[] {
-  if (!Array.isArray(list)) return [];
-  return list.flatMap((action: Json, index) => {
-    const [key] = isJsonObject(action) ? Object.keys(action) : [];
-    if (!isJsonObject(action) || key === undefined) return [];
-    return walkAction(action[key] ?? null, [...path, index, key], walk);
-  });
-}
-
-function walkAction(body: Json, path: KeyPath, walk: Walk): Problem[] {
-  const isForeach = path.at(-1) === "foreach";
-  const skipped = isForeach ? ["var", "steps"] : ["id", "server", "outputs"];
-  const keys = isJsonObject(body) ? Object.keys(body).filter((key) => !skipped.includes(key)) : [];
-  const texts = isJsonObject(body) ? keys.flatMap((key) => textsAt(body, path, key)) : textsIn(body, path);
-  const own = texts.flatMap((each) => check(each.text, each.path, walk));
-  if (!isJsonObject(body)) return own;
-  if (isForeach) {
-    const inside = { ...walk, locals: new Map([...walk.locals, ...variableIn(body, walk.locals)]) };
-    return [...own, ...walkActions(body["steps"], [...path, "steps"], inside)];
+function checkActions(actions: readonly PlacedAction[], walk: Walk): void {
+  for (const { action, path, body, inner } of actions) {
+    if (action.kind === "say") checkTexts(body, path, walk);
+    else if (action.kind === "foreach") {
+      checkTexts(action.in, [...path, "in"], walk);
+      const locals = new Map([...walk.locals, loopVariable(action, walk.locals)]);
+      checkActions(inner, { ...walk, locals });
+    } else {
+      const { id: _, server: __, outputs: ___, ...asked } = asObject(body) as JsonObject;
+      checkTexts(asked, path, walk);
+      checkOutputs(action.outputs, path, { walk, values: answerValues });
+      if (action.id !== undefined) walk.earlier.set(action.id, Object.keys(action.outputs ?? {}));
+    }
   }
-  const after = checkOutputs(body, path, { walk, values: solutionValues });
-  const { id, outputs } = body;
-  if (typeof id === "string") walk.earlier.set(id, isJsonObject(outputs) ? Object.keys(outputs) : []);
-  return [...own, ...after];
-}
-
-interface FoundText {
-  readonly text: string;
-  readonly path: KeyPath;
-}
-
-function textsAt(parent: Json, path: KeyPath, key: string): FoundText[] {
-  const value = isJsonObject(parent) ? parent[key] : undefined;
-  return value === undefined ? [] : textsIn(value, [...path, key]);
-}
-
-/** Every text in a value, with its path. */
-function textsIn(value: Json, path: KeyPath): FoundText[] {
-  if (typeof value === "string") return value.includes("{") ? [{ text: value, path }] : [];
-  if (typeof value !== "object" || value === null) return [];
-  if (Array.isArray(value)) return value.flatMap((item: Json, index) => textsIn(item, [...path, index]));
-  return Object.entries(value).flatMap(([key, member]) => textsIn(member, [...path, key]));
-}
-
-/** Checks that the address of an `http` step is one, as far as that can be told before it runs. */
-function checkAddress({ kind, body, bodyPath }: StepView, locals: Locals): Problem[] {
-  const url = kind === "http" ? asText(asObject(body)["url"]) : undefined;
-  const [first] = url === undefined ? [] : partsOf(url, locals);
-  if (typeof first !== "string" || /^https?:\/\/./i.test(first) || /^https?:\/\/$/i.test(first)) return [];
-  const path = [...bodyPath, "url"];
-  const message = `${formatKeyPath(path)} must be a URL that starts with http:// or https://`;
-  return [{ code: "config/invalid-value", message, path, at: "value" }];
 }

@@ -6,14 +6,15 @@ import {
   parseTemplate,
   type TemplatePart,
 } from "../../templates/parse-template.ts";
+import type { FindPlace } from "../../templates/places.ts";
 import { isTrustedRoot, taskRoots, type Trust } from "../../templates/scope.ts";
 import { selectJson } from "../../templates/select-json.ts";
+import { placeInShell } from "../../templates/shell-line.ts";
 import { didYouMean, isOneEditFrom, suggestion } from "../did-you-mean.ts";
-import { formatKeyPath, isJsonObject, type KeyPath } from "../json.ts";
-import type { Json } from "../model.ts";
+import { formatKeyPath, type Json, type KeyPath } from "../json.ts";
 import type { Problem } from "../problem.ts";
-import type { PlacedNote } from "./task-options.ts";
-import type { StepView } from "./view-steps.ts";
+import type { HasNames } from "../step-kinds.ts";
+import type { Findings } from "./task-options.ts";
 
 /** Outputs that a step declares; `any` when only the step knows them. */
 export type DeclaredOutputs = readonly string[] | "any";
@@ -32,9 +33,10 @@ export interface TaskNames {
   readonly ids: readonly string[];
   /** Ids of actions of the solution. */
   readonly solutionIds: readonly string[];
-  /** Whether a part of the file is no step, so that ids may be missing. */
-  readonly idsUnsure: boolean;
 }
+
+/** The roots that only some texts of a task have, such as the variable of a `foreach`. */
+export type Locals = ReadonlyMap<string, HasNames & Trust>;
 
 /** Where a text stands, as far as that says what it may refer to. */
 export interface TextScope {
@@ -62,6 +64,60 @@ export function staticText(text: string, locals: Locals): string | undefined {
   const parts = partsOf(text, locals);
   const texts = parts.filter((part) => typeof part === "string");
   return texts.length === parts.length ? texts.join("") : undefined;
+}
+
+/** A text and where it stands. */
+export interface PlacedText {
+  readonly text: string;
+  readonly path: KeyPath;
+}
+
+/** Every text with braces in a value, with its path. */
+export function textsIn(value: Json, path: KeyPath): readonly PlacedText[] {
+  if (typeof value === "string") return value.includes("{") ? [{ text: value, path }] : [];
+  if (typeof value !== "object" || value === null) return [];
+  if (Array.isArray(value)) return value.flatMap((item: Json, index) => textsIn(item, [...path, index]));
+  return Object.entries(value).flatMap(([key, member]) => textsIn(member, [...path, key]));
+}
+
+/**
+ * Checks the values from outside in a text, which are those of an agent, a server or a program: refuses the first that
+ * cannot be written where it stands.
+ */
+export function checkPlaces(
+  { text, path }: PlacedText,
+  locals: Locals,
+  findPlace: FindPlace | "shell",
+): Problem[] {
+  if (!text.includes("{")) return [];
+  const parts = partsOf(text, locals).map((part, index) => {
+    if (typeof part === "string") return part;
+    if (isFromOutside(part, locals) && part.filter?.kind !== "raw") return { expression: part.text };
+    // Something that fits into any text, also where an address begins.
+    return index === 0 ? "http://x" : "x";
+  });
+  return problemsOf(path, () => {
+    if (findPlace === "shell") placeInShell(parts);
+    else
+      parts.reduce<string>(
+        (before, part) =>
+          before + (typeof part === "string" ? part : findPlace(before, part.expression).sample),
+        "",
+      );
+  });
+}
+
+/** The McpvalsError that an action throws, as a problem of a place. */
+export function problemsOf(path: KeyPath, act: () => void): Problem[] {
+  try {
+    act();
+    return [];
+  } catch (error) {
+    if (!(error instanceof McpvalsError)) throw error;
+    const { code, message, details } = error;
+    const hint = details.hint === undefined ? {} : { hint: details.hint };
+    return [{ code, message: `${formatKeyPath(path)}: ${message}`, path, at: "value", ...hint }];
+  }
 }
 
 /** What is wrong with the templates of a text. */
@@ -162,14 +218,12 @@ function stepProblem(names: readonly string[], { names: known, earlier }: TextSc
     : { what: "refers to nothing", hint: "An output is a text; read JSON with {… | json $.path}." };
 }
 
-function missingStep(id: string, { ids, solutionIds, idsUnsure }: TaskNames): Wrong | undefined {
+function missingStep(id: string, { ids, solutionIds }: TaskNames): Wrong {
   if (ids.includes(id)) return { what: `names the step ${id}, which has not run by then` };
   if (solutionIds.includes(id)) {
     return { what: `names an action of the solution, which only the agent "oracle" plays` };
   }
-  return idsUnsure
-    ? undefined
-    : { what: "names no step", hint: suggestion(id, ids.slice(0, mostCompared), "step ids") };
+  return { what: "names no step", hint: suggestion(id, ids.slice(0, mostCompared), "step ids") };
 }
 
 function filterProblem({ filter }: Expression): Wrong | undefined {
@@ -187,71 +241,8 @@ function filterProblem({ filter }: Expression): Wrong | undefined {
   }
 }
 
-/** Whether a root, such as the variable of a `foreach`, has what the names after it lead to. */
-export interface HasNames extends Trust {
-  (names: readonly string[]): boolean;
-}
-
-/** Roots that only some texts of a task have. */
-export type Locals = ReadonlyMap<string, HasNames>;
-
-const any: HasNames = () => true;
-const plain: HasNames = (names) => names.length === 0;
-const nothing: HasNames = () => false;
-
-const printed = { stdout: plain, stderr: plain, exitCode: plain };
-const answered = { result: any, text: plain };
-
-/** What the `outputs` of a step may use besides everything else. */
-export function valuesOf(view: StepView): Locals {
-  return new Map(Object.entries({ outputs: nothing, ...ownValues(view) }));
-}
-
-function ownValues({ kind, body }: StepView): Readonly<Record<string, HasNames>> {
-  switch (kind) {
-    case "command":
-      return printed;
-    case "http":
-      return { response: ofResponse };
-    case "file":
-      return isJsonObject(body) && body["absent"] !== undefined ? {} : { content: plain };
-    case "llm":
-      return { score: plain, reason: plain };
-    case "script":
-      return givesOutputs({ kind, body }) ? { ...printed, outputs: any } : printed;
-    case "mcp":
-    case "call":
-      return answered;
-    case "extension":
-    case "operation":
-      return { outputs: any };
-    case "foreach":
-    case "anyOf":
-    case "allOf":
-    case "not":
-    case "group":
-      return {};
-  }
-}
-
-/** What the `outputs` of an action of a solution may use. */
-export const solutionValues: Locals = new Map(Object.entries({ ...answered, outputs: nothing }));
-
-/** Whether a step has outputs that nobody but the step knows. */
-export function givesOutputs({ kind, body }: Pick<StepView, "kind" | "body">): boolean {
-  if (kind === "extension" || kind === "operation") return true;
-  return kind === "script" && isJsonObject(body) && body["protocol"] === "json";
-}
-
-function ofResponse(names: readonly string[]): boolean {
-  const [part, header, ...rest] = names;
-  if (part === undefined) return true;
-  if (part === "headers") return rest.length === 0;
-  return (part === "body" || part === "status") && header === undefined;
-}
-
 /** The variable of a `foreach`: a list that is written out has to have the names in all of its items. */
-export function variableOf(items: Json | undefined, trust: Trust): HasNames {
+export function variableOf(items: Json, trust: Trust): HasNames & Trust {
   const has = (names: readonly string[]): boolean =>
     !Array.isArray(items) || items.every((item: Json) => leads(item, names));
   return Object.assign(has, trust);
@@ -264,7 +255,7 @@ function leads(item: Json, names: readonly string[]): boolean {
   return leads((item as Readonly<Record<string, Json>>)[name] ?? null, rest);
 }
 
-/** Something in a text that stays as it is, although it looks much like a template. */
+/** Something in a text that looks like a template, but is none. */
 export interface NearTemplate {
   /** As written. */
   readonly text: string;
@@ -358,41 +349,35 @@ function misshapen(text: string, at: number, locals: Locals): NearTemplate | und
   return { text: isOpen ? (/^\S+/.exec(whole)?.[0] ?? whole) : whole, root, why, isWhole: false };
 }
 
-/** Notes on what in a text is no template, but was most likely meant to be one. */
-export function spellingNotes(text: string, path: KeyPath, locals: Locals): PlacedNote[] {
-  return nearTemplates(text, locals)
-    .filter(({ isWhole, meant, isSlip }) => (!isWhole || meant !== undefined) && isSlip !== true)
-    .map((near) => ({
-      message: `${formatKeyPath(path)}: ${near.text} is taken as text: ${near.why}${question(near)}`,
+/** Reports what in a text is no template: names with one slip as problems, what was most likely meant to be one as notes. */
+export function checkSpelling(text: string, path: KeyPath, locals: Locals): Findings {
+  const near = nearTemplates(text, locals);
+  const doubtful = near.filter(({ isWhole, meant, isSlip }) => !isSlip && (!isWhole || meant !== undefined));
+  return {
+    problems: near.filter(({ isSlip }) => isSlip).map((each) => unknownTemplate(each, path)),
+    notes: doubtful.map(({ text: part, why, meant }) => ({
+      message: `${formatKeyPath(path)}: ${part} is taken as text: ${why}${meant === undefined ? "" : `; did you mean ${meant}?`}`,
       path,
-      text: near.text,
-    }));
+      text: part,
+    })),
+  };
 }
 
-/** What is wrong with words in braces that are names, but for one slip. */
-export function slips(text: string, path: KeyPath, locals: Locals): Problem[] {
-  return nearTemplates(text, locals)
-    .filter(({ isSlip }) => isSlip === true)
-    .map((near) => unnamed(near, path));
+/**
+ * The words in braces of a path that are no names; in a path they can only be meant as templates. Undefined for a path
+ * without any; those with one slip are reported as everywhere, by `checkSpelling`.
+ */
+export function unknownInPath(text: string, path: KeyPath, locals: Locals): Problem[] | undefined {
+  const unknown = nearTemplates(text, locals).filter(({ isWhole }) => isWhole);
+  if (unknown.length === 0) return undefined;
+  return unknown.filter(({ isSlip }) => !isSlip).map((near) => unknownTemplate(near, path));
 }
 
-/** Whether a text has a word in braces that is no name. */
-export function hasUnknown(text: string, locals: Locals): boolean {
-  return nearTemplates(text, locals).some(({ isWhole }) => isWhole);
-}
-
-/** What is wrong with the other words in braces of a path, where they can only be meant as templates. */
-export function unknownInPath(text: string, path: KeyPath, locals: Locals): Problem[] {
-  return nearTemplates(text, locals)
-    .filter(({ isWhole, isSlip }) => isWhole && isSlip !== true)
-    .map((near) => unnamed(near, path));
-}
-
-function unnamed({ text, why, meant }: NearTemplate, path: KeyPath): Problem {
+function unknownTemplate({ text, why, meant }: NearTemplate, path: KeyPath): Problem {
   const question = meant === undefined ? "" : `Did you mean ${meant}? `;
   return {
     code: "config/unknown-reference",
-    message: `${formatKeyPath(path)}: ${text} is no template: ${why}`,
+    message: `${formatKeyPath(path)}: ${text} is not a template: ${why}`,
     path,
     at: "value",
     text,
@@ -400,46 +385,31 @@ function unnamed({ text, why, meant }: NearTemplate, path: KeyPath): Problem {
   };
 }
 
-function question({ meant }: NearTemplate): string {
-  return meant === undefined ? "" : `; did you mean ${meant}?`;
-}
-
-export interface OutputScope {
-  /** Every root that is not one of all tasks. */
-  readonly locals: Locals;
-  /** Those of them that only this output may use. */
-  readonly values: Locals;
-}
-
-/** Checks the text of an output, in which a word in braces can only be meant as a template. */
+/** Checks the text of an output, in which a word in braces can only be meant as a template; `values` are the roots that only outputs have. */
 export function checkOutput(
   text: string,
   path: KeyPath,
-  { locals, values }: OutputScope,
-): { readonly problems: readonly Problem[]; readonly notes: readonly PlacedNote[] } {
+  { locals, values }: { readonly locals: Locals; readonly values: Locals },
+): Findings {
   const near = nearTemplates(text, locals);
-  if (near.length > 0) return { problems: near.map((each) => refused(each, path, values)), notes: [] };
+  if (near.length > 0)
+    return { problems: near.map((each) => unknownInOutput(each, path, values)), notes: [] };
   if (staticText(text, locals) === undefined) return { problems: [], notes: [] };
   const message = `${formatKeyPath(path)} has no template, so that it is always the same text`;
   return { problems: [], notes: [{ message, path }] };
 }
 
-function refused(near: NearTemplate, path: KeyPath, values: Locals): Problem {
+function unknownInOutput(near: NearTemplate, path: KeyPath, values: Locals): Problem {
   const { text, root, isWhole, why, meant } = near;
   const names = [...values].flatMap(([name, has]) => (has([]) || has(["x"]) ? [name] : []));
-  const what = isWhole ? "refers to nothing" : `is no template: ${why}`;
-  const known = suggestion(root, [...names, ...taskRoots], "names");
-  const hint = isWhole
-    ? known
-    : meant === undefined
-      ? "Write {NAME}, or {{ for a literal brace."
-      : `Did you mean ${meant}?`;
+  const malformed =
+    meant === undefined ? "Write {NAME}, or {{ for a literal brace." : `Did you mean ${meant}?`;
   return {
     code: "config/unknown-reference",
-    message: `${formatKeyPath(path)}: ${text} ${what}`,
+    message: `${formatKeyPath(path)}: ${text} ${isWhole ? "refers to nothing" : `is not a template: ${why}`}`,
     path,
     at: "value",
     text,
-    hint,
+    hint: isWhole ? suggestion(root, [...names, ...taskRoots], "names") : malformed,
   };
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { parseFileMode } from "./action-schemas.ts";
+import { parseFileMode } from "../step-kinds.ts";
 
 it.each<[unknown, number]>([
   ["0644", 0o644],

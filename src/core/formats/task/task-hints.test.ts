@@ -28,7 +28,7 @@ describe("hints", () => {
     ],
     [
       { verify: [{ command: run, http: { url: "http://x" } }] },
-      'command and http are a step each: begin a new item with "-" before http.',
+      'command and http are two steps: begin a new item with "-" before http.',
     ],
     [
       { imports: [{ package: "mcpvals:csv", as: "csv" }], verify: [{ "csv.count": "a.csv" }] },

@@ -1,13 +1,11 @@
-import type { Diagnostic } from "../../errors/error.ts";
+import type { Diagnostic, SourceLocation } from "../../errors/error.ts";
 import type { CompleteStdio } from "../config/server.ts";
 import type { ProvidedServers } from "../config/server-tables.ts";
 import type { EvalExtensions } from "../extension/eval-extensions.ts";
-import { asObject, type KeyPath } from "../json.ts";
+import type { ExtensionPhase } from "../extension/manifest.ts";
+import type { JsonObject, KeyPath } from "../json.ts";
 import type { ServerSpec, Task } from "../model.ts";
-import type { Locate } from "../problem.ts";
-import type { ExtensionUse } from "./extension-uses.ts";
-import type { StepView } from "./view-steps.ts";
-import { type TaskView, walkViews } from "./view-task.ts";
+import type { Locate, Problem } from "../problem.ts";
 
 /** The files that a task may see. */
 export interface TaskFiles {
@@ -51,12 +49,28 @@ export type ParsedTask =
       readonly servers: Readonly<Record<string, ServerSpec>>;
       /** All servers that it starts, by variant of the eval; absent when there are none. */
       readonly variants?: Readonly<Record<string, Readonly<Record<string, ServerSpec>>>>;
-      /** What is valid but does not do what its author may think. */
+      /** What is valid but may not do what its author expects. */
       readonly notes: readonly string[];
       /** Its steps that need extensions. */
       readonly extensions: readonly ExtensionUse[];
     }
   | { readonly ok: false; readonly diagnostics: readonly Diagnostic[] };
+
+/** A step that needs an extension. */
+export interface ExtensionUse {
+  /** The step's id. */
+  readonly step: string;
+  readonly phase: ExtensionPhase;
+  /** Name of the extension among those of the task. */
+  readonly extension: string;
+  readonly operation: string;
+  /** As written, with templates. */
+  readonly args: JsonObject;
+  /** Where its type stands. */
+  readonly location?: SourceLocation;
+  /** The lines around it, without anything secret. */
+  readonly frame?: string;
+}
 
 /** A note that has a place in the file. */
 export interface PlacedNote {
@@ -66,30 +80,8 @@ export interface PlacedNote {
   readonly text?: string;
 }
 
-/** Writes notes with their lines, in the order of the file, each once. */
-export function placeNotes(notes: readonly PlacedNote[], locate: Locate): string[] {
-  const placed = notes.map(({ message, ...place }) => ({
-    message,
-    line: locate({ ...place, at: "value" })?.line,
-  }));
-  const written = placed
-    .toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0))
-    .map(({ message, line }) => (line === undefined ? message : `line ${line}: ${message}`));
-  return [...new Set(written)];
-}
-
-/** What is valid but does not do what its author may think: one sentence each. */
-export function taskNotes(view: TaskView): string[] {
-  const { setup, verify, cleanup } = view.steps;
-  const used = new Set([...walkViews([...setup, ...verify, ...cleanup])].map(extensionOf));
-  const unused = view.imports.filter((alias) => !used.has(alias));
-  const stopping = cleanup.filter(({ body }) => asObject(body)["continueOnError"] === false);
-  return [
-    ...unused.map((alias) => `the import ${JSON.stringify(alias)} is not used`),
-    ...stopping.map(({ id }) => `${id}: continueOnError: false has no effect; all of cleanup always runs`),
-  ];
-}
-
-function extensionOf({ kind, first, body }: StepView): unknown {
-  return kind === "extension" ? asObject(body)["package"] : first;
+/** What checks of a valid file find. */
+export interface Findings {
+  readonly problems: readonly Problem[];
+  readonly notes: readonly PlacedNote[];
 }

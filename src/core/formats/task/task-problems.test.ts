@@ -140,6 +140,9 @@ describe("steps", () => {
       { verify: [{ http: { url: "localhost:80/x", expect: { status: "ok", body: {} } } }] },
       'config/invalid-value at value spec.verify[0].http.expect.status: spec.verify[0].http.expect.status must be a status such as 200, or a class such as "2xx"',
       "config/invalid-value at value spec.verify[0].http.expect.body: spec.verify[0].http.expect.body must have equals, contains, matches or json",
+    ],
+    [
+      { verify: [{ http: { url: "localhost:80/x" } }] },
       "config/invalid-value at value spec.verify[0].http.url: spec.verify[0].http.url must be a URL that starts with http:// or https://",
     ],
     [
@@ -172,7 +175,10 @@ describe("steps", () => {
       { verify: [{ script: {} }, { script: { file: "a", inline: "b", protocol: "xml" } }] },
       "config/invalid-value at value spec.verify[0].script: spec.verify[0].script must have either file or inline",
       'config/invalid-value at value spec.verify[1].script.protocol: spec.verify[1].script.protocol must be "exit-code" or "json"',
-      'config/unknown-reference at value spec.verify[1].script.file: spec.verify[1].script.file: there is no file "a" in the task\'s folder',
+    ],
+    [
+      { verify: [{ script: { file: "a" } }] },
+      'config/unknown-reference at value spec.verify[0].script.file: spec.verify[0].script.file: there is no file "a" in the task\'s folder',
     ],
     [
       { verify: [{ mcp: {} }, { mcp: { tool: "a", prompt: "b" } }, { mcp: { resource: "a", args: {} } }] },
@@ -216,7 +222,7 @@ describe("steps", () => {
     ],
     [
       { verify: [{ foreach: { var: "env", in: [1], steps: [check] } }] },
-      "config/invalid-value at value spec.verify[0].foreach.var: spec.verify[0].foreach.var must not be one of env, random, task, steps, agent, workspace, servers: these mean something already",
+      "config/invalid-value at value spec.verify[0].foreach.var: spec.verify[0].foreach.var must not be one of env, random, task, steps, agent, workspace, servers: these have a meaning already",
     ],
   ]);
 
@@ -275,9 +281,12 @@ describe("names", () => {
       'config/unknown-reference at value spec.setup[0].extension.package: no import is named "ext"',
     ],
     [
-      { servers: { a: {}, b: { transport: "stdio", command: "x", url: "http://x" }, c: { url: "x" } } },
+      { servers: { b: { transport: "stdio", command: "x", url: "http://x" }, c: { url: "x" } } },
       "config/invalid-value at key spec.servers.b.url: spec.servers.b has both command and url, so that it is not clear what it is",
       "config/invalid-value at value spec.servers.c.url: spec.servers.c.url must be a URL that starts with http:// or https://",
+    ],
+    [
+      { servers: { a: {} } },
       'config/unknown-reference at key spec.servers.a: no server of the eval is named "a"',
     ],
     [
@@ -331,6 +340,9 @@ describe("solution", () => {
       'config/unknown-reference at key spec.solution[2]["mian.add"]: no server is named "mian"',
       "config/invalid-value at value spec.solution[3].say: spec.solution[3].say must be a string, not a number",
       "config/invalid-value at value spec.solution[4].mcp: spec.solution[4].mcp must have one of tool, resource and prompt",
+    ],
+    [
+      { prompt, solution: [{ say: "x" }, { mcp: { tool: "add" } }] },
       "config/invalid-value at value spec.solution: spec.solution has 2 turns, the prompt has 1: each `say` ends a turn",
     ],
     [

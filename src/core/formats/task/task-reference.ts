@@ -1,17 +1,10 @@
 import * as z from "zod";
 import { withServerOverlays } from "../config/server-json-schema.ts";
-import { isJsonObject } from "../json.ts";
-import type { Json, JsonObject } from "../model.ts";
+import { isJsonObject, type Json, type JsonObject } from "../json.ts";
 import { referencePage } from "../reference-page.ts";
-import {
-  solutionCallSchema,
-  solutionForeachSchema,
-  solutionMcpSchema,
-  solutionSaySchema,
-} from "./solution-schemas.ts";
-import { commonFields } from "./step-fields.ts";
-import { plainKinds, stepForms } from "./step-forms.ts";
-import { taskSchema } from "./task-schema.ts";
+import { commonFields } from "../step-fields.ts";
+import { kindOf, stepTypes } from "../step-kinds.ts";
+import { solutionSchemas, taskSchema } from "./task-schema.ts";
 
 /** The reference page of the task format, in Markdown, made from the schemas that validate it. */
 export function taskReference(): string {
@@ -23,13 +16,15 @@ const commonKeys = Object.keys(commonFields);
 
 /** The schema with what every step may have in a part of its own, after the one that lists the steps. */
 function withCommonFieldsOnce(schema: JsonObject): JsonObject {
-  const parts = Object.entries(isJsonObject(schema["$defs"]) ? schema["$defs"] : {});
-  const sample = parts.map(([, part]) => propertiesOf(part)).find(hasCommonFields) ?? {};
+  const parts = Object.entries(objectAt(schema, "$defs"));
+  const sample = parts
+    .map(([, part]) => objectAt(part, "properties"))
+    .find((properties) => commonKeys.every((key) => properties[key] !== undefined));
   const common = {
     title: "Fields of every step",
     description:
       "These may stand in any step, besides its own and `timeout`. In `ALIAS.OPERATION` the key `name` is an argument.",
-    properties: Object.fromEntries(Object.entries(sample).filter(([key]) => commonKeys.includes(key))),
+    properties: Object.fromEntries(Object.entries(sample ?? {}).filter(([key]) => commonKeys.includes(key))),
   };
   const shown = parts.flatMap(([id, part]): [string, Json][] => {
     const own: [string, Json] = [id, withoutCommonFields(part)];
@@ -39,24 +34,11 @@ function withCommonFieldsOnce(schema: JsonObject): JsonObject {
 }
 
 function withoutCommonFields(part: Json): Json {
-  const properties = propertiesOf(part);
-  if (!isJsonObject(part) || !isStep(properties)) return part;
+  const properties = objectAt(part, "properties");
+  // Only steps have this one.
+  if (!isJsonObject(part) || properties["stableFor"] === undefined) return part;
   const own = Object.entries(properties).filter(([key]) => !commonKeys.includes(key));
   return { ...part, properties: Object.fromEntries(own) };
-}
-
-/** Only steps have to stay true. */
-function isStep(properties: JsonObject): boolean {
-  return properties["stableFor"] !== undefined;
-}
-
-function hasCommonFields(properties: JsonObject): boolean {
-  return commonKeys.every((key) => properties[key] !== undefined);
-}
-
-function propertiesOf(part: Json): JsonObject {
-  const properties = isJsonObject(part) ? part["properties"] : undefined;
-  return isJsonObject(properties) ? properties : {};
 }
 
 const introduction = `# Task reference
@@ -170,24 +152,27 @@ export interface TaskJsonSchemaOptions {
   readonly defaultTexts?: boolean;
 }
 
-/** Every schema of the format in one, so that parts that are used twice are written once. */
-const everything = z.object({
-  task: taskSchema,
-  steps: z.object(
-    Object.fromEntries(
-      Object.entries(stepForms).map(([kind, { schema }]): [string, z.ZodType] => [kind, schema]),
-    ),
-  ),
-  solution: z.object({
-    mcp: solutionMcpSchema,
-    call: solutionCallSchema,
-    say: solutionSaySchema,
-    foreach: solutionForeachSchema,
-  }),
-});
+/** Every way to write a step, by its type. */
+function stepSchemas(): Readonly<Record<string, z.ZodType>> {
+  const schemas = stepTypes.flatMap((type): [string, z.ZodType][] => {
+    const { form, dotted: short } = kindOf(type);
+    return [[type, form.schema], ...(short === undefined ? [] : [dottedEntry(type, short.schema)])];
+  });
+  return Object.fromEntries(schemas);
+}
+
+function dottedEntry(type: string, schema: z.ZodType): [string, z.ZodType] {
+  return [`${type}.dotted`, schema];
+}
 
 /** The JSON Schema of task files (draft 2020-12), made from the schemas that validate them. */
 export function taskJsonSchema({ defaultTexts = false }: TaskJsonSchemaOptions = {}): JsonObject {
+  // Every schema of the format in one, so that parts that are used twice are written once.
+  const everything = z.object({
+    task: taskSchema,
+    steps: z.object(stepSchemas()),
+    solution: z.object(solutionSchemas),
+  });
   const made = z.toJSONSchema(everything, {
     io: "input",
     target: "draft-2020-12",
@@ -212,21 +197,17 @@ export function taskJsonSchema({ defaultTexts = false }: TaskJsonSchemaOptions =
 }
 
 const dotted = String.raw`^[^.]+\..+$`;
-const steps: JsonObject = { type: "array", minItems: 1, items: { $ref: "#/$defs/Step" } };
-
-/** The steps whose body may also be a list of steps, or a single one. */
-const shortForms: Readonly<Record<string, readonly Json[]>> = {
-  anyOf: [steps],
-  allOf: [steps],
-  not: [steps, { $ref: "#/$defs/Step" }],
-};
+const oneStep: JsonObject = { $ref: "#/$defs/Step" };
 
 function stepPart(forms: JsonObject): JsonObject {
-  const properties = plainKinds.map((kind): [string, JsonObject] => {
-    const form = forms[kind] ?? {};
-    const short = shortForms[kind];
-    const type = short === undefined ? (form as JsonObject) : { anyOf: [...short, form] };
-    return [kind, { ...type, description: descriptions[kind] ?? "" }];
+  const properties = stepTypes.map((type): [string, JsonObject] => {
+    const { shortBody, summary } = kindOf(type);
+    const short: readonly Json[] = [
+      ...(shortBody === undefined ? [] : [{ type: "array", minItems: 1, items: oneStep }]),
+      ...(shortBody === "list or step" ? [oneStep] : []),
+    ];
+    const form = objectAt(forms, type);
+    return [type, { ...(short.length === 0 ? form : { anyOf: [...short, form] }), description: summary }];
   });
   return {
     title: "Step",
@@ -236,40 +217,24 @@ function stepPart(forms: JsonObject): JsonObject {
     patternProperties: {
       [dotted]: {
         description: "`SERVER.TOOL` calls a tool; `ALIAS.OPERATION` is an operation of an import.",
-        anyOf: [forms["call"] ?? {}, forms["operation"] ?? {}],
+        anyOf: stepTypes.flatMap((type) => forms[`${type}.dotted`] ?? []),
       },
     },
   };
 }
 
-const descriptions: Readonly<Record<string, string>> = {
-  command: "Runs a line in the shell.",
-  http: "Sends one HTTP request.",
-  file: "Makes, removes or looks at a file.",
-  llm: "Asks the judge about a text; only in verify.",
-  script: "Runs a program of the task's own.",
-  mcp: "Asks a server by itself.",
-  extension: "An operation of an extension.",
-  foreach: "Runs steps for every item of a list.",
-  anyOf: "Passes with the first of its steps that passes.",
-  allOf: "Passes when all of its steps pass.",
-  not: "Passes when not all of its steps pass.",
-  group: "Steps with their own setup and cleanup.",
-};
-
 function solutionPart(forms: JsonObject): JsonObject {
-  const { mcp = {}, say = {}, foreach = {}, call = {} } = forms;
   return {
     title: "Solution action",
     description:
       "What the agent `oracle` does: a map with exactly one key. `SERVER.TOOL` calls a tool of a server.",
     ...oneKey({
-      mcp: { ...(mcp as JsonObject), description: "Asks a server as if the agent had done it." },
-      say,
-      foreach: { ...(foreach as JsonObject), description: "Does its actions for every item of a list." },
+      mcp: { ...objectAt(forms, "mcp"), description: "Asks a server as if the agent had done it." },
+      say: objectAt(forms, "say"),
+      foreach: { ...objectAt(forms, "foreach"), description: "Does its actions for every item of a list." },
     }),
     patternProperties: {
-      [dotted]: { ...(call as JsonObject), description: "Calls a tool of a server." },
+      [dotted]: { ...objectAt(forms, "call"), description: "Calls a tool of a server." },
     },
   };
 }
@@ -333,46 +298,27 @@ function merged(properties: JsonObject, changes: Readonly<Record<string, JsonObj
   return Object.fromEntries(members);
 }
 
-/** The parts in the order in which a reader meets them; those not named come last. */
-const order = [
-  "Metadata",
-  "Spec",
-  "PromptFile",
-  "Requirement",
-  "Import",
-  "TaskLimits",
-  "Step",
-  "CommandStep",
-  "CommandExpectation",
-  "HttpStep",
-  "HttpExpectation",
-  "FileStep",
-  "FileExpectation",
-  "LlmStep",
-  "ScriptStep",
-  "McpStep",
-  "ToolCallStep",
-  "McpExpectation",
-  "ExtensionStep",
-  "OperationStep",
-  "ForeachStep",
-  "AnyOfStep",
-  "AllOfStep",
-  "NotStep",
-  "GroupStep",
-  "TextExpectation",
-  "JsonExpectation",
-  "Retry",
-  "SolutionAction",
-  "SolutionMcp",
-  "SolutionCall",
-  "SolutionForeach",
-];
-
+/** The parts in the order in which a reader meets them: those of the file, the steps, what steps share, the solution. */
 function inOrder(definitions: JsonObject): JsonObject {
-  const rest = Object.keys(definitions).filter((id) => !order.includes(id));
-  const ids = [...order.filter((id) => Object.hasOwn(definitions, id)), ...rest];
-  return Object.fromEntries(ids.map((id): [string, Json] => [id, definitions[id] ?? {}]));
+  const first = ["Metadata", "Spec", "PromptFile", "Requirement", "Import", "TaskLimits", "Step"];
+  const shared = ["TextExpectation", "JsonExpectation", "Retry", "SolutionAction"];
+  const steps = stepTypes.flatMap((type) => {
+    const { form, dotted: short } = kindOf(type);
+    return [form, ...(short === undefined ? [] : [short])].flatMap(({ schema }) => idOf(schema));
+  });
+  const named = [...first, ...steps.flatMap((id) => [id, id.replace(/Step$/, "Expectation")]), ...shared];
+  const actions = Object.values(solutionSchemas).flatMap(idOf);
+  const ids = [...new Set([...named, ...actions, ...Object.keys(definitions)])];
+  return Object.fromEntries(
+    ids.flatMap((id): [string, Json][] => {
+      const definition = definitions[id];
+      return definition === undefined ? [] : [[id, definition]];
+    }),
+  );
+}
+
+function idOf(schema: z.ZodType): string[] {
+  return [z.globalRegistry.get(schema)?.id ?? []].flat();
 }
 
 function withoutDefaultTexts(value: JsonObject): JsonObject {

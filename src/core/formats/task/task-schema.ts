@@ -2,9 +2,51 @@ import * as z from "zod";
 import { anyObject, closedObject, duration, filledText } from "../config/config-fields.ts";
 import { elicitationDescription, elicitationSchema } from "../config/config-schema.ts";
 import { serverSchema } from "../config/server.ts";
-import { stepItem, stepList } from "./control-schemas.ts";
-import { solutionList } from "./solution-schemas.ts";
-import { asWhole, variables } from "./step-fields.ts";
+import { asWhole, commonFields, templateName, variables } from "../step-fields.ts";
+import { foreachFields, mcpRequestFields, requestSchema, stepItem, stepList } from "../step-kinds.ts";
+
+/** An action inside a schema; what is in it is read by itself. */
+const actionItem = z.custom<unknown>().meta({ $ref: "#/$defs/SolutionAction" });
+
+/** At least one action. */
+const solutionList = z.array(actionItem).min(1);
+
+const solutionFields = {
+  id: commonFields.id.meta({
+    description: "Name for `{steps.ID.outputs.NAME}` in later actions.",
+    defaultText: "none",
+  }),
+  outputs: commonFields.outputs.meta({
+    description: "What later actions may use: templates by name, of `{result}` and `{text}`.",
+    defaultText: "none",
+  }),
+};
+
+/** The actions of a solution by their keys; `call` is `SERVER.TOOL`. */
+export const solutionSchemas = {
+  mcp: requestSchema({ ...mcpRequestFields, ...solutionFields }).meta({
+    id: "SolutionMcp",
+    title: "Solution mcp",
+    description: "Asks a server as if the agent had done it: exactly one of `tool`, `resource` and `prompt`.",
+  }),
+  call: closedObject({
+    args: anyObject.default({}).meta({ description: "Arguments of the tool." }),
+    ...solutionFields,
+  }).meta({
+    id: "SolutionCall",
+    title: "Solution SERVER.TOOL",
+    description: "Short for `mcp` with a server and a tool.",
+  }),
+  say: z.string().meta({ description: "What the agent answers; this ends the turn." }),
+  foreach: closedObject({
+    ...foreachFields,
+    steps: solutionList.meta({ description: "What to do for each item." }),
+  }).meta({
+    id: "SolutionForeach",
+    title: "Solution foreach",
+    description: "Does its actions for every item.",
+  }),
+};
 
 /** What a task's `apiVersion` must be. */
 export const taskApiVersion = "mcp-eval/v1";
@@ -31,17 +73,10 @@ const importEntry = closedObject({
   package: filledText.meta({
     description: "`github.com/ORG/REPO@VERSION`, `npm:NAME@VERSION`, or a path in the task's folder.",
   }),
-  as: z
-    .string()
-    .regex(
-      /^[A-Za-z_][\w-]*$/,
-      asWhole("must begin with a letter or _, and go on with letters, digits, _ and -"),
-    )
-    .meta({ description: "The name that its operations go by: `AS.OPERATION`." }),
+  as: templateName.meta({ description: "The name that its operations go by: `AS.OPERATION`." }),
 }).meta({ id: "Import", title: "Import", description: "An extension whose operations the task uses." });
 
-/** As Node names them. */
-/** Names of Node, and those that people use. */
+/** The names that Node uses, and those that people use. */
 const platforms = [
   "linux",
   "macos",

@@ -278,7 +278,7 @@ describe("what is not there", () => {
 
 describe("values of spec.env that go round in a circle", () => {
   const circle = (name: string, shown: string): string =>
-    `config/invalid-value at value spec.env.${name}: spec.env.${name} goes round in a circle: ${shown}`;
+    `config/invalid-value at value spec.env.${name}: spec.env.${name} depends on itself: ${shown}`;
 
   it.each<[object, ...string[]]>([
     [{ env: { A: "{env.B}", B: "{env.A}" } }, circle("A", "env.A → env.B → env.A")],

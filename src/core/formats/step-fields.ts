@@ -1,24 +1,117 @@
 import * as z from "zod";
-import { anyJson, closedObject, duration, filledText } from "../config/config-fields.ts";
-import { maxDurationMs } from "../duration.ts";
-import type { JsonExpectation, TextExpectation } from "../step.ts";
-import { withoutUndefined } from "../json.ts";
+import { anyJson, closedObject, duration, filledText } from "./config/config-fields.ts";
+import { type Json, type JsonObject, withoutUndefined } from "./json.ts";
+
+// Fields that several kinds of steps share, each as a task's file writes it and as it is in the model. The model is also
+// the format of exported tasks.
+
+/** The type of a value of the model: as its schema says, and read-only. */
+export type Model<S extends z.ZodType> = Frozen<z.output<S>>;
+
+type Frozen<T> = [Json] extends [T]
+  ? T
+  : T extends readonly (infer U)[]
+    ? readonly Frozen<U>[]
+    : T extends object
+      ? { readonly [K in keyof T]: Frozen<T[K]> }
+      : T;
+
+export const text = z.string();
+export const texts = z.record(z.string(), z.string());
+export const milliseconds = z.number().min(0);
+
+export const json: z.ZodType<Json> = z
+  .lazy(() =>
+    z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), z.record(z.string(), json)]),
+  )
+  .meta({ id: "Json", description: "Any JSON value." });
+
+export const jsonObject: z.ZodType<JsonObject> = z.record(z.string(), json);
+
+/** What every step has in the model, besides its type. */
+export const stepModel = {
+  id: text.describe("Unique in the task; templates call it `{steps.ID.outputs.NAME}`."),
+  name: text.describe("What the author calls it.").exactOptional(),
+  timeoutMs: milliseconds.describe("Longest that one attempt may take."),
+  continueOnError: z.boolean().describe("Its failure is recorded and changes nothing.").exactOptional(),
+  outputs: texts.describe("Templates by output name.").exactOptional(),
+  retry: z
+    .strictObject({ forMs: milliseconds, everyMs: milliseconds })
+    .describe(
+      "Try again until it passes or the time is up: no attempt begins later than `forMs` after the first.",
+    )
+    .exactOptional(),
+  retries: z
+    .int()
+    .min(0)
+    .describe("Attempts after a failed one, without a pause; only tool tests have them.")
+    .exactOptional(),
+  stableForMs: milliseconds.describe("Once it passes it has to go on passing for so long.").exactOptional(),
+  if: text.describe("The step is skipped unless this holds.").exactOptional(),
+  failure: z
+    .enum(["hard", "soft"])
+    .describe(
+      "Only in the older forms. `hard`: a failure ends the phase, also in verify. `soft`: a failure, but not an error, does not end setup. Absent: a failure ends setup and nothing else.",
+    )
+    .exactOptional(),
+};
+
+/** What a place in a JSON document must be, in the model. */
+export const jsonExpectationModel = z
+  .strictObject({
+    path: text.describe("RFC 9535; a leading `.` or none is taken as `$.`."),
+    exists: z.boolean().describe("Whether the path leads anywhere.").exactOptional(),
+    equals: json
+      .describe("Compared as JSON. Of a path to several places, with the list of their values.")
+      .exactOptional(),
+    contains: json.describe("A part of a text, members of a list or an object.").exactOptional(),
+    matches: text.describe("A regular expression (RE2) found anywhere in a text.").exactOptional(),
+    type: z.enum(["string", "number", "boolean", "array", "object", "null"]).exactOptional(),
+    count: z.int().min(0).describe("How many places the path leads to.").exactOptional(),
+    ignorePaths: z.array(text).describe("What `equals` and `contains` leave out.").exactOptional(),
+    loose: z
+      .literal(true)
+      .describe('Values that are printed alike are equal, such as 5 and "5".')
+      .exactOptional(),
+  })
+  .meta({ id: "JsonExpectation", description: "What a place in a JSON document must be." });
+
+/** What a text must be, in the model. */
+export const textExpectationModel = z
+  .strictObject({
+    equals: text.describe("The whole text, but for line ends after the last line.").exactOptional(),
+    contains: z.array(text).exactOptional(),
+    matches: z.array(text).describe("Regular expressions (RE2), found anywhere.").exactOptional(),
+    json: z
+      .array(jsonExpectationModel)
+      .describe("The text must be JSON, and these must hold of it.")
+      .exactOptional(),
+  })
+  .meta({ id: "TextExpectation", description: "What a text must be; every part that is given must hold." });
+
+/**
+ * What a place in a JSON document must be; every part that is given must hold. Without any, the place must exist. Of a path
+ * that can lead to several places, `equals` and `contains` look at the list of the values, `matches` and `type` at each value.
+ */
+export type JsonExpectation = Model<typeof jsonExpectationModel>;
+
+/** What a text must be; every part that is given must hold. */
+export type TextExpectation = Model<typeof textExpectationModel>;
 
 /** Text with at least one character. */
 const someText = z.string().regex(/[^]/, { error: "must not be empty" });
 
-/** A name that `{steps.ID…}` can refer to. */
-const stepId = z.string().regex(/^[A-Za-z_][\w-]*$/, {
+/** A name that templates can refer to. */
+export const templateName = z.string().regex(/^[A-Za-z_][\w-]*$/, {
   error: "must begin with a letter or _, and go on with letters, digits, _ and -",
 });
 
-/** Outputs by name, as templates. */
 const outputs = z.record(
   z.string().regex(/^[\w-]+$/, { error: "must be a name of letters, digits, _ and -" }),
   z.string(),
 );
 
-/** Variables by name. */
+/** Environment variables by name. */
 export const variables = z.record(
   z.string().regex(/^[A-Za-z_]\w*$/, { error: "must be the name of a variable" }),
   z.string(),
@@ -38,9 +131,9 @@ const retry = closedObject({
     description: "Tries a step again until it passes or the time is up.",
   });
 
-/** What every step may have, but for `timeout`, whose default differs. */
+/** What every step may have in a file, but for `timeout`, whose default differs. */
 export const commonFields = {
-  id: stepId.optional().meta({
+  id: templateName.optional().meta({
     description: "Name for `{steps.ID.outputs.NAME}`; unique in the task.",
     defaultText: "its place, such as `verify[2]`",
   }),
@@ -71,16 +164,7 @@ export function timeoutField(limit: string): z.ZodPrefault<typeof duration> {
   return duration.prefault(limit).meta({ description: "Longest that one attempt may take." });
 }
 
-/** The field `timeout` of a step that has steps. */
-export const innerTimeout = duration
-  .optional()
-  .transform((value) => value ?? maxDurationMs)
-  .meta({
-    description: "Longest that one attempt may take, its steps included.",
-    defaultText: "no limit but those of its steps",
-  });
-
-/** One, or a list with at least one. */
+/** One, or a list with at least one; parses to a list. */
 function oneOrMore<S extends z.ZodType>(one: S): z.ZodType<z.output<S>[], z.input<S> | z.input<S>[]> {
   return z.union([one, z.array(one).min(1)]).transform((value) => (Array.isArray(value) ? value : [value]));
 }
@@ -145,7 +229,7 @@ export const textParts = {
 };
 
 const textObject = closedObject(textParts)
-  .refine(saysSomething, asWhole("must have equals, contains, matches or json"))
+  .refine((value) => Object.keys(value).length > 0, asWhole("must have equals, contains, matches or json"))
   .transform((value): TextExpectation => withoutUndefined(value))
   .meta({
     minProperties: 1,
@@ -160,16 +244,11 @@ export const textExpectation = z
   .transform((value): TextExpectation => (typeof value === "string" ? { equals: value } : value));
 
 /**
- * For a rule about a whole object: it is looked at only when every part is right, and all its keys are known. The error may
- * depend on the object.
+ * The parameters of a rule about a whole object, which is checked only when every part is valid and all keys are known. The
+ * error may depend on the object.
  */
 export function asWhole(error: string | ((value: unknown) => string)): z.core.$ZodCustomParams {
   const message =
     typeof error === "string" ? error : ({ input }: { readonly input?: unknown }) => error(input);
   return { error: message, when: ({ issues }) => issues.length === 0 };
-}
-
-/** Whether an object has any key. */
-function saysSomething(value: object): boolean {
-  return Object.keys(value).length > 0;
 }

@@ -1,8 +1,40 @@
 import * as z from "zod";
-import type { JsonObject } from "../model.ts";
-import { json, milliseconds, object, stepExportSchema, texts } from "./step-export-schema.ts";
+import { type JsonObject, withoutUndefined } from "../json.ts";
+import type { PortableTask, ServerSpec, Task } from "../model.ts";
+import { json, jsonObject, milliseconds, stepModel, text, texts } from "../step-fields.ts";
+import { innerLists, kindOf, type StepType, stepTypes } from "../step-kinds.ts";
+import type { Step } from "../step.ts";
 
-const text = z.string();
+/** A step as it is exported: the model's, with everything explicit and templates as they were written. */
+const stepExportSchema: z.ZodType<JsonObject> = z
+  .lazy(
+    (): z.ZodType<JsonObject> =>
+      z.discriminatedUnion(
+        "type",
+        stepTypes.map(exportedStep) as [z.ZodObject],
+      ) as unknown as z.ZodType<JsonObject>,
+  )
+  .meta({ id: "Step", description: "One action, or one that has steps of its own." });
+
+const steps = z.array(stepExportSchema);
+
+function exportedStep(type: StepType): z.ZodObject {
+  const { model, inner } = kindOf(type);
+  return z.strictObject({
+    ...stepModel,
+    type: z.literal(type),
+    ...model,
+    ...(type === "extension" ? { package: extensionPackage } : {}),
+    ...Object.fromEntries(inner.map((list) => [list, steps])),
+  });
+}
+
+const extensionPackage = text
+  .describe(
+    "Where it comes from: `github.com/ORG/REPO@VERSION`, `npm:NAME@VERSION`, `mcpvals:NAME`, or a path relative to the task's folder, whose files are among the artifacts. Absent: only an eval says.",
+  )
+  .exactOptional();
+
 const call = { server: text.exactOptional(), id: text.exactOptional(), outputs: texts.exactOptional() };
 
 const solutionAction: z.ZodType<JsonObject> = z
@@ -17,9 +49,9 @@ const solutionAction: z.ZodType<JsonObject> = z
 
 function actionKinds() {
   return [
-    z.strictObject({ kind: z.literal("tool"), ...call, tool: text, args: object }),
+    z.strictObject({ kind: z.literal("tool"), ...call, tool: text, args: jsonObject }),
     z.strictObject({ kind: z.literal("resource"), ...call, uri: text }),
-    z.strictObject({ kind: z.literal("prompt"), ...call, prompt: text, args: object }),
+    z.strictObject({ kind: z.literal("prompt"), ...call, prompt: text, args: jsonObject }),
     z.strictObject({ kind: z.literal("say"), text: text.describe("Ends the turn.") }),
     z.strictObject({
       kind: z.literal("foreach"),
@@ -117,9 +149,9 @@ export const taskExportSchema = z
     requires: z.array(requirement),
     servers: z.record(text, server).describe("Servers of the task itself, by name."),
     fixtures: z.array(text).describe("Paths that are copied into the workspace, each under its last name."),
-    setup: z.array(stepExportSchema).describe("In order; a failure is an error of the trial."),
-    verify: z.array(stepExportSchema).describe("In order; a check that does not hold fails the trial."),
-    cleanup: z.array(stepExportSchema).describe("In the order of the file; the last one is run first."),
+    setup: steps.describe("In order; a failure is an error of the trial."),
+    verify: steps.describe("In order; a check that does not hold fails the trial."),
+    cleanup: steps.describe("In the order of the file; the last one is run first."),
     solution: z.array(solutionAction).describe("How the task can be solved.").exactOptional(),
     limits: z.strictObject({
       timeoutMs: milliseconds.describe("For setup, agent and verify together.").exactOptional(),
@@ -138,4 +170,54 @@ export type Artifact = TaskExport["artifacts"][number];
 export function taskExportJsonSchema(): JsonObject {
   const { $schema, ...rest } = z.toJSONSchema(taskExportSchema, { target: "draft-2020-12" });
   return { $schema: $schema ?? "", $id: "urn:mcpvals:task-export", ...(rest as JsonObject) };
+}
+
+/** What a task is exported with. */
+export interface TaskBelongings {
+  /** Its own servers, as the file says them. */
+  readonly servers: Readonly<Record<string, ServerSpec>>;
+  readonly artifacts: readonly Artifact[];
+}
+
+/** Makes one document of a task from a file of its own. */
+export function exportTask(task: Task, { servers, artifacts }: TaskBelongings): TaskExport {
+  const { portable } = task;
+  if (portable === undefined) throw new Error(`${task.name} is not a task from a file of its own`);
+  const { timeoutMs, cleanupTimeoutMs, inheritEnv } = portable;
+  const document = {
+    schema: "mcpvals.task/1",
+    name: task.name,
+    description: task.description,
+    difficulty: portable.difficulty,
+    tags: portable.tags,
+    labels: portable.labels,
+    format: portable.format,
+    prompt: task.turns.map((turn) => turn.user),
+    env: portable.env,
+    inheritEnv: inheritEnv,
+    requires: portable.requires,
+    servers,
+    fixtures: portable.fixtures,
+    setup: withPackages(portable.setup, portable.extensions),
+    verify: withPackages(task.verify, portable.extensions),
+    cleanup: withPackages(portable.cleanup, portable.extensions),
+    solution: portable.solution,
+    limits: withoutUndefined({ timeoutMs, cleanupTimeoutMs }),
+    trials: portable.runs,
+    stateProbe: portable.stateProbe,
+    artifacts,
+  };
+  // What is undefined has no place in JSON, and the same value under two names is no matter there.
+  return JSON.parse(JSON.stringify(document satisfies Record<keyof TaskExport, unknown>)) as TaskExport &
+    JsonObject;
+}
+
+/** Steps of extensions with the packages that these come from, as far as the task says. */
+function withPackages(list: readonly Step[], extensions: PortableTask["extensions"] = {}): readonly object[] {
+  return list.map((step) => {
+    if (step.type === "extension") return { ...step, package: extensions[step.extension]?.package };
+    const inner = Object.entries(step).filter(([key]) => innerLists.some((name) => name === key));
+    const within = inner.map(([key, inside]) => [key, withPackages(inside as readonly Step[], extensions)]);
+    return { ...step, ...(Object.fromEntries(within) as object) };
+  });
 }

@@ -1,13 +1,7 @@
 import { parseTemplate } from "../../templates/parse-template.ts";
 import { taskRoots } from "../../templates/scope.ts";
 import { buildServer, buildServers, type ParsedServer } from "../config/server.ts";
-import {
-  layServers,
-  noServers,
-  readOverlay,
-  type ServerOverlay,
-  type ServerTable,
-} from "../config/server-tables.ts";
+import { layServers, noServers, type ServerOverlay, type ServerTable } from "../config/server-tables.ts";
 import { isJsonObject } from "../json.ts";
 import type { Json, JsonObject, ServerSpec } from "../model.ts";
 import type { Problem } from "../problem.ts";
@@ -28,9 +22,8 @@ export interface TaskServers {
  * (`command`, `url`, `mock`) is a server of the task's own; another one changes the eval's server of that name, and none where
  * a variant lacks that server.
  */
-export function layTaskServers(spec: JsonObject, options: ParseTaskOptions): TaskServers {
+export function layTaskServers(overlay: ServerOverlay | undefined, options: ParseTaskOptions): TaskServers {
   const { provided } = options;
-  const overlay = readOverlay(spec, ["spec"]);
   const base = lay(overlay, provided?.base ?? noServers, options);
   const variants = provided?.variants?.map(({ name, ...table }) => ({
     name,
