@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import type { JudgeSpec } from "../core/formats/model.ts";
-import type { Grade } from "../core/grade/grade.ts";
-import type { Grader } from "../core/grade/grader.ts";
+import type { Grade, Grader } from "../core/grade/grader.ts";
 import { judgePrompt } from "../core/grade/judge-prompt.ts";
 import type { Trajectory } from "../core/trace/trajectory.ts";
 import { askJudge, type AskOptions } from "./ask-judge.ts";

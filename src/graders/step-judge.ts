@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
-import type { JudgeAnswer, JudgeQuestion } from "../core/checks/judge-question.ts";
+import { type JudgeAnswer, type JudgeQuestion, stepJudgePrompt } from "../core/grade/judge-prompt.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { JudgeSpec } from "../core/formats/model.ts";
-import { stepJudgePrompt } from "../core/grade/judge-prompt.ts";
 import { askJudge, type AskOptions } from "./ask-judge.ts";
 import { scoreForm, yesOrNoForm } from "./verdict-form.ts";
 

@@ -1,14 +1,13 @@
 import { type SerializedError, serializeError } from "../core/errors/error.ts";
 import type { Task } from "../core/formats/model.ts";
-import type { Grade } from "../core/grade/grade.ts";
+import type { Grade } from "../core/grade/grader.ts";
 import { type Plan, taskInVariant, type Trial } from "../core/plan/plan.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { brokenTrial, notRun, skippedTrial, trialResult } from "../core/report/trial-result.ts";
-import { buildTrajectory } from "../core/trace/build-trajectory.ts";
+import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
 import type { Emit, TraceEvent, TrialOutcome } from "../core/trace/events.ts";
 import { createRecorder } from "../core/trace/recorder.ts";
 import type { Redact } from "../core/trace/redact.ts";
-import type { Trajectory } from "../core/trace/trajectory.ts";
 import { abortWithAny } from "../process/deadline.ts";
 import { hearUncaught } from "../process/uncaught.ts";
 import { schedule } from "./schedule.ts";

@@ -6,7 +6,7 @@ import type { JsonObject, Limits } from "../core/formats/model.ts";
 import { expanderOf } from "../core/templates/expand.ts";
 import { envRoot } from "../core/templates/resolve-env.ts";
 import { type Resolve, resolveIn, resolveNames, type Scope } from "../core/templates/scope.ts";
-import { callHistory } from "../core/trace/call-history.ts";
+import { callHistory } from "../core/trace/agent-calls.ts";
 import type { Emit } from "../core/trace/events.ts";
 import type { TrialExtensions, TrialExtensionsOptions } from "../extensions/host/open-trial-extensions.ts";
 import type { PreparedExtensions } from "../extensions/prepared-extensions.ts";

@@ -1,5 +1,5 @@
 import { excerpt } from "../core/checks/excerpt.ts";
-import type { JudgeAnswer, JudgeQuestion } from "../core/checks/judge-question.ts";
+import type { JudgeAnswer, JudgeQuestion } from "../core/grade/judge-prompt.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { inRubric } from "../core/templates/places.ts";
 import type { LlmStep } from "../core/formats/step.ts";

@@ -1,11 +1,11 @@
-import type { JudgeAnswer, JudgeQuestion } from "../core/checks/judge-question.ts";
+import type { JudgeAnswer, JudgeQuestion } from "../core/grade/judge-prompt.ts";
 import type { Json, JsonObject } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
 import { type Expander, refuseEmptySearch } from "../core/templates/expand.ts";
 import { inVariable } from "../core/templates/places.ts";
 import type { SchemaCheck } from "../core/grade/grader.ts";
 import type { Scope } from "../core/templates/scope.ts";
-import type { CallHistory } from "../core/trace/call-history.ts";
+import type { CallHistory } from "../core/trace/agent-calls.ts";
 import type { Check, Emit, Phase, StepOutcome } from "../core/trace/events.ts";
 import type { OperationHost } from "../extensions/operation-host.ts";
 import type { ServerSession } from "../servers/client/session.ts";

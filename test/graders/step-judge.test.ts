@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { JudgeAnswer, JudgeQuestion } from "../../src/core/checks/judge-question.ts";
+import type { JudgeAnswer, JudgeQuestion } from "../../src/core/grade/judge-prompt.ts";
 import type { JudgeSpec } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import { createStepJudge } from "../../src/graders/step-judge.ts";

@@ -3,11 +3,23 @@ import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { validateXML } from "xmllint-wasm";
-import type { Verdict } from "../../src/core/grade/grade.ts";
+import type { Verdict } from "../../src/core/grade/grader.ts";
 import { junitReporter } from "../../src/reporters/junit.ts";
 import { brokenRun, emptyRun, failingRun, interruptedRun, passingRun, variedRun } from "./runs.ts";
-import { grade, play, request, response, sampleRun, scripted, textResult } from "./samples.ts";
-import { toolTest, trialOf, workflow, type SampleRun, type SampleTrial } from "./samples.ts";
+import {
+  grade,
+  play,
+  request,
+  response,
+  sampleRun,
+  type SampleRun,
+  type SampleTrial,
+  scripted,
+  textResult,
+  toolTest,
+  trialOf,
+  workflow,
+} from "./samples.ts";
 import { captureOutput } from "./screen.ts";
 
 const schema = readFileSync(join(import.meta.dirname, "../fixtures/junit.xsd"), "utf8");

@@ -2,7 +2,7 @@ import { collectEvidence } from "../../src/core/report/collect-evidence.ts";
 import type { SerializedError } from "../../src/core/errors/error.ts";
 import type { Json, Task } from "../../src/core/formats/model.ts";
 import type { McpStep } from "../../src/core/formats/step.ts";
-import type { Grade } from "../../src/core/grade/grade.ts";
+import type { Grade } from "../../src/core/grade/grader.ts";
 import type { AgentSummary, Plan } from "../../src/core/plan/plan.ts";
 import type { Reporter, RunEnd, RunStart } from "../../src/core/report/reporter.ts";
 import type { RunResult, TrialResult } from "../../src/core/report/result.ts";

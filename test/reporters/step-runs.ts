@@ -2,10 +2,10 @@ import type { Json, JsonObject, PortableTask, Task } from "../../src/core/format
 import type { CommandStep, Step } from "../../src/core/formats/step.ts";
 import type { Check, EventBody, Phase, StepOutcome } from "../../src/core/trace/events.ts";
 import { verifySteps } from "../../src/core/grade/verify-steps.ts";
-import { buildTrajectory } from "../../src/core/trace/build-trajectory.ts";
+import { buildTrajectory } from "../../src/core/trace/trajectory.ts";
 import { gradeContext } from "../support/trial-events.ts";
-import type { Grade } from "../../src/core/grade/grade.ts";
-import { trialOf, type SampleTrial, type TrialOptions } from "./samples.ts";
+import type { Grade } from "../../src/core/grade/grader.ts";
+import { type SampleTrial, trialOf, type TrialOptions } from "./samples.ts";
 
 /** A task from a file of its own; its verify steps have these ids. */
 export function portableTask(

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { JudgeAnswer, JudgeQuestion } from "../../src/core/checks/judge-question.ts";
+import type { JudgeAnswer, JudgeQuestion } from "../../src/core/grade/judge-prompt.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { Json } from "../../src/core/formats/model.ts";
 import type { LlmStep } from "../../src/core/formats/step.ts";

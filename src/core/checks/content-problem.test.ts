@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Json } from "../formats/model.ts";
-import { contentProblem, resultProblem } from "./content-problem.ts";
+import { contentProblem, resultProblem } from "./result-text.ts";
 
 const text = { type: "text", text: "hi" };
 

@@ -1,6 +1,7 @@
-import { expect, it } from "vitest";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
 import type { Json } from "../formats/model.ts";
-import { jsonDifference, type MatchMode } from "./json-difference.ts";
+import { containsJson, equalJson, jsonDifference, type MatchMode } from "./json-difference.ts";
 
 function told(actual: Json, expected: Json, mode: MatchMode = "contain"): readonly unknown[] | undefined {
   const found = jsonDifference(actual, expected, mode);
@@ -19,3 +20,125 @@ it("is written as a JSON pointer, and in few words", () => {
   expect(told({ "a/b": { "~": 1 } }, { "a/b": { "~": 2 } })?.[0]).toBe("/a~1b/~0");
   expect(told("x".repeat(100), null)?.[2]).toBe(`it is "${"x".repeat(79)}…, expected null`);
 });
+
+const json = fc.jsonValue({ maxDepth: 3 }) as fc.Arbitrary<Json>;
+
+/** The same value with the keys of all objects in another order. */
+function reordered(value: Json): Json {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(reordered);
+  return Object.fromEntries(
+    Object.entries(value)
+      .toReversed()
+      .map(([key, item]) => [key, reordered(item)]),
+  );
+}
+
+/** The same value with more members in all objects. */
+function enriched(value: Json): Json {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(enriched);
+  const members = Object.entries(value).map(([key, item]): [string, Json] => [key, enriched(item)]);
+  return Object.fromEntries([["more", 1] as [string, Json], ...members]);
+}
+
+describe("equalJson", () => {
+  it("is an equivalence", () => {
+    fc.assert(
+      fc.property(json, json, json, (a, b, c) => {
+        expect(equalJson(a, structuredClone(a))).toBe(true);
+        expect(equalJson(a, b)).toBe(equalJson(b, a));
+        if (equalJson(a, b) && equalJson(b, c)) expect(equalJson(a, c)).toBe(true);
+      }),
+    );
+  });
+
+  it("is the equality of JSON texts with sorted keys", () => {
+    const small = fc.jsonValue({ maxDepth: 1, stringUnit: fc.constantFrom("a") }) as fc.Arbitrary<Json>;
+    fc.assert(
+      fc.property(small, small, (a, b) => {
+        expect(equalJson(a, b)).toBe(sorted(a) === sorted(b));
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it("does not look at the order of keys", () => {
+    fc.assert(fc.property(json, (value) => equalJson(value, reordered(value))));
+  });
+
+  it.each<[Json, Json]>([
+    [{}, []],
+    [{}, null],
+    [[], ""],
+    [0, false],
+    [1, "1"],
+    [null, false],
+    [{ a: 1 }, { a: 1, b: 1 }],
+    [{ a: null }, {}],
+    [{ a: null }, { b: null }],
+    [
+      [1, 2],
+      [2, 1],
+    ],
+    [[1], [1, null]],
+    [{ 0: "a" }, ["a"]],
+    [{}, JSON.parse('{"__proto__":{}}') as Json],
+    [{ constructor: 1 }, { toString: 1 }],
+  ])("tells %j from %j", (a, b) => {
+    expect([equalJson(a, b), equalJson(b, a)]).toEqual([false, false]);
+  });
+
+  it("knows keys that objects inherit from those that they have", () => {
+    const own = JSON.parse('{"__proto__":1}') as Json;
+    expect(equalJson(own, JSON.parse('{"__proto__":1}') as Json)).toBe(true);
+    expect(equalJson(own, JSON.parse('{"__proto__":2}') as Json)).toBe(false);
+  });
+});
+
+describe("containsJson", () => {
+  it("holds for equal values, and for values with more members", () => {
+    fc.assert(
+      fc.property(json, (value) => {
+        expect(containsJson(value, structuredClone(value))).toBe(true);
+        expect(containsJson(enriched(value), value)).toBe(true);
+      }),
+    );
+  });
+
+  it("holds both ways for equal values only", () => {
+    const small = fc.jsonValue({ maxDepth: 1, stringUnit: fc.constantFrom("a") }) as fc.Arbitrary<Json>;
+    fc.assert(
+      fc.property(small, small, (a, b) => {
+        expect(containsJson(a, b) && containsJson(b, a)).toBe(equalJson(a, b));
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it.each<[Json, Json, boolean]>([
+    [{ a: 1, b: 2 }, { a: 1 }, true],
+    [{ a: 1 }, { a: 1, b: 2 }, false],
+    [{ a: { b: 1, c: 2 } }, { a: { c: 2 } }, true],
+    [{ a: 1 }, {}, true],
+    [[], {}, false],
+    [{}, [], false],
+    [null, {}, false],
+    [[{ a: 1, b: 2 }], [{ a: 1 }], true],
+    [[1, 2], [1], false],
+    [[1, 2], [2, 1], false],
+    ["abc", "b", false],
+    [{ a: null }, { a: null }, true],
+    [{}, { a: null }, false],
+    [{}, { toString: {} }, false],
+  ])("%j contains %j: %j", (actual, expected, holds) => {
+    expect(containsJson(actual, expected)).toBe(holds);
+  });
+});
+
+function sorted(value: Json): string {
+  if (typeof value !== "object" || value === null) return JSON.stringify(Object.is(value, -0) ? 0 : value);
+  if (Array.isArray(value)) return `[${value.map(sorted).join(",")}]`;
+  const members = Object.entries(value).map(([key, item]) => `${JSON.stringify(key)}:${sorted(item)}`);
+  return `{${members.toSorted().join(",")}}`;
+}

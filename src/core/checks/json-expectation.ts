@@ -16,7 +16,7 @@ import {
 import type { Check } from "../trace/events.ts";
 import { excerpt, outlinedJson, shownJson } from "./excerpt.ts";
 import { containsJson, jsonDifference, type JsonDifference } from "./json-difference.ts";
-import { compilePattern } from "./pattern.ts";
+import { compilePattern } from "../templates/pattern.ts";
 
 /**
  * Looks at places in a JSON value: one check for each part of each expectation, named after the value, the place and the

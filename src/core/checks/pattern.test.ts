@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../errors/error.ts";
-import { compilePattern } from "./pattern.ts";
+import { compilePattern } from "../templates/pattern.ts";
 
 function refusal(source: string): McpvalsError {
   try {

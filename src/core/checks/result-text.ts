@@ -1,6 +1,7 @@
-import type { Json, JsonObject } from "../formats/model.ts";
 import { isJsonObject } from "../formats/json.ts";
+import type { Json, JsonObject } from "../formats/model.ts";
 import type { McpRequest } from "../formats/step.ts";
+import type { SchemaCheck } from "../grade/grader.ts";
 
 /**
  * The text of a `CallToolResult` (MCP 2025-11-25, tools): its text blocks and the text of embedded resources, joined
@@ -71,4 +72,103 @@ function blockTexts(block: Json): readonly string[] {
 
 function ownText(value: Json): readonly string[] {
   return isJsonObject(value) && typeof value["text"] === "string" ? [value["text"]] : [];
+}
+
+/** The texts that each type of content must have (MCP 2025-11-25, schema `ContentBlock`). */
+const requiredTexts: Readonly<Record<string, readonly string[]>> = {
+  text: ["text"],
+  image: ["data", "mimeType"],
+  audio: ["data", "mimeType"],
+  resource_link: ["uri", "name"],
+  resource: [],
+};
+
+const keys: readonly string[] = ["content", "structuredContent", "isError"];
+
+/** The key that another one is but for its case and its underscores. */
+function spelling(key: string): string {
+  const plain = key.replaceAll("_", "").toLowerCase();
+  return keys.find((each) => each.toLowerCase() === plain) ?? key;
+}
+
+/** What makes the content of a `CallToolResult` unusable for clients; undefined when nothing does. */
+export function contentProblem(result: JsonObject): string | undefined {
+  const { content, isError } = result;
+  const odd = Object.keys(result).find((key) => !keys.includes(key) && keys.includes(spelling(key)));
+  if (odd !== undefined)
+    return `it has the key ${JSON.stringify(odd)}, which only some readers take for ${spelling(odd)}`;
+  if (isError !== undefined && typeof isError !== "boolean") return "isError is neither true nor false";
+  return content === undefined ? undefined : problemIn("content", content, blockProblem);
+}
+
+/** What makes the result of a request unusable for clients; undefined when nothing does. */
+export function resultProblem(kind: "tool" | "resource" | "prompt", result: JsonObject): string | undefined {
+  if (kind === "tool") return contentProblem(result);
+  return kind === "resource" ? resourceContentsProblem(result) : promptMessagesProblem(result);
+}
+
+/** What makes the contents of a resource unusable for clients; undefined when nothing does. */
+function resourceContentsProblem({ contents }: JsonObject): string | undefined {
+  return problemIn("contents", contents, (each) =>
+    isJsonObject(each) ? resourceProblem(each)?.replace("a resource", "an entry") : "is not an object",
+  );
+}
+
+/** What makes the messages of a prompt unusable for clients; undefined when nothing does. A message may have several blocks. */
+function promptMessagesProblem({ messages }: JsonObject): string | undefined {
+  return problemIn("messages", messages, (each) => {
+    if (!isJsonObject(each)) return "is not an object";
+    const { content = null } = each;
+    const blocks: readonly Json[] = Array.isArray(content) ? content : [content];
+    return blocks.map(blockProblem).find((problem) => problem !== undefined);
+  });
+}
+
+function problemIn(
+  key: string,
+  list: Json | undefined,
+  problemOf: (each: Json) => string | undefined,
+): string | undefined {
+  if (!Array.isArray(list)) return `${key} is not a list`;
+  for (const [index, each] of list.entries()) {
+    const problem = problemOf(each as Json);
+    if (problem !== undefined) return `${key}[${index}] ${problem}`;
+  }
+  return undefined;
+}
+
+function blockProblem(block: Json): string | undefined {
+  if (!isJsonObject(block)) return "is not an object";
+  const { type, resource } = block;
+  if (typeof type !== "string") return "has no type";
+  const required = Object.hasOwn(requiredTexts, type) ? requiredTexts[type] : undefined;
+  if (required === undefined) return `has a type that MCP does not know: ${JSON.stringify(type)}`;
+  const missing = required.find((key) => typeof block[key] !== "string");
+  if (missing !== undefined) return `is of type ${type} but has no ${missing}`;
+  return type === "resource" ? resourceProblem(resource) : undefined;
+}
+
+function resourceProblem(resource: Json | undefined): string | undefined {
+  if (!isJsonObject(resource)) return "is of type resource but has no resource";
+  if (typeof resource["uri"] !== "string") return "has a resource without uri";
+  const holds = typeof resource["text"] === "string" || typeof resource["blob"] === "string";
+  return holds ? undefined : "has a resource with neither text nor blob";
+}
+
+/** What is wrong with a tool's result in view of the `outputSchema` that it declares, as the end of a sentence; undefined: nothing. */
+export async function outputProblem(
+  schema: Json,
+  { structuredContent: structured }: JsonObject,
+  validateSchema: (schema: Json, value: Json) => Promise<SchemaCheck>,
+): Promise<string | undefined> {
+  if (structured === undefined) return "declares an outputSchema but gave no structuredContent";
+  const check = await validateSchema(schema, structured);
+  switch (check.status) {
+    case "valid":
+      return undefined;
+    case "invalid":
+      return `violates its outputSchema: ${check.errors.join(", ")}`;
+    case "unusable":
+      return `has an outputSchema that cannot be used: ${check.reason}`;
+  }
 }

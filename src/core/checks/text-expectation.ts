@@ -3,7 +3,7 @@ import { previewJson } from "../formats/read-json.ts";
 import type { Check } from "../trace/events.ts";
 import { excerpt } from "./excerpt.ts";
 import { checkJsonText } from "./json-expectation.ts";
-import { compilePattern } from "./pattern.ts";
+import { compilePattern } from "../templates/pattern.ts";
 
 /**
  * Looks at a text: one check for each part of what is expected of it, named after the text and the part. Line ends after

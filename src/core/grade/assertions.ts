@@ -1,12 +1,11 @@
-import { compilePattern } from "../checks/pattern.ts";
+import { compilePattern } from "../templates/pattern.ts";
 import { type AssertionKind, assertionKinds } from "../formats/assertion-kinds.ts";
 import type { AssertionSet, CallPattern, Json, SkillPattern, Task } from "../formats/model.ts";
 import { type AgentCall, agentCalls } from "../trace/agent-calls.ts";
-import { agentTools } from "../trace/agent-tools.ts";
+import { agentTools } from "../trace/tool-events.ts";
 import type { TraceEvent } from "../trace/events.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
-import type { Grade } from "./grade.ts";
-import type { Grader } from "./grader.ts";
+import type { Grade, Grader } from "./grader.ts";
 import { nearestTool } from "./offered-tools.ts";
 import { hasLooked } from "./verify-steps.ts";
 
@@ -55,9 +54,9 @@ function grade(trajectory: Trajectory, name: string): Omit<Grade, "grader"> {
       calls.length + own.length === 0 ? "the agent called nothing" : "no call of the agent succeeded";
     return skip(`${what}, and nothing else shows what it did`);
   }
-  const isSpoilt = calls.length > 0 && own.length === 0 && calls.every(({ spoilt }) => spoilt === true);
-  if (failed.length === 0 && isSpoilt && !hasLooked(trajectory))
-    return skip("every call of the agent was spoilt on purpose, and nothing else shows what it did");
+  const lostToFault = calls.length > 0 && own.length === 0 && calls.every(({ faulted }) => faulted === true);
+  if (failed.length === 0 && lostToFault && !hasLooked(trajectory))
+    return skip("every call of the agent had a fault injected, and nothing else shows what it did");
   const told = failed.length === 0 ? findings : failed;
   const absence = [calls.at(-1)?.seq ?? started];
   const evidence = told.flatMap((finding) => (finding.seqs.length === 0 ? absence : finding.seqs));
@@ -267,7 +266,7 @@ function shown(pattern: CallPattern, type: CallType, evidence: Evidence): readon
 
 /** The calls that show that something was used. One that was made to fail on purpose shows no less than it would have. */
 function effective(calls: readonly AgentCall[]): readonly AgentCall[] {
-  return calls.filter(({ failure, spoilt }) => failure === undefined || spoilt === true);
+  return calls.filter(({ failure, faulted }) => failure === undefined || faulted === true);
 }
 
 function fitting(pattern: CallPattern, type: CallType, { calls, own }: Evidence): readonly AgentCall[] {

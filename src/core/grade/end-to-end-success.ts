@@ -2,8 +2,7 @@ import { containsText, statesText } from "../formats/contains-text.ts";
 import { searchableText } from "../checks/result-text.ts";
 import { lastAnswered } from "../trace/turn-ends.ts";
 import type { Trajectory, TurnView } from "../trace/trajectory.ts";
-import type { Grade } from "./grade.ts";
-import type { Grader } from "./grader.ts";
+import type { Grade, Grader } from "./grader.ts";
 
 const name = "end-to-end-success";
 

@@ -1,4 +1,3 @@
-import type { JudgeQuestion } from "../checks/judge-question.ts";
 import { resultText } from "../checks/result-text.ts";
 import type { Json, JsonObject, Task } from "../formats/model.ts";
 import type { TurnEnd } from "../trace/events.ts";
@@ -276,3 +275,22 @@ const forms: Readonly<Record<JudgeQuestion["kind"], string>> = {
   exact: yesOrNo,
   rubric: '{"score": 0.0 to 1.0, "reason": "one or two sentences"}',
 };
+
+/** One question to the judge about a text. */
+export interface JudgeQuestion {
+  /** Whether all of the reference must be in the text, or nothing else either; or whether it satisfies a rubric. */
+  readonly kind: "contains" | "exact" | "rubric";
+  /** The reference, or the rubric. */
+  readonly reference: string;
+  /** What the agent was told. */
+  readonly prompt: string;
+  /** What is judged. */
+  readonly input: string;
+}
+
+/** What the judge answers; the score is from 0 to 1. */
+export interface JudgeAnswer {
+  readonly passed: boolean;
+  readonly score: number;
+  readonly reason: string;
+}

@@ -1,5 +1,5 @@
 import { didYouMean } from "../formats/did-you-mean.ts";
-import type { ToolDeclaration } from "../trace/trajectory.ts";
+import type { ToolCall, ToolDeclaration } from "../trace/trajectory.ts";
 
 const shownTools = 10;
 
@@ -20,4 +20,9 @@ export function offeredTools(tools: readonly ToolDeclaration[]): string {
 
 function qualified({ server, name }: ToolDeclaration): string {
   return `${server}.${name}`;
+}
+
+/** Whether a fault was injected that takes the answer away, as all but a delay do, so that nothing is known of the call. */
+export function lostToFault({ fault }: Pick<ToolCall, "fault">): boolean {
+  return fault !== undefined && fault !== "delay";
 }

@@ -10,8 +10,7 @@ import {
   workflowTask,
 } from "../../../test/support/trial-events.ts";
 import type { Json, JsonObject, Task } from "../formats/model.ts";
-import type { Grade } from "./grade.ts";
-import type { GradeContext } from "./grader.ts";
+import type { Grade, GradeContext } from "./grader.ts";
 import { toolCallHealth } from "./tool-call-health.ts";
 
 async function grade(
@@ -250,13 +249,13 @@ describe("several calls", () => {
     });
   });
 
-  it("that were spoilt on purpose have nothing to be judged by", async () => {
+  it("that were had a fault injected have nothing to be judged by", async () => {
     const trial = new TrialEvents();
     const { id, server } = trial.request("add", {});
     trial.emit({ type: "fault.injected", server, fault: "error", method: "tools/call", tool: "add", id });
     expect(await grade(trial)).toMatchObject({
       verdict: "skip",
-      reason: "every tool call was spoilt on purpose",
+      reason: "every tool call had a fault injected",
     });
   });
 

@@ -1,12 +1,9 @@
 import type { JsonObject } from "../formats/model.ts";
 import { containsText } from "../formats/contains-text.ts";
-import { contentProblem, outputProblem } from "../checks/content-problem.ts";
-import { resultText } from "../checks/result-text.ts";
+import { contentProblem, outputProblem, resultText } from "../checks/result-text.ts";
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
-import type { Grade } from "./grade.ts";
-import type { GradeContext, Grader } from "./grader.ts";
-import { isSpoilt } from "./is-spoilt.ts";
-import { nearestTool, offeredTools } from "./offered-tools.ts";
+import type { Grade, GradeContext, Grader } from "./grader.ts";
+import { lostToFault, nearestTool, offeredTools } from "./offered-tools.ts";
 
 const name = "tool-call-health";
 const shownProblems = 5;
@@ -21,11 +18,11 @@ const shownProblems = 5;
 export const toolCallHealth: Grader = { name, grade };
 
 async function grade(trajectory: Trajectory, context: GradeContext): Promise<Grade> {
-  const calls = trajectory.calls.filter((call) => !call.superseded && !isSpoilt(call));
+  const calls = trajectory.calls.filter((call) => !call.superseded && !lostToFault(call));
   const missing = missingErrors(trajectory, calls);
   if (calls.length + missing.length === 0) {
-    const isAnySpoilt = trajectory.calls.some(isSpoilt);
-    const reason = isAnySpoilt ? "every tool call was spoilt on purpose" : "no tool was called";
+    const anyFault = trajectory.calls.some(lostToFault);
+    const reason = anyFault ? "every tool call had a fault injected" : "no tool was called";
     return { grader: name, verdict: "skip", score: null, reason, evidence: [] };
   }
   const diagnoses = await Promise.all(calls.map((call) => diagnose(call, trajectory, context)));

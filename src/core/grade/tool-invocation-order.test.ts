@@ -7,7 +7,7 @@ import {
   TrialEvents,
   workflowTask,
 } from "../../../test/support/trial-events.ts";
-import type { Grade } from "./grade.ts";
+import type { Grade } from "./grader.ts";
 import { toolInvocationOrder } from "./tool-invocation-order.ts";
 
 interface Played {
@@ -102,7 +102,7 @@ describe("tool-invocation-order", () => {
       grader: "tool-invocation-order",
       verdict: "skip",
       score: null,
-      reason: "called in order, but every call was spoilt on purpose: a, b",
+      reason: "called in order, but every call had a fault injected: a, b",
       evidence: seqs,
     });
     expect(await grade(trial, ["b", "a"])).toMatchObject({ verdict: "fail" });

@@ -1,8 +1,6 @@
 import type { ToolCall, Trajectory } from "../trace/trajectory.ts";
-import type { Grade } from "./grade.ts";
-import type { Grader } from "./grader.ts";
-import { isSpoilt } from "./is-spoilt.ts";
-import { nearestTool, offeredTools } from "./offered-tools.ts";
+import type { Grade, Grader } from "./grader.ts";
+import { lostToFault, nearestTool, offeredTools } from "./offered-tools.ts";
 
 const name = "tool-invocation-order";
 const shownCalls = 20;
@@ -29,10 +27,10 @@ function grade(trajectory: Trajectory): Grade {
     passed &&
     longestMatch(
       expected,
-      calls.filter((call) => !isSpoilt(call)),
+      calls.filter((call) => !lostToFault(call)),
     ).length === 0
   ) {
-    const reason = `called in order, but every call was spoilt on purpose: ${expected.join(", ")}`;
+    const reason = `called in order, but every call had a fault injected: ${expected.join(", ")}`;
     return { grader: name, verdict: "skip", score: null, reason, evidence: pairs.map(([, { seq }]) => seq) };
   }
   return {

@@ -1,7 +1,6 @@
 import { type EndedTurn, turnEnds } from "../trace/turn-ends.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
-import type { Grade } from "./grade.ts";
-import type { Grader } from "./grader.ts";
+import type { Grade, Grader } from "./grader.ts";
 
 const name = "turn-ends";
 

@@ -1,7 +1,6 @@
 import type { Task } from "../formats/model.ts";
 import type { StepView, Trajectory } from "../trace/trajectory.ts";
-import type { Grade } from "./grade.ts";
-import type { Grader } from "./grader.ts";
+import type { Grade, Grader } from "./grader.ts";
 
 const name = "verify-steps";
 /** Above this many checks that hold, they are counted instead of told. */

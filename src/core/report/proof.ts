@@ -1,5 +1,5 @@
 import type { Task } from "../formats/model.ts";
-import type { Grade } from "../grade/grade.ts";
+import type { Grade } from "../grade/grader.ts";
 import type { TraceEvent } from "../trace/events.ts";
 import type { TrialResult } from "./result.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { check, textResult, toolTestTask, TrialEvents } from "../../../test/support/trial-events.ts";
 import type { Task } from "../formats/model.ts";
-import type { Grade } from "../grade/grade.ts";
+import type { Grade } from "../grade/grader.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { TraceEvent } from "../trace/events.ts";
 import { collectEvidence } from "./collect-evidence.ts";

@@ -1,6 +1,6 @@
 import type { SerializedError } from "../errors/error.ts";
 import type { JsonObject, SandboxSpec } from "../formats/model.ts";
-import type { Grade, Verdict } from "../grade/grade.ts";
+import type { Grade, Verdict } from "../grade/grader.ts";
 import type { AgentSummary } from "../plan/plan.ts";
 import type { Usage } from "../trace/events.ts";
 import type { ToolDigest } from "../trace/tool-events.ts";

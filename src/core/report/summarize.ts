@@ -1,4 +1,4 @@
-import type { Grade, Verdict } from "../grade/grade.ts";
+import type { Grade, Verdict } from "../grade/grader.ts";
 import type { TrialOutcome } from "../trace/events.ts";
 import type { RunSummary, RunVerdict, TrialResult } from "./result.ts";
 

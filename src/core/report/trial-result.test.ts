@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { portableTask } from "../../../test/reporters/step-runs.ts";
 import { toolTestTask, TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
-import type { Grade } from "../grade/grade.ts";
+import type { Grade } from "../grade/grader.ts";
 import { gradesOf, notRun, nullAgentWarning, skippedTrial, trialResult } from "./trial-result.ts";
 
 const pass: Grade = { grader: "a", verdict: "pass", score: 1, reason: "good", evidence: [1] };

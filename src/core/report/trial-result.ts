@@ -1,11 +1,10 @@
 import type { SerializedError } from "../errors/error.ts";
 import { isJsonObject } from "../formats/json.ts";
 import type { Task } from "../formats/model.ts";
-import type { Grade, Verdict } from "../grade/grade.ts";
+import type { Grade, Verdict } from "../grade/grader.ts";
 import type { Trial } from "../plan/plan.ts";
-import { addUsage } from "../trace/build-trajectory.ts";
+import { addUsage, type Trajectory } from "../trace/trajectory.ts";
 import type { EventOf, TraceEvent, TrialOutcome, Usage } from "../trace/events.ts";
-import type { Trajectory } from "../trace/trajectory.ts";
 import { type ToolDigest, toolDigest, toolEvents } from "../trace/tool-events.ts";
 import type { ProgramRun, TrialResult } from "./result.ts";
 import { averageScore, trialVerdict } from "./summarize.ts";

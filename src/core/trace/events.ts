@@ -1,6 +1,6 @@
 import type { SerializedError } from "../errors/error.ts";
 import type { Fault, Json, JsonObject } from "../formats/model.ts";
-import type { Grade, Verdict } from "../grade/grade.ts";
+import type { Grade, Verdict } from "../grade/grader.ts";
 
 export type Phase = "workspace" | "servers" | "probe" | "setup" | "agent" | "verify" | "cleanup" | "stop";
 

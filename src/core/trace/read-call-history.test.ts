@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { errorResult, textResult, TrialEvents } from "../../../test/support/trial-events.ts";
-import { callHistory } from "./call-history.ts";
+import { callHistory } from "./agent-calls.ts";
 
 /** The events of a trial whose agent does what `play` does, with calls of steps before and after. */
 function trial(play: (events: TrialEvents) => void): TrialEvents {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
-import type { EventBody } from "./events.ts";
 import type { Json } from "../formats/model.ts";
-import { toolDigest, toolEvents } from "./tool-events.ts";
+import type { EventBody } from "./events.ts";
+import { matchAgentTools, toolDigest, type ToolEvent, toolEvents } from "./tool-events.ts";
 
 const text = (value: string): Json => ({ content: [{ type: "text", text: value }] });
 
@@ -257,5 +257,96 @@ describe("events of tools", () => {
       'server "calc" has the tool "sub", which its `tools` hide from agents',
       'the fault "error" of calc.nxt met no request',
     ]);
+  });
+});
+
+const use = (server: string, serverTool: string, durationMs?: number): ToolEvent => ({
+  sequence: 1,
+  callId: "c",
+  name: serverTool,
+  source: `mcp:${server}`,
+  server,
+  serverTool,
+  isError: durationMs === undefined,
+  startedAt: "2026-11-22T00:00:00.000Z",
+  ...(durationMs === undefined ? {} : { durationMs }),
+});
+
+describe("the numbers of an agent's uses of tools", () => {
+  it("have the median and the 95th percentile of the calls that were answered, interpolated", () => {
+    const times = [100, 9, 2, 1].map((time, index) => use("calc", index < 3 ? "add" : "sub", time));
+    const { servers } = toolDigest([...times, use("calc", "add")], ["calc"]);
+    expect(servers).toEqual({
+      calc: { calls: 5, errors: 1, distinctTools: 2, p50Ms: 5.5, p95Ms: 86.35 },
+    });
+  });
+
+  it("have no times where nothing was answered", () => {
+    expect(toolDigest([use("calc", "add")], ["calc"]).servers).toEqual({
+      calc: { calls: 1, errors: 1, distinctTools: 1 },
+    });
+  });
+
+  it("name servers in the order of the task, whichever was called first", () => {
+    const events = [use("c", "t", 1), use("b", "t", 1), use("elsewhere", "t", 1)];
+    expect(toolDigest(events, ["a", "b", "c", "d"])).toMatchObject({
+      serversUsed: ["b", "c", "elsewhere"],
+      serversUnused: ["a", "d"],
+    });
+  });
+});
+
+/** A trial with two servers, and an agent that tells of its uses of tools before it makes its calls. */
+class ToldTrial {
+  readonly trial = new TrialEvents().begin("workflow", "agent");
+
+  tells(callId: string, server: string, args?: Json, tool = "add"): this {
+    const more = args === undefined ? {} : { args };
+    const told = { callId, name: callId, source: `mcp:${server}`, tool, turn: 0, ...more } as const;
+    this.trial.emit({ type: "agent.tool", status: "completed", ...told });
+    return this;
+  }
+
+  calls(server: string, args: { readonly [key: string]: Json }, tool = "add"): this {
+    this.trial.call(tool, args, { content: [] }, { server });
+    return this;
+  }
+
+  /** Which use belongs to each call, and which ones belong to none. */
+  matched(): readonly [(string | undefined)[], string[]] {
+    const { calls, unrecorded } = matchAgentTools(this.trial.trajectory(workflowTask()));
+    return [calls.map(({ told }) => told?.callId), unrecorded.map(({ callId }) => callId)];
+  }
+}
+
+describe("an agent's uses of tools and the calls on record", () => {
+  it("belong together by their arguments, whatever their order", () => {
+    const run = new ToldTrial().tells("two", "calc", { a: 2, b: 1 }).tells("one", "calc", { a: 1 });
+    run.calls("calc", { a: 1 }).calls("calc", { b: 1, a: 2 });
+    expect(run.matched()).toEqual([["one", "two"], []]);
+  });
+
+  it("belong together in their order where arguments are not told, or otherwise", () => {
+    const run = new ToldTrial().tells("untold", "calc").tells("other", "calc", { a: "2" });
+    run.tells("exact", "calc", { a: 3 });
+    run.calls("calc", { a: 3 }).calls("calc", { a: 1 }).calls("calc", { a: 2 }).calls("calc", { a: 4 });
+    expect(run.matched()).toEqual([["exact", "untold", "other", undefined], []]);
+  });
+
+  it("never belong together for another server or another tool", () => {
+    const run = new ToldTrial().tells("server", "calc", { a: 1 }).tells("tool", "calc", { a: 1 }, "sub");
+    run.calls("other", { a: 1 }).calls("calc", { a: 1 }, "mul");
+    expect(run.matched()).toEqual([
+      [undefined, undefined],
+      ["server", "tool"],
+    ]);
+  });
+
+  it("leave out the calls of steps, which are not the agent's", () => {
+    const run = new ToldTrial().tells("mine", "calc", { a: 1 });
+    run.trial.step("check", {}, () => void run.calls("calc", { a: 1 }));
+    expect(run.matched()).toEqual([[], ["mine"]]);
+    run.calls("calc", { a: 1 });
+    expect(run.matched()).toEqual([["mine"], []]);
   });
 });

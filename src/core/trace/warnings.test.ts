@@ -1,7 +1,9 @@
 import { expect, it } from "vitest";
-import type { Json } from "../formats/model.ts";
+import { portableTask } from "../../../test/support/portable.ts";
+import { errorResult, textResult, TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
+import type { AssertionSet, Json } from "../formats/model.ts";
 import type { EventBody, Phase, TraceEvent } from "./events.ts";
-import { warningsOf } from "./warnings.ts";
+import { turnWarnings, warningsOf } from "./warnings.ts";
 
 function warnings(...bodies: readonly EventBody[]): string[] {
   return warningsOf(
@@ -153,3 +155,144 @@ interface Shape {
   readonly phase?: Phase;
   readonly skipped?: boolean;
 }
+
+it("tells of every fault that was injected, with how often, and of servers that a trial did without", () => {
+  const trial = new TrialEvents().begin("workflow", "agent");
+  const error = { code: "server/exited", message: "it ended", kind: "environment" } as const;
+  trial.emit({ type: "server.failed", server: "extra", error });
+  const about = { server: "calc", method: "tools/call" } as const;
+  trial.emit({ type: "fault.injected", fault: "delay", ...about, tool: "add", id: 1 });
+  trial.emit({ type: "fault.injected", fault: "error", server: "calc", method: "tools/list", id: 2 });
+  trial.emit({ type: "fault.injected", fault: "delay", ...about, tool: "add", id: 3 });
+  expect(trial.trajectory(workflowTask()).warnings).toEqual([
+    'the trial went on without server "extra", which did not start: it ended',
+    "injected on purpose: delay of calc.add (2 times), error of calc.tools/list",
+  ]);
+});
+
+it("tells of a server that a program did not connect to, where it did connect to another one", () => {
+  const warningsOf = (...connected: readonly string[]): readonly string[] => {
+    const trial = new TrialEvents().begin("workflow", "agent");
+    const ready = {
+      type: "server.ready",
+      version: "1",
+      protocolVersion: "1",
+      tools: 1,
+      durationMs: 1,
+    } as const;
+    for (const server of ["calc", "files"]) trial.emit({ ...ready, server, name: server });
+    for (const server of connected)
+      trial.emit({ type: "gateway.connected", server, client: server, via: "http" });
+    return trial.trajectory(workflowTask()).warnings;
+  };
+  expect(warningsOf("calc")).toEqual(['the agent never connected to server "files"']);
+  expect(warningsOf("calc", "files")).toEqual([]);
+  expect(warningsOf()).toEqual([]);
+});
+
+function assertionWarningsOf(toolsNotUsed: AssertionSet["toolsNotUsed"]): readonly string[] {
+  const trial = new TrialEvents().server("k8s", [{ name: "list" }, { name: "delete_pod" }]).server("docs");
+  trial.emit({ type: "tools.hidden", server: "k8s", tools: ["drop_all"] });
+  return trial.trajectory(portableTask({ assertions: [{ toolsNotUsed: toolsNotUsed ?? [] }] })).warnings;
+}
+
+// docs/tasks.md, "Many tasks": an entry that fits no tool is noted.
+it.each([
+  { server: "k8s", pattern: "^remove_" },
+  { server: "k8s", name: "purge" },
+])("warns of %j, which fits no tool", (entry) => {
+  expect(assertionWarningsOf([entry])).toEqual([
+    `toolsNotUsed: ${JSON.stringify(entry.name ?? entry.pattern)} fits no tool of server "k8s"; that it was not called says nothing`,
+  ]);
+});
+
+it.each([
+  { server: "k8s", pattern: "^delete_" },
+  { server: "k8s", name: "delete_pod" },
+  { server: "k8s" },
+  { server: "k8s", name: "drop_all" },
+  { server: "unlisted", name: "purge" },
+  { pattern: "^Bash$" },
+])("but not of %j", (entry) => {
+  expect(assertionWarningsOf([entry])).toEqual([]);
+});
+
+/** Plays an agent of a kind whose calls end in every way. */
+function played(kind: string): readonly string[] {
+  const trial = new TrialEvents().server("files");
+  trial.call("setup", {}, errorResult("a step's own"));
+  trial.emit({ type: "phase.started", phase: "agent" });
+  trial.emit({ type: "agent.started", agent: kind, kind });
+  trial.turn("Do it.", () => {
+    trial.call("writ_file", {}, errorResult("MCP error -32602: Tool writ_file\nnot found"));
+    trial.call("write_file", {}, textResult("done"));
+    trial.refuse(trial.request("read_file", {}), -32_000, "no such file");
+    trial.reject("lost");
+    trial.refuse(trial.send("resources/read", { uri: "x:y" }), -32_002, "unknown");
+    trial.request("slow", {});
+  });
+  trial.emit({ type: "phase.finished", phase: "agent", durationMs: 1 });
+  trial.step("check", {}, () => void trial.call("checks", {}, errorResult("no")));
+  return warningsOf(trial.events);
+}
+
+it("tells of a solution's calls that failed, in order, and of nobody else's", () => {
+  expect(played("oracle")).toEqual([
+    "solution: files.writ_file failed: MCP error -32602: Tool writ_file not found",
+    "solution: files.read_file failed: no such file",
+    "solution: lost failed: no server offers it",
+    "solution: x:y of files failed: unknown",
+    "solution: files.slow failed: there was no answer",
+  ]);
+  expect(played("model").filter((warning) => warning.startsWith("solution"))).toEqual([]);
+});
+
+it("tells of the first ten", () => {
+  const trial = new TrialEvents().server("files");
+  trial.emit({ type: "agent.started", agent: "oracle", kind: "oracle" });
+  for (let count = 1; count <= 12; count += 1) trial.reject(`t${count}`);
+  const told = warningsOf(trial.events);
+  expect([told.length, told.at(-2), told.at(-1)]).toEqual([
+    11,
+    "solution: t10 failed: no server offers it",
+    "solution: 2 more calls failed",
+  ]);
+});
+
+const started: EventBody = { type: "turn.started", turn: 0, user: "Do it." };
+const said: EventBody = { type: "agent.message", turn: 0, text: "Done." };
+const done: EventBody = { type: "turn.finished", turn: 0, reason: "done" };
+
+function asked(finishReason: string, purpose: "agent" | "judge" = "agent"): EventBody {
+  const usage = { inputTokens: 1, outputTokens: 1, requests: 1 };
+  return { type: "model.called", purpose, model: "m", durationMs: 1, finishReason, usage };
+}
+
+it.each<[string, EventBody[], string[]]>([
+  ["a turn that ends with words", [started, asked("tool-calls"), asked("stop"), said, done], []],
+  ["a turn without a model", [started, done], []],
+  ["the judge's answer", [started, asked("stop"), said, done, asked("length", "judge")], []],
+  [
+    "an answer that ended for another reason",
+    [started, asked("other"), said, done],
+    ['turn 1: the model\'s last answer ended for a reason that is not known: "other"'],
+  ],
+  [
+    "a turn that fails anyway",
+    [started, asked("length"), said, { type: "turn.finished", turn: 0, reason: "max-tokens" }],
+    [],
+  ],
+  [
+    "an empty answer after words",
+    [started, asked("tool-calls"), said, asked("stop"), done],
+    ["turn 1: the model's last answer was empty"],
+  ],
+  [
+    "the second turn only",
+    [started, asked("stop"), said, done, { ...started, turn: 1 }, asked("stop"), { ...done, turn: 1 }],
+    ["turn 2: the model's last answer was empty"],
+  ],
+])("of %s", (_, bodies, warnings) => {
+  const events = bodies.map((body, index): TraceEvent => ({ seq: index + 1, at: 0, trial: "t1", ...body }));
+  expect(turnWarnings(events)).toEqual(warnings);
+});

@@ -4,7 +4,7 @@ import { isJsonObject } from "../formats/json.ts";
 import { type Step, walkSteps } from "../formats/step.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { type AgentCall, agentCalls } from "./agent-calls.ts";
-import { matchAgentTools } from "./agent-tools.ts";
+import { matchAgentTools } from "./tool-events.ts";
 import type { EventOf, TraceEvent } from "./events.ts";
 import { stepPaths, type StepRun, stepRuns } from "./step-runs.ts";
 import type { Trajectory } from "./trajectory.ts";

@@ -1,7 +1,7 @@
 import type { Plan, Trial } from "../../core/plan/plan.ts";
 import { wasNotRun } from "../../core/report/summarize.ts";
 import type { TrialResult } from "../../core/report/result.ts";
-import type { Verdict } from "../../core/grade/grade.ts";
+import type { Verdict } from "../../core/grade/grader.ts";
 import { displayWidth, padToWidth, type Page, type Tone } from "../format/rows.ts";
 import { fullTitle, groupName, type Nameable, taskTitle, variantName, varietyOf } from "../format/names.ts";
 import { formatDuration } from "../format/numbers.ts";

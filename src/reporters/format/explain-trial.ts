@@ -1,11 +1,11 @@
-import { type ErrorCode, errorCatalogue } from "../../core/errors/catalogue.ts";
+import { errorCatalogue, type ErrorCode } from "../../core/errors/catalogue.ts";
 import type { SerializedError } from "../../core/errors/error.ts";
-import type { Grade } from "../../core/grade/grade.ts";
+import type { Grade } from "../../core/grade/grader.ts";
 import { quoteBar } from "../../core/text/visible-text.ts";
 import { clipLines, clipText } from "./clip.ts";
-import { brokenStepRows, evidenceRows, headlineOf, type Evidence } from "./evidence-rows.ts";
+import { brokenStepRows, type Evidence, evidenceRows, headlineOf } from "./evidence-rows.ts";
 import { formatScore } from "./numbers.ts";
-import { paintRows, paintText, type Page } from "./rows.ts";
+import { type Page, paintRows, paintText } from "./rows.ts";
 
 const reasonCharacters = 1000;
 const shownReason = { lines: 12, characters: reasonCharacters } as const;

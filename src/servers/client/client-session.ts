@@ -1,5 +1,5 @@
 import type { Client, RequestOptions, StandardSchemaV1 } from "@modelcontextprotocol/client";
-import { contentProblem } from "../../core/checks/content-problem.ts";
+import { contentProblem } from "../../core/checks/result-text.ts";
 import { isNoAnswer } from "../../core/checks/http-status.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { paramHeaders } from "../messages/mcp-headers.ts";

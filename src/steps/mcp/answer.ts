@@ -1,5 +1,4 @@
-import { resultProblem } from "../../core/checks/content-problem.ts";
-import { answerText, resultText } from "../../core/checks/result-text.ts";
+import { answerText, resultProblem, resultText } from "../../core/checks/result-text.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import type { McpExpectation, McpRequest } from "../../core/formats/step.ts";
 import type { CallOutcome } from "../../servers/client/session.ts";

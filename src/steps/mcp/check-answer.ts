@@ -1,5 +1,5 @@
 import { checkExpectedResult } from "../../core/checks/expected-result.ts";
-import { outputProblem } from "../../core/checks/content-problem.ts";
+import { outputProblem } from "../../core/checks/result-text.ts";
 import { checkText } from "../../core/checks/text-expectation.ts";
 import type { McpExpectation, McpStep } from "../../core/formats/step.ts";
 import type { Check } from "../../core/trace/events.ts";

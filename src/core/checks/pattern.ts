@@ -1,1 +1,0 @@
-export { compilePattern } from "../templates/pattern.ts";
