@@ -7,7 +7,7 @@ import { renderTrace } from "../core/report/render-trace.ts";
 import { exitCode } from "../core/report/summarize.ts";
 import { replayRun } from "../core/report/replay.ts";
 import { visibleText } from "../core/text/visible-text.ts";
-import { buildTrajectory } from "../core/trace/trajectory.ts";
+import { buildTrajectory } from "../core/trace/build-trajectory.ts";
 import { toolEvents } from "../core/trace/tool-events.ts";
 import { defaultRunsFolder, readRun, type StoredRun } from "../store/run-folder.ts";
 import type { ShowFlags } from "./flags.ts";

@@ -2,7 +2,7 @@ import type { Json, JsonObject, PortableTask, Task } from "../../src/core/format
 import type { CommandStep, Step } from "../../src/core/formats/step.ts";
 import type { Check, EventBody, Phase, StepOutcome } from "../../src/core/trace/events.ts";
 import { verifySteps } from "../../src/core/grade/verify-steps.ts";
-import { buildTrajectory } from "../../src/core/trace/trajectory.ts";
+import { buildTrajectory } from "../../src/core/trace/build-trajectory.ts";
 import { gradeContext } from "../support/trial-events.ts";
 import type { Grade } from "../../src/core/grade/grader.ts";
 import { type SampleTrial, trialOf, type TrialOptions } from "./samples.ts";

@@ -3,7 +3,8 @@ import type { Json, JsonObject, Task, Turn } from "../../src/core/formats/model.
 import type { McpExpectation, McpStep } from "../../src/core/formats/step.ts";
 import type { GradeContext, SchemaCheck } from "../../src/core/grade/grader.ts";
 import type { Trial } from "../../src/core/plan/plan.ts";
-import { buildTrajectory, type Trajectory } from "../../src/core/trace/trajectory.ts";
+import { buildTrajectory } from "../../src/core/trace/build-trajectory.ts";
+import { type Trajectory } from "../../src/core/trace/trajectory.ts";
 import type { Check, EventBody, StepOutcome, TraceEvent, TrialOutcome } from "../../src/core/trace/events.ts";
 
 /** A tool as a server of a test offers it in `tools/list`. */

@@ -2,7 +2,7 @@ import { resultProblem, resultText } from "../checks/result-text.ts";
 import { isJsonObject } from "../formats/json.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
 import type { EventOf, TraceEvent } from "./events.ts";
-import { answeredError } from "./trajectory.ts";
+import { answeredError } from "./build-trajectory.ts";
 
 /** Something that the agent asked a server for. */
 export interface AgentCall {

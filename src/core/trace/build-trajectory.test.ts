@@ -10,7 +10,8 @@ import {
 } from "../../../test/support/trial-events.ts";
 import type { Json } from "../formats/model.ts";
 import type { Usage } from "./events.ts";
-import { addUsage, type CallError, type ToolCall } from "./trajectory.ts";
+import { addUsage } from "./build-trajectory.ts";
+import { type CallError, type ToolCall } from "./trajectory.ts";
 
 const task = workflowTask();
 
