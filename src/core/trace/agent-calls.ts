@@ -2,7 +2,7 @@ import { resultProblem, resultText } from "../checks/result-text.ts";
 import { isJsonObject } from "../formats/json.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
 import type { EventOf, TraceEvent } from "./events.ts";
-import { answeredError } from "./build-trajectory.ts";
+import type { CallError } from "./trajectory.ts";
 
 /** Something that the agent asked a server for. */
 export interface AgentCall {
@@ -269,4 +269,14 @@ function answerOf({ at, answer }: Pick<Asked, "at" | "answer">): {
 
 function textOf(value: Json | undefined): string {
   return typeof value === "string" ? value : "";
+}
+
+/** Why an answer without a result gave none. */
+export function answeredError(error: Json | undefined): CallError {
+  if (!isJsonObject(error)) {
+    return { kind: "no-response", message: "the response has neither a result object nor an error" };
+  }
+  const code = typeof error["code"] === "number" ? ` (code ${error["code"]})` : "";
+  const said = typeof error["message"] === "string" ? error["message"] : JSON.stringify(error);
+  return { kind: "protocol", message: `${said}${code}` };
 }

@@ -3,8 +3,8 @@ import { isJsonObject } from "../formats/json.ts";
 import type { Trial } from "../plan/plan.ts";
 import type { EventOf, TraceEvent, Usage } from "./events.ts";
 import { agentWarnings, assertionWarnings, echoWarnings, warningsOf } from "./warnings.ts";
-import { callKey } from "./agent-calls.ts";
-import type { CallError, StepView, ToolCall, ToolDeclaration, Trajectory, TurnView } from "./trajectory.ts";
+import { answeredError, callKey } from "./agent-calls.ts";
+import type { StepView, ToolCall, ToolDeclaration, Trajectory, TurnView } from "./trajectory.ts";
 
 /**
  * Reads a trial's events into a trajectory. Tool calls are joined from the raw JSON-RPC requests and responses, so
@@ -280,16 +280,6 @@ class TrajectoryReader {
 
 function toolKey(server: string, tool: string): string {
   return `${server}\n${tool}`;
-}
-
-/** Why an answer without a result gave none. */
-export function answeredError(error: Json | undefined): CallError {
-  if (!isJsonObject(error)) {
-    return { kind: "no-response", message: "the response has neither a result object nor an error" };
-  }
-  const code = typeof error["code"] === "number" ? ` (code ${error["code"]})` : "";
-  const said = typeof error["message"] === "string" ? error["message"] : JSON.stringify(error);
-  return { kind: "protocol", message: `${said}${code}` };
 }
 
 function declaredTools(server: string, result: Json | undefined): ToolDeclaration[] {
