@@ -24,7 +24,7 @@ interface Piece {
  * Looks for many texts at once, in a time that hardly depends on how many they are (Wu and Manber, "A fast algorithm for
  * multi-pattern searching", 1994): it looks for pieces of them. No text may be shorter than four characters.
  */
-export class SecretFinder {
+class SecretFinder {
   readonly #length: number;
   readonly #jumps = new Uint8Array(0x1_0000);
   readonly #pieces = new Map<number, Piece[]>();
