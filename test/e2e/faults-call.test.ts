@@ -28,7 +28,7 @@ const faults: Faults = {
     test: { name: "slow", args: { ms: 1_000_000 }, timeout: 1000 },
     ...neverAnswered,
     says: ['tool "slow" did not answer within 1000 ms'],
-    hints: ["Raise timeout if the tool is only slow."],
+    hints: ["If the tool is only slow, raise timeout."],
   },
   "noise before and between messages": {
     server: fixtureServer("--junk"),

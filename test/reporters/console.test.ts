@@ -135,12 +135,12 @@ Errors  not judged: the environment broke or time ran out
 
   ! everything › fifth  t5
     trial/timeout  the trial did not finish within 2 s
-    Raise limits.trial or --timeout if the work is only slow.
+    If it is only slow, raise limits.trial or --timeout.
 
   ! is polite  t6
     judge gave no verdict  the judge answered with something that is no verdict
       judge/no-verdict  not JSON: "I would say fine"
-      Try again, or choose another judge model; no verdict is never a pass.
+      Try again, or choose another judge model. A trial without a verdict never passes.
     passed: tool-call-health
 
   1 passed · 4 errors · 1 timeout · 6 trials in 3.2 s · 1,200 tokens in, 34 out, 2 model requests

@@ -145,7 +145,7 @@ Run the same command in a terminal: node everything.js
     </testcase>
     <testcase name="fifth" classname="quickstart.everything" time="2.001">
       <error type="trial/timeout" message="the trial did not finish within 2 s">trial/timeout  the trial did not finish within 2 s
-Raise limits.trial or --timeout if the work is only slow.</error>
+If it is only slow, raise limits.trial or --timeout.</error>
     </testcase>
   </testsuite>
   <testsuite name="workflows" tests="1" failures="0" errors="1" skipped="0" time="0.041" timestamp="2026-11-21T10:15:00.000Z">
@@ -158,7 +158,7 @@ Raise limits.trial or --timeout if the work is only slow.</error>
     <testcase name="is polite" classname="quickstart.workflows" time="0.041">
       <error type="judge" message="judge: the judge answered with something that is no verdict">judge gave no verdict  the judge answered with something that is no verdict
   judge/no-verdict  not JSON: "I would say fine"
-  Try again, or choose another judge model; no verdict is never a pass.
+  Try again, or choose another judge model. A trial without a verdict never passes.
 passed: tool-call-health</error>
     </testcase>
   </testsuite>

@@ -315,7 +315,7 @@ Errors  not judged: the environment broke or time ran out
 
   ! needs a database  t1
     task/setup-failed  setup failed: create the schema: exit code: it exited with 1, expected 0: no such table
-    The step's checks, shown with the error, say what was expected and what was there.
+    The step's checks, shown with the error, give the expected and the actual values.
       step      create the schema  (command in setup, event 2)
       input     $ psql --file schema.sql
       stderr    │ connected
@@ -323,7 +323,7 @@ Errors  not judged: the environment broke or time ran out
 
   ! waits for the queue  t2
     step/timeout  step queue: it took longer than 500 ms
-    Raise the step's timeout if the work is only slow.
+    If it is only slow, raise the step's timeout.
       step      queue  (http in verify, event 4)
       input     GET http://127.0.0.1:1/queue
 
