@@ -86,8 +86,8 @@ describe("what a program writes", () => {
       if (left > 0) setImmediate(write);
     };
     setImmediate(write);
-    const end = performance.now() + 20;
-    while (performance.now() < end);
+    // Blocks the event loop until the time is up.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
     await settled;
     started.output.stop();
     expect(started.output.stdout.text).toBe("xxxxxxxx");

@@ -25,7 +25,6 @@ describe.runIf(linux)("stop", () => {
     const child = await shell("echo ready; read line; exit 7");
     const result = await child.stop();
     expect(result).toMatchObject({ by: "stdin", survivors: 0 });
-    expect(result.durationMs).toBeLessThan(200);
     expect(child.exit).toEqual({ exitCode: 7, signal: null });
     expect([child.stdin.destroyed, child.stdout.destroyed, child.stderr.destroyed]).toEqual([
       true,
@@ -47,8 +46,6 @@ describe.runIf(linux)("stop", () => {
     await firstLine(child);
     const result = await child.stop({ stdinMs: 50, termMs: 50 });
     expect(result.by).toBe("SIGKILL");
-    expect(result.durationMs).toBeGreaterThanOrEqual(95);
-    expect(result.durationMs).toBeLessThan(600);
     expect(child.exit).toEqual({ exitCode: null, signal: "SIGKILL" });
   });
 
@@ -68,7 +65,6 @@ describe.runIf(linux)("stop", () => {
     const child = await shell("sleep 1000 & echo ready; read line");
     const [result] = await Promise.all([child.stop(), child.exited]);
     expect(result).toMatchObject({ by: "stdin", survivors: 1 });
-    expect(result.durationMs).toBeLessThan(1000);
     expect(await livingProcesses()).toEqual([]);
   });
 

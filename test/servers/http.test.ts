@@ -220,11 +220,10 @@ describe("a server over Streamable HTTP", () => {
     expect(record.of("mcp.message").at(-1)?.message).toMatchObject({ method: "notifications/cancelled" });
   });
 
-  it("does not hold up the end with a slow goodbye", async () => {
-    const { session } = await startOver(({ request }) => request.method === "DELETE");
-    const started = performance.now();
+  it("that does not answer DELETE is stopped all the same", async () => {
+    const { session, record } = await startOver(({ request }) => request.method === "DELETE");
     await session.stop();
-    expect(performance.now() - started).toBeLessThan(1500);
+    expect(record.events.at(-1)).toMatchObject({ type: "server.stopped", by: "disconnect" });
   });
 });
 
@@ -285,9 +284,8 @@ describe("a server over HTTP that does not start", () => {
 
   it("because it is silent", async () => {
     const server = await fixture(() => true);
-    const { error, durationMs } = await failToStart(httpSpec(server.url, { startupTimeoutMs: 500 }));
+    const { error } = await failToStart(httpSpec(server.url, { startupTimeoutMs: 300 }));
     expect(error.code).toBe("server/handshake-timeout");
-    expect(durationMs).toBeLessThan(1500);
   });
 
   it("because it is no MCP server but a web page", async () => {

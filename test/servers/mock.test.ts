@@ -410,7 +410,6 @@ it("takes its time, answers others meanwhile, and forgets who has left or taken 
     },
   });
   const nothingIsLeft = watchLeftovers();
-  const started = performance.now();
   expect(await session.callTool("slow", {}, callOptions({ timeoutMs: 20 }))).toMatchObject({
     kind: "timeout",
   });
@@ -429,7 +428,6 @@ it("takes its time, answers others meanwhile, and forgets who has left or taken 
   await expect(ask(4, "ping")).rejects.toThrow("has left");
   await nothingIsLeft();
   expect(told).toHaveLength(1);
-  expect(performance.now() - started).toBeLessThan(5000);
 });
 
 it("ends all exchanges when it is stopped, and says so once", async () => {

@@ -106,10 +106,8 @@ describe("a server that is lost", () => {
 
   it("is noticed although a descendant holds its pipes", async () => {
     const { session, record } = await startSession(fixtureSpec(["--grandchild"]));
-    const started = performance.now();
     const error = await rejection(session.callTool("crash", { code: 1 }, callOptions()));
     expect(error.message).toBe('server "s" exited with code 1');
-    expect(performance.now() - started).toBeLessThan(2000);
     await session.stop();
     expect(record.events.at(-1)).toMatchObject({ type: "server.stopped", by: "already-exited" });
     if (linux) expect(await livingProcesses()).toEqual([]);
