@@ -3,7 +3,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import { mentions } from "../core/formats/agent-templates.ts";
 import type { CommandAgentSpec } from "../core/formats/model.ts";
 import { abortWithAny, settlesWithin, untilAborted } from "../process/deadline.ts";
-import { closed } from "../process/stop-tree.ts";
+import { closed } from "../process/process-tree.ts";
 import {
   type McpConfigFile,
   writeClientFiles,

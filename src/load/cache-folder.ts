@@ -1,6 +1,6 @@
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
-import { runningPlatform } from "../process/platform.ts";
+import { runningPlatform } from "../process/environment.ts";
 import { environment, type EnvironmentVariables, variableNamed } from "./environment.ts";
 
 /** The folder for what can be made again, of this user; undefined when there is no place for it. */

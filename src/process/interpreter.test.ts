@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { interpreterOf } from "./find-program.ts";
+import { interpreterOf } from "./environment.ts";
 
 describe("interpreterOf", () => {
   it.each([

@@ -1,6 +1,6 @@
 import { array, assert, nat, property, string } from "fast-check";
 import { describe, expect, it } from "vitest";
-import { LineReader } from "./line-reader.ts";
+import { LineReader } from "./program-output.ts";
 
 interface Reading {
   readonly lines: string[];

@@ -1,5 +1,5 @@
 import { execFile, execFileSync } from "node:child_process";
-import { closeSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, statSync } from "node:fs";
 import { devNull } from "node:os";
 import { promisify } from "node:util";
 
@@ -145,7 +145,7 @@ export function descendantsOf(root: number, all: readonly ProcessInfo[]): readon
  * no signal.
  */
 export async function signalDescendants(root: number, signal: "SIGTERM" | "SIGKILL"): Promise<void> {
-  for (const { pid } of descendantsOf(root, await list())) {
+  for (const { pid } of descendantsOf(root, await listOrNone())) {
     try {
       process.kill(pid, signal);
     } catch {
@@ -154,11 +154,12 @@ export async function signalDescendants(root: number, signal: "SIGTERM" | "SIGKI
   }
 }
 
-async function list(): Promise<readonly ProcessInfo[]> {
+/** Living processes; none where they cannot be listed now. */
+async function listOrNone(): Promise<readonly ProcessInfo[]> {
   try {
     return await processLister().list();
   } catch {
-    return []; // no `ps` here
+    return []; // no `ps`, or the machine is too busy
   }
 }
 
@@ -207,7 +208,7 @@ function keepSpareFile(): void {
  * Does what opens one file at a time, with the descriptor that was held back when no other is left. Throws what `work`
  * throws.
  */
-export function withSpareFile<T>(work: () => T): T {
+function withSpareFile<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
@@ -225,4 +226,140 @@ export function withSpareFile<T>(work: () => T): T {
 /** Whether an error says that this process, or the machine, has as many files open as it may. */
 function isOutOfFiles(error: unknown): boolean {
   return error instanceof Error && "code" in error && (error.code === "EMFILE" || error.code === "ENFILE");
+}
+
+/**
+ * How many bytes of memory processes hold together, without what only mirrors files. Pages that several of them share are
+ * counted once for each on the first look, which is cheap; when that is more than `enough` bytes, they are counted once.
+ * Elsewhere than on Linux they are always counted for each. Processes that have ended count nothing.
+ */
+export async function memoryOf(
+  pids: readonly number[],
+  enough: number,
+  platform: NodeJS.Platform = process.platform,
+): Promise<number> {
+  if (platform !== "linux") return residentByPs(pids);
+  const roughly = sum(pids.map(residentOf));
+  return roughly <= enough ? roughly : sum(pids.map((pid) => shareOf(pid) ?? residentOf(pid)));
+}
+
+/** What one process holds, shared or not. */
+function residentOf(pid: number): number {
+  const text = readProc(pid, "status") ?? "";
+  return field(text, "RssAnon") + field(text, "RssShmem");
+}
+
+/** What one process holds, of what is shared only its share; undefined when that may not be seen. */
+function shareOf(pid: number): number | undefined {
+  const text = readProc(pid, "smaps_rollup");
+  if (text === undefined || text === "") return undefined;
+  return text.includes("\nPss_Anon:")
+    ? field(text, "Pss_Anon") + field(text, "Pss_Shmem")
+    : field(text, "Pss");
+}
+
+function readProc(pid: number, name: string): string | undefined {
+  return attempt(() => withSpareFile(() => readFileSync(`/proc/${pid}/${name}`, "latin1")));
+}
+
+/** A line such as `RssAnon:    1234 kB`, in bytes. */
+function field(text: string, name: string): number {
+  const [, kilobytes = "0"] = new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(text) ?? [];
+  return Number(kilobytes) * 1024;
+}
+
+async function residentByPs(pids: readonly number[]): Promise<number> {
+  const args = ["-o", "rss=", "-p", pids.join(",")];
+  try {
+    const { stdout } = await promisify(execFile)("ps", args, {
+      env: { PATH: "/bin:/usr/bin" },
+      timeout: 2000,
+    });
+    return sum(stdout.trim().split(/\s+/).map(Number)) * 1024;
+  } catch {
+    return 0; // none of them lives any more
+  }
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}
+
+/**
+ * How many bytes the files in memory without a name (`memfd_create`) have that processes hold open, over what of shared memory
+ * they have mapped, which counts as their own. Linux; what cannot be seen counts nothing.
+ */
+export function openMemoryOf(pids: readonly number[]): number {
+  const sizes = new Map<string, number>();
+  for (const pid of pids) for (const [file, bytes] of openMemory(pid)) sizes.set(file, bytes);
+  if (sizes.size === 0) return 0;
+  const open = sum([...sizes.values()]);
+  return Math.max(0, open - sum(pids.map((pid) => field(readProc(pid, "status") ?? "", "RssShmem"))));
+}
+
+/** By what the system knows each file as. */
+function openMemory(pid: number): (readonly [string, number])[] {
+  const folder = `/proc/${pid}/fd`;
+  return (attempt(() => readdirSync(folder)) ?? []).flatMap((name) => {
+    const path = `${folder}/${name}`;
+    if (attempt(() => readlinkSync(path))?.startsWith("/memfd:") !== true) return [];
+    const file = attempt(() => statSync(path));
+    return file === undefined ? [] : [[`${file.dev}:${file.ino}`, file.blocks * 512] as const];
+  });
+}
+
+/** Undefined when it ended meanwhile, or may not be seen. */
+function attempt<T>(look: () => T): T | undefined {
+  try {
+    return look();
+  } catch {
+    return undefined;
+  }
+}
+
+/** Shortest and longest pause between two looks, in milliseconds. */
+const shortest = 20;
+const longest = 500;
+/** A look may cost one part in so many of the time. */
+const share = 20;
+
+type OnLook = (descendants: readonly ProcessInfo[]) => Promise<void>;
+
+const watched = new Map<object, { readonly pid: number; readonly onLook: OnLook }>();
+let running = false;
+
+/**
+ * Calls back again and again with what descends from a process, until it is disposed of: every 20 milliseconds, and less
+ * often where looking is dear. All watched processes share one look. A callback that throws ends nothing; it must not.
+ */
+export function watchTree(pid: number, onLook: OnLook): Disposable {
+  const key = {};
+  watched.set(key, { pid, onLook });
+  if (!running) {
+    running = true;
+    void lookAgain();
+  }
+  return { [Symbol.dispose]: () => void watched.delete(key) };
+}
+
+async function lookAgain(): Promise<void> {
+  while (watched.size > 0) {
+    const started = performance.now();
+    await lookOnce();
+    const cost = performance.now() - started;
+    await rest(Math.min(longest, Math.max(shortest, cost * share)));
+  }
+  running = false;
+}
+
+async function lookOnce(): Promise<void> {
+  const all = await listOrNone();
+  for (const { pid, onLook } of watched.values()) await onLook(descendantsOf(pid, all));
+}
+
+/** Does not keep this process alive. */
+function rest(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms).unref();
+  });
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { defaultShell } from "./find-program.ts";
+import { defaultShell } from "./environment.ts";
 
 describe("defaultShell", () => {
   it.each<[Record<string, string>, NodeJS.Platform, string]>([

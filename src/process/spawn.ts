@@ -11,8 +11,15 @@ import { devNull } from "node:os";
 import { resolve } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { McpvalsError } from "../core/errors/error.ts";
-import { createProcessTree, forgetTree, type ProcessTree, rememberTree } from "./process-tree.ts";
-import { type StopOptions, type StopResult, stopTree } from "./stop-tree.ts";
+import {
+  createProcessTree,
+  forgetTree,
+  type ProcessTree,
+  rememberTree,
+  type StopOptions,
+  type StopResult,
+  stopTree,
+} from "./process-tree.ts";
 import {
   createProcessMarker,
   guardGroup,

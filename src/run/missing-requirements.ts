@@ -1,6 +1,5 @@
 import type { Eval, ExtensionSpec, Requirement, Task } from "../core/formats/model.ts";
-import { findProgram } from "../process/find-program.ts";
-import { runningPlatform } from "../process/platform.ts";
+import { findProgram, runningPlatform } from "../process/environment.ts";
 
 /** What the requirements of tasks are checked against. */
 export interface Provided {

@@ -6,7 +6,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { Json, Task } from "../core/formats/model.ts";
 import { type Step, walkSteps } from "../core/formats/step.ts";
 import { taskFolderName } from "../core/report/proof.ts";
-import { ignoredByGit } from "../process/ignored-by-git.ts";
+import { ignoredByGit } from "../process/folders.ts";
 import { orAbsent } from "../steps/files/or-absent.ts";
 import { runStep } from "../steps/running/run-step.ts";
 import type { StepContext } from "../steps/step-runner.ts";

@@ -2,8 +2,7 @@ import { cp, lstat, readlink, realpath } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { PortableTask } from "../core/formats/model.ts";
-import { removeFolder } from "../process/remove-folder.ts";
-import { makeTemporaryFolder } from "../process/temporary-folder.ts";
+import { makeTemporaryFolder, removeFolder } from "../process/folders.ts";
 
 /** A trial's own folder. */
 export interface Workspace {

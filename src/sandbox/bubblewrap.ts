@@ -3,10 +3,14 @@ import { access, readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { SandboxSpec } from "../core/formats/model.ts";
-import { type ProcessInfo, processLister, signalDescendants } from "../process/list-processes.ts";
-import { openMemoryOf } from "../process/memory-of.ts";
+import {
+  openMemoryOf,
+  type ProcessInfo,
+  processLister,
+  signalDescendants,
+  watchTree,
+} from "../process/list-processes.ts";
 import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
-import { watchTree } from "../process/watch-tree.ts";
 import { checkOnce, ConfinedProgram, type Start, tryNothing, watchLimits } from "./confined-program.ts";
 import { type Mount, type MountPlan, planMounts } from "./mounts.ts";
 import type { ConfinedProcess, Confinement, Sandbox } from "./sandbox.ts";

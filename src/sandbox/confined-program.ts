@@ -2,12 +2,10 @@ import type { Readable, Writable } from "node:stream";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { SandboxSpec } from "../core/formats/model.ts";
 import { settlesWithin, withDeadline } from "../process/deadline.ts";
-import { type ProcessInfo, signalDescendants } from "../process/list-processes.ts";
-import { memoryOf } from "../process/memory-of.ts";
+import { memoryOf, type ProcessInfo, signalDescendants, watchTree } from "../process/list-processes.ts";
 import { ProgramOutput } from "../process/program-output.ts";
 import type { ManagedProcess, ProcessExit } from "../process/spawn.ts";
-import type { StopOptions, StoppedBy, StopResult } from "../process/stop-tree.ts";
-import { watchTree } from "../process/watch-tree.ts";
+import type { StopOptions, StoppedBy, StopResult } from "../process/process-tree.ts";
 import type { ConfinedProcess, Confinement, Sandbox } from "./sandbox.ts";
 
 /** What a sandbox does besides what `spawnProcess` does. None of it throws. */

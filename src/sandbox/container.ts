@@ -6,7 +6,7 @@ import { execPath, getgid, getuid } from "node:process";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { SandboxSpec } from "../core/formats/model.ts";
 import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
-import { makeTemporaryFolder } from "../process/temporary-folder.ts";
+import { makeTemporaryFolder } from "../process/folders.ts";
 import { guardUndo } from "../process/watchdog.ts";
 import { checkOnce, ConfinedProgram, inMegabytes, runToEnd, type Tried } from "./confined-program.ts";
 import { isInside, type ListedMount, listedMounts } from "./mounts.ts";

@@ -1,5 +1,5 @@
 import type { SandboxSpec } from "../core/formats/model.ts";
-import { runningPlatform } from "../process/platform.ts";
+import { runningPlatform } from "../process/environment.ts";
 import { spawnProcess } from "../process/spawn.ts";
 import { bubblewrap } from "./bubblewrap.ts";
 import { unavailable } from "./confined-program.ts";

@@ -7,7 +7,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { SandboxSpec } from "../core/formats/model.ts";
 import { processMarkerName, runMarkerName } from "../process/watchdog.ts";
 import { spawnProcess } from "../process/spawn.ts";
-import { makeTemporaryFolder } from "../process/temporary-folder.ts";
+import { makeTemporaryFolder } from "../process/folders.ts";
 import { checkOnce, ConfinedProgram, tryNothing, watchLimits } from "./confined-program.ts";
 import { findCommand, installFolders, isInside, listedMounts } from "./mounts.ts";
 import type { ConfinedProcess, Confinement, Sandbox } from "./sandbox.ts";

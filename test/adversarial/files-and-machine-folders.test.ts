@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { findSources } from "../../src/load/sources/find-sources.ts";
 import { readWorkspace } from "../../src/run/state-comparison.ts";
-import { removeFolder } from "../../src/process/remove-folder.ts";
+import { removeFolder } from "../../src/process/folders.ts";
 import { folderOf } from "../support/cli.ts";
 import { taskOf, verdictsOf } from "./task-verdicts.ts";
 

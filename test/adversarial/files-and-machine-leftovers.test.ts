@@ -4,11 +4,11 @@ import { chownSync, existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSy
 import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { ExtensionCache } from "../../src/extensions/resolve/cache.ts";
-import { ownMark, removeLeftovers } from "../../src/process/temporary-folder.ts";
+import { ownMark, removeLeftovers } from "../../src/process/folders.ts";
 import { folderOf, root, startCli } from "../support/cli.ts";
 
 const isRoot = process.geteuid?.() === 0;
-const module = join(root, "src/process/temporary-folder.ts");
+const module = join(root, "src/process/folders.ts");
 
 /** A process that has made a folder for temporary files, with something in it, and goes on until it is killed. */
 async function maker(temporary: string) {

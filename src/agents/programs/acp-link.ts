@@ -9,8 +9,8 @@ import type {
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { abortWithAny, settlesWithin, withDeadline } from "../../process/deadline.ts";
-import { LineReader } from "../../process/line-reader.ts";
-import { closed } from "../../process/stop-tree.ts";
+import { LineReader } from "../../process/program-output.ts";
+import { closed } from "../../process/process-tree.ts";
 import type { AgentProgram } from "./agent-program.ts";
 import { ambiguity, longestMessage, SaidBudget } from "./json-lines.ts";
 import { ProgramLines } from "./program-lines.ts";

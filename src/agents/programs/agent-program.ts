@@ -3,9 +3,9 @@ import { isAbsolute } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { AcpAgentSpec, CommandAgentSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
-import { findProgram } from "../../process/find-program.ts";
+import { findProgram } from "../../process/environment.ts";
 import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../../process/spawn.ts";
-import type { StopOptions, StoppedBy } from "../../process/stop-tree.ts";
+import type { StopOptions, StoppedBy } from "../../process/process-tree.ts";
 import { ProgramLines } from "./program-lines.ts";
 
 /** A running agent program. */

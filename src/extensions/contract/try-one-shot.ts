@@ -4,7 +4,7 @@ import type { ExtensionPhase } from "../../core/formats/extension/manifest.ts";
 import { type OperationResult, readOperationResult } from "../../core/formats/extension/protocol.ts";
 import { settlesWithin, untilAborted } from "../../process/deadline.ts";
 import { ProgramOutput } from "../../process/program-output.ts";
-import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
+import { makeTemporaryFolder } from "../../process/folders.ts";
 import {
   type ContractVerdict,
   fail,

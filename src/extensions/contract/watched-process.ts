@@ -5,7 +5,7 @@ import { settlesWithin } from "../../process/deadline.ts";
 import { processLister } from "../../process/list-processes.ts";
 import { ProgramOutput, TextTail } from "../../process/program-output.ts";
 import { type ManagedProcess, type ProcessExit, spawnProcess } from "../../process/spawn.ts";
-import { closed } from "../../process/stop-tree.ts";
+import { closed } from "../../process/process-tree.ts";
 import { type ContractVerdict, fail, type Finding, pass, skip, type Subject } from "./contract-report.ts";
 
 /** How long what a program started may take to end after it, in milliseconds. */

@@ -9,7 +9,7 @@ import type { Json } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { settlesWithin } from "../../process/deadline.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
-import { closed, type StopOptions } from "../../process/stop-tree.ts";
+import { closed, type StopOptions } from "../../process/process-tree.ts";
 import { TextTail, WholeLines } from "../../process/program-output.ts";
 import { listedPath } from "../../sandbox/mounts.ts";
 import type { ConfinedProcess, Confinement } from "../../sandbox/sandbox.ts";

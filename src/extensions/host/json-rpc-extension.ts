@@ -13,7 +13,7 @@ import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { previewJson } from "../../core/formats/read-json.ts";
 import { settlesWithin, untilAborted } from "../../process/deadline.ts";
-import { LineReader } from "../../process/line-reader.ts";
+import { LineReader } from "../../process/program-output.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
 import {
   isTooDeep,

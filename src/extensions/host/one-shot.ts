@@ -11,7 +11,7 @@ import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { ByteStore } from "../../process/program-output.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
-import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
+import { makeTemporaryFolder } from "../../process/folders.ts";
 import { deepestAnswer, excessText, isTooDeep, largestAnswer } from "./rpc-message.ts";
 import { ExtensionProcess, howItEnded, type ProcessStart } from "./extension-process.ts";
 

@@ -10,7 +10,7 @@ import { type Expander, expanderOf } from "../../core/templates/expand.ts";
 import { parseTemplate } from "../../core/templates/parse-template.ts";
 import { resolveNames, type Scope, taskRoots } from "../../core/templates/scope.ts";
 import { createRedactor, type Secret } from "../../core/trace/redact.ts";
-import { findProgram } from "../../process/find-program.ts";
+import { findProgram } from "../../process/environment.ts";
 import { sandboxOf } from "../../sandbox/sandboxes.ts";
 import { askManifest, extensionEnvironment } from "../host/ask-manifest.ts";
 import type { PreparedExtension, PreparedExtensions } from "../prepared-extensions.ts";

@@ -5,7 +5,7 @@ import * as z from "zod";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { makeFolder } from "../../files/make-folder.ts";
 import { readRegularFile } from "../../files/read-file.ts";
-import { ownMark, removeLeftovers } from "../../process/temporary-folder.ts";
+import { ownMark, removeLeftovers } from "../../process/folders.ts";
 import { hasCode, integrityError, unwritable } from "./errors.ts";
 import type { CachedVersion } from "./extension-resolver.ts";
 import { hashTree, type Tree } from "./tree-hash.ts";

@@ -3,7 +3,7 @@ import * as z from "zod";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { type ExtensionManifest, parseManifest } from "../../core/formats/extension/manifest.ts";
 import { parseStrictYaml } from "../../core/formats/extension/parse-strict-yaml.ts";
-import type { ReleasePlatform } from "../../process/platform.ts";
+import type { ReleasePlatform } from "../../process/environment.ts";
 import { readTextIfThere } from "./errors.ts";
 
 /** A file that could be the program. */

@@ -2,7 +2,7 @@ import { posix } from "node:path";
 import picomatch from "picomatch";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { type PackageRef, parsePackageRef } from "../../core/formats/extension/package-ref.ts";
-import { runningPlatform } from "../../process/platform.ts";
+import { runningPlatform } from "../../process/environment.ts";
 import { ExtensionCache } from "./cache.ts";
 import type { ExtensionResolver, ResolverOptions } from "./extension-resolver.ts";
 import { resolveBundled, resolvePath } from "./path-source.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { releasePlatform } from "../../process/platform.ts";
+import { releasePlatform } from "../../process/environment.ts";
 import { platformAsset, platformName } from "./choose-program.ts";
 
 test.each([

@@ -8,7 +8,7 @@ import * as z from "zod";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { LockedExtension } from "../../core/formats/extension/lock-file.ts";
 import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
-import { releasePlatform } from "../../process/platform.ts";
+import { releasePlatform } from "../../process/environment.ts";
 import { ArchiveNames, isArchive, unpackArchive, unsafeArchive } from "./archive.ts";
 import {
   type Candidate,

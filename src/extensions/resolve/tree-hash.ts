@@ -4,7 +4,7 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { runningPlatform } from "../../process/platform.ts";
+import { runningPlatform } from "../../process/environment.ts";
 import { hasCode } from "./errors.ts";
 
 /** A file in a folder. */

@@ -3,7 +3,7 @@ import { maxSatisfying, validRange } from "semver";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { LockedExtension, LockedFile } from "../../core/formats/extension/lock-file.ts";
 import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
-import { releasePlatform } from "../../process/platform.ts";
+import { releasePlatform } from "../../process/environment.ts";
 import { type CacheEntry, changedFiles, type ExtensionCache, filesOf, hashEntry } from "./cache.ts";
 import { platformName, type ProgramWithManifest } from "./choose-program.ts";
 import { integrityError } from "./errors.ts";

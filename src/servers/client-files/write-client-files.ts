@@ -6,7 +6,7 @@ import type { Emit } from "../../core/trace/events.ts";
 import { makeFolder } from "../../files/make-folder.ts";
 import { readRegularFile } from "../../files/read-file.ts";
 import { untilAborted } from "../../process/deadline.ts";
-import { makeTemporaryFolder } from "../../process/temporary-folder.ts";
+import { makeTemporaryFolder } from "../../process/folders.ts";
 import { guardUndo, undo, type UndoStep } from "../../process/watchdog.ts";
 import type { GatewayEndpoint } from "../gateway/endpoint.ts";
 import { type ClientAdapter, clientAdapters, mergeServers, serverEntries } from "./client-format.ts";

@@ -1,6 +1,6 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import { hasShellValues, isShell } from "../../core/templates/shell-line.ts";
-import { defaultShell } from "../../process/find-program.ts";
+import { defaultShell } from "../../process/environment.ts";
 
 /**
  * The shell for a text, by default that of the environment. Throws McpvalsError `step/cannot-run` for one that does not

@@ -10,7 +10,7 @@ import type {
   ResolverOptions,
 } from "../../../src/extensions/resolve/extension-resolver.ts";
 import { platformName } from "../../../src/extensions/resolve/choose-program.ts";
-import { releasePlatform } from "../../../src/process/platform.ts";
+import { releasePlatform } from "../../../src/process/environment.ts";
 import { type ArchiveMember, type MirrorRelease, zipOf } from "../../support/release-mirror.ts";
 
 /** Such as `linux-amd64`. */

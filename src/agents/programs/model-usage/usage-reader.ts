@@ -1,6 +1,5 @@
 import { jsonExcess } from "../../../core/formats/read-json.ts";
-import { ByteStore } from "../../../process/program-output.ts";
-import { LineReader } from "../../../process/line-reader.ts";
+import { ByteStore, LineReader } from "../../../process/program-output.ts";
 import { type ToldTokens, usageIn } from "./usage-in.ts";
 
 /** Longest body, or line of a stream, that is looked at, in bytes. */

@@ -1,11 +1,12 @@
-import { hash } from "node:crypto";
+import { execFile } from "node:child_process";
+import { hash, randomUUID } from "node:crypto";
 import { readlinkSync } from "node:fs";
-import { lstat, mkdtemp, readdir, realpath } from "node:fs/promises";
+import { chmod, lstat, mkdtemp, readdir, realpath, rename, rm } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { ownUser } from "../files/ownership.ts";
 import { livesElsewhere, ownIdentity } from "./list-processes.ts";
-import { removeFolder } from "./remove-folder.ts";
 
 /** What a folder is for; it is a part of its name. */
 type Purpose = "work" | "sandbox" | "container" | "npm" | "contract" | "input" | "script" | "client";
@@ -67,5 +68,52 @@ function processNamespace(): string {
     return readlinkSync("/proc/self/ns/pid");
   } catch {
     return ""; // only Linux has them
+  }
+}
+
+/** Longer paths may be longer than a system takes. */
+const longestPath = 700;
+
+/**
+ * Removes a folder of ours with everything in it, also folders that are too deep for a path, or that whoever made them has
+ * closed; it may be gone already. Throws what the file system throws.
+ */
+export async function removeFolder(path: string): Promise<void> {
+  const remove = (): Promise<void> => rm(path, { recursive: true, force: true, maxRetries: 5 });
+  try {
+    await remove();
+  } catch {
+    await makeReachable(path);
+    await remove();
+  }
+}
+
+/** Opens all folders below one, and moves those up that are deep. */
+async function makeReachable(root: string): Promise<void> {
+  const folders = [root];
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    await chmod(folder, 0o700);
+    for (const entry of await readdir(folder, { withFileTypes: true })) {
+      if (!entry.isDirectory()) continue;
+      const path = join(folder, entry.name);
+      const near = path.length <= longestPath ? path : join(root, randomUUID());
+      if (near !== path) await rename(path, near);
+      folders.push(near);
+    }
+  }
+}
+
+/** Absolute paths of the files and folders below a folder that git ignores; none where there is no repository, or no git. */
+export async function ignoredByGit(folder: string): Promise<readonly string[]> {
+  const list = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"];
+  try {
+    const { stdout } = await promisify(execFile)("git", ["-c", "core.fsmonitor=false", ...list], {
+      cwd: folder,
+      maxBuffer: 64 * 1024 * 1024,
+      timeout: 30_000,
+    });
+    return stdout.split("\0").flatMap((path) => (path === "" ? [] : [join(folder, path.replace(/\/$/, ""))]));
+  } catch {
+    return [];
   }
 }
