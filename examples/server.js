@@ -1,4 +1,4 @@
-// A small MCP server to try mcpvals on: it adds, divides, and knows a forecast.
+// A small MCP server for the examples in docs/: adds, divides, returns a weather forecast.
 import { McpServer } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { z } from "zod";

@@ -1,4 +1,4 @@
-// An MCP server that stands for an issue tracker: three issues in memory, nothing of which leaves the process.
+// An MCP server of a small issue tracker: three issues in memory.
 import { McpServer } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { z } from "zod";

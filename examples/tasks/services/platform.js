@@ -1,9 +1,9 @@
-// A small deployment platform to write tasks against: an MCP server over stdio for agents and an HTTP API for checks, over
+// A small deployment platform for example tasks: an MCP server over stdio for agents and an HTTP API for checks, with
 // the same state in memory.
 //
 //     node platform.js --port 8080 [--tick 50]
 //
-// Time passes in ticks of so many milliseconds; nothing is random, so the same calls lead to the same state.
+// Time passes in ticks of a fixed number of milliseconds; nothing is random, so the same calls lead to the same state.
 import { parseArgs } from "node:util";
 import { McpServer } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
@@ -31,7 +31,7 @@ api.listen(port, "127.0.0.1", () => {
     registerTools(server, platform);
     return server;
   });
-  // The API lives as long as the one that started it is there.
+  // The API ends with the process that started it.
   process.stdin.once("end", () => process.exit(0));
 });
 

@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import { invalid, notFound, Problem } from "./problem.js";
 
-/** An HTTP server for everything that the platform can do; the caller lets it listen. */
+/** An HTTP server for the platform's operations. The caller makes it listen. */
 export function createHttpApi(platform) {
   const routes = routesOf(platform).map(([method, path, handle]) => ({
     method,

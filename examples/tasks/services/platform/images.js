@@ -1,6 +1,6 @@
 /**
- * The images that can be deployed. An instance is ready `startTicks` after it was created, never when a variable in `needs`
- * is not configured. `errorPercent` of the requests fail; with `leaksAfterTicks` half of them do once the first instance is
+ * The images that can be deployed. An instance is ready `startTicks` after it was created, or never if a variable in `needs`
+ * is not configured. `errorPercent` of the requests fail; with `leaksAfterTicks`, half of them fail once the first instance is
  * that old.
  */
 export const images = {

@@ -5,7 +5,7 @@ import { isReady, metricsOf, passTick, routeOne } from "./traffic.js";
 const defaultQuota = { services: 5, instances: 10 };
 const roles = ["viewer", "editor", "admin"];
 
-/** The state of the platform and everything that can be done with it. Methods throw Problem. */
+/** The state of the platform and its operations. Methods throw Problem. */
 export class Platform {
   #clock;
   #namespaces = new Map();
@@ -15,7 +15,7 @@ export class Platform {
     this.#clock = clock;
   }
 
-  /** Brings the state up to now; the clock is looked at only here. */
+  /** Advances the state to the current time. Only this method reads the clock. */
   #now() {
     const target = this.#clock.tick;
     for (; this.#tick < target; this.#tick++) {
@@ -122,7 +122,7 @@ export class Platform {
     return { deleted: config };
   }
 
-  /** Makes a version, and its service with the first one, which then gets all the traffic. */
+  /** Creates a version. The first one also creates its service and gets all the traffic. */
   deployVersion(name, serviceName, version, { image, replicas = 1, configs = [] }) {
     const tick = this.#now();
     const namespace = this.#namespace(name);
@@ -240,7 +240,7 @@ export class Platform {
     throw notFound(`instance ${id} of ${serviceName}`);
   }
 
-  /** One request from outside: which version and instance answers it. */
+  /** One request from outside: returns the version and instance that answer it. */
   route(name, serviceName) {
     const tick = this.#now();
     const service = this.#service(name, serviceName);
@@ -250,7 +250,7 @@ export class Platform {
     return { service: serviceName, version, image: service.versions[version].image };
   }
 
-  /** What was asked for, without anything that changes as time passes. */
+  /** The requested configuration, without anything that changes over time. */
   snapshot() {
     const items = [...this.#namespaces.values()].map((namespace) => ({
       ...namespaceView(namespace),
@@ -270,7 +270,7 @@ export class Platform {
     return { namespaces: items };
   }
 
-  /** Resolves with the service once the test holds; throws Problem 504 after so many ticks. */
+  /** Resolves with the service once the test holds; throws Problem 504 after the given number of ticks. */
   async waitFor(name, serviceName, { until, what, ticks }) {
     for (const end = this.#now() + ticks; ; await this.#clock.next()) {
       const view = this.getService(name, serviceName);
@@ -306,9 +306,9 @@ export class Platform {
       rollout: null,
       samples: [],
       totals: { requests: 0, errors: 0 },
-      /** Instances made so far, for their names. */
+      /** Number of instances created so far, for their names. */
       made: 0,
-      /** Requests come from the first moment that one of its instances can answer. */
+      /** Requests arrive as soon as one instance can answer. */
       live: false,
     };
     namespace.services.set(name, service);

@@ -1,4 +1,4 @@
-/** A request that cannot be done, with the HTTP status that says so. */
+/** An error of a request, with its HTTP status. */
 export class Problem extends Error {
   constructor(status, code, message) {
     super(message);

@@ -16,7 +16,7 @@ const timeoutTicks = z
   .default(200)
   .describe("Give up after so many ticks of the platform's clock.");
 
-/** Offers everything that the platform can do as tools, and what it has as resources. */
+/** Registers the platform's operations as tools and its state as resources. */
 export function registerTools(server, p) {
   const tool = (name, description, shape, run, annotations = {}) =>
     server.registerTool(name, { description, inputSchema: z.object(shape), annotations }, (args) =>
@@ -251,7 +251,7 @@ function releasePlan({ service: name, version: to }) {
   ].join("\n");
 }
 
-/** The value as structured content and as text; a problem as a result that says so. */
+/** The value as structured content and as text; a Problem as an error result. */
 async function answering(run) {
   try {
     const value = await run();

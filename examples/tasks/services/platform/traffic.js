@@ -1,13 +1,13 @@
 import { images } from "./images.js";
 
-/** Requests that every service with traffic gets in one tick. */
+/** Number of requests that every service with traffic receives per tick. */
 const requestsPerTick = 10;
-/** Requests that one ready instance can answer in one tick. */
+/** Number of requests that one ready instance can answer per tick. */
 const requestsPerInstance = 5;
-/** How many ticks the metrics look back. */
+/** Number of past ticks that the metrics cover. */
 const windowTicks = 10;
 
-/** Lets one tick pass for a service: its rollout moves on, then requests arrive and are answered or fail. */
+/** Advances a service by one tick: its rollout continues, then requests arrive and are answered or fail. */
 export function passTick(service, tick) {
   service.live ||= Object.keys(service.traffic).some((name) =>
     service.versions[name].instances.some((instance) => isReady(instance, tick)),
@@ -27,7 +27,7 @@ export function passTick(service, tick) {
   if (service.samples.length > windowTicks) service.samples.shift();
 }
 
-/** How requests went in the last ticks, over all and by version, and since the service was made. */
+/** Results of requests in the last ticks, in total and by version, and since the service was created. */
 export function metricsOf(service) {
   const byVersion = {};
   for (const sample of service.samples) {
@@ -61,7 +61,7 @@ export function isReady(instance, tick) {
   return instance.readyTick !== null && instance.readyTick <= tick;
 }
 
-/** Which version answers the next single request, by weights; undefined when there is no traffic. */
+/** The version that answers the next single request, by weights; undefined if there is no traffic. */
 export function routeOne(service) {
   const entries = Object.entries(service.traffic).filter(([, weight]) => weight > 0);
   for (const [name, weight] of entries) service.versions[name].credit += weight;
@@ -86,7 +86,7 @@ function errorPercentOf(version, ready, tick) {
   return tick - first.readyTick >= leaksAfterTicks ? 50 : errorPercent;
 }
 
-/** Whole parts of a running sum, so that 2.5 a tick gives 2, 3, 2, 3. */
+/** Integer shares of a fractional rate: 2.5 per tick gives 2, 3, 2, 3. */
 function share(version, name, amount) {
   version[name] += amount;
   const whole = Math.floor(version[name] + 1e-9);
@@ -111,7 +111,7 @@ function moveRollout(service, tick) {
   if (weight === 100) rollout.state = "complete";
 }
 
-/** Gives one version so much of the traffic, and lets the others share the rest as they did before. */
+/** Sets the traffic share of one version; the others share the rest in their previous proportions. */
 function shifted(before, to, weight) {
   const others = Object.entries(before).filter(([name]) => name !== to);
   const sum = others.reduce((total, [, each]) => total + each, 0);
