@@ -4,7 +4,8 @@ import { Ajv2019 } from "ajv/dist/2019.js";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
 import { previewJson } from "../core/formats/read-json.ts";
-import type { SchemaCheck } from "../core/grade/grader.ts";
+import type { SchemaCheck, SchemaError } from "../core/checks/schema-check.ts";
+import type { JsonObject } from "../core/formats/json.ts";
 
 /** One value to validate; answered with a {@link SchemaCheck}, in order. */
 export interface SchemaRequest {
@@ -96,9 +97,15 @@ function plainReason(error: unknown): string {
   return shorten(error instanceof Error ? error.message : String(error));
 }
 
-function describe(error: ErrorObject): string {
-  const place = error.instancePath === "" ? "the value" : error.instancePath;
-  return `${shorten(place)} ${shorten(error.message ?? error.keyword)}${detailOf(error)}${valueOf(error)}`;
+function describe(error: ErrorObject): SchemaError {
+  const { instancePath, keyword, message = keyword, data } = error;
+  return {
+    instancePath,
+    keyword,
+    params: error.params as JsonObject,
+    message: shorten(message) + detailOf(error),
+    ...(messageOnly.has(keyword) ? {} : { actual: previewJson(data) }),
+  };
 }
 
 /** Which parameter of an error says what the message leaves out. */
@@ -115,7 +122,7 @@ function detailOf({ keyword, params }: ErrorObject): string {
 }
 
 /** Keywords whose errors are about a member, or have a message that no value fits. */
-const valueless: ReadonlySet<string> = new Set([
+const messageOnly: ReadonlySet<string> = new Set([
   "required",
   "dependentRequired",
   "dependencies",
@@ -124,10 +131,6 @@ const valueless: ReadonlySet<string> = new Set([
   "propertyNames",
   "false schema",
 ]);
-
-function valueOf({ keyword, data }: ErrorObject): string {
-  return valueless.has(keyword) ? "" : `, is ${previewJson(data)}`;
-}
 
 function shorten(text: string): string {
   return text.length > longestDetail ? `${text.slice(0, longestDetail)}…` : text;

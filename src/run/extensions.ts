@@ -1,5 +1,5 @@
 import type { LoadedConfig } from "../load/assemble-eval.ts";
-import type { ValidateSchema } from "../extensions/prepare/check-uses.ts";
+import type { ValidateSchema } from "../core/checks/schema-check.ts";
 import type { PrepareOptions } from "../extensions/prepare/prepare-extensions.ts";
 import type { PreparedExtensions } from "../extensions/prepared-extensions.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
@@ -85,7 +85,7 @@ async function partsOf(
   { eval: spec, env, overrides, dir, secrets, extensionUses }: ExtensionsInput,
   releasesUrl?: string,
 ): Promise<Pick<PrepareOptions, "tasks" | "uses" | "dir" | "secrets" | "places" | "given">> {
-  const { extensionPlaces } = await import("../extensions/prepare/extension-places.ts");
+  const { extensionPlaces } = await import("../extensions/resolve/create-resolver.ts");
   const { tasks, extensionSettings: settings } = spec;
   const places = extensionPlaces({ options: { releasesUrl }, settings, env });
   return { tasks, uses: extensionUses, dir, secrets, places, given: overrides };

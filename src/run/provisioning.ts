@@ -11,7 +11,7 @@ import { createServerPool, type NamedServer } from "../servers/server-pool.ts";
 import type { ClientSide } from "../servers/client/session.ts";
 import { checkSandboxes } from "../servers/stdio/server-process.ts";
 import type { TrialServer } from "../servers/trial-server.ts";
-import type { ValidateSchema } from "../steps/step-runner.ts";
+import type { ValidateSchema } from "../core/checks/schema-check.ts";
 import type { TaskOfTrial } from "./trial-run.ts";
 import { version } from "../core/version.ts";
 

@@ -7,7 +7,7 @@ import { type Handshake, type HandshakeOptions, type HandshakeStep, shakeHands }
 import { type ClientSide, loadSdk, type Sdk, type ServerSession } from "./client/session.ts";
 import { openHttpHost } from "./http/http-host.ts";
 import { openStdioHost } from "./stdio/stdio-host.ts";
-import type { ValidateSchema } from "./mock/mock-server.ts";
+import type { ValidateSchema } from "../core/checks/schema-check.ts";
 import { explainStartFailure } from "./client/start-failure.ts";
 
 /** What hosts need of the outside. */

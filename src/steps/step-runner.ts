@@ -3,7 +3,7 @@ import type { Json, JsonObject } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
 import { type Expander, refuseEmptySearch } from "../core/templates/expand.ts";
 import { inVariable } from "../core/templates/places.ts";
-import type { SchemaCheck } from "../core/grade/grader.ts";
+import type { ValidateSchema } from "../core/checks/schema-check.ts";
 import type { Scope } from "../core/templates/scope.ts";
 import type { CallHistory } from "../core/trace/agent-calls.ts";
 import type { Check, Emit, Phase, StepOutcome } from "../core/trace/events.ts";
@@ -49,7 +49,6 @@ export interface TrialContext {
   readonly declared: Readonly<Record<string, string>>;
   readonly judge: StepJudge | undefined;
   readonly extensions: OperationHost;
-  /** Validates a value against a JSON Schema, 2020-12 unless that names another dialect. Never rejects. */
   readonly validateSchema: ValidateSchema;
   /** Outputs by step id, as far as steps have run. */
   readonly outputs: Map<string, JsonObject>;
@@ -62,8 +61,6 @@ export interface TrialContext {
   /** Takes charge of a process that a step leaves running on purpose; it ends with the trial. */
   adopt(process: { stop(): Promise<unknown> }): void;
 }
-
-export type ValidateSchema = (schema: Json, value: Json) => Promise<SchemaCheck>;
 
 /** Throws McpvalsError `judge/no-verdict`, and what the model throws. */
 export type StepJudge = (question: JudgeQuestion, signal: AbortSignal) => Promise<JudgeAnswer>;

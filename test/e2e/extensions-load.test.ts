@@ -172,7 +172,7 @@ describe.concurrent("a task whose steps use an extension", { timeout: 120_000 },
     using folder = folderOf({ "greeter.mjs": program, "bad.yaml": bad });
     const text = await runCli(["validate", "bad.yaml"], { cwd: folder.path });
     const note =
-      "not checked: steps of the extension greeter: it has no extension.yaml, so that it would have to be started";
+      "not checked: steps of the extension greeter: it has no extension.yaml, so it would have to be started";
     expect([text.code, text.stderr]).toEqual([0, `note: ${note}\n`]);
     const json = await runCli(["validate", "bad.yaml", "--json"], { cwd: folder.path });
     expect(JSON.parse(json.stdout)).toMatchObject({ valid: true, notes: [note] });

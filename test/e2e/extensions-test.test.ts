@@ -8,7 +8,7 @@ it("mcpvals extensions test tells once why the rest was not tried", async () => 
     1,
     "",
     `gone.mjs  json-rpc
-  fail  initialize  the program ended with exit code 3 before it had answered; stderr ends with: no DATABASE_URL
+  fail  initialize  extension "gone.mjs" ended with exit code 3 before it had answered initialize; its output ends with: no DATABASE_URL
   skip  11 more     initialize was not answered with a result
   skip  6 more      the program never answered
 0 passed, 1 failed, 17 skipped
@@ -23,7 +23,7 @@ it("mcpvals extensions test asks of a program that keeps silent whether it holds
   });
   expect([code, stdout.split("\n")[1]]).toEqual([
     1,
-    "  fail  initialize  no answer to initialize within 500 ms; does the program flush its stdout after each line?",
+    '  fail  initialize  extension "mute.mjs" did not answer initialize within 500 ms; does the program flush its stdout after each line?',
   ]);
 });
 

@@ -307,7 +307,7 @@ spec:
     const validated = await runCli(["validate", "old"], { cwd: folder.path });
     expect([validated.code, validated.stderr]).toEqual([
       0,
-      expect.stringContaining("not checked: steps of the extension kubernetes: no eval declares it"),
+      expect.stringContaining("not checked: steps of the extension kubernetes: the eval does not declare it"),
     ]);
     expect((await runCli(["list", "old"], { cwd: folder.path })).code).toBe(0);
   });

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { PassThrough, type Readable, type Writable } from "node:stream";
 import { expect } from "vitest";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { ExtensionManifest } from "../../src/core/formats/extension/manifest.ts";
@@ -14,6 +15,7 @@ import {
   type TrialExtensions,
 } from "../../src/extensions/host/open-trial-extensions.ts";
 import type { PreparedExtension, PreparedExtensions } from "../../src/extensions/prepared-extensions.ts";
+import type { ProcessExit } from "../../src/process/spawn.ts";
 import { noSandbox } from "../../src/sandbox/sandboxes.ts";
 import type { Sandbox } from "../../src/sandbox/sandbox.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
@@ -49,16 +51,67 @@ export async function isGone(pid: number): Promise<void> {
     .toBe("gone");
 }
 
+interface FaultyStreams {
+  readonly stdin: Readable;
+  readonly stdout: Writable;
+  readonly stderr: Writable;
+  readonly env: Readonly<Record<string, string>>;
+  readonly pid: number;
+  exit(code: number): void;
+  hasExited(): boolean;
+}
+
+let lastPid = 10_000_000;
+
+/** Runs faulty.mjs inside this process instead of starting it; operations that need a process cannot be called. */
+const inProcess: Sandbox = {
+  kind: "none",
+  check: () => Promise.resolve(),
+  async start({ process: { env } }) {
+    const { faulty } = (await import(join(programs, "faulty.mjs"))) as {
+      faulty(streams: FaultyStreams): Promise<void>;
+    };
+    const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
+    const exited = Promise.withResolvers<ProcessExit>();
+    const pid = ++lastPid;
+    let exit: ProcessExit | undefined;
+    const end = (how: ProcessExit): void => {
+      exit ??= how;
+      for (const stream of [stdout, stderr]) stream.end();
+      stdin.destroy();
+      exited.resolve(exit);
+    };
+    const streams = { stdin, stdout, stderr, env, pid, hasExited: () => exit !== undefined };
+    faulty({ ...streams, exit: (exitCode) => end({ exitCode, signal: null }) }).catch(() => undefined);
+    return {
+      pid,
+      stdin,
+      stdout,
+      stderr,
+      exited: exited.promise,
+      get exit() {
+        return exit;
+      },
+      brokenLimit: undefined,
+      stop() {
+        end({ exitCode: null, signal: "SIGTERM" });
+        return Promise.resolve({ by: "SIGTERM", durationMs: 0, survivors: 0 });
+      },
+      release: () => Promise.resolve(exit !== undefined),
+    };
+  },
+};
+
 export interface ExtensionParts {
   readonly spec?: Partial<ExtensionSpec>;
   readonly manifest?: ExtensionManifest;
   readonly sandbox?: Sandbox;
 }
 
-/** An extension whose program is one of those in test/extensions/host/programs. */
+/** An extension whose program is one of those in test/extensions/host/programs; faulty.mjs runs in this process by default. */
 export function preparedExtension(
   program: string,
-  { spec = {}, manifest, sandbox = noSandbox }: ExtensionParts = {},
+  { spec = {}, manifest, sandbox = program === "faulty.mjs" ? inProcess : noSandbox }: ExtensionParts = {},
 ): PreparedExtension {
   const path = join(programs, program);
   return {
@@ -105,6 +158,9 @@ export interface Played extends AsyncDisposable {
   eventsOf<T extends EventBody["type"]>(type: T): Extract<EventBody, { type: T }>[];
 }
 
+/** Idle, it keeps no process alive. */
+const validator = new SchemaValidator();
+
 export interface PlayOptions extends ExtensionParts {
   readonly trial?: Partial<ExtensionTrial>;
   readonly env?: Readonly<Record<string, string>>;
@@ -117,7 +173,6 @@ export function play(program: string, { spec, trial, env, given = {}, ...more }:
   const [dir, workspace] = [join(root, "task"), join(root, "workspace")];
   for (const folder of [dir, workspace]) mkdirSync(folder);
   const events: EventBody[] = [];
-  const validator = new SchemaValidator();
   const notes = join(root, "notes");
   const prepared = preparedExtension(program, {
     spec: { ...spec, env: { NOTES: notes, ...spec?.env } },
@@ -155,7 +210,6 @@ export function play(program: string, { spec, trial, env, given = {}, ...more }:
       try {
         await extensions[Symbol.asyncDispose]();
       } finally {
-        await validator[Symbol.asyncDispose]();
         rmSync(root, { recursive: true, force: true, maxRetries: 3 });
       }
     },

@@ -1,7 +1,8 @@
 import type { SerializedError } from "../../src/core/errors/error.ts";
 import type { Json, JsonObject, Task, Turn } from "../../src/core/formats/model.ts";
 import type { McpExpectation, McpStep } from "../../src/core/formats/step.ts";
-import type { GradeContext, SchemaCheck } from "../../src/core/grade/grader.ts";
+import type { SchemaCheck } from "../../src/core/checks/schema-check.ts";
+import type { GradeContext } from "../../src/core/grade/grader.ts";
 import type { Trial } from "../../src/core/plan/plan.ts";
 import { buildTrajectory } from "../../src/core/trace/build-trajectory.ts";
 import { type Trajectory } from "../../src/core/trace/trajectory.ts";

@@ -1,7 +1,7 @@
 import { isJsonObject } from "../formats/json.ts";
 import type { Json, JsonObject } from "../formats/model.ts";
 import type { McpRequest } from "../formats/step.ts";
-import type { SchemaCheck } from "../grade/grader.ts";
+import { formatSchemaError, type ValidateSchema } from "./schema-check.ts";
 
 /**
  * The text of a `CallToolResult` (MCP 2025-11-25, tools): its text blocks and the text of embedded resources, joined
@@ -159,7 +159,7 @@ function resourceProblem(resource: Json | undefined): string | undefined {
 export async function outputProblem(
   schema: Json,
   { structuredContent: structured }: JsonObject,
-  validateSchema: (schema: Json, value: Json) => Promise<SchemaCheck>,
+  validateSchema: ValidateSchema,
 ): Promise<string | undefined> {
   if (structured === undefined) return "declares an outputSchema but gave no structuredContent";
   const check = await validateSchema(schema, structured);
@@ -167,7 +167,7 @@ export async function outputProblem(
     case "valid":
       return undefined;
     case "invalid":
-      return `violates its outputSchema: ${check.errors.join(", ")}`;
+      return `violates its outputSchema: ${check.errors.map((error) => formatSchemaError(error)).join(", ")}`;
     case "unusable":
       return `has an outputSchema that cannot be used: ${check.reason}`;
   }

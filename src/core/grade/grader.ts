@@ -1,5 +1,5 @@
+import type { ValidateSchema } from "../checks/schema-check.ts";
 import type { SerializedError } from "../errors/error.ts";
-import type { Json } from "../formats/model.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 
 export type Verdict = "pass" | "fail" | "error" | "timeout" | "skip";
@@ -17,16 +17,9 @@ export interface Grade {
   readonly error?: SerializedError;
 }
 
-/** The outcome of validating a value against a JSON Schema. */
-export type SchemaCheck =
-  | { readonly status: "valid" }
-  | { readonly status: "invalid"; readonly errors: readonly string[] }
-  /** The schema itself could not be used, or validation took too long. */
-  | { readonly status: "unusable"; readonly reason: string };
-
 /** The outside world as graders see it. */
 export interface GradeContext {
-  validateSchema(schema: Json, value: Json): Promise<SchemaCheck>;
+  readonly validateSchema: ValidateSchema;
 }
 
 /** Reads a finished trial and gives a verdict; it never touches a server. */

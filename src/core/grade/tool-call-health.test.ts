@@ -169,11 +169,23 @@ describe("an unhealthy call", () => {
 
   it("violates its tool's outputSchema", async () => {
     const { trial, response } = answered(structuredResult({ sum: "5" }), { type: "object" });
-    const context = gradeContext(() => ({ status: "invalid", errors: ["/sum must be number", "more"] }));
+    const error = {
+      instancePath: "/sum",
+      keyword: "type",
+      params: { type: "number" },
+      message: "must be number",
+    };
+    const context = gradeContext(() => ({
+      status: "invalid",
+      errors: [
+        { ...error, actual: '"5"' },
+        { ...error, instancePath: "" },
+      ],
+    }));
     expect(await grade(trial, workflowTask(), context)).toMatchObject({
       verdict: "fail",
       score: 0,
-      reason: "add violates its outputSchema: /sum must be number, more",
+      reason: 'add violates its outputSchema: /sum must be number, is "5", the value must be number',
       evidence: [response],
     });
   });
@@ -201,9 +213,12 @@ describe("an unhealthy call", () => {
       .server("two", [{ name: "add", outputSchema: "other" }]);
     trial.list([{ name: "add", outputSchema: "new" }], { server: "one" });
     trial.call("add", {}, structuredResult({}), { server: "one" });
-    const context = gradeContext((schema) => ({ status: "invalid", errors: [JSON.stringify(schema)] }));
+    const context = gradeContext((schema) => ({
+      status: "invalid",
+      errors: [{ instancePath: "", keyword: "", params: {}, message: JSON.stringify(schema) }],
+    }));
     expect(await grade(trial, workflowTask(), context)).toMatchObject({
-      reason: 'add violates its outputSchema: "new"',
+      reason: 'add violates its outputSchema: the value "new"',
     });
   });
 });

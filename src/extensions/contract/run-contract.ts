@@ -1,41 +1,36 @@
 import type { ExtensionManifest, ExtensionProtocol } from "../../core/formats/extension/manifest.ts";
-import type { JsonObject } from "../../core/formats/model.ts";
 import type { ContractReport, ContractVerdict, Subject } from "./contract-report.ts";
 import { tryJsonRpc } from "./try-json-rpc.ts";
 import { tryOneShot } from "./try-one-shot.ts";
 
 export type { ContractReport, ContractVerdict } from "./contract-report.ts";
 
-/** How long a program has for each answer, in milliseconds, when nothing else is said. */
-const usualTimeoutMs = 10_000;
+const defaultTimeoutMs = 10_000;
 
-export interface ContractOptions {
-  readonly command: string;
-  readonly args: readonly string[];
-  /** Absolute folder that the program starts in, and that it is told to work in. */
-  readonly cwd: string;
-  /** Its complete environment. */
-  readonly env: Readonly<Record<string, string>>;
-  /** Settings for `initialize`. */
-  readonly config?: JsonObject;
-  /** What its `extension.yaml` says, to be compared. */
+/** `timeoutMs` is 10 seconds by default, `startupMs` as long as `timeoutMs`. */
+export interface ContractOptions
+  extends
+    Pick<Subject, "command" | "args" | "cwd" | "env" | "signal">,
+    Partial<Pick<Subject, "config" | "timeoutMs" | "startupMs">> {
   readonly manifest?: ExtensionManifest;
-  /** Longest wait for each answer, in milliseconds. Default: 10 seconds. */
-  readonly timeoutMs?: number;
-  /** Default: the one that the manifest names, or JSON-RPC. */
+  /** Default: the one of the manifest, or JSON-RPC. */
   readonly protocols?: readonly ExtensionProtocol[];
-  readonly signal: AbortSignal;
 }
 
 /**
- * Tries from outside whether a program does what every extension must do. No operation is run: only unknown ones are
- * called, and known ones without the arguments that they need. Everything that was started has ended when it returns.
- * Rejects with the signal's reason. Where JSON-RPC is tried before one shot, that knows from it what operations take.
+ * Checks from outside that a program does what every extension must do. No operation is carried out: only unknown ones are
+ * called, and known ones without their required arguments. When it returns, everything that was started has ended. Rejects
+ * with the signal's reason. One-shot checks after those of JSON-RPC use the manifest that the program gave there.
  */
 export async function runContract(options: ContractOptions): Promise<ContractReport> {
-  const { command, args, cwd, env, config = {}, manifest, timeoutMs = usualTimeoutMs, signal } = options;
-  const subject: Subject = { command, args, cwd, env, config, manifest, timeoutMs, signal };
-  const protocols = options.protocols ?? [manifest?.protocol ?? "json-rpc"];
+  const {
+    config = {},
+    manifest,
+    timeoutMs = defaultTimeoutMs,
+    protocols = [manifest?.protocol ?? "json-rpc"],
+  } = options;
+  const { startupMs = timeoutMs } = options;
+  const subject: Subject = { ...options, config, manifest, timeoutMs, startupMs };
   const verdicts: ContractVerdict[] = [];
   let known = manifest;
   for (const protocol of protocols) {
@@ -47,10 +42,10 @@ export async function runContract(options: ContractOptions): Promise<ContractRep
       known ??= outcome.manifest;
     }
   }
-  return { program: [command, ...args].join(" "), protocols, verdicts };
+  return { program: [options.command, ...options.args].join(" "), protocols, verdicts };
 }
 
-/** Whether a program did all that it must: nothing failed, and something was tried. */
+/** Whether no check failed, and at least one was not skipped. */
 export function contractHolds({ verdicts }: ContractReport): boolean {
   const tried = verdicts.filter(({ outcome }) => outcome !== "skip");
   return tried.length > 0 && tried.every(({ outcome }) => outcome !== "fail");

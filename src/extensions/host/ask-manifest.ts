@@ -1,13 +1,13 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
-import type { ExtensionSpec, JsonObject } from "../../core/formats/model.ts";
+import type { ExtensionSpec, Json, JsonObject } from "../../core/formats/model.ts";
 import type { Expander } from "../../core/templates/expand.ts";
 import { withDeadline } from "../../process/deadline.ts";
 import { baseEnvironment, inheritedEnvironment, mergeEnvironments } from "../../process/environment.ts";
 import type { PreparedExtension } from "../prepared-extensions.ts";
 import { JsonRpcExtension } from "./json-rpc-extension.ts";
 
-/** Longest that an extension may take to say what it offers, in milliseconds. */
+/** Longest wait for a manifest, in milliseconds. */
 const defaultMs = 30_000;
 
 export interface AskOptions {
@@ -16,16 +16,14 @@ export interface AskOptions {
   /** Variables that were given for the run. */
   readonly given?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
-  /** Replaces those templates that have a value before any trial; absent: settings are given as they are written. */
+  /** Replaces templates in settings and variables; absent: they are given as they are written. */
   readonly expander?: Expander;
-  /** Absolute folder that it starts in. Default: its own. */
-  readonly cwd?: string;
   readonly timeoutMs?: number;
 }
 
 /**
- * Says what an extension offers: what its `extension.yaml` has, else what it answers to `initialize`, in its sandbox. Throws
- * McpvalsError `extension/…` when it does not answer as it must, and the signal's reason.
+ * The manifest of an extension: its `extension.yaml`, else what it answers to `initialize`, in its sandbox. Throws
+ * McpvalsError `extension/…` when it breaks the protocol, and the signal's reason.
  */
 export async function askManifest(
   extension: PreparedExtension,
@@ -33,14 +31,15 @@ export async function askManifest(
 ): Promise<ExtensionManifest> {
   const { resolved, spec } = extension;
   if (resolved.manifest !== undefined) return resolved.manifest;
-  const { expander, cwd = resolved.folder, signal, timeoutMs = defaultMs } = options;
+  const { expander, signal, timeoutMs = defaultMs } = options;
   const text = (template: string): string => expander?.text(template) ?? template;
-  const place = { cwd, env: extensionEnvironment(spec, options, text), read: [], write: [] };
+  const place = { cwd: resolved.folder, env: extensionEnvironment(spec, options, text), read: [], write: [] };
   const program = await JsonRpcExtension.start({ extension, place, emit: () => 0 });
   try {
     const onTimeout = (): Error =>
-      program.error("extension/timeout", `did not answer initialize in ${timeoutMs} ms`);
-    return await withDeadline((within) => program.initialize(configOf(spec.config, expander), within), {
+      program.process.error("extension/timeout", `did not answer initialize in ${timeoutMs} ms`);
+    const config = expander === undefined ? spec.config : expandConfig(spec.config, expander);
+    return await withDeadline((within) => program.initialize(config, within), {
       ms: timeoutMs,
       signal,
       onTimeout,
@@ -52,32 +51,29 @@ export async function askManifest(
   }
 }
 
-function configOf(config: JsonObject, expander: Expander | undefined): JsonObject {
-  if (expander === undefined) return config;
-  return Object.fromEntries(
-    Object.entries(config).map(([key, value]) => [key, expander.json(value)] as const),
-  );
+/** Settings with their templates replaced. */
+export function expandConfig(config: JsonObject, { json }: Expander): JsonObject {
+  return Object.fromEntries(Object.entries(config).map(([key, value]): [string, Json] => [key, json(value)]));
 }
 
-const answer = "Let it answer initialize with one line of JSON-RPC on stdout.";
+const answer = "It must answer initialize with one line of JSON-RPC on stdout.";
 const oneShot =
-  "One that is started as PROGRAM action|check NAME --input FILE needs an extension.yaml with protocol: one-shot.";
-/** What is most likely the matter. */
+  "A program that is started as PROGRAM action|check NAME --input FILE needs an extension.yaml with protocol: one-shot.";
 const hints: Readonly<Record<string, string>> = {
   "extension/crashed": `See what it wrote on stderr. ${oneShot}`,
-  "extension/timeout": `${answer} What a program prints may be held back: flush stdout after each line. ${oneShot}`,
+  "extension/timeout": `${answer} A program that buffers its stdout has to flush it after each line. ${oneShot}`,
 };
 
-/** What a program does that does not know the protocol: it ends, keeps silent, or answers something else. */
-const strange = new Set(["extension/crashed", "extension/timeout", "extension/protocol"]);
+/** How a program that does not know the protocol fails. */
+const ignorant = new Set(["extension/crashed", "extension/timeout", "extension/protocol"]);
 
-/** The error for an extension without `extension.yaml` that does not speak JSON-RPC either; any other stays as it is. */
+/** Adds to an error of a program without `extension.yaml` that it may not speak JSON-RPC; any other error stays as it is. */
 export function unknownProtocol(error: unknown): unknown {
-  if (!(error instanceof McpvalsError) || !strange.has(error.code)) return error;
+  if (!(error instanceof McpvalsError) || !ignorant.has(error.code)) return error;
   const { detail } = error.details;
   return new McpvalsError(
     error.code === "extension/timeout" ? error.code : "extension/start-failed",
-    `${error.message}; it has no extension.yaml, so that it must speak JSON-RPC`,
+    `${error.message}; it has no extension.yaml, so it must speak JSON-RPC`,
     {
       hint: hints[error.code] ?? `${answer} ${oneShot}`,
       ...(detail === undefined ? {} : { detail }),
@@ -89,9 +85,9 @@ export function unknownProtocol(error: unknown): unknown {
 type Variables = Readonly<Record<string, string>>;
 
 /**
- * The complete environment of an extension's process. As with the processes of steps, it is what a program needs to work at
- * all, what the eval passes on of `env`, the environment of mcpvals itself, and what was given for the run; in a
- * sandbox only the first. What the spec names comes on top. `text` replaces templates.
+ * The complete environment of an extension's process: the basic variables; without a sandbox also those of `env`, the
+ * environment of mcpvals itself, that the eval passes on, and those that were given for the run; then those of the spec.
+ * `text` replaces templates.
  */
 export function extensionEnvironment(
   { env: named, inheritEnv = [], sandbox }: ExtensionSpec,

@@ -17,34 +17,33 @@ import type { PreparedExtension } from "../prepared-extensions.ts";
 import type { ResolvedExtension } from "../resolve/extension-resolver.ts";
 import { largestAnswer } from "./rpc-message.ts";
 
-/** How long what was written before the end may take to arrive when somebody else holds the pipe, in milliseconds. */
+/** Longest wait for output that was written before the end when a descendant holds the pipe, in milliseconds. */
 const drainMs = 100;
-/** Longest wait for the record of an end that has happened, in milliseconds. */
+/** Longest wait for the end to be recorded once the tree was stopped, in milliseconds. */
 const endMs = 1000;
-/** Turns of the event loop that reading what is there already may take. */
+/** Turns of the event loop that reading what has arrived already may take. */
 const drainTurns = 16;
-/** What is killed has so long to cancel its work after SIGTERM, in milliseconds. */
+/** How long a program that is killed has after SIGTERM to cancel its work, in milliseconds. */
 const termMs = 300;
 
 export interface ProcessStart {
   readonly extension: PreparedExtension;
   readonly place: ExtensionPlace;
   readonly protocol: ExtensionProtocol;
-  /** Added to those that the program is started with. */
+  /** Added to the arguments of the program's launch. */
   readonly args?: readonly string[];
   readonly emit: Emit;
 }
 
-/** A running program of an extension, in its sandbox, with all that is recorded of it. */
+/** A running program of an extension, in its sandbox; what it does is recorded. */
 export class ExtensionProcess {
   readonly output: ExtensionOutput;
   readonly #process: ConfinedProcess;
   readonly #alias: string;
   #expected = false;
 
-  /** Starts it, unless its files were changed. Throws `extension/integrity`, `extension/start-failed` and `sandbox/unavailable`. */
-  static async start(start: ProcessStart): Promise<ExtensionProcess> {
-    const { extension, place, args, emit, protocol } = start;
+  /** Throws McpvalsError `extension/integrity` when its files were changed, `extension/start-failed`, `sandbox/unavailable`. */
+  static async start({ extension, place, args, emit, protocol }: ProcessStart): Promise<ExtensionProcess> {
     const { spec, resolved, sandbox } = extension;
     await resolved.recheck?.();
     const running = await sandbox.start(confinementOf(extension, place, args)).catch((error: unknown) => {
@@ -62,7 +61,7 @@ export class ExtensionProcess {
     return new ExtensionProcess(spec.alias, running, emit);
   }
 
-  /** Settles when the program has ended and what it wrote was read, whoever else holds its pipes. Never rejects. */
+  /** Settles when the program has ended and its output was read, even if a descendant holds its pipes. Never rejects. */
   readonly ended: Promise<ProcessExit>;
 
   constructor(alias: string, running: ConfinedProcess, emit: Emit) {
@@ -70,6 +69,15 @@ export class ExtensionProcess {
     this.#process = running;
     this.output = new ExtensionOutput(alias, emit);
     this.ended = this.#watch(emit);
+  }
+
+  get pid(): number {
+    return this.#process.pid;
+  }
+
+  /** Undefined as long as the program lives. */
+  get exit(): ProcessExit | undefined {
+    return this.#process.exit;
   }
 
   get stdin(): ConfinedProcess["stdin"] {
@@ -80,16 +88,16 @@ export class ExtensionProcess {
     return this.#process.stdout;
   }
 
-  /** An error that names this extension, with what it wrote as its detail. */
+  /** An error about this extension, with its output as the detail; it names a limit instead when the program broke one. */
   error(code: ErrorCode, message: string, details: ErrorDetails = {}): McpvalsError {
     const limit = this.#process.brokenLimit;
-    const told = { ...this.output.detail, ...details };
+    const all = { ...this.output.detail, ...details };
     return limit === undefined
-      ? new McpvalsError(code, `extension "${this.#alias}" ${message}`, told)
-      : new McpvalsError("extension/limit", `extension "${this.#alias}" broke a limit: ${limit}`, told);
+      ? new McpvalsError(code, `extension "${this.#alias}" ${message}`, all)
+      : new McpvalsError("extension/limit", `extension "${this.#alias}" broke a limit: ${limit}`, all);
   }
 
-  /** From now on its end is what was to come. */
+  /** From now on its end is recorded as expected. */
   expectEnd(): void {
     this.#expected = true;
   }
@@ -103,8 +111,13 @@ export class ExtensionProcess {
   /** Ends it as `stopTree` does, and records its end. Never throws. */
   async stop(options?: StopOptions): Promise<void> {
     await this.#process.stop(options);
-    // One that the kernel cannot end now is waited for no longer.
+    // The kernel may be unable to end it now.
     await settlesWithin(this.ended, endMs);
+  }
+
+  /** As `release` of a {@link ConfinedProcess}: whether it has ended with its whole tree. */
+  async release(): Promise<boolean> {
+    return this.#process.release();
   }
 
   async #watch(emit: Emit): Promise<ProcessExit> {
@@ -114,7 +127,6 @@ export class ExtensionProcess {
     const ends = Promise.all([closed(stdout), closed(stderr)]);
     const exit = await exited;
     await this.#drain(ends);
-    // It goes on to flow when nobody listens any more.
     stderr.off("data", take);
     this.output.finish();
     emit({ type: "extension.exited", extension: this.#alias, ...exit, expected: this.#expected });
@@ -123,38 +135,35 @@ export class ExtensionProcess {
 
   async #drain(ends: Promise<unknown>): Promise<void> {
     if (await settlesWithin(ends, drainMs)) return;
-    // In a busy process the time can be up before anything was read.
+    // When this process is busy, the time can be over before anything was read.
     for (let round = 0; round < drainTurns; round += 1) await turn();
   }
 }
 
-/** How a program ended, for a sentence that begins with it. */
-export function howItEnded({ exitCode, signal }: ProcessExit): string {
+/** How a program ended, as a predicate. */
+export function formatExit({ exitCode, signal }: ProcessExit): string {
   return exitCode === null ? `was ended by ${signal ?? "a signal"}` : `ended with exit code ${exitCode}`;
 }
 
 function startFailed(alias: string, error: unknown): unknown {
   if (!(error instanceof McpvalsError) || error.code !== "server/spawn-failed") return error;
   const { hint } = error.details;
-  return new McpvalsError(
-    "extension/start-failed",
-    `extension "${alias}" cannot be started: ${error.message}`,
-    {
-      ...(hint === undefined ? {} : { hint }),
-      cause: error,
-    },
-  );
+  const message = `extension "${alias}" cannot be started: ${error.message}`;
+  return new McpvalsError("extension/start-failed", message, {
+    ...(hint === undefined ? {} : { hint }),
+    cause: error,
+  });
 }
 
-/** Recorded of what stands on stdout and is no message, in lines. */
+/** How many lines of stdout that are not messages are recorded. */
 const invalidLineLimit = 50;
-/** Kept of such a line, in characters. */
+/** How much of such a line is recorded, in characters. */
 const invalidLineLength = 2000;
-/** Recorded of the notifications `log`. */
+/** How many notifications `log` are recorded. */
 const logLimit = { messages: 1000, bytes: 256 * 1024 } as const;
 const levels = new Set(["debug", "info", "warn", "error"]);
 
-/** Records what an extension writes besides its answers: all of it at first, then only how much, so that a flood costs nothing. */
+/** Records what an extension writes besides its answers, up to limits; then only how much, so that a flood costs little. */
 export class ExtensionOutput {
   readonly #extension: string;
   readonly #emit: Emit;
@@ -170,19 +179,19 @@ export class ExtensionOutput {
     this.#stderr = new WholeLines((text) => void emit({ type: "extension.stderr", extension, text }));
   }
 
-  /** For the detail of an error: the end of stderr, and the first line of stdout that is no message. */
+  /** For the detail of an error: the first line of stdout that is not a message, and the end of stderr. */
   get detail(): { readonly detail?: string } {
-    const invalid = this.#firstInvalid === undefined ? [] : [`stdout, no message: ${this.#firstInvalid}`];
+    const invalid = this.#firstInvalid === undefined ? [] : [`unexpected on stdout: ${this.#firstInvalid}`];
     const parts = [...invalid, ...(this.#tail.text === undefined ? [] : [this.#tail.text])];
     return parts.length === 0 ? {} : { detail: parts.join("\n") };
   }
 
-  /** Whether no log is recorded any more, so that nobody needs to read them. */
+  /** Whether no further `log` is recorded, so that they need not be parsed. */
   get isLogFull(): boolean {
     return this.#logs.messages >= logLimit.messages || this.#logs.bytes >= logLimit.bytes;
   }
 
-  /** Whether so much on stdout was no message that there will hardly be one. */
+  /** Whether so much of stdout was not a message that an answer is unlikely. */
   get isFlooded(): boolean {
     return this.#invalid.omitted > largestAnswer;
   }
@@ -192,7 +201,7 @@ export class ExtensionOutput {
     this.#stderr.push(chunk);
   }
 
-  /** Takes a line of stdout that is no message, or that comes unasked. */
+  /** Records a line of stdout that is not a message, or an answer that was not requested. */
   invalidLine(line: Buffer): void {
     if (this.#invalid.lines === invalidLineLimit) {
       this.#invalid.omitted += line.length + 1;
@@ -205,18 +214,18 @@ export class ExtensionOutput {
     this.#emit({ type: "extension.invalid_output", extension: this.#extension, text });
   }
 
-  /** Takes the params of a `log`, `bytes` long; false when they are none. */
+  /** Records a `log`, `bytes` long; false when its params are not valid. */
   log(params: Json | undefined, bytes: number): boolean {
     if (!isJsonObject(params)) return false;
     const { level, message, data } = params;
     if (typeof level !== "string" || !levels.has(level) || typeof message !== "string") return false;
-    // What does not fit is left out as a whole: a secret that is cut in two would not be found.
+    // Never a part of one: the redactor would not find half of a secret.
     if (this.isLogFull || this.#logs.bytes + bytes > logLimit.bytes) this.omitLog();
     else {
       this.#logs.messages += 1;
       this.#logs.bytes += bytes;
-      const more = data === undefined || data === null ? {} : { data };
-      this.#emit({ type: "extension.log", extension: this.#extension, level, message, ...more });
+      const rest = data === undefined || data === null ? {} : { data };
+      this.#emit({ type: "extension.log", extension: this.#extension, level, message, ...rest });
     }
     return true;
   }
@@ -225,13 +234,11 @@ export class ExtensionOutput {
     this.#logs.omitted += 1;
   }
 
-  /** Records the rest, and how much was left out. */
+  /** Records the end of stderr, and how much was left out. */
   finish(): void {
     this.#omitted("stderr", this.#stderr.finish());
     this.#omitted("stdout", this.#invalid.omitted);
     this.#omitted("log", this.#logs.omitted);
-    this.#invalid.omitted = 0;
-    this.#logs.omitted = 0;
   }
 
   #omitted(stream: "stderr" | "stdout" | "log", count: number): void {
@@ -240,7 +247,7 @@ export class ExtensionOutput {
   }
 }
 
-/** Where an extension's program runs and what it may see besides its own files. */
+/** Where an extension's program runs, and what it may access besides its own files. */
 export interface ExtensionPlace {
   /** Absolute folder that it starts in. */
   readonly cwd: string;
@@ -252,7 +259,6 @@ export interface ExtensionPlace {
   readonly write: readonly string[];
 }
 
-/** What the sandbox is asked for; `args` are added to those that the program is started with. */
 function confinementOf(
   { spec, resolved }: PreparedExtension,
   { cwd, env, read, write }: ExtensionPlace,
@@ -271,8 +277,8 @@ function confinementOf(
   };
 }
 
-/** Endings of programs that Node runs. */
-const nodeEndings = new Set([".js", ".mjs", ".cjs", ".ts", ".mts"]);
+/** Extensions of files that Node runs. */
+const nodeExtensions = new Set([".js", ".mjs", ".cjs", ".ts", ".mts"]);
 
 /** How an extension's program is started; further arguments come after these. */
 export interface Launch {
@@ -280,17 +286,14 @@ export interface Launch {
   readonly args: readonly string[];
 }
 
-/** A program of JavaScript or TypeScript is run by the Node that runs us, any other by itself. */
+/** JavaScript and TypeScript run with the Node of this process; any other program is executed itself. */
 export function launchOf({ program }: Pick<ResolvedExtension, "program">): Launch {
-  return nodeEndings.has(extname(program).toLowerCase())
+  return nodeExtensions.has(extname(program).toLowerCase())
     ? { command: process.execPath, args: [program] }
     : { command: program, args: [] };
 }
 
-/**
- * The first `length` characters of a text that is longer, without the word that would be cut in two: half of a secret would
- * not be found.
- */
+/** At most `length` characters of a text. No word is cut in two, since the redactor would not find half of a secret. */
 export function cutText(text: string, length: number): string {
   if (text.length <= length) return text;
   return `${text.slice(0, length).replace(/[^\s"'`,;:=(){}<>[\]]*$/, "")}…`;

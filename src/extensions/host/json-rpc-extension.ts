@@ -1,6 +1,5 @@
-import { setImmediate as turn } from "node:timers/promises";
-import type { ErrorCode } from "../../core/errors/catalogue.ts";
-import { type ErrorDetails, McpvalsError } from "../../core/errors/error.ts";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { McpvalsError } from "../../core/errors/error.ts";
 import { type ExtensionManifest, extensionProtocolVersion } from "../../core/formats/extension/manifest.ts";
 import {
   type ExecuteParams,
@@ -15,88 +14,98 @@ import { previewJson } from "../../core/formats/read-json.ts";
 import { settlesWithin, untilAborted } from "../../process/deadline.ts";
 import { LineReader } from "../../process/program-output.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
-import {
-  isTooDeep,
-  largestAnswer,
-  readRpcAnswer,
-  readRpcMessage,
-  rpcErrorText,
-  type RpcMessage,
-} from "./rpc-message.ts";
-import { cutText, ExtensionProcess, howItEnded, type ProcessStart } from "./extension-process.ts";
+import { cutText, ExtensionProcess, formatExit, type ProcessStart } from "./extension-process.ts";
+import { largestAnswer, readRpcMessage, type RpcAnswer, rpcErrorText } from "./rpc-message.ts";
 
 /** How long an extension may take to answer `shutdown`, in milliseconds; then its stdin is closed. */
 const shutdownMs = 2000;
 /** How long a program that has closed its stdout may take to end, in milliseconds. */
 const closedMs = 1000;
-/** Shown of the data of an error, in characters. */
+/** How much of an error's data is shown, in characters. */
 const dataLength = 1000;
 const idMember = Buffer.from('"id"');
 
-/** A request that is being answered. */
-interface Waiting {
-  readonly id: number;
-  readonly what: string;
-  resolve(result: Json): void;
+/** What a program answered to a request. */
+export type RpcReply = Exclude<RpcAnswer, { problem: string }>;
+
+interface PendingRequest {
+  /** What messages call it. */
+  readonly name: string;
+  resolve(reply: RpcReply): void;
   reject(error: McpvalsError): void;
 }
 
+export interface JsonRpcStart extends Omit<ProcessStart, "protocol"> {
+  /** Is told of answers that were not requested; absent: they end the program. */
+  readonly onStray?: (problem: string) => void;
+}
+
 /**
- * A running program that speaks the JSON-RPC protocol, one request at a time. Whatever it does wrong ends it, with its
- * process tree; it is of no use then, and `fault` says why.
+ * A running program that speaks the JSON-RPC protocol. When it breaks the protocol, or a request is given up, it is ended
+ * with its process tree; it cannot be used any more, and `fault` says why.
  */
 export class JsonRpcExtension implements AsyncDisposable {
-  readonly #process: ExtensionProcess;
+  readonly process: ExtensionProcess;
   readonly #reader: LineReader;
+  readonly #onStray: JsonRpcStart["onStray"];
+  readonly #pending = new Map<Json, PendingRequest>();
   #lastId = 0;
-  #waiting: Waiting | undefined;
   #fault: McpvalsError | undefined;
   #closing = false;
-  #streamEnded = false;
-  /** Whether its last line had no end. */
-  #unfinished = false;
+  #outputEnded = false;
+  #unfinishedLine: Buffer | undefined;
   #ending: Promise<unknown> | undefined;
 
-  /** Starts the program; `initialize` comes next. Throws `extension/start-failed` and `sandbox/unavailable`. */
-  static async start(start: Omit<ProcessStart, "protocol">): Promise<JsonRpcExtension> {
-    return new JsonRpcExtension(await ExtensionProcess.start({ ...start, protocol: "json-rpc" }));
+  /** Starts the program; `initialize` comes next. Throws as `ExtensionProcess.start`. */
+  static async start({ onStray, ...start }: JsonRpcStart): Promise<JsonRpcExtension> {
+    return new JsonRpcExtension(await ExtensionProcess.start({ ...start, protocol: "json-rpc" }), onStray);
   }
 
-  constructor(process: ExtensionProcess) {
-    this.#process = process;
+  constructor(process: ExtensionProcess, onStray?: JsonRpcStart["onStray"]) {
+    this.process = process;
+    this.#onStray = onStray;
     this.#reader = new LineReader({
       limit: largestAnswer,
       onLine: (line) => this.#receive(line),
       onTooLong: () => this.#failTooLarge(),
     });
     process.stdout.on("data", (chunk: Buffer) => this.#reader.push(chunk));
-    process.stdout.once("end", () => void this.#closedOutput());
-    void process.ended.then((exit) => this.#ended(exit));
+    process.stdout.once("end", () => void this.#onOutputEnd());
+    void process.ended.then((exit) => this.#onExit(exit));
   }
 
-  /** What went wrong, after which it is of no use; undefined as long as it can be asked. */
+  /** Why it cannot be used any more; undefined as long as it can. */
   get fault(): McpvalsError | undefined {
     return this.#fault;
   }
 
-  /** As {@link ExtensionProcess.error}. */
-  error(code: ErrorCode, message: string, details?: ErrorDetails): McpvalsError {
-    return this.#process.error(code, message, details);
+  /** What it wrote on stdout after the last line end, once stdout has ended; undefined when that was nothing. */
+  get unfinishedLine(): Buffer | undefined {
+    return this.#unfinishedLine;
+  }
+
+  /** From now on its end is no fault. */
+  expectEnd(): void {
+    this.#closing = true;
+    this.process.expectEnd();
   }
 
   /**
-   * Tells it its settings and asks what it offers. Throws McpvalsError `extension/version`, and as `execute` does; it has
+   * Gives it its settings and asks for its manifest. Throws McpvalsError `extension/version`, and as `execute` does; it has
    * ended then.
    */
   initialize(config: JsonObject, signal: AbortSignal): Promise<ExtensionManifest> {
     return this.#orKill(async () => {
-      const settings = Object.keys(config).length === 0 ? {} : { config };
-      const params: InitializeParams = { protocolVersion: extensionProtocolVersion, ...settings };
-      const result = await this.#request("initialize", { ...params }, { what: "initialize", signal });
-      const spoken = isJsonObject(result) ? result["protocolVersion"] : undefined;
-      if (typeof spoken === "string" && spoken !== extensionProtocolVersion) throw this.#wrongVersion(spoken);
+      const params = initializeParams(extensionProtocolVersion, config);
+      const result = await this.#result("initialize", params, "initialize", signal);
+      const version = isJsonObject(result) ? result["protocolVersion"] : undefined;
+      if (typeof version === "string" && version !== extensionProtocolVersion) {
+        const message = `speaks version ${cutText(version, 40)} of the protocol, and mcpvals speaks ${extensionProtocolVersion}`;
+        throw this.process.error("extension/version", message);
+      }
       const read = readInitializeResult(result);
-      if (!read.ok) throw this.#protocol(`answered initialize with what is no manifest: ${read.message}`);
+      if (!read.ok)
+        throw this.#protocolError(`answered initialize with an invalid manifest: ${read.message}`);
       return read.manifest;
     });
   }
@@ -107,23 +116,26 @@ export class JsonRpcExtension implements AsyncDisposable {
    */
   execute(params: ExecuteParams, signal: AbortSignal): Promise<OperationResult> {
     return this.#orKill(async () => {
-      const what = `execute of ${params.operation}`;
-      const result = await this.#request("execute", { ...params }, { what, signal });
-      const read = readOperationResult(result);
-      if (!read.ok) throw this.#protocol(`answered ${what} with what is no result: ${read.message}`);
+      const name = `execute of ${params.operation}`;
+      const read = readOperationResult(await this.#result("execute", params, name, signal));
+      if (!read.ok) throw this.#protocolError(`answered ${name} with an invalid result: ${read.message}`);
       return read.result;
     });
   }
 
+  /** Sends any request. Throws as `execute`, but not for an answer that is an error. */
+  request(method: string, params: object, signal: AbortSignal): Promise<RpcReply> {
+    return this.#orKill(() => this.#request(method, params, method, signal));
+  }
+
   /** Asks it to end, then ends it. Never throws. */
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#fault === undefined && this.#ending === undefined) {
-      this.#closing = true;
-      this.#process.expectEnd();
-      const asked = this.#request("shutdown", {}, { what: "shutdown", signal: neverAborted });
-      await settlesWithin(Promise.race([asked, this.#process.ended]), shutdownMs);
+    if (this.#fault === undefined && this.#ending === undefined && this.process.exit === undefined) {
+      this.expectEnd();
+      const asked = this.#request("shutdown", {}, "shutdown", neverAborted);
+      await settlesWithin(Promise.race([asked, this.process.ended]), shutdownMs);
     }
-    this.#ending ??= this.#process.stop();
+    this.#ending ??= this.process.stop();
     await this.#ending;
   }
 
@@ -132,168 +144,151 @@ export class JsonRpcExtension implements AsyncDisposable {
       return await work();
     } catch (error) {
       this.#fault ??=
-        error instanceof McpvalsError ? error : this.#protocol("was left in the middle of its work");
-      this.#ending ??= this.#process.kill();
+        error instanceof McpvalsError ? error : this.#protocolError("was interrupted in a request");
+      this.#ending ??= this.process.kill();
       await this.#ending;
       throw error;
     }
   }
 
-  async #request(
-    method: string,
-    params: object,
-    { what, signal }: { readonly what: string; readonly signal: AbortSignal },
-  ): Promise<Json> {
+  async #result(method: string, params: object, name: string, signal: AbortSignal): Promise<Json> {
+    const reply = await this.#request(method, params, name, signal);
+    if ("result" in reply) return reply.result;
+    const { data } = reply.error;
+    const { detail } = this.process.output.detail;
+    const parts = [
+      ...(data === undefined ? [] : [`data: ${cutText(previewJson(data, dataLength * 2), dataLength)}`]),
+      ...(detail === undefined ? [] : [detail]),
+    ];
+    throw this.process.error(
+      "extension/rpc-error",
+      `answered ${name} with the error ${rpcErrorText(reply.error)}`,
+      parts.length === 0 ? {} : { detail: parts.join("\n") },
+    );
+  }
+
+  async #request(method: string, params: object, name: string, signal: AbortSignal): Promise<RpcReply> {
     if (this.#fault !== undefined) throw this.#fault;
     signal.throwIfAborted();
     this.#lastId += 1;
     const id = this.#lastId;
-    const answer = new Promise<Json>((resolve, reject) => {
-      this.#waiting = { id, what, resolve, reject };
+    const answer = new Promise<RpcReply>((resolve, reject) => {
+      this.#pending.set(id, { name, resolve, reject });
     });
-    this.#process.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`);
+    this.process.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`);
     try {
-      const result = await untilAborted(answer, signal);
-      // What came right behind the answer tells whether it was the only one.
-      await turn();
+      const reply = await untilAborted(answer, signal);
+      // A second answer may come right behind the first one.
+      await nextTurn();
       const { fault } = this;
-      // That it has ended since says nothing against what it answered.
+      // That the program has ended since does not invalidate its answer.
       if (fault !== undefined && fault.code !== "extension/crashed") throw fault;
-      return result;
+      return reply;
     } finally {
-      this.#waiting = undefined;
+      this.#pending.delete(id);
     }
   }
 
   #receive(line: Buffer): void {
     if (line.length === 0) return;
-    // An answer has an id, so what has none needs no reading when it would not be recorded.
-    if (this.#process.output.isLogFull && !line.includes(idMember)) return this.#process.output.omitLog();
-    const message = readRpcMessage(line);
-    if (this.#streamEnded) this.#leaveUnfinished(line);
-    else if (message?.kind === "broken") this.#takeBroken(message, line);
-    else if (message?.kind === "answer") this.#take(message, line);
-    else if (message?.method !== "log" || !this.#process.output.log(message.params, line.length))
-      this.#takeNoise(line);
-  }
-
-  #takeNoise(line: Buffer): void {
-    const { output } = this.#process;
-    output.invalidLine(line);
-    if (output.isFlooded) this.#fail(this.#protocol("floods its stdout with what is no message"));
-  }
-
-  #take({ id, body }: Extract<RpcMessage, { kind: "answer" }>, line: Buffer): void {
-    const waiting = this.#waiting;
-    const answer = readRpcAnswer(body);
-    if (waiting === undefined || id !== waiting.id) return this.#failUnasked(id, answer, line);
-    this.#waiting = undefined;
-    switch (answer.kind) {
-      case "result":
-        return isTooDeep(answer.result)
-          ? waiting.reject(this.#protocol(`answered ${waiting.what} with something nested too deeply`))
-          : waiting.resolve(answer.result);
-      case "error":
-        return waiting.reject(this.#rpcError(waiting.what, answer.error));
-      case "broken":
-        return waiting.reject(this.#protocol(`answered ${waiting.what} ${answer.problem}`));
+    const { output } = this.process;
+    if (this.#outputEnded) {
+      this.#unfinishedLine = line;
+      return output.invalidLine(line);
     }
+    // Only answers, which have an id, must be read when logs are not recorded any more.
+    if (output.isLogFull && !line.includes(idMember)) return output.omitLog();
+    const message = readRpcMessage(line);
+    switch (message?.kind) {
+      case "answer":
+        return this.#receiveAnswer(message.id, message, line);
+      case "broken": {
+        output.invalidLine(line);
+        const [request] = this.#pending.values();
+        if (request === undefined) return;
+        return this.#fail(
+          this.#protocolError(`answered ${request.name} with an invalid message: ${message.problem}`),
+        );
+      }
+      case "notification":
+        if (message.method === "log" && output.log(message.params, line.length)) return;
+        break;
+      case undefined:
+        break;
+    }
+    output.invalidLine(line);
+    if (output.isFlooded)
+      this.#fail(this.#protocolError("floods its stdout with lines that are not messages"));
   }
 
-  /** Whoever waits would wait in vain for the answer that this was meant to be. */
-  #takeBroken({ problem }: Extract<RpcMessage, { kind: "broken" }>, line: Buffer): void {
-    this.#process.output.invalidLine(line);
-    if (this.#waiting === undefined) return;
-    this.#fail(this.#protocol(`answered ${this.#waiting.what} with what is no message: ${problem}`));
+  #receiveAnswer(id: Json, answer: RpcAnswer, line: Buffer): void {
+    const [oldest] = this.#pending.values();
+    // A program that cannot read a request cannot know its id.
+    const request = this.#pending.get(id) ?? (id === null && "error" in answer ? oldest : undefined);
+    if (request !== undefined) {
+      this.#pending.delete(id);
+      if ("problem" in answer)
+        request.reject(this.#protocolError(`answered ${request.name} ${answer.problem}`));
+      else request.resolve(answer);
+      return;
+    }
+    const isRepeated = typeof id === "number" && Number.isInteger(id) && id >= 1 && id <= this.#lastId;
+    const problem = isRepeated
+      ? `answered request ${id} twice`
+      : `sent an answer with the id ${previewJson(id, 40)}, which was not requested`;
+    if (this.#onStray !== undefined && (isRepeated || oldest === undefined)) return this.#onStray(problem);
+    this.process.output.invalidLine(line);
+    this.#fail(this.#protocolError(problem));
   }
 
-  #failUnasked(id: Json, answer: ReturnType<typeof readRpcAnswer>, line: Buffer): void {
-    const waiting = this.#waiting;
-    if (id === null && answer.kind === "error" && waiting !== undefined)
-      return this.#fail(this.#rpcError(waiting.what, answer.error));
-    this.#process.output.invalidLine(line);
-    const known = typeof id === "number" && Number.isInteger(id) && id >= 1 && id <= this.#lastId;
-    this.#fail(
-      this.#protocol(
-        known
-          ? `answered request ${id} twice`
-          : `gave an answer with the id ${previewJson(id, 40)}, which nobody asked for`,
-      ),
-    );
-  }
-
-  #rpcError(what: string, error: JsonObject): McpvalsError {
-    const { detail } = this.#process.output.detail;
-    const { data: given } = error;
-    const data =
-      given === undefined ? [] : [`data: ${cutText(previewJson(given, dataLength * 2), dataLength)}`];
-    const parts = [...data, ...(detail === undefined ? [] : [detail])];
-    return this.#process.error(
-      "extension/rpc-error",
-      `answered ${what} with the error ${rpcErrorText(error)}`,
-      parts.length === 0 ? {} : { detail: parts.join("\n") },
-    );
-  }
-
-  #protocol(problem: string): McpvalsError {
-    return this.#process.error("extension/protocol", problem);
-  }
-
-  #wrongVersion(spoken: string): McpvalsError {
-    return this.#process.error(
-      "extension/version",
-      `speaks version ${cutText(spoken, 40)} of the protocol, and mcpvals speaks ${extensionProtocolVersion}`,
-    );
+  #protocolError(problem: string): McpvalsError {
+    return this.process.error("extension/protocol", problem);
   }
 
   #failTooLarge(): void {
-    const asked = this.#waiting === undefined ? "" : ` in answer to ${this.#waiting.what}`;
-    this.#fail(
-      this.#process.error(
-        "extension/answer-too-large",
-        `wrote a line of more than ${largestAnswer / 1024 / 1024} MiB${asked}`,
-      ),
-    );
+    const [request] = this.#pending.values();
+    const asked = request === undefined ? "" : ` in answer to ${request.name}`;
+    const message = `wrote a line of more than ${largestAnswer / 1024 / 1024} MiB${asked}`;
+    this.#fail(this.process.error("extension/answer-too-large", message));
   }
 
-  #leaveUnfinished(line: Buffer): void {
-    this.#process.output.invalidLine(line);
-    this.#unfinished = true;
-  }
-
-  #endOfOutput(): void {
-    this.#streamEnded = true;
+  #endOutput(): void {
+    this.#outputEnded = true;
     this.#reader.end();
   }
 
   /** Nothing can be answered without stdout. That it was closed is most often the beginning of the program's end. */
-  async #closedOutput(): Promise<void> {
-    this.#endOfOutput();
-    if (await settlesWithin(this.#process.ended, closedMs)) return;
-    this.#fail(this.#protocol("closed its stdout and went on"));
+  async #onOutputEnd(): Promise<void> {
+    this.#endOutput();
+    if (await settlesWithin(this.process.ended, closedMs)) return;
+    this.#fail(this.#protocolError("closed its stdout and went on"));
   }
 
-  /** Its stdout may be held open by others, so that the unfinished line is looked for again. */
-  #ended(exit: ProcessExit): void {
-    this.#endOfOutput();
-    if (this.#unfinished) {
-      const problem = `left the last line of its stdout without a line end, and ${howItEnded(exit)}`;
-      return this.#fail(this.#protocol(problem));
+  /** Others may hold its stdout open, so that there was no end of output. */
+  #onExit(exit: ProcessExit): void {
+    this.#endOutput();
+    if (this.#unfinishedLine !== undefined) {
+      const problem = `left the last line of its stdout without a line end, and ${formatExit(exit)}`;
+      return this.#fail(this.#protocolError(problem));
     }
-    const asked =
-      this.#waiting === undefined
-        ? "while nobody asked anything of it"
-        : `before it had answered ${this.#waiting.what}`;
-    this.#fail(this.#process.error("extension/crashed", `${howItEnded(exit)} ${asked}`));
+    const [request] = this.#pending.values();
+    const when = request === undefined ? "between two requests" : `before it had answered ${request.name}`;
+    this.#fail(this.process.error("extension/crashed", `${formatExit(exit)} ${when}`));
   }
 
   #fail(error: McpvalsError): void {
-    if (this.#closing) return this.#waiting?.resolve(null);
-    if (this.#fault !== undefined) return;
-    this.#fault = error;
-    if (this.#waiting === undefined) this.#ending ??= this.#process.kill();
-    this.#waiting?.reject(error);
+    const isIdle = this.#pending.size === 0;
+    if (!this.#closing && this.#fault === undefined) {
+      this.#fault = error;
+      if (isIdle) this.#ending ??= this.process.kill();
+    }
+    for (const request of this.#pending.values()) request.reject(error);
   }
 }
 
 const neverAborted = new AbortController().signal;
+
+/** The params of `initialize`; settings are left out when there are none. */
+export function initializeParams(protocolVersion: string, config: JsonObject): InitializeParams {
+  return Object.keys(config).length === 0 ? { protocolVersion } : { protocolVersion, config };
+}

@@ -1,30 +1,29 @@
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { McpvalsError } from "../../core/errors/error.ts";
+import type { McpvalsError } from "../../core/errors/error.ts";
 import {
   type OperationContext,
   type OperationResult,
   readOperationResult,
 } from "../../core/formats/extension/protocol.ts";
-import { jsonExcess, previewJson, repeatedKey } from "../../core/formats/read-json.ts";
-import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { ByteStore } from "../../process/program-output.ts";
+import type { JsonObject } from "../../core/formats/model.ts";
 import { untilAborted } from "../../process/deadline.ts";
+import { ByteStore } from "../../process/program-output.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
 import { makeTemporaryFolder } from "../../process/folders.ts";
-import { deepestAnswer, excessText, isTooDeep, largestAnswer } from "./rpc-message.ts";
-import { ExtensionProcess, howItEnded, type ProcessStart } from "./extension-process.ts";
+import { ExtensionProcess, formatExit, type ProcessStart } from "./extension-process.ts";
+import { largestAnswer, parseAnswer } from "./rpc-message.ts";
 
-export interface OneShotStart extends Omit<ProcessStart, "protocol" | "args"> {
-  /** Hears of the process as soon as there is one. */
+export interface OneShotStart extends Omit<ProcessStart, "protocol"> {
+  /** Called once the process exists. */
   readonly onStart?: (process: ExtensionProcess) => void;
 }
 
-/** One operation, with arguments that were checked. */
+/** One operation, with checked arguments. */
 export interface OneShotCall {
   readonly operation: string;
   readonly args: JsonObject;
-  /** Settings of the extension; the program is told them when there are any. */
+  /** Settings of the extension; left out of the input when there are none. */
   readonly config: JsonObject;
   readonly context: OperationContext;
 }
@@ -35,54 +34,55 @@ export interface OneShotCall {
  * signal's reason; the program has ended then, with all that it started.
  */
 export async function runOneShot(
-  { onStart, place, ...start }: OneShotStart,
+  { onStart, ...start }: OneShotStart,
   call: OneShotCall,
   signal: AbortSignal,
 ): Promise<OperationResult> {
-  await using input = await writeInput(call);
-  signal.throwIfAborted();
-  const kind = call.context.phase === "verify" ? "check" : "action";
-  const process = await ExtensionProcess.start({
-    ...start,
-    place: { ...place, read: [...place.read, input.folder] },
-    protocol: "one-shot",
-    args: [kind, call.operation, "--input", input.file],
-  });
-  onStart?.(process);
+  const folder = await makeTemporaryFolder("input");
+  let process: ExtensionProcess | undefined;
   try {
-    process.stdin.end();
-    process.expectEnd();
-    const { bytes, exit } = await untilAborted(readAnswer(process), signal);
-    return resultOf(bytes, { exit, process, asked: `${kind} ${call.operation}` });
+    const words = await writeCall(folder, call);
+    signal.throwIfAborted();
+    process = await startOneShot({ ...start, args: words }, folder);
+    onStart?.(process);
+    const output = await untilAborted(readOutput(process), signal);
+    return readResult(output, process, `${words[0]} ${call.operation}`);
   } finally {
-    await process.kill();
+    await process?.kill();
+    await rm(folder, { recursive: true, force: true, maxRetries: 3 });
   }
 }
 
-/** The file that tells the program what to do, in a folder that nobody else may look into. */
-async function writeInput({
-  args,
-  config,
-  context,
-}: OneShotCall): Promise<AsyncDisposable & { readonly folder: string; readonly file: string }> {
-  const folder = await makeTemporaryFolder("input");
+/** Starts a program, which may read the folder of its input. It gets nothing on stdin. Throws as `ExtensionProcess.start`. */
+export async function startOneShot(
+  start: Omit<ProcessStart, "protocol">,
+  folder: string,
+): Promise<ExtensionProcess> {
+  const place = { ...start.place, read: [...start.place.read, folder] };
+  const process = await ExtensionProcess.start({ ...start, place, protocol: "one-shot" });
+  process.stdin.end();
+  process.expectEnd();
+  return process;
+}
+
+/** Writes the input of a call into a folder of its own, and gives the arguments of the program. */
+export async function writeCall(
+  folder: string,
+  { operation, args, config, context }: OneShotCall,
+): Promise<readonly [verb: string, ...string[]]> {
   const file = join(folder, "input.json");
   const settings = Object.keys(config).length === 0 ? {} : { config };
   await writeFile(file, JSON.stringify({ args, context, ...settings }), { mode: 0o600 });
-  return {
-    folder,
-    file,
-    [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true, maxRetries: 3 }),
-  };
+  return [context.phase === "verify" ? "check" : "action", operation, "--input", file];
 }
 
-interface Answer {
-  readonly bytes: Buffer;
+export interface OneShotOutput {
+  readonly stdout: Buffer;
   readonly exit: ProcessExit;
 }
 
-/** Reads stdout until the program has ended. Rejects as soon as it is too much. */
-function readAnswer(process: ExtensionProcess): Promise<Answer> {
+/** Reads stdout until the program has ended. Rejects with `extension/answer-too-large` as soon as it is too much. */
+export function readOutput(process: ExtensionProcess): Promise<OneShotOutput> {
   const answer = new ByteStore();
   return new Promise((resolve, reject) => {
     const take = (chunk: Buffer): void => {
@@ -93,47 +93,33 @@ function readAnswer(process: ExtensionProcess): Promise<Answer> {
       reject(process.error("extension/answer-too-large", message));
     };
     process.stdout.on("data", take);
-    const end = (exit: ProcessExit): void => {
+    void process.ended.then((exit) => {
       process.stdout.off("data", take);
-      resolve({ bytes: answer.take(), exit });
-    };
-    void process.ended.then(end);
+      resolve({ stdout: answer.take(), exit });
+    });
   });
 }
 
-interface Asked {
-  readonly exit: ProcessExit;
-  readonly process: ExtensionProcess;
-  readonly asked: string;
-}
-
-function resultOf(bytes: Buffer, { exit, process, asked }: Asked): OperationResult {
+/** Reads the result of a call. Throws McpvalsError `extension/crashed` and `extension/protocol`. */
+export function readResult(
+  { stdout, exit }: OneShotOutput,
+  process: ExtensionProcess,
+  call: string,
+): OperationResult {
   const broken = (problem: string): McpvalsError =>
-    process.error("extension/protocol", `broke the protocol in ${asked}: ${problem}`);
-  const excess = jsonExcess(bytes, { levels: deepestAnswer });
-  if (excess !== undefined) throw broken(`its answer ${excessText[excess]}`);
-  const text = bytes.toString("utf8");
-  const value = parse(text);
-  if (value === undefined && text.trim() !== "") process.output.invalidLine(Buffer.from(text.trim()));
-  if (exit.exitCode === null || (value === undefined && exit.exitCode !== 0)) {
-    throw process.error("extension/crashed", `${howItEnded(exit)} before it had answered ${asked}`);
-  }
-  if (value === undefined)
-    throw broken(`its stdout is ${text.trim() === "" ? "empty" : "not one JSON value"}`);
-  if (isTooDeep(value)) throw broken("its answer is nested too deeply");
-  const twin = repeatedKey(text);
-  if (twin !== undefined) throw broken(`its answer has the key ${previewJson(twin)} twice`);
-  const read = readOperationResult(value);
+    process.error("extension/protocol", `broke the protocol in ${call}: ${problem}`);
+  const parsed = parseAnswer(stdout);
+  if (parsed.kind === "excessive") throw broken(`its answer ${parsed.problem}`);
+  const text = stdout.toString("utf8").trim();
+  if (parsed.kind === "not-json" && text !== "") process.output.invalidLine(Buffer.from(text));
+  if (exit.exitCode === null || (parsed.kind === "not-json" && exit.exitCode !== 0))
+    throw process.error("extension/crashed", `${formatExit(exit)} before it had answered ${call}`);
+  if (parsed.kind === "not-json")
+    throw broken(`its stdout is ${text === "" ? "empty" : "not one JSON value"}`);
+  if (parsed.kind === "duplicate-key") throw broken(`its answer ${parsed.problem}`);
+  const read = readOperationResult(parsed.value);
   if (!read.ok) throw broken(read.message);
-  // Some programs use the exit code only for what is broken.
-  if (read.result.success && exit.exitCode !== 0) throw broken(`success is true, and it ${howItEnded(exit)}`);
+  // Some programs report a failure only by their exit code.
+  if (read.result.success && exit.exitCode !== 0) throw broken(`success is true, and it ${formatExit(exit)}`);
   return read.result;
-}
-
-function parse(text: string): Json | undefined {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined; // told by who knows how the program ended
-  }
 }

@@ -1,3 +1,4 @@
+import type { ValidateSchema } from "../../core/checks/schema-check.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { suggestion } from "../../core/formats/did-you-mean.ts";
 import type { ExtensionManifest, ExtensionPhase } from "../../core/formats/extension/manifest.ts";
@@ -6,16 +7,16 @@ import {
   type OperationContext,
   type OperationResult,
 } from "../../core/formats/extension/protocol.ts";
-import { durationInWords, fillDefaults } from "../../core/formats/extension/typed-args.ts";
-import type { ExtensionSpec, Json, JsonObject } from "../../core/formats/model.ts";
-import type { SchemaCheck } from "../../core/grade/grader.ts";
+import { fillDefaults } from "../../core/formats/extension/typed-args.ts";
+import type { ExtensionSpec, JsonObject } from "../../core/formats/model.ts";
 import type { Expander } from "../../core/templates/expand.ts";
 import { inVariable } from "../../core/templates/places.ts";
 import type { Emit, Phase } from "../../core/trace/events.ts";
 import { abortAfter, untilAborted } from "../../process/deadline.ts";
 import type { OperationCall, OperationHost } from "../operation-host.ts";
+import { formatArgumentError } from "../prepare/check-uses.ts";
 import type { PreparedExtension, PreparedExtensions } from "../prepared-extensions.ts";
-import { extensionEnvironment, unknownProtocol } from "./ask-manifest.ts";
+import { expandConfig, extensionEnvironment, unknownProtocol } from "./ask-manifest.ts";
 import type { ExtensionPlace, ExtensionProcess } from "./extension-process.ts";
 import { JsonRpcExtension } from "./json-rpc-extension.ts";
 import { runOneShot } from "./one-shot.ts";
@@ -23,55 +24,21 @@ import { runOneShot } from "./one-shot.ts";
 /** The extensions of one trial; ends their processes when it is disposed of. */
 export interface TrialExtensions extends OperationHost, AsyncDisposable {}
 
-export interface TrialExtensionsOptions extends TrialSurroundings {
-  /** By what steps name them. */
+export interface TrialExtensionsOptions {
+  /** By the names that steps use. */
   readonly specs: Readonly<Record<string, ExtensionSpec>>;
+  readonly prepared: PreparedExtensions;
+  readonly trial: ExtensionTrial;
+  /** Replaces templates in settings and variables. */
+  readonly expander: Expander;
+  /** The environment of mcpvals itself. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Variables that were given for the run. */
+  readonly given?: Readonly<Record<string, string>>;
+  readonly emit: Emit;
 }
 
-/**
- * The extensions of one trial: each has at most one process at a time, which is started when the first operation needs it.
- * Disposing throws what an extension did wrong that no step was told of.
- */
-export function openTrialExtensions({ specs, ...surroundings }: TrialExtensionsOptions): TrialExtensions {
-  return new OpenExtensions(specs, surroundings);
-}
-
-class OpenExtensions implements TrialExtensions {
-  readonly #specs: Readonly<Record<string, ExtensionSpec>>;
-  readonly #surroundings: TrialSurroundings;
-  readonly #open = new Map<string, TrialExtension>();
-
-  constructor(specs: Readonly<Record<string, ExtensionSpec>>, surroundings: TrialSurroundings) {
-    this.#specs = specs;
-    this.#surroundings = surroundings;
-  }
-
-  async execute(call: OperationCall, signal: AbortSignal): Promise<OperationResult> {
-    return this.#find(call.extension).execute(call, signal);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    const ended = await Promise.allSettled(
-      [...this.#open.values()].map((each) => each[Symbol.asyncDispose]()),
-    );
-    const broken = ended.find((each) => each.status === "rejected");
-    if (broken !== undefined) throw broken.reason;
-  }
-
-  #find(alias: string): TrialExtension {
-    const known = this.#open.get(alias);
-    if (known !== undefined) return known;
-    const spec = Object.hasOwn(this.#specs, alias) ? this.#specs[alias] : undefined;
-    if (spec === undefined) {
-      throw new McpvalsError("task/extension", `the task has no extension that is named "${alias}"`);
-    }
-    const opened = new TrialExtension(this.#surroundings.prepared.of(spec), this.#surroundings);
-    this.#open.set(alias, opened);
-    return opened;
-  }
-}
-
-/** The trial that extensions work for, as it is when it is asked. */
+/** The current state of the trial that extensions work for. */
 export interface ExtensionTrial {
   /** Absolute path of the task's folder. */
   readonly dir: string;
@@ -85,52 +52,64 @@ export interface ExtensionTrial {
   releasePorts(texts: Iterable<string>): Promise<void>;
 }
 
-/** What the extensions of a trial have in common. */
-export interface TrialSurroundings {
-  readonly prepared: PreparedExtensions;
-  readonly trial: ExtensionTrial;
-  /** Replaces templates in settings and variables. */
-  readonly expander: Expander;
-  /** The environment of mcpvals itself. */
-  readonly env: Readonly<Record<string, string>>;
-  /** Variables that were given for the run. */
-  readonly given?: Readonly<Record<string, string>>;
-  readonly emit: Emit;
+/**
+ * The extensions of one trial: each has at most one process at a time, which is started when the first operation needs it.
+ * Disposing throws what an extension did wrong after its last answer.
+ */
+export function openTrialExtensions(options: TrialExtensionsOptions): TrialExtensions {
+  const { specs, prepared } = options;
+  const open = new Map<string, TrialExtension>();
+  return {
+    async execute(call, signal) {
+      const alias = call.extension;
+      const spec = Object.hasOwn(specs, alias) ? specs[alias] : undefined;
+      if (spec === undefined)
+        throw new McpvalsError("task/extension", `the task has no extension with the name "${alias}"`);
+      const extension = open.get(alias) ?? new TrialExtension(prepared.of(spec), options);
+      open.set(alias, extension);
+      return extension.execute(call, signal);
+    },
+    async [Symbol.asyncDispose]() {
+      const ends = await Promise.allSettled([...open.values()].map((each) => each[Symbol.asyncDispose]()));
+      const failed = ends.find((end) => end.status === "rejected");
+      if (failed !== undefined) throw failed.reason;
+    },
+  };
 }
 
-/** One extension of a trial: its process, and a fresh one after that went wrong. */
+/** One extension of a trial: its process, and a new one after that failed. */
 class TrialExtension implements AsyncDisposable {
   readonly #extension: PreparedExtension;
-  readonly #surroundings: TrialSurroundings;
+  readonly #options: TrialExtensionsOptions;
   #manifest: ExtensionManifest | undefined;
   #running: JsonRpcExtension | undefined;
-  /** What the running program says that it offers. */
+  /** The manifest that the running program gave. */
   #offered: ExtensionManifest | undefined;
-  /** Who is at work, for the error when that takes too long. */
+  /** The process that carries out the current call, for the error when that takes too long. */
   #working: Pick<ExtensionProcess, "error"> | undefined;
-  /** What it did wrong after an answer that was taken for good. */
+  /** What it did wrong after an answer that was accepted. */
   #late: McpvalsError | undefined;
   #last: Promise<unknown> = Promise.resolve();
-  /** Programs that were given up before they had started. */
+  /** Programs that were given up while they were starting. */
   readonly #abandoned: Promise<unknown>[] = [];
 
-  constructor(extension: PreparedExtension, surroundings: TrialSurroundings) {
+  constructor(extension: PreparedExtension, options: TrialExtensionsOptions) {
     this.#extension = extension;
-    this.#surroundings = surroundings;
+    this.#options = options;
     this.#manifest = extension.resolved.manifest;
   }
 
-  /** Runs one operation, after those that were asked for before. Throws as `OperationHost.execute`. */
+  /** Runs one operation, after those that were called before. Throws as `OperationHost.execute`. */
   async execute(call: OperationCall, signal: AbortSignal): Promise<OperationResult> {
     const endsAt = performance.now() + call.timeoutMs;
     using limit = abortAfter(call.timeoutMs, () => this.#timeUp(call), signal);
     const within = limit.signal;
     const work = this.#last.then(() => this.#execute(call, { signal: within, endsAt }));
-    this.#last = work.catch(() => undefined); // whoever asked has the error
+    this.#last = work.catch(() => undefined); // its caller has the error
     return await work;
   }
 
-  /** Ends its process. Throws what it did wrong after an answer that was taken for good. */
+  /** Ends its process. Throws what it did wrong after an answer that was accepted. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#last;
     await Promise.all(this.#abandoned);
@@ -143,7 +122,7 @@ class TrialExtension implements AsyncDisposable {
     time.signal.throwIfAborted();
     await this.#leaveBroken(call);
     try {
-      const { validateSchema: validate } = this.#surroundings.trial;
+      const { validateSchema: validate } = this.#options.trial;
       this.#manifest ??= await this.#ask(time.signal);
       const checked = await checkCall(call, this.#manifest, { validate, signal: time.signal });
       return this.#manifest.protocol === "one-shot"
@@ -161,7 +140,7 @@ class TrialExtension implements AsyncDisposable {
     const { extension, operation } = call;
     const running = await this.#start(time.signal);
     if (this.#offered !== undefined && !Object.hasOwn(this.#offered.operations, operation)) {
-      const message = `extension "${extension}" does not offer ${operation}, which its extension.yaml names`;
+      const message = `extension "${extension}" does not have the operation ${operation}, which its extension.yaml declares`;
       throw new McpvalsError("extension/protocol", message);
     }
     return running.execute({ operation, args, context: this.#contextOf(phase, time) }, time.signal);
@@ -172,7 +151,7 @@ class TrialExtension implements AsyncDisposable {
     { args, phase }: CheckedCall,
     time: Time,
   ): Promise<OperationResult> {
-    const { emit, expander } = this.#surroundings;
+    const { emit, expander } = this.#options;
     const extension = this.#extension;
     const config = expandConfig(extension.spec.config, expander);
     const place = await this.#place(config);
@@ -189,17 +168,17 @@ class TrialExtension implements AsyncDisposable {
     } catch (error) {
       throw unknownProtocol(error);
     }
-    if (this.#offered === undefined) throw new Error("an extension was started without being asked");
+    if (this.#offered === undefined) throw new Error("a bug: an extension was started without initialize");
     return this.#offered;
   }
 
-  /** The program that runs, or a fresh one that knows its settings. */
+  /** The running program, or a new one after `initialize`. */
   async #start(signal: AbortSignal): Promise<JsonRpcExtension> {
     if (this.#running !== undefined) {
-      this.#working = this.#running;
+      this.#working = this.#running.process;
       return this.#running;
     }
-    const { emit, expander } = this.#surroundings;
+    const { emit, expander } = this.#options;
     const extension = this.#extension;
     const config = expandConfig(extension.spec.config, expander);
     const place = await this.#place(config);
@@ -209,15 +188,15 @@ class TrialExtension implements AsyncDisposable {
       throw error;
     });
     this.#running = running;
-    this.#working = running;
+    this.#working = running.process;
     this.#offered = await running.initialize(config, signal);
     return running;
   }
 
   async #place(config: JsonObject): Promise<ExtensionPlace> {
-    const { trial, expander } = this.#surroundings;
+    const { trial, expander } = this.#options;
     const { spec } = this.#extension;
-    const env = extensionEnvironment(spec, this.#surroundings, (template, name) =>
+    const env = extensionEnvironment(spec, this.#options, (template, name) =>
       expander.placed(template, inVariable(name)),
     );
     const named = Object.values(spec.env).map(expander.text);
@@ -226,7 +205,7 @@ class TrialExtension implements AsyncDisposable {
   }
 
   #contextOf(phase: ExtensionPhase, { endsAt }: Time): OperationContext {
-    const { dir, workspace, declared, agent, prompt } = this.#surroundings.trial;
+    const { dir, workspace, declared, agent, prompt } = this.#options.trial;
     const left = Math.max(1, Math.floor(endsAt - performance.now()));
     return {
       workdir: dir,
@@ -238,7 +217,7 @@ class TrialExtension implements AsyncDisposable {
     };
   }
 
-  /** A program that broke since its last answer has lost what it knew; only a cleanup does not mind. */
+  /** A program that failed since its last answer has lost its state. Only cleanup and probes go on with a new one. */
   async #leaveBroken({ phase }: OperationCall): Promise<void> {
     const fault = this.#running?.fault;
     if (fault === undefined) return;
@@ -247,7 +226,7 @@ class TrialExtension implements AsyncDisposable {
     this.#noteLate(fault);
   }
 
-  /** That a program ended after its last answer says nothing against that answer. */
+  /** That a program ended after its last answer does not invalidate that answer. */
   #noteLate(fault: McpvalsError | undefined): void {
     if (fault?.code === "extension/protocol" || fault?.code === "extension/answer-too-large")
       this.#late ??= fault;
@@ -276,23 +255,17 @@ interface Time {
   readonly endsAt: number;
 }
 
-function expandConfig(config: JsonObject, { json }: Expander): JsonObject {
-  return Object.fromEntries(Object.entries(config).map(([key, value]): [string, Json] => [key, json(value)]));
-}
-
-export type ValidateSchema = (schema: Json, value: Json) => Promise<SchemaCheck>;
-
-/** A call that can be made. */
-export interface CheckedCall {
+/** A call with checked arguments. */
+interface CheckedCall {
   /** With their defaults. */
   readonly args: JsonObject;
   readonly phase: ExtensionPhase;
 }
 
 /**
- * Holds a call against what the extension offers. Throws McpvalsError `extension/invalid-arguments` for an operation that
- * there is not and for arguments that do not fit, `task/extension` for a phase that the operation lacks,
- * `extension/protocol` for a schema that cannot be used, and the signal's reason.
+ * Checks a call against the manifest. Throws McpvalsError `extension/invalid-arguments` for an unknown operation and for
+ * arguments that violate their schema, `task/extension` for a phase that the operation lacks, `extension/protocol` for a
+ * schema that cannot be used, and the signal's reason.
  */
 async function checkCall(
   call: OperationCall,
@@ -304,13 +277,10 @@ async function checkCall(
   const { operations } = manifest;
   const declared = Object.hasOwn(operations, operation) ? operations[operation] : undefined;
   if (declared === undefined) {
-    throw new McpvalsError(
-      "extension/invalid-arguments",
-      `extension "${extension}" has no operation "${operation}"`,
-      {
-        hint: suggestion(operation, Object.keys(operations), "operations"),
-      },
-    );
+    const message = `extension "${extension}" has no operation "${operation}"`;
+    throw new McpvalsError("extension/invalid-arguments", message, {
+      hint: suggestion(operation, Object.keys(operations), "operations"),
+    });
   }
   const phase = phaseOf(call.phase, declared.phases);
   if (phase === undefined) {
@@ -320,30 +290,27 @@ async function checkCall(
     );
   }
   const args = fillDefaults(declared.params, call.args);
-  if (saysNothing(declared.params)) return { args, phase };
+  if (acceptsAnything(declared.params)) return { args, phase };
   const check = await untilAborted(validate(declared.params, args), signal);
   if (check.status === "valid") return { args, phase };
-  throw check.status === "invalid"
-    ? new McpvalsError(
-        "extension/invalid-arguments",
-        `${name} does not take these arguments: ${check.errors.map(durationInWords).join("; ")}`,
-      )
-    : new McpvalsError(
-        "extension/protocol",
-        `the schema of the arguments of ${name} cannot be used: ${check.reason}`,
-      );
+  if (check.status === "unusable") {
+    const message = `the schema of the arguments of ${name} cannot be used: ${check.reason}`;
+    throw new McpvalsError("extension/protocol", message);
+  }
+  const problems = check.errors.map(formatArgumentError).join("; ");
+  throw new McpvalsError("extension/invalid-arguments", `invalid arguments of ${name}: ${problems}`);
 }
 
 /**
- * The phase that the operation is told; undefined when it is not for it. The state of things is looked at as in verify, by
- * an operation that lacks verify as in the first phase that it has.
+ * The phase that the operation is told; undefined when it cannot be used in the given one. A probe runs as verify, or as the
+ * first phase of an operation that lacks verify.
  */
 function phaseOf(phase: Phase, allowed: readonly ExtensionPhase[]): ExtensionPhase | undefined {
   if (phase === "probe") return allowed.includes("verify") ? "verify" : allowed[0];
   return allowed.find((each) => each === phase);
 }
 
-/** Whether every object fits. */
-function saysNothing(schema: JsonObject): boolean {
+/** Whether a schema accepts every object. */
+function acceptsAnything(schema: JsonObject): boolean {
   return Object.entries(schema).every(([key, value]) => key === "type" && value === "object");
 }

@@ -1,390 +1,355 @@
 import { pointerTo } from "../../core/checks/json-difference.ts";
+import { formatSchemaError, type SchemaError, type ValidateSchema } from "../../core/checks/schema-check.ts";
 import type { Diagnostic } from "../../core/errors/error.ts";
 import { listNames, suggestion } from "../../core/formats/did-you-mean.ts";
-import type { ExtensionManifest, OperationDeclaration } from "../../core/formats/extension/manifest.ts";
-import { durationInWords, fillDefaults } from "../../core/formats/extension/typed-args.ts";
-import { formatKeyPath, isJsonObject } from "../../core/formats/json.ts";
+import { goDurationPattern } from "../../core/formats/duration.ts";
+import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
+import { fillDefaults } from "../../core/formats/extension/typed-args.ts";
+import { formatKeyPath, isJsonObject, withoutUndefined } from "../../core/formats/json.ts";
 import type { ExtensionSpec, Json, JsonObject, Task } from "../../core/formats/model.ts";
 import type { ExtensionUse } from "../../core/formats/task/task-options.ts";
-import type { SchemaCheck } from "../../core/grade/grader.ts";
 import { parseTemplate } from "../../core/templates/parse-template.ts";
 
-export interface UsesToCheck {
-  readonly tasks: readonly Task[];
-  /** Steps that need extensions, by the names of their tasks. */
-  readonly uses: ReadonlyMap<string, readonly ExtensionUse[]>;
-  /** What an extension says of itself; undefined when that is not known yet. */
-  readonly manifestOf: (spec: ExtensionSpec) => ExtensionManifest | undefined;
-  readonly validateSchema: ValidateSchema;
-}
-
-/** Everything that is wrong with the steps of tasks, as far as the manifests of their extensions are known. */
-export async function checkUses(work: UsesToCheck): Promise<readonly Diagnostic[]> {
-  const checked = await Promise.all(
-    work.tasks.flatMap((task) => (work.uses.get(task.name) ?? []).map((use) => checkUse(use, task, work))),
-  );
-  return checked.flat();
-}
-
-async function checkUse(
-  use: ExtensionUse,
+/**
+ * Checks the steps of a task that use extensions, as far as their manifests are known: operations, phases, arguments.
+ * `manifestOf` gives undefined for an extension that cannot be asked before the trial.
+ */
+export async function checkUses(
   task: Task,
-  { manifestOf, validateSchema }: UsesToCheck,
+  uses: readonly ExtensionUse[],
+  {
+    manifestOf,
+    validateSchema,
+  }: {
+    readonly manifestOf: (spec: ExtensionSpec) => ExtensionManifest | undefined;
+    readonly validateSchema: ValidateSchema;
+  },
 ): Promise<readonly Diagnostic[]> {
   const extensions = task.portable?.extensions ?? {};
-  const spec = Object.hasOwn(extensions, use.extension) ? extensions[use.extension] : undefined;
-  const manifest = spec === undefined ? undefined : manifestOf(spec);
-  if (manifest === undefined) return [];
-  const wrong = await problemsOf(use, { manifest, from: spec?.package ?? "" }, validateSchema);
-  return wrong.map(({ message, hint }) => ({
-    code: "task/extension",
-    message: `step ${use.step} of the task ${JSON.stringify(task.name)}: ${message}`,
-    hint,
-    ...placeOf(use, task),
-  }));
-}
-
-function placeOf({ location, frame }: ExtensionUse, task: Task): Pick<Diagnostic, "location" | "frame"> {
-  if (location === undefined) return task.location === undefined ? {} : { location: task.location };
-  return { location, ...(frame === undefined ? {} : { frame }) };
+  const checked = uses.map(async (use): Promise<readonly Diagnostic[]> => {
+    const spec = Object.hasOwn(extensions, use.extension) ? extensions[use.extension] : undefined;
+    const manifest = spec && manifestOf(spec);
+    if (spec === undefined || manifest === undefined) return [];
+    const place = use.location === undefined ? { location: task.location } : use;
+    return (await problemsOf(use, manifest, spec.package, validateSchema)).map(({ message, hint }) => ({
+      code: "task/extension",
+      message: `step ${use.step} of the task ${JSON.stringify(task.name)}: ${message}`,
+      hint,
+      ...withoutUndefined({ location: place.location, frame: use.frame }),
+    }));
+  });
+  return (await Promise.all(checked)).flat();
 }
 
 async function problemsOf(
-  use: ExtensionUse,
-  { manifest: { name, operations }, from }: { readonly manifest: ExtensionManifest; readonly from: string },
-  validateSchema: ValidateSchema,
-): Promise<readonly Wrong[]> {
-  const { operation } = use;
-  const called = `${use.extension}.${operation}`;
+  { extension, operation, phase, args }: ExtensionUse,
+  { name, operations }: ExtensionManifest,
+  from: string,
+  validate: ValidateSchema,
+): Promise<readonly Problem[]> {
   const declared = Object.hasOwn(operations, operation) ? operations[operation] : undefined;
   if (declared === undefined) {
-    // Under another name it may be another one than the reader believes.
-    const which = name === use.extension ? "" : `, which is ${from},`;
-    const message = `the extension ${use.extension}${which} has no operation ${JSON.stringify(operation)}`;
+    // An alias can hide which extension it is.
+    const which = name === extension ? "" : `, which is ${from},`;
+    const message = `the extension ${extension}${which} has no operation ${JSON.stringify(operation)}`;
     return [{ message, hint: suggestion(operation, Object.keys(operations), "operations") }];
   }
-  const wrong = await checkArguments(declared.params, use.args, validateSchema);
-  return [
-    ...phaseProblems(called, use, declared),
-    ...tellArguments(wrong, { called, args: use.args, params: declared.params }),
-  ];
-}
-
-function phaseProblems(called: string, { phase }: ExtensionUse, { phases }: OperationDeclaration): Wrong[] {
-  if (phases.includes(phase)) return [];
-  return [{ message: `${called} cannot be used in ${phase}`, hint: `It is for ${phases.join(" and ")}.` }];
-}
-
-/** Validates a value against a JSON Schema. Never rejects. */
-export type ValidateSchema = (schema: Json, value: Json) => Promise<SchemaCheck>;
-
-/**
- * What is wrong with the arguments of an operation, a sentence each, with their defaults filled in. Where they have
- * templates only that is checked which does not depend on them.
- */
-export async function checkArguments(
-  params: JsonObject,
-  args: JsonObject,
-  validate: ValidateSchema,
-): Promise<readonly string[]> {
-  const value = fillDefaults(params, knownArguments(args));
-  if (!hasUnknown(value)) {
-    const check = await validate(params, value);
-    return check.status === "unusable"
-      ? [`its JSON Schema cannot be used: ${check.reason}`]
-      : schemaProblems(check, "");
-  }
-  return checkKnown(params, value, { root: params, validate, place: "" });
-}
-
-interface Place {
-  /** The whole schema, which references start from. */
-  readonly root: JsonObject;
-  readonly validate: ValidateSchema;
-  /** JSON pointer of the value. */
-  readonly place: string;
-}
-
-/** Checks a part by itself; around what is not known, only keywords that need no more than the names of members. */
-async function checkKnown(schema: Json | undefined, value: Json, place: Place): Promise<readonly string[]> {
-  if (value === unknownValue || schema === undefined) return [];
-  if (!hasUnknown(value)) {
-    const check = await place.validate(withDefinitions(schema, place.root), value);
-    return schemaProblems(check, place.place);
-  }
-  // Beside a reference some dialects heed nothing.
-  if (!isJsonObject(schema) || schema["$ref"] !== undefined) return [];
-  const expected = typeof schema["type"] === "string" ? schema["type"] : undefined;
-  const type = Array.isArray(value) ? "array" : "object";
-  if (expected !== undefined && expected !== type) return [`${named(place.place)} must be ${expected}`];
-  return isJsonObject(value) ? checkMembers(schema, value, place) : checkItems(schema, value, place);
-}
-
-async function checkMembers(schema: JsonObject, value: JsonObject, place: Place): Promise<readonly string[]> {
-  const properties = objectOf(schema["properties"]);
-  const required = Array.isArray(schema["required"]) ? schema["required"] : [];
-  const missing = required.filter((name) => typeof name === "string" && !Object.hasOwn(value, name));
-  const own = Object.entries(value).filter(([name]) => Object.hasOwn(properties, name));
-  const inner = await Promise.all(
-    own.map(([name, member]) =>
-      checkKnown(properties[name], member, { ...place, place: `${place.place}${pointerTo(name)}` }),
-    ),
-  );
-  const rules = nameRules(schema);
-  const told = rules === undefined ? [] : schemaProblems(await place.validate(rules, value), place.place);
-  // Not what the members are, which is not known.
-  const chosen = told.map((problem) => problem.replace(/, is \{.*$/s, ""));
-  return [
-    ...chosen,
-    ...missing.map((name) => `${named(place.place)} must have required property '${String(name)}'`),
-    ...unknownNames(schema, value).map(
-      (name) => `${named(place.place)} must NOT have additional properties (${JSON.stringify(name)})`,
-    ),
-    ...inner.flat(),
-  ];
-}
-
-/** Names that the schema rules out; none where patterns could allow them. */
-function unknownNames(schema: JsonObject, value: JsonObject): string[] {
-  if (schema["additionalProperties"] !== false || schema["patternProperties"] !== undefined) return [];
-  const properties = objectOf(schema["properties"]);
-  return Object.keys(value).filter((name) => !Object.hasOwn(properties, name));
-}
-
-async function checkItems(schema: JsonObject, value: Json, place: Place): Promise<readonly string[]> {
-  const { items } = schema;
-  const list: readonly Json[] = Array.isArray(value) ? value : [];
-  if (!isJsonObject(items) || schema["prefixItems"] !== undefined) return [];
-  const inner = await Promise.all(
-    list.map((item, index) => checkKnown(items, item, { ...place, place: `${place.place}/${index}` })),
-  );
-  return inner.flat();
-}
-
-/** A part of a schema keeps what its references lead to, where that is in the usual place. */
-function withDefinitions(schema: Json, root: JsonObject): Json {
-  if (!isJsonObject(schema)) return schema;
-  const shared = ["$schema", "$defs", "definitions"].flatMap((name) =>
-    root[name] === undefined ? [] : [[name, root[name]] as const],
-  );
-  return { ...Object.fromEntries(shared), ...schema };
-}
-
-/** A part that cannot be used by itself is left to the trial, which has the whole. */
-function schemaProblems(check: SchemaCheck, place: string): readonly string[] {
-  if (check.status !== "invalid") return [];
-  return check.errors
-    .map(durationInWords)
-    .map((error) =>
-      error.startsWith("the value ")
-        ? `${named(place)}${error.slice("the value".length)}`
-        : `${place}${error}`,
-    );
-}
-
-function named(place: string): string {
-  return place === "" ? "the arguments" : place;
-}
-
-function objectOf(value: Json | undefined): JsonObject {
-  return isJsonObject(value) ? value : {};
-}
-
-/** Stands where a template stood: what it will be is not known yet. No file can have this text. */
-export const unknownValue = "\u0000template\u0000";
-
-/** Arguments as an operation will get them, as far as that is known before a trial: templates become `unknownValue`. */
-export function knownArguments(args: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(args).map(([name, value]) => [name, knownValue(value)]));
-}
-
-/** Whether a value has a place in it that is not known yet. */
-export function hasUnknown(value: Json | undefined): boolean {
-  if (value === unknownValue) return true;
-  return typeof value === "object" && value !== null && Object.values(value).some(hasUnknown);
-}
-
-function knownValue(value: Json): Json {
-  if (typeof value === "string") return knownText(value);
-  if (typeof value !== "object" || value === null) return value;
-  return Array.isArray(value)
-    ? value.map((item: Json) => knownValue(item))
-    : knownArguments(value as JsonObject);
-}
-
-/** Which names in braces are roots depends on the `foreach` around the step; here each of them could be one. */
-function knownText(text: string): string {
-  const parts = parseTemplate(text, () => true);
-  return parts.every((part) => typeof part === "string") ? parts.join("") : unknownValue;
-}
-
-/** Keywords that say which of several rules must hold. */
-const joining = ["anyOf", "oneOf", "allOf"] as const;
-
-/**
- * What a schema says, besides its own `required`, about nothing but the names of members, such as which of them is needed or
- * that only one may be given: whatever the members are, that can be checked. Undefined when it says nothing of the kind.
- */
-function nameRules(schema: JsonObject): JsonObject | undefined {
-  const { anyOf, oneOf, allOf, not } = schema;
-  const all = listOf(allOf).flatMap((each) => {
-    const rules = isAboutNames(each) ? each : isJsonObject(each) ? nameRules(each) : undefined;
-    return rules === undefined ? [] : [rules];
-  });
-  const found: readonly (readonly [string, Json | undefined])[] = Object.entries({
-    anyOf: isListAboutNames(anyOf) ? anyOf : undefined,
-    oneOf: isListAboutNames(oneOf) ? oneOf : undefined,
-    not: isAboutNames(not) ? not : undefined,
-    allOf: all.length === 0 ? undefined : all,
-  });
-  const rules = found.flatMap(([name, rule]) => (rule === undefined ? [] : [[name, rule] as const]));
-  return rules.length === 0 ? undefined : Object.fromEntries(rules);
-}
-
-function isAboutNames(schema: Json | undefined): boolean {
-  if (!isJsonObject(schema)) return false;
-  return Object.entries(schema).every(([keyword, rule]) => {
-    if (keyword === "required") return true;
-    if (keyword === "not") return isAboutNames(rule);
-    return joining.some((each) => each === keyword) && isListAboutNames(rule);
-  });
-}
-
-function isListAboutNames(list: Json | undefined): boolean {
-  return Array.isArray(list) && list.length > 0 && list.every((each: Json) => isAboutNames(each));
-}
-
-function listOf(value: Json | undefined): readonly Json[] {
-  return Array.isArray(value) ? value : [];
+  const { phases, params } = declared;
+  const call = { name: `${extension}.${operation}`, args, params };
+  const wrongPhase = {
+    message: `${call.name} cannot be used in ${phase}`,
+    hint: `It is for ${phases.join(" and ")}.`,
+  };
+  const wrong = await checkArguments(call, validate);
+  return phases.includes(phase) ? wrong : [wrongPhase, ...wrong];
 }
 
 /** What is wrong with a step, and what to do. */
-export interface Wrong {
+export interface Problem {
   readonly message: string;
   readonly hint: string;
 }
 
-/** A call of an operation. */
-export interface ToldCall {
+/** A call of an operation as it is written in a task. */
+export interface WrittenCall {
   /** `ALIAS.OPERATION`. */
-  readonly called: string;
+  readonly name: string;
+  /** With their templates. */
   readonly args: JsonObject;
   /** JSON Schema of the arguments. */
   readonly params: JsonObject;
 }
 
 /**
- * Puts what a validator says of arguments into the reader's words, as far as it is about names: what is missing, what there
- * is not, and arguments of which one is needed or only one may be given, each told once.
+ * Checks the arguments of an operation, with their defaults filled in, before there is a trial. Values with templates are
+ * not known yet; of what contains them, only rules that do not depend on them are checked.
  */
-export function tellArguments(problems: readonly string[], call: ToldCall): readonly Wrong[] {
-  const { called, params } = call;
-  const choices = choicesIn(params).flatMap((choice) => tellChoice(choice, problems, call));
-  const names = new Set(choices.flatMap(({ choice }) => choice.names));
-  const own = choices.map(({ message }) => ({ message: `${called} ${message}`, hint: hintOf(params) }));
-  const others = problems.filter((problem) => {
-    if (choices.length > 0 && /^the arguments must (?:match |NOT be valid)/.test(problem)) return false;
-    const missing = missingName(problem);
-    return missing === undefined || !names.has(missing) || requiredOf(params).includes(missing);
-  });
-  return [...others.map((problem) => tellOne(problem, call)), ...own];
-}
-
-function tellOne(problem: string, { called, params }: ToldCall): Wrong {
-  const missing = missingName(problem);
-  if (missing !== undefined) return { message: `${called} needs ${missing}`, hint: hintOf(params) };
-  const unknown = unknownName(problem);
-  if (unknown !== undefined) {
-    const message = `${called} has no argument ${JSON.stringify(unknown)}`;
-    return { message, hint: suggestion(unknown, namesOf(params), "arguments") };
+export async function checkArguments(
+  call: WrittenCall,
+  validate: ValidateSchema,
+): Promise<readonly Problem[]> {
+  const { name, params } = call;
+  const args = fillDefaults(params, knownArguments(call.args));
+  if (hasUnknown(args)) {
+    return argumentProblems(await errorsOf(params, args, { root: params, validate, path: "" }), call);
   }
-  return { message: `${called}: ${withPath(problem)}`, hint: hintOf(params) };
+  const check = await validate(params, args);
+  if (check.status === "unusable")
+    return [{ message: `${name}: its JSON Schema cannot be used: ${check.reason}`, hint: hintOf(params) }];
+  return check.status === "valid" ? [] : argumentProblems(check.errors, call);
 }
 
-function missingName(problem: string): string | undefined {
-  return /^the arguments must have required property '(.+)'$/.exec(problem)?.[1];
-}
-
-function unknownName(problem: string): string | undefined {
-  const [, written] = /^the arguments must NOT have additional properties \((".*")\)$/.exec(problem) ?? [];
-  if (written === undefined) return undefined;
-  try {
-    return String(JSON.parse(written));
-  } catch {
-    // It was shortened.
-    return undefined;
-  }
-}
-
-/** Begins with `cells[0].row` instead of `/cells/0/row`. */
-function withPath(problem: string): string {
-  const [pointer = ""] = /^(?:\/[^/\s]*)+/.exec(problem) ?? [];
-  if (pointer === "") return problem;
-  const keys = pointer
-    .slice(1)
+/** A violation as a sentence, for a reader who sees the arguments as YAML. */
+export function formatArgumentError(error: SchemaError): string {
+  const isDuration = error.keyword === "pattern" && error.params["pattern"] === goDurationPattern;
+  const message = isDuration ? "must be a duration, such as 90s or 1m30s" : error.message;
+  const keys = error.instancePath
     .split("/")
+    .slice(1)
     .map((key) => (/^\d+$/.test(key) ? Number(key) : key.replaceAll("~1", "/").replaceAll("~0", "~")));
-  return formatKeyPath(keys) + problem.slice(pointer.length);
+  return formatSchemaError({ ...error, message, instancePath: formatKeyPath(keys) }, "the arguments");
 }
 
-/** Arguments of which one is needed, only one may be given, or both. */
+/** Stands for a text with templates, whose value is not known yet. No file can contain this text. */
+const unknownValue = "\u0000template\u0000";
+
+/** Arguments as an operation will get them, as far as they are known before a trial. */
+function knownArguments(args: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(args).map(([name, value]) => [name, knownValue(value)]));
+}
+
+function knownValue(value: Json): Json {
+  if (typeof value === "string") return knownText(value);
+  if (typeof value !== "object" || value === null) return value;
+  return isJsonObject(value) ? knownArguments(value) : value.map((item: Json) => knownValue(item));
+}
+
+/** A `foreach` around the step can add roots of templates, so each name in braces counts as one. */
+function knownText(text: string): string {
+  const parts = parseTemplate(text, () => true);
+  return parts.every((part) => typeof part === "string") ? parts.join("") : unknownValue;
+}
+
+function hasUnknown(value: Json): boolean {
+  if (value === unknownValue) return true;
+  return typeof value === "object" && value !== null && Object.values(value).some(hasUnknown);
+}
+
+interface Place {
+  /** The schema that references start from. */
+  readonly root: JsonObject;
+  readonly validate: ValidateSchema;
+  /** JSON pointer of the value. */
+  readonly path: string;
+}
+
+/** Validates what is known as a whole; of what contains unknown values, the names of members and each known part. */
+async function errorsOf(
+  schema: Json | undefined,
+  value: Json,
+  place: Place,
+): Promise<readonly SchemaError[]> {
+  if (value === unknownValue || schema === undefined) return [];
+  if (!hasUnknown(value)) return validatePart(withDefinitions(schema, place.root), value, place);
+  // Some dialects ignore keywords beside a reference.
+  if (!isJsonObject(schema) || schema["$ref"] !== undefined) return [];
+  const { type } = schema;
+  if (typeof type === "string" && type !== (isJsonObject(value) ? "object" : "array"))
+    return [{ instancePath: place.path, keyword: "type", params: { type }, message: `must be ${type}` }];
+  return isJsonObject(value) ? memberErrors(schema, value, place) : itemErrors(schema, value, place);
+}
+
+/** A part of a schema that cannot be used by itself is left to the trial, which has the whole. */
+async function validatePart(
+  schema: Json,
+  value: Json,
+  { validate, path }: Place,
+): Promise<readonly SchemaError[]> {
+  const check = await validate(schema, value);
+  if (check.status !== "invalid") return [];
+  return check.errors.map((error) => ({ ...error, instancePath: path + error.instancePath }));
+}
+
+/** A part of a schema with the definitions that its references may lead to. */
+function withDefinitions(schema: Json, root: JsonObject): Json {
+  if (!isJsonObject(schema)) return schema;
+  const shared = ["$schema", "$defs", "definitions"].filter((name) => root[name] !== undefined);
+  return { ...Object.fromEntries(shared.map((name) => [name, root[name] ?? null])), ...schema };
+}
+
+async function memberErrors(
+  schema: JsonObject,
+  value: JsonObject,
+  place: Place,
+): Promise<readonly SchemaError[]> {
+  const { additionalProperties, patternProperties } = schema;
+  const properties = isJsonObject(schema["properties"]) ? schema["properties"] : {};
+  const rules = nameRules(schema);
+  const broken = rules === undefined ? [] : await validatePart(rules, value, place);
+  const instancePath = place.path;
+  const missing = requiredOf(schema)
+    .filter((name) => !Object.hasOwn(value, name))
+    .map((name) => ({
+      instancePath,
+      keyword: "required",
+      params: { missingProperty: name },
+      message: `must have required property '${name}'`,
+    }));
+  const isClosed = additionalProperties === false && patternProperties === undefined;
+  const additional = Object.keys(isClosed ? value : {})
+    .filter((name) => !Object.hasOwn(properties, name))
+    .map((name) => ({
+      instancePath,
+      keyword: "additionalProperties",
+      params: { additionalProperty: name },
+      message: `must NOT have additional properties (${JSON.stringify(name)})`,
+    }));
+  const inner = await Promise.all(
+    Object.entries(value).map(([name, member]) =>
+      errorsOf(Object.hasOwn(properties, name) ? properties[name] : undefined, member, {
+        ...place,
+        path: `${place.path}${pointerTo(name)}`,
+      }),
+    ),
+  );
+  // The preview would show the unknown values.
+  return [...broken.map(({ actual: _, ...error }) => error), ...missing, ...additional, ...inner.flat()];
+}
+
+async function itemErrors(schema: JsonObject, value: Json, place: Place): Promise<readonly SchemaError[]> {
+  const { items, prefixItems } = schema;
+  if (!isJsonObject(items) || prefixItems !== undefined) return [];
+  const inner = await Promise.all(
+    listOf(value).map((item, index) => errorsOf(items, item, { ...place, path: `${place.path}/${index}` })),
+  );
+  return inner.flat();
+}
+
+/**
+ * The rules of a schema, besides its own `required`, that are only about the names of members, such as which of them is
+ * needed or that only one may be given: they can be checked whatever the values are. Undefined when there are none.
+ */
+function nameRules({ anyOf, oneOf, allOf, not }: JsonObject): JsonObject | undefined {
+  const all = listOf(allOf).flatMap((each) => {
+    const rules = isAboutNames(each) ? each : isJsonObject(each) ? nameRules(each) : undefined;
+    return rules === undefined ? [] : [rules];
+  });
+  const rules = {
+    ...(anyOf !== undefined && isListAboutNames(anyOf) ? { anyOf } : {}),
+    ...(oneOf !== undefined && isListAboutNames(oneOf) ? { oneOf } : {}),
+    ...(not !== undefined && isAboutNames(not) ? { not } : {}),
+    ...(all.length > 0 ? { allOf: all } : {}),
+  };
+  return Object.keys(rules).length === 0 ? undefined : rules;
+}
+
+function isAboutNames(schema: Json): boolean {
+  if (!isJsonObject(schema)) return false;
+  return Object.entries(schema).every(([keyword, rule]) => {
+    if (keyword === "required") return true;
+    if (keyword === "not") return isAboutNames(rule);
+    return ["anyOf", "oneOf", "allOf"].includes(keyword) && isListAboutNames(rule);
+  });
+}
+
+function isListAboutNames(list: Json): boolean {
+  return Array.isArray(list) && list.length > 0 && list.every((each: Json) => isAboutNames(each));
+}
+
+/**
+ * Rewords violations that are about names: a missing or an unknown argument, and arguments of which one is needed or only
+ * one may be given. Of the latter a validator reports every alternative; the reader gets one sentence.
+ */
+function argumentProblems(errors: readonly SchemaError[], call: WrittenCall): readonly Problem[] {
+  const { name, params } = call;
+  const choices = choicesIn(params).flatMap((choice) => {
+    const message = brokenChoice(choice, errors, call.args);
+    return message === undefined ? [] : [{ names: choice.names, message: `${name} ${message}` }];
+  });
+  const chosen = new Set(choices.flatMap(({ names }) => names));
+  const others = errors.filter((error) => {
+    const missing = missingArgument(error);
+    if (missing !== undefined) return !chosen.has(missing) || requiredOf(params).includes(missing);
+    return !(choices.length > 0 && error.instancePath === "" && choiceKeywords.has(error.keyword));
+  });
+  const hint = hintOf(params);
+  return [
+    ...others.map((error) => argumentProblem(error, call)),
+    ...choices.map(({ message }) => ({ message, hint })),
+  ];
+}
+
+function argumentProblem(error: SchemaError, { name, params }: WrittenCall): Problem {
+  const missing = missingArgument(error);
+  if (missing !== undefined) return { message: `${name} needs ${missing}`, hint: hintOf(params) };
+  const { additionalProperty: unknown } = error.params;
+  if (error.instancePath !== "" || typeof unknown !== "string")
+    return { message: `${name}: ${formatArgumentError(error)}`, hint: hintOf(params) };
+  return {
+    message: `${name} has no argument ${JSON.stringify(unknown.slice(0, 100))}`,
+    hint: suggestion(unknown, namesOf(params), "arguments"),
+  };
+}
+
+function missingArgument({ instancePath, keyword, params }: SchemaError): string | undefined {
+  const { missingProperty: name } = params;
+  return instancePath === "" && keyword === "required" && typeof name === "string" ? name : undefined;
+}
+
+/** Arguments of which one is needed (`anyOf`), exactly one (`oneOf`), or not all (`not`). */
 interface Choice {
-  readonly kind: "anyOf" | "oneOf" | "not";
+  readonly keyword: "anyOf" | "oneOf" | "not";
   readonly names: readonly string[];
 }
 
+const choiceKeywords: ReadonlySet<string> = new Set<Choice["keyword"]>(["anyOf", "oneOf", "not"]);
+
 function choicesIn(params: JsonObject): readonly Choice[] {
   const parts = [params, ...listOf(params["allOf"]).filter(isJsonObject)];
-  return parts.flatMap((part): Choice[] => {
-    const { not } = part;
-    const excluded = isJsonObject(not) && isOnlyRequired(not) ? requiredOf(not) : [];
-    return [
-      ...alternatives("anyOf", part),
-      ...alternatives("oneOf", part),
-      ...(excluded.length > 1 ? [{ kind: "not", names: excluded } as const] : []),
-    ];
-  });
+  return parts.flatMap((part) => [
+    ...alternatives("anyOf", part),
+    ...alternatives("oneOf", part),
+    ...requiredOnly(part["not"]).flatMap((names): Choice[] =>
+      names.length > 1 ? [{ keyword: "not", names }] : [],
+    ),
+  ]);
 }
 
-/** Alternatives that are told apart by the name of one argument each. */
-function alternatives(kind: "anyOf" | "oneOf", part: JsonObject): Choice[] {
-  const branches = listOf(part[kind]);
-  const names = branches.flatMap((branch) =>
-    isJsonObject(branch) && isOnlyRequired(branch) && requiredOf(branch).length === 1
-      ? requiredOf(branch)
-      : [],
-  );
-  return names.length > 0 && names.length === branches.length ? [{ kind, names }] : [];
+/** Alternatives that each require one argument and nothing else. */
+function alternatives(keyword: "anyOf" | "oneOf", part: JsonObject): readonly Choice[] {
+  const branches = listOf(part[keyword]);
+  const names = branches.flatMap(requiredOnly).flatMap((each) => (each.length === 1 ? each : []));
+  return names.length > 0 && names.length === branches.length ? [{ keyword, names }] : [];
 }
 
-function tellChoice(
-  choice: Choice,
-  problems: readonly string[],
-  { args }: ToldCall,
-): { readonly choice: Choice; readonly message: string }[] {
-  const { kind, names } = choice;
-  const said = kind === "not" ? "the arguments must NOT be valid" : `the arguments must match `;
+/** The names that a schema requires, as one list, when it says nothing else; else empty. */
+function requiredOnly(schema: Json | undefined): readonly (readonly string[])[] {
+  const isPlain = isJsonObject(schema) && Object.keys(schema).every((key) => key === "required");
+  return isPlain ? [requiredOf(schema)] : [];
+}
+
+/** A predicate about a choice that was not kept. */
+function brokenChoice(
+  { keyword, names }: Choice,
+  errors: readonly SchemaError[],
+  args: JsonObject,
+): string | undefined {
   const given = names.filter((name) => Object.hasOwn(args, name));
-  // Of many alternatives the validator does not come to the end.
-  const isCut = kind !== "not" && given.length === 0 && problems.some((each) => missesOneOf(each, names));
-  if (!isCut && !problems.some((problem) => problem.startsWith(said))) return [];
-  if (kind !== "not" && given.length === 0) return [{ choice, message: `needs ${eitherOf(names)}` }];
-  if (kind === "anyOf" || given.length < 2 || (kind === "not" && given.length < names.length)) return [];
-  return [{ choice, message: `takes only one of ${given.join(", ")}` }];
-}
-
-function missesOneOf(problem: string, names: readonly string[]): boolean {
-  const missing = missingName(problem);
-  return missing !== undefined && names.includes(missing);
-}
-
-function eitherOf(names: readonly string[]): string {
-  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} or ${names.at(-1) ?? ""}`;
+  const isReported = errors.some((error) => error.instancePath === "" && error.keyword === keyword);
+  if (keyword === "not")
+    return isReported && given.length === names.length ? `takes only one of ${given.join(", ")}` : undefined;
+  if (given.length > 0)
+    return isReported && keyword === "oneOf" && given.length > 1
+      ? `takes only one of ${given.join(", ")}`
+      : undefined;
+  // A validator that reports only its first errors may stop before the one of the choice itself.
+  const isCut = errors.some((error) => names.includes(missingArgument(error) ?? ""));
+  return isReported || isCut ? `needs ${names.join(", ").replace(/, ([^,]*)$/, " or $1")}` : undefined;
 }
 
 function hintOf(params: JsonObject): string {
   const names = namesOf(params);
-  if (names.length === 0) return "Its manifest says which arguments it takes.";
+  if (names.length === 0) return "Its manifest lists its arguments.";
   const needed = requiredOf(params);
   return `It takes ${listNames(names)}.${needed.length === 0 ? "" : ` It needs ${listNames(needed)}.`}`;
 }
@@ -397,6 +362,6 @@ function requiredOf({ required }: JsonObject): readonly string[] {
   return listOf(required).map(String);
 }
 
-function isOnlyRequired(schema: JsonObject): boolean {
-  return Object.keys(schema).every((key) => key === "required");
+function listOf(value: Json | undefined): readonly Json[] {
+  return Array.isArray(value) ? value : [];
 }

@@ -19,7 +19,7 @@ function task(dir: string, kind: SandboxSpec["kind"]): Task {
 
 it("warns of a task whose folder is the home folder, or holds it", () => {
   const note =
-    'the folder of the task "t" holds your home folder, all of which its confined extensions can read: move the task into a folder of its own';
+    'the folder of the task "t" contains your home folder, which its confined extensions can read: move the task into a folder of its own';
   expect(openHomeNotes([task(home, "process")], home)).toEqual([note]);
   expect(openHomeNotes([task(resolve("home"), "docker")], home)).toEqual([note]);
 });

@@ -1,9 +1,11 @@
 import { isAbsolute, relative } from "node:path";
+import type { ValidateSchema } from "../../core/checks/schema-check.ts";
 import { errorKinds } from "../../core/errors/catalogue.ts";
 import { type Diagnostic, McpvalsError } from "../../core/errors/error.ts";
 import { formatLocation } from "../../core/errors/format-location.ts";
 import { listNames } from "../../core/formats/did-you-mean.ts";
 import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
+import { withoutUndefined } from "../../core/formats/json.ts";
 import type { ExtensionSpec, Json, Task } from "../../core/formats/model.ts";
 import type { ExtensionUse } from "../../core/formats/task/task-options.ts";
 import { type Expander, expanderOf } from "../../core/templates/expand.ts";
@@ -14,8 +16,8 @@ import { findProgram } from "../../process/environment.ts";
 import { sandboxOf } from "../../sandbox/sandboxes.ts";
 import { askManifest, extensionEnvironment } from "../host/ask-manifest.ts";
 import type { PreparedExtension, PreparedExtensions } from "../prepared-extensions.ts";
-import { checkUses, type ValidateSchema } from "./check-uses.ts";
-import type { ExtensionPlaces } from "./extension-places.ts";
+import type { ExtensionPlaces } from "../resolve/extension-resolver.ts";
+import { checkUses } from "./check-uses.ts";
 import { checkSources, packageKey, type ResolvedPackages, resolvePackages } from "./resolve-packages.ts";
 
 export interface PrepareOptions {
@@ -31,39 +33,46 @@ export interface PrepareOptions {
   /** Variables that were given for the run. */
   readonly given?: Readonly<Record<string, string>>;
   readonly validateSchema: ValidateSchema;
-  /** Values that no message may have. */
+  /** Values that messages must not contain. */
   readonly secrets: readonly Secret[];
   readonly signal: AbortSignal;
   /** Use only what the lock names, and leave the lock as it is. */
   readonly frozen?: boolean;
-  /** Execute, fetch and write nothing; what cannot be checked so is a note. */
+  /** Execute, fetch and write nothing; notes say what cannot be checked without that. */
   readonly lookOnly?: boolean;
-  /** What is being done that takes time. */
+  /** Is told of work that takes time. */
   readonly onProgress?: (message: string) => void;
 }
 
 /**
- * Gets the extensions of tasks ready, and checks every step that uses them: sources, versions, files, sandboxes,
- * operations, phases, arguments. Throws one McpvalsError of kind `usage` with everything that is wrong,
- * `extension/unreachable` when a package cannot be fetched, and the signal's reason.
+ * Resolves the extensions of tasks, and checks every step that uses them: sources, versions, files, sandboxes, operations,
+ * phases, arguments. Throws one McpvalsError of kind `usage` with all problems, `extension/unreachable` when a package
+ * cannot be fetched, and the signal's reason.
  */
 export async function prepareExtensions(options: PrepareOptions): Promise<PreparedExtensions> {
-  const { tasks, places, secrets, signal, lookOnly = false, frozen = false } = options;
+  const { tasks, uses, places, secrets, signal, lookOnly = false, frozen = false } = options;
   const specs = tasks.flatMap(({ portable }) => Object.values(portable?.extensions ?? {}));
   const undeclared = lookOnly ? undeclaredNotes(options) : [];
   if (specs.length === 0) return prepared(undeclared, () => undefined);
   const redact = createRedactor(secrets);
-  failWith(redact(checkSources(distinctPlaces(specs), places.allowedSources)));
+  failWith(redact(checkSources(specs, places.allowedSources)));
   const packages = await resolvePackages({ ...options, specs, frozen, offline: lookOnly });
   failWith(redact(packages.problems), packages.cause);
   if (!lookOnly) await checkSandboxes(specs, signal);
-  const ready = (spec: ExtensionSpec): PreparedExtension | undefined => prepareOne(spec, packages);
-  const questions = { env: places.env, given: options.given, lookOnly, signal };
-  if (!lookOnly) failWith(redact(await missingCommands(specs, { ready, ...questions })));
-  const manifests = await readManifests(specs, { ready, key: packageKey, ...questions });
+  const ready = (spec: ExtensionSpec): PreparedExtension | undefined => {
+    const resolved = packages.of(spec);
+    return resolved && { spec, resolved, sandbox: sandboxOf(spec.sandbox.kind) };
+  };
+  const extensions = specs.flatMap((spec) => ready(spec) ?? []);
+  if (!lookOnly) failWith(redact(await missingCommands(extensions, options)));
+  const manifests = await readManifests(extensions, options);
   const manifestOf = (spec: ExtensionSpec): ExtensionManifest | undefined =>
     manifests.byPackage.get(packageKey(spec));
-  failWith(redact(await checkUses({ ...options, manifestOf })));
+  const checking = { manifestOf, validateSchema: options.validateSchema };
+  const problems = await Promise.all(
+    tasks.map((task) => checkUses(task, uses.get(task.name) ?? [], checking)),
+  );
+  failWith(redact(problems.flat()));
   const unconfined = lookOnly ? [] : unconfinedNotes(specs, packages);
   const open = openHomeNotes(tasks, places.home);
   const notes = [...undeclared, ...packages.notes, ...manifests.notes, ...unconfined, ...open];
@@ -84,7 +93,7 @@ function prepared(
   };
 }
 
-/** What tasks of the older forms require, and their eval does not declare: they are skipped. */
+/** Tasks of the older forms that require an extension which their eval does not declare are skipped. */
 function undeclaredNotes({ tasks, uses }: PrepareOptions): string[] {
   const names = tasks.flatMap(({ name, portable }) =>
     (uses.get(name) ?? [])
@@ -93,24 +102,11 @@ function undeclaredNotes({ tasks, uses }: PrepareOptions): string[] {
   );
   return [...new Set(names)].map(
     (name) =>
-      `not checked: steps of the extension ${name}: no eval declares it, and tasks that lack it are skipped`,
+      `not checked: steps of the extension ${name}: the eval does not declare it, so tasks that need it are skipped`,
   );
 }
 
-function prepareOne(spec: ExtensionSpec, packages: ResolvedPackages): PreparedExtension | undefined {
-  const resolved = packages.of(spec);
-  return resolved === undefined ? undefined : { spec, resolved, sandbox: sandboxOf(spec.sandbox.kind) };
-}
-
-/** An extension of the eval is there once for each task. */
-function distinctPlaces(specs: readonly ExtensionSpec[]): readonly ExtensionSpec[] {
-  const byPlace = new Map(
-    specs.map((spec) => [JSON.stringify([spec.alias, spec.package, spec.location]), spec] as const),
-  );
-  return [...byPlace.values()];
-}
-
-/** Tries each sandbox that is asked for once. */
+/** Tries each distinct sandbox once. */
 async function checkSandboxes(specs: readonly ExtensionSpec[], signal: AbortSignal): Promise<void> {
   const distinct = new Map(
     specs.map(({ sandbox, location }) => {
@@ -128,7 +124,7 @@ async function checkSandboxes(specs: readonly ExtensionSpec[], signal: AbortSign
   }
 }
 
-/** What was fetched from somebody else and may do what the user may. */
+/** Packages that were fetched and run with the user's own permissions. */
 function unconfinedNotes(specs: readonly ExtensionSpec[], { of }: ResolvedPackages): string[] {
   const fetched = specs.filter((spec) => {
     const kind = of(spec)?.ref.kind;
@@ -140,33 +136,34 @@ function unconfinedNotes(specs: readonly ExtensionSpec[], { of }: ResolvedPackag
   );
 }
 
-/** A confined extension may read the task's folder; one that is the home folder, or above it, leaves nothing closed. */
+/** A confined extension may read the task's folder, which must not contain the home folder. */
 export function openHomeNotes(tasks: readonly Task[], home: string): string[] {
-  const inside = (dir: string): boolean =>
+  const containsHome = (dir: string): boolean =>
     !/^\.\.(?:[/\\]|$)/.test(relative(dir, home)) && !isAbsolute(relative(dir, home));
   return tasks.flatMap(({ name, portable }) => {
     const confined = Object.values(portable?.extensions ?? {}).some(({ sandbox }) => sandbox.kind !== "none");
-    if (portable === undefined || !confined || !inside(portable.dir)) return [];
+    if (portable === undefined || !confined || !containsHome(portable.dir)) return [];
     return [
-      `the folder of the task ${JSON.stringify(name)} holds your home folder, all of which its confined extensions can read: move the task into a folder of its own`,
+      `the folder of the task ${JSON.stringify(name)} contains your home folder, which its confined extensions can read: move the task into a folder of its own`,
     ];
   });
 }
 
 /**
- * Throws one McpvalsError for everything that is wrong, with the code of the first problem; returns when there is none.
- * What a user has to mend comes first, so that its code is theirs.
+ * Throws one McpvalsError for all problems, if there are any. Those that the user has to fix come first; the first one gives
+ * the code.
  */
-export function failWith(diagnostics: readonly Diagnostic[], cause?: unknown): void {
-  const ordered = diagnostics.toSorted((a, b) => rankOf(a) - rankOf(b));
-  const [first] = ordered;
+function failWith(problems: readonly Diagnostic[], cause?: unknown): void {
+  // An extension of the eval appears once for each task.
+  const distinct = new Map(problems.map((problem) => [JSON.stringify(problem), problem]));
+  const diagnostics = [...distinct.values()].sort((a, b) => rankOf(a) - rankOf(b));
+  const [first] = diagnostics;
   if (first === undefined) return;
   const where = first.location === undefined ? "" : `${formatLocation(first.location)}: `;
-  const more = ordered.length === 1 ? "" : ` (and ${ordered.length - 1} more)`;
+  const more = diagnostics.length === 1 ? "" : ` (and ${diagnostics.length - 1} more)`;
   throw new McpvalsError(first.code, `${where}${first.message}${more}`, {
-    diagnostics: ordered,
-    ...(first.location === undefined ? {} : { location: first.location }),
-    ...(first.hint === undefined ? {} : { hint: first.hint }),
+    diagnostics,
+    ...withoutUndefined({ location: first.location, hint: first.hint }),
     ...(cause === undefined ? {} : { cause }),
   });
 }
@@ -175,92 +172,57 @@ function rankOf({ code }: Diagnostic): number {
   return errorKinds[code] === "usage" ? 0 : 1;
 }
 
-/**
- * The programs that extensions say they need (`requires` of their `extension.yaml`) and would not find. What is in the image of a
- * container nobody knows from here.
- */
-export async function missingCommands(
-  specs: readonly ExtensionSpec[],
-  questions: Pick<ManifestQuestions, "ready" | "env" | "given">,
+/** Programs that extensions require (`requires` of `extension.yaml`) and would not find on their PATH, images excepted. */
+async function missingCommands(
+  extensions: readonly PreparedExtension[],
+  { places: { env }, given = {} }: PrepareOptions,
 ): Promise<readonly Diagnostic[]> {
-  const found = await Promise.all(
-    specs.map(async (spec) => {
-      const extension = spec.sandbox.kind === "docker" ? undefined : questions.ready(spec);
-      return extension === undefined ? [] : missingOf(extension, questions);
-    }),
-  );
-  // An extension of the eval is there once for each task.
-  return [...new Map(found.flat().map((problem) => [JSON.stringify(problem), problem])).values()];
-}
-
-async function missingOf(
-  { spec, resolved }: PreparedExtension,
-  { env, given = {} }: Pick<ManifestQuestions, "env" | "given">,
-): Promise<readonly Diagnostic[]> {
-  const expander = settingsExpander(spec, env);
-  const own = extensionEnvironment(spec, { env, given }, (text) => expander?.text(text) ?? text);
-  const problems: Diagnostic[] = [];
-  for (const { command } of resolved.manifest?.requires ?? []) {
-    if ((await findProgram(command, { env: own, cwd: resolved.folder })) !== undefined) continue;
-    problems.push({
+  const checks = extensions.map(async ({ spec, resolved }): Promise<readonly Diagnostic[]> => {
+    if (spec.sandbox.kind === "docker") return [];
+    const expander = settingsExpander(spec, env);
+    const own = extensionEnvironment(spec, { env, given }, (text) => expander?.text(text) ?? text);
+    const commands = (resolved.manifest?.requires ?? []).map(({ command }) => command);
+    const paths = await Promise.all(
+      commands.map((command) => findProgram(command, { env: own, cwd: resolved.folder })),
+    );
+    const missing = commands.filter((_, index) => paths[index] === undefined);
+    return missing.map((command) => ({
       code: "extension/missing-command",
       message: `the extension ${spec.alias} (${spec.package}) needs the program ${JSON.stringify(command)}, which is not on its PATH`,
-      hint: "Install it, or name its folder in PATH, also in env of the extension.",
-      ...(spec.location === undefined ? {} : { location: spec.location }),
-    });
-  }
-  return problems;
-}
-
-export interface ManifestQuestions {
-  readonly ready: (spec: ExtensionSpec) => PreparedExtension | undefined;
-  /** The same for all specs that name the same files. */
-  readonly key: (spec: ExtensionSpec) => string;
-  /** The environment of mcpvals itself. */
-  readonly env: Readonly<Record<string, string>>;
-  /** Variables that were given for the run. */
-  readonly given?: Readonly<Record<string, string>> | undefined;
-  /** Execute nothing. */
-  readonly lookOnly: boolean;
-  readonly signal: AbortSignal;
-}
-
-export interface Manifests {
-  readonly byPackage: ReadonlyMap<string, ExtensionManifest>;
-  /** Which steps are not checked, and why. */
-  readonly notes: readonly string[];
+      hint: "Install it, or add its folder to PATH, also in env of the extension.",
+      ...withoutUndefined({ location: spec.location }),
+    }));
+  });
+  return (await Promise.all(checks)).flat();
 }
 
 /**
- * Finds what extensions say of themselves: from their `extension.yaml`, else by asking them, in their sandbox. One that
- * cannot be asked now is left to the trial. Throws McpvalsError of kind `usage`, and the signal's reason.
+ * Reads the manifests of extensions, by the key of their packages: from `extension.yaml`, else by asking the program, in its
+ * sandbox. One that cannot be asked now is left to the trial; a note says why. Throws McpvalsError of kind `usage`, and the
+ * signal's reason.
  */
-export async function readManifests(
-  specs: readonly ExtensionSpec[],
-  questions: ManifestQuestions,
-): Promise<Manifests> {
+async function readManifests(
+  extensions: readonly PreparedExtension[],
+  options: PrepareOptions,
+): Promise<{
+  readonly byPackage: ReadonlyMap<string, ExtensionManifest>;
+  readonly notes: readonly string[];
+}> {
   const byPackage = new Map<string, ExtensionManifest>();
   const notes: string[] = [];
-  const groups = Map.groupBy(specs, questions.key);
+  const groups = Map.groupBy(extensions, ({ spec }) => packageKey(spec));
   await Promise.all(
     [...groups].map(async ([key, same]) => {
-      const extension = askable(same, questions);
+      const { env } = options.places;
+      const extension = same.find(({ spec }) => settingsExpander(spec, env) !== undefined) ?? same[0];
       if (extension === undefined) return;
-      const found = await manifestOf(extension, questions);
-      if (typeof found === "string") notes.push(`not checked: steps of ${named(same)}: ${found}`);
+      const found = await readManifest(extension, options);
+      if (typeof found === "string")
+        notes.push(`not checked: steps of ${named(same.map(({ spec }) => spec))}: ${found}`);
       else byPackage.set(key, found);
     }),
   );
   return { byPackage, notes: notes.toSorted() };
-}
-
-/** Of those that use the same files, one whose settings are known, if there is one. */
-function askable(
-  specs: readonly ExtensionSpec[],
-  { ready, env }: ManifestQuestions,
-): PreparedExtension | undefined {
-  const spec = specs.find((each) => settingsExpander(each, env) !== undefined) ?? specs[0];
-  return spec === undefined ? undefined : ready(spec);
 }
 
 function named(specs: readonly ExtensionSpec[]): string {
@@ -268,13 +230,13 @@ function named(specs: readonly ExtensionSpec[]): string {
   return `the extension${names.length === 1 ? "" : "s"} ${listNames(names)}`;
 }
 
-/** A text says why there is none. */
-async function manifestOf(
+/** The manifest, or why it is unavailable. */
+async function readManifest(
   extension: PreparedExtension,
-  { env, given = {}, lookOnly, signal }: ManifestQuestions,
+  { places: { env }, given = {}, lookOnly = false, signal }: PrepareOptions,
 ): Promise<ExtensionManifest | string> {
   if (extension.resolved.manifest !== undefined) return extension.resolved.manifest;
-  if (lookOnly) return "it has no extension.yaml, so that it would have to be started";
+  if (lookOnly) return "it has no extension.yaml, so it would have to be started";
   const expander = settingsExpander(extension.spec, env);
   if (expander === undefined) return "its settings have templates that only a trial can replace";
   try {
@@ -286,10 +248,7 @@ async function manifestOf(
   }
 }
 
-/**
- * Replaces the templates in the settings of an extension before there is a trial. Undefined when one of them has no
- * value yet.
- */
+/** Replaces the templates in the settings of an extension before a trial; undefined when one of them has no value yet. */
 export function settingsExpander(
   { config, env }: Pick<ExtensionSpec, "config" | "env">,
   variables: Readonly<Record<string, string>>,

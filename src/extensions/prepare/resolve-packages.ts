@@ -5,9 +5,8 @@ import type { LockedExtension, LockFile } from "../../core/formats/extension/loc
 import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
 import type { ExtensionSpec } from "../../core/formats/model.ts";
 import { checkSource, createResolver } from "../resolve/create-resolver.ts";
-import type { ExtensionResolver, ResolvedExtension } from "../resolve/extension-resolver.ts";
+import type { ExtensionPlaces, ExtensionResolver, ResolvedExtension } from "../resolve/extension-resolver.ts";
 import { readLock, writeLock } from "../resolve/lock.ts";
-import type { ExtensionPlaces } from "./extension-places.ts";
 
 export interface PackagesToResolve {
   readonly specs: readonly ExtensionSpec[];

@@ -1,12 +1,41 @@
-import { posix } from "node:path";
+import { homedir } from "node:os";
+import { join, posix } from "node:path";
 import picomatch from "picomatch";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { type PackageRef, parsePackageRef } from "../../core/formats/extension/package-ref.ts";
+import { withoutUndefined } from "../../core/formats/json.ts";
+import type { ExtensionSettings } from "../../core/formats/model.ts";
 import { runningPlatform } from "../../process/environment.ts";
 import { ExtensionCache } from "./cache.ts";
-import type { ExtensionResolver, ResolverOptions } from "./extension-resolver.ts";
+import type { ExtensionPlaces, ExtensionResolver, ResolverOptions } from "./extension-resolver.ts";
 import { resolveBundled, resolvePath } from "./path-source.ts";
 import { sourceOf, VersionedPackage } from "./versioned-package.ts";
+
+/**
+ * Settings of a resolver: from options, else from the eval, else from the variables MCPVALS_EXTENSIONS_CACHE, an absolute
+ * path, and MCPVALS_RELEASES_URL, else the defaults.
+ */
+export function extensionPlaces({
+  options = {},
+  settings = {},
+  env,
+}: {
+  readonly options?: { readonly cacheDir?: string | undefined; readonly releasesUrl?: string | undefined };
+  readonly settings?: ExtensionSettings | undefined;
+  readonly env: Readonly<Record<string, string>>;
+}): ExtensionPlaces {
+  const home = homedir();
+  // An empty variable is as good as none.
+  const cacheDir = options.cacheDir ?? settings.cacheDir ?? (env["MCPVALS_EXTENSIONS_CACHE"] || undefined);
+  const releasesUrl =
+    options.releasesUrl ?? settings.releasesUrl ?? (env["MCPVALS_RELEASES_URL"] || undefined);
+  return {
+    cacheDir: cacheDir ?? join(home, ".mcpvals", "extensions"),
+    ...withoutUndefined({ releasesUrl, allowedSources: settings.allowedSources }),
+    home,
+    env,
+  };
+}
 
 /** Makes what turns packages into verified files. Nothing is read or fetched yet. */
 export function createResolver(options: ResolverOptions): ExtensionResolver {

@@ -61,21 +61,25 @@ export interface CachedVersion {
   readonly folder: string;
 }
 
-export interface ResolverOptions {
-  /** Absolute folder; made when it is needed. */
+/** Where extensions come from and where they are kept. */
+export interface ExtensionPlaces {
+  /** Absolute folder of the cache; made when it is needed. */
   readonly cacheDir: string;
-  /** Base address of the API that lists releases. Default: GitHub's. */
+  /** Base URL of the API that lists releases. Default: GitHub's. */
   readonly releasesUrl?: string;
-  /** Globs of packages without their version, of which one must fit. Default: any source. */
+  /** Globs of packages without their version, one of which must match. Default: any source. */
   readonly allowedSources?: readonly string[];
-  /** What `~` stands for. */
+  /** The user's home folder, which `~` stands for. */
   readonly home: string;
-  /** Absolute folder of the project: the registries that its `.npmrc` names are heeded. Default: none. */
-  readonly dir?: string;
-  /** Complete environment for npm; its PATH is where npm is found. */
+  /** The environment of mcpvals; programs that fetch packages get it. */
   readonly env: Readonly<Record<string, string>>;
+}
+
+export interface ResolverOptions extends ExtensionPlaces {
+  /** Absolute folder of the project, whose `.npmrc` names registries. Default: none. */
+  readonly dir?: string;
   readonly signal: AbortSignal;
-  /** Told what is fetched, in one line. */
+  /** Is told what is fetched, in one line. */
   readonly onProgress?: (message: string) => void;
 }
 

@@ -18,7 +18,8 @@ import {
 } from "../messages/json-rpc.ts";
 import { ChannelConnection } from "../connections/transports.ts";
 import { OutputRecorder, OutputTail } from "../stdio/output-recorder.ts";
-import { codes, MockServer, type ValidateSchema } from "./mock-server.ts";
+import type { ValidateSchema } from "../../core/checks/schema-check.ts";
+import { codes, MockServer } from "./mock-server.ts";
 
 export interface MockHostOptions {
   /** Validates arguments for `matchSchema`. */

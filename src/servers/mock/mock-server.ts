@@ -3,9 +3,9 @@ import { jsonDifference } from "../../core/checks/json-difference.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject, MockDefinition, MockResponse } from "../../core/formats/model.ts";
 import { previewJson } from "../../core/formats/read-json.ts";
-import type { SchemaCheck } from "../../core/grade/grader.ts";
 import { compilePattern } from "../../core/templates/pattern.ts";
 import { pause } from "../../process/deadline.ts";
+import { formatSchemaError, type ValidateSchema } from "../../core/checks/schema-check.ts";
 import { modernVersion, type Request } from "../messages/json-rpc.ts";
 
 /** What comes of a call of a tool. */
@@ -345,9 +345,6 @@ function fillIn(text: string, values: ReadonlyMap<string, string>): string {
   return text.replaceAll(/\{([^{}]*)\}/g, (written, name: string) => values.get(name) ?? written);
 }
 
-/** Validates a value against a JSON Schema; never rejects. */
-export type ValidateSchema = (schema: Json, value: Json) => Promise<SchemaCheck>;
-
 /** What a call is looked at with. */
 export interface MockCall {
   readonly args: JsonObject;
@@ -423,7 +420,10 @@ async function lookWithSchema(
     case "valid":
       return { kind: "looked", problem: undefined };
     case "invalid":
-      return { kind: "looked", problem: `arguments do not satisfy its schema: ${check.errors.join("; ")}` };
+      return {
+        kind: "looked",
+        problem: `arguments do not satisfy its schema: ${check.errors.map((error) => formatSchemaError(error)).join("; ")}`,
+      };
     case "unusable":
       return { kind: "unusable", reason: check.reason };
   }

@@ -1,5 +1,6 @@
 import { checkJson } from "../../core/checks/json-expectation.ts";
 import { structuredContent } from "../../core/checks/result-text.ts";
+import { formatSchemaError } from "../../core/checks/schema-check.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { Json } from "../../core/formats/model.ts";
 import { readJsonText } from "../../core/formats/read-json.ts";
@@ -29,7 +30,9 @@ export async function checkValue(
   if (validation.status === "unusable")
     throw new McpvalsError("step/cannot-run", `step ${id}: its schema cannot be used: ${validation.reason}`);
   const fits = validation.status === "valid";
-  const message = fits ? "it fits the schema" : `it does not fit the schema: ${validation.errors.join("; ")}`;
+  const message = fits
+    ? "it fits the schema"
+    : `it does not fit the schema: ${validation.errors.map((error) => formatSchemaError(error)).join("; ")}`;
   return [...jsonChecks, { name: "schema", passed: fits, expected: schema, actual: value, message }];
 }
 

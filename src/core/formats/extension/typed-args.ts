@@ -82,14 +82,6 @@ function fits(value: Json | undefined, type: keyof typeof types | undefined): bo
   }
 }
 
-/** What a validator says of an argument, with what is meant in the place of the pattern of durations. */
-export function durationInWords(problem: string): string {
-  return problem.replace(
-    `must match pattern "${goDurationPattern}"`,
-    "must be a duration, such as 90s or 1m30s",
-  );
-}
-
 export type OperationSchema =
   | { readonly ok: true; readonly schema: JsonObject }
   /** `message` is a predicate: `must be …`. */

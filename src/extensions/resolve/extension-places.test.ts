@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { extensionPlaces } from "./extension-places.ts";
+import { extensionPlaces } from "./create-resolver.ts";
 
 const env = { MCPVALS_EXTENSIONS_CACHE: "/env", MCPVALS_RELEASES_URL: "http://env" };
 const settings = { cacheDir: "/eval", releasesUrl: "http://eval", allowedSources: ["npm:*"] };
