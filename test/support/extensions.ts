@@ -69,7 +69,7 @@ const inProcess: Sandbox = {
   check: () => Promise.resolve(),
   async start({ process: { env } }) {
     const { faulty } = (await import(join(programs, "faulty.mjs"))) as {
-      faulty(streams: FaultyStreams): Promise<void>;
+      faulty: (streams: FaultyStreams) => Promise<void>;
     };
     const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
     const exited = Promise.withResolvers<ProcessExit>();

@@ -93,10 +93,11 @@ export function readOutput(process: ExtensionProcess): Promise<OneShotOutput> {
       reject(process.error("extension/answer-too-large", message));
     };
     process.stdout.on("data", take);
-    void process.ended.then((exit) => {
+    const end = (exit: ProcessExit): void => {
       process.stdout.off("data", take);
       resolve({ stdout: answer.take(), exit });
-    });
+    };
+    void process.ended.then(end);
   });
 }
 
