@@ -213,7 +213,12 @@ async function memberErrors(
     ),
   );
   // The preview would show the unknown values.
-  return [...broken.map(({ actual: _actual, ...error }) => error), ...missing, ...additional, ...inner.flat()];
+  return [
+    ...broken.map(({ actual: _actual, ...error }) => error),
+    ...missing,
+    ...additional,
+    ...inner.flat(),
+  ];
 }
 
 async function itemErrors(schema: JsonObject, value: Json, place: Place): Promise<readonly SchemaError[]> {
