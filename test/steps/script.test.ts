@@ -402,7 +402,7 @@ console.log(JSON.stringify({ passed: given.task.name === "sums", reason: "saw " 
     ],
     [
       `echo '{"passed": false, "p\\u0061ssed": true}'`,
-      'what it wrote on stdout is not one JSON object: the key "passed" is there twice',
+      'what it wrote on stdout is not one JSON object: duplicate key "passed"',
       'stdout:\n{"passed": false, "p\\u0061ssed": true}',
     ],
     [

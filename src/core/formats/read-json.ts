@@ -139,14 +139,14 @@ function shorten(text: string): string {
 }
 
 /**
- * Parses JSON that decides something: as `JSON.parse`, but an object with a key that is there twice is refused, since
+ * Parses JSON that decides something: as `JSON.parse`, but a duplicate key is refused, since
  * readers differ on which one counts. Throws SyntaxError.
  */
 export function parseStrictJson(text: string): Json {
   const value = JSON.parse(text) as Json;
   const key = repeatedKey(text);
   if (key === undefined) return value;
-  throw new SyntaxError(`the key ${JSON.stringify(key.slice(0, 80))} is there twice`);
+  throw new SyntaxError(`duplicate key ${JSON.stringify(key.slice(0, 80))}`);
 }
 
 export type JsonText =

@@ -21,7 +21,7 @@ describe("parseStrictJson", () => {
     ['{"__proto__": 1, "__proto__": 2}', "__proto__"],
     ['{"a\\"b": 1, "a\\"b": 2}', 'a"b'],
   ])("refuses %s", (text, key) => {
-    const message = `the key ${JSON.stringify(key)} is there twice`;
+    const message = `duplicate key ${JSON.stringify(key)}`;
     expect(() => parseStrictJson(text)).toThrow(new SyntaxError(message));
   });
 

@@ -177,12 +177,12 @@ function followsTemplate(before: string): boolean {
 }
 
 function twinProblem({ offset, key }: Twin): SyntaxProblem {
-  return { offset, message: `the key ${shortKey(key)} is there twice`, hint: "Remove one of them." };
+  return { offset, message: `duplicate key ${shortKey(key)}`, hint: "Remove one of them." };
 }
 
 function twinNote({ offset, key }: Twin, source: SourceText): string {
   const { line } = source.location(offset);
-  return `${source.file}:${line}: the key ${shortKey(key)} is there twice; the last one counts`;
+  return `${source.file}:${line}: duplicate key ${shortKey(key)}; the last one counts`;
 }
 
 function shortKey(key: string): string {
