@@ -170,7 +170,7 @@ const cases: readonly Case[] = [
   },
   { code: "config/syntax", message: 'no anchor is named "base"', yaml: `${server}\nagents: {a: ▶*base}\n` },
   { code: "config/syntax", message: "a comment", json: '{\n  ▶// the server\n  "server": {}\n}' },
-  { code: "config/syntax", message: 'expected a key in double quotes', json: '{\n  "trials": 1,\n▶}\n' },
+  { code: "config/syntax", message: "expected a key in double quotes", json: '{\n  "trials": 1,\n▶}\n' },
 ];
 
 /** The text without its marker, and where that was. */

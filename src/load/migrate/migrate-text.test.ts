@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { expandText } from "../../core/templates/expand.ts";
 import { type Scope, taskRoots } from "../../core/templates/scope.ts";
-import { literalText, withoutExpression } from "./migration.ts";
+import { literalText, withoutExpression } from "./texts.ts";
 
 const scope: Scope = new Map(taskRoots.map((root) => [root, () => "REPLACED"]));
 

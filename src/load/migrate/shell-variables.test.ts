@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { shellVariables } from "./migrate-step.ts";
+import { shellVariables } from "./texts.ts";
 
 it.each([
   ['echo $A ${B} "$C"', ["A", "B", "C"], []],

@@ -55,7 +55,9 @@ it("lists all duplicate keys", () => {
 });
 
 it("refuses deep nesting without a stack overflow", () => {
-  expect(problems("[".repeat(1_000_000))).toEqual([{ offset: 200, message: "nested deeper than 200 levels" }]);
+  expect(problems("[".repeat(1_000_000))).toEqual([
+    { offset: 200, message: "nested deeper than 200 levels" },
+  ]);
   expect(problems("[".repeat(200) + "]".repeat(200))).toEqual([]);
 });
 

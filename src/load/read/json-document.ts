@@ -17,7 +17,7 @@ export function jsonDocument(source: SourceText): ConfigDocument {
 }
 
 /** Offsets of what a path leads to, or of the innermost value around it that exists. */
-export function offsetsIn(root: Node | undefined, path: KeyPath): Offsets & { readonly found: boolean } {
+function offsetsIn(root: Node | undefined, path: KeyPath): Offsets & { readonly found: boolean } {
   let here: Offsets = { value: root?.offset ?? 0 };
   let node = root;
   for (const segment of path) {
@@ -54,7 +54,8 @@ const mostDuplicates = 100;
  * {@link SyntaxProblems}.
  */
 export function parseJson(text: string): Json {
-  if (/^[ \t\r\n]*$/.test(text)) throw new SyntaxProblems([{ offset: text.length, message: "the file is empty" }]);
+  if (/^[ \t\r\n]*$/.test(text))
+    throw new SyntaxProblems([{ offset: text.length, message: "the file is empty" }]);
   const duplicates: SyntaxProblem[] = [];
   const open: Set<string>[] = [];
   const fail = (problem: SyntaxProblem): never => {
@@ -114,7 +115,9 @@ function describe(code: string, found: string): Omit<SyntaxProblem, "offset"> {
     return { message: "a comment", hint: "JSON has no comments. Remove it, or name the file .yaml." };
   if (code === "InvalidSymbol") {
     const isNumber = /^[-+.\d]/.test(found);
-    return { message: isNumber ? "this is not a number that JSON has" : "keys and strings need double quotes" };
+    return {
+      message: isNumber ? "this is not a number that JSON has" : "keys and strings need double quotes",
+    };
   }
   const usual = "expected a value, such as a string in double quotes, a number, true, false or null";
   return { message: messages[code] ?? usual };

@@ -36,8 +36,11 @@ function parseStrictly(text: string, yaml: Yaml): Parsed {
   return parseYaml(text, yaml, { stringKeys: true });
 }
 
-/** Sexagesimal numbers and timestamps are left out: the parser that the older forms are made for has none of them. */
-function parseLeniently(text: string, yaml: Yaml): Parsed {
+/**
+ * Parses YAML as the older forms are: version 1.1, but without sexagesimal numbers and timestamps, which the parser that they
+ * are made for does not have.
+ */
+export function parseOlderYaml(text: string, yaml: Pick<Yaml, "parseDocument">): Parsed {
   return parseYaml(text, yaml, {
     stringKeys: true,
     version: "1.1",
@@ -50,7 +53,7 @@ function isTime(tag: { readonly tag?: string | undefined; readonly format?: stri
 }
 
 function readLeniently(source: SourceText, yaml: Yaml): ConfigDocument {
-  const document = parseLeniently(source.text, yaml);
+  const document = parseOlderYaml(source.text, yaml);
   const several = document.errors.some((error) => error.code === "MULTIPLE_DOCS");
   const problems = problemsOf(document, source).filter(({ message }) => message !== moreDocuments);
   refuse(problems, source);

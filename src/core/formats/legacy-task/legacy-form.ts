@@ -143,9 +143,10 @@ function readStep(
     reader.refuse(`a step has one key that says its type, and may have an id; ${found}`, path);
     return [];
   }
-  return [
-    { phase, id: idOf(item["id"], `${phase}_${index}`, ids), type, body: item[type], path: [...path, type] },
-  ];
+  const { id: given } = item;
+  const id = idOf(given, `${phase}_${index}`, ids);
+  const step = { phase, id, type, body: item[type], path: [...path, type] };
+  return [typeof given === "string" ? { ...step, given } : step];
 }
 
 /** The author's id where templates can name it, else the one that the older tool gives. */
@@ -263,6 +264,8 @@ export interface RawStep {
   readonly phase: LegacyPhase;
   /** What templates call it when they mean its outputs. */
   readonly id: string;
+  /** The id as written. */
+  readonly given?: string;
   readonly type: string;
   readonly body: unknown;
   /** Where the body stands. */
