@@ -41,7 +41,7 @@ export function writeStep(raw: RawStep, step: Step): WrittenStep {
       const { contains, exact } = step;
       return {
         key: "llm",
-        body: withoutUndefined({ contains, exact, timeout: usualTimeout }) as JsonObject,
+        body: withoutUndefined({ contains, exact, timeout: usualTimeout }),
         losses: [],
       };
     }
@@ -60,7 +60,7 @@ function script(raw: RawStep, { source, env }: ScriptStep): Body {
     continueOnError: isTolerated && raw.phase === "setup" ? true : undefined,
   };
   return {
-    body: withoutUndefined(body) as JsonObject,
+    body: withoutUndefined(body),
     losses: [
       ...(body.continueOnError === true ? [tolerated] : []),
       // In cleanup a failure never counts.
@@ -100,7 +100,7 @@ function http(raw: RawStep, { url, method, headers, body, expect }: HttpStep): B
   const isLoose =
     content?.json?.some(({ equals }) => equals !== undefined && typeof equals !== "object") === true;
   return {
-    body: withoutUndefined(all) as JsonObject,
+    body: withoutUndefined(all),
     losses: [
       ...(isDropped
         ? [`in setup nothing depended on what was expected, so it is left out: ${JSON.stringify(written)}`]
@@ -113,14 +113,14 @@ function http(raw: RawStep, { url, method, headers, body, expect }: HttpStep): B
 }
 
 function textExpectation({ matches, json }: TextExpectation): JsonObject {
-  return withoutUndefined({ matches: oneOrMany(matches), json: json?.map(fieldExpectation) }) as JsonObject;
+  return withoutUndefined({ matches: oneOrMany(matches), json: json?.map(fieldExpectation) });
 }
 
 function fieldExpectation({ path, exists, type, matches, equals }: JsonExpectation): JsonObject {
   const plain = path.replace(/^\$\./, "");
   // Nothing else can be asked of a place that must not be.
   if (exists === false) return { path: plain, exists };
-  return withoutUndefined({ path: plain, equals, type, matches, exists }) as JsonObject;
+  return withoutUndefined({ path: plain, equals, type, matches, exists });
 }
 
 function oneOrMany<T>(values: readonly T[] | undefined): T | readonly T[] | undefined {
@@ -148,7 +148,7 @@ function toolCall(raw: RawStep, { server = "", request, expect }: McpStep): Writ
   };
   return {
     key: `${server}.${request.tool}`,
-    body: withoutUndefined(body) as JsonObject,
+    body: withoutUndefined(body),
     losses: [
       ...(whole.length > 0
         ? ["the pattern is looked for in the text, no more in the JSON of the list of content"]

@@ -87,6 +87,13 @@ const phases: readonly LegacyPhase[] = ["setup", "verify", "cleanup"];
 const difficulties = ["easy", "medium", "hard"];
 const metadataKeys = ["name", "description", "difficulty", "labels", "parallel", "runs"];
 
+/** A text as the older forms take it: numbers and booleans are texts too. */
+function textOf(value: unknown): string {
+  return typeof value === "string" || typeof value === "number" || typeof value === "boolean"
+    ? String(value)
+    : "";
+}
+
 /** Rewrites the document of one task. */
 class Migration {
   readonly notes: string[] = [];
@@ -116,7 +123,7 @@ class Migration {
     const spec = mapIn(this.#root, "spec") ?? new YAMLMap();
     const metadata = this.#metadata();
     const target = { kind: "Task", apiVersion: taskApiVersion, metadata, spec: this.#spec(spec) };
-    reconcile(this.#document, this.#root, target as JsonObject);
+    reconcile(this.#document, this.#root, target);
     for (const note of this.#reader.notes)
       if (/^unknown key .* is ignored/.test(note) && !note.includes(" in metadata ")) this.notes.push(note);
     for (const { path, text } of this.#comments) commentAt(this.#root, path, `migrated: ${text}`);
@@ -125,7 +132,7 @@ class Migration {
   #read(): LegacyForm {
     const { shown } = this.#source;
     const document = asObject(plain(this.#root));
-    const isStepForm = String(memberOf(document, "apiVersion")[1]).endsWith("/v1alpha2");
+    const isStepForm = textOf(memberOf(document, "apiVersion")[1]).endsWith("/v1alpha2");
     const form = isStepForm ? readStepForm(document, this.#reader) : readScriptForm(document, this.#reader);
     if (form === undefined || this.#reader.failed) {
       const [first] = this.#reader.diagnostics();
@@ -173,7 +180,7 @@ class Migration {
       const text = `the difficulty is a label, as it is none of ${difficulties.join(", ")}`;
       this.#tell("metadata.difficulty", text, ["metadata", "labels", "difficulty"]);
     }
-    return metadata as JsonObject;
+    return metadata;
   }
 
   #spec(spec: YAMLMap): JsonObject {
@@ -196,7 +203,7 @@ class Migration {
       prompt,
       verify: steps["verify"],
       cleanup: steps["cleanup"],
-    }) as JsonObject;
+    });
   }
 
   #promptOf(spec: YAMLMap): Json {
@@ -233,12 +240,12 @@ class Migration {
       if (text !== undefined) this.#tell("spec.imports", text, ["spec", "imports", index]);
     const targets = (list: typeof read): Json | undefined =>
       list.length === 0 ? undefined : list.flatMap(({ target }) => target ?? []);
-    return withoutUndefined({ imports: targets(imports), requires: targets(requires) }) as JsonObject;
+    return withoutUndefined({ imports: targets(imports), requires: targets(requires) });
   }
 
   /** An import or a requirement, and what is not known of it; without a target for an item that says nothing. */
   #requirement(item: unknown): { readonly target?: JsonObject; readonly text?: string } {
-    const read = (key: string): string => String(memberOf(item, key)[1] ?? "");
+    const read = (key: string): string => textOf(memberOf(item, key)[1]);
     const [extension, server, command] = [read("extension"), read("mcpServer"), read("command")];
     if (extension !== "") {
       const known = this.#source.packages?.get(extension);
@@ -306,7 +313,7 @@ class Migration {
     };
     const { continueOnError, ...rest } = asObject(texts(body)) as JsonObject;
     return {
-      [key]: withoutUndefined({ id, ...rest, ...outputs, continueOnError }) as JsonObject,
+      [key]: withoutUndefined({ id, ...rest, ...outputs, continueOnError }),
     };
   }
 
@@ -347,7 +354,7 @@ class Migration {
         const [inline, file] = [memberOf(body, "inline")[1], memberOf(body, "file")[1]];
         const text = inline ?? (typeof file === "string" ? this.#source.read(file) : undefined);
         const own = Object.keys(asObject(memberOf(body, "env")[1]));
-        const { needed, optional } = shellVariables(String(text ?? ""));
+        const { needed, optional } = shellVariables(textOf(text));
         const others = (names: readonly string[]): string[] => names.filter((name) => !own.includes(name));
         return { needed: others(needed), optional: others(optional) };
       });
