@@ -434,10 +434,8 @@ describe("endings", () => {
     const context = recordedContext({ users: ["go"], signal: controller.signal });
     const running = createModelAgent(spec(provider), { env: {}, modelMs: 60_000 }).run(context);
     await provider.received(1);
-    const aborted = performance.now();
     controller.abort(reason);
     await expect(running).rejects.toBe(reason);
-    expect(performance.now() - aborted).toBeLessThan(5000);
     expect(provider.requests).toHaveLength(1);
     expect(eventsOf(context.events, "model.retried")).toEqual([]);
   });

@@ -121,10 +121,8 @@ describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
       using run = start(spec);
       await reach(run, reached);
       expect(notes(run)).toEqual(before);
-      const sent = performance.now();
       send(run.cli.child.pid ?? 0);
       const ended = await run.ended();
-      expect(performance.now() - sent).toBeLessThan(8000);
       expect(notes(run)).toEqual([...before, ...after]);
       expect([ended.code, ended.result.verdict]).toEqual([130, "interrupted"]);
       for (const task of ["victim", "unstarted"]) {
@@ -165,11 +163,9 @@ describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
     await reach(run, /"step.started".*"step":"stuck"/);
     // Two signals that come closer together are one.
     await until(() => performance.now() - first > 200, "a moment after the first signal");
-    const second = performance.now();
     send(pid);
     const { code, stdout, stderr } = await run.cli.finished;
     expect([code, stdout]).toEqual([130, ""]);
-    expect(performance.now() - second).toBeLessThan(2000);
     expect(stderr).toContain("Ended at once. What had finished is kept: mcpvals show latest");
     expect(notes(run)).toEqual(["c3"]);
     await until(() => run.living().length === 0, "the end of all processes", 3000);

@@ -81,13 +81,11 @@ describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
       },
     );
     await run.cli.until(/loading/);
-    const started = performance.now();
     send(run.cli.child.pid ?? 0);
     const { code, stdout, stderr } = await run.cli.finished;
     expect([code, stdout]).toEqual([130, ""]);
     expect(stderr).toContain("run/interrupted");
     expect(stderr).not.toContain("bug");
-    expect(performance.now() - started).toBeLessThan(2000);
     expect(existsSync(runsOf(run.folder))).toBe(false);
   });
 

@@ -71,11 +71,9 @@ function signal(run: FaultyRun, name: NodeJS.Signals): void {
 describe.concurrent("a run whose servers heed nothing", () => {
   it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)("ends in order on %s, and complete", async (name) => {
     using run = await startHanging();
-    const sent = performance.now();
     signal(run, name);
     const ended = await run.ended();
     expect([ended.code, ended.result.verdict]).toEqual([130, "interrupted"]);
-    expect(performance.now() - sent).toBeLessThan(6000);
     expect(ended.left).toEqual([]);
     expect(ended.result.summary).toEqual({ total: 7, pass: 3, fail: 0, error: 0, timeout: 0, skip: 4 });
     await expectSameWhenRead(run.folder, ended.result);
@@ -96,10 +94,8 @@ describe.concurrent("a run whose servers heed nothing", () => {
     signal(run, "SIGINT");
     await run.cli.until(/Once more ends everything at once/);
     await until(() => performance.now() - first > 150, "no longer the same key press");
-    const second = performance.now();
     signal(run, "SIGINT");
     const { code, stderr } = await run.cli.finished;
-    expect(performance.now() - second).toBeLessThan(1000);
     await untilNothingLives(run, killedMs);
     expect(code).toBe(130);
     expect(stderr).toContain("Ended at once. What had finished is kept: mcpvals show latest\n");

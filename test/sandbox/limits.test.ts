@@ -148,10 +148,8 @@ describe.skipIf(reason !== undefined)(`the process sandbox${named}`, () => {
 
   describe("processes", () => {
     it("end when they are too many", async () => {
-      const started = performance.now();
       const ended = await bench.run(["python3", hostile("bomb.py")], { spec: { processes: 32 } });
       expect(ended.brokenLimit).toMatch(/^it had \d+ processes, and may have 32$/);
-      expect(performance.now() - started).toBeLessThan(5000);
       expect(commandLines("bomb.py")).toEqual([]);
     });
 

@@ -37,9 +37,7 @@ describe.runIf(linux).each(types)("what a %s starts in the background", (_, step
     ],
   ])("outlives it and becomes the trial's: %s", async (_kind, text) => {
     const trial = testTrial();
-    const started = performance.now();
     expect((await playStep(step(text), { trial })).outcome).toBe("passed");
-    expect(performance.now() - started).toBeLessThan(3000);
     const pid = pidIn(trial.dir);
     expect([await isAlive(pid), trial.adopted.length]).toEqual([true, 1]);
     await trial.adopted[0]?.stop();

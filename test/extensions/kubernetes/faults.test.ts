@@ -55,12 +55,10 @@ describe("an API server that does not work", () => {
 
   it("is asked no longer than the step may take", async () => {
     served.api.fault(/configmaps/, { kind: "silent" });
-    const started = performance.now();
     expect(await served.extension.run("resource-exists", target, { ...verify, timeout: "300ms" })).toEqual({
       code: -32000,
       message: "the operation did not end within 300ms",
     });
-    expect(performance.now() - started).toBeLessThan(5000);
     served.api.fault(/./, undefined);
     expect(await served.extension.run("resource-exists", target, verify)).toMatchObject({ success: true });
   });
