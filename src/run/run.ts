@@ -19,7 +19,7 @@ import { SchemaValidator } from "../graders/schema-validator.ts";
 import { createStepJudge } from "../graders/step-judge.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import { checkModel } from "../models/check-model.ts";
-import { hearTokens } from "../servers/http/oauth-tokens.ts";
+import { onTokenIssued } from "../servers/http/oauth-tokens.ts";
 import { createRunFolder, defaultRunsFolder, refusePlanted, type RunFolder } from "../store/run-folder.ts";
 import { type ExtensionsInput, extensionsOf, type ExtensionsOptions } from "./extensions.ts";
 import { type MissingRequirements, missingRequirements } from "./missing-requirements.ts";
@@ -67,7 +67,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const { bail = false } = options;
   const plan = createPlan(spec);
   const redact = createRedactor(loaded.secrets);
-  using _ = hearTokens(redact.add);
+  using _ = onTokenIssued(redact.add);
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new KeptEvidence();
   await using validator = new SchemaValidator();

@@ -103,7 +103,7 @@ describe("an agent", () => {
 });
 
 describe("a server", () => {
-  it("is lost when it says more than 32 MiB that no client was there to hear", async () => {
+  it("is lost when it sends more than 32 MiB that no client receives", async () => {
     const { endpoint, losses, say } = await open();
     // A client without a stream, and with no request that waits.
     expect((await post(endpoint, note("1"))).status).toBe(202);
@@ -112,7 +112,7 @@ describe("a server", () => {
     expect(losses).toEqual([]);
     for (let said = 0; said < 1000; said += 1) say(piece);
     expect(losses.map(({ code, message }) => `${code} ${message}`)).toEqual([
-      'server/protocol-error server "s" sent more than 32 MiB that no client was there to hear',
+      'server/protocol-error server "s" sent more than 32 MiB that no client received',
     ]);
   });
 });

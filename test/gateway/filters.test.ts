@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import type { Filter, Passage } from "../../src/servers/filters/filter-chain.ts";
+import type { Filter, FilterDecision } from "../../src/servers/filters/filter-chain.ts";
 import { requestOf, type WireMessage, wireMessage } from "../../src/servers/messages/json-rpc.ts";
 import type { ServerHost } from "../../src/servers/connections/host.ts";
 import { fixtureServer } from "../process/support.ts";
@@ -7,7 +7,7 @@ import { startHttpBridge } from "../fixtures/servers/http-bridge.ts";
 import { addressHost, connectClient, openGateway, programHost, transportTo, type Way } from "./support.ts";
 
 /** Does something to calls of one tool. */
-function onTool(tool: string, act: (wire: WireMessage, id: string | number) => Passage): Filter {
+function onTool(tool: string, act: (wire: WireMessage, id: string | number) => FilterDecision): Filter {
   return {
     fromClient(wire) {
       const request = requestOf(wire.message);

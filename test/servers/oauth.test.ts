@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { JsonObject, OAuthSpec } from "../../src/core/formats/model.ts";
 import { createRedactor, type Secret } from "../../src/core/trace/redact.ts";
 import { createServerFetch } from "../../src/servers/http/server-fetch.ts";
-import { hearTokens } from "../../src/servers/http/oauth-tokens.ts";
+import { onTokenIssued } from "../../src/servers/http/oauth-tokens.ts";
 import {
   type ProtectedOptions,
   type ProtectedServer,
@@ -223,7 +223,7 @@ test("tokens are heard of before they are used, and removed from then on", async
   const server = await protect();
   const heard: Secret[] = [];
   const redact = createRedactor([]);
-  using _ = hearTokens((secret) => {
+  using _ = onTokenIssued((secret) => {
     heard.push(secret);
     redact.add(secret);
   });
@@ -235,7 +235,7 @@ test("tokens are heard of before they are used, and removed from then on", async
   ]);
   expect(redact(texts)).toEqual(["hi Bearer [secret:access_token]"]);
   const late: Secret[] = [];
-  hearTokens((secret) => late.push(secret))[Symbol.dispose]();
+  onTokenIssued((secret) => late.push(secret))[Symbol.dispose]();
   expect(late).toEqual(heard);
 });
 

@@ -6,7 +6,7 @@ import type { EventBody } from "../../core/trace/events.ts";
 import { type WireMessage, wireMessage } from "../messages/json-rpc.ts";
 import { createFilters, type FiltersOptions, hasFilters } from "./create-filters.ts";
 import { RateLimiter } from "./rate-limit.ts";
-import { runFilters } from "./filter-chain.ts";
+import { FilterChain } from "./filter-chain.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -44,16 +44,17 @@ function connect(make: ReturnType<typeof createFilters>, client?: string) {
     ...(client === undefined ? {} : { client }),
     emit: (e: EventBody) => events.push(e),
   };
-  const run = runFilters(make.of(context));
+  const run = new FilterChain(make.of(context));
   const toServer: JSONRPCMessage[] = [];
   const toClient: JSONRPCMessage[] = [];
   const ends: string[] = [];
   const hear =
     (there: JSONRPCMessage[]) =>
-    (passage: { kind: string; wire?: WireMessage }): void => {
-      if (passage.kind === "pass" && passage.wire !== undefined) there.push(passage.wire.message);
-      else if (passage.kind === "answer" && passage.wire !== undefined) toClient.push(passage.wire.message);
-      else ends.push(passage.kind);
+    (decision: { kind: string; wire?: WireMessage }): void => {
+      if (decision.kind === "pass" && decision.wire !== undefined) there.push(decision.wire.message);
+      else if (decision.kind === "answer" && decision.wire !== undefined)
+        toClient.push(decision.wire.message);
+      else ends.push(decision.kind);
     };
   return {
     events,

@@ -12,7 +12,7 @@ import {
   withResult,
 } from "../messages/json-rpc.ts";
 import { nameMatcher } from "./allow-list.ts";
-import { type Filter, type FilterContext, type Passage, requestCancelled } from "./filter-chain.ts";
+import { type Filter, type FilterContext, type FilterDecision, requestCancelled } from "./filter-chain.ts";
 
 /** JSON-RPC's code for an error on the side that answers. */
 const internalError = -32603;
@@ -68,13 +68,13 @@ class FaultFilter implements Filter {
     this.#context = context;
   }
 
-  fromClient(wire: WireMessage, signal: AbortSignal): Passage | Promise<Passage> {
+  fromClient(wire: WireMessage, signal: AbortSignal): FilterDecision | Promise<FilterDecision> {
     const request = requestOf(wire.message);
     if (request === undefined) return { kind: "pass", wire };
     return this.#befall(drawFaults(this.#lots, request), { wire, request, signal });
   }
 
-  fromServer(wire: WireMessage): Passage {
+  fromServer(wire: WireMessage): FilterDecision {
     const id = answeredId(wire.message);
     const cut = id === undefined ? undefined : this.#cuts.get(id);
     if (id === undefined || cut === undefined) return { kind: "pass", wire };
@@ -91,7 +91,7 @@ class FaultFilter implements Filter {
     return { kind: "pass", wire: withResult(wire.message, shorter) };
   }
 
-  #befall([lot, ...later]: readonly FaultLot[], passing: Passing): Passage | Promise<Passage> {
+  #befall([lot, ...later]: readonly FaultLot[], passing: Passing): FilterDecision | Promise<FilterDecision> {
     const { wire, request, signal } = passing;
     if (lot === undefined) return { kind: "pass", wire };
     const { kind, ms = 0, code = internalError, message = injected } = lot.fault;

@@ -1,30 +1,23 @@
-import type {
-  JSONRPCMessage,
-  MessageExtraInfo,
-  RequestId,
-  Transport,
-  TransportSendOptions,
-} from "@modelcontextprotocol/client";
+import type { JSONRPCMessage, MessageExtraInfo, Transport } from "@modelcontextprotocol/client";
 import type { Emit } from "../../core/trace/events.ts";
 import { untilAborted } from "../../process/deadline.ts";
-import { RelayTransport } from "../connections/transports.ts";
-import { cancelledId, requestOf, type WireMessage } from "../messages/json-rpc.ts";
+import { RelayTransport, type RequestOptions } from "../connections/transports.ts";
+import { cancelledId, type MessageId, requestOf, type WireMessage } from "../messages/json-rpc.ts";
 
-/** What a filter does with a message. */
-export type Passage =
+/** What becomes of a message. */
+export type FilterDecision =
   /** It goes on, as it is or changed. */
   | { readonly kind: "pass"; readonly wire: WireMessage }
-  /** The client gets this answer and the server never hears of the request. Only from `fromClient`. */
+  /** The client gets this answer and the server never gets the request. Only from `fromClient`. */
   | { readonly kind: "answer"; readonly wire: WireMessage }
-  /** Nobody hears of it any more. */
   | { readonly kind: "drop" }
   /** The client's connection is cut. */
   | { readonly kind: "disconnect" };
 
-/** Stands between one client and one server, in one trial; sees every message in order, and may keep it waiting. */
+/** Stands between one client and one server, in one trial; gets every message in order, and may hold it. */
 export interface Filter {
-  fromClient?(wire: WireMessage, signal: AbortSignal): Passage | Promise<Passage>;
-  fromServer?(wire: WireMessage, signal: AbortSignal): Passage | Promise<Passage>;
+  fromClient?(wire: WireMessage, signal: AbortSignal): FilterDecision | Promise<FilterDecision>;
+  fromServer?(wire: WireMessage, signal: AbortSignal): FilterDecision | Promise<FilterDecision>;
 }
 
 /** What filters record, and of whom. */
@@ -35,253 +28,192 @@ export interface FilterContext {
   readonly emit: Emit;
 }
 
-/** The reason of a filter's signal when the client took its request back. */
-export const requestCancelled: unique symbol = Symbol("the client cancelled the request");
+/** Carries a decision out: passes the message on, to the one side or the other, or cuts the connection. */
+export type Deliver = (decision: FilterDecision) => void | Promise<void>;
 
-/** The reason of a filter's signal when the connection has ended. */
+/** The reason of a filter's signal when the client cancelled its request. */
+export const requestCancelled: unique symbol = Symbol("the client cancelled the request");
 const connectionEnded: unique symbol = Symbol("the connection has ended");
 
-/** The filters of one connection at work. */
-export interface FilterRun {
-  /**
-   * Takes a message of the client. `handOver` is called once, when it is decided what becomes of the message, and in the
-   * order of the messages; only a request that a filter holds is overtaken, and by no notification but the one that takes
-   * a request back. A request that is taken back while it is held is dropped. The promise settles as that of `handOver`
-   * does.
-   */
-  fromClient(wire: WireMessage, handOver: HandOver): Promise<void>;
-  /** Takes a message of the server; none overtakes another. */
-  fromServer(wire: WireMessage, handOver: HandOver): Promise<void>;
-  /** Ends the connection: whatever waits is dropped, and so is what comes later. No timer is left. */
-  close(): void;
-}
+const cancelledSignal = AbortSignal.abort(requestCancelled);
+const drop: FilterDecision = { kind: "drop" };
 
-/** Puts filters, in the order from the client to the server, to work on one connection. */
-export function runFilters(filters: readonly Filter[]): FilterRun {
-  return new FilterChain(filters);
-}
+type Pending = FilterDecision | Promise<FilterDecision>;
 
-class FilterChain implements FilterRun {
+/** The filters of one connection, in order from the client to the server. */
+export class FilterChain {
   readonly #filters: readonly Filter[];
-  readonly #fromClient = new Line();
-  readonly #fromServer = new Line();
+  readonly #fromClient = new MessageQueue();
+  readonly #fromServer = new MessageQueue();
   readonly #connection = new AbortController();
-  /** Requests of the client that have not been handed over. */
-  readonly #waiting = new Map<RequestId, AbortController>();
-  /** Requests of the client that the server never hears of. */
-  readonly #unheard = new Set<RequestId>();
+  /** Requests of the client that are not decided. */
+  readonly #held = new Map<MessageId, AbortController>();
+  /** Requests of the client that the server never gets. */
+  readonly #withheld = new Set<MessageId>();
 
   constructor(filters: readonly Filter[]) {
     this.#filters = filters;
   }
 
-  fromClient(wire: WireMessage, handOver: HandOver): Promise<void> {
+  /**
+   * Takes a message of the client. `deliver` is called once, when it is decided, and in the order of the messages; only a
+   * request that a filter holds is overtaken, and by no notification but its cancellation. A request that is cancelled while
+   * it is held is dropped. The promise settles as that of `deliver` does.
+   */
+  fromClient(wire: WireMessage, deliver: Deliver): Promise<void> {
     const request = requestOf(wire.message);
-    if (request !== undefined) return this.#fromClientRequest(request.id, wire, handOver);
+    if (request !== undefined) return this.#clientRequest(request.id, wire, deliver);
     const cancelled = cancelledId(wire.message);
-    const signal = cancelled !== undefined && this.#takeBack(cancelled) ? gone : this.#connection.signal;
-    const place = placeOf(wire.message, cancelled);
-    const decide = decision(signal, () => outward(this.#filters, { wire, signal }));
-    return this.#fromClient.join({ place, decide, handOver });
+    const signal =
+      cancelled !== undefined && this.#cancel(cancelled) ? cancelledSignal : this.#connection.signal;
+    // A notification stays behind what came before it; answers and cancellations need not.
+    const order = "method" in wire.message && cancelled === undefined ? "strict" : "free";
+    const decide = (): Pending => unlessAborted(signal, () => this.#outward(wire, signal));
+    return this.#fromClient.add({ order, decide, deliver });
   }
 
-  fromServer(wire: WireMessage, handOver: HandOver): Promise<void> {
+  /** Takes a message of the server; none overtakes another. */
+  fromServer(wire: WireMessage, deliver: Deliver): Promise<void> {
     const { signal } = this.#connection;
-    const decide = decision(signal, () => inward(this.#filters, { wire, signal }));
-    return this.#fromServer.join({ place: "strict", decide, handOver });
+    const decide = (): Pending => unlessAborted(signal, () => this.#inward(wire, signal));
+    return this.#fromServer.add({ order: "strict", decide, deliver });
   }
 
+  /** Ends the connection: held messages are dropped, and so are later ones. No timer is left. */
   close(): void {
     this.#connection.abort(connectionEnded);
-    for (const controller of this.#waiting.values()) controller.abort(connectionEnded);
+    for (const controller of this.#held.values()) controller.abort(connectionEnded);
   }
 
-  #fromClientRequest(id: RequestId, wire: WireMessage, handOver: HandOver): Promise<void> {
+  #clientRequest(id: MessageId, wire: WireMessage, deliver: Deliver): Promise<void> {
     const controller = new AbortController();
     if (this.#connection.signal.aborted) controller.abort(connectionEnded);
-    this.#unheard.delete(id);
-    this.#waiting.set(id, controller);
+    this.#withheld.delete(id);
+    this.#held.set(id, controller);
     const { signal } = controller;
-    return this.#fromClient.join({
-      place: "holdable",
-      decide: decision(signal, () => outward(this.#filters, { wire, signal })),
-      handOver: (passage) => {
-        if (this.#waiting.get(id) === controller) this.#waiting.delete(id);
-        if (passage.kind !== "pass") this.#unheard.add(id);
-        return handOver(passage);
+    return this.#fromClient.add({
+      order: "holdable",
+      decide: () => unlessAborted(signal, () => this.#outward(wire, signal)),
+      deliver: (decision) => {
+        if (this.#held.get(id) === controller) this.#held.delete(id);
+        if (decision.kind !== "pass") this.#withheld.add(id);
+        return deliver(decision);
       },
     });
   }
 
-  /** Whether the server never hears of a request that is taken back, so that it need not hear of that either. */
-  #takeBack(id: RequestId): boolean {
-    const controller = this.#waiting.get(id);
+  /** Whether the server never gets a request that is cancelled, so that it must not get the cancellation either. */
+  #cancel(id: MessageId): boolean {
+    const controller = this.#held.get(id);
     controller?.abort(requestCancelled);
-    return controller !== undefined || this.#unheard.delete(id);
+    return controller !== undefined || this.#withheld.delete(id);
+  }
+
+  /** Asks the filters from `index` on, towards the server. An answer of one goes back through those before it. */
+  #outward(wire: WireMessage, signal: AbortSignal, index = 0): Pending {
+    const filter = this.#filters[index];
+    if (filter === undefined) return { kind: "pass", wire };
+    return then(filter.fromClient?.(wire, signal) ?? { kind: "pass", wire }, (decision) => {
+      if (decision.kind === "pass") return this.#outward(decision.wire, signal, index + 1);
+      if (decision.kind !== "answer") return decision;
+      return then(this.#inward(decision.wire, signal, index), (answer) =>
+        answer.kind === "pass" ? { kind: "answer", wire: answer.wire } : answer,
+      );
+    });
+  }
+
+  /** Asks the filters before `end`, the last one first, towards the client. */
+  #inward(wire: WireMessage, signal: AbortSignal, end = this.#filters.length): Pending {
+    const filter = this.#filters[end - 1];
+    if (filter === undefined) return { kind: "pass", wire };
+    return then(filter.fromServer?.(wire, signal) ?? { kind: "pass", wire }, (decision) =>
+      decision.kind === "pass" ? this.#inward(decision.wire, signal, end - 1) : decision,
+    );
   }
 }
 
-/** A notification stays behind what came before it; answers, and what takes a request back, need not. */
-function placeOf(message: JSONRPCMessage, cancelled: RequestId | undefined): Place {
-  return "method" in message && cancelled === undefined ? "strict" : "free";
-}
-
-const gone = AbortSignal.abort(requestCancelled);
-const dropped: Passage = { kind: "drop" };
-
-/** What becomes of a message; it is dropped when the signal aborts first. */
-function decision(
-  signal: AbortSignal,
-  ask: () => Passage | Promise<Passage>,
-): () => Passage | Promise<Passage> {
-  return () => {
-    if (signal.aborted) return dropped;
-    const passage = ask();
-    return passage instanceof Promise ? unlessAborted(passage, signal) : passage;
-  };
-}
-
-async function unlessAborted(deciding: Promise<Passage>, signal: AbortSignal): Promise<Passage> {
-  try {
-    const passage = await untilAborted(deciding, signal);
-    return signal.aborted ? dropped : passage;
-  } catch (error) {
-    if (signal.aborted) return dropped;
-    throw error;
-  }
-}
-
-interface Passing {
-  readonly wire: WireMessage;
-  readonly signal: AbortSignal;
-}
-
-/** Asks the filters from `index` on, towards the server. An answer of one goes back through those before it. */
-function outward(
-  filters: readonly Filter[],
-  { wire, signal }: Passing,
-  index = 0,
-): Passage | Promise<Passage> {
-  const filter = filters[index];
-  if (filter === undefined) return { kind: "pass", wire };
-  const go = (passage: Passage): Passage | Promise<Passage> => {
-    if (passage.kind === "pass") return outward(filters, { wire: passage.wire, signal }, index + 1);
-    if (passage.kind !== "answer") return passage;
-    return then(inward(filters.slice(0, index), { wire: passage.wire, signal }), asAnswer);
-  };
-  return then(filter.fromClient?.(wire, signal) ?? { kind: "pass", wire }, go);
-}
-
-/** Asks the filters before `end`, the last one first, towards the client. */
-function inward(
-  filters: readonly Filter[],
-  { wire, signal }: Passing,
-  end = filters.length,
-): Passage | Promise<Passage> {
-  const filter = filters[end - 1];
-  if (filter === undefined) return { kind: "pass", wire };
-  return then(filter.fromServer?.(wire, signal) ?? { kind: "pass", wire }, (passage) =>
-    passage.kind === "pass" ? inward(filters, { wire: passage.wire, signal }, end - 1) : passage,
+/** A decision, or to drop the message when the signal aborts first. */
+function unlessAborted(signal: AbortSignal, decide: () => Pending): Pending {
+  if (signal.aborted) return drop;
+  const decision = decide();
+  if (!(decision instanceof Promise)) return decision;
+  return untilAborted(decision, signal).then(
+    (decided) => (signal.aborted ? drop : decided),
+    (error: unknown) => {
+      if (signal.aborted) return drop;
+      throw error;
+    },
   );
 }
 
-function asAnswer(passage: Passage): Passage {
-  return passage.kind === "pass" ? { kind: "answer", wire: passage.wire } : passage;
+/** Synchronous where the decision is, so that messages which nothing holds are never delayed. */
+function then(decision: Pending, use: (decision: FilterDecision) => Pending): Pending {
+  return decision instanceof Promise ? decision.then(use) : use(decision);
 }
 
-/** At once where the value is there, so that messages which nothing holds are never late. */
-function then(
-  passage: Passage | Promise<Passage>,
-  use: (passage: Passage) => Passage | Promise<Passage>,
-): Passage | Promise<Passage> {
-  return passage instanceof Promise ? passage.then(use) : use(passage);
+interface QueuedMessage {
+  /**
+   * `holdable`: others may overtake it while it is held. `free`: it overtakes held ones, and nothing else. `strict`: it
+   * overtakes nothing.
+   */
+  readonly order: "holdable" | "free" | "strict";
+  readonly decide: () => Pending;
+  readonly deliver: Deliver;
 }
 
-/** Does what the filters decided: hands the message on, to the one side or the other, or cuts the connection. */
-export type HandOver = (passage: Passage) => void | Promise<void>;
-
-/**
- * How a message stands in line. `holdable`: others may overtake it while it is held. `free`: it overtakes such ones, and
- * nothing else. `strict`: it overtakes nothing.
- */
-export type Place = "holdable" | "free" | "strict";
-
-interface Joining {
-  readonly place: Place;
-  readonly decide: () => Passage | Promise<Passage>;
-  readonly handOver: HandOver;
-}
-
-interface Waiting extends Joining {
-  readonly resolve: (handedOver: void | Promise<void>) => void;
-  readonly reject: (error: unknown) => void;
-}
-
-/** The messages of one direction, in order. What is decided at once is handed over at once. */
-class Line {
-  readonly #waiting: Waiting[] = [];
+/** The messages of one direction, in order. What is decided synchronously is delivered synchronously. */
+class MessageQueue {
+  readonly #waiting: (QueuedMessage & PromiseWithResolvers<void>)[] = [];
   #held = 0;
   #isBlocked = false;
 
-  /** Settles as `handOver` does; rejects with what `decide` throws. */
-  join(joining: Joining): Promise<void> {
-    return new Promise<void>((resolve, reject) => {
-      this.#waiting.push({ ...joining, resolve, reject });
-      this.#advance();
-    });
+  /** Settles as `deliver` does; rejects with what `decide` throws. */
+  add(message: QueuedMessage): Promise<void> {
+    const settled = Promise.withResolvers<void>();
+    this.#waiting.push({ ...message, ...settled });
+    this.#advance();
+    return settled.promise;
   }
 
   #advance(): void {
     for (;;) {
       const [next] = this.#waiting;
-      if (next === undefined || this.#isBlocked || (next.place === "strict" && this.#held > 0)) return;
+      if (next === undefined || this.#isBlocked || (next.order === "strict" && this.#held > 0)) return;
       this.#waiting.shift();
-      this.#serve(next);
+      this.#process(next);
     }
   }
 
-  #serve({ place, decide, handOver, resolve, reject }: Waiting): void {
+  #process({ order, decide, deliver, resolve, reject }: QueuedMessage & PromiseWithResolvers<void>): void {
     try {
       const decision = decide();
-      if (!(decision instanceof Promise)) return resolve(handOver(decision));
-      const release = place === "holdable" ? this.#hold() : this.#block();
+      if (!(decision instanceof Promise)) return resolve(deliver(decision));
+      if (order === "holdable") this.#held += 1;
+      else this.#isBlocked = true;
       void decision
-        .then((passage) => resolve(handOver(passage)))
+        .then((decided) => resolve(deliver(decided)))
         .catch(reject)
-        .finally(release);
+        .finally(() => {
+          if (order === "holdable") this.#held -= 1;
+          else this.#isBlocked = false;
+          this.#advance();
+        });
     } catch (error) {
       reject(error);
     }
   }
-
-  #hold(): () => void {
-    this.#held += 1;
-    return () => {
-      this.#held -= 1;
-      this.#advance();
-    };
-  }
-
-  #block(): () => void {
-    this.#isBlocked = true;
-    return () => {
-      this.#isBlocked = false;
-      this.#advance();
-    };
-  }
 }
 
 /**
- * Puts filters between a client in this process and a server. A record of what the client sent and got stands on the
- * client's side of it. A filter that cuts the connection closes the transport, so that whatever the client waits for fails.
+ * Puts filters between a client in this process and a server; the record has what the client sent and got. A filter that cuts
+ * the connection closes the transport, so that pending requests of the client fail.
  */
 export class FilterTransport extends RelayTransport {
-  readonly #filters: FilterRun;
+  readonly #filters: FilterChain;
 
-  /** @param filters From the client to the server. */
   constructor(inner: Transport, filters: readonly Filter[]) {
     super(inner);
-    this.#filters = runFilters(filters);
+    this.#filters = new FilterChain(filters);
     const onclose = (): void => {
       this.#filters.close();
       this.onclose?.();
@@ -290,13 +222,13 @@ export class FilterTransport extends RelayTransport {
   }
 
   /** Settles when the server has been sent the message, or never will be. */
-  override send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
-    return this.#filters.fromClient(lazyWire(message), (passage) => {
-      switch (passage.kind) {
+  override send(message: JSONRPCMessage, options?: RequestOptions): Promise<void> {
+    return this.#filters.fromClient(lazyWire(message), (decision) => {
+      switch (decision.kind) {
         case "pass":
-          return super.send(passage.wire.message, options);
+          return super.send(decision.wire.message, options);
         case "answer":
-          return super.receive(passage.wire.message);
+          return super.receive(decision.wire.message);
         case "disconnect":
           return this.close();
         case "drop":
@@ -311,24 +243,18 @@ export class FilterTransport extends RelayTransport {
   }
 
   protected override receive(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
-    const passing = this.#filters.fromServer(lazyWire(message), (passage) => {
-      switch (passage.kind) {
-        case "pass":
-        case "answer":
-          return super.receive(passage.wire.message, extra);
-        case "disconnect":
-          return this.close();
-        case "drop":
-          return undefined;
-      }
+    const filtered = this.#filters.fromServer(lazyWire(message), (decision) => {
+      if (decision.kind === "pass" || decision.kind === "answer")
+        return super.receive(decision.wire.message, extra);
+      return decision.kind === "disconnect" ? this.close() : undefined;
     });
-    passing.catch((error: unknown) =>
+    filtered.catch((error: unknown) =>
       this.onerror?.(error instanceof Error ? error : new Error(String(error))),
     );
   }
 }
 
-/** In this process the message is passed on, and its text is hardly ever asked for. */
+/** In this process only the message is passed on, and its text is rarely needed. */
 function lazyWire(message: JSONRPCMessage): WireMessage {
   return {
     message,

@@ -2,7 +2,7 @@ import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { type WireMessage, wireMessage } from "../messages/json-rpc.ts";
-import { type Filter, type Passage, runFilters } from "./filter-chain.ts";
+import { type Filter, type FilterDecision, FilterChain } from "./filter-chain.ts";
 
 const request = (id: number, method = "tools/call"): JSONRPCMessage => ({ jsonrpc: "2.0", id, method });
 const notification = (method: string, params = {}): JSONRPCMessage => ({ jsonrpc: "2.0", method, params });
@@ -21,13 +21,13 @@ function holding(...more: Filter[]) {
     fromClient(wire, signal) {
       const { id, method } = wire.message as { id: number; method?: string };
       if (method !== "hold") return { kind: "pass", wire };
-      return new Promise<Passage>((resolve, reject) => {
+      return new Promise<FilterDecision>((resolve, reject) => {
         held.set(id, () => resolve({ kind: "pass", wire }));
         signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
       });
     },
   };
-  const run = runFilters([...more, hold]);
+  const run = new FilterChain([...more, hold]);
   const outcomes: string[] = [];
   const say = (message: JSONRPCMessage): Promise<void> =>
     run.fromClient(wireMessage(message), ({ kind }) => void outcomes.push(`${kind} ${shown(message)}`));
@@ -39,11 +39,11 @@ const settled = async (): Promise<void> => {
 };
 
 it("passes on at once what nothing holds, with its text as it was", async () => {
-  const run = runFilters([{}, { fromClient: (wire) => ({ kind: "pass", wire }) }]);
-  const passed: Passage[] = [];
+  const run = new FilterChain([{}, { fromClient: (wire) => ({ kind: "pass", wire }) }]);
+  const passed: FilterDecision[] = [];
   const wire: WireMessage = { message: request(1), text: ' {"jsonrpc":"2.0", "id":1,"method":"tools/call"}' };
-  const sending = run.fromClient(wire, (passage) => void passed.push(passage));
-  const receiving = run.fromServer(wire, (passage) => void passed.push(passage));
+  const sending = run.fromClient(wire, (decision) => void passed.push(decision));
+  const receiving = run.fromServer(wire, (decision) => void passed.push(decision));
   expect(passed).toEqual([
     { kind: "pass", wire },
     { kind: "pass", wire },
@@ -58,7 +58,7 @@ it("asks filters in order towards the server and in reverse towards the client",
     fromClient: (wire) => (asked.push(`${name} out`), { kind: "pass", wire }),
     fromServer: (wire) => (asked.push(`${name} in`), { kind: "pass", wire }),
   });
-  const run = runFilters([named("a"), named("b")]);
+  const run = new FilterChain([named("a"), named("b")]);
   await run.fromClient(wireMessage(request(1)), () => undefined);
   await run.fromServer(wireMessage(answer(1)), () => undefined);
   expect(asked).toEqual(["a out", "b out", "b in", "a in"]);
@@ -67,13 +67,13 @@ it("asks filters in order towards the server and in reverse towards the client",
 it("brings a filter's own answer back through the filters before it, and asks none behind it", async () => {
   const behind: string[] = [];
   const changed = { jsonrpc: "2.0", id: 1, result: { changed: true } } as const;
-  const run = runFilters([
+  const run = new FilterChain([
     { fromServer: () => ({ kind: "pass", wire: wireMessage(changed) }) },
     { fromClient: () => ({ kind: "answer", wire: wireMessage(answer(1)) }) },
     { fromClient: (wire) => (behind.push("asked"), { kind: "pass", wire }) },
   ]);
-  const outcomes: Passage[] = [];
-  await run.fromClient(wireMessage(request(1)), (passage) => void outcomes.push(passage));
+  const outcomes: FilterDecision[] = [];
+  await run.fromClient(wireMessage(request(1)), (decision) => void outcomes.push(decision));
   expect(outcomes).toEqual([{ kind: "answer", wire: wireMessage(changed) }]);
   expect(behind).toEqual([]);
 });
@@ -138,7 +138,7 @@ it("drops everything that waits when it is closed, and what comes later", async 
 });
 
 it("does not wait for a filter that does not heed its signal", async () => {
-  const run = runFilters([{ fromClient: () => new Promise<Passage>(() => undefined) }]);
+  const run = new FilterChain([{ fromClient: () => new Promise<FilterDecision>(() => undefined) }]);
   const outcomes: string[] = [];
   const sending = run.fromClient(wireMessage(request(1)), ({ kind }) => void outcomes.push(kind));
   run.close();
@@ -148,7 +148,7 @@ it("does not wait for a filter that does not heed its signal", async () => {
 
 it("rejects with what a filter or the handing over throws, and goes on", async () => {
   const broken = new Error("broken");
-  const run = runFilters([
+  const run = new FilterChain([
     {
       fromClient(wire) {
         if ("method" in wire.message && wire.message.method === "throw") throw broken;
@@ -167,7 +167,7 @@ it("rejects with what a filter or the handing over throws, and goes on", async (
 it("never lets a message of the server overtake another, however long a filter takes", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.nat(5), { maxLength: 20 }), async (delays) => {
-      const run = runFilters([
+      const run = new FilterChain([
         {
           async fromServer(wire) {
             const { id } = wire.message as { id: number };

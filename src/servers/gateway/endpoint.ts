@@ -3,25 +3,25 @@ import type { McpvalsError } from "../../core/errors/error.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import type { ServerHost } from "../connections/host.ts";
 import type { Filter, FilterContext } from "../filters/filter-chain.ts";
-import type { AgentLink } from "./agent-link.ts";
+import type { AgentConnection } from "./agent-connection.ts";
 
 /** The outer side of the recording gateway: what agents outside this process can reach. */
 export interface Gateway {
   /** Opens one server to the agent of one trial. */
   open(route: GatewayRoute): Promise<GatewayEndpoint>;
-  /** Ends all exchanges and stops listening. Never throws. */
+  /** Ends all connections and stops listening. Never throws. */
   close(): Promise<void>;
 }
 
 export interface GatewayRoute {
   readonly host: ServerHost;
-  /** Records what passes, as the agent sent and got it. */
+  /** Records messages as the agent sent and got them. */
   readonly emit: Emit;
-  /** Makes the filters of one connection, from the client to the server; they are passed in reverse on the way back. */
+  /** Creates the filters of one connection, in order from the client to the server. */
   readonly filters: (context: FilterContext) => readonly Filter[];
   /**
-   * Called when the server did what no exchange with it survives, and the host cannot know: a message that is too large or
-   * nested too deeply, a flood, no connection to its address.
+   * Called when an agent's connection cannot go on because of the server: a message that is too large or nested too deeply, a
+   * flood, no connection to its address.
    */
   readonly onLost?: (error: McpvalsError) => void;
 }
@@ -33,7 +33,7 @@ export interface GatewayEndpoint {
   readonly url: string;
   /** A program that an agent can start instead, and talk to over stdin and stdout. */
   readonly bridge: BridgeCommand;
-  /** Ends the agent's exchanges; nothing of it is recorded afterwards. Never throws. */
+  /** Ends the agent's connections; nothing is recorded afterwards. Never throws. */
   close(): Promise<void>;
 }
 
@@ -43,31 +43,31 @@ export interface BridgeCommand {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** One request of an agent's, read to its end. */
+/** One HTTP request of an agent, with its body. */
 export interface HttpExchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly body: Buffer;
-  /** Aborts when the agent leaves before it has got everything. */
+  /** Aborts when the agent leaves before the response is complete. */
   readonly signal: AbortSignal;
 }
 
-/** How an agent's HTTP gets to one kind of server. */
-export interface Door {
+/** Answers an agent's HTTP requests with one kind of server. */
+export interface RequestHandler {
   /** Answers a request. Rejects only for a bug of ours. */
   handle(exchange: HttpExchange): Promise<void>;
 }
 
-/** What doors need of the endpoint that they belong to. */
-export interface Room {
+/** The endpoint, as request handlers use it. */
+export interface EndpointContext {
   readonly server: string;
-  /** Begins a new connection of an agent's. */
-  connect(via: "http" | "bridge"): AgentLink;
-  /** The server did what no exchange with it survives. */
+  /** Begins a new connection of the agent. */
+  connect(via: "http" | "bridge"): AgentConnection;
+  /** To be called when a connection cannot go on because of the server. */
   onLost(error: McpvalsError): void;
 }
 
-/** Answers with a JSON-RPC error that belongs to no request, as MCP servers over HTTP do. */
+/** Answers with a JSON-RPC error without an id, as MCP servers over HTTP do. */
 export function answerError(
   response: ServerResponse,
   status: number,
@@ -85,7 +85,7 @@ export function answerError(
   response.end(body);
 }
 
-/** Writes, and waits while the other side reads too slowly; settles too when it has gone. */
+/** Writes, and waits while the other side reads too slowly; also settles when it has closed. */
 export async function writeTo(response: ServerResponse, bytes: Uint8Array | string): Promise<void> {
   if (response.destroyed || response.writableEnded || response.write(bytes)) return;
   await new Promise<void>((resolve) => {

@@ -8,34 +8,38 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { jsonExcess } from "../../core/formats/read-json.ts";
 import { ByteStore, LineReader } from "../../process/program-output.ts";
 import type { Channel, ServerHost } from "../connections/host.ts";
-import { answeredId, readBody, requestOf, type WireMessage, wiresOf } from "../messages/json-rpc.ts";
+import {
+  errorCodes,
+  answeredId,
+  readBody,
+  requestOf,
+  type WireMessage,
+  wiresOf,
+} from "../messages/json-rpc.ts";
 import { deepestMessage } from "../messages/message-limits.ts";
-import { AgentLink } from "./agent-link.ts";
+import { AgentConnection } from "./agent-connection.ts";
 import {
   answerError,
-  type Door,
+  type RequestHandler,
   type Gateway,
   type GatewayEndpoint,
   type GatewayRoute,
-  type Room,
+  type EndpointContext,
 } from "./endpoint.ts";
-import { HttpProxy } from "./http-proxy.ts";
-import { MessageDoor } from "./streamable-handler.ts";
+import { ProxyHandler } from "./http-proxy.ts";
+import { StreamableHttpHandler } from "./streamable-handler.ts";
 
 export interface GatewayOptions {
   /** Absolute path of the command line's main file, which `endpoint.bridge` starts. Default: the one of this package. */
   readonly main?: string;
 }
 
-/**
- * Makes the outer side of the recording gateway: HTTP on loopback, at a port of the system's choice. It listens from the
- * first `open` on, until it is closed.
- */
+/** Creates the recording gateway: HTTP on loopback, at a free port. It listens from the first `open` until it is closed. */
 export function createGateway(options: GatewayOptions = {}): Gateway {
   return new LoopbackGateway(options.main ?? ownMain());
 }
 
-/** Beside us in a build, and where it is written otherwise. */
+/** In a build it is beside this file. */
 function ownMain(): string {
   const isSource = extname(import.meta.url) === ".ts";
   return fileURLToPath(new URL(isSource ? "../../cli/main.ts" : "./main.js", import.meta.url));
@@ -43,7 +47,7 @@ function ownMain(): string {
 
 class LoopbackGateway implements Gateway {
   readonly #main: string;
-  readonly #endpoints = new Map<string, OpenedEndpoint>();
+  readonly #endpoints = new Map<string, AgentEndpoint>();
   readonly #upgraded = new Set<Duplex>();
   #listening: Promise<Server> | undefined;
   #isClosed = false;
@@ -56,7 +60,7 @@ class LoopbackGateway implements Gateway {
     if (this.#isClosed) throw new Error("the gateway is closed");
     this.#listening ??= this.#listen();
     const server = await this.#listening;
-    const endpoint = new OpenedEndpoint(route);
+    const endpoint = new AgentEndpoint(route);
     const { secret } = endpoint;
     this.#endpoints.set(secret, endpoint);
     const base = `http://127.0.0.1:${portOf(server)}/${secret}`;
@@ -91,11 +95,11 @@ class LoopbackGateway implements Gateway {
   }
 
   #listen(): Promise<Server> {
-    // A connection that an agent keeps stays until we close: it must not go while a request is on its way.
+    // An idle connection must not be closed while the agent sends the next request on it.
     const server = createServer({
       keepAliveTimeout: 0,
       requestTimeout: 0,
-      // Some clients ask for HTTP/2 in this way, and take HTTP/1.1 as well.
+      // Some clients offer HTTP/2 in this way, and accept HTTP/1.1.
       shouldUpgradeCallback: ({ headers }) => headers.upgrade === bridgeProtocol,
     });
     server.on("request", (request, response) => this.#answer(request, response));
@@ -116,12 +120,15 @@ class LoopbackGateway implements Gateway {
       return;
     }
     if (isForeign(request)) {
-      answerError(response, 403, { code: -32000, message: "Forbidden: foreign Host or Origin" });
+      answerError(response, 403, { code: errorCodes.server, message: "Forbidden: foreign Host or Origin" });
       return;
     }
     endpoint.handle(request, response).catch((error: unknown) => {
       const message = error instanceof Error ? error.message : String(error);
-      answerError(response, 500, { code: -32603, message: `This is a bug in mcpvals: ${message}` });
+      answerError(response, 500, {
+        code: errorCodes.internal,
+        message: `This is a bug in mcpvals: ${message}`,
+      });
     });
   }
 
@@ -135,10 +142,10 @@ class LoopbackGateway implements Gateway {
     else socket.end("HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
   }
 
-  #find(request: IncomingMessage, door: "mcp" | "bridge"): OpenedEndpoint | undefined {
+  #find(request: IncomingMessage, kind: "mcp" | "bridge"): AgentEndpoint | undefined {
     const [path = ""] = (request.url ?? "").split("?");
     const [, secret = "", last, ...rest] = path.split("/");
-    return last === door && rest.length === 0 ? this.#endpoints.get(secret) : undefined;
+    return last === kind && rest.length === 0 ? this.#endpoints.get(secret) : undefined;
   }
 }
 
@@ -148,10 +155,7 @@ function portOf(server: Server): number {
 
 const loopback = ["127.0.0.1", "localhost", "[::1]"];
 
-/**
- * Whether a request was made for another address, or by a page of another site: a browser that was led here by a name of
- * somebody else's (DNS rebinding).
- */
+/** Whether a request was made for another host, or by a page of another origin (DNS rebinding). */
 function isForeign({ headers }: IncomingMessage): boolean {
   return (
     !isLoopback(`http://${headers.host ?? ""}`) ||
@@ -165,42 +169,44 @@ function isLoopback(url: string): boolean {
 
 /** Longest message accepted from an agent, in bytes. */
 const mostBytes = 10 * 1024 * 1024;
-/** Most that requests of an agent's which are not answered may have together, in bytes. */
-const mostAtOnce = 64 * 1024 * 1024;
+/** Most bytes that all unanswered requests of an agent may have together. */
+const mostOpenBytes = 64 * 1024 * 1024;
 
-/** One server, opened to the agent of one trial. */
-class OpenedEndpoint implements Room {
-  /** The only way in; nobody can guess it. */
+/** Gives the agent of one trial access to one server. */
+class AgentEndpoint implements EndpointContext {
+  /** In the path of every request; it cannot be guessed. */
   readonly secret: string = randomBytes(24).toString("base64url");
   readonly server: string;
   readonly #route: GatewayRoute;
-  readonly #door: Door;
-  readonly #links = new Set<AgentLink>();
+  readonly #handler: RequestHandler;
+  readonly #connections = new Set<AgentConnection>();
   readonly #responses = new Set<ServerResponse>();
-  readonly #bridges = new Set<BridgeEnd>();
+  readonly #bridges = new Set<BridgeConnection>();
   #clients = 0;
-  /** Bytes of requests that are not answered. */
-  #atOnce = 0;
+  /** Bytes of unanswered requests. */
+  #openBytes = 0;
   #isClosed = false;
 
   constructor(route: GatewayRoute) {
     const { host } = route;
     this.server = host.name;
     this.#route = route;
-    // The older transport has other requests than an agent's Streamable HTTP, so only the messages can go on.
-    this.#door =
-      host.address?.transport === "shttp" ? new HttpProxy(this, host.address) : new MessageDoor(this, host);
+    // Requests of Streamable HTTP mean nothing to a server of the older transport.
+    this.#handler =
+      host.address?.transport === "shttp"
+        ? new ProxyHandler(this, host.address)
+        : new StreamableHttpHandler(this, host);
   }
 
-  connect(via: "http" | "bridge"): AgentLink {
+  connect(via: "http" | "bridge"): AgentConnection {
     this.#clients += 1;
     const { emit, filters } = this.#route;
     const client = String(this.#clients);
     const onLost = (error: McpvalsError): void => this.onLost(error);
-    const link = new AgentLink({ server: this.server, client, via, emit, filters, onLost });
-    this.#links.add(link);
-    link.ended.addEventListener("abort", () => this.#links.delete(link), { once: true });
-    return link;
+    const connection = new AgentConnection({ server: this.server, client, via, emit, filters, onLost });
+    this.#connections.add(connection);
+    connection.ended.addEventListener("abort", () => this.#connections.delete(connection), { once: true });
+    return connection;
   }
 
   onLost(error: McpvalsError): void {
@@ -218,61 +224,69 @@ class OpenedEndpoint implements Room {
     let length = 0;
     const take = (bytes: number): boolean => {
       length += bytes;
-      this.#atOnce += bytes;
-      return length <= mostBytes && this.#atOnce <= mostAtOnce;
+      this.#openBytes += bytes;
+      return length <= mostBytes && this.#openBytes <= mostOpenBytes;
     };
-    response.once("close", () => (this.#atOnce -= length));
+    response.once("close", () => (this.#openBytes -= length));
     const body = await readRequest(request, take);
     if (body === undefined) {
-      const most = length > mostBytes ? `${mostBytes} bytes` : `${mostAtOnce} bytes in all open requests`;
-      return answerError(response, 413, { code: -32600, message: `more than ${most}` });
+      const most = length > mostBytes ? `${mostBytes} bytes` : `${mostOpenBytes} bytes in all open requests`;
+      return answerError(response, 413, { code: errorCodes.invalidRequest, message: `more than ${most}` });
     }
     const excess = jsonExcess(body, { levels: deepestMessage });
     if (excess !== undefined)
-      return answerError(response, 413, { code: -32600, message: `the message is too ${excess} to be read` });
+      return answerError(response, 413, {
+        code: errorCodes.invalidRequest,
+        message: `the message is too ${excess} to be read`,
+      });
     if (this.#isClosed || response.destroyed) return void response.destroy();
-    await this.#door.handle({ request, response, body, signal: controller.signal });
+    await this.#handler.handle({ request, response, body, signal: controller.signal });
   }
 
-  /** Takes a bridge in. */
+  /** Accepts the connection of a bridge. */
   bridge(socket: Duplex, head: Buffer): void {
     socket.write(
       `HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: ${bridgeProtocol}\r\n\r\n`,
     );
-    const link = this.connect("bridge");
+    const connection = this.connect("bridge");
     const onLost = (error: McpvalsError): void => this.onLost(error);
-    const end = new BridgeEnd(socket, head, { link, host: this.#route.host, limit: mostBytes, onLost });
+    const end = new BridgeConnection(socket, head, {
+      connection,
+      host: this.#route.host,
+      limit: mostBytes,
+      onLost,
+    });
     this.#bridges.add(end);
     socket.once("close", () => this.#bridges.delete(end));
   }
 
-  /** Cuts everything that is open here; nothing is recorded afterwards. */
+  /** Closes all connections; nothing is recorded afterwards. */
   close(): void {
     this.#isClosed = true;
-    for (const link of this.#links) link.end();
+    for (const connection of this.#connections) connection.end();
     for (const response of this.#responses) response.destroy();
     for (const bridge of this.#bridges) bridge.cut();
   }
 }
 
-export interface BridgeEndOptions {
-  readonly link: AgentLink;
+export interface BridgeOptions {
+  readonly connection: AgentConnection;
   readonly host: ServerHost;
-  /** Longest line of an agent's, in bytes. */
+  /** Longest line of the agent, in bytes. */
   readonly limit: number;
-  /** The server did what no exchange with it survives. */
+  /** Called when the server broke the protocol so badly that the connection cannot go on. */
   readonly onLost: (error: McpvalsError) => void;
 }
 
-/** Messages that may be on their way to the server before the agent has to wait. */
+/** Messages that may be in flight to the server before the agent has to wait. */
 const mostUnsent = 64;
-/** How long an agent that says no more may wait for what it has asked, in milliseconds. */
+/** How long answers are waited for after the agent has closed its side, in milliseconds. */
 const lingerMs = 1000;
 
-/** Our end of a bridge: one message a line, both ways, over one exchange with the server. */
-class BridgeEnd {
+/** The connection of a bridge: one message a line, both ways, over one channel to the server. */
+class BridgeConnection {
   readonly #socket: Duplex;
-  readonly #options: BridgeEndOptions;
+  readonly #options: BridgeOptions;
   readonly #channel: Channel;
   readonly #reader: LineReader;
   readonly #waiting = new Set<string | number>();
@@ -280,7 +294,7 @@ class BridgeEnd {
   #linger: NodeJS.Timeout | undefined;
   #isEnded = false;
 
-  constructor(socket: Duplex, head: Buffer, options: BridgeEndOptions) {
+  constructor(socket: Duplex, head: Buffer, options: BridgeOptions) {
     this.#socket = socket;
     this.#options = options;
     this.#reader = new LineReader({
@@ -292,7 +306,7 @@ class BridgeEnd {
       onMessage: (wire) => this.#fromServer(wire),
       onClosed: (reason) => this.#lose(reason),
     });
-    options.link.holds(() => this.end());
+    options.connection.onCut(() => this.end());
     socket.on("data", (chunk: Buffer) => this.#reader.push(chunk));
     socket.once("end", () => this.#agentIsDone());
     socket.once("close", () => this.end());
@@ -300,18 +314,18 @@ class BridgeEnd {
     if (head.length > 0) this.#reader.push(head);
   }
 
-  /** Ends the exchange and lets the bridge go, after what has been written. */
+  /** Ends the connection after what has been written is sent. */
   end(): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
     clearTimeout(this.#linger);
     this.#reader.stop();
     void this.#channel.close();
-    this.#options.link.end();
+    this.#options.connection.end();
     this.#socket.end(() => this.#socket.destroy());
   }
 
-  /** Ends the exchange, whatever has not been read. */
+  /** Ends the connection at once. */
   cut(): void {
     this.end();
     this.#socket.destroy();
@@ -331,12 +345,11 @@ class BridgeEnd {
   #fromAgent(line: Buffer): void {
     const excess = jsonExcess(line, { levels: deepestMessage });
     if (excess !== undefined) {
-      const error = { code: -32600, message: `the message is too ${excess} to be read` };
+      const error = { code: errorCodes.invalidRequest, message: `the message is too ${excess} to be read` };
       this.#socket.write(`${JSON.stringify({ jsonrpc: "2.0", id: null, error })}\n`);
       return;
     }
-    // What is no message goes nowhere, as with any server: there is nothing to answer to. Bytes that are no UTF-8 become
-    // characters that say so, here and for the server.
+    // Other lines are ignored, as any server does. Invalid UTF-8 becomes replacement characters, here and for the server.
     for (const wire of wiresOf(readBody(line.toString("utf8")))) this.#pass(wire);
   }
 
@@ -345,10 +358,10 @@ class BridgeEnd {
     if (request !== undefined) this.#waiting.add(request.id);
     this.#unsent += 1;
     if (this.#unsent >= mostUnsent) this.#socket.pause();
-    const passing = this.#options.link.fromAgent(wire, (passage) => {
-      if (passage.kind === "pass") return this.#channel.send(passage.wire);
-      if (passage.kind === "answer") this.#write(passage.wire);
-      else if (passage.kind === "disconnect") this.end();
+    const passing = this.#options.connection.fromAgent(wire, (decision) => {
+      if (decision.kind === "pass") return this.#channel.send(decision.wire);
+      if (decision.kind === "answer") this.#write(decision.wire);
+      else if (decision.kind === "disconnect") this.end();
     });
     passing
       .catch((error: unknown) => this.#lose(error))
@@ -359,15 +372,15 @@ class BridgeEnd {
   }
 
   #fromServer(wire: WireMessage): void {
-    const passing = this.#options.link.fromServer(wire, (passage) => {
-      if (passage.kind === "pass" || passage.kind === "answer") this.#write(passage.wire);
-      else if (passage.kind === "disconnect") this.end();
+    const passing = this.#options.connection.fromServer(wire, (decision) => {
+      if (decision.kind === "pass" || decision.kind === "answer") this.#write(decision.wire);
+      else if (decision.kind === "disconnect") this.end();
     });
     passing.catch(() => this.end());
   }
 
   #write(wire: WireMessage): void {
-    this.#options.link.delivers(wire);
+    this.#options.connection.recordDelivered(wire);
     this.#socket.write(`${wire.text}\n`);
     const id = answeredId(wire.message);
     if (id !== undefined) this.#waiting.delete(id);
@@ -375,13 +388,13 @@ class BridgeEnd {
   }
 }
 
-/** What a bridge asks to speak, in the `Upgrade` header. */
+/** The protocol that a bridge names in the `Upgrade` header. */
 const bridgeProtocol = "mcpvals-bridge";
 
-/** The variable that tells a bridge where the gateway is. It holds a secret, which a command line would show to everybody. */
+/** The variable with the URL of the gateway for a bridge. It holds a secret, which a command line would show to all users. */
 const bridgeVariable = "MCPVALS_BRIDGE_URL";
 
-/** Reads a request's body; undefined when `take` refuses so many more bytes, or it does not come to its end. */
+/** Reads a request's body; undefined when `take` refuses that many more bytes, or the body breaks off. */
 async function readRequest(
   request: IncomingMessage,
   take: (bytes: number) => boolean,
@@ -392,7 +405,7 @@ async function readRequest(
       if (take(chunk.length)) return body.push(chunk);
       request.off("data", read);
       body.clear();
-      // What comes yet is read and forgotten, so that the agent hears why.
+      // The rest is read and dropped, so that the agent gets the answer.
       request.resume();
       resolve(undefined);
     };

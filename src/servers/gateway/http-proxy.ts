@@ -1,431 +1,373 @@
 import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { HttpAddress } from "../connections/host.ts";
-import {
-  chunksOf,
-  eventsOf,
-  eventWithData,
-  type StreamEvent,
-  type StreamReaderOptions,
-  wholeOf,
-} from "../http/event-stream.ts";
+import { chunksOf, eventsOf, eventWithData, type StreamEvent, wholeOf } from "../http/event-stream.ts";
 import { explainStatus, explainUnreachable } from "../http/http-errors.ts";
 import { isRedirect } from "../http/server-fetch.ts";
 import {
   answeredId,
   type BodyMessages,
+  errorCodes,
+  type MessageId,
   readBody,
   readBytes,
   requestOf,
   type WireMessage,
   wiresOf,
 } from "../messages/json-rpc.ts";
-import { type AgentLink, Lanes } from "./agent-link.ts";
-import { answerError, type Door, type HttpExchange, type Room, writeTo } from "./endpoint.ts";
+import { type AgentConnection, SessionlessClients } from "./agent-connection.ts";
+import {
+  answerError,
+  type EndpointContext,
+  type HttpExchange,
+  type RequestHandler,
+  writeTo,
+} from "./endpoint.ts";
 import { requestProblem } from "./request-checks.ts";
 
-/** Methods that `fetch` can pass on. */
-const passed = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+/** Methods that `fetch` can forward. */
+const forwarded = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /** One client of a server that is reached through the proxy. */
-export class ProxyClient {
-  readonly link: AgentLink;
-  readonly #waiting = new Map<string | number, number>();
+class ProxyClient {
+  readonly connection: AgentConnection;
+  /** How many requests are pending, by id. */
+  readonly #pending = new Map<MessageId, number>();
 
-  constructor(link: AgentLink) {
-    this.link = link;
+  constructor(connection: AgentConnection) {
+    this.connection = connection;
   }
 
-  isWaitingFor(id: string | number): boolean {
-    return this.#waiting.has(id);
+  isWaitingFor(id: MessageId): boolean {
+    return this.#pending.has(id);
   }
 
-  /** Notes requests that are on their way, until the result is called. */
-  waitsFor(ids: readonly (string | number)[]): () => void {
-    for (const id of ids) this.#waiting.set(id, (this.#waiting.get(id) ?? 0) + 1);
+  /** Counts requests as pending until the result is called. */
+  waitFor(ids: readonly MessageId[]): () => void {
+    for (const id of ids) this.#pending.set(id, (this.#pending.get(id) ?? 0) + 1);
     return () => {
       for (const id of ids) {
-        const left = (this.#waiting.get(id) ?? 1) - 1;
-        if (left === 0) this.#waiting.delete(id);
-        else this.#waiting.set(id, left);
+        const left = (this.#pending.get(id) ?? 1) - 1;
+        if (left === 0) this.#pending.delete(id);
+        else this.#pending.set(id, left);
       }
     };
   }
 }
 
-/** Brings an agent's HTTP to a server with an address: a reverse proxy that only looks, unless a filter changes something. */
-export class HttpProxy implements Door {
-  readonly #room: Room;
+/**
+ * Forwards an agent's HTTP to a server with an address: a reverse proxy that changes nothing unless a filter does. An HTTP
+ * client that speaks messages would not do here: what belongs to HTTP, such as ids of events and resumed streams, is part of
+ * what agent and server agree on.
+ */
+export class ProxyHandler implements RequestHandler {
+  readonly #context: EndpointContext;
   readonly #address: HttpAddress;
   readonly #sessions = new Map<string, ProxyClient>();
-  readonly #lanes: Lanes<ProxyClient>;
+  readonly #sessionless: SessionlessClients<ProxyClient>;
 
-  constructor(room: Room, address: HttpAddress) {
-    this.#room = room;
+  constructor(context: EndpointContext, address: HttpAddress) {
+    this.#context = context;
     this.#address = address;
-    this.#lanes = new Lanes(() => this.#newClient());
+    this.#sessionless = new SessionlessClients(() => this.#newClient());
   }
 
   async handle(exchange: HttpExchange): Promise<void> {
     const { request, response } = exchange;
-    if (!passed.includes(request.method ?? "")) {
-      answerError(response, 405, { code: -32000, message: "Method not allowed." });
-      return;
-    }
+    const { method = "GET" } = request;
+    if (!forwarded.includes(method))
+      return answerError(response, 405, { code: errorCodes.server, message: "Method not allowed." });
     const messages = readAgentBody(exchange);
-    if (messages === undefined) {
-      answerError(response, 400, { code: -32700, message: "Parse error: not a JSON-RPC message in UTF-8" });
-      return;
-    }
-    const wires = wiresOf(messages);
-    const ids = wires.flatMap(({ message }) => requestOf(message)?.id ?? []);
-    const begins = wires.some(({ message }) => requestOf(message)?.method === "initialize");
-    const session = headerOf(request.headers["mcp-session-id"]);
-    const client = this.#clientOf({ session, begins, ids });
-    const done = client.waitsFor(ids);
-    response.once("close", done);
-    const release = client.link.holds(() => response.destroy());
-    response.once("close", release);
-    const outgoing = await passAgentBody(exchange, messages, client.link);
-    if (outgoing === undefined) return;
-    const upstream = await this.#fetch(exchange, { body: outgoing.body, link: client.link, ids });
-    if (upstream === undefined) return;
-    client.link.responds(request.method ?? "GET", upstream.status, ids);
-    this.#noteSession({ client, session, begins, upstream, method: request.method });
-    await relayResponse(exchange, upstream, {
-      link: client.link,
-      room: this.#room,
+    if (messages === undefined)
+      return answerError(response, 400, {
+        code: errorCodes.parse,
+        message: "Parse error: not a JSON-RPC message in UTF-8",
+      });
+    const requests = wiresOf(messages).flatMap(({ message }) => requestOf(message) ?? []);
+    const ids = requests.map(({ id }) => id);
+    const begins = requests.some((each) => each.method === "initialize");
+    const { "mcp-session-id": sent } = request.headers;
+    const session = Array.isArray(sent) ? sent[0] : sent;
+    const client = this.#clientOf(session, begins, ids);
+    response.once("close", client.waitFor(ids));
+    response.once(
+      "close",
+      client.connection.onCut(() => response.destroy()),
+    );
+    const forwarding = new Forwarding(exchange, messages, {
+      connection: client.connection,
+      context: this.#context,
       address: this.#address,
-      ids: ids.filter((id) => !outgoing.dropped.includes(id)),
-      answers: outgoing.answers,
+      ids,
     });
-    if (request.method === "DELETE" && upstream.ok && session !== undefined) this.#endSession(session);
-  }
-
-  #clientOf(from: {
-    readonly session: string | undefined;
-    readonly begins: boolean;
-    readonly ids: readonly (string | number)[];
-  }): ProxyClient {
-    const known = from.session === undefined ? undefined : this.#sessions.get(from.session);
-    if (known !== undefined) return known;
-    return from.begins ? this.#newClient() : this.#lanes.pick(from.ids);
-  }
-
-  #newClient(): ProxyClient {
-    return new ProxyClient(this.#room.connect("http"));
-  }
-
-  #noteSession(from: {
-    readonly client: ProxyClient;
-    readonly session: string | undefined;
-    readonly begins: boolean;
-    readonly upstream: Response;
-    readonly method: string | undefined;
-  }): void {
-    if (!from.begins || from.session !== undefined) return;
-    const session = from.upstream.headers.get("mcp-session-id");
-    if (session === null) this.#lanes.add(from.client);
-    else this.#sessions.set(session, from.client);
-  }
-
-  #endSession(session: string): void {
-    this.#sessions.get(session)?.link.end();
+    const upstream = await forwarding.send();
+    if (upstream === undefined) return;
+    if (begins && session === undefined) {
+      const opened = upstream.headers.get("mcp-session-id");
+      if (opened === null) this.#sessionless.add(client);
+      else this.#sessions.set(opened, client);
+    }
+    await forwarding.receive(upstream);
+    if (method !== "DELETE" || !upstream.ok || session === undefined) return;
+    this.#sessions.get(session)?.connection.end();
     this.#sessions.delete(session);
   }
 
-  /** undefined: there is no response, and the agent has been told. */
-  async #fetch(
-    { request, response, signal }: HttpExchange,
-    sending: {
-      readonly body: Uint8Array;
-      readonly link: AgentLink;
-      readonly ids: readonly (string | number)[];
-    },
-  ): Promise<Response | undefined> {
-    const method = request.method ?? "GET";
-    const { url, fetch } = this.#address;
-    try {
-      const upstream = await fetch(url, {
-        method,
-        headers: requestHeaders(request),
-        ...(hasBody(method) ? { body: Buffer.from(sending.body) } : {}),
-        signal,
-      });
-      if (!isRedirect(upstream)) return upstream;
-      // An agent that followed it would be off the record.
-      await upstream.body?.cancel();
-      throw explainStatus(this.#room.server, upstream, { url, method });
-    } catch (error) {
-      if (signal.aborted) return undefined;
-      const unreachable =
-        error instanceof McpvalsError ? error : explainUnreachable(this.#room.server, url.href, error);
-      this.#room.onLost(unreachable);
-      sending.link.responds(method, 502, sending.ids);
-      answerError(response, 502, { code: -32000, message: unreachable.message });
-      return undefined;
-    }
+  #clientOf(session: string | undefined, begins: boolean, ids: readonly MessageId[]): ProxyClient {
+    const known = session === undefined ? undefined : this.#sessions.get(session);
+    return known ?? (begins ? this.#newClient() : this.#sessionless.pick(ids));
+  }
+
+  #newClient(): ProxyClient {
+    return new ProxyClient(this.#context.connect("http"));
   }
 }
 
-function headerOf(value: string | string[] | undefined): string | undefined {
-  return Array.isArray(value) ? value[0] : value;
-}
-
-const nothing: BodyMessages = { kind: "other" };
-
 /**
- * Reads what an agent says to a server with an address; undefined when that cannot be told, since the server could read it
- * in another way. The body of a method that passes on none says nothing.
+ * Reads the messages of an agent's request; undefined when the server could read the body in another way. A body that is not
+ * forwarded has none.
  */
 function readAgentBody({ request, body }: HttpExchange): BodyMessages | undefined {
-  if (body.length === 0 || !hasBody(request.method)) return nothing;
+  if (body.length === 0 || !hasBody(request.method)) return { kind: "other" };
   if (isEncoded(request)) return undefined;
   const messages = readBody(body.toString("utf8"));
   return messages.kind === "other" ? undefined : messages;
 }
 
-/** Whether `fetch` sends a body with it. */
+/** Whether `fetch` sends a body with a method. */
 function hasBody(method: string | undefined): boolean {
   return method !== undefined && method !== "GET" && method !== "HEAD";
 }
 
-/** Whether the body is packed, or in other characters than UTF-8. */
+/** Whether the body is compressed, or in another character set than UTF-8. */
 function isEncoded({ headers }: IncomingMessage): boolean {
-  const packed = headers["content-encoding"] ?? "identity";
+  const encoding = headers["content-encoding"] ?? "identity";
   const charset = /;\s*charset\s*=\s*"?([^\s";]*)/i.exec(headers["content-type"] ?? "")?.[1] ?? "utf-8";
-  return packed.toLowerCase() !== "identity" || !/^utf-?8$/i.test(charset);
+  return encoding.toLowerCase() !== "identity" || !/^utf-?8$/i.test(charset);
 }
 
-/** What is left of an agent's request, after the filters. */
-export interface Outgoing {
-  readonly body: Uint8Array;
-  /** What filters answered in the server's place. */
-  readonly answers: readonly WireMessage[];
-  /** Requests that are never answered. */
-  readonly dropped: readonly (string | number)[];
-}
-
-/**
- * Passes a body's messages through the filters. Gives what goes on to the server: the agent's own bytes, unless a filter
- * has changed something. undefined: nothing does, and the agent has got what it will get.
- */
-async function passAgentBody(
-  { request, response, body }: HttpExchange,
-  messages: BodyMessages,
-  link: AgentLink,
-): Promise<Outgoing | undefined> {
-  const before = wiresOf(messages);
-  const problem = link.isFiltered ? requestProblem({ request, body }, messages) : undefined;
-  if (problem !== undefined) {
-    for (const wire of before) link.refuses(wire);
-    answerError(response, 400, problem);
-    return undefined;
-  }
-  const after: WireMessage[] = [];
-  const answers: WireMessage[] = [];
-  const dropped: (string | number)[] = [];
-  let isCut = false;
-  await Promise.all(
-    before.map((wire) =>
-      link.fromAgent(wire, (passage) => {
-        if (passage.kind === "pass") after.push(passage.wire);
-        else if (passage.kind === "answer") answers.push(passage.wire);
-        else if (passage.kind === "disconnect") isCut = true;
-        else dropped.push(...idsOf(wire));
-      }),
-    ),
-  );
-  if (isCut) link.cut();
-  if (isCut || response.destroyed) return undefined;
-  const isSame = after.length === before.length && after.every((wire, index) => wire === before[index]);
-  if (isSame) return { body, answers, dropped };
-  if (after.length > 0)
-    return { body: Buffer.from(written(after, messages.kind === "batch")), answers, dropped };
-  answerAlone({ response, link, answers, dropped, isBatch: messages.kind === "batch" });
-  return undefined;
-}
-
-function idsOf({ message }: WireMessage): readonly (string | number)[] {
-  const request = requestOf(message);
-  return request === undefined ? [] : [request.id];
-}
-
-/** Messages as a body. */
-function written(wires: readonly WireMessage[], isBatch: boolean): string {
-  const texts = wires.map(({ text }) => text);
-  return isBatch ? `[${texts.join(",")}]` : texts.join("");
-}
-
-/** The server hears nothing: what filters answered is the answer; a request that was dropped stays open for ever. */
-function answerAlone(from: {
-  readonly response: HttpExchange["response"];
-  readonly link: AgentLink;
-  readonly answers: readonly WireMessage[];
-  readonly dropped: readonly (string | number)[];
-  readonly isBatch: boolean;
-}): void {
-  const { response, link, answers } = from;
-  if (answers.length > 0) {
-    for (const answer of answers) link.delivers(answer);
-    response.writeHead(200, { "content-type": "application/json" }).end(written(answers, from.isBatch));
-  } else if (from.dropped.length === 0) response.writeHead(202).end();
-}
-
-export interface RelayOptions {
-  readonly link: AgentLink;
-  readonly room: Room;
+interface ForwardingOptions {
+  readonly connection: AgentConnection;
+  readonly context: EndpointContext;
   readonly address: HttpAddress;
-  /** Requests that the response has to answer. */
-  readonly ids: readonly (string | number)[];
-  /** What filters answered in the server's place, to be given along with the rest. */
-  readonly answers: readonly WireMessage[];
+  /** Of the requests in the body. */
+  readonly ids: readonly MessageId[];
 }
 
-/** Gives a server's response to the agent, byte for byte, but for what filters change. Never rejects for what a server does. */
-async function relayResponse(
-  exchange: HttpExchange,
-  upstream: Response,
-  options: RelayOptions,
-): Promise<void> {
-  const relay = new Relay(exchange, upstream, options);
-  try {
-    await relay.run();
-  } catch (error) {
-    relay.fail(error);
-  }
-}
-
-class Relay {
+/** One HTTP request of an agent on its way to the server, and the response on its way back. */
+class Forwarding {
   readonly #exchange: HttpExchange;
-  readonly #upstream: Response;
-  readonly #options: RelayOptions;
-  readonly #unanswered: Set<string | number>;
-  /** The server has said which event it was, so that a broken stream can be taken up again. */
+  readonly #messages: BodyMessages;
+  readonly #options: ForwardingOptions;
+  /** Requests that the response has to answer. */
+  readonly #unanswered: Set<MessageId>;
+  /** What filters answered in place of the server. */
+  readonly #answers: WireMessage[] = [];
+  /** The server has named an event, so that the agent can resume a broken stream. */
   #isResumable = false;
-  #isHeld = false;
+  /** A filter dropped an answer: the response must not end, or the agent would notice. */
+  #isHeldOpen = false;
 
-  constructor(exchange: HttpExchange, upstream: Response, options: RelayOptions) {
+  constructor(exchange: HttpExchange, messages: BodyMessages, options: ForwardingOptions) {
     this.#exchange = exchange;
-    this.#upstream = upstream;
+    this.#messages = messages;
     this.#options = options;
     this.#unanswered = new Set(options.ids);
   }
 
-  run(): Promise<void> {
-    const type = (this.#upstream.headers.get("content-type") ?? "").toLowerCase();
-    if (type.startsWith("text/event-stream")) return this.#events();
-    // An agent may read an answer whatever its type says.
-    return type.startsWith("application/json") || this.#unanswered.size > 0 ? this.#json() : this.#bytes();
+  /** Sends what the filters pass to the server. Undefined when there is no response to relay; the agent has been answered. */
+  async send(): Promise<Response | undefined> {
+    const { request, response, signal } = this.#exchange;
+    const { connection, context, address, ids } = this.#options;
+    const body = await this.#filterBody();
+    if (body === undefined) return undefined;
+    const { method = "GET" } = request;
+    try {
+      const upstream = await address.fetch(address.url, {
+        method,
+        headers: requestHeaders(request),
+        ...(hasBody(method) ? { body: Buffer.from(body) } : {}),
+        signal,
+      });
+      if (isRedirect(upstream)) {
+        // An agent that followed it would be off the record.
+        await upstream.body?.cancel();
+        throw explainStatus(context.server, upstream, { url: address.url, method });
+      }
+      connection.recordResponse(method, upstream.status, ids);
+      return upstream;
+    } catch (error) {
+      if (signal.aborted) return undefined;
+      const loss =
+        error instanceof McpvalsError ? error : explainUnreachable(context.server, address.url.href, error);
+      context.onLost(loss);
+      connection.recordResponse(method, 502, ids);
+      answerError(response, 502, { code: errorCodes.server, message: loss.message });
+      return undefined;
+    }
   }
 
-  /** The server's response broke off, or cannot be passed on. */
-  fail(error: unknown): void {
+  /**
+   * Passes the messages through the filters. Gives the agent's own bytes, unless a filter has changed something; undefined
+   * when nothing is left to send.
+   */
+  async #filterBody(): Promise<Uint8Array | undefined> {
+    const { request, response, body } = this.#exchange;
+    const { connection } = this.#options;
+    const isBatch = this.#messages.kind === "batch";
+    const before = wiresOf(this.#messages);
+    const problem = connection.isFiltered ? requestProblem({ request, body }, this.#messages) : undefined;
+    if (problem !== undefined) {
+      for (const wire of before) connection.recordRefused(wire);
+      answerError(response, 400, problem);
+      return undefined;
+    }
+    const after: WireMessage[] = [];
+    let hasDropped = false;
+    let isCut = false;
+    const filter = (wire: WireMessage): Promise<void> =>
+      connection.fromAgent(wire, (decision) => {
+        if (decision.kind === "pass") return void after.push(decision.wire);
+        const id = requestOf(wire.message)?.id;
+        if (decision.kind === "answer") this.#answers.push(decision.wire);
+        else if (decision.kind === "disconnect") isCut = true;
+        else if (id !== undefined) {
+          hasDropped = true;
+          this.#unanswered.delete(id);
+        }
+      });
+    await Promise.all(before.map(filter));
+    if (isCut) connection.cut();
+    if (isCut || response.destroyed) return undefined;
+    if (areSame(before, after)) return body;
+    if (after.length > 0) return Buffer.from(bodyOf(after, isBatch));
+    if (this.#answers.length > 0) this.#answerAlone(isBatch);
+    // A dropped request stays open.
+    else if (!hasDropped) response.writeHead(202).end();
+    return undefined;
+  }
+
+  /** Relays a response, byte for byte but for what filters change. Never rejects for what a server does. */
+  async receive(upstream: Response): Promise<void> {
+    const type = (upstream.headers.get("content-type") ?? "").toLowerCase();
+    try {
+      if (type.startsWith("text/event-stream")) await this.#relayEvents(upstream);
+      // An agent may read an answer whatever its content type is.
+      else if (type.startsWith("application/json") || this.#unanswered.size > 0)
+        await this.#relayJson(upstream);
+      else await this.#relayBytes(upstream);
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** The server's response broke off, or goes beyond a limit. */
+  #fail(error: unknown): void {
     const { signal, response, request } = this.#exchange;
-    const { room, address } = this.#options;
+    const { context, address } = this.#options;
     if (signal.aborted) return;
-    if (error instanceof McpvalsError) room.onLost(error);
+    if (error instanceof McpvalsError) context.onLost(error);
     else if (request.method === "POST" && this.#unanswered.size > 0 && !this.#isResumable)
-      room.onLost(explainUnreachable(room.server, address.url.href, error));
+      context.onLost(explainUnreachable(context.server, address.url.href, error));
     const message = error instanceof Error ? error.message : String(error);
-    answerError(response, 502, { code: -32000, message });
+    answerError(response, 502, { code: errorCodes.server, message });
   }
 
-  /** The body is read in whole, since a filter has to see the message before the agent does. */
-  async #json(): Promise<void> {
-    const { link, answers } = this.#options;
-    const bytes = await wholeOf(chunksOf(this.#upstream), this.#reading());
+  /** Reads the whole body, since filters have to see its messages before the agent does. */
+  async #relayJson(upstream: Response): Promise<void> {
+    const { response } = this.#exchange;
+    const { connection } = this.#options;
+    const bytes = await wholeOf(chunksOf(upstream), this.#reading());
     const messages = readBytes(bytes);
-    if (messages.kind === "other" && answers.length > 0) return this.#answersAlone();
+    if (messages.kind === "other" && this.#answers.length > 0) return this.#answerAlone(true);
     const before = wiresOf(messages);
-    const after: WireMessage[] = [];
-    for (const wire of before) await this.#pass(wire, (passed) => after.push(passed));
-    if (this.#exchange.response.destroyed || link.ended.aborted) return;
-    const isSame = after.length === before.length && after.every((wire, index) => wire === before[index]);
-    if (!isSame && after.length === 0 && answers.length === 0) return;
-    const given = [...after, ...answers];
-    for (const wire of given) link.delivers(wire);
-    this.#end(isSame && answers.length === 0 ? bytes : asBody(given, messages));
+    const after = await this.#filterAnswers(before);
+    if (response.destroyed || connection.ended.aborted) return;
+    const isSame = areSame(before, after);
+    if (!isSame && after.length === 0 && this.#answers.length === 0) return;
+    const given = [...after, ...this.#answers];
+    for (const wire of given) connection.recordDelivered(wire);
+    const body =
+      isSame && this.#answers.length === 0
+        ? bytes
+        : Buffer.from(bodyOf(given, messages.kind === "batch" || given.length > 1));
+    const headers = { ...responseHeaders(upstream), "content-length": body.length };
+    response.writeHead(upstream.status, headers).end(body);
   }
 
-  #end(body: Uint8Array): void {
-    const headers = { ...responseHeaders(this.#upstream), "content-length": body.length };
-    this.#exchange.response.writeHead(this.#upstream.status, headers).end(body);
-  }
-
-  async #events(): Promise<void> {
+  async #relayEvents(upstream: Response): Promise<void> {
     const { response } = this.#exchange;
-    response.writeHead(this.#upstream.status, responseHeaders(this.#upstream));
-    // With the first event, where that is here already.
+    response.writeHead(upstream.status, responseHeaders(upstream));
+    // Together with the first event, if that has arrived.
     setImmediate(() => response.flushHeaders());
-    for (const answer of this.#options.answers) await this.#writeAnswer(answer);
-    for await (const event of eventsOf(chunksOf(this.#upstream), this.#reading())) await this.#event(event);
-    if (!this.#isHeld) response.end();
+    for (const answer of this.#answers) {
+      this.#options.connection.recordDelivered(answer);
+      await writeTo(response, `event: message\ndata: ${answer.text}\n\n`);
+    }
+    for await (const event of eventsOf(chunksOf(upstream), this.#reading())) await this.#relayEvent(event);
+    if (!this.#isHeldOpen) response.end();
   }
 
-  async #writeAnswer(answer: WireMessage): Promise<void> {
-    this.#options.link.delivers(answer);
-    await writeTo(this.#exchange.response, `event: message\ndata: ${answer.text}\n\n`);
-  }
-
-  async #event(event: StreamEvent): Promise<void> {
+  async #relayEvent(event: StreamEvent): Promise<void> {
     const { response } = this.#exchange;
-    if (event.id !== undefined) this.#isResumable = true;
-    const wires = isMessage(event) ? wiresOf(readBytes(event.bytes, event.data)) : [];
-    if (wires.length === 0) return writeTo(response, event.bytes);
-    const after: WireMessage[] = [];
-    for (const wire of wires) await this.#pass(wire, (passed) => after.push(passed));
+    const { bytes, data, event: name = "message", id } = event;
+    if (id !== undefined) this.#isResumable = true;
+    const before = data === undefined || name !== "message" ? [] : wiresOf(readBytes(bytes, data));
+    if (before.length === 0) return writeTo(response, bytes);
+    const after = await this.#filterAnswers(before);
     if (response.destroyed || after.length === 0) return;
-    for (const wire of after) this.#options.link.delivers(wire);
-    const isSame = after.length === wires.length && after.every((wire, index) => wire === wires[index]);
-    const changed = (): Buffer => eventWithData(event, written(after, wires.length > 1));
-    await writeTo(response, isSame ? event.bytes : changed());
+    for (const wire of after) this.#options.connection.recordDelivered(wire);
+    const isSame = areSame(before, after);
+    await writeTo(response, isSame ? bytes : eventWithData(event, bodyOf(after, before.length > 1)));
   }
 
-  /** Passes one message through the filters. */
-  async #pass(wire: WireMessage, give: (wire: WireMessage) => void): Promise<void> {
-    const { link } = this.#options;
-    const id = answeredId(wire.message);
-    if (id !== undefined) this.#unanswered.delete(id);
-    await link.fromServer(wire, (passage) => {
-      if (passage.kind === "pass" || passage.kind === "answer") give(passage.wire);
-      else if (passage.kind === "disconnect") link.cut();
-      // Without its answer the response must not end, or the agent would know.
-      else if (id !== undefined) this.#isHeld = true;
-    });
-  }
-
-  async #bytes(): Promise<void> {
+  async #relayBytes(upstream: Response): Promise<void> {
     const { response } = this.#exchange;
-    if (this.#options.answers.length > 0) return this.#answersAlone();
-    response.writeHead(this.#upstream.status, responseHeaders(this.#upstream));
-    for await (const chunk of chunksOf(this.#upstream)) await writeTo(response, chunk);
+    if (this.#answers.length > 0) return this.#answerAlone(true);
+    response.writeHead(upstream.status, responseHeaders(upstream));
+    for await (const chunk of chunksOf(upstream)) await writeTo(response, chunk);
     response.end();
   }
 
-  /** The server has said nothing that could stand beside what filters answered. */
-  #answersAlone(): void {
-    const { answers, link } = this.#options;
-    for (const answer of answers) link.delivers(answer);
+  /** Passes messages of the server through the filters. */
+  async #filterAnswers(wires: readonly WireMessage[]): Promise<WireMessage[]> {
+    const { connection } = this.#options;
+    const passed: WireMessage[] = [];
+    for (const wire of wires) {
+      const id = answeredId(wire.message);
+      if (id !== undefined) this.#unanswered.delete(id);
+      await connection.fromServer(wire, (decision) => {
+        if (decision.kind === "pass" || decision.kind === "answer") passed.push(decision.wire);
+        else if (decision.kind === "disconnect") connection.cut();
+        else if (id !== undefined) this.#isHeldOpen = true;
+      });
+    }
+    return passed;
+  }
+
+  /** Gives only what filters answered. */
+  #answerAlone(isBatch: boolean): void {
+    for (const answer of this.#answers) this.#options.connection.recordDelivered(answer);
     const { response } = this.#exchange;
-    response.writeHead(200, { "content-type": "application/json" }).end(written(answers, true));
+    response.writeHead(200, { "content-type": "application/json" }).end(bodyOf(this.#answers, isBatch));
   }
 
-  #reading(): StreamReaderOptions {
-    const { room, address } = this.#options;
-    return { server: room.server, limit: address.maxMessageBytes };
+  #reading(): { server: string; limit: number } {
+    const { context, address } = this.#options;
+    return { server: context.server, limit: address.maxMessageBytes };
   }
 }
 
-function isMessage(event: StreamEvent): event is StreamEvent & { readonly data: string } {
-  return event.data !== undefined && (event.event === undefined || event.event === "message");
+function areSame(before: readonly WireMessage[], after: readonly WireMessage[]): boolean {
+  return after.length === before.length && after.every((wire, index) => wire === before[index]);
 }
 
-function asBody(wires: readonly WireMessage[], before: BodyMessages): Buffer {
-  return Buffer.from(written(wires, before.kind === "batch" || wires.length > 1));
+function bodyOf(wires: readonly WireMessage[], isBatch: boolean): string {
+  const texts = wires.map(({ text }) => text);
+  return isBatch ? `[${texts.join(",")}]` : texts.join("");
 }
 
-/** Headers of the one connection between two neighbours, which mean nothing on the next. */
+/** Headers that concern one connection only (RFC 9110, 7.6.1). */
 const hopByHop = [
   "connection",
   "keep-alive",
@@ -439,10 +381,10 @@ const hopByHop = [
 ];
 
 /**
- * What is not for the server: `fetch` writes some itself, bodies come and go unpacked, and who the agent is, or where it
- * comes from, is nothing to a server that knows the tests by its own headers.
+ * Not for the server: `fetch` writes some itself, bodies are sent unpacked, and the agent's credentials and origin are not the
+ * server's business.
  */
-const notSent = new Set([
+const notForwarded = new Set([
   ...hopByHop,
   "accept-encoding",
   "authorization",
@@ -454,11 +396,8 @@ const notSent = new Set([
   "referer",
 ]);
 
-/**
- * What is not for the agent: a way around us (another address, a login of its own), and what was true of the packed body
- * only.
- */
-const notGiven = new Set([
+/** Not for the agent: what leads around the gateway (another address, a login), and what described the packed body. */
+const notReturned = new Set([
   ...hopByHop,
   "alt-svc",
   "content-encoding",
@@ -473,12 +412,12 @@ const notGiven = new Set([
 export function requestHeaders(request: IncomingMessage): Headers {
   const headers = new Headers();
   for (const [name, values] of Object.entries(request.headersDistinct))
-    if (!notSent.has(name)) for (const value of values ?? []) headers.append(name, value);
+    if (!notForwarded.has(name)) for (const value of values ?? []) headers.append(name, value);
   headers.set("accept-encoding", "identity");
   return headers;
 }
 
 /** A server's headers as the agent gets them. */
 export function responseHeaders(response: Response): OutgoingHttpHeaders {
-  return Object.fromEntries([...response.headers].filter(([name]) => !notGiven.has(name)));
+  return Object.fromEntries([...response.headers].filter(([name]) => !notReturned.has(name)));
 }

@@ -1,8 +1,9 @@
 import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { Channel, ServerHost } from "../connections/host.ts";
-import type { Passage } from "../filters/filter-chain.ts";
+import type { FilterDecision } from "../filters/filter-chain.ts";
 import {
+  errorCodes,
   answeredId,
   type BodyMessages,
   idAt,
@@ -11,27 +12,27 @@ import {
   wireMessage,
   wiresOf,
 } from "../messages/json-rpc.ts";
-import type { AgentLink } from "./agent-link.ts";
+import type { AgentConnection } from "./agent-connection.ts";
 import { answerError, type HttpExchange } from "./endpoint.ts";
 import { requestProblem } from "./request-checks.ts";
 
 export interface HttpSessionOptions {
-  readonly link: AgentLink;
+  readonly connection: AgentConnection;
   readonly host: ServerHost;
   /** Absent: a client without a session. */
   readonly id?: string;
-  /** The server, or the agent, ended it. */
+  /** Called when the server or the agent has ended it. */
   readonly onEnded: () => void;
-  /** The server did what no exchange with it survives. */
+  /** Called when the server broke the protocol so badly that the session cannot go on. */
   readonly onLost: (error: McpvalsError) => void;
 }
 
-/** One client over Streamable HTTP, with an exchange of its own on a server that speaks messages. */
+/** One client over Streamable HTTP, with a channel of its own to the server. */
 export class HttpSession {
   readonly #options: HttpSessionOptions;
   readonly #channel: Channel;
   readonly #posts = new Map<string | number, Post>();
-  /** What has nowhere to go yet, and how many characters that is. */
+  /** Messages without a response to go out on yet, and their length in characters. */
   readonly #waiting: WireMessage[] = [];
   #waitingLength = 0;
   #stream: EventStream | undefined;
@@ -43,24 +44,24 @@ export class HttpSession {
       onMessage: (wire) => this.#receive(wire),
       onClosed: (reason) => this.#serverEnded(reason),
     });
-    options.link.ended.addEventListener("abort", () => this.end(), { once: true });
+    options.connection.ended.addEventListener("abort", () => this.end(), { once: true });
   }
 
   isWaitingFor(id: string | number): boolean {
     return this.#posts.has(id);
   }
 
-  /** Hands an agent's messages to the server; requests keep the response open until they are answered. */
+  /** Sends an agent's messages to the server; requests keep the response open until they are answered. */
   async post(exchange: HttpExchange, messages: BodyMessages): Promise<void> {
-    const { link } = this.#options;
+    const { connection } = this.#options;
     const wires = wiresOf(messages);
-    const problem = link.isFiltered ? requestProblem(exchange, messages) : undefined;
+    const problem = connection.isFiltered ? requestProblem(exchange, messages) : undefined;
     if (problem !== undefined) {
-      for (const wire of wires) link.refuses(wire);
+      for (const wire of wires) connection.recordRefused(wire);
       return answerError(exchange.response, 400, problem);
     }
     const ids = wires.flatMap(({ message }) => requestOf(message)?.id ?? []);
-    const release = link.holds(() => exchange.response.destroy());
+    const release = connection.onCut(() => exchange.response.destroy());
     exchange.response.once("close", release);
     const post = ids.length === 0 ? undefined : this.#openPost(exchange, messages, ids);
     try {
@@ -73,10 +74,10 @@ export class HttpSession {
       exchange.response.writeHead(202, this.#headers()).end();
   }
 
-  /** Opens the stream for what belongs to no request; one that was open before ends. */
+  /** Opens the stream for messages that belong to no request; an earlier one ends. */
   get({ response }: HttpExchange): void {
     this.#stream?.end();
-    const release = this.#options.link.holds(() => response.destroy());
+    const release = this.#options.connection.onCut(() => response.destroy());
     const stream = new EventStream(response, this.#headers());
     this.#stream = stream;
     response.once("close", () => {
@@ -86,12 +87,12 @@ export class HttpSession {
     this.#flush((wire) => this.#deliver(wire, (given) => stream.send(given)));
   }
 
-  /** Ends the exchange. */
+  /** Ends the session. */
   end(): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
     void this.#channel.close();
-    this.#options.link.end();
+    this.#options.connection.end();
     this.#options.onEnded();
   }
 
@@ -110,29 +111,29 @@ export class HttpSession {
     return post;
   }
 
-  /** An agent that leaves without its answer has taken its request back, where there is no other way to. */
+  /** Without a session, leaving is the only way to cancel a request. */
   #closed(post: Post, ids: readonly (string | number)[]): void {
     for (const id of ids) if (this.#posts.get(id) === post) this.#posts.delete(id);
     if (this.#options.id !== undefined || this.#isEnded) return;
     for (const requestId of post.unanswered) {
       const cancelled = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } } as const;
-      // Whoever is gone needs not hear that nobody waits.
+      // A server that is gone does not need it.
       this.#channel.send(wireMessage(cancelled)).catch(() => undefined);
     }
   }
 
   #forward(wire: WireMessage, post: Post | undefined): Promise<void> {
-    const { link } = this.#options;
-    return link.fromAgent(wire, (passage) => {
-      switch (passage.kind) {
+    const { connection } = this.#options;
+    return connection.fromAgent(wire, (decision) => {
+      switch (decision.kind) {
         case "pass":
           if (post?.takesEvents === true)
             this.#flush((waiting) => this.#deliver(waiting, (given) => post.send(given)));
-          return this.#channel.send(passage.wire);
+          return this.#channel.send(decision.wire);
         case "answer":
-          return this.#answer(passage.wire);
+          return this.#answer(decision.wire);
         case "disconnect":
-          return link.cut();
+          return connection.cut();
         case "drop":
           return undefined;
       }
@@ -143,27 +144,27 @@ export class HttpSession {
     if (error instanceof McpvalsError) this.#options.onLost(error);
     else if (!this.#isEnded) throw error;
     const message = error instanceof Error ? error.message : String(error);
-    answerError(response, 502, { code: -32000, message });
+    answerError(response, 502, { code: errorCodes.server, message });
   }
 
   #receive(wire: WireMessage): void {
-    const { link } = this.#options;
-    const passing = link.fromServer(wire, (passage) => this.#give(passage));
-    // A filter that throws is a bug of ours; the agent must not wait for ever.
-    passing.catch(() => link.cut());
+    const { connection } = this.#options;
+    const passing = connection.fromServer(wire, (decision) => this.#give(decision));
+    // A filter that throws is a bug; the agent must not wait forever.
+    passing.catch(() => connection.cut());
   }
 
-  #give(passage: Passage): void {
-    if (passage.kind === "disconnect") this.#options.link.cut();
-    else if (passage.kind === "drop") return;
-    else if (answeredId(passage.wire.message) === undefined) this.#route(passage.wire);
-    else this.#answer(passage.wire);
+  #give(decision: FilterDecision): void {
+    if (decision.kind === "disconnect") this.#options.connection.cut();
+    else if (decision.kind === "drop") return;
+    else if (answeredId(decision.wire.message) === undefined) this.#route(decision.wire);
+    else this.#answer(decision.wire);
   }
 
   #answer(wire: WireMessage): void {
     const id = answeredId(wire.message);
     const post = id === undefined ? undefined : this.#posts.get(id);
-    // Nobody waits for it: the agent has left, or the server answers twice.
+    // The agent has left, or the server answers twice.
     if (id === undefined || post === undefined) return;
     this.#posts.delete(id);
     this.#deliver(wire, (given) => post.answer(id, given));
@@ -181,7 +182,7 @@ export class HttpSession {
   #keepWaiting(wire: WireMessage): void {
     this.#waitingLength += wire.text.length;
     if (this.#waitingLength <= mostWaiting) this.#waiting.push(wire);
-    else this.#serverEnded(unheard(this.#options.host.name));
+    else this.#serverEnded(tooMuchWaiting(this.#options.host.name));
   }
 
   #flush(give: (wire: WireMessage) => void): void {
@@ -190,7 +191,7 @@ export class HttpSession {
   }
 
   #deliver(wire: WireMessage, give: (wire: WireMessage) => void): void {
-    this.#options.link.delivers(wire);
+    this.#options.connection.recordDelivered(wire);
     give(wire);
   }
 
@@ -204,14 +205,14 @@ export class HttpSession {
   }
 }
 
-/** Characters of messages that may wait for the client to open a response on which they can go out. */
+/** Characters of messages that may wait for the client to open a response that they can go out on. */
 const mostWaiting = 32 * 1024 * 1024;
 
-function unheard(server: string): McpvalsError {
+function tooMuchWaiting(server: string): McpvalsError {
   return new McpvalsError(
     "server/protocol-error",
-    `server "${server}" sent more than ${mostWaiting / 1024 / 1024} MiB that no client was there to hear`,
-    { hint: "Is it sending notifications in a loop?" },
+    `server "${server}" sent more than ${mostWaiting / 1024 / 1024} MiB that no client received`,
+    { hint: "Check whether it sends notifications in a loop." },
   );
 }
 
@@ -236,13 +237,13 @@ function belongsTo(wire: WireMessage, { posts, open, stream }: Targets): Post | 
   return isAboutRequests(wire) ? (latest ?? stream) : (stream ?? latest);
 }
 
-/** What a server asks, logs or reports it does in the course of a request. */
+/** Requests, log messages and progress belong to a pending request. */
 function isAboutRequests({ message }: WireMessage): boolean {
   if (!("method" in message)) return false;
   return "id" in message || ["notifications/message", "notifications/progress"].includes(message.method);
 }
 
-/** A subscription is named by its request's id, progress by a token that the request has brought. */
+/** A subscription is named by its request's id, progress by the token of its request. */
 function namedBy(wire: WireMessage, { posts, open }: Pick<Targets, "posts" | "open">): Post | undefined {
   const subscription = idAt(wire.message, ["params", "_meta", "io.modelcontextprotocol/subscriptionId"]);
   if (subscription !== undefined) return posts.get(subscription);
@@ -319,7 +320,7 @@ export class Post {
   /** There will be no answer. */
   fail(status: number, message: string): void {
     clearTimeout(this.#silence);
-    answerError(this.#exchange.response, status, { code: -32000, message });
+    answerError(this.#exchange.response, status, { code: errorCodes.server, message });
   }
 
   #begin(): EventStream {

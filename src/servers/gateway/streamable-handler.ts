@@ -1,26 +1,25 @@
 import { randomUUID } from "node:crypto";
 import type { McpvalsError } from "../../core/errors/error.ts";
 import type { ServerHost } from "../connections/host.ts";
-import { type BodyMessages, readBody, requestOf, wiresOf } from "../messages/json-rpc.ts";
-import { Lanes } from "./agent-link.ts";
-import { answerError, type Door, type HttpExchange, type Room } from "./endpoint.ts";
+import { errorCodes, type BodyMessages, readBody, requestOf, wiresOf } from "../messages/json-rpc.ts";
+import { SessionlessClients } from "./agent-connection.ts";
+import { answerError, type RequestHandler, type HttpExchange, type EndpointContext } from "./endpoint.ts";
 import { HttpSession } from "./http-session.ts";
 
 /**
- * Brings an agent's HTTP to a server that speaks messages: we are the server of Streamable HTTP. A session begins with
- * `initialize` and is one exchange with the server. Requests without a session, as in 2026-07-28, share one exchange as
- * long as their ids tell them apart.
+ * Serves Streamable HTTP to an agent, in front of a server that is reached over a channel. A session begins with `initialize`
+ * and has a channel of its own. Requests without a session, as in 2026-07-28, share a channel as long as their ids differ.
  */
-export class MessageDoor implements Door {
-  readonly #room: Room;
+export class StreamableHttpHandler implements RequestHandler {
+  readonly #context: EndpointContext;
   readonly #host: ServerHost;
   readonly #sessions = new Map<string, HttpSession>();
-  readonly #lanes: Lanes<HttpSession>;
+  readonly #sessionless: SessionlessClients<HttpSession>;
 
-  constructor(room: Room, host: ServerHost) {
-    this.#room = room;
+  constructor(context: EndpointContext, host: ServerHost) {
+    this.#context = context;
     this.#host = host;
-    this.#lanes = new Lanes(() => this.#openLane());
+    this.#sessionless = new SessionlessClients(() => this.#openSessionless());
   }
 
   async handle(exchange: HttpExchange): Promise<void> {
@@ -31,7 +30,7 @@ export class MessageDoor implements Door {
     if (id !== undefined && session === undefined) return unknownSession(exchange);
     if (session === undefined || (request.method !== "GET" && request.method !== "DELETE")) {
       response.setHeader("allow", session === undefined ? "POST" : "GET, POST, DELETE");
-      return answerError(response, 405, { code: -32000, message: "Method not allowed." });
+      return answerError(response, 405, { code: errorCodes.server, message: "Method not allowed." });
     }
     if (request.method === "GET") return session.get(exchange);
     session.end();
@@ -43,7 +42,7 @@ export class MessageDoor implements Door {
     const wires = wiresOf(messages);
     if (wires.length === 0)
       return answerError(exchange.response, 400, {
-        code: -32700,
+        code: errorCodes.parse,
         message: "Parse error: not a JSON-RPC message",
       });
     const id = sessionOf(exchange);
@@ -55,7 +54,7 @@ export class MessageDoor implements Door {
   #withoutSession(messages: BodyMessages): HttpSession {
     const requests = wiresOf(messages).flatMap(({ message }) => requestOf(message) ?? []);
     if (requests.some(({ method }) => method === "initialize")) return this.#openSession();
-    return this.#lanes.pick(requests.map(({ id }) => id));
+    return this.#sessionless.pick(requests.map(({ id }) => id));
   }
 
   #openSession(): HttpSession {
@@ -65,14 +64,19 @@ export class MessageDoor implements Door {
     return session;
   }
 
-  #openLane(): HttpSession {
-    const lane: HttpSession = this.#session({ onEnded: () => this.#lanes.remove(lane) });
-    return lane;
+  #openSessionless(): HttpSession {
+    const session: HttpSession = this.#session({ onEnded: () => this.#sessionless.remove(session) });
+    return session;
   }
 
   #session(options: { readonly id?: string; readonly onEnded: () => void }): HttpSession {
-    const onLost = (error: McpvalsError): void => this.#room.onLost(error);
-    return new HttpSession({ link: this.#room.connect("http"), host: this.#host, onLost, ...options });
+    const onLost = (error: McpvalsError): void => this.#context.onLost(error);
+    return new HttpSession({
+      connection: this.#context.connect("http"),
+      host: this.#host,
+      onLost,
+      ...options,
+    });
   }
 }
 
@@ -82,5 +86,5 @@ function sessionOf({ request }: HttpExchange): string | undefined {
 }
 
 function unknownSession({ response }: HttpExchange): void {
-  answerError(response, 404, { code: -32001, message: "Session not found" });
+  answerError(response, 404, { code: errorCodes.sessionNotFound, message: "Session not found" });
 }

@@ -462,7 +462,7 @@ export function tokenSourceOf(server: ProtectedServer): TokenSource {
  * Has somebody hear of every token before it is first used, those that are known already included, so that none is ever
  * written. Tokens are forgotten before the first one listens and when nobody does any more.
  */
-export function hearTokens(listener: (secret: Secret) => void): Disposable {
+export function onTokenIssued(listener: (secret: Secret) => void): Disposable {
   if (listeners.size === 0) sources.clear();
   const own = (secret: Secret): void => listener(secret);
   listeners.add(own);
