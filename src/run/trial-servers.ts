@@ -19,8 +19,6 @@ export interface AgentConnections {
 export class TrialServers {
   /** In the order of the task, without those that did not start. */
   readonly #servers: TrialServer[] = [];
-  /** Names of those that did not start. */
-  readonly #absent: string[] = [];
   /** Those that cleanup may have ended. */
   readonly #excused = new Set<TrialServer>();
   readonly #run: TrialRun;
@@ -39,9 +37,10 @@ export class TrialServers {
     return this.#servers.map((server) => server.session);
   }
 
-  /** Names of the task's servers that did not start, and that the trial does without. */
+  /** Names of the task's servers that did not start. */
   get absent(): readonly string[] {
-    return this.#absent;
+    const started = new Set(this.#servers.map(({ name }) => name));
+    return this.#run.task.servers.filter((name) => !started.has(name));
   }
 
   /**
@@ -77,11 +76,8 @@ export class TrialServers {
       this.#services.startServer(this.#run, name, { emit, ...options }),
     );
     const settled = await Promise.allSettled(starts);
-    for (const [index, start] of settled.entries()) {
-      if (start.status === "rejected") continue;
-      if (start.value === undefined) this.#absent.push(task.servers[index] ?? "");
-      else this.#servers.push(start.value);
-    }
+    for (const start of settled)
+      if (start.status === "fulfilled" && start.value !== undefined) this.#servers.push(start.value);
     const broken = settled.find((start) => start.status === "rejected");
     if (broken !== undefined) throw broken.reason;
   }

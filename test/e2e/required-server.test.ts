@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { folderOf, runCli } from "../support/cli.ts";
@@ -44,4 +44,24 @@ test("a sandbox that a server is to have and that cannot be had ends the run bef
   expect(run.stderr).toMatch(/no-such-engine.*\(sandbox\/unavailable\)/s);
   expect(existsSync(join(folder.path, "started"))).toBe(false);
   expect(existsSync(join(folder.path, ".mcpvals"))).toBe(false);
+});
+
+test("a cleanup step says that its server did not start", async () => {
+  const { required: _, ...broken } = config.servers.broken;
+  const task = {
+    apiVersion: "mcp-eval/v1",
+    kind: "Task",
+    metadata: { name: "t" },
+    spec: {
+      servers: { broken },
+      verify: [{ mcp: { server: "broken", tool: "look" } }],
+      cleanup: [{ mcp: { server: "broken", tool: "drop" } }],
+    },
+  };
+  using folder = folderOf({ "t.json": task });
+  const { code } = await runCli(["run", "t.json", "-o", "runs"], { cwd: folder.path });
+  expect(code).toBe(3);
+  const [run = ""] = readdirSync(join(folder.path, "runs"));
+  const journal = readFileSync(join(folder.path, "runs", run, "journal.jsonl"), "utf8");
+  expect(journal).toContain('the tool \\"drop\\" needs server \\"broken\\", which did not start');
 });
