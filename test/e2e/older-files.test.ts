@@ -170,10 +170,7 @@ describe("a judge that cannot be asked is of interest only to tasks that ask one
   });
 
   it("validate warns where no judge is configured", async () => {
-    using folder = folderOf({
-      ...files,
-      "eval.yaml": files["eval.yaml"].replace(/ {2}llmJudge.*\n/, ""),
-    });
+    using folder = folderOf({ ...files, "eval.yaml": files["eval.yaml"].replace(/ {2}llmJudge.*\n/, "") });
     const { code, stderr } = await runSource(["validate", "eval.yaml"], { cwd: folder.path });
     expect([code, stderr]).toEqual([
       0,

@@ -17,10 +17,7 @@ const valid = {
   agent: "script",
   agents: {
     model: { model: "anthropic/claude-sonnet-4-5", maxSteps: 3 },
-    script: {
-      type: "scripted",
-      plan: { work: [{ call: "add", args: { a: 1 } }, { say: "Done." }] },
-    },
+    script: { type: "scripted", plan: { work: [{ call: "add", args: { a: 1 } }, { say: "Done." }] } },
   },
   judge: { model: "openai/gpt-4o", temperature: 0 },
   limits: { trial: "1m" },

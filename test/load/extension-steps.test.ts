@@ -150,14 +150,7 @@ config:
     using folder = folderOf({ ...files, "mcp-eval.config.yaml": config("{ db: { package: mcpvals:sql } }") });
     const loaded = await load(folder.path, { source: "mcp-eval.config.yaml" });
     expect(Object.values(extensionsOf(loaded)).map(plain)).toEqual([
-      {
-        alias: "db",
-        package: "mcpvals:sql",
-        dir: folder.path,
-        config: {},
-        env: {},
-        sandbox: defaultSandbox,
-      },
+      { alias: "db", package: "mcpvals:sql", dir: folder.path, config: {}, env: {}, sandbox: defaultSandbox },
     ]);
     using wrong = folderOf({
       ...files,

@@ -7,10 +7,7 @@ it("keeps every generated file current", () => {
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
     [join(root, "scripts/generate.ts"), "--check"],
-    {
-      encoding: "utf8",
-      timeout: 20_000,
-    },
+    { encoding: "utf8", timeout: 20_000 },
   );
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
   expect(stdout).toContain("schemas/config.schema.json is current");

@@ -367,10 +367,7 @@ describe("tasks of a config", () => {
       'config/not-found tasks: no file of kind Task is at "taks/*.yaml"',
       'config/duplicate-name two tasks are named "a"',
     ]);
-    using other = folderOf({
-      "mcp-eval.config.json": { ...config, tasks: ["*.yaml"] },
-      "b.yaml": task("b"),
-    });
+    using other = folderOf({ "mcp-eval.config.json": { ...config, tasks: ["*.yaml"] }, "b.yaml": task("b") });
     expect((await failure(other.path)).details.diagnostics).toMatchObject([
       { code: "agent/no-plan", message: 'agent.plan has no plan for the task "b"' },
       { code: "config/unknown-reference", message: 'no workflow or task is named "a"' },

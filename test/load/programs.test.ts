@@ -210,9 +210,7 @@ describe("what is wrong with it", () => {
   it("names any other package or file that is missing", () => {
     expect(
       run({ "config.ts": `import "no-such-package"; export default { ${body} };` }, "config.ts"),
-    ).toMatchObject({
-      message: 'config.ts imports "no-such-package", which was not found',
-    });
+    ).toMatchObject({ message: 'config.ts imports "no-such-package", which was not found' });
     expect(
       run({ "config.ts": `import "./gone.ts"; export default { ${body} };` }, "config.ts").message,
     ).toMatch(/^config\.ts imports ".*gone\.ts", which was not found$/);

@@ -33,144 +33,88 @@ function problems(config: unknown, templates = new Map<string, string>()): Found
   }));
 }
 
-/** Code, place, message. */
-type Case = readonly [config: unknown, code: string, at: string, message: string];
+/**
+ * The only problem, as `CODE key-or-value PATH | MESSAGE`. A message alone begins with the path of the value that is invalid. Codes
+ * without a slash are of `config/`.
+ */
+type Case = readonly [config: unknown, problem: string];
 
 function check(cases: readonly Case[]): void {
-  it.each(cases)("%j", (config, code, at, message) => {
-    const found = problems(config).map((each) => ({ code: each.code, at: each.at, message: each.message }));
-    expect(found).toEqual([{ code, at, message }]);
+  it.each(cases)("%j: %s", (config, expected) => {
+    const [place = "", message] = expected.split(" | ");
+    const [code = "", ...at] =
+      message === undefined ? ["invalid-value", "value", place.split(" ")[0]] : place.split(" ");
+    expect(problems(config).map((each) => ({ code: each.code, at: each.at, message: each.message }))).toEqual(
+      [{ code: code.includes("/") ? code : `config/${code}`, at: at.join(" "), message: message ?? place }],
+    );
   });
 }
 
 describe("servers", () => {
   check([
-    [suites, "config/missing-key", "value ", 'missing key "server" or "servers"'],
+    [suites, 'missing-key value  | missing key "server" or "servers"'],
     [
       { ...suites, server: stdio, servers: { a: stdio } },
-      "config/invalid-value",
-      "key servers",
-      "server and servers cannot both be given",
+      "invalid-value key servers | server and servers cannot both be given",
     ],
-    [
-      { ...suites, servers: {} },
-      "config/invalid-value",
-      "value servers",
-      "servers must have at least one server",
-    ],
+    [{ ...suites, servers: {} }, "servers must have at least one server"],
     [
       { ...suites, server: {} },
-      "config/missing-key",
-      "value server",
-      'missing key "transport" in server: "stdio", "shttp", "http", "sse" or "mock"',
+      'missing-key value server | missing key "transport" in server: "stdio", "shttp", "http", "sse" or "mock"',
     ],
     [
       { ...suites, server: { transport: "http" } },
-      "config/missing-key",
-      "value server",
-      'missing key "url" in server: a string',
+      'missing-key value server | missing key "url" in server: a string',
     ],
     [
       { ...suites, server: { transport: 5 } },
-      "config/invalid-value",
-      "value server.transport",
       'server.transport must be "stdio", "shttp", "http", "sse" or "mock", not a number',
     ],
-    [
-      { ...suites, server: "node x" },
-      "config/invalid-value",
-      "value server",
-      "server must be an object, not a string",
-    ],
+    [{ ...suites, server: "node x" }, "server must be an object, not a string"],
     [
       { ...suites, server: { transport: "stdio" } },
-      "config/missing-key",
-      "value server",
-      'missing key "command" in server: a string',
+      'missing-key value server | missing key "command" in server: a string',
     ],
-    [
-      { ...suites, server: { ...stdio, command: null } },
-      "config/invalid-value",
-      "value server.command",
-      "server.command must be a string, not empty (null)",
-    ],
-    [
-      { ...suites, server: { ...stdio, command: " " } },
-      "config/invalid-value",
-      "value server.command",
-      "server.command must not be blank",
-    ],
-    [
-      { ...suites, server: { ...stdio, args: "a b" } },
-      "config/invalid-value",
-      "value server.args",
-      "server.args must be a list, not a string",
-    ],
-    [
-      { ...suites, server: { ...stdio, args: ["a", 5] } },
-      "config/invalid-value",
-      "value server.args[1]",
-      "server.args[1] must be a string, not a number",
-    ],
+    [{ ...suites, server: { ...stdio, command: null } }, "server.command must be a string, not empty (null)"],
+    [{ ...suites, server: { ...stdio, command: " " } }, "server.command must not be blank"],
+    [{ ...suites, server: { ...stdio, args: "a b" } }, "server.args must be a list, not a string"],
+    [{ ...suites, server: { ...stdio, args: ["a", 5] } }, "server.args[1] must be a string, not a number"],
     [
       { ...suites, server: { ...stdio, env: { "A=B": "x" } } },
-      "config/invalid-value",
-      'key server.env["A=B"]',
-      'server.env["A=B"] must be the name of a variable',
+      'invalid-value key server.env["A=B"] | server.env["A=B"] must be the name of a variable',
     ],
     [
       { ...suites, server: { ...stdio, env: { A: null } } },
-      "config/invalid-value",
-      "value server.env.A",
       "server.env.A must be a string, not empty (null)",
     ],
     [
       { ...suites, server: { ...stdio, inheritEnv: false } },
-      "config/invalid-value",
-      "value server.inheritEnv",
       "server.inheritEnv must be a list or true, not false",
     ],
     [
       { ...suites, server: { ...stdio, inheritEnv: [5] } },
-      "config/invalid-value",
-      "value server.inheritEnv[0]",
       "server.inheritEnv[0] must be a string, not a number",
     ],
-    [
-      { ...suites, server: { ...stdio, maxMessageBytes: 0 } },
-      "config/invalid-value",
-      "value server.maxMessageBytes",
-      "server.maxMessageBytes must be at least 1",
-    ],
+    [{ ...suites, server: { ...stdio, maxMessageBytes: 0 } }, "server.maxMessageBytes must be at least 1"],
     [
       { ...suites, server: { ...stdio, startupTimeout: "soon" } },
-      "config/invalid-value",
-      "value server.startupTimeout",
       'server.startupTimeout must be a duration above zero: milliseconds, or a text such as "500ms", "2s", "5m", "1h"',
     ],
     [
       { ...suites, server: { transport: "shttp" } },
-      "config/missing-key",
-      "value server",
-      'missing key "url" in server: a string',
+      'missing-key value server | missing key "url" in server: a string',
     ],
     [
       { ...suites, server: { transport: "shttp", url: "localhost:3000" } },
-      "config/invalid-value",
-      "value server.url",
       "server.url must be a URL that starts with http:// or https://",
     ],
     [
       { ...suites, server: { transport: "sse", url: "ftp://x/y" } },
-      "config/invalid-value",
-      "value server.url",
       "server.url must be a URL that starts with http:// or https://",
     ],
     [
       { ...suites, servers: { " ": stdio } },
-      "config/invalid-value",
-      'key servers[" "]',
-      'servers[" "] must not be a blank name',
+      'invalid-value key servers[" "] | servers[" "] must not be a blank name',
     ],
   ]);
 });
@@ -238,129 +182,56 @@ describe("values", () => {
   });
   const at = "toolHealthSuites[0].tests[0]";
   check([
-    [
-      { ...suites, server: stdio, trials: 0 },
-      "config/invalid-value",
-      "value trials",
-      "trials must be at least 1",
-    ],
-    [
-      { ...suites, server: stdio, trials: 10_001 },
-      "config/invalid-value",
-      "value trials",
-      "trials must be at most 10000",
-    ],
+    [{ ...suites, server: stdio, trials: 0 }, "trials must be at least 1"],
+    [{ ...suites, server: stdio, trials: 10_001 }, "trials must be at most 10000"],
     [
       { ...suites, server: stdio, trials: 1.5 },
-      "config/invalid-value",
-      "value trials",
       "trials must be a whole number, not a number with a fraction",
     ],
-    [
-      { ...suites, server: stdio, concurrency: 1025 },
-      "config/invalid-value",
-      "value concurrency",
-      "concurrency must be at most 1024",
-    ],
-    [
-      { ...suites, server: stdio, concurrency: 0 },
-      "config/invalid-value",
-      "value concurrency",
-      "concurrency must be at least 1",
-    ],
-    [
-      { ...suites, server: stdio, passThreshold: 1.1 },
-      "config/invalid-value",
-      "value passThreshold",
-      "passThreshold must be at most 1",
-    ],
-    [
-      { ...suites, server: stdio, passThreshold: -0.1 },
-      "config/invalid-value",
-      "value passThreshold",
-      "passThreshold must be at least 0",
-    ],
-    [
-      { ...suites, server: stdio, llmJudge: "maybe" },
-      "config/invalid-value",
-      "value llmJudge",
-      "llmJudge must be true or false, not a string",
-    ],
+    [{ ...suites, server: stdio, concurrency: 1025 }, "concurrency must be at most 1024"],
+    [{ ...suites, server: stdio, concurrency: 0 }, "concurrency must be at least 1"],
+    [{ ...suites, server: stdio, passThreshold: 1.1 }, "passThreshold must be at most 1"],
+    [{ ...suites, server: stdio, passThreshold: -0.1 }, "passThreshold must be at least 0"],
+    [{ ...suites, server: stdio, llmJudge: "maybe" }, "llmJudge must be true or false, not a string"],
     [
       { ...suites, server: stdio, timeout: -5 },
-      "config/invalid-value",
-      "value timeout",
       'timeout must be a duration above zero: milliseconds, or a text such as "500ms", "2s", "5m", "1h"',
     ],
     [
       { ...suites, server: stdio, limits: { trial: 0 } },
-      "config/invalid-value",
-      "value limits.trial",
       'limits.trial must be a duration above zero: milliseconds, or a text such as "500ms", "2s", "5m", "1h"',
     ],
     [
       { ...suites, server: stdio, reporters: ["html"] },
-      "config/invalid-value",
-      "value reporters[0]",
       "reporters[0] must be NAME or NAME=FILE, where NAME is one of console, json, junit",
     ],
     [
       { ...suites, server: stdio, reporters: ["json="] },
-      "config/invalid-value",
-      "value reporters[0]",
       "reporters[0] must be NAME or NAME=FILE, where NAME is one of console, json, junit",
     ],
-    [{ ...suites, server: stdio, name: "" }, "config/invalid-value", "value name", "name must not be blank"],
-    [suite({ retries: 6 }), "config/invalid-value", `value ${at}.retries`, `${at}.retries must be at most 5`],
-    [suite({ args: [] }), "config/invalid-value", `value ${at}.args`, `${at}.args must be an object`],
-    [
-      suite({ expectedError: "" }),
-      "config/invalid-value",
-      `value ${at}.expectedError`,
-      `${at}.expectedError must not be blank`,
-    ],
+    [{ ...suites, server: stdio, name: "" }, "name must not be blank"],
+    [suite({ retries: 6 }), `${at}.retries must be at most 5`],
+    [suite({ args: [] }), `${at}.args must be an object`],
+    [suite({ expectedError: "" }), `${at}.expectedError must not be blank`],
     [
       { server: stdio, toolHealthSuites: [{ name: "s", tests: [] }] },
-      "config/invalid-value",
-      "value toolHealthSuites[0].tests",
       "toolHealthSuites[0].tests must have at least 1 item",
     ],
     [
       { server: stdio, toolHealthSuites: [{ tests }] },
-      "config/missing-key",
-      "value toolHealthSuites[0]",
-      'missing key "name" in toolHealthSuites[0]: a string',
+      'missing-key value toolHealthSuites[0] | missing key "name" in toolHealthSuites[0]: a string',
     ],
-    [
-      { server: stdio, toolHealthSuites: {} },
-      "config/invalid-value",
-      "value toolHealthSuites",
-      "toolHealthSuites must be a list, not an object",
-    ],
-    [
-      { ...flows, workflows: [{ ...workflow, steps: [] }] },
-      "config/invalid-value",
-      "value workflows[0].steps",
-      "workflows[0].steps must have at least 1 item",
-    ],
+    [{ server: stdio, toolHealthSuites: {} }, "toolHealthSuites must be a list, not an object"],
+    [{ ...flows, workflows: [{ ...workflow, steps: [] }] }, "workflows[0].steps must have at least 1 item"],
     [
       { ...flows, workflows: [{ ...workflow, steps: [{ user: "x", expectedState: "" }] }] },
-      "config/invalid-value",
-      "value workflows[0].steps[0].expectedState",
       "workflows[0].steps[0].expectedState must not be blank",
     ],
     [
       { ...flows, workflows: [{ ...workflow, servers: [] }] },
-      "config/invalid-value",
-      "value workflows[0].servers",
       "workflows[0].servers must have at least 1 item",
     ],
-    [
-      { ...flows, workflows: [null] },
-      "config/invalid-value",
-      "value workflows[0]",
-      "workflows[0] must be an object, not empty (null)",
-    ],
+    [{ ...flows, workflows: [null] }, "workflows[0] must be an object, not empty (null)"],
   ]);
 
   it.each([
@@ -394,97 +265,43 @@ describe("values", () => {
 
 describe("agents: the branch that was meant", () => {
   check([
-    [
-      { ...flows, agent: 5 },
-      "config/invalid-value",
-      "value agent",
-      "agent must be a string or an object, not a number",
-    ],
-    [{ ...flows, agent: {} }, "config/missing-key", "value agent", 'missing key "model" or "type" in agent'],
-    [
-      { ...flows, agent: { model: 5 } },
-      "config/invalid-value",
-      "value agent.model",
-      "agent.model must be a string, not a number",
-    ],
+    [{ ...flows, agent: 5 }, "agent must be a string or an object, not a number"],
+    [{ ...flows, agent: {} }, 'missing-key value agent | missing key "model" or "type" in agent'],
+    [{ ...flows, agent: { model: 5 } }, "agent.model must be a string, not a number"],
     [
       { ...flows, agent: { type: "model" } },
-      "config/missing-key",
-      "value agent",
-      'missing key "model" in agent: a string',
+      'missing-key value agent | missing key "model" in agent: a string',
     ],
     [
       { ...flows, agent: { type: "robot", model: "m" } },
-      "config/invalid-value",
-      "value agent.type",
       'agent.type must be "model", "scripted", "acp" or "command"',
     ],
     [
       { ...flows, agent: { type: "scripted" } },
-      "config/missing-key",
-      "value agent",
-      'missing key "plan" in agent: an object',
+      'missing-key value agent | missing key "plan" in agent: an object',
     ],
     [
       { ...flows, agent: { plan: { flow: [] } } },
-      "config/missing-key",
-      "value agent",
-      'missing key "type" in agent: "scripted"',
+      'missing-key value agent | missing key "type" in agent: "scripted"',
     ],
-    [
-      { ...flows, agent: { model: "m", api: "completions" } },
-      "config/invalid-value",
-      "value agent.api",
-      'agent.api must be "responses" or "chat"',
-    ],
-    [
-      { ...flows, agent: { model: "m", temperature: -1 } },
-      "config/invalid-value",
-      "value agent.temperature",
-      "agent.temperature must be at least 0",
-    ],
+    [{ ...flows, agent: { model: "m", api: "completions" } }, 'agent.api must be "responses" or "chat"'],
+    [{ ...flows, agent: { model: "m", temperature: -1 } }, "agent.temperature must be at least 0"],
     [
       { ...flows, agent: { type: "scripted", plan: { flow: [{}] } } },
-      "config/missing-key",
-      "value agent.plan.flow[0]",
-      'missing key "call" or "say" in agent.plan.flow[0]',
+      'missing-key value agent.plan.flow[0] | missing key "call" or "say" in agent.plan.flow[0]',
     ],
     [
       { ...flows, agent: { type: "scripted", plan: { flow: [{ say: 5 }] } } },
-      "config/invalid-value",
-      "value agent.plan.flow[0].say",
       "agent.plan.flow[0].say must be a string, not a number",
     ],
     [
       { ...flows, agent: { type: "scripted", plan: { flow: ["add"] } } },
-      "config/invalid-value",
-      "value agent.plan.flow[0]",
       "agent.plan.flow[0] must be an object, not a string",
     ],
-    [
-      { ...flows, agents: { a: "gpt" } },
-      "config/invalid-value",
-      "value agents.a",
-      'agents.a must be a model id such as "anthropic/claude-sonnet-4-5"',
-    ],
-    [
-      { ...flows, agents: { a: 5 } },
-      "config/invalid-value",
-      "value agents.a",
-      "agents.a must be a string or an object, not a number",
-    ],
-    [
-      { ...flows, agents: [] },
-      "config/invalid-value",
-      "value agents",
-      "agents must be an object, not a list",
-    ],
-    [
-      { ...flows, judge: "gpt-4o" },
-      "config/invalid-value",
-      "value judge",
-      "judge must be an object, not a string",
-    ],
+    [{ ...flows, agents: { a: "gpt" } }, 'agents.a must be a model id such as "anthropic/claude-sonnet-4-5"'],
+    [{ ...flows, agents: { a: 5 } }, "agents.a must be a string or an object, not a number"],
+    [{ ...flows, agents: [] }, "agents must be an object, not a list"],
+    [{ ...flows, judge: "gpt-4o" }, "judge must be an object, not a string"],
   ]);
 
   it("tells a scripted action with a mistyped key", () => {
@@ -507,21 +324,15 @@ describe("rules between the parts", () => {
   check([
     [
       { server: stdio },
-      "config/nothing-to-run",
-      "value ",
-      "there is nothing to run: no workflows, no toolHealthSuites, no tasks",
+      "nothing-to-run value  | there is nothing to run: no workflows, no toolHealthSuites, no tasks",
     ],
     [
       { server: stdio, workflows: [], toolHealthSuites: [] },
-      "config/nothing-to-run",
-      "value ",
-      "there is nothing to run: no workflows, no toolHealthSuites, no tasks",
+      "nothing-to-run value  | there is nothing to run: no workflows, no toolHealthSuites, no tasks",
     ],
     [
       { ...flows, workflows: [workflow, two, workflow] },
-      "config/duplicate-name",
-      "value workflows[2].name",
-      'two workflows are named "flow": workflows[0].name and workflows[2].name',
+      'duplicate-name value workflows[2].name | two workflows are named "flow": workflows[0].name and workflows[2].name',
     ],
     [
       {
@@ -531,15 +342,11 @@ describe("rules between the parts", () => {
           { name: "s", tests },
         ],
       },
-      "config/duplicate-name",
-      "value toolHealthSuites[1].name",
-      'two suites are named "s": toolHealthSuites[0].name and toolHealthSuites[1].name',
+      'duplicate-name value toolHealthSuites[1].name | two suites are named "s": toolHealthSuites[0].name and toolHealthSuites[1].name',
     ],
     [
       { ...flows, ...suites, workflows: [{ ...workflow, name: "suite/add" }] },
-      "config/duplicate-name",
-      "value toolHealthSuites[0].tests[0]",
-      "two tasks have one name: workflows[0].name and toolHealthSuites[0].tests[0]",
+      "duplicate-name value toolHealthSuites[0].tests[0] | two tasks have one name: workflows[0].name and toolHealthSuites[0].tests[0]",
     ],
     [
       {
@@ -549,76 +356,49 @@ describe("rules between the parts", () => {
           { name: "a/b", tests: [{ name: "c" }] },
         ],
       },
-      "config/duplicate-name",
-      "value toolHealthSuites[1].tests[0]",
-      "two tasks have one name: toolHealthSuites[0].tests[0] and toolHealthSuites[1].tests[0]",
+      "duplicate-name value toolHealthSuites[1].tests[0] | two tasks have one name: toolHealthSuites[0].tests[0] and toolHealthSuites[1].tests[0]",
     ],
     [
       { ...flows, workflows: [{ ...workflow, servers: ["main"] }] },
-      "config/unknown-reference",
-      "value workflows[0].servers[0]",
-      'no server is named "main"',
+      'unknown-reference value workflows[0].servers[0] | no server is named "main"',
     ],
     [
       { ...flows, workflows: [{ ...workflow, servers: ["default", "default"] }] },
-      "config/duplicate-name",
-      "value workflows[0].servers[1]",
-      'two servers are named "default": workflows[0].servers[0] and workflows[0].servers[1]',
+      'duplicate-name value workflows[0].servers[1] | two servers are named "default": workflows[0].servers[0] and workflows[0].servers[1]',
     ],
     [
       { server: stdio, toolHealthSuites: [{ name: "s", server: "x", tests }] },
-      "config/unknown-reference",
-      "value toolHealthSuites[0].server",
-      'no server is named "x"',
+      'unknown-reference value toolHealthSuites[0].server | no server is named "x"',
     ],
     [
       { server: stdio, toolHealthSuites: [{ name: "s", tests: [{ name: "t", server: "x" }] }] },
-      "config/unknown-reference",
-      "value toolHealthSuites[0].tests[0].server",
-      'no server is named "x"',
+      'unknown-reference value toolHealthSuites[0].tests[0].server | no server is named "x"',
     ],
     [
       plan({ flow: [{ call: "t", server: "x" }] }),
-      "config/unknown-reference",
-      "value agent.plan.flow[0].server",
-      'no server is named "x"',
+      'unknown-reference value agent.plan.flow[0].server | no server is named "x"',
     ],
-    [
-      plan({ flow: [], flw: [] }),
-      "config/unknown-reference",
-      "key agent.plan.flw",
-      'no workflow is named "flw"',
-    ],
-    [plan({}), "agent/no-plan", "key agent.plan", 'agent.plan has no plan for the workflow "flow"'],
+    [plan({ flow: [], flw: [] }), 'unknown-reference key agent.plan.flw | no workflow is named "flw"'],
+    [plan({}), 'agent/no-plan key agent.plan | agent.plan has no plan for the workflow "flow"'],
     [
       { ...plan({ flow: [{ call: "t" }, { say: "x" }] }), workflows: [twoSteps] },
-      "config/invalid-value",
-      "key agent.plan.flow",
-      'the plan for "flow" has 1 turn, the workflow has 2 steps: each `say` ends a turn',
+      'invalid-value key agent.plan.flow | the plan for "flow" has 1 turn, the workflow has 2 steps: each `say` ends a turn',
     ],
     [
       plan({ flow: [{ say: "x" }, { call: "t" }] }),
-      "config/invalid-value",
-      "key agent.plan.flow",
-      'the plan for "flow" has 2 turns, the workflow has 1 step: each `say` ends a turn',
+      'invalid-value key agent.plan.flow | the plan for "flow" has 2 turns, the workflow has 1 step: each `say` ends a turn',
     ],
     [
       { ...flows, workflows: [{ name: "flow", steps: [{ user: "hi" }] }] },
-      "config/checks-nothing",
-      "value workflows[0]",
-      'workflows[0] ("flow") expects nothing, so it could not fail',
+      'checks-nothing value workflows[0] | workflows[0] ("flow") expects nothing, so it could not fail',
     ],
     [
       { ...flows, llmJudge: true, passThreshold: 0, workflows: [{ name: "flow", steps: [{ user: "hi" }] }] },
-      "config/checks-nothing",
-      "value workflows[0]",
-      'workflows[0] ("flow") expects nothing, so it could not fail',
+      'checks-nothing value workflows[0] | workflows[0] ("flow") expects nothing, so it could not fail',
     ],
     [
       { ...flows, workflows: [{ name: "flow", expectTools: [], steps: [{ user: "hi", expectTools: [] }] }] },
-      "config/checks-nothing",
-      "value workflows[0]",
-      'workflows[0] ("flow") expects nothing, so it could not fail',
+      'checks-nothing value workflows[0] | workflows[0] ("flow") expects nothing, so it could not fail',
     ],
   ]);
 

@@ -503,11 +503,7 @@ const effects: Readonly<Record<string, () => void>> = {
       description: "adds",
     }),
   "ToolTest.server": () => {
-    const spec = evalOf({
-      ...withTest({ server: "b" }),
-      server: undefined,
-      servers: { a: stdio, b: stdio },
-    });
+    const spec = evalOf({ ...withTest({ server: "b" }), server: undefined, servers: { a: stdio, b: stdio } });
     expect(spec.tasks[0]).toMatchObject({ servers: ["b"], verify: [{ server: "b" }] });
   },
   "ToolTest.args": () =>

@@ -76,11 +76,7 @@ skills: {mountPath: a, toolName: b}
 it("tells where the agent looks for skills", () => {
   expect(
     parse("kind: Agent\nacp: {cmd: x}\nskills: {mountPath: ./.x//skills/, toolName: load}"),
-  ).toMatchObject({
-    ok: true,
-    file: { skills: { mountPath: ".x/skills", tool: "load" } },
-    notes: [],
-  });
+  ).toMatchObject({ ok: true, file: { skills: { mountPath: ".x/skills", tool: "load" } }, notes: [] });
 });
 
 it.each([

@@ -52,10 +52,7 @@ it("reads programs and addresses, whatever type says", () => {
         },
       },
       { name: "d", server: { ...remote, transport: "sse", url: "http://127.0.0.1:1/sse" } },
-      {
-        name: "e",
-        server: { ...remote, transport: "shttp", url: "http://127.0.0.1:1/mcp", tools: [] },
-      },
+      { name: "e", server: { ...remote, transport: "shttp", url: "http://127.0.0.1:1/mcp", tools: [] } },
     ],
   });
 });

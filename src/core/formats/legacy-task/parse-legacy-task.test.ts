@@ -522,9 +522,7 @@ spec:
   });
 
   it("are text where no step before gives them, as for setup's in verify", () => {
-    expect(taskOf(yaml).verify[0]).toMatchObject({
-      env: { NAME: "{{steps.kubernetes.create.name}}" },
-    });
+    expect(taskOf(yaml).verify[0]).toMatchObject({ env: { NAME: "{{steps.kubernetes.create.name}}" } });
     expect(notesOf(yaml)).toEqual([
       "braces that are no expression are taken as text; mcpchecker refuses such a text",
     ]);
