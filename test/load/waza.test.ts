@@ -475,7 +475,7 @@ describe("an eval of waza is refused, by name and with the place", () => {
         `${inTask(6, 42)} config/invalid-value max_tokens is not known yet`,
         `${inTask(6, 78)} config/invalid-value rubric is not known yet`,
         `${inTask(7, 66)} config/invalid-value args is not known yet`,
-        `${inTask(7, 92)} config/invalid-value graders[1].config.expect_tools[1].tool is no regular expression (RE2)`,
+        `${inTask(7, 92)} config/invalid-value graders[1].config.expect_tools[1].tool is not a valid RE2 pattern`,
         `${inTask(8, 74)} config/invalid-value graders[2].config.reject_tools[0].source must be mcp:SERVER, builtin or skill`,
       ],
     ],

@@ -69,7 +69,7 @@ export const goDuration = z
 
 /** A regular expression of RE2's syntax. */
 export const patternText = z.string().refine((text) => reasonAgainst(text) === undefined, {
-  error: (issue) => `is no regular expression (RE2): ${reasonAgainst(issue.input) ?? ""}`,
+  error: (issue) => `is not a valid RE2 pattern: ${reasonAgainst(issue.input) ?? ""}`,
 });
 
 function reasonAgainst(pattern: unknown): string | undefined {

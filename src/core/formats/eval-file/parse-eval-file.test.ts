@@ -331,7 +331,7 @@ LLMJudge: {reason: none, env: {baseUrlKey: URL, apiKeyKey: KEY, modelNameKey: MO
       "kind: Eval\nconfig: {taskSets: [{glob: b, assertions: {toolsUsed: [{server: a, toolPattern: '('}]}}]}";
     expect(problemsOf(yaml)).toEqual([
       expect.stringMatching(
-        /^config\/invalid-value at config\.taskSets\[0\]\.assertions\.toolsUsed\[0\]\.toolPattern: .* is no regular expression \(RE2\): ./,
+        /^config\/invalid-value at config\.taskSets\[0\]\.assertions\.toolsUsed\[0\]\.toolPattern: .* is not a valid RE2 pattern: ./,
       ),
     ]);
   });

@@ -315,7 +315,7 @@ spec:
     [
       steps("verify:\n- http: {url: a, expect: {body: {match: '(?=a)'}}}"),
       expect.stringMatching(
-        /^config\/invalid-value at spec.verify\[0\].http.expect.body.match: .* is no regular expression \(RE2\): /,
+        /^config\/invalid-value at spec.verify\[0\].http.expect.body.match: .* is not a valid RE2 pattern: /,
       ),
     ],
     [

@@ -19,7 +19,7 @@ import {
   graderNames,
   type PlacedAssertions,
   readGraders,
-  refuseParts,
+  refuseUnsupported,
   saysSomething,
 } from "./read-graders.ts";
 import { type ParsedWazaEval, wazaEvalSchema } from "./waza-schema.ts";
@@ -82,7 +82,7 @@ export function parseWazaEval(document: JsonObject, options: ParseWazaEvalOption
   const reader = new LenientReader(options.locate, { strict: true });
   const servers = readWazaServers(document, options, reader);
   const parsed = reader.read(wazaEvalSchema, document);
-  const file = parsed === undefined ? outline(document) : readParsed(parsed, options, reader);
+  const file = parsed === undefined ? outline(document) : readParsed(parsed, document, options, reader);
   return {
     eval: { ...file, ...servers },
     isWhole: parsed !== undefined,
@@ -106,10 +106,12 @@ function outline(document: JsonObject): WithoutServers {
 
 function readParsed(
   parsed: ParsedWazaEval,
+  document: JsonObject,
   { requested }: ParseWazaEvalOptions,
   reader: Reader,
 ): WithoutServers {
-  refuseWhatIsUnknown(parsed, reader);
+  refuseUnsupported(wazaEvalSchema, document, [], reader);
+  refuseOthers(parsed, reader);
   noteWithoutEffect(parsed, reader);
   const names = graderNames(parsed.graders, ["graders"], { taken: new Set(), reader });
   return withoutUndefined({
@@ -160,14 +162,8 @@ function readTasks({ tasks, tasks_from }: ParsedWazaEval, reader: Reader): reado
   return tasks;
 }
 
-function refuseWhatIsUnknown(
-  { config, hooks, tasks_from, range, ...rest }: ParsedWazaEval,
-  reader: Reader,
-): void {
-  refuseParts({ hooks, tasks_from, range }, [], reader);
-  const { skill_directories, required_skills, max_attempts } = config;
-  refuseParts({ skill_directories, required_skills }, ["config"], reader);
-  if (max_attempts > 1)
+function refuseOthers({ config, ...rest }: ParsedWazaEval, reader: Reader): void {
+  if (config.max_attempts > 1)
     reader.refuse(
       "max_attempts over 1 is refused: trying again until it passes hides flakiness",
       ["config", "max_attempts"],

@@ -12,7 +12,7 @@ import {
   type PlacedAssertions,
   readExpected,
   readGraders,
-  refuseParts,
+  refuseUnsupported,
   saysSomething,
 } from "./read-graders.ts";
 import type { WazaEval } from "./parse-waza-eval.ts";
@@ -56,12 +56,11 @@ export function parseWazaTask(document: Json, options: ParseWazaTaskOptions): Pa
   if (parsed === undefined) return { ok: false, diagnostics: reader.diagnostics() };
   const names = graderNames(parsed.graders, ["graders"], { taken: options.eval.graderNames, reader });
   const assertions = [
-    ...readExpected(parsed.expected, reader),
+    ...readExpected(parsed.expected),
     ...readGraders(parsed.graders, ["graders"], { names, reader }),
   ];
   noteWithoutEffect(parsed, reader);
-  const { skill_directories, required_skills } = parsed;
-  refuseParts({ skill_directories, required_skills }, [], reader);
+  refuseUnsupported(wazaTaskSchema, document, [], reader);
   const task = buildTask(parsed, assertions, { options, reader });
   if (!reader.failed && options.isEvalWhole) checkChecks(task, reader);
   return reader.failed

@@ -1,13 +1,12 @@
-import type * as z from "zod";
+import * as z from "zod";
 import { compilePattern } from "../../templates/pattern.ts";
 import { assertionKinds } from "../assertion-kinds.ts";
 import { suggestion } from "../did-you-mean.ts";
-import { formatKeyPath, type KeyPath, withoutUndefined } from "../json.ts";
+import { asList, asObject, formatKeyPath, type KeyPath, withoutUndefined } from "../json.ts";
 import type { LenientReader } from "../lenient-reader.ts";
 import type { AssertionSet, CallPattern } from "../model.ts";
 import {
   behaviorSchema,
-  type expectedBehaviorSchema,
   type ParsedGrader,
   type ParsedWazaTask,
   toolCallsSchema,
@@ -20,8 +19,7 @@ export interface PlacedAssertions {
   readonly path: KeyPath;
 }
 
-/** Types of graders that are read; the others are refused by name. */
-const knownTypes = ["behavior", "tool_constraint", "tool_calls"] as const;
+/** Types of graders of that tool that this version does not have. */
 const laterTypes = [
   "text",
   "file",
@@ -39,23 +37,42 @@ const laterTypes = [
   "llm_comparison",
   "human",
   "human_calibration",
-] as const;
+];
 
-export interface GradersContext {
-  /** Names of the grades that the graders give, in their order. */
-  readonly names: readonly string[];
-  readonly reader: LenientReader;
+/** Reads the `config` of a grader by its type. Undefined for one that is wrong; why is among the reader's problems. */
+const graderTypes: Readonly<
+  Record<string, (config: unknown, path: KeyPath, reader: LenientReader) => AssertionSet | undefined>
+> = {
+  behavior: (config, path, reader) => readBehavior(readSupported(behaviorSchema, config, path, reader)),
+  tool_constraint: (config, path, reader) =>
+    readConstraint(readSupported(toolConstraintSchema, config, path, reader), path, reader),
+  tool_calls: (config, path, reader) => readCalls(readSupported(toolCallsSchema, config, path, reader)),
+};
+
+function readSupported<S extends z.ZodType>(
+  schema: S,
+  config: unknown,
+  path: KeyPath,
+  reader: LenientReader,
+): z.output<S> | undefined {
+  const read = reader.read(schema, config, path);
+  if (read !== undefined) refuseUnsupported(schema, config, path, reader);
+  return read;
 }
 
-/** Reads graders as assertions on the agent's calls. What this version cannot look at is refused by name. */
+/** Reads graders as assertions on the agent's calls; `names` are those of their grades. What is not supported is refused by name. */
 export function readGraders(
   graders: readonly ParsedGrader[],
   path: KeyPath,
-  { names, reader }: GradersContext,
+  { names, reader }: { readonly names: readonly string[]; readonly reader: LenientReader },
 ): readonly PlacedAssertions[] {
-  return graders.flatMap((grader, index) => {
+  return graders.flatMap(({ type, weight, config = {} }, index) => {
     const at = [...path, index];
-    const set = readGrader(grader, at, reader);
+    const readConfig = Object.hasOwn(graderTypes, type) ? graderTypes[type] : undefined;
+    if (readConfig === undefined) refuseType(type, [...at, "type"], reader);
+    else if (weight !== undefined)
+      reader.note("weight has no effect: every grader has to pass", [...at, "weight"]);
+    const set = readConfig?.(config, [...at, "config"], reader);
     if (set === undefined) return [];
     if (assertionKinds(set).length === 0)
       reader.problem({
@@ -65,163 +82,101 @@ export function readGraders(
         at: "value",
         hint: "Give it the tools or limits to look at in config.",
       });
-    return [{ set: named(set, names[index]), path: at }];
+    const grader = names[index];
+    return [{ set: grader === undefined ? set : { ...set, grader }, path: at }];
   });
 }
 
-function named(set: AssertionSet, grader: string | undefined): AssertionSet {
-  return grader === undefined ? set : { ...set, grader };
-}
-
-function readGrader(grader: ParsedGrader, path: KeyPath, reader: LenientReader): AssertionSet | undefined {
-  const type = knownTypes.find((each) => each === grader.type);
-  if (type === undefined) return refuseType(grader.type, path, reader);
-  const { script, rubric, model, assertions } = grader;
-  refuseParts({ script, rubric, model, assertions }, path, reader);
-  if (grader.weight !== undefined)
-    reader.note("weight has no effect: every grader has to pass", [...path, "weight"]);
-  const place: Place = { path: [...path, "config"], reader };
-  const config = grader.config ?? {};
-  switch (type) {
-    case "behavior":
-      return readConfig(behaviorSchema, config, place, readBehavior);
-    case "tool_calls":
-      return readConfig(toolCallsSchema, config, place, readToolCalls);
-    case "tool_constraint":
-      return readConfig(toolConstraintSchema, config, place, readConstraint);
-  }
-}
-
-interface Place {
-  readonly path: KeyPath;
-  readonly reader: LenientReader;
-}
-
-function readConfig<S extends z.ZodType>(
-  schema: S,
-  config: unknown,
-  place: Place,
-  build: (read: z.output<S>, place: Place) => AssertionSet,
-): AssertionSet | undefined {
-  const read = place.reader.read(schema, config, place.path);
-  return read === undefined ? undefined : build(read, place);
-}
-
-function refuseType(type: string, path: KeyPath, reader: LenientReader): undefined {
-  const at = [...path, "type"];
-  if (laterTypes.some((each) => each === type)) {
-    const hint = `This version grades by ${knownTypes.join(", ")}.`;
-    reader.refuse(`graders of type ${type} are not known yet`, at, { hint });
+function refuseType(type: string, path: KeyPath, reader: LenientReader): void {
+  const known = Object.keys(graderTypes);
+  if (laterTypes.includes(type)) {
+    const hint = `This version grades by ${known.join(", ")}.`;
+    reader.refuse(`graders of type ${type} are not known yet`, path, { hint });
   } else {
-    const hint = suggestion(type, [...knownTypes, ...laterTypes], "types");
-    reader.refuse(`${JSON.stringify(type.slice(0, 80))} is no type of grader`, at, { hint });
+    const hint = suggestion(type, [...known, ...laterTypes], "types");
+    reader.refuse(`${JSON.stringify(type.slice(0, 80))} is no type of grader`, path, { hint });
   }
-  return undefined;
 }
 
-/** Reads `expected` of a task. What this version cannot look at is refused by name. */
-export function readExpected(
-  expected: ParsedWazaTask["expected"],
-  reader: LenientReader,
-): readonly PlacedAssertions[] {
-  const path = ["expected"];
-  const { tool_calls: calls, behavior, ...others } = expected;
-  refuseParts(others, path, reader);
-  const found: PlacedAssertions[] = [];
-  if (calls !== undefined) {
-    const at = [...path, "tool_calls"];
-    found.push({ path: at, set: named(readToolCalls(calls, { path: at, reader }), formatKeyPath(at)) });
-  }
-  if (behavior !== undefined) {
-    const at = [...path, "behavior"];
-    const { max_iterations, max_tokens, max_response_time_ms, ...rest } = behavior;
-    refuseParts({ max_iterations, max_tokens, max_response_time_ms }, at, reader);
-    found.push({ path: at, set: named(readLimits(rest), formatKeyPath(at)) });
-  }
-  return found;
+/** Reads `expected` of a task. */
+export function readExpected({
+  tool_calls,
+  behavior,
+}: ParsedWazaTask["expected"]): readonly PlacedAssertions[] {
+  const parts = { tool_calls: readCalls(tool_calls), behavior: readBehavior(behavior) };
+  return Object.entries(parts).flatMap(([key, set]) => {
+    const path = ["expected", key];
+    return set === undefined ? [] : [{ path, set: { ...set, grader: formatKeyPath(path) } }];
+  });
 }
 
-function readBehavior(config: z.output<typeof behaviorSchema>, place: Place): AssertionSet {
-  const { max_tokens, max_duration_ms, max_tool_errors, max_duplicate_calls, ...rest } = config;
-  refuseParts(
-    { max_tokens, max_duration_ms, max_tool_errors, max_duplicate_calls },
-    place.path,
-    place.reader,
+function readBehavior(
+  config: Partial<z.output<typeof behaviorSchema>> | undefined,
+): AssertionSet | undefined {
+  if (config === undefined) return undefined;
+  const { max_tool_calls, max_mcp_calls, required_mcp_servers = [], forbidden_mcp_servers = [] } = config;
+  const limits = [max_tool_calls, max_mcp_calls].filter((each) => each !== undefined);
+  return assertionsOf(
+    [...named(config.required_tools), ...required_mcp_servers.map((server) => ({ server }))],
+    [...named(config.forbidden_tools), ...forbidden_mcp_servers.map((server) => ({ server }))],
+    { maxToolCalls: limits.length === 0 ? undefined : Math.min(...limits) },
   );
-  const set = readLimits(rest);
-  const limits = [set.maxToolCalls, rest.max_mcp_calls].filter((each) => each !== undefined);
-  return withoutUndefined({
-    toolsUsed: patterns([
-      ...(set.toolsUsed ?? []),
-      ...rest.required_mcp_servers.map((server) => ({ server })),
-    ]),
-    toolsNotUsed: patterns([
-      ...(set.toolsNotUsed ?? []),
-      ...rest.forbidden_mcp_servers.map((server) => ({ server })),
-    ]),
-    maxToolCalls: limits.length === 0 ? undefined : Math.min(...limits),
-  });
 }
 
-type Limits = Pick<
-  z.output<typeof expectedBehaviorSchema>,
-  "max_tool_calls" | "required_tools" | "forbidden_tools"
->;
-
-function readLimits({ max_tool_calls, required_tools, forbidden_tools }: Limits): AssertionSet {
-  return withoutUndefined({
-    toolsUsed: patterns(required_tools.map((name) => ({ name }))),
-    toolsNotUsed: patterns(forbidden_tools.map((name) => ({ name }))),
-    maxToolCalls: max_tool_calls,
-  });
+function readCalls(config: z.output<typeof toolCallsSchema> | undefined): AssertionSet | undefined {
+  if (config === undefined) return undefined;
+  const { required_tools, forbidden_tools, min_calls, max_calls } = config;
+  const limits = { minToolCalls: min_calls, maxToolCalls: max_calls };
+  return assertionsOf(named(required_tools), named(forbidden_tools), limits);
 }
 
-function readToolCalls(
-  { required_tools, forbidden_tools, min_calls, max_calls, expect }: z.output<typeof toolCallsSchema>,
-  place: Place,
+function named(tools: readonly string[] = []): readonly CallPattern[] {
+  return tools.map((name) => ({ name }));
+}
+
+function assertionsOf(
+  used: readonly CallPattern[],
+  unused: readonly CallPattern[],
+  limits: { readonly minToolCalls?: number | undefined; readonly maxToolCalls?: number | undefined } = {},
 ): AssertionSet {
-  refuseParts({ expect }, place.path, place.reader);
   return withoutUndefined({
-    toolsUsed: patterns(required_tools.map((name) => ({ name }))),
-    toolsNotUsed: patterns(forbidden_tools.map((name) => ({ name }))),
-    minToolCalls: min_calls,
-    maxToolCalls: max_calls,
+    toolsUsed: used.length === 0 ? undefined : used,
+    toolsNotUsed: unused.length === 0 ? undefined : unused,
+    ...limits,
   });
 }
 
 type Constraint = z.output<typeof toolConstraintSchema>;
 
-function readConstraint({ expect_tools, reject_tools }: Constraint, place: Place): AssertionSet {
+function readConstraint(
+  config: Constraint | undefined,
+  path: KeyPath,
+  reader: LenientReader,
+): AssertionSet | undefined {
+  if (config === undefined) return undefined;
+  const { expect_tools, reject_tools } = config;
   if (reject_tools.some(({ tool }) => tool !== undefined && isName(tool)))
-    place.reader.note(
-      "tools are rejected by their whole names; write .*NAME.* for a part of one",
-      place.path,
-    );
-  return withoutUndefined({
-    toolsUsed: patterns(readSpecs(expect_tools, "expect_tools", place)),
-    toolsNotUsed: patterns(readSpecs(reject_tools, "reject_tools", place)),
-  });
+    reader.note("tools are rejected by their whole names; write .*NAME.* for a part of one", path);
+  const read = (specs: Constraint["expect_tools"], key: string): readonly CallPattern[] =>
+    specs.flatMap((spec, index) => readSpec(spec, [...path, key, index], reader));
+  return assertionsOf(read(expect_tools, "expect_tools"), read(reject_tools, "reject_tools"));
 }
 
-function readSpecs(specs: Constraint["expect_tools"], key: string, { path, reader }: Place): CallPattern[] {
-  return specs.flatMap((spec, index) => {
-    const at = [...path, key, index];
-    const { tool, source, ...others } = spec;
-    refuseParts(others, at, reader);
-    const from = source === undefined ? {} : readSource(source, [...at, "source"], reader);
-    if (tool === undefined && source === undefined) {
-      reader.problem({
-        code: "config/missing-key",
-        message: `missing key "tool" in ${formatKeyPath(at)}: a string`,
-        path: at,
-        at: "value",
-      });
-      return [];
-    }
-    if (from === undefined) return [];
-    const wanted = tool === undefined ? {} : readTool(tool, [...at, "tool"], reader);
-    return wanted === undefined ? [] : [{ ...from, ...wanted }];
-  });
+function readSpec(
+  { tool, source }: Constraint["expect_tools"][number],
+  path: KeyPath,
+  reader: LenientReader,
+): CallPattern[] {
+  if (tool === undefined && source === undefined)
+    reader.problem({
+      code: "config/missing-key",
+      message: `missing key "tool" in ${formatKeyPath(path)}: a string`,
+      path,
+      at: "value",
+    });
+  const from = source === undefined ? {} : readSource(source, [...path, "source"], reader);
+  const wanted = tool === undefined ? {} : readTool(tool, [...path, "tool"], reader);
+  return from === undefined || wanted === undefined ? [] : [{ ...from, ...wanted }];
 }
 
 /** Of letters, digits and `_ - . /` it is a name; anything else is a pattern for whole names. */
@@ -236,7 +191,7 @@ function readTool(
     compilePattern(pattern);
     return { pattern };
   } catch (error) {
-    reader.refuse(`${formatKeyPath(path)} is no regular expression (RE2)`, path, {
+    reader.refuse(`${formatKeyPath(path)} is not a valid RE2 pattern`, path, {
       hint: error instanceof Error ? error.message : String(error),
     });
     return undefined;
@@ -261,21 +216,32 @@ function readSource(
   return undefined;
 }
 
-function patterns(list: readonly CallPattern[]): readonly CallPattern[] | undefined {
-  return list.length === 0 ? undefined : list;
-}
-
-/** Refuses by name the parts that are there and say something: this version cannot honour them, and does not ignore them. */
-export function refuseParts(
-  parts: Readonly<Record<string, unknown>>,
+/** Refuses by name the parts of a value that its schema marks as `refused` and that are more than empty. */
+export function refuseUnsupported(
+  schema: z.core.$ZodType,
+  value: unknown,
   path: KeyPath,
   reader: LenientReader,
 ): void {
-  for (const [key, value] of Object.entries(parts)) {
-    if (!saysSomething(value)) continue;
-    const hint = `Leave ${key} out; nothing that this version cannot look at is ignored.`;
-    reader.refuse(`${key} is not known yet`, [...path, key], { at: "key", hint });
-  }
+  if (schema instanceof z.ZodObject) {
+    const members = asObject(value);
+    for (const [key, member] of Object.entries(schema.shape as z.core.$ZodShape)) {
+      const isRefused = member instanceof z.ZodType && member.meta()?.["refused"] === true;
+      if (!isRefused) refuseUnsupported(member, members[key], [...path, key], reader);
+      else if (saysSomething(members[key])) {
+        const hint = `Leave ${key} out; nothing that this version cannot look at is ignored.`;
+        reader.refuse(`${key} is not known yet`, [...path, key], { at: "key", hint });
+      }
+    }
+  } else if (schema instanceof z.ZodArray) {
+    for (const [index, item] of asList(value).entries())
+      refuseUnsupported(schema.element, item, [...path, index], reader);
+  } else if (
+    schema instanceof z.ZodOptional ||
+    schema instanceof z.ZodDefault ||
+    schema instanceof z.ZodPrefault
+  )
+    refuseUnsupported(schema.unwrap(), value, path, reader);
 }
 
 /** Whether a part is more than empty. */
@@ -284,20 +250,14 @@ export function saysSomething(value: unknown): boolean {
   return typeof value !== "object" || Object.keys(value).length > 0;
 }
 
-interface NameContext {
-  /** Names that are given already. */
-  readonly taken: ReadonlySet<string>;
-  readonly reader: LenientReader;
-}
-
 /**
- * The names of graders, which their grades are told under; one without a name has its type's. A name that comes twice is
- * refused: there, the later grader would replace the earlier.
+ * The names of graders and their grades; one without a name has its type's. A duplicate name, also of those that are `taken`, is
+ * refused: in that tool the later grader would replace the earlier.
  */
 export function graderNames(
   graders: readonly ParsedGrader[],
   path: KeyPath,
-  { taken, reader }: NameContext,
+  { taken, reader }: { readonly taken: ReadonlySet<string>; readonly reader: LenientReader },
 ): readonly string[] {
   const names = new Set([...taken, ...graders.flatMap(({ name }) => name ?? [])]);
   const seen = new Set(taken);

@@ -42,8 +42,8 @@ const config = closedObject({
   max_attempts: z.int().min(1).default(1),
   group_by: filledText.optional(),
   judge_model: filledText.optional(),
-  skill_directories: z.array(filledText).default([]),
-  required_skills: z.array(filledText).default([]),
+  skill_directories: refused,
+  required_skills: refused,
   mcp_servers: servers,
   mcp_server_lifetime: lifetimeSchema.optional(),
 });
@@ -90,7 +90,7 @@ const behavior = {
 };
 
 /** `expected.behavior`. */
-export const expectedBehaviorSchema = closedObject({
+const expectedBehaviorSchema = closedObject({
   ...behavior,
   max_iterations: refused,
   max_tokens: refused,
