@@ -3,7 +3,7 @@ import { dirname, resolve } from "node:path";
 import { format, type FormatConfig } from "oxfmt";
 import { extension as kubernetes } from "../extensions/kubernetes/extension.ts";
 import { extension as sql } from "../extensions/sql/extension.ts";
-import { cliReference } from "../src/cli/cli-reference.ts";
+import { cliReference } from "./cli-reference.ts";
 import { errorReference } from "../src/core/errors/error-reference.ts";
 import { configJsonSchema, configReference } from "../src/core/formats/config/config-reference.ts";
 import { taskJsonSchema, taskReference } from "../src/core/formats/task/task-reference.ts";
@@ -17,7 +17,7 @@ import { manifestText } from "../src/extension-sdk/serve.ts";
  * Writes every generated file, or with `--check` compares them and sets the exit code to 1 when one is not current.
  * Adding a generated file is adding one line here.
  */
-const generated: Readonly<Record<string, () => string>> = {
+const generated: Readonly<Record<string, () => string | Promise<string>>> = {
   "schemas/config.schema.json": () => json(configJsonSchema()),
   "schemas/task.schema.json": () => json(taskJsonSchema()),
   "schemas/eval.schema.json": () => json(evalJsonSchema()),
@@ -39,7 +39,7 @@ const options = JSON.parse(readFileSync(resolve(root, ".oxfmtrc.json"), "utf8"))
 
 for (const [path, make] of Object.entries(generated)) {
   const file = resolve(root, path);
-  const text = /\.(?:md|yaml)$/.test(path) ? await formatted(path, make()) : make();
+  const text = /\.(?:md|yaml)$/.test(path) ? await formatted(path, await make()) : await make();
   if (text === current(file)) console.log(`${path} is current`);
   else if (check) fail(`${path} is not current; run scripts/generate.ts`);
   else write(file, text);

@@ -1,11 +1,21 @@
-import { Argument, type Command, InvalidArgumentError, Option } from "commander";
-import type { LoadOptions } from "../load/load.ts";
+import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import { McpvalsError } from "../core/errors/error.ts";
 import { agentPresets } from "../core/formats/agent-model.ts";
+import { reporterHelp } from "../core/formats/reporters.ts";
 import { parseDuration } from "../core/formats/duration.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
+import type { LoadOptions } from "../load/load.ts";
+import type { ExtensionsOptions } from "../run/extensions.ts";
 import type { Filters } from "../run/prepare.ts";
-import type { ExtensionRunFlags } from "./extension-options.ts";
+import { writeError } from "./terminal.ts";
+
+/** How a command reports its exit code. */
+export type SetExitCode = (code: number) => void;
+
+/** Adds a command that handles errors as the program does. */
+export function subcommand(parent: Command, name: string, description: string): Command {
+  return parent.command(name).description(description).exitOverride().showSuggestionAfterError();
+}
 
 /** What a command line names, as arguments or with `--config`. Throws `usage/invalid-option` for both. */
 function namedSources(sources: readonly string[], option: string | undefined): readonly string[] {
@@ -88,6 +98,12 @@ function variable(
   return { ...previous, [value.slice(0, split)]: value.slice(split + 1) };
 }
 
+/** `--reporter`, with what each reporter is for. */
+export function reporterOption(): Option {
+  const known = Object.entries(reporterHelp).map(([name, help]) => `${name} (${help})`);
+  return new Option("-r, --reporter <name[=file]>", `${known.join(", ")}; repeatable`).argParser(collect);
+}
+
 /** The flags that say what is evaluated, as commander gives them. */
 export interface SourceFlags {
   readonly config?: string;
@@ -163,23 +179,49 @@ export function taskFilters({ task, tag, label: labels, difficulty, variant }: S
   return { tasks: task, tags: tag, labels, difficulties: difficulty, variants: variant };
 }
 
-/** The flags of `run` as commander gives them. */
-export interface RunFlags extends SourceFlags, ExtensionRunFlags {
-  readonly trials?: number;
-  readonly concurrency?: number;
-  readonly reporter?: readonly string[];
-  readonly output?: string;
-  readonly llm?: boolean;
-  readonly timeout?: number;
-  readonly bail?: boolean;
-  readonly strict?: boolean;
+interface ConfigFlags extends SourceFlags {
+  readonly json?: boolean;
 }
 
-/** The flags of `show` as commander gives them. */
-export interface ShowFlags {
-  readonly output?: string;
-  readonly trial?: string;
-  readonly reporter?: readonly string[];
-  readonly json?: boolean;
-  readonly tools?: boolean;
+/** The arguments of a command that reads files and starts no trial. */
+export interface ConfigQuery {
+  readonly load: Omit<LoadOptions, "cwd">;
+  readonly filters: Filters;
+  readonly json: boolean;
+}
+
+/** Adds what a command that reads files has, with `--json`. */
+export function addQueryFlags(command: Command): Command {
+  return addSourceFlags(command).addOption(new Option("--json", "print the answer as JSON"));
+}
+
+export function queryOf(sources: readonly string[], flags: ConfigFlags): ConfigQuery {
+  return {
+    load: loadOptions(sources, flags),
+    filters: taskFilters(flags),
+    json: flags.json ?? false,
+  };
+}
+
+/** The flags about extensions of commands that run tasks. */
+export interface ExtensionRunFlags {
+  readonly frozen?: boolean;
+  readonly releasesUrl?: string;
+}
+
+/** How a run gets its extensions. Progress and notes go to stderr, each note once even if there are several runs. */
+export function extensionOptions({
+  frozen = false,
+  releasesUrl,
+}: ExtensionRunFlags): Omit<ExtensionsOptions, "cwd"> {
+  const written = new Set<string>();
+  return {
+    frozen,
+    ...(releasesUrl === undefined ? {} : { releasesUrl }),
+    onProgress: writeError,
+    onNote(note) {
+      if (!written.has(note)) writeError(`note: ${note}`);
+      written.add(note);
+    },
+  };
 }

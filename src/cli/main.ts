@@ -15,16 +15,16 @@ if (major < 22 || (major === 22 && minor < 13)) {
 enableCompileCache();
 const [command, ...args] = process.argv.slice(2);
 if (command === "bridge") {
-  // An agent waits for it, so it does without the rest of the program.
-  const { bridge } = await import("./bridge/bridge.ts");
+  // An agent waits for it to start, so the rest of the program is not loaded.
+  const { bridge } = await import("./bridge.ts");
   process.exit(await bridge(args));
 }
 const { runProgram } = await import("./program.ts");
 process.exit(await runProgram(process.argv.slice(2)));
 
 /**
- * Compiled code is run as it is found, so it is kept only where no other user can write. The folder that Node would take is in
- * the one for temporary files, where anybody may have made it before.
+ * Compiled code is executed without checks, so it is cached only where no other user can write. Node's default folder is
+ * in the folder for temporary files, where another user may have created it.
  */
 function enableCompileCache(): void {
   const cache = cacheFolder();

@@ -1,12 +1,13 @@
 import { McpvalsError } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import type { NamedReporter } from "../core/report/multiplexer.ts";
+import { isReporterName, type ReporterName } from "../core/formats/reporters.ts";
 import type { Reporter } from "../core/report/reporter.ts";
 import { reporters } from "../reporters/index.ts";
 import { fileOutput, stdoutOutput } from "./terminal.ts";
 
 /**
- * Makes reporters from `NAME` (to stdout) and `NAME=FILE`. Throws `usage/invalid-option` for an unknown name and for two
+ * Creates reporters from `NAME` (to stdout) and `NAME=FILE`. Throws `usage/invalid-option` for an unknown name and for two
  * that both write to stdout, and `store/unwritable` for a file that cannot be written.
  */
 export function openReporters(specs: readonly string[]): NamedReporter[] {
@@ -22,14 +23,14 @@ export function openReporters(specs: readonly string[]): NamedReporter[] {
 }
 
 interface Target {
-  readonly name: string;
+  readonly name: ReporterName;
   readonly file?: string;
 }
 
 function parseTarget(spec: string): Target {
   const split = spec.indexOf("=");
   const name = split === -1 ? spec : spec.slice(0, split);
-  if (!Object.hasOwn(reporters, name)) {
+  if (!isReporterName(name)) {
     throw new McpvalsError("usage/invalid-option", `there is no reporter "${name}"`, {
       hint: suggestion(name, Object.keys(reporters), "reporters"),
     });
@@ -46,7 +47,6 @@ function parseTarget(spec: string): Target {
 
 function open({ name, file }: Target): NamedReporter {
   const create = reporters[name];
-  if (create === undefined) throw new Error(`unknown reporter ${name}`);
   if (file === undefined) return { name, reporter: create(stdoutOutput()) };
   const output = fileOutput(file);
   return { name: `${name}=${file}`, reporter: closingAfter(create(output), () => output.close()) };

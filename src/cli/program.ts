@@ -3,23 +3,59 @@ import { McpvalsError } from "../core/errors/error.ts";
 import { tellUncaught } from "../process/uncaught.ts";
 import { quotedLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { version } from "../core/version.ts";
-import { extensionsCommand } from "./commands/extensions.ts";
-import { listCommand } from "./commands/list.ts";
-import { migrateCommand } from "./commands/migrate.ts";
-import { runCommand } from "./commands/run.ts";
-import { showCommand } from "./commands/show.ts";
-import { taskCommand } from "./commands/task.ts";
-import { validateCommand } from "./commands/validate.ts";
+import { type SetExitCode, subcommand } from "./flags.ts";
 import { finishOutput, writeError } from "./terminal.ts";
 
-/** Runs one command line, without the program's name, and gives the exit code. Never throws. */
+interface CommandEntry {
+  readonly description: string;
+  readonly alias?: string;
+  /** Loads the module that adds the command's arguments, options and action. */
+  readonly load: () => Promise<{
+    readonly define: (command: Command, setExitCode: SetExitCode) => void;
+  }>;
+}
+
+const commands: Readonly<Record<string, CommandEntry>> = {
+  run: {
+    alias: "eval",
+    description: "run the tasks, workflows and tool tests of a config, an Eval or task files",
+    load: () => import("./commands/run.ts"),
+  },
+  list: {
+    description: "show the tasks, workflows and tool tests, starting nothing",
+    load: () => import("./commands/list.ts"),
+  },
+  validate: {
+    description: "check a config, an Eval or tasks without starting anything; with --run, prove the tasks",
+    load: () => import("./commands/validate.ts"),
+  },
+  show: {
+    description: "report a recorded run again, and exit as it did, or show the trace of one trial",
+    load: () => import("./commands/show.ts"),
+  },
+  migrate: {
+    description: "write tasks of the older forms as mcp-eval/v1, comments kept",
+    load: () => import("./commands/migrate.ts"),
+  },
+  task: {
+    description: "work with a single task: export it for other tools",
+    load: () => import("./commands/task.ts"),
+  },
+  extensions: {
+    description: "fetch, lock and look after the extensions of tasks, and test one that you write",
+    load: () => import("./commands/extensions.ts"),
+  },
+};
+
+/** Runs one command line, without the program's name, and returns the exit code. Never throws. */
 export async function runProgram(args: readonly string[]): Promise<number> {
   process.on("uncaughtException", takeUncaught);
   let code = 0;
-  const program = createProgram((exitCode) => {
+  const setExitCode = (exitCode: number): void => {
     code = exitCode;
-  });
+  };
   try {
+    const program = await createProgram(setExitCode, args.slice(0, 2));
     await program.parseAsync(args, { from: "user" });
   } catch (error) {
     code = await reportError(error);
@@ -30,13 +66,13 @@ export async function runProgram(args: readonly string[]): Promise<number> {
   return code === 0 ? 3 : code;
 }
 
-/** An error that comes again and again, such as that of a timer, ends the process in the end. */
+/** A repeated error, such as one of a timer, ends the process eventually. */
 const mostUncaught = 100;
 let uncaught = 0;
 
 /**
- * What nobody catches ends the trials that are at work, since one of them has caused it, and the run goes on. Outside of
- * trials it ends the process, but not with the exit code of a failed evaluation; servers are killed on the way out.
+ * An uncaught error ends the running trials, since one of them caused it, and the run goes on. Without a running trial it
+ * ends the process with exit code 3; servers are killed on exit.
  */
 function takeUncaught(error: unknown): void {
   uncaught += 1;
@@ -45,23 +81,15 @@ function takeUncaught(error: unknown): void {
   process.exit(3);
 }
 
-/** Every command, one line each. */
-const commands = [
-  runCommand,
-  listCommand,
-  validateCommand,
-  showCommand,
-  migrateCommand,
-  taskCommand,
-  extensionsCommand,
-];
-
-/** What the exit codes mean, as the help says it. */
+/** The line of the help that explains the exit codes. */
 export const exitCodes =
-  "0 pass, 1 fail, 2 wrong use or file, 3 incomplete (errors or timeouts), 130 interrupted";
+  "0 pass, 1 fail, 2 usage or configuration error, 3 incomplete (errors or timeouts), 130 interrupted";
 
-/** The program with all of its commands; a command gives its exit code to `setExitCode`. */
-export function createProgram(setExitCode: (code: number) => void): Command {
+/** The program. Of its commands only those in `words` are complete; without `words` all are. */
+export async function createProgram(
+  setExitCode: SetExitCode,
+  words: readonly string[] = Object.keys(commands),
+): Promise<Command> {
   const program = new Command("mcpvals")
     .description("Find out whether an MCP server does its job, and whether agents can use it.")
     .version(version, "-v, --version")
@@ -69,13 +97,17 @@ export function createProgram(setExitCode: (code: number) => void): Command {
     .showSuggestionAfterError()
     .showHelpAfterError("(mcpvals --help lists the commands)")
     .addHelpText("after", `\nExit codes: ${exitCodes}`);
-  for (const create of commands)
-    program.addCommand(create(setExitCode).exitOverride().showSuggestionAfterError());
+  for (const [name, { description, alias, load }] of Object.entries(commands)) {
+    const command = subcommand(program, name, description);
+    if (alias !== undefined) command.alias(alias);
+    if (words.includes(name) || (alias !== undefined && words.includes(alias)))
+      (await load()).define(command, setExitCode);
+  }
   makeErrorsPrintable(program);
   return program;
 }
 
-/** What was written on the command line may have come from anywhere, and stands in Commander's messages. */
+/** Commander's messages contain arguments, which may contain control characters. */
 function makeErrorsPrintable(command: Command): void {
   command.configureOutput({
     outputError: (text, write) => {
@@ -88,7 +120,7 @@ function makeErrorsPrintable(command: Command): void {
 }
 
 async function reportError(error: unknown): Promise<number> {
-  // Commander has already written its message, or the help that was asked for.
+  // Commander has already written its message or help.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   const { renderError } = await import("../core/errors/render.ts");
   if (error instanceof McpvalsError) {

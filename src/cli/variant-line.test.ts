@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Eval, ServerSpec, Task } from "../core/formats/model.ts";
-import { variantLine } from "./execute-list.ts";
+import { variantLine } from "./commands/list.ts";
 
 const common = { startupTimeoutMs: 1000, maxMessageBytes: 1000 };
 const db: ServerSpec = {

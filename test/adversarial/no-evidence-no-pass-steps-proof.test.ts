@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { proveTasks } from "../../src/cli/execute-validate-run.ts";
+import { proveTasks } from "../../src/cli/commands/validate-run.ts";
 import { load } from "../../src/load/load.ts";
 import type { TaskProof } from "../../src/core/report/proof.ts";
 import type { TraceEvent } from "../../src/core/trace/events.ts";

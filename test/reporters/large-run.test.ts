@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { ReporterName } from "../../src/core/formats/reporters.ts";
 import type { ReporterOutput } from "../../src/core/report/reporter.ts";
 import { reporters } from "../../src/reporters/index.ts";
 import { brokenTrial, grade, play, sampleRun, toolTest, trialOf, type SampleRun } from "./samples.ts";
@@ -26,7 +27,7 @@ function largeRun(size: number): SampleRun {
   });
 }
 
-async function counted(name: string, run: SampleRun, isTerminal: boolean): Promise<Counted> {
+async function counted(name: ReporterName, run: SampleRun, isTerminal: boolean): Promise<Counted> {
   let lines = 0;
   let characters = 0;
   let longest = 0;
@@ -42,9 +43,7 @@ async function counted(name: string, run: SampleRun, isTerminal: boolean): Promi
     now: () => 0,
     every: () => () => {},
   };
-  const create = reporters[name];
-  if (create === undefined) throw new Error(`no reporter ${name}`);
-  await play(run, create(output));
+  await play(run, reporters[name](output));
   return { lines, characters, longest };
 }
 
@@ -52,7 +51,7 @@ describe("a run of 100,000 trials", () => {
   const run = largeRun(many);
   const small = largeRun(many / 10);
 
-  it.each([
+  it.each<[ReporterName, boolean]>([
     ["console", true],
     ["console", false],
     ["json", false],

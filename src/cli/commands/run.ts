@@ -1,17 +1,45 @@
 import { Command, Option } from "commander";
-import { addSourceFlags, collect, duration, type RunFlags, wholeNumber } from "../flags.ts";
+import type { Eval } from "../../core/formats/model.ts";
+import { exitCode } from "../../core/report/summarize.ts";
+import { visibleText } from "../../core/text/visible-text.ts";
+import { load } from "../../load/load.ts";
+import { prepare } from "../../run/prepare.ts";
+import { run } from "../../run/run.ts";
+import { unprovenTasks } from "../../store/proofs.ts";
+import {
+  addSourceFlags,
+  duration,
+  extensionOptions,
+  loadOptions,
+  taskFilters,
+  type ExtensionRunFlags,
+  type SetExitCode,
+  type SourceFlags,
+  wholeNumber,
+  reporterOption,
+} from "../flags.ts";
+import { abortOnInterrupt } from "../interrupt.ts";
+import { openReporters } from "../open-reporters.ts";
+import { workingFolder, writeError, writeNotes } from "../terminal.ts";
 
-/** `mcpvals run`: evaluates and sets the exit code of the verdict. */
-export function runCommand(setExitCode: (code: number) => void): Command {
-  const command = new Command("run")
-    .alias("eval")
-    .description("run the tasks, workflows and tool tests of a config, an Eval or task files");
-  return addSourceFlags(command)
+/** The flags of `run` as commander gives them. */
+interface RunFlags extends SourceFlags, ExtensionRunFlags {
+  readonly trials?: number;
+  readonly concurrency?: number;
+  readonly reporter?: readonly string[];
+  readonly output?: string;
+  readonly llm?: boolean;
+  readonly timeout?: number;
+  readonly bail?: boolean;
+  readonly strict?: boolean;
+}
+
+/** `mcpvals run`: evaluates and exits with the code of the verdict. */
+export function define(command: Command, setExitCode: SetExitCode): void {
+  addSourceFlags(command)
     .addOption(new Option("-n, --trials <n>", "attempts of each task").argParser(wholeNumber(10_000)))
     .addOption(new Option("-j, --concurrency <n>", "trials at once").argParser(wholeNumber(1024)))
-    .addOption(
-      new Option("-r, --reporter <name[=file]>", "console, json or junit; repeatable").argParser(collect),
-    )
+    .addOption(reporterOption())
     .addOption(new Option("-o, --output <dir>", "folder that keeps the runs (default: .mcpvals/runs)"))
     .addOption(new Option("--llm", "let a language model judge workflows too"))
     .addOption(
@@ -30,7 +58,62 @@ export function runCommand(setExitCode: (code: number) => void): Command {
     )
     .addOption(new Option("--bail", "stop after the first trial that does not pass"))
     .action(async (sources: readonly string[], flags: RunFlags) => {
-      const { executeRun } = await import("../execute-run.ts");
-      setExitCode(await executeRun(sources, flags));
+      setExitCode(await execute(sources, flags));
     });
+}
+
+/** Returns the exit code. Throws McpvalsError of kind `usage` before anything starts. */
+async function execute(sources: readonly string[], flags: RunFlags): Promise<number> {
+  const options = loadOptions(sources, flags);
+  using interrupt = abortOnInterrupt(flags.output);
+  const loaded = await load({
+    ...options,
+    cwd: workingFolder(),
+    signal: interrupt.signal,
+    ...(flags.llm === true ? { judge: true } : {}),
+  });
+  writeNotes(loaded);
+  const prepared = prepare(loaded, {
+    ...taskFilters(flags),
+    trials: flags.trials,
+    concurrency: flags.concurrency,
+    timeoutMs: flags.timeout,
+  });
+  for (const note of unprovenNotes(prepared.eval)) writeError(visibleText(`note: ${note}`));
+  const names = flags.reporter ?? prepared.eval.reporters;
+  const outcome = await run(prepared, {
+    cwd: workingFolder(),
+    reporters: openReporters(names.length === 0 ? ["console"] : names),
+    signal: interrupt.signal,
+    bail: flags.bail ?? false,
+    strict: flags.strict ?? false,
+    allowOutside: flags.allowOutside ?? false,
+    ...extensionOptions(flags),
+    ...(flags.output === undefined ? {} : { output: flags.output }),
+  });
+  for (const { reporter, error } of outcome.failures) {
+    writeError(visibleText(`${reporter}: ${error instanceof Error ? error.message : String(error)}`));
+  }
+  const code = exitCode(outcome.result.verdict);
+  if (code !== 0 || outcome.failures.length === 0) return code;
+  writeError("Everything passed, but not all of it could be written: exit 3.");
+  return 3;
+}
+
+const mostNamed = 5;
+
+/** Names the tasks that no `validate --run` has seen to fail with an agent that does nothing. */
+function unprovenNotes({ tasks, agents }: Eval): readonly string[] {
+  if (!agents.some(({ type }) => type === "model" || type === "acp" || type === "command")) return [];
+  const unproven = unprovenTasks(
+    workingFolder(),
+    tasks.filter(({ form, turns }) => form === "task" && turns.length > 0),
+  );
+  if (unproven.length === 0) return [];
+  const names = unproven.slice(0, mostNamed).map(({ name }) => name);
+  const rest = unproven.length - names.length;
+  return [
+    `never seen to fail when the agent does nothing: ${names.join(", ")}${rest > 0 ? ` and ${rest} more` : ""}; ` +
+      "`mcpvals validate --run` tries that",
+  ];
 }

@@ -1,22 +1,131 @@
+import { resolve } from "node:path";
 import { Argument, Command, Option } from "commander";
-import { collect, type ShowFlags } from "../flags.ts";
+import { McpvalsError } from "../../core/errors/error.ts";
+import { taskInVariant, type Trial } from "../../core/plan/plan.ts";
+import { createMultiplexer } from "../../core/report/multiplexer.ts";
+import { renderTrace } from "../../core/report/render-trace.ts";
+import { replayRun } from "../../core/report/replay.ts";
+import type { TrialResult } from "../../core/report/result.ts";
+import { exitCode } from "../../core/report/summarize.ts";
+import { visibleText } from "../../core/text/visible-text.ts";
+import { buildTrajectory } from "../../core/trace/build-trajectory.ts";
+import { toolEvents } from "../../core/trace/tool-events.ts";
+import { defaultRunsFolder, readRun, type StoredRun } from "../../store/run-folder.ts";
+import { type SetExitCode, reporterOption } from "../flags.ts";
+import { openReporters } from "../open-reporters.ts";
+import { writeError, writeJson, writeOut } from "../terminal.ts";
 
-/** `mcpvals show`: reports a finished or cut-off run again, from its journal. */
-export function showCommand(setExitCode: (code: number) => void): Command {
-  return new Command("show")
-    .description("report a recorded run again, and exit as it did, or show the trace of one trial")
+/** The flags of `show` as commander gives them. */
+interface ShowFlags {
+  readonly output?: string;
+  readonly trial?: string;
+  readonly reporter?: readonly string[];
+  readonly json?: boolean;
+  readonly tools?: boolean;
+}
+
+/** `mcpvals show`: reports a finished or interrupted run again, from its journal. */
+export function define(command: Command, setExitCode: SetExitCode): void {
+  command
     .addArgument(new Argument("[run]", "id, start of an id, folder, or latest").default("latest"))
     .addOption(new Option("-o, --output <dir>", "folder that keeps the runs (default: .mcpvals/runs)"))
     .addOption(new Option("-t, --trial <id>", "show every event of this trial, such as t1"))
-    .addOption(
-      new Option("-r, --reporter <name[=file]>", "console, json or junit; repeatable").argParser(collect),
-    )
+    .addOption(reporterOption())
     .addOption(
       new Option("--tools", "every use of a tool by an agent, as JSON Lines").conflicts(["reporter", "json"]),
     )
     .addOption(new Option("--json", "with --trial: the events as JSON Lines; without: the result document"))
     .action(async (name: string, flags: ShowFlags) => {
-      const { executeShow } = await import("../execute-show.ts");
-      setExitCode(await executeShow(name, flags));
+      setExitCode(await execute(name, flags));
     });
+}
+
+/** Returns the exit code: that of the run if it is reported again; 0 for one of its trials or tool uses. */
+async function execute(name: string, flags: ShowFlags): Promise<number> {
+  const stored = await readRun(resolve(flags.output ?? defaultRunsFolder), name);
+  if (stored.torn) writeError("The journal's last line is cut off; what it held is lost, the rest is whole.");
+  try {
+    return await show(stored, flags);
+  } catch (cause) {
+    if (cause instanceof McpvalsError) throw cause;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new McpvalsError(
+      "store/corrupt",
+      `the run in ${stored.folder} is none that can be shown: ${reason}`,
+      {
+        hint: "Its files were not written by this version of mcpvals. If they were, please report it.",
+        cause,
+      },
+    );
+  }
+}
+
+async function show(stored: StoredRun, flags: ShowFlags): Promise<number> {
+  if (flags.tools === true) showTools(stored, flags.trial);
+  else if (flags.trial !== undefined) showTrial(stored, flags.trial, flags.json ?? false);
+  else return showRun(stored, flags.reporter ?? [flags.json === true ? "json" : "console"]);
+  return 0;
+}
+
+/** Writes the uses of tools of all trials, or of one. */
+function showTools(stored: StoredRun, id: string | undefined): void {
+  const { plan } = stored;
+  const trials = id === undefined ? plan.trials : [findTrial(stored, id)];
+  for (const trial of trials) {
+    const task = plan.tasks.find((candidate) => candidate.name === trial.task);
+    if (task === undefined) continue;
+    const events = stored.events.filter((event) => event.trial === trial.id);
+    const used = toolEvents(buildTrajectory(trial, taskInVariant(plan, task, trial), events));
+    const { id: trialId, task: name, agent, variant } = trial;
+    for (const event of used) {
+      writeJson({ trial: trialId, task: name, agent, variant, ...event });
+    }
+  }
+}
+
+function findTrial({ plan }: StoredRun, id: string): Trial {
+  const trial = plan.trials.find((candidate) => candidate.id === id || candidate.task === id);
+  if (trial !== undefined) return trial;
+  const ids = plan.trials.slice(0, 10).map((candidate) => `${candidate.id} (${candidate.task})`);
+  throw new McpvalsError("store/not-found", `the run has no trial "${id}"`, {
+    hint: `There are: ${ids.join(", ")}`,
+  });
+}
+
+function showTrial(stored: StoredRun, id: string, json: boolean): void {
+  const trial = findTrial(stored, id);
+  const events = stored.events.filter((event) => event.trial === trial.id);
+  const result = replayRun(stored).result.trials.find((candidate) => candidate.id === trial.id);
+  if (json) {
+    for (const event of events) writeJson(event);
+    return;
+  }
+  const head = result === undefined ? [] : [...renderVerdict(result), ""];
+  const lines = renderTrace(events);
+  writeOut([...head, ...(lines.length === 0 ? ["(the trial left no events)"] : lines)].join("\n"));
+}
+
+/** What came of the trial, before the events that led to it. */
+function renderVerdict(trial: TrialResult): string[] {
+  const { id, task, agent, variant, attempt, verdict, grades, error } = trial;
+  const servers = variant === undefined ? "" : `, ${variant}`;
+  const who = `${agent === null ? "" : `, agent ${agent}`}${servers}`;
+  const reasons = grades.map((grade) => `  ${grade.verdict} ${grade.grader}: ${grade.reason}`);
+  const broken = error === undefined ? [] : [`  ${error.code}: ${error.message}`];
+  return [`${id} ${task}${who}, attempt ${attempt}: ${verdict}`, ...reasons, ...broken].map(visibleText);
+}
+
+async function showRun(stored: StoredRun, specs: readonly string[]): Promise<number> {
+  const { result, evidence } = replayRun(stored);
+  const reporters = createMultiplexer(openReporters(specs));
+  const { plan, id, startedAt, environment, folder } = stored;
+  await reporters.onRunStart({ id, plan, startedAt, environment, folder });
+  for (const trial of result.trials) await reporters.onTrialEnd(trial);
+  await reporters.onRunEnd({ result, evidence });
+  await reporters.close();
+  for (const { reporter, error } of reporters.errors) {
+    writeError(visibleText(`${reporter}: ${error instanceof Error ? error.message : String(error)}`));
+  }
+  const code = exitCode(result.verdict);
+  return code === 0 && reporters.errors.length > 0 ? 3 : code;
 }

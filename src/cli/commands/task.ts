@@ -1,23 +1,45 @@
 import { Argument, Command, Option } from "commander";
-import type { TaskExportFlags } from "../execute-task-export.ts";
+import { visibleJson, visibleText } from "../../core/text/visible-text.ts";
+import { exportFile } from "../../load/export-file.ts";
+import { subcommand, type SetExitCode } from "../flags.ts";
+import { fileOutput, workingFolder, writeError, writeJson } from "../terminal.ts";
 
-/** `mcpvals task`: what can be done with a single task. */
-export function taskCommand(setExitCode: (code: number) => void): Command {
-  return new Command("task")
-    .description("work with a single task: export it for other tools")
-    .addCommand(exportCommand(setExitCode).exitOverride().showSuggestionAfterError());
+/** `mcpvals task`: commands for a single task. */
+export function define(command: Command, setExitCode: SetExitCode): void {
+  defineExport(
+    subcommand(command, "export", "print a task as one document: prompt, steps, files with their hashes"),
+    setExitCode,
+  );
 }
 
-/** `mcpvals task export`: a task as one document. */
-function exportCommand(setExitCode: (code: number) => void): Command {
-  return new Command("export")
-    .description("print a task as one document: prompt, steps, files with their hashes")
+function defineExport(command: Command, setExitCode: SetExitCode): void {
+  command
     .addArgument(new Argument("<file>", "a file of kind Task"))
     .addOption(new Option("-f, --format <format>", "form of the document").choices(["json"]).default("json"))
     .addOption(new Option("-o, --out <file>", "write it into this file, instead of to stdout"))
     .addOption(new Option("--allow-outside", "let paths of the task leave its folder"))
     .action(async (file: string, flags: TaskExportFlags) => {
-      const { executeTaskExport } = await import("../execute-task-export.ts");
-      setExitCode(await executeTaskExport(file, flags));
+      setExitCode(await exportTask(file, flags));
     });
+}
+
+/** The flags of `task export` as commander gives them. */
+interface TaskExportFlags {
+  readonly format: "json";
+  readonly out?: string;
+  readonly allowOutside?: boolean;
+}
+
+/** Returns the exit code. Throws McpvalsError of kind `usage`. */
+async function exportTask(file: string, flags: TaskExportFlags): Promise<number> {
+  const options = { cwd: workingFolder(), allowOutside: flags.allowOutside ?? false };
+  const { document, notes } = await exportFile(file, options);
+  for (const note of notes) writeError(visibleText(`note: ${note}`));
+  if (flags.out === undefined) writeJson(document, 2);
+  else {
+    const output = fileOutput(flags.out);
+    output.write(`${visibleJson(JSON.stringify(document, undefined, 2))}\n`);
+    output.close();
+  }
+  return 0;
 }

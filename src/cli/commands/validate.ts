@@ -1,26 +1,35 @@
-import { type Command, Option } from "commander";
-import { configCommand } from "../config-command.ts";
-import type { ValidateRunFlags } from "../execute-validate-run.ts";
-import { duration, wholeNumber } from "../flags.ts";
+import { relative } from "node:path";
+import { Option, type Command } from "commander";
+import { McpvalsError } from "../../core/errors/error.ts";
+import type { Eval, Task } from "../../core/formats/model.ts";
+import { usesJudge } from "../../core/formats/uses-judge.ts";
+import { lifetimeOf } from "../../core/plan/effective-servers.ts";
+import { actingAgents } from "../../core/plan/plan.ts";
+import { visibleText } from "../../core/text/visible-text.ts";
+import { createRedactor } from "../../core/trace/redact.ts";
+import type { LoadedConfig } from "../../load/assemble-eval.ts";
+import { load } from "../../load/load.ts";
+import { checkExtensions } from "../../run/extensions.ts";
+import { prepare } from "../../run/prepare.ts";
+import {
+  addQueryFlags,
+  type ConfigQuery,
+  duration,
+  queryOf,
+  type SetExitCode,
+  type SourceFlags,
+  wholeNumber,
+} from "../flags.ts";
+import { workingFolder, writeJson, writeNotes, writeOut } from "../terminal.ts";
+import type { ValidateRunFlags } from "./validate-run.ts";
 
-interface ValidateFlags extends ValidateRunFlags {
+interface ValidateFlags extends SourceFlags, ValidateRunFlags {
   readonly run?: boolean;
 }
 
-/** `mcpvals validate`: checks files without starting anything, or with `--run` proves their tasks. */
-export function validateCommand(setExitCode: (code: number) => void): Command {
-  const command = configCommand("validate", async (question) => {
-    const { run = false, ...flags } = command.opts<ValidateFlags>();
-    if (run) {
-      const { executeValidateRun } = await import("../execute-validate-run.ts");
-      setExitCode(await executeValidateRun(question, flags));
-    } else {
-      const { executeValidate } = await import("../execute-validate.ts");
-      setExitCode(await executeValidate(question));
-    }
-  });
-  return command
-    .description("check a config, an Eval or tasks without starting anything; with --run, prove the tasks")
+/** `mcpvals validate`: checks files without starting anything; with `--run` it proves their tasks. */
+export function define(command: Command, setExitCode: SetExitCode): void {
+  addQueryFlags(command)
     .addOption(
       new Option(
         "--run",
@@ -44,5 +53,106 @@ export function validateCommand(setExitCode: (code: number) => void): Command {
     .addOption(new Option("--frozen", "with --run: use only extensions that mcp-eval.lock names"))
     .addOption(
       new Option("--releases-url <url>", "with --run: address of the API that lists releases of extensions"),
-    );
+    )
+    .action(async (sources: readonly string[], { run = false, ...flags }: ValidateFlags) => {
+      const query = queryOf(sources, flags);
+      if (!run) return setExitCode(await execute(query));
+      const { executeValidateRun } = await import("./validate-run.ts");
+      setExitCode(await executeValidateRun(query, flags));
+    });
+}
+
+/** Returns the exit code: 0 for valid files, 2 for others. */
+async function execute({ load: options, filters, json }: ConfigQuery): Promise<number> {
+  try {
+    const cwd = workingFolder();
+    const selected = prepare(await load({ ...options, cwd, lookOnly: true }), filters);
+    const extensionNotes = await checkExtensions(selected, cwd);
+    const loaded = { ...selected, notes: [...selected.notes, ...judgeNotes(selected), ...extensionNotes] };
+    const report = { valid: true, ...counts(loaded), notes: loaded.notes };
+    const redact = createRedactor(loaded.secrets);
+    if (json) writeJson(redact(report), 2);
+    else {
+      writeOut(redact(sentence(loaded)));
+      writeNotes(loaded);
+    }
+    return 0;
+  } catch (error) {
+    if (!json || !(error instanceof McpvalsError) || error.kind !== "usage") throw error;
+    const { code, message, details } = error;
+    const diagnostics = details.diagnostics ?? [{ code, message, ...details }];
+    writeJson({ valid: false, diagnostics }, 2);
+    return 2;
+  }
+}
+
+/** Tasks that are named in one note. */
+const mostNames = 10;
+
+/** What is told of tasks that ask a judge where none can be asked. */
+function judgeNotes({ eval: spec, judgeError }: LoadedConfig): readonly string[] {
+  const asking = spec.tasks.filter((task) => usesJudge(task.verify)).map(({ name }) => JSON.stringify(name));
+  if (asking.length === 0 || spec.judge !== undefined) return [];
+  const more = asking.length > mostNames ? ` and ${asking.length - mostNames} more` : "";
+  const names = `${asking.slice(0, mostNames).join(", ")}${more}`;
+  const unset = (judgeError?.details.diagnostics ?? []).map(({ message }) => message).join("; ");
+  const why = unset === "" ? "no judge is configured" : unset;
+  return [`${why}: the tasks that ask a judge cannot run without --judge MODEL: ${names}`];
+}
+
+interface Counts {
+  readonly file?: string | undefined;
+  readonly name: string;
+  readonly servers: readonly string[];
+  readonly agents: readonly string[];
+  readonly variants: readonly string[];
+  readonly workflows: number;
+  readonly toolTests: number;
+  readonly tasks: number;
+}
+
+function counts({ eval: spec, file }: LoadedConfig): Counts {
+  const count = (form: Task["form"]): number => spec.tasks.filter((task) => task.form === form).length;
+  const own = Object.values(spec.taskServers ?? {}).flatMap((servers) => Object.keys(servers));
+  return {
+    file,
+    name: spec.name,
+    servers: [...new Set([...Object.keys(spec.servers), ...own])],
+    agents: actingAgents(spec).map((agent) => agent.name),
+    variants: (spec.variants ?? []).map((variant) => variant.name),
+    workflows: count("workflow"),
+    toolTests: count("tool-test"),
+    tasks: count("task"),
+  };
+}
+
+function sentence(loaded: LoadedConfig): string {
+  const { workflows, toolTests, tasks, servers, variants } = counts(loaded);
+  const what = [
+    ...counted(workflows, "workflow"),
+    ...counted(toolTests, "tool test"),
+    ...counted(tasks, "task"),
+  ];
+  const started = servers.length === 0 ? "no servers" : `servers ${servers.join(", ")}`;
+  const shown = relative(workingFolder(), loaded.file ?? loaded.dir) || ".";
+  const first = `${shown} is valid: ${[...what, started].join(", ")}`;
+  return [first, ...facts(loaded.eval, variants)].map(visibleText).join("\n");
+}
+
+/** How many there are, when there are any. */
+function counted(count: number, what: string): string[] {
+  return count === 0 ? [] : [`${count} ${what}${count === 1 ? "" : "s"}`];
+}
+
+/** What a run does with servers and agents, where the file says more of it than their names: a line each. */
+function facts(spec: Eval, variants: readonly string[]): string[] {
+  const own = Object.entries(spec.servers).filter(([, server]) => server.lifetime !== undefined);
+  const lifetimes = own.map(([name, server]) => `${name} ${lifetimeOf(server)}`);
+  const programs = actingAgents(spec).filter(({ type }) => type === "acp" || type === "command");
+  const kinds = programs.map(({ name, type }) => `${name} ${type}`);
+  return [
+    ...(lifetimes.length === 0 ? [] : [`lifetimes: ${lifetimes.join(", ")}`]),
+    ...(variants.length === 0 ? [] : [`variants: ${variants.join(", ")}`]),
+    ...(kinds.length === 0 ? [] : [`agents: ${kinds.join(", ")}`]),
+  ];
 }

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { isReporterName, reporterHelp } from "../reporters.ts";
 import { extensionTableSchema } from "../extension/extension-table-schema.ts";
 import { agentSchema, judgeSchema, namedAgentSchema } from "./agent.ts";
 import { anyJson, anyObject, closedObject, duration, filledText, nameKey } from "./config-fields.ts";
@@ -117,9 +118,6 @@ const suiteSchema = closedObject({
   description: "Tool tests that belong together.",
 });
 
-/** Names of the reporters that `reporters` may list. */
-const reporterNames = ["console", "json", "junit"] as const;
-
 const limits = closedObject({
   trial: duration.prefault("5m").meta({
     description: "A whole trial, from starting its servers to its last check.",
@@ -128,7 +126,7 @@ const limits = closedObject({
 }).meta({ id: "Limits", title: "Limits", description: "Longest that things may take." });
 
 const reporter = z.string().refine(isReporter, {
-  error: `must be NAME or NAME=FILE, where NAME is one of ${reporterNames.join(", ")}`,
+  error: `must be NAME or NAME=FILE, where NAME is one of ${Object.keys(reporterHelp).join(", ")}`,
 });
 
 /** A set of servers, laid over those of the file. */
@@ -240,9 +238,14 @@ export const configSchema = closedObject({
     description: "Trials at once.",
     defaultText: "one after the other, except suites that are `parallel`",
   }),
-  reporters: z.array(reporter).default(["console"]).meta({
-    description: "How to report: `NAME` or `NAME=FILE`, where NAME is `console`, `json` or `junit`.",
-  }),
+  reporters: z
+    .array(reporter)
+    .default(["console"])
+    .meta({
+      description: `How to report: \`NAME\` or \`NAME=FILE\`, where NAME is one of ${Object.keys(reporterHelp)
+        .map((name) => `\`${name}\``)
+        .join(", ")}.`,
+    }),
 }).meta({ title: "mcpvals config", description: "Which servers to evaluate, and how." });
 
 /** What a config file may hold. */
@@ -253,5 +256,5 @@ export type ParsedConfig = z.output<typeof configSchema>;
 
 function isReporter(text: string): boolean {
   const match = /^([^=]+)(=.+)?$/.exec(text);
-  return match !== null && reporterNames.some((name) => name === match[1]);
+  return match !== null && isReporterName(match[1] ?? "");
 }

@@ -1,15 +1,16 @@
 import { request, type IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
+import { environment } from "../load/environment.ts";
 
 /**
- * Joins stdin and stdout with our gateway, for an agent that only starts programs: what comes in goes out, byte for byte,
- * until either side ends. Gives the exit code: 0 when it ended in order, 2 without an address, 3 when the gateway is gone
- * or refuses. It loads nothing but Node, since an agent waits for it.
+ * `mcpvals bridge`: connects stdin and stdout with the gateway, for agents that only start programs. Bytes are passed on
+ * unchanged until either side ends. Returns the exit code: 0 at the end of either side, 2 without an address, 3 when the
+ * gateway is gone or refuses. It loads hardly more than Node, since an agent waits for it.
  */
-export async function runBridge(args: readonly string[], address: string | undefined): Promise<number> {
+export async function bridge(args: readonly string[]): Promise<number> {
   const [first, ...rest] = args;
   if (first === "--help" || first === "-h") return say(usage, 0);
-  const url = first ?? address;
+  const url = first ?? environment()["MCPVALS_BRIDGE_URL"];
   if (url === undefined || rest.length > 0 || !URL.canParse(url)) return say(usage, 2);
   try {
     const { socket, head } = await connect(url);
@@ -32,7 +33,7 @@ function say(text: string, code: number): number {
 
 interface Connected {
   readonly socket: Duplex;
-  /** What has come with the answer to the request. */
+  /** Bytes that came with the response. */
   readonly head: Buffer;
 }
 
@@ -52,17 +53,17 @@ function connect(url: string): Promise<Connected> {
   });
 }
 
-/** Settles when either side has ended; what the gateway has written is written to the end. */
+/** Settles when either side has ended and everything from the gateway is written. */
 function join(socket: Duplex, head: Buffer): Promise<number> {
   return new Promise((resolve, reject) => {
     const { stdin, stdout } = process;
     stdout.write(head);
     stdin.pipe(socket);
     socket.pipe(stdout, { end: false });
-    // What has been written to a pipe may not have left yet.
+    // The callback runs when earlier writes are flushed.
     socket.once("close", () => stdout.write("", () => resolve(0)));
     socket.once("error", (error) => reject(error));
-    // The agent has left, and reads nothing any more.
+    // The agent no longer reads.
     stdout.once("error", () => {
       socket.destroy();
       resolve(0);

@@ -1,19 +1,19 @@
-import { environment } from "../load/environment.ts";
-import { parsePackageRef } from "../core/formats/extension/package-ref.ts";
-import type { JsonObject } from "../core/formats/json.ts";
-import { quoteBar, visibleText } from "../core/text/visible-text.ts";
+import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
+import type { JsonObject } from "../../core/formats/json.ts";
+import { quoteBar, visibleText } from "../../core/text/visible-text.ts";
 import {
   contractHolds,
+  runContract,
   type ContractReport,
   type ContractVerdict,
-  runContract,
-} from "../extensions/contract/run-contract.ts";
-import { baseEnvironment } from "../process/environment.ts";
-import { launchOf } from "../extensions/host/extension-process.ts";
-import { createStyle, type Tone, wrapText } from "../reporters/format/rows.ts";
-import { abortOnInterrupt } from "./interrupt.ts";
-import { columns, openExtensions, writeAnswer } from "./execute-extensions.ts";
-import { stdoutOutput } from "./terminal.ts";
+} from "../../extensions/contract/run-contract.ts";
+import { launchOf } from "../../extensions/host/extension-process.ts";
+import { environment } from "../../load/environment.ts";
+import { baseEnvironment } from "../../process/environment.ts";
+import { createStyle, type Tone, wrapText } from "../../reporters/format/rows.ts";
+import { abortOnInterrupt } from "../interrupt.ts";
+import { stdoutOutput } from "../terminal.ts";
+import { columns, openExtensions, writeAnswer } from "./extensions.ts";
 
 /** The flags of `extensions test` as commander gives them. */
 export interface ContractFlags {
@@ -27,7 +27,7 @@ export interface ContractFlags {
  * Carries out `mcpvals extensions test` and gives the exit code: 0 when the program does all that an extension must, else
  * 1. Throws McpvalsError `extension/not-found` and `extension/invalid-manifest`.
  */
-export async function executeExtensionsTest(program: string, flags: ContractFlags): Promise<number> {
+export async function testExtension(program: string, flags: ContractFlags): Promise<number> {
   using interrupt = abortOnInterrupt();
   const { cwd, resolver } = await openExtensions({});
   const written = parsePackageRef(program).ok ? program : `./${program}`;
@@ -60,9 +60,9 @@ function countsOf({ verdicts }: ContractReport): Readonly<Record<Outcome, number
 function lines(program: string, report: ContractReport): string[] {
   const { colors, isTerminal, columns: width } = stdoutOutput();
   const style = createStyle(colors);
-  const told = withoutRepeats(report.verdicts);
-  const names = columns(told.map(({ name }) => [name, "|"])).map((row) => row.slice(0, -1));
-  const painted = told.flatMap(({ outcome, message }, index) => {
+  const shown = withoutRepeats(report.verdicts);
+  const names = columns(shown.map(({ name }) => [name, "|"])).map((row) => row.slice(0, -1));
+  const painted = shown.flatMap(({ outcome, message }, index) => {
     const head = `  ${outcome}  ${names[index] ?? ""}`;
     const [first = "", ...others] = message.split("\n").map((line) => visibleText(line));
     const room = isTerminal ? width() - head.length : Infinity;
@@ -83,13 +83,13 @@ function lines(program: string, report: ContractReport): string[] {
 
 /** What was skipped for one reason, in one line. */
 function withoutRepeats(verdicts: readonly ContractVerdict[]): readonly ContractVerdict[] {
-  const told = new Set<string>();
+  const shown = new Set<string>();
   return verdicts.flatMap((verdict) => {
     const { outcome, message } = verdict;
     const same = verdicts.filter((each) => each.outcome === outcome && each.message === message);
     if (outcome !== "skip" || same.length < 3) return [verdict];
-    if (told.has(message)) return [];
-    told.add(message);
+    if (shown.has(message)) return [];
+    shown.add(message);
     return [{ ...verdict, name: `${same.length} more` }];
   });
 }

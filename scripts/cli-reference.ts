@@ -1,9 +1,9 @@
 import type { Command } from "commander";
-import { createProgram, exitCodes } from "./program.ts";
+import { createProgram, exitCodes } from "../src/cli/program.ts";
 
 /** The page of all commands, in Markdown, made from the commands themselves. */
-export function cliReference(): string {
-  const program = createProgram(() => undefined);
+export async function cliReference(): Promise<string> {
+  const program = await createProgram(() => undefined);
   const commands = program.commands.flatMap((command) => withInner(command));
   return [introduction(program), ...commands.map(section)].join("\n");
 }
@@ -31,7 +31,7 @@ Exit codes: ${exitCodes}.
 `;
 }
 
-/** A command that only holds others is shown by those. */
+/** The subcommands of a command that has some, else the command. */
 function withInner(command: Command): readonly Command[] {
   return command.commands.length === 0 ? [command] : command.commands;
 }
@@ -74,7 +74,7 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): r
   return [`| ${head.join(" | ")} |`, "| --- | --- |", ...lines, ""];
 }
 
-/** Only a bar would end the cell; what stands in angle brackets would be taken for HTML. */
+/** A bar would end the cell. */
 function cell(text: string): string {
   return text.replaceAll("|", String.raw`\|`);
 }

@@ -1,0 +1,12 @@
+/** All reporters, with what their help says. Their factories are in src/reporters/index.ts. */
+export const reporterHelp = {
+  console: "for people",
+  json: "the result document",
+  junit: "JUnit XML, for CI servers",
+} as const;
+
+export type ReporterName = keyof typeof reporterHelp;
+
+export function isReporterName(name: string): name is ReporterName {
+  return Object.hasOwn(reporterHelp, name);
+}
