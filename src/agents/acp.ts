@@ -1,4 +1,4 @@
-import { agentPresetFacts } from "../core/formats/agent-presets.ts";
+import { presets } from "../core/formats/presets/presets.ts";
 import type { AcpAgentSpec } from "../core/formats/model.ts";
 import { AcpSession } from "./programs/acp-session.ts";
 import { findAgentProgram, type ProgramAgentOptions, startAgentProgram } from "./programs/agent-program.ts";
@@ -20,7 +20,7 @@ export interface AcpAgentOptions extends ProgramAgentOptions {
  * reason.
  */
 export function createAcpAgent(spec: AcpAgentSpec, options: AcpAgentOptions): AgentDriver {
-  const facts = spec.preset === undefined ? undefined : agentPresetFacts[spec.preset];
+  const facts = spec.preset === undefined ? undefined : presets[spec.preset];
   return {
     reach: "endpoints",
     prepare: () => findAgentProgram(spec, facts?.acp.package),

@@ -1,4 +1,4 @@
-import { agentPresetFacts } from "../core/formats/agent-presets.ts";
+import { presets } from "../core/formats/presets/presets.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { mentions } from "../core/formats/agent-templates.ts";
 import type { CommandAgentSpec } from "../core/formats/model.ts";
@@ -38,7 +38,7 @@ export function createCommandAgent(spec: CommandAgentSpec, _options: ProgramAgen
   return {
     reach: "endpoints",
     prepare: async () => {
-      const facts = spec.preset === undefined ? undefined : agentPresetFacts[spec.preset];
+      const facts = spec.preset === undefined ? undefined : presets[spec.preset];
       if (!spec.command.includes("{")) await findAgentProgram(spec, facts?.headless.package);
     },
     run: async (context) => {

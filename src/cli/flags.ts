@@ -27,7 +27,7 @@ function namedSources(sources: readonly string[], option: string | undefined): r
 }
 
 /** Collects a repeatable option. */
-export function collect(value: string, previous: readonly string[] | undefined): readonly string[] {
+function collect(value: string, previous: readonly string[] | undefined): readonly string[] {
   return [...(previous ?? []), value];
 }
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { agentPresets, mcpClients } from "../../src/core/formats/agent-model.ts";
-import { agentPresetFacts } from "../../src/core/formats/agent-presets.ts";
+import { presets } from "../../src/core/formats/presets/presets.ts";
 import { writeClientFiles, writeMcpConfigFile } from "../../src/servers/client-files/write-client-files.ts";
 import { load, problems } from "../load/support/load.ts";
 import { openGateway, programHost } from "../gateway/support.ts";
@@ -43,7 +43,7 @@ describe("the address of a server", () => {
   });
 
   it.each(agentPresets)("is in no argument of the preset %s", (preset) => {
-    expect(JSON.stringify(agentPresetFacts[preset])).not.toContain("{servers.");
+    expect(JSON.stringify(presets[preset])).not.toContain("{servers.");
   });
 
   it("is in no argument of a bridge", async () => {

@@ -116,8 +116,8 @@ describe("an agent over ACP", () => {
   });
 });
 
-// docs/agents.md, "Failures and errors": a model that could not be asked is an error.
-describe("an agent over ACP whose model could not be asked, by its own words", () => {
+// docs/agents.md, "Failures and errors": a model that could not be reached is an error.
+describe("an agent over ACP whose model could not be reached, by its own words", () => {
   const chunk = (text: string, more: object = {}): string =>
     `update ${JSON.stringify({ sessionUpdate: "agent_message_chunk", content: { type: "text", text }, ...more })}`;
   const codex = (told: object): string =>
@@ -150,7 +150,7 @@ describe("an agent over ACP whose model could not be asked, by its own words", (
       "codex",
       "after an answer",
       [answer, status("systemError")],
-      "could not act: its model could not be asked",
+      "could not act: its model could not be reached",
     ],
     [
       "codex",
@@ -172,7 +172,7 @@ describe("an agent over ACP whose model could not be asked, by its own words", (
       "claude-code",
       "a key that is refused",
       [retry(401), answer],
-      "is not logged in: a request to the model failed (HTTP 401, because) and is made again: attempt 1 of 10",
+      "is not logged in: a request to the model failed (HTTP 401, because) and is retried: attempt 1 of 10",
     ],
   ])("%s: %s", async (preset, _, lines, message) => {
     expect((await playAcp(preset, lines)).thrown).toMatchObject({ message: `agent it ${message}` });
@@ -202,7 +202,7 @@ describe("an agent over ACP whose model could not be asked, by its own words", (
         answer,
         chunk("a hook", { _meta: { claudeCode: { kind: "informational", level: "info" } } }),
       ],
-      ["a request to the model failed (HTTP 500, because) and is made again: attempt 1 of 10\n", "a hook\n"],
+      ["a request to the model failed (HTTP 500, because) and is retried: attempt 1 of 10\n", "a hook\n"],
     ],
   ])("of %s, notes are on record and no part of the answer", async (preset, lines, notes) => {
     const { events, thrown } = await playAcp(preset, lines);

@@ -291,7 +291,7 @@ describe("an agent that breaks", () => {
       actions: [["hang", JSON.stringify(line)]],
       spec: { output: "claude-code", preset: "claude-code" },
     });
-    const text = "a request to the model failed (HTTP 401) and is made again: attempt 1 of 10";
+    const text = "a request to the model failed (HTTP 401) and is retried: attempt 1 of 10";
     expect(thrown).toMatchObject({
       code: "agent/auth",
       message: `agent it is not logged in: ${text}`,

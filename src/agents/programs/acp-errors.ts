@@ -1,10 +1,10 @@
 import { McpvalsError } from "../../core/errors/error.ts";
-import type { AgentPresetFacts } from "../../core/formats/agent-presets.ts";
+import type { Preset } from "../../core/formats/presets/preset.ts";
 
 /** What is known of the agent that answered. */
 export interface AcpAnswerer {
   readonly name: string;
-  readonly facts?: AgentPresetFacts;
+  readonly facts?: Preset;
   /** What it offers to log in with, by its own names. */
   readonly authMethods: readonly string[];
   readonly stderrTail: string | undefined;

@@ -4,7 +4,8 @@ import type {
   RequestPermissionResponse,
 } from "@agentclientprotocol/sdk";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { type AgentPresetFacts, agentPresetFacts } from "../../core/formats/agent-presets.ts";
+import { presets } from "../../core/formats/presets/presets.ts";
+import type { Preset } from "../../core/formats/presets/preset.ts";
 import type { AcpAgentSpec, PermissionPolicy } from "../../core/formats/model.ts";
 import type { TurnEnd, Usage } from "../../core/trace/events.ts";
 import { settlesWithin } from "../../process/deadline.ts";
@@ -13,7 +14,7 @@ import type { AgentContext } from "../driver.ts";
 import { type AcpAnswerer, acpAnswerError, authError } from "./acp-errors.ts";
 import { AcpLink, type AcpRequest } from "./acp-link.ts";
 import { AcpUpdates } from "./acp-updates.ts";
-import { objectOf, textOf, type WireObject } from "./acp-values.ts";
+import { objectOf, textOf, type WireObject } from "../../core/formats/presets/preset.ts";
 import type { AgentProgram } from "./agent-program.ts";
 
 export interface AcpSessionOptions {
@@ -35,7 +36,7 @@ const cancelMs = 1000;
 /** One session with an agent program, in which all user turns are played. */
 export class AcpSession {
   readonly #options: AcpSessionOptions;
-  readonly #facts: AgentPresetFacts | undefined;
+  readonly #facts: Preset | undefined;
   readonly #updates: AcpUpdates;
   readonly #usage: AcpUsage;
   #link: AcpLink | undefined;
@@ -49,7 +50,7 @@ export class AcpSession {
   constructor(options: AcpSessionOptions) {
     const { spec, context } = options;
     this.#options = options;
-    this.#facts = spec.preset === undefined ? undefined : agentPresetFacts[spec.preset];
+    this.#facts = spec.preset === undefined ? undefined : presets[spec.preset];
     this.#usage = new AcpUsage(this.#facts?.acp.usage ?? "turn");
     this.#updates = new AcpUpdates({
       emit: context.emit,

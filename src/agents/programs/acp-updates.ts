@@ -2,8 +2,14 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import type { AgentPreset, Json } from "../../core/formats/model.ts";
 import type { Emit, EventBody } from "../../core/trace/events.ts";
 import { toolOrigin, type ToolOrigin } from "../../core/trace/tool-origin.ts";
-import { readAside } from "./acp-asides.ts";
-import { jsonOf, objectOf, textOf, type WireObject } from "./acp-values.ts";
+import {
+  type AgentNotice,
+  jsonOf,
+  objectOf,
+  textOf,
+  type WireObject,
+} from "../../core/formats/presets/preset.ts";
+import { presets } from "../../core/formats/presets/presets.ts";
 import { longestMessage } from "./json-lines.ts";
 
 export interface AcpUpdatesOptions {
@@ -46,18 +52,18 @@ export class AcpUpdates {
     this.#options = options;
   }
 
-  /** Why the agent's model could not be asked, by the last that it told in this turn. */
+  /** Why the agent's model could not be reached, by its last notice in this turn. */
   get failure(): string | undefined {
     return this.#failure;
   }
 
-  /** From now on what comes belongs to this turn. */
+  /** Later updates belong to this turn. */
   begin(turn: number): void {
     this.#turn = turn;
     this.#failure = undefined;
   }
 
-  /** Nothing that comes from now on is recorded, until another turn begins. */
+  /** Updates are ignored until the next turn begins. */
   end(): void {
     this.#flush();
     this.#turn = undefined;
@@ -65,7 +71,7 @@ export class AcpUpdates {
 
   /** Takes the `update` of a `session/update`. Throws McpvalsError `agent/protocol` for a message without end. */
   take(update: WireObject): void {
-    if (this.#turn === undefined || this.#isAside(update)) return;
+    if (this.#turn === undefined || this.#isNotice(update)) return;
     switch (update["sessionUpdate"]) {
       case "agent_message_chunk":
         this.#takeChunk(update);
@@ -100,9 +106,14 @@ export class AcpUpdates {
     return textOf(call["title"]) ?? acpToolName(call) ?? known?.name ?? "";
   }
 
+  #noticeIn(update: WireObject): AgentNotice {
+    const { preset } = this.#options;
+    return preset === undefined ? {} : (presets[preset].acp.readNotice?.(update) ?? {});
+  }
+
   /** Whether an update is a note, which is on record as output; notes after a failure say what it was. */
-  #isAside(update: WireObject): boolean {
-    const { note, failure, isRefused, program } = readAside(update, this.#options.preset);
+  #isNotice(update: WireObject): boolean {
+    const { note, failure, isRefused, program } = this.#noticeIn(update);
     if (failure !== undefined) this.#failure = failure ?? undefined;
     else if (note !== undefined && this.#failure !== undefined) this.#failure = note.trim();
     if (program !== undefined) this.#emit({ type: "agent.told", program });

@@ -1,6 +1,6 @@
 import { parse } from "smol-toml";
 import { expect, it } from "vitest";
-import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
+import { presets } from "../../core/formats/presets/presets.ts";
 import { mentions } from "../../core/formats/agent-templates.ts";
 import { fillTemplate, type TemplateValues } from "./fill-template.ts";
 
@@ -53,7 +53,7 @@ it("tells whether a name is used", () => {
 it.each(["/tmp/a.b/c.d", "/tmp/with space/é 日本", String.raw`C:\Users\me.too`])(
   "tells Codex to trust the folder %s, whatever its name",
   (cwd) => {
-    const { args } = agentPresetFacts.codex.headless;
+    const { args } = presets.codex.headless;
     const [trust = ""] = args.filter((text) => mentions(text, "cwd"));
     expect(parse(fillTemplate(trust, { ...values, cwd }))).toEqual({
       projects: { [cwd]: { trust_level: "trusted" } },

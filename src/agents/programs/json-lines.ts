@@ -1,6 +1,6 @@
 import { JsonMeter, mostMemory, repeatedKey } from "../../core/formats/read-json.ts";
 import { ByteStore } from "../../process/program-output.ts";
-import type { WireObject } from "./acp-values.ts";
+import type { WireObject } from "../../core/formats/presets/preset.ts";
 
 export interface JsonLinesOptions {
   /** Longest line, in bytes; longer ones are left out. */

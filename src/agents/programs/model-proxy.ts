@@ -10,7 +10,7 @@ import {
 import { request as requestHttps } from "node:https";
 import { PassThrough, pipeline, type Transform } from "node:stream";
 import { createBrotliDecompress, createUnzip } from "node:zlib";
-import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
+import { presets } from "../../core/formats/presets/presets.ts";
 import type { AgentPreset, ModelProxySpec } from "../../core/formats/model.ts";
 import type { Emit, Usage } from "../../core/trace/events.ts";
 import { ByteStore } from "../../process/program-output.ts";
@@ -83,7 +83,7 @@ export async function withModelProxy(
 
 /** Where no address was chosen, the usual one gives way to one that the program's variable already leads to. */
 function targetOf({ env, preset }: ProxiedProgram, { target, variable }: ModelProxySpec): string {
-  const usual = preset === undefined ? undefined : agentPresetFacts[preset].modelApi;
+  const usual = preset === undefined ? undefined : presets[preset].modelApi;
   const own = env[variable] ?? "";
   return usual?.target === target && own !== "" ? own : target;
 }

@@ -1,13 +1,12 @@
 import type { McpvalsError } from "../../core/errors/error.ts";
-import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
+import { presets } from "../../core/formats/presets/presets.ts";
 import type { AgentPreset, CommandOutput } from "../../core/formats/model.ts";
 import type { Emit, TurnEnd } from "../../core/trace/events.ts";
 import { ByteStore } from "../../process/program-output.ts";
 import { toolOrigin } from "../../core/trace/tool-origin.ts";
 import { authError } from "./acp-errors.ts";
 import { JsonLines } from "./json-lines.ts";
-import { createOutputReader } from "./outputs/create-output-reader.ts";
-import type { OutputEvent, OutputReader, ToolUse } from "./outputs/output-reader.ts";
+import type { OutputEvent, OutputReader, ToolUse } from "../../core/formats/presets/preset.ts";
 import { ProgramLines } from "./program-lines.ts";
 
 export interface ConversationOptions {
@@ -56,7 +55,7 @@ export class ConversationOutput {
 
   constructor(options: ConversationOptions) {
     this.#options = options;
-    this.#reader = createOutputReader(options.output);
+    this.#reader = options.output === "text" ? undefined : presets[options.output].createReader();
   }
 
   /** Id of the program's session; empty as long as it has told none. */
@@ -169,7 +168,7 @@ export class ConversationOutput {
 
   #authError(message: string): McpvalsError {
     const { agent: name, preset } = this.#options;
-    const facts = preset === undefined ? {} : { facts: agentPresetFacts[preset] };
+    const facts = preset === undefined ? {} : { facts: presets[preset] };
     return authError(message, { name, ...facts, authMethods: [], stderrTail: undefined });
   }
 

@@ -1,4 +1,9 @@
 import type { JsonObject } from "./json.ts";
+import type { ModelProxySpec, SkillsPlace } from "./presets/preset.ts";
+import { type AgentPreset, agentPresets } from "./presets/presets.ts";
+
+export { agentPresets };
+export type { AgentPreset, ModelProxySpec };
 
 /** How to reach a language model. */
 export interface ModelSpec {
@@ -47,22 +52,14 @@ export interface NullAgentSpec {
   readonly name: string;
 }
 
-/** Agent programs that we know how to start, configure and read. */
-export const agentPresets = ["claude-code", "codex", "gemini", "copilot", "opencode"] as const;
-export type AgentPreset = (typeof agentPresets)[number];
-
 /** Programs whose MCP config files we can write into a workspace. */
 export const mcpClients = [...agentPresets, "vscode", "cursor"] as const;
 export type McpClient = (typeof mcpClients)[number];
 
 /** Skills that a program gets: what is in some folders, copied into the folder that it looks for skills in. */
-export interface AgentSkills {
+export interface AgentSkills extends SkillsPlace {
   /** Absolute paths: folders with a folder for each skill, or the folder of one skill. */
   readonly folders: readonly string[];
-  /** Where the program looks, inside the trial's workspace. */
-  readonly mountPath: string;
-  /** The program's tool that loads a skill, by the name that it tells; absent: it reads their files with its usual tools. */
-  readonly tool?: string;
 }
 
 interface ProgramAgentBase {
@@ -80,14 +77,6 @@ interface ProgramAgentBase {
   readonly connect?: "http" | "bridge";
   readonly modelProxy?: ModelProxySpec;
   readonly skills?: AgentSkills;
-}
-
-/** Requests to the model go through us, so that tokens are counted whatever the agent tells. */
-export interface ModelProxySpec {
-  /** Address of the provider's API. */
-  readonly target: string;
-  /** Variable of the agent that is set to our address. */
-  readonly variable: string;
 }
 
 /** What an agent's own requests for permission are answered. `allow-mcp` allows calls of tools of servers only. */

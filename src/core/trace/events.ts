@@ -1,18 +1,11 @@
 import type { SerializedError } from "../errors/error.ts";
 import type { Fault, Json, JsonObject } from "../formats/model.ts";
 import type { Grade, Verdict } from "../grade/grader.ts";
+import type { TurnEnd, Usage } from "../formats/usage.ts";
+
+export type { TurnEnd, Usage };
 
 export type Phase = "workspace" | "servers" | "probe" | "setup" | "agent" | "verify" | "cleanup" | "stop";
-
-/** Tokens, as the provider reports them. */
-export interface Usage {
-  readonly inputTokens: number;
-  readonly outputTokens: number;
-  readonly cacheReadTokens?: number;
-  readonly cacheWriteTokens?: number;
-  /** Requests to the model that were answered; absent: not known. */
-  readonly requests?: number;
-}
 
 /** One expectation of a step, tried. */
 export interface Check {
@@ -37,9 +30,6 @@ export interface Check {
 
 /** `skipped`: its `if` did not hold. */
 export type StepOutcome = "passed" | "failed" | "error" | "timeout" | "skipped";
-
-/** How a user turn ended: only `done` is the agent's own decision to be finished. */
-export type TurnEnd = "done" | "max-steps" | "max-tokens" | "refused" | "cancelled";
 
 /** What happened, without its stamp. `mcp.message` is the raw truth; tool calls are a view of it (see trajectory.ts). */
 export type EventBody =

@@ -1,5 +1,5 @@
-import { agentPresetFacts } from "../formats/agent-presets.ts";
-import type { AgentPreset } from "../formats/model.ts";
+import type { ToolNameForm } from "../formats/presets/preset.ts";
+import { type AgentPreset, presets } from "../formats/presets/presets.ts";
 
 export interface ToolOriginOptions {
   /** Who names the tool; absent: nobody known, so all ways to name tools are tried. */
@@ -22,45 +22,17 @@ export interface ToolOrigin {
  * so letters and digits alone are compared; of several servers that fit, the one with the longest name is meant.
  */
 export function toolOrigin(name: string, { preset, servers, skillTool }: ToolOriginOptions): ToolOrigin {
-  const forms = preset === undefined ? anyForms : formsOf[preset];
+  const forms = preset === undefined ? anyForms : presets[preset].toolNames;
   const fits = forms.flatMap((form) => servers.flatMap((server) => fit(name, server, form) ?? []));
   const [best] = fits.toSorted(byFit);
   if (best !== undefined) return { source: `mcp:${best.server}`, tool: best.tool };
-  const loadsSkills = skillTool ?? (preset === undefined ? undefined : agentPresetFacts[preset].skills.tool);
+  const loadsSkills = skillTool ?? (preset === undefined ? undefined : presets[preset].skills.tool);
   if (name === loadsSkills) return { source: "skill" };
   const isForeign = forms.some(({ before }) => before.startsWith("mcp_") && name.startsWith(before));
   return { source: preset === undefined || isForeign ? "unknown" : "builtin" };
 }
 
-/** A way to write a tool's name: `before`, server, `between`, tool, `after`; or, `toolFirst`, tool and then server. */
-interface NameForm {
-  readonly before: string;
-  readonly between: string;
-  readonly after?: string;
-  readonly toolFirst?: true;
-}
-
-const doubled: NameForm = { before: "mcp__", between: "__" };
-const titled: NameForm = { before: "", between: " (", after: " MCP Server)", toolFirst: true };
-const plain = (between: string): NameForm => ({ before: "", between });
-
-/** The ways in which each program names the tools of servers. */
-const formsOf: Readonly<Record<AgentPreset, readonly NameForm[]>> = {
-  "claude-code": [doubled],
-  codex: [
-    doubled,
-    { before: "mcp__", between: "." },
-    { before: "mcp__", between: "/" },
-    { before: "mcp.", between: "." },
-    plain("."),
-    plain("/"),
-  ],
-  gemini: [doubled, { before: "mcp_", between: "_" }, titled, plain("__")],
-  copilot: [plain("-"), plain("/")],
-  opencode: [plain("_")],
-};
-
-const anyForms: readonly NameForm[] = Object.values(formsOf).flat();
+const anyForms: readonly ToolNameForm[] = Object.values(presets).flatMap(({ toolNames }) => toolNames);
 
 interface Fit {
   readonly server: string;
@@ -74,7 +46,7 @@ interface Fit {
 function fit(
   name: string,
   server: string,
-  { before, between, after = "", toolFirst }: NameForm,
+  { before, between, after = "", toolFirst }: ToolNameForm,
 ): Fit | undefined {
   const rest = name.length - before.length - server.length - between.length - after.length;
   if (rest <= 0 || !name.startsWith(before) || !name.endsWith(after)) return undefined;

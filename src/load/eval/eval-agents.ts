@@ -1,5 +1,5 @@
 import { dirname, resolve } from "node:path";
-import { agentPresetFacts } from "../../core/formats/agent-presets.ts";
+import { presets } from "../../core/formats/presets/presets.ts";
 import { buildAgent, type CompleteProgram, modelAgent } from "../../core/formats/config/agent.ts";
 import { type AgentRef, type JudgeRef, modelId } from "../../core/formats/eval-file/parse-eval-file.ts";
 import {
@@ -234,7 +234,7 @@ function skillsOf(
     const hint = "Use an agent that is a program, such as --agent claude-code.";
     return { message: `${named} is a model, which has no skills`, hint };
   }
-  const place = own ?? (agent.preset === undefined ? undefined : agentPresetFacts[agent.preset].skills);
+  const place = own ?? (agent.preset === undefined ? undefined : presets[agent.preset].skills);
   if (place === undefined) {
     const hint = "Say so in its file: skills: {mountPath: FOLDER, toolName: TOOL}; or give it a preset.";
     return { message: `it is not known where ${named} looks for skills`, hint };

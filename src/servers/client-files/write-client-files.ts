@@ -2,6 +2,7 @@ import type { Stats } from "node:fs";
 import { lstat, realpath, rename, writeFile } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, sep } from "node:path";
 import type { McpClient } from "../../core/formats/model.ts";
+import type { ClientAdapter } from "../../core/formats/presets/preset.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { makeFolder } from "../../files/make-folder.ts";
 import { readRegularFile } from "../../files/read-file.ts";
@@ -9,7 +10,7 @@ import { untilAborted } from "../../process/deadline.ts";
 import { makeTemporaryFolder } from "../../process/folders.ts";
 import { guardUndo, undo, type UndoStep } from "../../process/watchdog.ts";
 import type { GatewayEndpoint } from "../gateway/endpoint.ts";
-import { type ClientAdapter, clientAdapters, mergeServers, serverEntries } from "./client-format.ts";
+import { clientAdapters, mergeServers, serverEntries } from "./client-format.ts";
 import {
   backupOf,
   clientConfigError,

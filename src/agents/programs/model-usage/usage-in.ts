@@ -1,5 +1,5 @@
 import type { Usage } from "../../../core/trace/events.ts";
-import { objectOf, textOf, type WireObject } from "../acp-values.ts";
+import { objectOf, textOf, type WireObject } from "../../../core/formats/presets/preset.ts";
 
 /** Tokens and the model as far as one piece of an answer tells of them. */
 export type ToldTokens = Partial<Omit<Usage, "requests">> & { readonly model?: string };

@@ -1,5 +1,6 @@
 import * as z from "zod";
-import { acpOfPreset, agentPresetFacts, commandOfPreset } from "../agent-presets.ts";
+import { acpOfPreset, commandOfPreset } from "../agent-presets.ts";
+import { presets } from "../presets/presets.ts";
 import { mentions } from "../agent-templates.ts";
 import { suggestion } from "../did-you-mean.ts";
 import { withoutUndefined } from "../json.ts";
@@ -143,7 +144,7 @@ const namedProgram = {
 
 const proxied = {
   check: ({ preset, modelProxy }: { preset?: AgentPreset | undefined; modelProxy?: unknown }): boolean =>
-    modelProxy !== true || (preset !== undefined && agentPresetFacts[preset].modelApi !== undefined),
+    modelProxy !== true || (preset !== undefined && presets[preset].modelApi !== undefined),
   message: {
     path: ["modelProxy"],
     error: "must be {target, variable}: no preset says where the program's model is reached",
@@ -152,7 +153,7 @@ const proxied = {
 
 const reached = {
   check: ({ preset, connect }: { preset?: AgentPreset | undefined; connect?: unknown }): boolean =>
-    connect !== "bridge" || preset === undefined || agentPresetFacts[preset].acp.httpOnly !== true,
+    connect !== "bridge" || preset === undefined || presets[preset].acp.httpOnly !== true,
   message: { path: ["connect"], error: "must be http: this program takes servers by their address only" },
 };
 
@@ -169,7 +170,7 @@ const chosenByAcp = {
     model === undefined ||
     args === undefined ||
     preset === undefined ||
-    agentPresetFacts[preset].acp.model.by !== "args",
+    presets[preset].acp.model.by !== "args",
   message: { path: ["model"], error: "has no effect beside args of your own: choose the model among them" },
 };
 
@@ -432,7 +433,7 @@ interface ProgramOptions {
 
 function programParts(name: string, agent: ParsedProgram, { usual, complete }: ProgramOptions) {
   const { preset, model, connect, cwd, inheritEnv } = agent;
-  const known = preset === undefined ? [] : agentPresetFacts[preset].inheritEnv;
+  const known = preset === undefined ? [] : presets[preset].inheritEnv;
   const command = agent.command ?? usual.command ?? "";
   const world = complete(
     withoutUndefined({
@@ -457,5 +458,5 @@ function programParts(name: string, agent: ParsedProgram, { usual, complete }: P
 
 function proxyOf({ preset, modelProxy }: ParsedProgram): ModelProxySpec | undefined {
   if (modelProxy !== true) return modelProxy;
-  return preset === undefined ? undefined : agentPresetFacts[preset].modelApi;
+  return preset === undefined ? undefined : presets[preset].modelApi;
 }

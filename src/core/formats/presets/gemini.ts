@@ -1,8 +1,70 @@
-import { objectOf, textOf, type WireObject } from "../acp-values.ts";
-import { countOf, optional, type OutputEvent, type OutputReader, usageOf } from "./output-reader.ts";
+import {
+  type Preset,
+  type OutputEvent,
+  type OutputReader,
+  type WireObject,
+  countOf,
+  optional,
+  usageOf,
+  objectOf,
+  textOf,
+  program,
+  doubleUnderscore,
+  plainName,
+  modelFlag,
+} from "./preset.ts";
 
-/** Reads what `gemini --output-format stream-json` prints. */
-export function readGemini(): OutputReader {
+/** Gemini CLI. */
+export const gemini: Preset = {
+  title: "Gemini CLI",
+  acp: {
+    command: "gemini",
+    args: ["--acp", "--skip-trust"],
+    env: {},
+    package: "@google/gemini-cli",
+    model: { by: "args", args: modelFlag },
+    login: { method: "gemini-api-key", variables: ["GEMINI_API_KEY"] },
+  },
+  headless: {
+    command: "gemini",
+    args: geminiArgs([]),
+    nextArgs: geminiArgs(["--resume", "{session}"]),
+    modelArgs: modelFlag,
+    // It reads settings of trusted folders only, and --skip-trust does not cover their servers.
+    env: { GEMINI_CLI_TRUST_WORKSPACE: "true" },
+    package: "@google/gemini-cli",
+    stdin: false,
+    usesClientFile: true,
+  },
+  modelApi: {
+    variable: "GOOGLE_GEMINI_BASE_URL",
+    target: "https://generativelanguage.googleapis.com",
+  },
+  inheritEnv: ["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_HOME"],
+  skills: { mountPath: ".gemini/skills", tool: "activate_skill" },
+  toolNames: [
+    doubleUnderscore,
+    { before: "mcp_", between: "_" },
+    { before: "", between: " (", after: " MCP Server)", toolFirst: true },
+    plainName("__"),
+  ],
+  clientFile: {
+    file: ".gemini/settings.json",
+    format: "json",
+    key: "mcpServers",
+    http: (url) => ({ httpUrl: url }),
+    bridge: program,
+  },
+  createReader,
+};
+
+function geminiArgs(session: readonly string[]): readonly string[] {
+  const quiet = ["--yolo", "--skip-trust", "--output-format", "stream-json"];
+  return [...quiet, ...session, "--prompt={prompt}"];
+}
+
+/** Creates the reader of what `gemini --output-format stream-json` prints. */
+function createReader(): OutputReader {
   const names = new Map<string, string>();
   let said = "";
   const finish = (): readonly OutputEvent[] => {

@@ -1,17 +1,85 @@
-import { objectOf, textOf, type WireObject } from "../acp-values.ts";
 import {
-  countOf,
-  optional,
+  type AgentNotice,
+  type Preset,
   type OutputEvent,
   type OutputReader,
   type ToolUse,
+  type WireObject,
+  chunkText,
+  countOf,
+  optional,
   usageOf,
-} from "./output-reader.ts";
+  objectOf,
+  textOf,
+  plainName,
+  modelFlag,
+  typedHttp,
+  typedProgram,
+} from "./preset.ts";
+
+const copilotArgs = ["--no-auto-update", "--disable-builtin-mcps"];
+const copilotTurn = [
+  ...copilotArgs,
+  "--allow-all-tools",
+  "--output-format",
+  "json",
+  "--additional-mcp-config",
+  "@{mcpConfig}",
+];
+
+/** Copilot CLI. */
+export const copilot: Preset = {
+  title: "Copilot CLI",
+  acp: {
+    readNotice,
+    command: "copilot",
+    args: ["--acp", ...copilotArgs],
+    env: {},
+    package: "@github/copilot",
+    model: { by: "args", args: modelFlag },
+    httpOnly: true,
+    usage: "session",
+  },
+  headless: {
+    command: "copilot",
+    args: [...copilotTurn, "--prompt={prompt}"],
+    nextArgs: [...copilotTurn, "--resume={session}", "--prompt={prompt}"],
+    modelArgs: modelFlag,
+    env: {},
+    package: "@github/copilot",
+    stdin: false,
+    usesClientFile: false,
+  },
+  // The COPILOT_PROVIDER variables are for a provider of the user; there is no default address.
+  inheritEnv: [
+    "COPILOT_GITHUB_TOKEN",
+    "GH_TOKEN",
+    "GITHUB_TOKEN",
+    "COPILOT_HOME",
+    "COPILOT_MODEL",
+    "COPILOT_OFFLINE",
+    "COPILOT_PROVIDER_API_KEY",
+    "COPILOT_PROVIDER_BASE_URL",
+    "COPILOT_PROVIDER_TYPE",
+    "COPILOT_PROVIDER_WIRE_API",
+  ],
+  skills: { mountPath: ".github/skills", tool: "skill" },
+  toolNames: [plainName("-"), plainName("/")],
+  // Version 1.0.102 reads this one, else `.github/mcp.json`, in a trusted folder, but not `.copilot/mcp.json`.
+  clientFile: {
+    file: ".mcp.json",
+    format: "json",
+    key: "mcpServers",
+    http: (url) => ({ ...typedHttp(url), tools: ["*"] }),
+    bridge: (bridge) => ({ ...typedProgram(bridge), tools: ["*"] }),
+  },
+  createReader,
+};
 
 type Named = Pick<ToolUse, "name" | "origin" | "parentCallId">;
 
-/** Reads what `copilot --output-format json` prints. */
-export function readCopilot(): OutputReader {
+/** Creates the reader of what `copilot --output-format json` prints. */
+function createReader(): OutputReader {
   const names = new Map<string, Named>();
   let trouble: string | undefined;
   return {
@@ -22,7 +90,7 @@ export function readCopilot(): OutputReader {
       switch (line["type"]) {
         case "assistant.message": {
           const text = textOf(data["content"]);
-          // What other agents tell the one that it started is none of its messages.
+          // Messages of subagents are not messages of the agent.
           return text === undefined || data["parentToolCallId"] !== undefined
             ? []
             : [{ kind: "message", text }];
@@ -93,4 +161,12 @@ function readEnd(line: WireObject, trouble: string | undefined): readonly Output
     ...(id === undefined ? [] : [{ kind: "session", id } as const]),
     ...(line["exitCode"] === 0 ? [] : [{ kind: "failed", message: trouble ?? "it failed" } as const]),
   ];
+}
+
+/** Its own notices begin with `Info:` or `Error:`, and come in one piece. */
+function readNotice(update: WireObject): AgentNotice {
+  const said = chunkText(update);
+  if (said === undefined) return {};
+  if (/^Info: .*Retrying\.\.\.$/.test(said)) return { note: said };
+  return { failure: said.startsWith("Error: ") ? said.slice("Error: ".length) : null };
 }

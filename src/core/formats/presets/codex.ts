@@ -1,19 +1,81 @@
-import { objectOf, textOf, type WireObject } from "../acp-values.ts";
 import {
-  countOf,
-  optional,
+  type AgentNotice,
+  type Preset,
   type OutputEvent,
   type OutputReader,
-  type Tokens,
   type ToolUse,
+  type Tokens,
+  type WireObject,
+  chunkText,
+  noteOf,
+  countOf,
+  optional,
   usageOf,
-} from "./output-reader.ts";
+  objectOf,
+  textOf,
+  program,
+  doubleUnderscore,
+  plainName,
+  modelFlag,
+} from "./preset.ts";
 
-/** Kinds of items that are uses of tools of its own. */
+const codexArgs = [
+  "--json",
+  "--skip-git-repo-check",
+  "--dangerously-bypass-approvals-and-sandbox",
+  // It reads the config file of trusted folders only. Dots in a quoted key would split the path.
+  "--config",
+  `projects={'{cwd}'={trust_level="trusted"}}`,
+];
+
+/** Codex. */
+export const codex: Preset = {
+  title: "Codex",
+  acp: {
+    readNotice,
+    command: "codex-acp",
+    args: [],
+    // In its default mode a model of its own decides on permissions.
+    env: { NO_BROWSER: "1", INITIAL_AGENT_MODE: "workspace-write" },
+    package: "@agentclientprotocol/codex-acp",
+    model: { by: "session" },
+    login: { method: "api-key", variables: ["CODEX_API_KEY", "OPENAI_API_KEY"] },
+  },
+  headless: {
+    command: "codex",
+    args: ["exec", ...codexArgs, "--", "{prompt}"],
+    nextArgs: ["exec", "resume", ...codexArgs, "--", "{session}", "{prompt}"],
+    modelArgs: modelFlag,
+    env: {},
+    package: "@openai/codex",
+    stdin: false,
+    usesClientFile: true,
+  },
+  inheritEnv: ["CODEX_API_KEY", "OPENAI_API_KEY", "CODEX_HOME", "CODEX_PATH", "CODEX_CONFIG"],
+  skills: { mountPath: ".agents/skills" },
+  toolNames: [
+    doubleUnderscore,
+    { before: "mcp__", between: "." },
+    { before: "mcp__", between: "/" },
+    { before: "mcp.", between: "." },
+    plainName("."),
+    plainName("/"),
+  ],
+  clientFile: {
+    file: ".codex/config.toml",
+    format: "toml",
+    key: "mcp_servers",
+    http: (url) => ({ url }),
+    bridge: program,
+  },
+  createReader,
+};
+
+/** Types of items that are uses of built-in tools. */
 const ownTools = new Set(["command_execution", "file_change", "web_search", "collab_tool_call"]);
 
-/** Reads what `codex exec --json` prints. */
-export function readCodex(): OutputReader {
+/** Creates the reader of what `codex exec --json` prints. */
+function createReader(): OutputReader {
   let before: Tokens | undefined;
   return {
     lastEvent: "turn.completed",
@@ -68,7 +130,7 @@ function serverTool(item: WireObject): Pick<ToolUse, "name" | "args" | "result" 
   };
 }
 
-/** What it tells of its own tools is arguments and result in one; the result is there when it has ended. */
+/** For built-in tools, arguments and result are in one object; the result is there at the end. */
 function ownTool(item: WireObject, started: boolean): Pick<ToolUse, "args" | "result"> {
   const {
     id: _id,
@@ -91,7 +153,7 @@ function tokensOf(usage: WireObject): Tokens {
   };
 }
 
-/** It tells the tokens of the whole session, those of earlier turns too. */
+/** It reports the tokens of the whole session; these are those of the last turn. */
 function since(before: Tokens | undefined, now: Tokens): Tokens {
   if (before === undefined || now.input < before.input || now.output < before.output) return now;
   return {
@@ -100,4 +162,19 @@ function since(before: Tokens | undefined, now: Tokens): Tokens {
     cacheRead: now.cacheRead - before.cacheRead,
     cacheWrite: now.cacheWrite - before.cacheWrite,
   };
+}
+
+/** Its own notices have no `messageId`, messages of its model have one; the last notice after an error is the reason. */
+function readNotice(update: WireObject): AgentNotice {
+  const { error, threadStatus } = objectOf(objectOf(update["_meta"])["codex"]);
+  if (threadStatus !== undefined) {
+    const failed = objectOf(threadStatus)["type"] === "systemError";
+    return { failure: failed ? "its model could not be reached" : null };
+  }
+  if (error !== undefined) {
+    const { message, additionalDetails, willRetry } = objectOf(error);
+    const note = [message, additionalDetails].flatMap((text) => textOf(text) ?? []).join(": ");
+    return { note, ...(willRetry === false ? { failure: note } : {}) };
+  }
+  return update["messageId"] === undefined ? noteOf(chunkText(update)) : {};
 }

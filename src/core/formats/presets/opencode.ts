@@ -1,9 +1,66 @@
-import type { TurnEnd } from "../../../core/trace/events.ts";
-import { objectOf, textOf, type WireObject } from "../acp-values.ts";
-import { countOf, optional, type OutputEvent, type OutputReader, usageOf } from "./output-reader.ts";
+import type { TurnEnd } from "../usage.ts";
+import {
+  optional,
+  type Preset,
+  type OutputEvent,
+  type OutputReader,
+  type WireObject,
+  countOf,
+  usageOf,
+  objectOf,
+  textOf,
+  plainName,
+  modelFlag,
+} from "./preset.ts";
 
-/** Reads what `opencode run --format json` prints. Uses of tools are printed when they have ended. */
-export function readOpencode(): OutputReader {
+/** opencode. */
+export const opencode: Preset = {
+  title: "opencode",
+  acp: {
+    command: "opencode",
+    args: ["acp"],
+    // By default it asks for no permission, so that no policy would apply.
+    env: { OPENCODE_DISABLE_AUTOUPDATE: "1", OPENCODE_PERMISSION: '{"*":"ask"}' },
+    package: "opencode-ai",
+    model: { by: "session" },
+  },
+  headless: {
+    command: "opencode",
+    args: ["run", "--auto", "--format", "json", "--", "{prompt}"],
+    nextArgs: ["run", "--auto", "--format", "json", "--session", "{session}", "--", "{prompt}"],
+    modelArgs: modelFlag,
+    env: { OPENCODE_DISABLE_AUTOUPDATE: "1" },
+    package: "opencode-ai",
+    stdin: false,
+    usesClientFile: true,
+  },
+  inheritEnv: [
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_GENERATIVE_AI_API_KEY",
+    "OPENCODE_CONFIG",
+    "OPENCODE_CONFIG_CONTENT",
+  ],
+  skills: { mountPath: ".opencode/skills", tool: "skill" },
+  toolNames: [plainName("_")],
+  clientFile: {
+    file: "opencode.json",
+    format: "json",
+    key: "mcp",
+    http: (url) => ({ type: "remote", url, enabled: true }),
+    bridge: ({ command, args, env }) => ({
+      type: "local",
+      command: [command, ...args],
+      environment: env,
+      enabled: true,
+    }),
+  },
+  createReader,
+};
+
+/** Creates the reader of what `opencode run --format json` prints. Uses of tools are printed at their end. */
+function createReader(): OutputReader {
   let session: string | undefined;
   return {
     lastEvent: "step_finish with the reason stop",
@@ -50,7 +107,7 @@ function readTool(part: WireObject): OutputEvent {
   };
 }
 
-/** The last one counts: a program may go on after an answer that was cut off. */
+/** The last one counts: a program may continue after a response that was cut off. */
 const ends: Readonly<Record<string, TurnEnd>> = {
   length: "max-tokens",
   "content-filter": "refused",

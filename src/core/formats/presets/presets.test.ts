@@ -1,14 +1,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { agentPresets, type AgentPreset } from "../../../core/formats/model.ts";
-import { createOutputReader } from "./create-output-reader.ts";
-import type { OutputEvent, OutputReader } from "./output-reader.ts";
-
-function readerOf(preset: AgentPreset): OutputReader {
-  const reader = createOutputReader(preset);
-  if (reader === undefined) throw new Error("no reader");
-  return reader;
-}
+import { agentPresets } from "../model.ts";
+import { presets } from "./presets.ts";
+import type { OutputEvent, OutputReader } from "./preset.ts";
 
 function read(sample: string, reader: OutputReader): readonly OutputEvent[] {
   const file = new URL(`../../../../test/fixtures/agents/outputs/${sample}.jsonl`, import.meta.url);
@@ -19,17 +13,19 @@ function read(sample: string, reader: OutputReader): readonly OutputEvent[] {
 
 describe.each(agentPresets)("what %s prints", (preset) => {
   it("is messages, uses of tools, tokens and a session", () => {
-    expect(read(`${preset}-tools`, readerOf(preset))).toMatchSnapshot();
+    expect(read(`${preset}-tools`, presets[preset].createReader())).toMatchSnapshot();
   });
 
   it("tells when the model refuses", () => {
-    const failed = read(`${preset}-refused`, readerOf(preset)).filter((event) => event.kind === "failed");
+    const failed = read(`${preset}-refused`, presets[preset].createReader()).filter(
+      (event) => event.kind === "failed",
+    );
     expect(failed).toHaveLength(1);
     expect(failed[0]).toMatchSnapshot();
   });
 
   it("may have anything in it", () => {
-    const reader = readerOf(preset);
+    const reader = presets[preset].createReader();
     const types =
       "item.completed turn.completed turn.failed thread.started init message tool_use tool_result result " +
       "assistant.message assistant.usage tool.execution_start tool.execution_complete session.error error text " +
@@ -48,16 +44,16 @@ describe("a second turn", () => {
   const resumable = agentPresets.filter((preset) => preset !== "claude-code");
 
   it.each(resumable)("of %s goes on with the session", (preset) => {
-    const reader = readerOf(preset);
+    const reader = presets[preset].createReader();
     const sessionOf = (events: readonly OutputEvent[]): string | undefined =>
       events.find((event) => event.kind === "session")?.id;
     const first = sessionOf(read(`${preset}-tools`, reader));
     expect(first).toBeDefined();
-    expect(sessionOf(read(`${preset}-next-turn`, readerOf(preset)))).toBe(first);
+    expect(sessionOf(read(`${preset}-next-turn`, presets[preset].createReader()))).toBe(first);
   });
 
   it("of codex has its own tokens only", () => {
-    const reader = readerOf("codex");
+    const reader = presets.codex.createReader();
     const usages = ["codex-tools", "codex-next-turn"].map((sample) =>
       read(sample, reader).find((event) => event.kind === "usage"),
     );
@@ -69,7 +65,7 @@ describe("a second turn", () => {
 });
 
 it("takes an end for want of turns for the agent's, not for a failure", () => {
-  const events = read("claude-code-max-turns", readerOf("claude-code"));
+  const events = read("claude-code-max-turns", presets["claude-code"].createReader());
   expect(events.slice(-2)).toEqual([{ kind: "end", reason: "max-steps" }, { kind: "complete" }]);
   expect(events.some((event) => event.kind === "failed")).toBe(false);
 });

@@ -1,10 +1,81 @@
-import type { TurnEnd } from "../../../core/trace/events.ts";
-import { apiRetry, claudeProgram, isRefusal } from "../acp-asides.ts";
-import { objectOf, textOf, type WireObject } from "../acp-values.ts";
-import { countOf, listOf, optional, type OutputEvent, type OutputReader, usageOf } from "./output-reader.ts";
+import type { TurnEnd } from "../usage.ts";
+import {
+  type AgentNotice,
+  type Preset,
+  type OutputEvent,
+  type OutputReader,
+  type WireObject,
+  chunkText,
+  noteOf,
+  countOf,
+  listOf,
+  optional,
+  usageOf,
+  objectOf,
+  textOf,
+  typedHttp,
+  typedProgram,
+  doubleUnderscore,
+  modelFlag,
+} from "./preset.ts";
 
-/** Reads what `claude --print --output-format stream-json --verbose` prints. */
-export function readClaudeCode(): OutputReader {
+/** Claude Code. */
+export const claudeCode: Preset = {
+  title: "Claude Code",
+  acp: {
+    readNotice,
+    command: "claude-agent-acp",
+    args: [],
+    env: {},
+    package: "@agentclientprotocol/claude-agent-acp",
+    mode: "default",
+    // Without it, retried requests to the model are not reported.
+    sessionMeta: {
+      claudeCode: {
+        emitRawSDKMessages: ["api_retry", "init"].map((subtype) => ({ type: "system", subtype })),
+      },
+    },
+    model: { by: "env", variable: "ANTHROPIC_MODEL", value: "{model}" },
+  },
+  headless: {
+    command: "claude",
+    args: claudeArgs([]),
+    nextArgs: claudeArgs(["--resume", "{session}"]),
+    modelArgs: modelFlag,
+    // Required to run as root.
+    env: { DISABLE_AUTOUPDATER: "1", IS_SANDBOX: "1" },
+    package: "@anthropic-ai/claude-code",
+    stdin: true,
+    usesClientFile: false,
+  },
+  modelApi: { variable: "ANTHROPIC_BASE_URL", target: "https://api.anthropic.com" },
+  inheritEnv: [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CONFIG_DIR",
+  ],
+  skills: { mountPath: ".claude/skills", tool: "Skill" },
+  toolNames: [doubleUnderscore],
+  clientFile: {
+    file: ".mcp.json",
+    format: "json",
+    key: "mcpServers",
+    http: typedHttp,
+    bridge: typedProgram,
+  },
+  createReader,
+};
+
+function claudeArgs(session: readonly string[]): readonly string[] {
+  const output = ["--print", "--output-format", "stream-json", "--verbose"];
+  const servers = ["--mcp-config", "{mcpConfig}", "--strict-mcp-config"];
+  return [...output, ...servers, "--dangerously-skip-permissions", ...session];
+}
+
+/** Creates the reader of what `claude --print --output-format stream-json --verbose` prints. */
+function createReader(): OutputReader {
   const names = new Map<string, string>();
   const requests = new Set<string>();
   return {
@@ -58,7 +129,7 @@ function readBlocks(line: WireObject, names: Map<string, string>): readonly Outp
   return reason === undefined || parent !== undefined ? blocks : [...blocks, { kind: "end", reason }];
 }
 
-/** The last one counts: a program may go on after an answer that was cut off. */
+/** The last one counts: a program may continue after a response that was cut off. */
 const ends: Readonly<Record<string, TurnEnd>> = {
   max_tokens: "max-tokens",
   model_context_window_exceeded: "max-tokens",
@@ -77,7 +148,7 @@ function readBlock(
   switch (block["type"]) {
     case "text": {
       const text = textOf(block["text"]);
-      // What other agents tell the one that it started is none of its messages.
+      // Messages of subagents are not messages of the agent.
       return text === undefined || parent !== undefined ? [] : [{ kind: "message", text }];
     }
     case "tool_use": {
@@ -108,7 +179,7 @@ function readEnd(line: WireObject, requests: number): readonly OutputEvent[] {
   const reason = ends[textOf(line["stop_reason"]) ?? ""];
   const events: OutputEvent[] = [
     { kind: "usage", usage: usageOf(tokens, requests) },
-    // Newer versions tell only here how the last answer ended.
+    // Newer versions report only here how the last response ended.
     ...(reason === undefined ? [] : [{ kind: "end", reason } as const]),
   ];
   const subtype = textOf(line["subtype"]) ?? "";
@@ -116,4 +187,34 @@ function readEnd(line: WireObject, requests: number): readonly OutputEvent[] {
   if (line["is_error"] !== true && subtype === "success") return events;
   const errors = listOf(line["errors"]).flatMap((item) => textOf(item) ?? []);
   return [...events, { kind: "failed", message: textOf(line["result"]) ?? (errors.join("; ") || subtype) }];
+}
+
+function readNotice(update: WireObject): AgentNotice {
+  if (update["type"] === "system" && update["subtype"] === "api_retry") {
+    return { note: apiRetry(update), ...(isRefusal(update) ? { isRefused: true } : {}) };
+  }
+  if (update["type"] === "system" && update["subtype"] === "init") {
+    return claudeProgram(update);
+  }
+  const { kind } = objectOf(objectOf(update["_meta"])["claudeCode"]);
+  return kind === undefined ? {} : noteOf(chunkText(update));
+}
+
+/** The version in the first message of a session, in either form. */
+function claudeProgram(init: WireObject): { readonly program?: string } {
+  const version = textOf(init["claude_code_version"]);
+  return version === undefined ? {} : { program: `claude-code ${version}` };
+}
+
+/** The notice of a request to the model that is retried, in either form. */
+function apiRetry({ attempt, max_retries: most, error_status: status, error }: WireObject): string {
+  const reason = typeof status === "number" ? `HTTP ${status}` : "no connection";
+  const said = textOf(error);
+  const detail = said === undefined ? "" : `, ${said}`;
+  return `a request to the model failed (${reason}${detail}) and is retried: attempt ${String(attempt)} of ${String(most)}`;
+}
+
+/** Whether such a request failed because of its key. */
+function isRefusal({ error_status: status }: WireObject): boolean {
+  return status === 401 || status === 403;
 }

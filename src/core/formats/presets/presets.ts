@@ -1,0 +1,16 @@
+import { claudeCode } from "./claude-code.ts";
+import { codex } from "./codex.ts";
+import { copilot } from "./copilot.ts";
+import { gemini } from "./gemini.ts";
+import { opencode } from "./opencode.ts";
+import type { Preset } from "./preset.ts";
+
+const all = { "claude-code": claudeCode, codex, gemini, copilot, opencode } satisfies Record<string, Preset>;
+
+/** The name of an agent program with a preset. */
+export type AgentPreset = keyof typeof all;
+
+/** Every preset, one line each. */
+export const presets: Readonly<Record<AgentPreset, Preset>> = all;
+
+export const agentPresets = Object.keys(all) as readonly AgentPreset[];
