@@ -10,7 +10,7 @@ import { taskJsonSchema, taskReference } from "../src/core/formats/task/task-ref
 import { evalJsonSchema } from "../src/core/formats/eval-file/eval-schema.ts";
 import { taskExportJsonSchema } from "../src/core/formats/task/task-export.ts";
 import { wazaEvalJsonSchema, wazaTaskJsonSchema } from "../src/core/formats/waza/waza-schema.ts";
-import { resultJsonSchema } from "../src/core/report/result-schema.ts";
+import { resultJsonSchema } from "../src/core/report/result.ts";
 import { manifestText } from "../src/extension-sdk/serve.ts";
 
 /**

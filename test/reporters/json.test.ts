@@ -1,7 +1,7 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { resultJsonSchema } from "../../src/core/report/result-schema.ts";
+import { resultJsonSchema } from "../../src/core/report/result.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { visibleJson } from "../../src/core/text/visible-text.ts";
 import { jsonReporter } from "../../src/reporters/json.ts";

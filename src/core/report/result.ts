@@ -1,108 +1,230 @@
-import type { SerializedError } from "../errors/error.ts";
-import type { JsonObject, SandboxSpec } from "../formats/model.ts";
-import type { Grade, Verdict } from "../grade/grader.ts";
-import type { AgentSummary } from "../plan/plan.ts";
-import type { Usage } from "../trace/events.ts";
-import type { ToolDigest } from "../trace/tool-events.ts";
+import * as z from "zod";
+import { errorCatalogue, type ErrorCode, type ErrorKind } from "../errors/catalogue.ts";
+import type { Json, JsonObject } from "../formats/model.ts";
+import type { Verdict } from "../grade/grader.ts";
 
-/**
- * Verdict of a whole run. `incomplete`: nothing failed, but errors, timeouts or a lack of evidence could have
- * changed the verdict.
- */
-export type RunVerdict = "pass" | "fail" | "incomplete" | "interrupted";
+const errorCodes = Object.keys(errorCatalogue) as ErrorCode[];
+const errorKinds = [
+  "usage",
+  "environment",
+  "timeout",
+  "interrupted",
+  "bug",
+] as const satisfies readonly ErrorKind[];
+const runVerdicts = ["pass", "fail", "incomplete", "interrupted"] as const;
+const verdicts = ["pass", "fail", "error", "timeout", "skip"] as const satisfies readonly Verdict[];
 
-export interface TrialResult {
-  readonly id: string;
-  readonly task: string;
-  readonly form: "workflow" | "tool-test" | "task";
-  /** The suite of a tool test. */
-  readonly suite?: string;
-  /** Of a task from a file of its own, where it says. */
-  readonly difficulty?: string;
-  readonly tags?: readonly string[];
-  readonly labels?: Readonly<Record<string, string>>;
-  /** null when no agent takes part. */
-  readonly agent: string | null;
-  /** Name of the set of servers; absent when the eval has no variants. */
-  readonly variant?: string;
-  readonly attempt: number;
-  readonly verdict: Verdict;
-  /** Average of the scored grades, 0 to 1; null when nothing was scored. */
-  readonly score: number | null;
-  readonly durationMs: number;
-  readonly grades: readonly Grade[];
-  /** Why the trial is `error`, `timeout` or `skip`. */
-  readonly error?: SerializedError;
-  /** Absent when no model was asked. */
-  readonly usage?: Usage;
-  /** Of the model that judged; absent when none was asked. */
-  readonly judgeUsage?: Usage;
-  /** What really ran, where the agent is a program. */
-  readonly ran?: ProgramRun;
-  /** What the agent did with tools; absent when no agent took part, or when there were no servers and no tools. */
-  readonly tools?: ToolDigest;
-  /** Servers in whose place a mock stood; absent: none. What they answered is written, and shows nothing of the servers. */
-  readonly mocks?: readonly string[];
-  /** Things that deserve a look but change no verdict, such as a server that logs on stdout. */
-  readonly warnings?: readonly string[];
-}
+const json: z.ZodType<Json> = z
+  .lazy(() =>
+    z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), z.record(z.string(), json)]),
+  )
+  .meta({ id: "Json", description: "Any JSON value." });
 
-/** What a program told of itself, and of the models that answered it; null: it told nothing. */
-export interface ProgramRun {
-  /** Names with versions. */
-  readonly programs: readonly string[] | null;
-  readonly models: readonly string[] | null;
-}
+const count = z.int().min(0);
+const score = z.number().min(0).max(1).nullable();
+const milliseconds = z.number().min(0);
 
-export interface RunSummary {
-  readonly total: number;
-  readonly pass: number;
-  readonly fail: number;
-  readonly error: number;
-  readonly timeout: number;
-  readonly skip: number;
-}
+const errorSchema = z
+  .strictObject({
+    code: z.enum(errorCodes).describe("Permanent code of the error; docs/errors.md lists them all."),
+    kind: z
+      .enum(errorKinds)
+      .describe(
+        "Cause: the user (usage), the environment, a time limit (timeout), an interruption, or a bug in mcpvals.",
+      ),
+    message: z.string().describe("What went wrong, and where."),
+    hint: z.string().describe("What can be done about it.").exactOptional(),
+    detail: z.string().describe("Supporting text, such as the tail of a server's stderr.").exactOptional(),
+  })
+  .meta({ id: "Error", description: "An error as plain data." });
 
-export interface RunEnvironment {
-  readonly mcpvals: string;
-  readonly node: string;
-  readonly platform: string;
-  readonly agents: readonly AgentSummary[];
-  /** The model that judged; absent when none was asked to. */
-  readonly judge?: { readonly model: string };
-  /** How each server is started or reached and what it may do, by name, without secrets. */
-  readonly servers: JsonObject;
-  /** Servers that tasks declare themselves, or have otherwise than the eval, by task and name. */
-  readonly taskServers?: JsonObject;
-  /** Extensions that the tasks use; absent: none. */
-  readonly extensions?: readonly ExtensionSummary[];
-  /** The servers of each variant, by its name; of tasks only where they differ from the variant's other tasks. */
-  readonly variants?: JsonObject;
-}
+const gradeSchema = z
+  .strictObject({
+    grader: z.string().describe("Name of the grader."),
+    verdict: z
+      .enum(["pass", "fail", "error", "skip"])
+      .describe("`error`: the grader gave no verdict; `skip`: there was nothing to grade."),
+    score: score.describe("0 to 1; null when there is nothing to score."),
+    reason: z.string().describe("Why, in words."),
+    evidence: z
+      .array(z.int().min(1))
+      .describe("Numbers of the events of the trial's trace that the verdict rests on."),
+    error: errorSchema.describe("Why there is no verdict, when `verdict` is `error`.").exactOptional(),
+  })
+  .meta({ id: "Grade", description: "The grade of one grader for one trial." });
 
-/** An extension of a run. */
-export interface ExtensionSummary {
-  /** What steps name it by. */
-  readonly name: string;
-  /** As written. */
-  readonly package: string;
-  /** That was used: of the release or package, else as its `extension.yaml` says; absent when that says nothing. */
-  readonly version?: string;
-  /** `sha256:HEX`: of a release or package over all of its files, as the lock has it; else of its program alone. */
-  readonly hash?: string;
-  readonly sandbox: SandboxSpec["kind"];
-}
+const usageSchema = z
+  .strictObject({
+    inputTokens: count.describe("Tokens sent, as the provider counts them."),
+    outputTokens: count.describe("Tokens received, as the provider counts them."),
+    cacheReadTokens: count.describe("Of the tokens sent, those read from a cache.").exactOptional(),
+    cacheWriteTokens: count.describe("Of the tokens sent, those written to a cache.").exactOptional(),
+    requests: count
+      .describe("Requests to the model that were answered; absent when unknown.")
+      .exactOptional(),
+  })
+  .meta({ id: "Usage", description: "Use of a model." });
 
-/** The result document; its schema is published as `schemas/result.schema.json`. */
-export interface RunResult {
-  readonly schema: "mcpvals.result/1";
-  readonly id: string;
-  readonly name: string;
-  readonly verdict: RunVerdict;
-  /** ISO 8601, UTC. */
-  readonly startedAt: string;
-  readonly durationMs: number;
-  readonly summary: RunSummary;
-  readonly trials: readonly TrialResult[];
-  readonly environment: RunEnvironment;
+const serverDigestSchema = z
+  .strictObject({
+    calls: count.describe("Calls of its tools."),
+    errors: count.describe("Of these, those that failed or were not answered."),
+    distinctTools: count.describe("Different tools that were called."),
+    p50Ms: milliseconds.describe("Median time of an answer, in milliseconds.").exactOptional(),
+    p95Ms: milliseconds.describe("95th percentile of the time of an answer.").exactOptional(),
+  })
+  .meta({ id: "ServerDigest", description: "The calls of one server by the agent." });
+
+const digestSchema = z
+  .strictObject({
+    toolCalls: count.describe("Uses of tools of any kind, including the agent's own if it reports them."),
+    mcpToolCalls: count.describe("Recorded calls of servers' tools, whatever their result."),
+    serversUsed: z.array(z.string()).describe("Servers that the agent called."),
+    serversUnused: z.array(z.string()).describe("Servers that it could reach and never called."),
+    servers: z.record(z.string(), serverDigestSchema).describe("By name of the server."),
+  })
+  .meta({ id: "ToolDigest", description: "What an agent did with tools, in numbers." });
+
+const ranSchema = z.strictObject({
+  programs: z.array(z.string()).nullable().describe("Names with versions; null if it reported none."),
+  models: z.array(z.string()).nullable().describe("Models that answered; null if unknown."),
+});
+
+const trialSchema = z
+  .strictObject({
+    id: z.string().describe("Id of the trial, unique in the run."),
+    task: z.string().describe("Name of the task, unique in the run."),
+    form: z
+      .enum(["workflow", "tool-test", "task"])
+      .describe("What the task is: a workflow, one direct tool call, or a task from a file of its own."),
+    suite: z.string().describe("The suite of a tool test.").exactOptional(),
+    difficulty: z.string().describe("How hard the task is, where it says so.").exactOptional(),
+    tags: z.array(z.string()).describe("The task's tags, where it has any.").exactOptional(),
+    labels: z.record(z.string(), z.string()).describe("The task's labels, where it has any.").exactOptional(),
+    agent: z.string().nullable().describe("Name of the agent; null when no agent takes part."),
+    variant: z.string().describe("Name of the set of servers, where the eval has variants.").exactOptional(),
+    attempt: z.int().min(1).describe("Which attempt of the task by the agent this is, counting from 1."),
+    verdict: z
+      .enum(verdicts)
+      .describe("`fail`: the agent or server did the wrong thing; `error`: the environment broke."),
+    score: score.describe("Average of the scored grades, 0 to 1; null when nothing was scored."),
+    durationMs: milliseconds.describe("From starting the servers to having stopped them, in milliseconds."),
+    grades: z.array(gradeSchema).describe("The grades; empty for a trial that did not complete."),
+    error: errorSchema.describe("Why the trial is `error`, `timeout` or `skip`.").exactOptional(),
+    usage: usageSchema.describe("Absent when no model was asked.").exactOptional(),
+    judgeUsage: usageSchema.describe("Of the model that judged; absent when none was asked.").exactOptional(),
+    ran: ranSchema
+      .describe("What ran if the agent is a program, as reported by the program or its model.")
+      .exactOptional(),
+    tools: digestSchema
+      .describe(
+        "What the agent did with tools; absent when no agent took part, or when there were no servers and no tools.",
+      )
+      .exactOptional(),
+    mocks: z
+      .array(z.string())
+      .describe("Servers that were replaced by a mock. Absent when there were none.")
+      .exactOptional(),
+    warnings: z.array(z.string()).describe("Warnings; they do not change the verdict.").exactOptional(),
+  })
+  .meta({ id: "Trial", description: "One attempt of one task by one agent." });
+
+const summarySchema = z
+  .strictObject({
+    total: count.describe("All trials of the run."),
+    pass: count.describe("Trials that passed."),
+    fail: count.describe("Trials in which the agent or server did the wrong thing."),
+    error: count.describe("Trials without a verdict, because of an error in their environment."),
+    timeout: count.describe("Trials that reached a time limit."),
+    skip: count.describe("Trials that were not run, or had nothing to grade."),
+  })
+  .meta({ id: "Summary", description: "Number of trials by verdict." });
+
+const agentSchema = z
+  .strictObject({
+    name: z.string().describe("Name of the agent, as trials refer to it."),
+    type: z.string().describe("What drives the agent, such as `model` or `scripted` (a written plan)."),
+    model: z.string().describe("The model that takes part, if any.").exactOptional(),
+  })
+  .meta({ id: "Agent", description: "An agent of the run." });
+
+const extensionSchema = z.strictObject({
+  name: z.string().describe("Its name in steps."),
+  package: z.string().describe("Where it comes from, as written."),
+  version: z.string().describe("The version that was used; absent for a path without one.").exactOptional(),
+  hash: z
+    .string()
+    .describe(
+      "`sha256:HEX`: of a release or package over all of its files, as the lock has it; else of its program alone.",
+    )
+    .exactOptional(),
+  sandbox: z.enum(["none", "process", "docker"]).describe("The sandbox that it ran in."),
+});
+
+const environmentSchema = z
+  .strictObject({
+    mcpvals: z.string().describe("Version of mcpvals."),
+    node: z.string().describe("Version of Node.js."),
+    platform: z.string().describe("Operating system and architecture."),
+    agents: z.array(agentSchema).describe("The agents that were configured."),
+    judge: z
+      .strictObject({ model: z.string().describe("Its model id.") })
+      .describe("The model that judged; absent when none was asked to.")
+      .exactOptional(),
+    servers: z
+      .record(z.string(), json)
+      .describe("By name: how each is started or reached and what it may do, without secrets."),
+    taskServers: z
+      .record(z.string(), json)
+      .describe("Servers that tasks declare themselves, by task and name.")
+      .exactOptional(),
+    extensions: z.array(extensionSchema).describe("Extensions that the tasks use.").exactOptional(),
+    variants: z
+      .record(z.string(), json)
+      .describe(
+        "The servers of each variant: `servers` by name, and by task under `tasks` where they differ from those.",
+      )
+      .exactOptional(),
+  })
+  .meta({ id: "Environment", description: "What the run ran with." });
+
+/** The result document of a run, such as the JSON reporter writes. */
+export const resultSchema = z
+  .strictObject({
+    schema: z.literal("mcpvals.result/1").describe("Name and version of this format."),
+    id: z.string().describe("Id of the run."),
+    name: z.string().describe("Name of the eval."),
+    verdict: z
+      .enum(runVerdicts)
+      .describe(
+        "`incomplete`: nothing failed, but errors, timeouts or a lack of evidence could have changed the verdict.",
+      ),
+    startedAt: z.string().describe("When the run began: ISO 8601, UTC."),
+    durationMs: milliseconds.describe("How long the run took, in milliseconds."),
+    summary: summarySchema,
+    trials: z.array(trialSchema).describe("Every trial of the run."),
+    environment: environmentSchema,
+  })
+  .meta({ title: "mcpvals result", description: "The result of one run of mcpvals." });
+
+/** A type with all properties read-only. JSON objects, which are recursive, stay as they are. */
+type ReadonlyDeep<T> = [JsonObject] extends [T]
+  ? JsonObject
+  : T extends object
+    ? { readonly [K in keyof T]: ReadonlyDeep<T[K]> }
+    : T;
+
+export type RunResult = ReadonlyDeep<z.output<typeof resultSchema>>;
+export type RunVerdict = RunResult["verdict"];
+export type RunSummary = RunResult["summary"];
+export type RunEnvironment = RunResult["environment"];
+export type ExtensionSummary = ReadonlyDeep<z.output<typeof extensionSchema>>;
+export type TrialResult = ReadonlyDeep<z.output<typeof trialSchema>>;
+/** What a program reported about itself and its models; null: nothing. */
+export type ProgramRun = ReadonlyDeep<z.output<typeof ranSchema>>;
+
+/** The JSON Schema (2020-12) of the result document, as published in `schemas/result.schema.json`. */
+export function resultJsonSchema(): JsonObject {
+  const { $schema, ...rest } = z.toJSONSchema(resultSchema, { target: "draft-2020-12" });
+  return { $schema: $schema ?? "", $id: "urn:mcpvals:result", ...(rest as JsonObject) };
 }
