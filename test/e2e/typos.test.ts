@@ -126,7 +126,7 @@ it.each(formatNames)(
 );
 
 it("one misspelt key ends run and validate with exit code 2", async () => {
-  using folder = folderOf({ "mcp-eval.config.json": withTypos(typos.slice(0, 1)) as object });
+  using folder = folderOf({ "mcp-eval.config.json": withTypos(typos.slice(0, 1)) });
   const [run, validate] = await Promise.all(
     [["run"], ["validate", "--json"]].map((args) => runSource(args, { cwd: folder.path })),
   );

@@ -145,7 +145,7 @@ describe("mocks", () => {
     [
       "a pattern that is none",
       response({ return: 1, matchRegex: { a: "(" } }),
-      /^config\/invalid-value at value mocks\.a\.tools\.t\.responses\[0\]\.matchRegex\.a: .* is no regular expression/,
+      /^config\/invalid-value at value mocks\.a\.tools\.t\.responses\[0\]\.matchRegex\.a: .* is not a valid RE2 pattern/,
     ],
     [
       "a schema of something else",

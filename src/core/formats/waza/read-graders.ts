@@ -225,7 +225,7 @@ export function refuseUnsupported(
 ): void {
   if (schema instanceof z.ZodObject) {
     const members = asObject(value);
-    for (const [key, member] of Object.entries(schema.shape as z.core.$ZodShape)) {
+    for (const [key, member] of Object.entries(schema.shape)) {
       const isRefused = member instanceof z.ZodType && member.meta()?.["refused"] === true;
       if (!isRefused) refuseUnsupported(member, members[key], [...path, key], reader);
       else if (saysSomething(members[key])) {
