@@ -15,13 +15,13 @@ export interface ServerPoolOptions extends HostOptions {
   readonly version: string;
   /** Everything that will run. */
   readonly trials: readonly Trial[];
-  /** Makes the way to the servers for agents outside this process; called once, when the first of them needs it. */
+  /** Creates the gateway for agents outside this process; called once, when the first of them needs it. */
   readonly createGateway: () => Promise<Gateway>;
-  /** Begins the random numbers of faults. Default: 0. */
+  /** Seed of the random numbers of faults. Default: 0. */
   readonly seed?: number;
 }
 
-/** A server that a trial asks for, with nothing left to replace in it. */
+/** A server that a trial needs, without templates. */
 export interface ServeRequest extends NamedServer {
   readonly trial: Trial;
 }
@@ -41,23 +41,23 @@ export interface ServerPool extends AsyncDisposable {
     request: ServeRequest,
     start: Omit<StartOptions, "version" | "validateSchema">,
   ): Promise<TrialServer | undefined>;
-  /** To be told of the end of each trial, also of one that never ran: servers that no trial to come shares are stopped. */
+  /** To be called at the end of each trial, also of one that never ran: stops servers that no later trial shares. */
   trialEnded(trial: Trial): Promise<void>;
 }
 
-/** Makes a pool that has started nothing yet; its disposal ends whatever is left, and never throws. */
+/** Creates a pool that has started nothing yet; its disposal stops everything and never throws. */
 export function createServerPool(options: ServerPoolOptions): ServerPool {
   return new Pool(options);
 }
 
 class Pool implements ServerPool {
   readonly #options: ServerPoolOptions;
-  readonly #shelf = new HostShelf();
+  readonly #cache = new ServerCache();
   /** Hosts of one trial each that are not stopped yet. */
   readonly #own = new Set<ServerHost>();
   readonly #required: RequiredServers;
   /** Trials to come, by group. */
-  readonly #waiting = new Map<string, number>();
+  readonly #pending = new Map<string, number>();
   #gateway: Promise<Gateway> | undefined;
   #closing: Promise<void> | undefined;
 
@@ -66,7 +66,7 @@ class Pool implements ServerPool {
     this.#required = new RequiredServers(options);
     for (const trial of options.trials) {
       const group = groupOf(trial);
-      this.#waiting.set(group, (this.#waiting.get(group) ?? 0) + 1);
+      this.#pending.set(group, (this.#pending.get(group) ?? 0) + 1);
     }
   }
 
@@ -83,7 +83,7 @@ class Pool implements ServerPool {
       return await this.#serve(request, start);
     } catch (error) {
       const { name, spec } = request;
-      if (spec.required !== false || start.signal.aborted || !isTheServers(error)) throw error;
+      if (spec.required !== false || start.signal.aborted || !isServerError(error)) throw error;
       start.emit({ type: "server.failed", server: name, error: serializeError(error) });
       return undefined;
     }
@@ -91,9 +91,9 @@ class Pool implements ServerPool {
 
   async trialEnded(trial: Trial): Promise<void> {
     const group = groupOf(trial);
-    const left = (this.#waiting.get(group) ?? 0) - 1;
-    this.#waiting.set(group, left);
-    if (left === 0) await this.#shelf.endGroup(group);
+    const left = (this.#pending.get(group) ?? 0) - 1;
+    this.#pending.set(group, left);
+    if (left === 0) await this.#cache.endGroup(group);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -105,7 +105,7 @@ class Pool implements ServerPool {
     const [gateway] = await Promise.allSettled([this.#gateway]);
     if (gateway.status === "fulfilled") await gateway.value?.close();
     const own = [...this.#own].map((host) => host.stop());
-    await Promise.all([this.#shelf.close(), this.#required.close(), ...own]);
+    await Promise.all([this.#cache.close(), this.#required.close(), ...own]);
   }
 
   async #serve(
@@ -137,15 +137,14 @@ class Pool implements ServerPool {
     signal: AbortSignal,
   ): Promise<Lease & { readonly limiter: RateLimiter | undefined }> {
     const { spec } = request;
-    const place = placeOf(request);
-    if (place === undefined) {
+    const key = cacheKeyOf(request);
+    if (key === undefined) {
       const host = await this.#open(request);
       this.#own.add(host);
       const end = (): Promise<void> => host.stop().finally(() => this.#own.delete(host));
       return { host, shared: false, limiter: undefined, end };
     }
-    const shelf = this.#shelf;
-    const shared = shelf.take(place, () => ({
+    const shared = this.#cache.take(key, () => ({
       opening: this.#open(request),
       limiter: spec.rateLimit === undefined ? undefined : new RateLimiter(spec.rateLimit),
     }));
@@ -155,13 +154,13 @@ class Pool implements ServerPool {
         host,
         shared: true,
         limiter: shared.limiter,
-        end: async ({ spoilt = false } = {}) => {
-          if (spoilt) shelf.drop(shared);
-          await shelf.giveBack(shared);
+        end: async ({ broken = false } = {}) => {
+          if (broken) this.#cache.drop(shared);
+          await this.#cache.release(shared);
         },
       };
     } catch (error) {
-      await shelf.giveBack(shared);
+      await this.#cache.release(shared);
       throw error;
     }
   }
@@ -176,11 +175,11 @@ class Pool implements ServerPool {
   }
 }
 
-/** Where a server stands that is shared; undefined for one that is the trial's own. */
-function placeOf({ name, spec, trial }: ServeRequest): ShelfPlace | undefined {
+/** The cache key of a shared server; undefined for one that is the trial's own. */
+function cacheKeyOf({ name, spec, trial }: ServeRequest): CacheKey | undefined {
   const lifetime = lifetimeOf(spec);
   if (lifetime === "per_trial") return undefined;
-  const server = JSON.stringify([trial.variant ?? null, keyOf({ name, spec })]);
+  const server = JSON.stringify([trial.variant ?? null, hostKeyOf({ name, spec })]);
   if (lifetime === "per_run") return { key: server };
   const group = groupOf(trial);
   return { key: `${group} ${server}`, group };
@@ -192,94 +191,83 @@ function groupOf({ task, agent, variant }: Trial): string {
 }
 
 /** Whether an error is about the server, so that a trial may do without it. */
-function isTheServers(error: unknown): boolean {
+function isServerError(error: unknown): boolean {
   return error instanceof McpvalsError && (error.kind === "environment" || error.kind === "timeout");
 }
 
 /** A host that serves more than one trial. */
-export interface SharedHost {
+interface SharedHost {
   /** Rejects when it cannot be opened. */
   readonly opening: Promise<ServerHost>;
   /** Counts the requests of all agents that the host serves; absent: nothing is limited. */
   readonly limiter: RateLimiter | undefined;
 }
 
-/** Where a host stands: who asks with the same key gets the same one. */
-export interface ShelfPlace {
+interface CacheKey {
+  /** Trials with the same key share a host. */
   readonly key: string;
-  /** Those of a group are stopped when the group has ended; absent: all at the end. */
+  /** Hosts of a group are stopped when the group has ended; absent: all at the end. */
   readonly group?: string;
 }
 
-interface Shelved extends SharedHost {
-  readonly place: ShelfPlace;
+interface CacheEntry extends SharedHost, CacheKey {
   users: number;
-  /** Nobody gets it any more. */
+  /** It is given to nobody any more. */
   dropped: boolean;
 }
 
-/** Keeps hosts that are shared: each is opened once, by who asks first, and goes when the last one has given it back. */
-class HostShelf {
-  readonly #current = new Map<string, Shelved>();
-  readonly #all = new Set<Shelved>();
+/** The shared hosts: each is opened once, by the first trial that needs it. */
+class ServerCache {
+  readonly #current = new Map<string, CacheEntry>();
+  readonly #all = new Set<CacheEntry>();
 
-  /** Takes the host of a place, or opens one; it has to be given back. One that is lost is replaced for who asks next. */
-  take(place: ShelfPlace, open: () => SharedHost): SharedHost {
-    const there = this.#current.get(place.key);
-    const shelved = there ?? this.#put(place, open());
-    shelved.users += 1;
-    return shelved;
+  /** Takes the host of a key, or opens one; it has to be released. One that is lost is replaced for the next trial. */
+  take({ key, ...group }: CacheKey, open: () => SharedHost): CacheEntry {
+    const entry = this.#current.get(key) ?? this.#add({ ...open(), key, ...group, users: 0, dropped: false });
+    entry.users += 1;
+    return entry;
   }
 
-  /** Gives a host to nobody any more, because it is of no use. */
-  drop(shared: SharedHost): void {
-    const shelved = this.#find(shared);
-    if (shelved === undefined) return;
-    shelved.dropped = true;
-    if (this.#current.get(shelved.place.key) === shelved) this.#current.delete(shelved.place.key);
+  /** Gives a host to no further trial. */
+  drop(entry: CacheEntry): void {
+    entry.dropped = true;
+    if (this.#current.get(entry.key) === entry) this.#current.delete(entry.key);
   }
 
-  /** Ends a use; the host ends with the last use when it was dropped. Never throws. */
-  async giveBack(shared: SharedHost): Promise<void> {
-    const shelved = this.#find(shared);
-    if (shelved === undefined) return;
-    shelved.users -= 1;
-    if (shelved.dropped && shelved.users === 0) await this.#stop(shelved);
+  /** Ends a use; a host that was dropped is stopped with its last use. Never throws. */
+  async release(entry: CacheEntry): Promise<void> {
+    entry.users -= 1;
+    if (entry.dropped && entry.users === 0) await this.#stop(entry);
   }
 
-  /** Ends the hosts of a group that nobody uses, and lets the others end with their last use. Never throws. */
+  /** Stops the hosts of a group that are not in use; the others stop with their last use. Never throws. */
   async endGroup(group: string): Promise<void> {
-    const ending = [...this.#all].filter((shelved) => shelved.place.group === group);
-    for (const shelved of ending) this.drop(shelved);
-    await Promise.all(ending.filter(({ users }) => users === 0).map((shelved) => this.#stop(shelved)));
+    const ending = [...this.#all].filter((entry) => entry.group === group);
+    for (const entry of ending) this.drop(entry);
+    await Promise.all(ending.filter(({ users }) => users === 0).map((entry) => this.#stop(entry)));
   }
 
-  /** Ends all hosts. Never throws. */
+  /** Stops all hosts. Never throws. */
   async close(): Promise<void> {
     this.#current.clear();
-    await Promise.all([...this.#all].map((shelved) => this.#stop(shelved)));
+    await Promise.all([...this.#all].map((entry) => this.#stop(entry)));
   }
 
-  #put(place: ShelfPlace, shared: SharedHost): Shelved {
-    const shelved: Shelved = { ...shared, place, users: 0, dropped: false };
-    this.#current.set(place.key, shelved);
-    this.#all.add(shelved);
-    shared.opening.then(
-      ({ lost }) => lost.addEventListener("abort", () => this.drop(shelved), { once: true }),
-      () => this.drop(shelved),
+  #add(entry: CacheEntry): CacheEntry {
+    this.#current.set(entry.key, entry);
+    this.#all.add(entry);
+    entry.opening.then(
+      ({ lost }) => lost.addEventListener("abort", () => this.drop(entry), { once: true }),
+      () => this.drop(entry),
     );
-    return shelved;
+    return entry;
   }
 
-  async #stop(shelved: Shelved): Promise<void> {
-    this.#all.delete(shelved);
-    const [opened] = await Promise.allSettled([shelved.opening]);
-    // Who asked for one that did not open was told why.
+  async #stop(entry: CacheEntry): Promise<void> {
+    if (!this.#all.delete(entry)) return;
+    const [opened] = await Promise.allSettled([entry.opening]);
+    // The trial that asked for a host which did not open got the error.
     if (opened.status === "fulfilled") await opened.value.stop();
-  }
-
-  #find(shared: SharedHost): Shelved | undefined {
-    return [...this.#all].find((shelved) => shelved === shared);
   }
 }
 
@@ -288,17 +276,16 @@ export interface NamedServer {
   readonly spec: ServerSpec;
 }
 
-export interface RequiredServersOptions extends HostOptions {
+interface RequiredServersOptions extends HostOptions {
   /** Version of mcpvals, as servers are told. */
   readonly version: string;
 }
 
-/** Servers that were started before anybody needs them, so that a run which cannot have one does not begin. */
+/** Servers that are started before the first trial, so that a run without one of them does not begin. */
 class RequiredServers {
   readonly #options: RequiredServersOptions;
-  /** Healthy ones that nobody has taken. */
+  /** Healthy servers that no trial has taken. */
   readonly #ready = new Map<string, ServerHost>();
-  /** Whatever is being ended. */
   readonly #ending = new Set<Promise<void>>();
 
   constructor(options: RequiredServersOptions) {
@@ -307,7 +294,7 @@ class RequiredServers {
 
   /** Starts all at once. Throws one McpvalsError `server/required` for those that do not start. */
   async start(servers: readonly NamedServer[], signal: AbortSignal): Promise<void> {
-    const different = [...new Map(servers.map((server) => [keyOf(server), server])).values()];
+    const different = [...new Map(servers.map((server) => [hostKeyOf(server), server])).values()];
     const settled = await Promise.allSettled(different.map((server) => this.#start(server, signal)));
     const errors = settled.flatMap((start) => (start.status === "rejected" ? [start.reason as unknown] : []));
     if (errors.length > 0 && !signal.aborted) throw missingServers(errors);
@@ -315,7 +302,7 @@ class RequiredServers {
 
   /** Gives a server that was started, once. */
   take(server: NamedServer): ServerHost | undefined {
-    const key = keyOf(server);
+    const key = hostKeyOf(server);
     const host = this.#ready.get(key);
     this.#ready.delete(key);
     if (host?.lost.aborted !== true) return host;
@@ -323,7 +310,7 @@ class RequiredServers {
     return undefined;
   }
 
-  /** Ends those that nobody has taken. Never throws. */
+  /** Stops those that no trial has taken. Never throws. */
   async close(): Promise<void> {
     for (const host of this.#ready.values()) this.#end(host);
     this.#ready.clear();
@@ -337,7 +324,7 @@ class RequiredServers {
     try {
       const session = await openSession(host, spec, { emit: () => 0, signal, version });
       await session.stop();
-      this.#ready.set(keyOf(server), host);
+      this.#ready.set(hostKeyOf(server), host);
     } catch (error) {
       await host.stop();
       throw error;
@@ -350,13 +337,13 @@ class RequiredServers {
   }
 }
 
-/** The same for servers that one host can be: what stands between it and agents is each trial's own. */
-function keyOf({ name, spec }: NamedServer): string {
+/** The same for specs that one host can serve: filters are each trial's own. */
+function hostKeyOf({ name, spec }: NamedServer): string {
   const { tools: _tools, faults: _faults, required: _required, ...host } = spec;
   return JSON.stringify([name, host]);
 }
 
-/** One error for all; what is none of the servers' is thrown as it is. */
+/** One error for all; an error that is not about a server is thrown unchanged. */
 function missingServers(errors: readonly unknown[]): unknown {
   const known = errors.filter((error) => error instanceof McpvalsError);
   if (known.length < errors.length) return errors.find((error) => !(error instanceof McpvalsError));
@@ -365,7 +352,7 @@ function missingServers(errors: readonly unknown[]): unknown {
   const hint = known.length === 1 ? first?.details.hint : undefined;
   return new McpvalsError(
     "server/required",
-    `nothing was run, because ${known.length === 1 ? "a required server does" : "required servers do"} not start: ${known
+    `nothing was run: ${known.length === 1 ? "a required server does" : "required servers do"} not start: ${known
       .map(({ message }) => message)
       .join("; ")}`,
     {

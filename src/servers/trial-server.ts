@@ -9,119 +9,89 @@ import { openSession, type StartOptions } from "./start-server.ts";
 /** One server as one trial has it. */
 export interface TrialServer {
   readonly name: string;
-  /** What steps talk over. */
+  /** The session of the trial's steps. */
   readonly session: ServerSession;
-  /** Aborts with an McpvalsError when the server is lost without our asking. */
+  /** Aborts with an McpvalsError when the server is lost without being stopped. */
   readonly lost: AbortSignal;
-  /**
-   * What an agent in this process talks over: `session`, or a client of its own where filters stand between the agent and
-   * the server.
-   */
+  /** The session of an agent in this process: `session`, or one of its own where filters stand before the server. */
   agentSession(options: { readonly signal: AbortSignal }): Promise<ServerSession>;
   /** Where an agent outside this process reaches the server; the same one each time. */
   endpoint(): Promise<GatewayEndpoint>;
-  /** Ends the agent's ways to the server, so that nothing of an agent that lingers on gets there. Never throws. */
+  /** Ends the agent's connections, so that an agent that goes on running cannot reach the server. Never throws. */
   closeAgentSide(): Promise<void>;
-  /**
-   * Settles when a program has shown that it outlived its last answer, or is lost; see `ServerSession.checkAlive`. Never
-   * throws.
-   */
+  /** Settles when a program has shown that it outlived its last answer, or is lost. Never throws. */
   checkAlive(): Promise<void>;
-  /** Ends the trial's part; the server itself when it serves no other trial. Never throws. */
+  /** Ends the trial's use; stops the server when it serves no other trial. Never throws. */
   stop(): Promise<void>;
 }
 
 /** A host as one trial gets it. */
 export interface Lease {
   readonly host: ServerHost;
-  /** The host's end is not this trial's to decide. */
+  /** Whether other trials use it too. */
   readonly shared: boolean;
-  /** Gives the host back; `spoilt`: it is of no use to anyone. Ends it when nobody else needs it. Never throws. */
-  end(options?: { readonly spoilt?: boolean }): Promise<void>;
+  /** Gives the host back; `broken`: no other trial may get it. Stops it when no other trial needs it. Never throws. */
+  end(options?: { readonly broken?: boolean }): Promise<void>;
 }
 
 export interface ServeOptions extends StartOptions {
   readonly spec: ServerSpec;
-  /** Makes what stands between the agent and the server; absent: nothing does. */
+  /** Filters between the agent and the server; absent: none. */
   readonly filters?: TrialFilters;
   readonly gateway: () => Promise<Gateway>;
   /** When the start began, by `performance.now()`. */
   readonly started: number;
 }
 
-/** Has a host serve one trial: recorded there, and healthy. Throws as `openSession`; by then the lease has ended. */
+/** Gives a trial its server: recorded there, and healthy. Throws as `openSession`; by then the lease has ended. */
 export async function serveTrial(lease: Lease, options: ServeOptions): Promise<TrialServer> {
   const { host } = lease;
-  const { spec, emit, signal } = options;
-  const unwatch = host.watch(emit);
-  const part = new TrialPart(lease, { emit, unwatch });
-  try {
-    const session = await openSession(host, spec, {
-      ...options,
-      // The server's last words belong to the record of the one trial that it served.
-      ...(lease.shared ? {} : { end: () => lease.end() }),
-    });
-    return new ServedServer(session, part, { host, options });
-  } catch (error) {
-    await part.end({ spoilt: !signal.aborted });
-    throw error;
-  }
-}
-
-interface PartOptions {
-  readonly emit: StartOptions["emit"];
-  readonly unwatch: () => void;
-}
-
-/** A trial's part in a host. */
-class TrialPart {
-  readonly #lease: Lease;
-  readonly #options: PartOptions;
-
-  constructor(lease: Lease, options: PartOptions) {
-    this.#lease = lease;
-    this.#options = options;
-  }
-
-  /** Ends it, after `last` has been done. */
-  async end(
-    { spoilt = false }: { readonly spoilt?: boolean } = {},
-    last?: () => Promise<void>,
-  ): Promise<void> {
-    const { host, shared } = this.#lease;
-    const { emit, unwatch } = this.#options;
+  const unwatch = host.watch(options.emit);
+  /** Ends the trial's use of the host, after `last`. */
+  const end = async (broken: boolean, last?: () => Promise<void>): Promise<void> => {
     const started = performance.now();
     await last?.();
-    if (shared) {
+    if (lease.shared) {
       unwatch();
       const durationMs = performance.now() - started;
-      emit({ type: "server.stopped", server: host.name, by: "disconnect", durationMs });
+      options.emit({ type: "server.stopped", server: host.name, by: "disconnect", durationMs });
     }
-    await this.#lease.end({ spoilt });
+    await lease.end({ broken });
     unwatch();
+  };
+  try {
+    const session = await openSession(host, options.spec, {
+      ...options,
+      // The end of a server that serves one trial belongs to the record of that trial.
+      ...(lease.shared ? {} : { end: () => lease.end() }),
+    });
+    return new ServedServer(session, { host, options, end: () => end(false, () => session.stop()) });
+  } catch (error) {
+    await end(!options.signal.aborted);
+    throw error;
   }
 }
 
 interface Serving {
   readonly host: ServerHost;
   readonly options: ServeOptions;
+  /** Stops the session and ends the trial's use of the host. */
+  readonly end: () => Promise<void>;
 }
 
 class ServedServer implements TrialServer {
   readonly name: string;
   readonly session: ServerSession;
-  readonly #part: TrialPart;
   readonly #serving: Serving;
   readonly #lost = new AbortController();
   #agentSession: Promise<ServerSession> | undefined;
   #endpoint: Promise<GatewayEndpoint> | undefined;
   #stopping: Promise<void> | undefined;
-  #told = false;
+  #hasReportedFaults = false;
 
-  constructor(session: ServerSession, part: TrialPart, serving: Serving) {
+  constructor(session: ServerSession, serving: Serving) {
     this.name = session.name;
     this.session = session;
-    this.#part = part;
     this.#serving = serving;
     const { lost } = session;
     lost.addEventListener("abort", () => this.#lost.abort(lost.reason), { once: true });
@@ -153,24 +123,14 @@ class ServedServer implements TrialServer {
   }
 
   async closeAgentSide(): Promise<void> {
-    this.#tellUnmetFaults();
-    if (this.#endpoint !== undefined || this.#agentSession !== undefined) this.session.expireTools();
+    if (this.#endpoint === undefined && this.#agentSession === undefined) return;
+    this.#reportUnmetFaults();
+    this.session.expireTools();
     const [endpoint, session] = await Promise.allSettled([this.#endpoint, this.#agentSession]);
     await Promise.all([
       endpoint.status === "fulfilled" ? endpoint.value?.close() : undefined,
       session.status === "fulfilled" ? session.value?.stop() : undefined,
     ]);
-  }
-
-  /** Once, when the agent has acted: a fault that nothing met has tested nothing. */
-  #tellUnmetFaults(): void {
-    if (this.#told || (this.#endpoint === undefined && this.#agentSession === undefined)) return;
-    this.#told = true;
-    const { host, options } = this.#serving;
-    for (const { kind, method = "tools/call", tool } of options.filters?.unmetFaults() ?? []) {
-      const what = { method, ...(tool === undefined ? {} : { tool }) };
-      options.emit({ type: "fault.unmet", server: host.name, fault: kind, ...what });
-    }
   }
 
   async checkAlive(): Promise<void> {
@@ -185,17 +145,32 @@ class ServedServer implements TrialServer {
 
   async #stop(): Promise<void> {
     await this.closeAgentSide();
-    // A program that ends right after its last answer would else be taken for one that we ended.
+    // Otherwise a program that exits right after its last answer would look as if it had been stopped.
     await this.checkAlive();
-    await this.#part.end({}, () => this.session.stop());
+    await this.#serving.end();
+  }
+
+  /** A fault that no request has met has tested nothing. */
+  #reportUnmetFaults(): void {
+    if (this.#hasReportedFaults) return;
+    this.#hasReportedFaults = true;
+    const { host, options } = this.#serving;
+    for (const { kind, method = "tools/call", tool } of options.filters?.unmetFaults() ?? []) {
+      const what = { method, ...(tool === undefined ? {} : { tool }) };
+      options.emit({ type: "fault.unmet", server: host.name, fault: kind, ...what });
+    }
   }
 
   async #openEndpoint(): Promise<GatewayEndpoint> {
     const { host, options } = this.#serving;
     const { emit } = options;
-    const filters = options.filters?.of ?? (() => []);
     const gateway = await options.gateway();
-    // What an agent outside loses is lost to the trial.
-    return gateway.open({ host, emit, filters, onLost: (error) => this.#lost.abort(error) });
+    return gateway.open({
+      host,
+      emit,
+      filters: options.filters?.of ?? (() => []),
+      // What an agent outside loses is lost to the trial.
+      onLost: (error) => this.#lost.abort(error),
+    });
   }
 }

@@ -425,7 +425,7 @@ it("takes its time, answers others meanwhile, and forgets who has left or taken 
   await ask(3, "tools/call", { name: "quick" });
   expect((await texts(1))[0]).toContain('"id":3');
   await channel.close();
-  await expect(ask(4, "ping")).rejects.toThrow("has left");
+  await expect(ask(4, "ping")).rejects.toThrow("has closed");
   await nothingIsLeft();
   expect(told).toHaveLength(1);
 });

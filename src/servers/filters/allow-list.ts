@@ -3,22 +3,20 @@ import picomatch from "picomatch";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json } from "../../core/formats/model.ts";
 import {
+  errorAnswer,
+  errorCodes,
   answeredId,
   calledTool,
   requestOf,
   resultOf,
   type WireMessage,
-  wireMessage,
   withResult,
 } from "../messages/json-rpc.ts";
 import type { Filter, FilterContext } from "./filter-chain.ts";
 
-/** JSON-RPC's code for parameters that are not right, which servers use for a tool that they do not have. */
-const invalidParams = -32602;
-
 /**
- * Shows the client only tools that fit one of the names or globs, in what the server answers to `tools/list`
- * (`tools.hidden`), and answers calls of others in the server's place (`tool.refused`).
+ * Lists only tools that match one of the names or globs in the server's answer to `tools/list` (`tools.hidden`), and answers
+ * calls of others in place of the server (`tool.refused`).
  */
 export function allowListFilter(
   patterns: readonly string[],
@@ -26,7 +24,7 @@ export function allowListFilter(
 ): Filter {
   const matchers = patterns.map((pattern) => ({ pattern, fits: nameMatcher([pattern]) }));
   const isAllowed = (name: string): boolean => matchers.some(({ fits }) => fits(name));
-  /** Patterns that no tool of the listing has fitted so far, over all of its pages. */
+  /** Patterns that no tool has matched, over all pages of the listing. */
   const unmatched = new Set(patterns);
   const who = { server, ...(client === undefined ? {} : { client }) };
   const listings = new Set<RequestId>();
@@ -75,7 +73,7 @@ export function allowListFilter(
 
 function refusal(id: RequestId, tool: string): WireMessage {
   const message = `Unknown tool: ${tool} (it is not among the tools that are allowed here)`;
-  return wireMessage({ jsonrpc: "2.0", id, error: { code: invalidParams, message } });
+  return errorAnswer(id, errorCodes.invalidParams, message);
 }
 
 function nameOf(tool: Json): string | undefined {
@@ -84,8 +82,8 @@ function nameOf(tool: Json): string | undefined {
 }
 
 /**
- * Makes a test for names of tools: a name fits when it is one of the patterns, or matches one as a glob. A slash is a
- * character like any other, and so is a `!` at the beginning.
+ * Creates a test for names of tools: a name matches when it is one of the patterns, or matches one as a glob. A slash and a
+ * leading `!` are ordinary characters.
  */
 export function nameMatcher(patterns: readonly string[]): (name: string) => boolean {
   const tests = patterns.map(matcher);
@@ -94,7 +92,7 @@ export function nameMatcher(patterns: readonly string[]): (name: string) => bool
 
 function matcher(pattern: string): (name: string) => boolean {
   if (pattern === "") return (name) => name === "";
-  // `bash` lets `*` reach across slashes, and `windows` is said so that it is the same on every system.
+  // `bash` lets `*` match slashes; `windows: false` makes the result the same on every system.
   const isMatch = picomatch(pattern, { bash: true, dot: true, nonegate: true, windows: false });
   return (name) => name === pattern || isMatch(name);
 }

@@ -5,15 +5,15 @@ import type { Filter, FilterContext } from "./filter-chain.ts";
 import { RateLimiter, rateLimitFilter } from "./rate-limit.ts";
 
 export interface FiltersOptions {
-  /** Begins the random numbers of faults, together with the server's name; of one trial, the same in each run. */
+  /** Seed of the random numbers of faults, together with the server's name; the same for one trial in each run. */
   readonly seed: string;
   /** Shared by all trials that share the server; absent: this trial has one of its own. */
   readonly limiter?: RateLimiter | undefined;
 }
 
 /**
- * Makes what makes the filters of each connection between an agent and a server, from the client on: allow-list, faults,
- * rate limit. To be called once for each trial and server: its connections share what is counted in a trial.
+ * Creates the filters of one trial and server, in order from the client to the server: allow-list, faults, rate limit. The
+ * connections of a trial share what is counted.
  */
 export function createFilters(spec: ServerSpec, { seed, limiter }: FiltersOptions): TrialFilters {
   const { tools, faults = [], rateLimit } = spec;
@@ -29,15 +29,15 @@ export function createFilters(spec: ServerSpec, { seed, limiter }: FiltersOption
   };
 }
 
-/** What stands between an agent and a server in one trial. */
+/** The filters between an agent and a server in one trial. */
 export interface TrialFilters {
-  /** Makes the filters of one connection, from the client on. */
+  /** Creates the filters of one connection. */
   readonly of: (context: FilterContext) => readonly Filter[];
-  /** Faults that were to happen and met no request that they fit. */
+  /** Faults that no request has matched. */
   unmetFaults(): readonly Fault[];
 }
 
-/** Whether anything stands between agents and this server. */
+/** Whether a server has filters. */
 export function hasFilters({ tools, faults = [], rateLimit }: ServerSpec): boolean {
   return tools !== undefined || faults.length > 0 || rateLimit !== undefined;
 }

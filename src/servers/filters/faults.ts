@@ -3,75 +3,75 @@ import { isJsonObject } from "../../core/formats/json.ts";
 import type { Fault, Json, JsonObject } from "../../core/formats/model.ts";
 import { pause } from "../../process/deadline.ts";
 import {
+  errorAnswer,
+  errorCodes,
   answeredId,
   type Request,
   requestOf,
   resultOf,
   type WireMessage,
-  wireMessage,
   withResult,
 } from "../messages/json-rpc.ts";
 import { nameMatcher } from "./allow-list.ts";
 import { type Filter, type FilterContext, type FilterDecision, requestCancelled } from "./filter-chain.ts";
 
-/** JSON-RPC's code for an error on the side that answers. */
-const internalError = -32603;
 const injected = "injected fault: this error was made on purpose, the server never got the request";
 
 /**
- * Makes what makes the filter of each connection of one trial. What befalls a request is decided when it arrives, so that
- * the same requests in the same order meet the same faults. Those that befall it do so in the order of the list. Each is
- * recorded as `fault.injected` when it happens, and a delay as `request.held` too.
+ * Creates the fault filters of one trial. Which faults apply to a request is decided when it arrives, so that the same requests
+ * in the same order get the same faults. Several faults apply in the order of the list. Each is recorded as `fault.injected` when
+ * it happens, and a delay as `request.held` too.
  */
 export function createFaults(faults: readonly Fault[], seed: string): TrialFaults {
-  const lotsOf = new Map<string, readonly FaultLot[]>();
+  const statesOf = new Map<string, readonly FaultState[]>();
   return {
     of(context) {
       const { server } = context;
-      const lots =
-        lotsOf.get(server) ?? faults.map((fault, index) => faultLot(fault, `${seed}/${server}/${index}`));
-      lotsOf.set(server, lots);
-      return new FaultFilter(lots, context);
+      const states =
+        statesOf.get(server) ??
+        faults.map((fault, index) => createFaultState(fault, `${seed}/${server}/${index}`));
+      statesOf.set(server, states);
+      return new FaultFilter(states, context);
     },
-    unmet: () => [...lotsOf.values()].flat().flatMap(({ fault, met }) => (met ? [] : [fault])),
+    unmet: () => [...statesOf.values()].flat().flatMap(({ fault, met }) => (met ? [] : [fault])),
   };
 }
 
 /** The faults of one trial and server. */
 export interface TrialFaults {
-  /** Makes the filter of one connection. */
+  /** Creates the filter of one connection. */
   readonly of: (context: FilterContext) => Filter;
-  /** Those that no request has fitted, of all that stood in an agent's way. */
+  /** Faults that no request has matched. */
   unmet(): readonly Fault[];
 }
 
-interface Passing {
+interface FaultedRequest {
   readonly wire: WireMessage;
   readonly request: Request;
   readonly signal: AbortSignal;
 }
 
-/** A result that is to be cut when it comes. */
+/** A result to be truncated when it comes. */
 interface Cut {
-  readonly lot: FaultLot;
+  readonly state: FaultState;
   readonly request: Request;
 }
 
 /** The faults of one connection. */
 class FaultFilter implements Filter {
-  readonly #lots: readonly FaultLot[];
+  readonly #states: readonly FaultState[];
   readonly #context: FilterContext;
   readonly #cuts = new Map<RequestId, Cut>();
 
-  constructor(lots: readonly FaultLot[], context: FilterContext) {
-    this.#lots = lots;
+  constructor(states: readonly FaultState[], context: FilterContext) {
+    this.#states = states;
     this.#context = context;
   }
 
   fromClient(wire: WireMessage, signal: AbortSignal): FilterDecision | Promise<FilterDecision> {
     const request = requestOf(wire.message);
     if (request === undefined) return { kind: "pass", wire };
-    return this.#befall(drawFaults(this.#lots, request), { wire, request, signal });
+    return this.#apply(faultsFor(this.#states, request), { wire, request, signal });
   }
 
   fromServer(wire: WireMessage): FilterDecision {
@@ -79,33 +79,35 @@ class FaultFilter implements Filter {
     const cut = id === undefined ? undefined : this.#cuts.get(id);
     if (id === undefined || cut === undefined) return { kind: "pass", wire };
     this.#cuts.delete(id);
-    const { lot, request } = cut;
+    const { state, request } = cut;
     const result = resultOf(wire.message);
-    const shorter = result === undefined ? undefined : truncateResult(result, lot.fault.bytes ?? 0);
+    const shorter = result === undefined ? undefined : truncateResult(result, state.fault.bytes ?? 0);
     if (shorter === undefined) {
       // Nothing happened, so it may happen to another request.
-      lot.left += 1;
+      state.left += 1;
       return { kind: "pass", wire };
     }
     this.#record("truncate", request);
     return { kind: "pass", wire: withResult(wire.message, shorter) };
   }
 
-  #befall([lot, ...later]: readonly FaultLot[], passing: Passing): FilterDecision | Promise<FilterDecision> {
-    const { wire, request, signal } = passing;
-    if (lot === undefined) return { kind: "pass", wire };
-    const { kind, ms = 0, code = internalError, message = injected } = lot.fault;
+  #apply(
+    [state, ...later]: readonly FaultState[],
+    faulted: FaultedRequest,
+  ): FilterDecision | Promise<FilterDecision> {
+    const { wire, request, signal } = faulted;
+    if (state === undefined) return { kind: "pass", wire };
+    const { kind, ms = 0, code = errorCodes.internal, message = injected } = state.fault;
     if (kind === "truncate") {
-      this.#noteCut({ lot, request });
-      return this.#befall(later, passing);
+      this.#noteCut({ state, request });
+      return this.#apply(later, faulted);
     }
     this.#record(kind, request);
     switch (kind) {
       case "delay":
-        return this.#delay(ms, request.id, signal).then(() => this.#befall(later, passing));
+        return this.#delay(ms, request.id, signal).then(() => this.#apply(later, faulted));
       case "error": {
-        const answer = wireMessage({ jsonrpc: "2.0", id: request.id, error: { code, message } });
-        return { kind: "answer", wire: answer };
+        return { kind: "answer", wire: errorAnswer(request.id, code, message) };
       }
       case "drop":
       case "disconnect":
@@ -116,7 +118,7 @@ class FaultFilter implements Filter {
   /** A result is cut once; a second such fault may happen to another request. */
   #noteCut(cut: Cut): void {
     const { id } = cut.request;
-    if (this.#cuts.has(id)) cut.lot.left += 1;
+    if (this.#cuts.has(id)) cut.state.left += 1;
     else this.#cuts.set(id, cut);
   }
 
@@ -144,20 +146,20 @@ class FaultFilter implements Filter {
   }
 }
 
-/** A fault, with what is counted of it in one trial. */
-export interface FaultLot {
+/** A fault and its counts in one trial. */
+export interface FaultState {
   readonly fault: Fault;
   readonly fits: (request: Request) => boolean;
-  /** The n-th request that fits meets the n-th number, from 0 to below 1. */
+  /** Gives the n-th matching request the n-th number, from 0 to below 1. */
   readonly random: () => number;
   /** How often it may still happen. */
   left: number;
-  /** Whether any request has fitted, whatever its number was. */
+  /** Whether any request has matched, whatever its number was. */
   met: boolean;
 }
 
-/** Makes the lot of one fault; the seed begins its random numbers. */
-function faultLot(fault: Fault, seed: string): FaultLot {
+/** Creates the state of one fault. */
+function createFaultState(fault: Fault, seed: string): FaultState {
   const { tool, method = "tools/call", times = Infinity } = fault;
   const isTool = tool === undefined ? undefined : nameMatcher([tool]);
   const fits = (request: Request): boolean => {
@@ -167,21 +169,18 @@ function faultLot(fault: Fault, seed: string): FaultLot {
   return { fault, fits, random: randomSequence(seed), left: times, met: false };
 }
 
-/**
- * Draws what befalls a request: of the faults that fit, in order, up to one that ends it. Each one that is drawn has
- * happened once more.
- */
-function drawFaults(lots: readonly FaultLot[], request: Request): readonly FaultLot[] {
-  const drawn: FaultLot[] = [];
-  for (const lot of lots) {
-    if (!lot.fits(request)) continue;
-    lot.met = true;
-    if (lot.random() >= lot.fault.probability || lot.left === 0) continue;
-    lot.left -= 1;
-    drawn.push(lot);
-    if (endsRequest(lot.fault)) break;
+/** The faults that apply to a request, in order, up to one that ends it; counts each. */
+function faultsFor(states: readonly FaultState[], request: Request): readonly FaultState[] {
+  const applied: FaultState[] = [];
+  for (const state of states) {
+    if (!state.fits(request)) continue;
+    state.met = true;
+    if (state.random() >= state.fault.probability || state.left === 0) continue;
+    state.left -= 1;
+    applied.push(state);
+    if (endsRequest(state.fault)) break;
   }
-  return drawn;
+  return applied;
 }
 
 function endsRequest({ kind }: Fault): boolean {
@@ -189,8 +188,8 @@ function endsRequest({ kind }: Fault): boolean {
 }
 
 /**
- * Makes a sequence of numbers from 0 to below 1 that is the same for the same seed, whatever the machine: mulberry32,
- * begun with xmur3 of the seed (both by bryc, public domain: github.com/bryc/code, "PRNGs").
+ * Creates a sequence of numbers from 0 to below 1 that is the same for the same seed on every machine: mulberry32, seeded with
+ * xmur3 of the text (both by bryc, public domain: github.com/bryc/code, "PRNGs").
  */
 export function randomSequence(seed: string): () => number {
   let state = xmur3(seed);
@@ -202,7 +201,7 @@ export function randomSequence(seed: string): () => number {
   };
 }
 
-/** A number of 32 bits that every character of the text has a part in. */
+/** A 32-bit hash of a text. */
 function xmur3(text: string): number {
   let hash = 1779033703 ^ text.length;
   for (let index = 0; index < text.length; index += 1) {
@@ -214,7 +213,7 @@ function xmur3(text: string): number {
   return (hash ^ (hash >>> 16)) >>> 0;
 }
 
-/** Members of results that hold what a model reads: of tools, of resources, of prompts. */
+/** Members of results of tools, resources and prompts that a model reads. */
 const readable = ["content", "contents", "messages"];
 
 /**

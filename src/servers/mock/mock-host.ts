@@ -139,7 +139,7 @@ class MockExchange implements Channel {
   }
 
   send({ message }: WireMessage): Promise<void> {
-    if (this.#closed) return Promise.reject(new Error("a client that has left says something"));
+    if (this.#closed) return Promise.reject(new Error("the client has closed its channel"));
     const request = requestOf(message);
     const cancelled = cancelledId(message);
     if (request !== undefined) void this.#answer(request);

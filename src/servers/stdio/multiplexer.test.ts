@@ -250,7 +250,7 @@ describe("a client that leaves", () => {
     serverSays(answer(1, { late: true }));
     serverSays(answer(sent.id, { late: false }));
     expect([a.heard.length, b.heard]).toEqual([1, [text(answer(1, { late: false }))]]);
-    await expect(a.channel.send(wire(request(3)))).rejects.toThrow("has left");
+    await expect(a.channel.send(wire(request(3)))).rejects.toThrow("has closed");
   });
 
   it("leaves nobody to answer the server, which is told", async () => {

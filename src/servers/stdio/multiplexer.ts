@@ -1,5 +1,6 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import {
+  errorCodes,
   malformationOf,
   markMalformed,
   type WireMessage,
@@ -14,8 +15,8 @@ import type { Channel, ChannelListener } from "../connections/host.ts";
 
 export interface ClientOptions {
   /**
-   * The client only hears what is meant for all while it waits for an answer, or while nobody else is there to hear it.
-   * So what an agent is told is not recorded twice. Default: false.
+   * The client gets messages for all clients only while it waits for an answer or is alone, so that what an agent gets is not
+   * recorded twice. Default: false.
    */
   readonly yields?: boolean;
 }
@@ -25,12 +26,12 @@ interface Client {
   readonly listener: ChannelListener;
   readonly yields: boolean;
   open: boolean;
-  /** Its ids that were replaced, with what they are to the server. */
+  /** Its ids that were replaced, with the ids that the server knows. */
   readonly replaced: Map<MessageId, MessageId>;
-  /** When it began to speak, by counting; 0: it has not. */
+  /** Counts up with each client that begins; 0: it has sent nothing. */
   since: number;
-  /** Its handshake was answered with that of another client: the server must not hear of its end either. */
-  secondHand: boolean;
+  /** It got the answer to another client's `initialize`: the server must not get its `initialized` either. */
+  replayedHandshake: boolean;
 }
 
 /** A request that the server has not answered. */
@@ -54,24 +55,20 @@ const tokenOfRequest = ["params", "_meta", "progressToken"];
 const tokenOfProgress = ["params", "progressToken"];
 const subscription = ["params", "_meta", "io.modelcontextprotocol/subscriptionId"];
 
-/** JSON-RPC's codes for a request that makes no sense now, and for an error on the side that answers. */
-const invalidRequest = -32600;
-const internalError = -32603;
-
 /**
- * Joins the exchanges of many clients on the one that a program has. Messages go on as they came, but for ids and tokens
- * that two clients use at once: the second client's are replaced on the way, and put back in what comes for them.
+ * Lets many clients share the pipes of one program. Messages are passed on unchanged, but for ids and progress tokens that two
+ * clients use at the same time: those of the second client are replaced on the way, and restored in what comes back.
  */
 export class Multiplexer {
   readonly #send: (text: string) => Promise<void>;
   readonly #clients = new Set<Client>();
-  /** By id as the server knows it, oldest first. */
+  /** Requests by the id that the server knows, oldest first. */
   readonly #pending = new Map<MessageId, Pending>();
   /** Progress tokens, as the server knows them. */
   readonly #tokens = new Map<MessageId, Owned>();
-  /** Who was given a request of the server's. */
-  readonly #asked = new Map<MessageId, Client>();
-  #greeting: WireMessage | undefined;
+  /** The client that got a request of the server, by its id. */
+  readonly #serverRequests = new Map<MessageId, Client>();
+  #initializeResult: WireMessage | undefined;
   #count = 0;
   #ended = false;
 
@@ -87,7 +84,7 @@ export class Multiplexer {
       open: true,
       replaced: new Map(),
       since: 0,
-      secondHand: false,
+      replayedHandshake: false,
     };
     this.#clients.add(client);
     return {
@@ -96,19 +93,19 @@ export class Multiplexer {
     };
   }
 
-  /** Takes what the server says. */
+  /** Routes a message of the server. */
   receive(wire: WireMessage): void {
     switch (kindOf(wire.message)) {
       case "answer":
         return this.#answer(wire);
       case "request":
-        return this.#ask(wire);
+        return this.#serverRequest(wire);
       case "notification":
-        return this.#tell(wire);
+        return this.#notification(wire);
     }
   }
 
-  /** The server can say nothing more; what clients say goes to `send` all the same, which knows why. */
+  /** The server has ended. What clients send still goes to `send`, which rejects with the reason. */
   close(): void {
     this.#ended = true;
     const clients = [...this.#clients];
@@ -120,31 +117,30 @@ export class Multiplexer {
   }
 
   #fromClient(client: Client, wire: WireMessage): Promise<void> {
-    if (!client.open && !this.#ended)
-      return Promise.reject(new Error("a client that has left says something"));
+    if (!client.open && !this.#ended) return Promise.reject(new Error("the client has closed its channel"));
     const text = this.#outgoing(client, wire);
     return text === undefined ? Promise.resolve() : this.#send(text);
   }
 
-  /** What the server is to read; undefined: nothing. */
+  /** The text that the server gets; undefined: none. */
   #outgoing(client: Client, wire: WireMessage): string | undefined {
     const { message, text } = wire;
     const method = methodOf(message);
     if (client.since === 0 || method === "initialize") client.since = this.#count += 1;
     const id = idAt(message, ["id"]);
     if (method === undefined) {
-      if (id !== undefined) this.#asked.delete(id);
+      if (id !== undefined) this.#serverRequests.delete(id);
       return text;
     }
     if (id !== undefined) return this.#request(client, wire, id);
-    if (method === "notifications/initialized" && client.secondHand) return undefined;
+    if (method === "notifications/initialized" && client.replayedHandshake) return undefined;
     return method === "notifications/cancelled" ? this.#cancel(client, wire) : text;
   }
 
   #request(client: Client, { message, text }: WireMessage, own: MessageId): string {
     const other = this.#pending.get(own);
     const id = other !== undefined && other.client !== client ? this.#unused() : own;
-    // The newest stands last also when its client has used the id before.
+    // The newest request comes last, also when its client has used the id before.
     this.#pending.delete(id);
     this.#pending.set(id, { client, id: own, method: methodOf(message) ?? "", cancelled: false });
     if (id === own) return this.#claimToken(client, { message, text }, id);
@@ -180,45 +176,45 @@ export class Multiplexer {
     const { client, id: own } = pending;
     if (client.replaced.get(own) === id) client.replaced.delete(own);
     const answer = withId(wire, own);
-    this.#deliver(client, pending.method === "initialize" ? this.#greet(client, answer, own) : answer);
+    this.#deliver(
+      client,
+      pending.method === "initialize" ? this.#initializeAnswer(client, answer, own) : answer,
+    );
   }
 
-  /**
-   * One program has one handshake: a server that refuses the second only because it was first greeted by another client
-   * is the same server all the same.
-   */
-  #greet(client: Client, answer: WireMessage, id: MessageId): WireMessage {
-    if ("result" in answer.message) this.#greeting ??= answer;
-    else if (this.#greeting !== undefined && refusesAgain(answer.message)) {
-      client.secondHand = true;
-      return withId(this.#greeting, id);
+  /** A program has one handshake: where it refuses the second `initialize`, the client gets the first answer. */
+  #initializeAnswer(client: Client, answer: WireMessage, id: MessageId): WireMessage {
+    if ("result" in answer.message) this.#initializeResult ??= answer;
+    else if (this.#initializeResult !== undefined && refusesAgain(answer.message)) {
+      client.replayedHandshake = true;
+      return withId(this.#initializeResult, id);
     }
     return answer;
   }
 
-  /** A request of the server's, for one of the clients. */
-  #ask(wire: WireMessage): void {
+  /** Gives a request of the server to one of the clients. */
+  #serverRequest(wire: WireMessage): void {
     const id = idAt(wire.message, ["id"]);
     const client = this.#nearest();
     if (id === undefined) return;
-    if (client === undefined) return this.#sendQuietly(answerForNobody(id));
-    this.#asked.set(id, client);
+    if (client === undefined) return this.#sendQuietly(clientLeftAnswer(id));
+    this.#serverRequests.set(id, client);
     this.#deliver(client, wire);
   }
 
-  #tell(wire: WireMessage): void {
+  #notification(wire: WireMessage): void {
     const { message } = wire;
     switch (methodOf(message)) {
       case "notifications/progress":
         return this.#progress(wire);
       case "notifications/cancelled": {
-        const client = this.#asked.get(idAt(message, requestId) ?? "");
+        const client = this.#serverRequests.get(idAt(message, requestId) ?? "");
         return this.#deliver(client ?? this.#nearest(), wire);
       }
       default: {
         const id = idAt(message, subscription);
         const pending = id === undefined ? undefined : this.#pending.get(id);
-        if (pending === undefined) return this.#tellAll(wire);
+        if (pending === undefined) return this.#broadcast(wire);
         this.#deliver(pending.client, pending.id === id ? wire : renamed(wire, subscription, pending.id));
       }
     }
@@ -231,16 +227,16 @@ export class Multiplexer {
     this.#deliver(owner.client, owner.own === token ? wire : renamed(wire, tokenOfProgress, owner.own));
   }
 
-  #tellAll(wire: WireMessage): void {
+  #broadcast(wire: WireMessage): void {
     const all = [...this.#clients];
     const begun = all.filter(({ since }) => since > 0);
     const present = begun.length === 0 ? all : begun;
     const waiting = new Set([...this.#pending.values()].map(({ client }) => client));
-    const heeding = present.filter((client) => !client.yields || waiting.has(client));
-    for (const client of heeding.length === 0 ? present : heeding) this.#deliver(client, wire);
+    const active = present.filter((client) => !client.yields || waiting.has(client));
+    for (const client of active.length === 0 ? present : active) this.#deliver(client, wire);
   }
 
-  /** Who is most likely meant: who asked last and waits, else who began last. */
+  /** The client that is most likely meant: the last that waits for an answer, else the last that began. */
   #nearest(): Client | undefined {
     const asker = [...this.#pending.values()].findLast(({ client, cancelled }) => client.open && !cancelled);
     return asker?.client ?? [...this.#clients].toSorted((a, b) => a.since - b.since).at(-1);
@@ -259,15 +255,15 @@ export class Multiplexer {
         this.#sendQuietly(cancellation(id));
     }
     for (const [token, owner] of this.#tokens) if (owner.client === client) this.#tokens.delete(token);
-    for (const [id, asked] of this.#asked) {
+    for (const [id, asked] of this.#serverRequests) {
       if (asked !== client) continue;
-      this.#asked.delete(id);
-      this.#sendQuietly(answerForNobody(id));
+      this.#serverRequests.delete(id);
+      this.#sendQuietly(clientLeftAnswer(id));
     }
     return Promise.resolve();
   }
 
-  /** A courtesy to a server that may be gone already. */
+  /** The server may be gone already. */
   #sendQuietly(message: JSONRPCMessage): void {
     this.#send(wireMessage(message).text).catch(() => undefined);
   }
@@ -280,12 +276,12 @@ export class Multiplexer {
   }
 }
 
-/** An answer for another request: with another id, and every other byte as it was. */
+/** The same answer with another id, and every other byte unchanged. */
 export function withId(answer: WireMessage, id: MessageId): WireMessage {
   return idAt(answer.message, ["id"]) === id ? answer : renamed(answer, ["id"], id);
 }
 
-/** The same message with another id in one place, and every other byte as it was. */
+/** The same message with another id at a path, and every other byte unchanged. */
 function renamed(
   { message: before, text }: WireMessage,
   path: readonly string[],
@@ -298,12 +294,13 @@ function renamed(
   return { message, text: changed };
 }
 
-/** Whether an error says that there was a handshake already, not that there is something wrong with this one. */
+/** Whether an error says only that the server was initialized before. */
 function refusesAgain(message: JSONRPCMessage): boolean {
   const text = valueAt(message, ["error", "message"]);
   const again = /already|again|twice|once|duplicate|initiali[sz]ed/i;
   return (
-    valueAt(message, ["error", "code"]) === invalidRequest || (typeof text === "string" && again.test(text))
+    valueAt(message, ["error", "code"]) === errorCodes.invalidRequest ||
+    (typeof text === "string" && again.test(text))
   );
 }
 
@@ -315,8 +312,8 @@ function cancellation(id: MessageId): JSONRPCMessage {
   };
 }
 
-function answerForNobody(id: MessageId): JSONRPCMessage {
-  return { jsonrpc: "2.0", id, error: { code: internalError, message: "the client has left" } };
+function clientLeftAnswer(id: MessageId): JSONRPCMessage {
+  return { jsonrpc: "2.0", id, error: { code: errorCodes.internal, message: "the client has left" } };
 }
 
 interface Range {
