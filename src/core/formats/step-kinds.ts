@@ -856,11 +856,22 @@ const foreach = stepKind({
   canFail: (__, inner) => inner.some(({ canFail }) => canFail),
 });
 
-const anyOf = stepKind({
+/** A kind of step that only has steps, and no fields of its own. */
+function holderKind<B extends z.ZodType<CommonBody>, I extends InnerList>(
+  kind: Pick<StepKind, "summary" | "shortBody" | "canFail"> & {
+    readonly inner: readonly I[];
+    readonly schema: B;
+  },
+): StepKind<{}, I> {
+  return stepKind({ ...kind, model: {}, build: () => ({}), texts: {}, values: () => ({}) });
+}
+
+const someCanFail: StepKind["canFail"] = (__, inner) => inner.some(({ canFail }) => canFail);
+
+const anyOf = holderKind({
   summary: "Passes with the first of its steps that passes.",
   inner: ["steps"],
   shortBody: "list",
-  model: {},
   schema: closedObject({
     steps: stepList.meta({ description: "The alternatives." }),
     ...controlFields,
@@ -870,17 +881,13 @@ const anyOf = stepKind({
     description:
       "Passes with the first of its steps that passes; the others are then not run. When none passes and one could not act, it is an error.",
   }),
-  build: () => ({}),
-  texts: {},
-  values: () => ({}),
   canFail: (__, inner) => inner.every(({ canFail }) => canFail),
 });
 
-const allOf = stepKind({
+const allOf = holderKind({
   summary: "Passes when all of its steps pass.",
   inner: ["steps"],
   shortBody: "list",
-  model: {},
   schema: closedObject({
     steps: stepList.meta({ description: "All that must pass." }),
     ...controlFields,
@@ -890,17 +897,13 @@ const allOf = stepKind({
     description:
       "Passes when all of its steps pass; all are run, but for those after one that could not act, which is an error.",
   }),
-  build: () => ({}),
-  texts: {},
-  values: () => ({}),
-  canFail: (__, inner) => inner.some(({ canFail }) => canFail),
+  canFail: someCanFail,
 });
 
-const not = stepKind({
+const not = holderKind({
   summary: "Passes when not all of its steps pass.",
   inner: ["steps"],
   shortBody: "list or step",
-  model: {},
   schema: closedObject({
     steps: stepList.meta({ description: "What must not all pass." }),
     ...controlFields,
@@ -910,16 +913,12 @@ const not = stepKind({
     description:
       "Passes when not all of its steps pass. As soon as one of them cannot act it is an error, not a pass.",
   }),
-  build: () => ({}),
-  texts: {},
-  values: () => ({}),
   canFail: (__, inner) => inner.some(({ counts }) => counts),
 });
 
-const group = stepKind({
+const group = holderKind({
   summary: "Steps with their own setup and cleanup.",
   inner: ["setup", "steps", "cleanup"],
-  model: {},
   schema: closedObject({
     setup: z
       .array(stepItem)
@@ -931,10 +930,7 @@ const group = stepKind({
     }),
     ...controlFields,
   }).meta({ id: "GroupStep", title: "Step group", description: "Steps with their own setup and cleanup." }),
-  build: () => ({}),
-  texts: {},
-  values: () => ({}),
-  canFail: (__, inner) => inner.some(({ canFail }) => canFail),
+  canFail: someCanFail,
 });
 
 /** Every kind of step, by its type in the model, which is also its key in a file. */

@@ -9,10 +9,10 @@ import {
   problemsOf,
   taskDocument,
   valid,
-} from "../../../../test/support/task-file.ts";
-import { isJsonObject } from "../json.ts";
-import type { JsonObject } from "../model.ts";
-import { taskJsonSchema, taskReference } from "./task-reference.ts";
+} from "../support/task-file.ts";
+import { isJsonObject } from "../../src/core/formats/json.ts";
+import type { JsonObject } from "../../src/core/formats/model.ts";
+import { taskJsonSchema, taskReference } from "../../scripts/schemas/task-reference.ts";
 
 const validate = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false }).compile(
   taskJsonSchema(),

@@ -1,10 +1,10 @@
 import * as z from "zod";
-import { withServerOverlays } from "../config/server-json-schema.ts";
-import { isJsonObject, type Json, type JsonObject } from "../json.ts";
-import { referencePage } from "../reference-page.ts";
-import { commonFields } from "../step-fields.ts";
-import { kindOf, stepTypes } from "../step-kinds.ts";
-import { solutionSchemas, taskSchema } from "./task-schema.ts";
+import { withServerOverlays } from "../../src/core/formats/config/server-json-schema.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../src/core/formats/json.ts";
+import { referencePage } from "../../src/core/formats/reference-page.ts";
+import { commonFields } from "../../src/core/formats/step-fields.ts";
+import { kindOf, stepTypes } from "../../src/core/formats/step-kinds.ts";
+import { solutionSchemas, taskSchema } from "../../src/core/formats/task/task-schema.ts";
 
 /** The reference page of the task format, in Markdown, made from the schemas that validate it. */
 export function taskReference(): string {
