@@ -12,7 +12,7 @@ import { createRedactor } from "../src/core/trace/redact.ts";
 import { openTrialExtensions } from "../src/extensions/host/open-trial-extensions.ts";
 import { noSandbox } from "../src/sandbox/sandboxes.ts";
 import { SchemaValidator } from "../src/graders/schema-validator.ts";
-import { runStep } from "../src/steps/running/run-step.ts";
+import { runStep } from "../src/steps/run-step.ts";
 import { plainTrial } from "../test/support/step-context.ts";
 import { openBenchJournal } from "./journal.ts";
 import { inTurn, type Row } from "./measure.ts";

@@ -7,8 +7,8 @@ import type { Json, Task } from "../core/formats/model.ts";
 import { type Step, walkSteps } from "../core/formats/step.ts";
 import { taskFolderName } from "../core/report/proof.ts";
 import { ignoredByGit } from "../process/folders.ts";
-import { orAbsent } from "../steps/files/or-absent.ts";
-import { runStep } from "../steps/running/run-step.ts";
+import { runStep } from "../steps/run-step.ts";
+import { orAbsent } from "../steps/task-path.ts";
 import type { StepContext } from "../steps/step-runner.ts";
 import { runPhase, type TrialRun } from "./trial-run.ts";
 

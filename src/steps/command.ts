@@ -7,11 +7,8 @@ import { inFilePath, inProgramName } from "../core/templates/places.ts";
 import type { Check } from "../core/trace/events.ts";
 import { mergeEnvironments } from "../process/environment.ts";
 import type { KeptText } from "../process/program-output.ts";
-import { shellFor } from "./programs/shell-for.ts";
-import { exitCheck } from "./programs/exit-check.ts";
-import { type ProgramRun, runProgram } from "./programs/run-program.ts";
-import { refuseUnreadVerdict } from "./programs/script-answer.ts";
-import { tailOf, withoutLineEnd } from "./programs/shown-output.ts";
+import { exitCheck, type ProgramRun, runProgram, shellFor, tailOf, withoutLineEnd } from "./program.ts";
+import { refuseUnreadVerdict } from "./script-answer.ts";
 import {
   expandEnv,
   refuseEmptyGiven,
@@ -19,7 +16,7 @@ import {
   type StepContext,
   type StepRunner,
 } from "./step-runner.ts";
-import { resolveTaskPath } from "./files/task-path.ts";
+import { resolveTaskPath } from "./task-path.ts";
 
 /** Runs a line with the shell (see `defaultShell`) and looks at its exit code and what it wrote. */
 export const commandStep: StepRunner<CommandStep> = {

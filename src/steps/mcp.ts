@@ -4,11 +4,15 @@ import type { McpExpectation, McpRequest, McpStep } from "../core/formats/step.t
 import type { Expander } from "../core/templates/expand.ts";
 import type { JsonObject } from "../core/formats/model.ts";
 import { sendRequest } from "../servers/client/session.ts";
-import { checkAnswer, checkMissingAnswer } from "./mcp/check-answer.ts";
-import { type Answer, isUnusable, mustFail, readAnswer } from "./mcp/answer.ts";
-import { isToolTest } from "./mcp/tool-test.ts";
-import { unknownRequest, unusableTool } from "./mcp/unknown-request.ts";
-import { sessionFor, toolNotOffered } from "./mcp/session-for.ts";
+import {
+  type Answer,
+  checkAnswer,
+  checkMissingAnswer,
+  isUnusable,
+  mustFail,
+  readAnswer,
+} from "./mcp-answer.ts";
+import { isToolTest, sessionFor, toolNotOffered, unknownRequest, unusableTool } from "./mcp-request.ts";
 import { expandObject, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
 
 /** Calls one tool, or reads one resource or prompt, and checks what comes back and how soon. */

@@ -7,7 +7,7 @@ import type { FileStep, JsonExpectation, NotStep, Step } from "../../src/core/fo
 import type { Check } from "../../src/core/trace/events.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { evaluate } from "../../src/evaluate.ts";
-import { runStep } from "../../src/steps/running/run-step.ts";
+import { runStep } from "../../src/steps/run-step.ts";
 import { trialOf } from "../e2e/support.ts";
 import { folderOf } from "../support/cli.ts";
 import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";

@@ -7,7 +7,7 @@ import { nullAgentWarning } from "../../src/core/report/trial-result.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { ServerSession } from "../../src/servers/client/session.ts";
-import { runStep } from "../../src/steps/running/run-step.ts";
+import { runStep } from "../../src/steps/run-step.ts";
 import { startSession } from "../servers/support.ts";
 import { folderOf } from "../support/cli.ts";
 import { lyingServer, lyingServerOverHttp } from "../support/lying.ts";

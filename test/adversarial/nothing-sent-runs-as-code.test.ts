@@ -3,7 +3,7 @@ import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { escapeTemplate } from "../../src/core/templates/parse-template.ts";
-import { interpreters } from "../../src/core/templates/program-words.ts";
+import { interpreters } from "../../src/core/templates/shell-line.ts";
 import { checkAgentTemplates } from "../../src/core/formats/agent-templates.ts";
 import { playStep, scriptStepOf, testTrial } from "../support/program-steps.ts";
 import { scopeOf } from "../support/step-context.ts";

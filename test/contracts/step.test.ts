@@ -19,13 +19,13 @@ import type {
 import type { EventBody } from "../../src/core/trace/events.ts";
 import { expanderOf } from "../../src/core/templates/expand.ts";
 import { openTrialExtensions } from "../../src/extensions/host/open-trial-extensions.ts";
-import { runStep } from "../../src/steps/running/run-step.ts";
+import { runStep } from "../../src/steps/run-step.ts";
 import type { StepContext, StepJudge, StepReport } from "../../src/steps/step-runner.ts";
 import { preparedAs, preparedExtension } from "../support/extensions.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 import { anyTool, stubSession, textResult } from "../support/sessions.ts";
 import { commandStepOf, scriptStepOf } from "../support/program-steps.ts";
-import { stepContext, temporaryTrial, plainTrial } from "../support/step-context.ts";
+import { plainTrial, stepContext, temporaryTrial } from "../support/step-context.ts";
 import { mcpStep } from "../support/trial-events.ts";
 
 /** How one attempt goes: as expected, otherwise, too slowly, it cannot act, not before it is told to stop. */

@@ -3,7 +3,7 @@ import type { ExtensionStep, Step } from "../../src/core/formats/step.ts";
 import type { OperationResult } from "../../src/core/formats/extension/protocol.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { OperationCall } from "../../src/extensions/operation-host.ts";
-import { runStep } from "../../src/steps/running/run-step.ts";
+import { runStep } from "../../src/steps/run-step.ts";
 import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
 
 const step = (parts: Partial<ExtensionStep> = {}): ExtensionStep => ({

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { Json } from "../../src/core/formats/model.ts";
 import type { ControlStep, ForeachStep, GroupStep, Step } from "../../src/core/formats/step.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
-import { runStep } from "../../src/steps/running/run-step.ts";
+import { runStep } from "../../src/steps/run-step.ts";
 import type { StepContext, StepReport } from "../../src/steps/step-runner.ts";
 import { leaf, type LeafEnd, leafServer } from "../support/leaf-steps.ts";
 import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";

@@ -13,10 +13,10 @@ import {
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { FileExpectation, FileStep } from "../../src/core/formats/step.ts";
-import { runStep } from "../../src/steps/running/run-step.ts";
+import { runStep } from "../../src/steps/run-step.ts";
 import type { StepReport, TrialContext } from "../../src/steps/step-runner.ts";
 import { runShell } from "../support/shell.ts";
-import { scopeOf, stepContext, type TestContext, temporaryTrial } from "../support/step-context.ts";
+import { scopeOf, stepContext, temporaryTrial, type TestContext } from "../support/step-context.ts";
 
 let trial: TrialContext & Disposable;
 

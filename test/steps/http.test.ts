@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it } from "vitest";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { HttpExpectation, HttpStep } from "../../src/core/formats/step.ts";
-import { runStep } from "../../src/steps/running/run-step.ts";
+import { runStep } from "../../src/steps/run-step.ts";
 import type { StepReport } from "../../src/steps/step-runner.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 import { scopeOf, stepContext } from "../support/step-context.ts";

@@ -3,9 +3,9 @@ import type { JudgeAnswer, JudgeQuestion } from "../../src/core/grade/judge-prom
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { Json } from "../../src/core/formats/model.ts";
 import type { LlmStep } from "../../src/core/formats/step.ts";
-import { runStep } from "../../src/steps/running/run-step.ts";
+import { runStep } from "../../src/steps/run-step.ts";
 import type { StepJudge, StepReport } from "../../src/steps/step-runner.ts";
-import { scopeOf, stepContext, type TestContext, plainTrial } from "../support/step-context.ts";
+import { plainTrial, scopeOf, stepContext, type TestContext } from "../support/step-context.ts";
 
 const good: JudgeAnswer = { passed: true, score: 1, reason: "it is there" };
 

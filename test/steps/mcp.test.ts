@@ -4,10 +4,10 @@ import type { McpExpectation, McpRequest, McpStep } from "../../src/core/formats
 import type { Check } from "../../src/core/trace/events.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
-import { runStep } from "../../src/steps/running/run-step.ts";
+import { runStep } from "../../src/steps/run-step.ts";
 import type { StepReport } from "../../src/steps/step-runner.ts";
 import { anyTool, startEverything, stubSession } from "../support/sessions.ts";
-import { scopeOf, stepContext, type TestContext, plainTrial } from "../support/step-context.ts";
+import { plainTrial, scopeOf, stepContext, type TestContext } from "../support/step-context.ts";
 import { errorResult, structuredResult, textResult } from "../support/trial-events.ts";
 
 const validator = new SchemaValidator();

@@ -3,7 +3,7 @@ import type { JsonObject } from "../../src/core/formats/model.ts";
 import type { McpExpectation, McpStep } from "../../src/core/formats/step.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
-import { runStep } from "../../src/steps/running/run-step.ts";
+import { runStep } from "../../src/steps/run-step.ts";
 import { anyTool, stubSession } from "../support/sessions.ts";
 import { stepContext } from "../support/step-context.ts";
 import { errorResult, mcpStep, structuredResult, textResult } from "../support/trial-events.ts";

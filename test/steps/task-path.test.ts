@@ -2,7 +2,7 @@ import { mkdirSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "nod
 import { dirname, join, relative, sep } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { TrialContext } from "../../src/steps/step-runner.ts";
-import { resolveTaskPath } from "../../src/steps/files/task-path.ts";
+import { resolveTaskPath } from "../../src/steps/task-path.ts";
 import { temporaryTrial } from "../support/step-context.ts";
 
 let trial: TrialContext & Disposable;

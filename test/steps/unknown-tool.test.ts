@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { McpStep, Step } from "../../src/core/formats/step.ts";
 import type { CallOutcome } from "../../src/servers/client/session.ts";
-import { runStep } from "../../src/steps/running/run-step.ts";
+import { runStep } from "../../src/steps/run-step.ts";
 import { anyTool, stubSession, textResult } from "../support/sessions.ts";
 import { scopeOf, stepContext } from "../support/step-context.ts";
 import { errorResult } from "../support/trial-events.ts";

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { JsonObject } from "../../src/core/formats/model.ts";
 import type { Check } from "../../src/core/trace/events.ts";
-import { runStep } from "../../src/steps/running/run-step.ts";
+import { runStep } from "../../src/steps/run-step.ts";
 import type { StepJudge } from "../../src/steps/step-runner.ts";
 import { type TestTrial, testTrial } from "./program-steps.ts";
 import { scopeOf, stepContext } from "./step-context.ts";

@@ -5,7 +5,7 @@ import type { JsonObject } from "../../src/core/formats/model.ts";
 import type { CommandStep, ScriptStep } from "../../src/core/formats/step.ts";
 import type { Scope } from "../../src/core/templates/scope.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
-import { runStep } from "../../src/steps/running/run-step.ts";
+import { runStep } from "../../src/steps/run-step.ts";
 import type { StepReport, TrialContext } from "../../src/steps/step-runner.ts";
 import { stepContext, temporaryTrial } from "./step-context.ts";
 

@@ -55,7 +55,7 @@ describe("a place", () => {
   });
 
   it("is refused when its path is none", () => {
-    expect(() => only({ path: "$.[" })).toThrow("is no JSON path");
+    expect(() => only({ path: "$.[" })).toThrow("is not a valid JSON path");
   });
 });
 
@@ -305,7 +305,9 @@ describe("ignorePaths", () => {
 
   it("leave the value itself where it is, and are refused when they are none", () => {
     expect(only({ path: "$.name", equals: "db", ignorePaths: ["$"] }).passed).toBe(false);
-    expect(() => only({ path: "$.name", equals: "web", ignorePaths: ["$["] })).toThrow("is no JSON path");
+    expect(() => only({ path: "$.name", equals: "web", ignorePaths: ["$["] })).toThrow(
+      "is not a valid JSON path",
+    );
   });
 });
 

@@ -149,7 +149,7 @@ describe("matches", () => {
   });
 
   it("refuses what is no pattern", () => {
-    expect(() => checkText("stdout", { matches: ["(?=a)"] }, "a")).toThrow("is no regular expression");
+    expect(() => checkText("stdout", { matches: ["(?=a)"] }, "a")).toThrow("is not a valid RE2 pattern");
   });
 
   it("does not hang", () => {

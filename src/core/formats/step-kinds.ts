@@ -857,10 +857,10 @@ const foreach = stepKind({
 });
 
 /** A kind of step that only has steps, and no fields of its own. */
-function holderKind<B extends z.ZodType<CommonBody>, I extends InnerList>(
+function holderKind<I extends InnerList>(
   kind: Pick<StepKind, "summary" | "shortBody" | "canFail"> & {
     readonly inner: readonly I[];
-    readonly schema: B;
+    readonly schema: z.ZodType<CommonBody>;
   },
 ): StepKind<{}, I> {
   return stepKind({ ...kind, model: {}, build: () => ({}), texts: {}, values: () => ({}) });

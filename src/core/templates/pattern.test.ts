@@ -14,7 +14,7 @@ it("takes no longer for patterns that make others hang", () => {
 it.each(["(", "a{2,1}", "(?=x)", String.raw`\1`])("refuses %j with what is wrong", (text) => {
   const compile = (): unknown => compilePattern(text);
   expect(compile).toThrow(McpvalsError);
-  expect(compile).toThrow(`${JSON.stringify(text)} is no regular expression: error parsing regexp: `);
+  expect(compile).toThrow(`${JSON.stringify(text)} is not a valid RE2 pattern: error parsing regexp: `);
 });
 
 describe("isFoundInEveryText", () => {

@@ -60,7 +60,7 @@ function compile(source: string): Pattern {
 }
 
 function refused(source: string, reason: string, cause?: unknown): McpvalsError {
-  return new McpvalsError("task/pattern", `${JSON.stringify(source)} is no regular expression: ${reason}`, {
+  return new McpvalsError("task/pattern", `${JSON.stringify(source)} is not a valid RE2 pattern: ${reason}`, {
     ...(cause === undefined ? {} : { cause }),
     hint: "Patterns have RE2 syntax: no look-around, no back-references.",
   });

@@ -1,5 +1,5 @@
 import { McpvalsError } from "../errors/error.ts";
-import { isCodeVariable } from "./program-words.ts";
+import { isCodeVariable } from "./shell-line.ts";
 
 /** How a value that nobody trusts is written where it stands. */
 export interface Place {

@@ -21,16 +21,47 @@ export interface Selection {
 
 /**
  * Reads a path in a JSON value (RFC 9535; a leading `.` or none is taken as `$.`). Throws `task/json-path` for a path
- * that is none, and for one that cannot be followed in this value.
+ * that is not valid, and for one that cannot be followed in this value: after too many steps, where it would go on for hours,
+ * and for values that are too deep. So do the other functions here.
  */
 export function selectJson(value: Json, path: string): Selection {
-  const query = failingAs("is no JSON path", path, () => compile(completePath(path)));
-  const nodes = failingAs("cannot be followed", path, () => query.follow(value));
-  return {
-    values: nodes.map((node) => node.value as Json),
-    places: nodes.map((node) => node.location),
-    singular: query.singular,
-  };
+  return follow(path, (query) => {
+    const nodes = [...begin(query, value)];
+    return {
+      values: nodes.map((node) => node.value as Json),
+      places: nodes.map((node) => node.location),
+      singular: query.singularQuery(),
+    };
+  });
+}
+
+/**
+ * What there is where a path leads to nothing, or not to what it should: the values at the end of the longest part of the way
+ * that leads anywhere, the first few of them.
+ */
+export function nearestJson(value: Json, path: string): readonly Json[] {
+  return follow(path, (query) => {
+    for (let length = query.segments.length; length > 0; length -= 1) {
+      const found = firstOf(begin(beginning(query, length), value));
+      if (found.length > 0) return found;
+    }
+    return [value];
+  });
+}
+
+/** How far the way of a path goes in a value in which it leads nowhere. */
+export function wayEnd(value: Json, path: string): WayEnd {
+  return follow(path, (query) => endOf(query, value));
+}
+
+/** The names that a path looks for among others, in filters and lists of names. */
+export function lookupsIn(value: Json, path: string): readonly Lookup[] {
+  return follow(path, (query) => [...lookupsOf(query, value)]);
+}
+
+function follow<T>(path: string, work: (query: JSONPathQuery) => T): T {
+  const query = failingAs("is not a valid JSON path", path, () => compile(completePath(path)));
+  return failingAs("cannot be followed", path, () => work(query));
 }
 
 function failingAs<T>(what: string, path: string, work: () => T): T {
@@ -45,27 +76,6 @@ function failingAs<T>(what: string, path: string, work: () => T): T {
   }
 }
 
-/**
- * What is there where a path leads to nothing, or not to what it should: the values at the end of the longest part of the way
- * that leads anywhere, the first few of them. Throws as `selectJson`.
- */
-export function nearestJson(value: Json, path: string): readonly Json[] {
-  const query = failingAs("is no JSON path", path, () => compile(completePath(path)));
-  return failingAs("cannot be followed", path, () => query.nearest(value));
-}
-
-/** How far the way of a path goes in a value in which it leads nowhere. Throws as `selectJson`. */
-export function wayEnd(value: Json, path: string): WayEnd {
-  const query = failingAs("is no JSON path", path, () => compile(completePath(path)));
-  return failingAs("cannot be followed", path, () => query.end(value));
-}
-
-/** The names that a path looks for among others, in filters and lists of names. Throws as `selectJson`. */
-export function lookupsIn(value: Json, path: string): readonly Lookup[] {
-  const query = failingAs("is no JSON path", path, () => compile(completePath(path)));
-  return failingAs("cannot be followed", path, () => query.lookups(value));
-}
-
 /** A path as RFC 9535 wants it, with `$` in front. */
 export function completePath(path: string): string {
   const trimmed = path.trim();
@@ -76,29 +86,24 @@ export function completePath(path: string): string {
 
 /** Paths that are kept compiled; steps that poll use the same few again and again. */
 const mostKept = 100;
-const kept = new Map<string, BoundedQuery>();
+const kept = new Map<string, JSONPathQuery>();
 
-function compile(path: string): BoundedQuery {
+/** Reads a path of RFC 9535. Throws what the library throws for one that is not valid. */
+function compile(path: string): JSONPathQuery {
   const known = kept.get(path);
   if (known !== undefined) return known;
-  const query = compileQuery(path);
+  environment ??= createEnvironment();
+  const query = environment.compile(path);
+  bound(query);
   const [oldest] = kept.keys();
   if (kept.size >= mostKept && oldest !== undefined) kept.delete(oldest);
   kept.set(path, query);
   return query;
 }
 
-/** A JSON path, ready to be followed in values. */
-export interface BoundedQuery {
-  /** What it leads to. Throws after too many steps, where it would go on for hours, and for values that are too deep. */
-  follow(value: Json): readonly JSONPathNode[];
-  /** The values that the longest beginning of the way leads to that leads anywhere, the first few of them. Throws as `follow`. */
-  nearest(value: Json): readonly Json[];
-  /** How far the way goes in a value in which it leads nowhere. Throws as `follow`. */
-  end(value: Json): WayEnd;
-  /** The names that it looks for among others, in filters and in lists of names, wherever it leads. Throws as `follow`. */
-  lookups(value: Json): readonly Lookup[];
-  readonly singular: boolean;
+/** The first parts of a path. */
+function beginning(query: JSONPathQuery, length: number): JSONPathQuery {
+  return new jsonpath.JSONPathQuery(query.environment, query.segments.slice(0, length));
 }
 
 /** Where the way of a path ends that leads nowhere. */
@@ -138,43 +143,20 @@ const charactersPerStep = 20;
 let left = 0;
 let environment: JSONPathEnvironment | undefined;
 
-/** Reads a path of RFC 9535. Throws what the library throws for a path that is none. */
-function compileQuery(path: string): BoundedQuery {
-  environment ??= createEnvironment();
-  const query = environment.compile(path);
-  bound(query);
-  return {
-    singular: query.singularQuery(),
-    follow: (value) => [...begin(query, value)],
-    nearest(value) {
-      for (let length = query.segments.length; length > 0; length -= 1) {
-        const way = new jsonpath.JSONPathQuery(query.environment, query.segments.slice(0, length));
-        const found = firstOf(begin(way, value));
-        if (found.length > 0) return found;
-      }
-      return [value];
-    },
-    end: (value) => endOf(query, value),
-    lookups: (value) => [...lookupsOf(query, value)],
-  };
-}
-
 function endOf(query: JSONPathQuery, value: Json): WayEnd {
   const { segments } = query;
-  const wayOf = (length: number): JSONPathQuery =>
-    new jsonpath.JSONPathQuery(query.environment, segments.slice(0, length));
   let length = segments.length - 1;
-  let values = firstOf(begin(wayOf(length), value));
+  let values = firstOf(begin(beginning(query, length), value));
   while (values.length === 0 && length > 0) {
     length -= 1;
-    values = firstOf(begin(wayOf(length), value));
+    values = firstOf(begin(beginning(query, length), value));
   }
   const wants = segments.map((segment) => wantsOf(query, segment));
   const firstPlural = wants.indexOf("some");
   const selectors = segments[length]?.selectors ?? [];
   return {
-    path: written(wayOf(length)),
-    missing: written(wayOf(length + 1)),
+    path: written(beginning(query, length)),
+    missing: written(beginning(query, length + 1)),
     values,
     wants: wants[length] ?? "some",
     names: selectors.flatMap((selector) =>
@@ -195,10 +177,7 @@ function wantsOf({ environment: parent }: JSONPathQuery, segment: Segment): WayE
 function* lookupsOf(query: JSONPathQuery, root: Json): Generator<Lookup> {
   for (const [index, { selectors }] of query.segments.entries()) {
     const isList = selectors.length > 1;
-    const holders = (): readonly Json[] => {
-      const way = new jsonpath.JSONPathQuery(query.environment, query.segments.slice(0, index));
-      return firstOf(begin(way, root), mostLooked);
-    };
+    const holders = (): readonly Json[] => firstOf(begin(beginning(query, index), root), mostLooked);
     for (const selector of selectors) {
       if (selector instanceof jsonpath.selectors.NameSelector && isList)
         yield { name: selector.name, holders: holders() };

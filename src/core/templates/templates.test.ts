@@ -2,9 +2,8 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../errors/error.ts";
 import type { Json } from "../formats/model.ts";
-import { expandJson, expandText } from "./expand.ts";
+import { envRoot, expandJson, expandText } from "./expand.ts";
 import { escapeTemplate, parseTemplate } from "./parse-template.ts";
-import { envRoot } from "./resolve-env.ts";
 import { resolveIn, resolveNames, type Scope, taskRoots, withLocals } from "./scope.ts";
 import { selectJson } from "./select-json.ts";
 
@@ -67,7 +66,7 @@ describe("what expands", () => {
     ["{env.NAME | upper}", 'there is no filter "upper"'],
     ["{env.NAME | json}", "the value is not JSON"],
     ["{steps.list.outputs.body | json $.other}", "leads to nothing"],
-    ["{steps.list.outputs.body | json $..[}", "is no JSON path"],
+    ["{steps.list.outputs.body | json $..[}", "is not a valid JSON path"],
   ])("%s is an error: %s", (template, message) => {
     expect(() => expandText(template, scope)).toThrow(message);
   });
@@ -247,7 +246,7 @@ describe("env", () => {
     expect([get("URL"), get("PATH")]).toEqual(["http://h-t:1", "/bin:/x"]);
   });
 
-  it("may not go round in a circle", () => {
+  it("may not depend on each other in a cycle", () => {
     expect(() => read({ A: "{env.B}", B: "{env.C}", C: "{env.A}" })("A")).toThrow("A → B → C → A");
     expect(() => read({ A: "{env.A}" })("A")).toThrow(McpvalsError);
   });

@@ -374,11 +374,11 @@ describe("solution", () => {
 describe("patterns and JSON paths", () => {
   const bad = { matches: ["a+", "(", "{env.HOME}("], json: { path: "$[", matches: "(?=x)" } };
   const inText = (where: string): string[] => [
-    `task/pattern at value ${where}.matches[1]: ${where}.matches[1]: "(" is no regular expression: error parsing regexp: missing closing ): \`(\``,
+    `task/pattern at value ${where}.matches[1]: ${where}.matches[1]: "(" is not a valid RE2 pattern: error parsing regexp: missing closing ): \`(\``,
     expect.stringContaining(
-      `task/json-path at value ${where}.json.path: ${where}.json.path: "$[" is no JSON path: `,
+      `task/json-path at value ${where}.json.path: ${where}.json.path: "$[" is not a valid JSON path: `,
     ),
-    `task/pattern at value ${where}.json.matches: ${where}.json.matches: "(?=x)" is no regular expression: error parsing regexp: invalid or unsupported Perl syntax: \`(?=\``,
+    `task/pattern at value ${where}.json.matches: ${where}.json.matches: "(?=x)" is not a valid RE2 pattern: error parsing regexp: invalid or unsupported Perl syntax: \`(?=\``,
   ];
 
   it.each<[object, string]>([

@@ -271,29 +271,29 @@ describe("what is not there", () => {
 
   it("may be a bad JSON path", () => {
     expect(wrong({ prompt: "{env.HOME | json $[}" })).toEqual([
-      expect.stringContaining('{env.HOME | json $[} has no JSON path: "$[" is no JSON path: '),
+      expect.stringContaining('{env.HOME | json $[} has no JSON path: "$[" is not a valid JSON path: '),
     ]);
   });
 });
 
-describe("values of spec.env that go round in a circle", () => {
-  const circle = (name: string, shown: string): string =>
+describe("values of spec.env in a cycle", () => {
+  const cycle = (name: string, shown: string): string =>
     `config/invalid-value at value spec.env.${name}: spec.env.${name} depends on itself: ${shown}`;
 
   it.each<[object, ...string[]]>([
-    [{ env: { A: "{env.B}", B: "{env.A}" } }, circle("A", "env.A → env.B → env.A")],
+    [{ env: { A: "{env.B}", B: "{env.A}" } }, cycle("A", "env.A → env.B → env.A")],
     [
       { env: { X: "{env.A}", A: "{env.B}", B: "{env.C}", C: "{env.A}", D: "{env.X}" } },
-      circle("A", "env.A → env.B → env.C → env.A"),
+      cycle("A", "env.A → env.B → env.C → env.A"),
     ],
     [
       { env: { A: "{env.B}", B: "{env.A}", C: "{env.D}", D: "{env.C}" } },
-      circle("A", "env.A → env.B → env.A"),
-      circle("C", "env.C → env.D → env.C"),
+      cycle("A", "env.A → env.B → env.A"),
+      cycle("C", "env.C → env.D → env.C"),
     ],
     [
       { env: { A: "{servers.s.url}" }, servers: { s: { url: "http://x/{env.A}" } } },
-      circle("A", "env.A → the servers' addresses → env.A"),
+      cycle("A", "env.A → the servers' addresses → env.A"),
     ],
     [{ env: { HOME: "{env.HOME}", A: "{env.HOME}" } }],
     [{ env: { A: "{servers.main.url}" }, servers: { s: { url: "http://x/{env.HOME}" } } }],

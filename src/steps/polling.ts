@@ -1,5 +1,5 @@
-import type { Step } from "../../core/formats/step.ts";
-import type { Check } from "../../core/trace/events.ts";
+import type { Step } from "../core/formats/step.ts";
+import type { Check } from "../core/trace/events.ts";
 
 /** How often a step that has to stay true is looked at, unless `retry.every` says. */
 const defaultEveryMs = 1000;

@@ -1,16 +1,14 @@
-import { McpvalsError, serializeError } from "../../core/errors/error.ts";
-import type { JsonObject } from "../../core/formats/model.ts";
-import type { Step } from "../../core/formats/step.ts";
-import { checkingScope, expanderOf } from "../../core/templates/expand.ts";
-import { type Scope, withLocals } from "../../core/templates/scope.ts";
-import type { Check } from "../../core/trace/events.ts";
-import { abortAfter, pause } from "../../process/deadline.ts";
-import { conditionHolds } from "./condition.ts";
-import { noticingScope } from "./needed-steps.ts";
+import { McpvalsError, serializeError } from "../core/errors/error.ts";
+import type { JsonObject } from "../core/formats/model.ts";
+import type { Step } from "../core/formats/step.ts";
+import { checkingScope, expanderOf, expandText } from "../core/templates/expand.ts";
+import { type Resolve, type Scope, withLocals } from "../core/templates/scope.ts";
+import type { Check } from "../core/trace/events.ts";
+import { abortAfter, pause } from "../process/deadline.ts";
 import { Polling } from "./polling.ts";
-import { runnerOf } from "../runners.ts";
-import type { StepAttempt, StepContext, StepReport } from "../step-runner.ts";
-import { traceName } from "./trace-name.ts";
+import { traceName } from "./run-sequence.ts";
+import { runnerOf } from "./runners.ts";
+import type { StepAttempt, StepContext, StepReport } from "./step-runner.ts";
 
 /**
  * Runs a step to its end: attempts until it passes, its time to try is over, or it has stayed true long enough. Each
@@ -201,4 +199,55 @@ function outputsOf(
   const named = Object.entries(step.outputs ?? {}).map(([name, template]) => [name, text(template)] as const);
   const all = { ...outputs, ...Object.fromEntries(named) };
   return Object.keys(all).length === 0 ? undefined : all;
+}
+
+/**
+ * Whether a step's `if` holds: `A == B` and `A != B` compare texts, anything else holds unless it is empty, `false` or
+ * `0`. The sides are told apart before templates are replaced. Throws `task/template`.
+ */
+function conditionHolds(condition: string, scope: Scope | undefined): boolean {
+  const expand = (text: string): string => (scope === undefined ? text : expandText(text, scope)).trim();
+  const comparison = /^(.*?)\s(==|!=)\s(.*)$/s.exec(condition);
+  if (comparison === null) return !["", "false", "0"].includes(expand(condition));
+  const [, left = "", operator, right = ""] = comparison;
+  return (expand(left) === expand(right)) === (operator === "==");
+}
+
+/** A scope that notices when a text asks for what a failed step would have given. */
+export interface NoticingScope {
+  readonly scope: Scope | undefined;
+  /** The check that says so, once that has happened. */
+  readonly needed: () => Check | undefined;
+}
+
+/**
+ * Watches the outputs that a step uses. One that needs those of a failed step cannot act for the same reason for which that
+ * one failed, so it is a failure too and no error.
+ */
+function noticingScope({ scope, trial }: Pick<StepContext, "scope" | "trial">): NoticingScope {
+  const steps = scope?.get("steps");
+  if (scope === undefined || steps === undefined || trial.failed.size === 0)
+    return { scope, needed: () => undefined };
+  let needed: string | undefined;
+  const noticing: Resolve = (names, variant) => {
+    const value = steps(names, variant);
+    const [id] = names;
+    if (value === undefined && id !== undefined && trial.failed.has(id)) needed ??= id;
+    return value;
+  };
+  return {
+    scope: new Map([...scope, ["steps", noticing]]),
+    needed: () => (needed === undefined ? undefined : neededCheck(needed)),
+  };
+}
+
+function neededCheck(id: string): Check {
+  return {
+    name: "needs",
+    passed: false,
+    expected: `outputs of step ${id}`,
+    actual: null,
+    message: `not tried: it needs what step ${id} gives, and that failed`,
+    untried: true,
+  };
 }

@@ -1,10 +1,9 @@
-import { McpvalsError } from "../../core/errors/error.ts";
-import { isJsonObject } from "../../core/formats/json.ts";
-import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { readJsonText } from "../../core/formats/read-json.ts";
-import type { Check } from "../../core/trace/events.ts";
-import type { ProgramRun } from "./run-program.ts";
-import { shownOutput } from "./shown-output.ts";
+import { McpvalsError } from "../core/errors/error.ts";
+import { isJsonObject } from "../core/formats/json.ts";
+import type { Json, JsonObject } from "../core/formats/model.ts";
+import { readJsonText } from "../core/formats/read-json.ts";
+import type { Check } from "../core/trace/events.ts";
+import { type ProgramRun, shownOutput } from "./program.ts";
 
 /** What a script says with `protocol: json`. */
 export interface ScriptAnswer {

@@ -1,8 +1,8 @@
-import { McpvalsError } from "../../core/errors/error.ts";
-import type { Step } from "../../core/formats/step.ts";
-import type { Check } from "../../core/trace/events.ts";
-import { abortAfter } from "../../process/deadline.ts";
-import type { RunChild, StepContext, StepReport } from "../step-runner.ts";
+import { McpvalsError } from "../core/errors/error.ts";
+import type { Step } from "../core/formats/step.ts";
+import type { Check } from "../core/trace/events.ts";
+import { abortAfter } from "../process/deadline.ts";
+import type { RunChild, StepContext, StepReport } from "./step-runner.ts";
 
 /** A step and how it went. */
 export interface Ran {
@@ -100,4 +100,38 @@ export function joinedChecks(ran: readonly Ran[], prefix = ""): readonly Check[]
 function labelled({ name, id }: Step, check: Check): string {
   const label = name ?? id;
   return label === check.name ? label : `${label}: ${check.name}`;
+}
+
+export interface InnerOptions {
+  /** Of the step that holds them. */
+  readonly context: StepContext;
+  readonly run: RunChild;
+}
+
+/** Runs the steps that a step holds, as the phase that they are in runs its own. */
+export function runInner(
+  holder: Step,
+  steps: readonly Step[],
+  { context, run }: InnerOptions,
+): Promise<SequenceReport> {
+  const kind = context.phase === "setup" ? "setup" : "verify";
+  return runSequence(steps, innerContext(holder, context), { kind, run });
+}
+
+/** The context of the steps that a step holds. */
+export function innerContext(holder: Step, context: StepContext): StepContext {
+  return { ...context, parent: traceName(holder, context) };
+}
+
+/** The name of a step in the trace: unique, but for the attempts of steps that hold it. */
+export function traceName(step: Step, { parent }: Pick<StepContext, "parent">): string {
+  return parent === undefined ? step.id : `${parent}/${step.id}`;
+}
+
+/** The error for setup steps, a phase's own or those of a group, that ran but did not do what they should. */
+export function setupFailed(ran: readonly Ran[], group?: string): McpvalsError {
+  const failed = joinedChecks(ran).filter((check) => !check.passed);
+  const whose = group === undefined ? "setup" : `the setup of the group ${group}`;
+  const told = failed.map((check) => `${check.name}: ${check.message}`).join("; ");
+  return new McpvalsError("task/setup-failed", `${whose} failed: ${told || "a step was not healthy"}`);
 }

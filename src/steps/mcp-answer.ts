@@ -1,14 +1,81 @@
-import { checkExpectedResult } from "../../core/checks/expected-result.ts";
-import { outputProblem } from "../../core/checks/result-text.ts";
-import { checkText } from "../../core/checks/text-expectation.ts";
-import type { McpExpectation, McpStep } from "../../core/formats/step.ts";
-import type { Check } from "../../core/trace/events.ts";
-import type { ToolDefinition } from "../../servers/client/session.ts";
-import type { StepAttempt, StepContext } from "../step-runner.ts";
-import { type Answer, isUnusable, mustFail, saysNothing } from "./answer.ts";
-import { checkValue } from "./check-value.ts";
-import { isToolTest } from "./tool-test.ts";
-import { shortened } from "../../core/text/shortened.ts";
+import { checkExpectedResult } from "../core/checks/expected-result.ts";
+import { checkJson } from "../core/checks/json-expectation.ts";
+import {
+  answerText,
+  outputProblem,
+  resultProblem,
+  resultText,
+  structuredContent,
+} from "../core/checks/result-text.ts";
+import { formatSchemaError } from "../core/checks/schema-check.ts";
+import { checkText } from "../core/checks/text-expectation.ts";
+import { McpvalsError } from "../core/errors/error.ts";
+import type { Json, JsonObject } from "../core/formats/model.ts";
+import { readJsonText } from "../core/formats/read-json.ts";
+import type { McpExpectation, McpRequest, McpStep } from "../core/formats/step.ts";
+import { shortened } from "../core/text/shortened.ts";
+import type { Check } from "../core/trace/events.ts";
+import type { CallOutcome, ToolDefinition } from "../servers/client/session.ts";
+import { isToolTest } from "./mcp-request.ts";
+import type { StepAttempt, StepContext } from "./step-runner.ts";
+
+/** What came back, read. */
+export interface Answer {
+  readonly kind: McpRequest["kind"];
+  readonly outcome: Exclude<CallOutcome, { kind: "timeout" }>;
+  /** In what words it failed; undefined when it did not. */
+  readonly failure: string | undefined;
+  /** What the step's outputs may use: the raw result; where there is none, the error as an object, and its words. */
+  readonly result: JsonObject;
+  readonly text: string;
+}
+
+/** Reads what came back. A session hands on what is not of the shape that clients need; here it is no answer. */
+export function readAnswer(kind: McpRequest["kind"], given: Answer["outcome"]): Answer {
+  const problem = given.kind === "result" ? resultProblem(kind, given.result) : undefined;
+  const outcome: Answer["outcome"] =
+    problem === undefined
+      ? given
+      : { kind: "error", message: problem, unusable: true, latencyMs: given.latencyMs };
+  if (outcome.kind === "result") {
+    const { result } = outcome;
+    const failure = kind === "tool" && result["isError"] === true ? resultText(result) : undefined;
+    return { kind, outcome, failure, result, text: answerText(kind, result) };
+  }
+  const { message, code, data } = outcome;
+  const error: Json = {
+    message,
+    ...(code === undefined ? {} : { code }),
+    ...(data === undefined ? {} : { data }),
+  };
+  return { kind, outcome, failure: message, result: { error }, text: message };
+}
+
+/** Whether the server's answer could not be used: the words of the failure are then not its own. */
+export function isUnusable({ outcome }: Answer): boolean {
+  return outcome.kind === "error" && outcome.unusable === true;
+}
+
+/** JSON-RPC 2.0, section 5.1: the request could not be read, or the server broke over it. */
+const brokenCodes: readonly number[] = [-32700, -32600, -32603];
+
+/** Whether an answer says neither yes nor no to what a step asks: the server broke, or there is no result to look at. */
+function saysNothing(answer: Answer, expect: McpExpectation): boolean {
+  const { failure, outcome } = answer;
+  if (failure === undefined || isUnusable(answer)) return false;
+  const isBroken =
+    outcome.kind === "error" && outcome.code !== undefined && brokenCodes.includes(outcome.code);
+  return isBroken || (!mustFail(expect) && looksAtResult(expect));
+}
+
+function looksAtResult({ result, text, json, schema, content, maxLatencyMs }: McpExpectation): boolean {
+  return [result, text, json, schema, content, maxLatencyMs].some((each) => each !== undefined);
+}
+
+/** Whether a call is expected to fail. */
+export function mustFail({ isError, error }: McpExpectation): boolean {
+  return isError ?? error !== undefined;
+}
 
 export interface AnswerContext extends StepContext {
   /** The tool that was called, as its server lists it. */
@@ -145,4 +212,46 @@ function latencyChecks({ maxLatencyMs: limit }: McpExpectation, { outcome }: Ans
   const actual = Math.round(outcome.latencyMs * 10) / 10;
   const message = `${actual} ms, ${limit} ms allowed`;
   return [{ name: "latency", passed: actual <= limit, expected: limit, actual, message }];
+}
+
+/** Tries what is expected of the JSON in an answer. Throws `step/cannot-run` for a schema that cannot be used. */
+async function checkValue(
+  { id, expect }: McpStep,
+  answer: Answer,
+  { trial }: StepContext,
+): Promise<readonly Check[]> {
+  const { json, schema } = expect;
+  if (json === undefined && schema === undefined) return [];
+  const value = valueOf(answer);
+  if (value === undefined) {
+    return [
+      ...(json === undefined ? [] : [missingValue("json", answer)]),
+      ...(schema === undefined ? [] : [missingValue("schema", answer)]),
+    ];
+  }
+  const jsonChecks = json === undefined ? [] : checkJson("json", json, value);
+  if (schema === undefined) return jsonChecks;
+  const validation = await trial.validateSchema(schema, value);
+  if (validation.status === "unusable")
+    throw new McpvalsError("step/cannot-run", `step ${id}: its schema cannot be used: ${validation.reason}`);
+  const fits = validation.status === "valid";
+  const message = fits
+    ? "it fits the schema"
+    : `it does not fit the schema: ${validation.errors.map((error) => formatSchemaError(error)).join("; ")}`;
+  return [...jsonChecks, { name: "schema", passed: fits, expected: schema, actual: value, message }];
+}
+
+/** The value that expectations speak of; undefined when there is none. */
+function valueOf({ kind, outcome, text }: Answer): Json | undefined {
+  if (outcome.kind === "error") return kind === "tool" ? readJsonText(text).value : undefined;
+  if (kind !== "tool") return outcome.result;
+  return structuredContent(outcome.result) ?? readJsonText(text).value;
+}
+
+function missingValue(name: string, { outcome, text }: Answer): Check {
+  const message =
+    outcome.kind === "error"
+      ? "there is no result"
+      : `the result has no structured content and its text is not JSON: ${readJsonText(text).reason}`;
+  return { name, passed: false, expected: "JSON", actual: text, message, unplaced: true };
 }

@@ -1,8 +1,7 @@
 import { readlink, realpath } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { McpvalsError } from "../../core/errors/error.ts";
-import { orAbsent } from "./or-absent.ts";
-import type { TrialContext } from "../step-runner.ts";
+import { McpvalsError } from "../core/errors/error.ts";
+import type { TrialContext } from "./step-runner.ts";
 
 export interface TaskPathOptions {
   /** The place itself is made, replaced or removed, so that a link there is not followed, those before it are. */
@@ -99,4 +98,20 @@ function wholeFolder(path: string): McpvalsError {
     `the path ${JSON.stringify(path)} is the task's folder or the workspace as a whole, or a folder around it`,
     { hint: "Name what is inside it; the workspace goes by itself when the trial ends." },
   );
+}
+
+/** What a look at a path gives, undefined where nothing is. Rejects with any other error. */
+export async function orAbsent<T>(look: Promise<T>): Promise<T | undefined> {
+  try {
+    return await look;
+  } catch (error) {
+    if (isAbsence(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Below something that is no folder, nothing is either. */
+function isAbsence(error: unknown): boolean {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  return code === "ENOENT" || code === "ENOTDIR";
 }
