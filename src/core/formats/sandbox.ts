@@ -66,7 +66,7 @@ export const networkSchema = z.union([z.literal(false), z.array(host)]);
 export const sandboxLimits = (usual?: string) => ({
   network: networkSchema.optional().meta({
     description:
-      "`[host]` gives it the network of this machine, `false` or nothing listed none; no addresses can be listed.",
+      "`[host]`: the network of this machine. `false` or an empty list: none. Addresses cannot be listed.",
     defaultText: usual ?? "no network at all",
   }),
   read: z
@@ -80,11 +80,11 @@ export const sandboxLimits = (usual?: string) => ({
     .array(filledText)
     .optional()
     .meta({
-      description: "Further paths that it may write; they have to be there.",
+      description: "Further paths that it may write; they must exist.",
       defaultText: usual ?? "none",
     }),
   memory: memory.optional().meta({
-    description: "Most memory of all of its processes together.",
+    description: "Maximum memory of all its processes together.",
     defaultText: usual ?? "`512MB`",
   }),
   processes: z
@@ -93,12 +93,11 @@ export const sandboxLimits = (usual?: string) => ({
     .max(100_000)
     .optional()
     .meta({
-      description: "Most processes at once, itself included.",
+      description: "Maximum number of processes at once, including itself.",
       defaultText: usual ?? "`64`",
     }),
   image: filledText.optional().meta({
-    description:
-      "Image of the container, for `docker`; it has what runs the program, such as Node or Python.",
+    description: "Container image for `docker`, with what the program needs, such as Node or Python.",
     defaultText: usual ?? "none; `docker` needs one",
   }),
 });
@@ -113,7 +112,7 @@ export const sandboxParts = closedObject({
     .union([filledText, z.array(filledText).min(1)])
     .optional()
     .meta({
-      description: "The container program, or a list of it and the arguments that go before `run`.",
+      description: "The container program, or a list of it and its arguments before `run`.",
       defaultText: "`docker` or `podman`, whichever works",
     }),
   ...sandboxLimits(),
@@ -121,7 +120,7 @@ export const sandboxParts = closedObject({
   id: "Sandbox",
   title: "Sandbox",
   description:
-    "What confines a program. An extension sees the task's folder, the trial's workspace, and what is listed; a server its `cwd`, to be read, and what is listed. Where the sandbox cannot be had, nothing is run.",
+    "The sandbox of a program. An extension can access the task's folder, the trial's workspace, and the listed paths; a server can read its `cwd` and access the listed paths. If the sandbox is unavailable, nothing runs.",
 });
 
 /** Which sandbox: its kind, or an object with more. */

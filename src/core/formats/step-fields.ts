@@ -32,7 +32,7 @@ export const jsonObject: z.ZodType<JsonObject> = z.record(z.string(), json);
 export const stepModel = {
   id: text.describe("Unique in the task; templates call it `{steps.ID.outputs.NAME}`."),
   name: text.describe("What the author calls it.").exactOptional(),
-  timeoutMs: milliseconds.describe("Longest that one attempt may take."),
+  timeoutMs: milliseconds.describe("Time limit of one attempt."),
   continueOnError: z.boolean().describe("Its failure is recorded and changes nothing.").exactOptional(),
   outputs: texts.describe("Templates by output name.").exactOptional(),
   retry: z
@@ -60,14 +60,14 @@ export const stepModel = {
 export const jsonExpectationModel = z
   .strictObject({
     path: text.describe("RFC 9535; a leading `.` or none is taken as `$.`."),
-    exists: z.boolean().describe("Whether the path leads anywhere.").exactOptional(),
+    exists: z.boolean().describe("Whether the path selects anything.").exactOptional(),
     equals: json
       .describe("Compared as JSON. Of a path to several places, with the list of their values.")
       .exactOptional(),
     contains: json.describe("A part of a text, members of a list or an object.").exactOptional(),
     matches: text.describe("A regular expression (RE2) found anywhere in a text.").exactOptional(),
     type: z.enum(["string", "number", "boolean", "array", "object", "null"]).exactOptional(),
-    count: z.int().min(0).describe("How many places the path leads to.").exactOptional(),
+    count: z.int().min(0).describe("Number of values that the path selects.").exactOptional(),
     ignorePaths: z.array(text).describe("What `equals` and `contains` leave out.").exactOptional(),
     loose: z
       .literal(true)
@@ -87,7 +87,7 @@ export const textExpectationModel = z
       .describe("The text must be JSON, and these must hold of it.")
       .exactOptional(),
   })
-  .meta({ id: "TextExpectation", description: "What a text must be; every part that is given must hold." });
+  .meta({ id: "TextExpectation", description: "Expectations of a text; all that are given must hold." });
 
 /**
  * What a place in a JSON document must be; every part that is given must hold. Without any, the place must exist. Of a path
@@ -119,16 +119,15 @@ export const variables = z.record(
 
 const retry = closedObject({
   for: duration.meta({
-    description:
-      "How long to go on trying after an attempt that did not pass; also one that could not act is tried again.",
+    description: "How long to repeat after a failed attempt, including attempts that could not run.",
   }),
-  every: duration.prefault("1s").meta({ description: "How long to wait between two attempts." }),
+  every: duration.prefault("1s").meta({ description: "Pause between two attempts." }),
 })
   .transform((value) => ({ forMs: value.for, everyMs: value.every }))
   .meta({
     id: "Retry",
     title: "Retry",
-    description: "Tries a step again until it passes or the time is up.",
+    description: "Repeats a step until it passes or the time is up.",
   });
 
 /** What every step may have in a file, but for `timeout`, whose default differs. */
@@ -137,31 +136,31 @@ export const commonFields = {
     description: "Name for `{steps.ID.outputs.NAME}`; unique in the task.",
     defaultText: "its place, such as `verify[2]`",
   }),
-  name: filledText.optional().meta({ description: "What reports call it.", defaultText: "its `id`" }),
+  name: filledText.optional().meta({ description: "Name in reports.", defaultText: "its `id`" }),
   if: filledText.optional().meta({
     description:
       "The step is skipped unless this holds: a text that is not empty, `false` or `0`, or `A == B`, or `A != B`, with spaces around the sign and texts without quotes. There are no other operators.",
     defaultText: "always run",
   }),
   continueOnError: z.boolean().optional().meta({
-    description: "Whether its failure or error is only recorded, and changes nothing.",
+    description: "`true`: its failure or error is recorded but not counted.",
     defaultText: "`false`; `true` in cleanup",
   }),
   outputs: outputs.optional().meta({
-    description: "What later steps may use of it: templates by name.",
+    description: "Values for later steps: templates by name.",
     defaultText: "none",
   }),
   retry: retry.optional().meta({ description: "Try again until it passes.", defaultText: "one attempt" }),
   stableFor: duration.optional().meta({
     description:
-      "Once it passes it has to go on passing for so long, looked at every second or as `retry.every` says. When it stops passing it has failed, or begins anew while `retry.for` lasts.",
+      "After it passes, it must keep passing for this time, polled every second or every `retry.every`. If it stops passing, it has failed, or starts again while `retry.for` lasts.",
     defaultText: "passing once is enough",
   }),
 };
 
 /** The field `timeout` of a step that has a limit of its own. */
 export function timeoutField(limit: string): z.ZodPrefault<typeof duration> {
-  return duration.prefault(limit).meta({ description: "Longest that one attempt may take." });
+  return duration.prefault(limit).meta({ description: "Time limit of one attempt." });
 }
 
 /** One, or a list with at least one; parses to a list. */
@@ -171,28 +170,28 @@ function oneOrMore<S extends z.ZodType>(one: S): z.ZodType<z.output<S>[], z.inpu
 
 const jsonExpectation = closedObject({
   path: filledText.meta({
-    description:
-      "Where to look: RFC 9535, such as `$.items[0].name`; a leading `.` or none is taken as `$.`.",
+    description: "JSON path (RFC 9535), such as `$.items[0].name`; `.name` and `name` mean `$.name`.",
   }),
   exists: z.boolean().optional().meta({
-    description: "Whether the path leads anywhere.",
+    description: "Whether the path selects anything.",
     defaultText: "`true`",
   }),
   equals: anyJson.optional().meta({
-    description: "Compared as JSON: the order of keys does not count, numbers by value.",
+    description:
+      "The expected JSON value. The order of keys does not matter, and numbers are compared by value.",
   }),
   contains: anyJson.optional().meta({
-    description: "Of a text a part of it, of a list a member, of an object some of its members.",
+    description: "A part of a text, a member of a list, or members of an object.",
   }),
   matches: someText.optional().meta({
     description: "A regular expression (RE2) found anywhere in the text.",
   }),
   type: z.enum(["string", "number", "boolean", "array", "object", "null"]).optional().meta({
-    description: "What kind of value is there.",
+    description: "The type of the value.",
   }),
-  count: z.int().min(0).optional().meta({ description: "How many places the path leads to." }),
+  count: z.int().min(0).optional().meta({ description: "Number of values that the path selects." }),
   ignorePaths: z.array(filledText).min(1).optional().meta({
-    description: "Paths inside the value that `equals` and `contains` leave out on both sides.",
+    description: "Paths inside the value that `equals` and `contains` ignore on both sides.",
   }),
 })
   .refine(
@@ -208,7 +207,7 @@ const jsonExpectation = closedObject({
     id: "JsonExpectation",
     title: "JSON expectation",
     description:
-      "What a place in a JSON document must be; every part that is given must hold. With the path alone, the place must exist.",
+      "Expectations of a value in a JSON document; all that are given must hold. With only the path, the value must exist.",
   });
 
 /** One JSON expectation, or several. */
@@ -217,14 +216,14 @@ export const jsonExpectations = oneOrMore(jsonExpectation);
 /** The keys of a text expectation. */
 export const textParts = {
   equals: z.string().optional().meta({
-    description: "The whole text; line ends after the last line do not count.",
+    description: "The whole text, without trailing line ends.",
   }),
-  contains: oneOrMore(someText).optional().meta({ description: "A part of it, or several." }),
+  contains: oneOrMore(someText).optional().meta({ description: "A text that it contains, or several." }),
   matches: oneOrMore(someText).optional().meta({
     description: "A regular expression (RE2) found anywhere in it, or several.",
   }),
   json: jsonExpectations.optional().meta({
-    description: "It must be JSON, and this must hold of it.",
+    description: "It must be JSON that meets these conditions.",
   }),
 };
 
@@ -235,7 +234,7 @@ const textObject = closedObject(textParts)
     minProperties: 1,
     id: "TextExpectation",
     title: "Text expectation",
-    description: "What a text must be; every part that is given must hold.",
+    description: "Expectations of a text; all that are given must hold.",
   });
 
 /** What a text must be; a text alone is what it must equal. */

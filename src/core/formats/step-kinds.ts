@@ -213,11 +213,11 @@ const printed = { stdout: plain, stderr: plain, exitCode: plain };
 export const answerValues = { result: any, text: plain };
 
 const env = variables.default({}).meta({
-  description: "Variables for the process, besides those of `spec.env`.",
+  description: "Environment variables of the process, in addition to `spec.env`.",
 });
 
 const command = stepKind({
-  summary: "Runs a line in the shell.",
+  summary: "Runs a shell command line.",
   model: {
     run: text.describe("The line for the shell."),
     shell: text.describe("Absent: the variable SHELL, else `/bin/sh`.").exactOptional(),
@@ -231,38 +231,40 @@ const command = stepKind({
     }),
   },
   schema: closedObject({
-    run: filledText.meta({ description: "The line, or lines, for the shell." }),
+    run: filledText.meta({ description: "The shell command line, or several lines." }),
     shell: filledText.optional().meta({
       description: "The shell.",
       defaultText: "the variable `SHELL`, else `/bin/sh`",
     }),
     workdir: filledText.optional().meta({
-      description: "Where it runs, relative to the task's folder.",
+      description: "The working folder, relative to the task's folder.",
       defaultText: "the task's folder",
     }),
     env,
-    stdin: z.string().optional().meta({ description: "What it gets on stdin.", defaultText: "nothing" }),
+    stdin: z.string().optional().meta({ description: "Input on stdin.", defaultText: "nothing" }),
     expect: closedObject({
-      exitCode: z.int().default(0).meta({ description: "With what the shell must exit." }),
+      exitCode: z.int().default(0).meta({ description: "The expected exit code of the shell." }),
       stdout: textExpectation
         .optional()
-        .meta({ description: "What it must write; a text alone is the whole of it." }),
-      stderr: textExpectation.optional().meta({ description: "The same for its errors." }),
+        .meta({ description: "Expected stdout; a plain text means equality." }),
+      stderr: textExpectation
+        .optional()
+        .meta({ description: "Expected stderr; a plain text means equality." }),
     })
       .meta({
         id: "CommandExpectation",
         title: "Command expectation",
-        description: "What a command must do.",
+        description: "Expectations of a command.",
       })
       .prefault({})
-      .meta({ description: "What it must do." }),
+      .meta({ description: "Expectations." }),
     timeout: timeoutField("60s"),
     ...commonFields,
   }).meta({
     id: "CommandStep",
     title: "Step command",
     description:
-      "Runs a line in the shell. Its `outputs` may use `{stdout}`, `{stderr}` (without line ends after the last line) and `{exitCode}`. What it leaves running in the background ends with the trial.",
+      "Runs a shell command line. Its `outputs` may use `{stdout}`, `{stderr}` (without trailing line ends) and `{exitCode}`. Background processes end with the trial.",
   }),
   build: ({ run, shell, workdir, env: own, stdin, expect }) => ({
     run,
@@ -315,7 +317,7 @@ const http = stepKind({
     }),
   },
   schema: closedObject({
-    url: filledText.meta({ description: "Address that begins with `http://` or `https://`." }),
+    url: filledText.meta({ description: "URL, starting with `http://` or `https://`." }),
     method: filledText.default("GET").meta({ description: "Any method." }),
     headers: z.record(filledText, z.string()).default({}).meta({ description: "Headers of the request." }),
     body: z
@@ -329,17 +331,15 @@ const http = stepKind({
       status: z
         .union([status, z.array(status).min(1)])
         .default("2xx")
-        .meta({ description: "A status, a class such as `2xx`, or a list of which one must fit." }),
+        .meta({ description: "A status, a class such as `2xx`, or a list of alternatives." }),
       headers: z.record(filledText, textExpectation).optional().meta({
-        description: "What headers must be, by name; a text alone is the whole of it.",
+        description: "Expected headers by name; a plain text means equality.",
       }),
-      body: textExpectation
-        .optional()
-        .meta({ description: "What the body must be; a text alone is the whole of it." }),
+      body: textExpectation.optional().meta({ description: "Expected body; a plain text means equality." }),
     })
-      .meta({ id: "HttpExpectation", title: "HTTP expectation", description: "What the answer must be." })
+      .meta({ id: "HttpExpectation", title: "HTTP expectation", description: "Expectations of a response." })
       .prefault({})
-      .meta({ description: "What must come back." }),
+      .meta({ description: "Expected response." }),
     timeout: timeoutField("30s"),
     ...commonFields,
   }).meta({
@@ -412,7 +412,7 @@ const fileMode = z
     id: "FileMode",
     title: "File mode",
     description:
-      'Permission bits as octal digits: `"0644"`, or a number whose digits are those, `644`. YAML reads `0o644` as another number: do not write it so.',
+      'Permission bits as octal digits: `"0644"`, or the number `644`. Do not write `0o644`: YAML reads it as the number 420.',
     type: ["number", "string"],
     examples: ["0644", "0755"],
   });
@@ -428,7 +428,7 @@ function fileUseError(value: unknown): string {
 }
 
 const file = stepKind({
-  summary: "Makes, removes or looks at a file.",
+  summary: "Creates, removes or checks a file.",
   model: {
     path: text.describe("Relative to the task's folder."),
     action: z.discriminatedUnion("kind", [
@@ -447,17 +447,16 @@ const file = stepKind({
     content: z
       .string()
       .optional()
-      .meta({ description: "Makes the file, with this in it; folders above it are made too." }),
+      .meta({ description: "Creates the file with this content, and missing parent folders." }),
     mode: fileMode.optional().meta({
-      description: "Permission bits of the file that is made.",
+      description: "Permission bits of the created file.",
       defaultText: "`0644`",
     }),
     absent: z.literal(true).optional().meta({
-      description:
-        "Removes what is there, in the workspace also a folder with all in it. Nothing there is fine.",
+      description: "Removes the file, in the workspace also a whole folder. A missing file is not an error.",
     }),
     expect: closedObject({
-      exists: z.boolean().default(true).meta({ description: "Whether it is there." }),
+      exists: z.boolean().default(true).meta({ description: "Whether it exists." }),
       ...textParts,
       mode: fileMode.optional().meta({ description: "Its permission bits." }),
     })
@@ -465,9 +464,9 @@ const file = stepKind({
         (value) => value.exists || Object.keys(value).length === 1,
         asWhole("must not have anything else when exists is false"),
       )
-      .meta({ id: "FileExpectation", title: "File expectation", description: "What a file must be." })
+      .meta({ id: "FileExpectation", title: "File expectation", description: "Expectations of a file." })
       .optional()
-      .meta({ description: "Looks at the file." }),
+      .meta({ description: "Checks the file." }),
     timeout: timeoutField("30s"),
     ...commonFields,
   })
@@ -481,7 +480,7 @@ const file = stepKind({
       id: "FileStep",
       title: "Step file",
       description:
-        "Makes, removes or looks at a file: exactly one of `content`, `absent` and `expect`. Its `outputs` may use `{content}`.",
+        "Creates, removes or checks a file: exactly one of `content`, `absent` and `expect`. Its `outputs` may use `{content}`.",
     }),
   build: ({ path, content, mode = defaultMode, expect }) => {
     if (content !== undefined) return { path, action: { kind: "create" as const, content, mode } };
@@ -509,13 +508,16 @@ const llm = stepKind({
     input: text.describe("What is judged; absent: the agent's output.").exactOptional(),
   },
   schema: closedObject({
-    contains: filledText.optional().meta({ description: "What the text must say, in any words." }),
-    exact: filledText.optional().meta({ description: "What the text must say, no more and no less." }),
+    contains: filledText.optional().meta({ description: "What the text must say, in any wording." }),
+    exact: filledText.optional().meta({ description: "What the text must say, and nothing else." }),
     rubric: filledText.optional().meta({
       description:
-        "How the text is to be judged; it passes from the judge's `passThreshold` on, 0.8 unless set.",
+        "Criteria for the judge; the text passes with a score of at least the judge's `passThreshold` (default 0.8).",
     }),
-    input: z.string().optional().meta({ description: "What is judged.", defaultText: "the agent's output" }),
+    input: z
+      .string()
+      .optional()
+      .meta({ description: "The text to judge.", defaultText: "the agent's output" }),
     timeout: timeoutField("60s"),
     ...commonFields,
   })
@@ -536,7 +538,7 @@ const llm = stepKind({
 });
 
 const script = stepKind({
-  summary: "Runs a program of the task's own.",
+  summary: "Runs a program of the task.",
   model: {
     source: z.union([z.strictObject({ file: text }), z.strictObject({ inline: text })]),
     args: z.array(text),
@@ -547,16 +549,16 @@ const script = stepKind({
   schema: closedObject({
     file: filledText.optional().meta({
       description:
-        "The program, relative to the task's folder. It is started itself when it is executable, else by what its `#!` line names, else by the shell.",
+        "The program, relative to the task's folder. An executable file is started directly, any other by the program in its `#!` line, else by the shell.",
     }),
     inline: filledText.optional().meta({
-      description: "Its text. A first line such as `#!/usr/bin/env python3` chooses what runs it.",
+      description: "Its text. A first line such as `#!/usr/bin/env python3` selects the interpreter.",
     }),
     args: z.array(z.string()).default([]).meta({ description: "Its arguments." }),
     env,
     protocol: z.enum(["exit-code", "json"]).default("exit-code").meta({
       description:
-        "`exit-code`: it passes when it exits with 0. `json`: it gets the trial as JSON on stdin and answers with JSON on stdout.",
+        "`exit-code`: it passes if it exits with 0. `json`: it reads the trial as JSON on stdin and writes its answer as JSON to stdout.",
     }),
     timeout: timeoutField("300s"),
     ...commonFields,
@@ -570,7 +572,7 @@ const script = stepKind({
       id: "ScriptStep",
       title: "Step script",
       description:
-        "Runs a program of the task's own: exactly one of `file` and `inline`. With `protocol: json` its `outputs` come from its answer; others may use `{stdout}`, `{stderr}` and `{exitCode}`.",
+        "Runs a program of the task: exactly one of `file` and `inline`. With `protocol: json` its `outputs` come from its answer; otherwise they may use `{stdout}`, `{stderr}` and `{exitCode}`.",
     }),
   build: ({ file: path, inline = "", args, env: own, protocol }) => ({
     source: path === undefined ? { inline } : { file: path },
@@ -653,24 +655,24 @@ const mcpFields = {
       .optional()
       .meta({ description: "Whether the call must fail.", defaultText: "`false`" }),
     text: textExpectation.optional().meta({
-      description: "What the text of the result must be; a text alone is the whole of it.",
+      description: "Expected text of the result; a plain text means equality.",
     }),
     json: jsonExpectations.optional().meta({
       description:
-        "What must hold of the structured content, else of the text as JSON; of a resource or prompt, of the whole result.",
+        "Conditions for the structured content, else for the text parsed as JSON; for a resource or prompt, for the whole result.",
     }),
-    schema: anyObject.optional().meta({ description: "JSON Schema of the same." }),
+    schema: anyObject.optional().meta({ description: "JSON Schema for the same value." }),
   })
-    .meta({ id: "McpExpectation", title: "MCP expectation", description: "What the result must be." })
+    .meta({ id: "McpExpectation", title: "MCP expectation", description: "Expectations of the result." })
     .prefault({})
-    .meta({ description: "What the answer must be." }),
+    .meta({ description: "Expectations of a response." }),
   timeout: timeoutField("30s"),
   ...commonFields,
 };
 const mcpOutputs = "Its `outputs` may use `{result}` and `{text}`.";
 
 const mcp = stepKind({
-  summary: "Asks a server by itself.",
+  summary: "Sends a request to a server.",
   model: {
     server: text.describe("Absent: the one server that offers the tool, or the only server.").exactOptional(),
     request: mcpRequestModel,
@@ -693,7 +695,7 @@ const mcp = stepKind({
           "Of the structured content, else of the text as JSON; of a resource or prompt, of the whole result.",
         )
         .exactOptional(),
-      schema: jsonObject.describe("JSON Schema of the same.").exactOptional(),
+      schema: jsonObject.describe("JSON Schema for the same value.").exactOptional(),
       content: textExpectationModel
         .describe("Only in the older forms: of the result's list of content, written as JSON.")
         .exactOptional(),
@@ -702,7 +704,7 @@ const mcp = stepKind({
   schema: requestSchema({ ...mcpRequestFields, ...mcpFields }).meta({
     id: "McpStep",
     title: "Step mcp",
-    description: `Asks a server by itself, without the agent: exactly one of \`tool\`, \`resource\` and \`prompt\`. ${mcpOutputs}`,
+    description: `Sends a request to a server, without the agent: exactly one of \`tool\`, \`resource\` and \`prompt\`. ${mcpOutputs}`,
   }),
   build: ({ server, expect, ...asked }) => ({
     server,
@@ -736,7 +738,7 @@ const mcp = stepKind({
 });
 
 const extensionTimeout = duration.optional().meta({
-  description: "Longest that one attempt may take.",
+  description: "Time limit of one attempt.",
   defaultText: "`extensions.timeout` of the eval, else `5m`",
 });
 const { name: _, ...operationFields } = commonFields;
@@ -767,7 +769,7 @@ const extension = stepKind({
   }).meta({
     id: "ExtensionStep",
     title: "Step extension",
-    description: "An operation of an extension. Its outputs are those that the operation gives.",
+    description: "An operation of an extension. Its outputs are those of the operation.",
   }),
   build: ({ package: name, action, args, timeout }, { operationMs }) => ({
     extension: name,
@@ -780,7 +782,7 @@ const extension = stepKind({
       id: "OperationStep",
       title: "Step ALIAS.OPERATION",
       description:
-        "Short for `extension`. Every key that is not listed here, `name` included, is an argument of the operation; an argument of a name that is listed needs the long form.",
+        "Short form of `extension`. Every key that is not listed here, including `name`, is an argument of the operation. For an argument with a listed name, use the long form.",
     }),
     build: (body, { names: [alias, operation], operationMs }) => ({
       // `name` is an argument like any other here.
@@ -804,8 +806,8 @@ export const stepList = z.array(stepItem).min(1);
 
 const controlFields = {
   timeout: duration.optional().meta({
-    description: "Longest that one attempt may take, its steps included.",
-    defaultText: "no limit but those of its steps",
+    description: "Time limit of one attempt, including its steps.",
+    defaultText: "only the limits of its steps",
   }),
   ...commonFields,
 };
@@ -825,7 +827,7 @@ function isJsonList(value: string): boolean {
 /** What a `foreach` goes through, and its variable. */
 export const foreachFields = {
   var: templateName.meta({
-    description: "Name of the variable: `{NAME}`, or `{NAME.KEY}` for what is in an item.",
+    description: "Name of the variable: `{NAME}`, or `{NAME.KEY}` for a member of an item.",
   }),
   in: z
     .union([itemsText, z.array(anyJson).min(1)])
@@ -841,13 +843,13 @@ const foreach = stepKind({
   },
   schema: closedObject({
     ...foreachFields,
-    steps: stepList.meta({ description: "What to do for each item." }),
+    steps: stepList.meta({ description: "Steps for each item." }),
     ...controlFields,
   }).meta({
     id: "ForeachStep",
     title: "Step foreach",
     description:
-      "Runs its steps for every item; all must pass. An output of a step inside is afterwards that of the last item. An empty list fails.",
+      "Runs its steps for every item; all must pass. After it, outputs of its steps are those of the last item. An empty list fails.",
   }),
   build: ({ var: name, in: items }) => ({ variable: name, in: items }),
   texts: {},
@@ -879,7 +881,7 @@ const anyOf = holderKind({
     id: "AnyOfStep",
     title: "Step anyOf",
     description:
-      "Passes with the first of its steps that passes; the others are then not run. When none passes and one could not act, it is an error.",
+      "Passes with the first of its steps that passes; the others do not run. If none passes and one could not run, it is an error.",
   }),
   canFail: (__, inner) => inner.every(({ canFail }) => canFail),
 });
@@ -889,13 +891,13 @@ const allOf = holderKind({
   inner: ["steps"],
   shortBody: "list",
   schema: closedObject({
-    steps: stepList.meta({ description: "All that must pass." }),
+    steps: stepList.meta({ description: "The steps that must pass." }),
     ...controlFields,
   }).meta({
     id: "AllOfStep",
     title: "Step allOf",
     description:
-      "Passes when all of its steps pass; all are run, but for those after one that could not act, which is an error.",
+      "Passes if all of its steps pass. All are run, up to one that could not run, which is an error.",
   }),
   canFail: someCanFail,
 });
@@ -905,13 +907,12 @@ const not = holderKind({
   inner: ["steps"],
   shortBody: "list or step",
   schema: closedObject({
-    steps: stepList.meta({ description: "What must not all pass." }),
+    steps: stepList.meta({ description: "Steps that must not all pass." }),
     ...controlFields,
   }).meta({
     id: "NotStep",
     title: "Step not",
-    description:
-      "Passes when not all of its steps pass. As soon as one of them cannot act it is an error, not a pass.",
+    description: "Passes if not all of its steps pass. If one of them cannot run, it is an error.",
   }),
   canFail: (__, inner) => inner.some(({ counts }) => counts),
 });
@@ -923,10 +924,10 @@ const group = holderKind({
     setup: z
       .array(stepItem)
       .default([])
-      .meta({ description: "Steps before. One that fails makes the group an error." }),
-    steps: stepList.meta({ description: "What the group does, or checks." }),
+      .meta({ description: "Setup steps. A failure makes the group an error." }),
+    steps: stepList.meta({ description: "The steps of the group." }),
     cleanup: z.array(stepItem).default([]).meta({
-      description: "Steps after, the last one first; always run, their failures change nothing.",
+      description: "Cleanup steps, in reverse order. They always run, and their failures are not counted.",
     }),
     ...controlFields,
   }).meta({ id: "GroupStep", title: "Step group", description: "Steps with their own setup and cleanup." }),

@@ -26,11 +26,11 @@ const modelFields = {
     defaultText: "the provider's own",
   }),
   apiKey: z.string().optional().meta({
-    description: "Key for the provider. Better left to the environment, or written as `${VAR}`.",
+    description: "API key. Prefer the provider's environment variable, or `${VAR}`.",
     defaultText: "the provider's usual variable",
   }),
   api: z.enum(["responses", "chat"]).optional().meta({
-    description: "Which of OpenAI's wire formats to speak.",
+    description: "Which OpenAI API to use.",
     defaultText: "the provider's usual one",
   }),
   temperature: z
@@ -39,8 +39,8 @@ const modelFields = {
     .optional()
     .meta({ description: "Sampling temperature.", defaultText: "the provider's" }),
   maxOutputTokens: z.int().min(1).optional().meta({
-    description: "Most tokens that one answer may have.",
-    defaultText: "the provider's; for Anthropic, which has none, 8192",
+    description: "Maximum number of tokens in one answer.",
+    defaultText: "the provider's; 8192 for Anthropic",
   }),
 };
 
@@ -53,14 +53,18 @@ const modelAgentSchema = closedObject({
   headers: z
     .record(filledText, z.string())
     .optional()
-    .meta({ description: "HTTP headers sent to the provider. Their values are kept out of traces." }),
+    .meta({ description: "HTTP headers sent to the provider. Their values are not recorded." }),
   maxSteps: z.int().min(1).default(20).meta({ description: "Model calls allowed in one user turn." }),
   system: z.string().optional().meta({ description: "System prompt.", defaultText: "none" }),
   resources: z.boolean().optional().meta({
-    description: "Whether the model can read resources and get prompts, with tools of ours.",
+    description: "Whether the model gets tools of mcpvals to read resources and get prompts.",
     defaultText: "`true`",
   }),
-}).meta({ id: "ModelAgent", title: "Model agent", description: "A language model that is given the tools." });
+}).meta({
+  id: "ModelAgent",
+  title: "Model agent",
+  description: "A language model in a tool loop of mcpvals.",
+});
 
 const scriptedCall = closedObject({
   call: filledText.meta({ description: "Tool to call." }),
@@ -72,29 +76,31 @@ const scriptedCall = closedObject({
 }).meta({ id: "ScriptedCall", title: "Scripted call", description: "Calls one tool." });
 
 const scriptedSay = closedObject({
-  say: z.string().meta({ description: "What the agent answers. This ends the turn." }),
+  say: z.string().meta({ description: "The agent's message. It ends the turn." }),
 }).meta({ id: "ScriptedSay", title: "Scripted words", description: "Says something." });
 
 const scriptedAgentSchema = closedObject({
-  type: z.literal("scripted").meta({ description: "A written plan instead of a model." }),
+  type: z.literal("scripted").meta({ description: "A plan instead of a model." }),
   plan: z.record(nameKey, z.array(z.union([scriptedCall, scriptedSay]))).meta({
     description:
-      "What to do, in order, by the name of the workflow or task; each that the agent plays needs a plan. For tasks from files, texts may have templates such as `{workspace}`, as in their `solution`.",
+      "Actions in order, by the name of the workflow or task. Each one that the agent plays needs a plan. For task files, texts may contain templates such as `{workspace}`, as in their `solution`.",
   }),
 }).meta({
   id: "ScriptedAgent",
   title: "Scripted agent",
-  description: "Plays a written plan; for examples, tests and work without a model.",
+  description: "Plays a plan; for examples, tests and offline use.",
 });
 
 const modelProxy = closedObject({
   target: httpUrl.meta({ description: "Address of the provider's API." }),
-  variable: filledText.meta({ description: "Variable of the program that is set to our address." }),
-}).meta({ id: "ModelProxy", title: "Model proxy", description: "Where the program's model is reached." });
+  variable: filledText.meta({
+    description: "Environment variable of the program that is set to the proxy's URL.",
+  }),
+}).meta({ id: "ModelProxy", title: "Model proxy", description: "The API that the proxy forwards to." });
 
 const programFields = {
   preset: z.enum(agentPresets).optional().meta({
-    description: "A program that we know how to start; it fills in what is not said here.",
+    description: "A known program; the preset fills in the settings that are not given here.",
     defaultText: "none",
   }),
   command: filledText.optional().meta({
@@ -119,20 +125,20 @@ const programFields = {
     defaultText: "a fresh one for each trial",
   }),
   model: filledText.optional().meta({
-    description: "Model for the program to use, in its own words.",
-    defaultText: "its own choice",
+    description: "Model id in the program's own notation.",
+    defaultText: "chosen by the program",
   }),
   connect: z.enum(["http", "bridge"]).optional().meta({
-    description: "How it reaches servers: at an address, or by a command that it starts.",
-    defaultText: "whatever it can",
+    description: "How it reaches servers: by URL (`http`), or by a command that it starts (`bridge`).",
+    defaultText: "`http` if the program supports it, else `bridge`",
   }),
   modelProxy: z
     .union([z.literal(true), modelProxy])
     .optional()
     .meta({
       description:
-        "Lets its requests to the model go through us, so that tokens are counted; `true` where the preset says how.",
-      defaultText: "not",
+        "Sends its model requests through a proxy of mcpvals, which counts tokens; `true` if the preset supports it.",
+      defaultText: "no proxy",
     }),
 };
 
@@ -197,8 +203,7 @@ const acpAgentSchema = closedObject({
   type: z.literal("acp").meta({ description: "A program that speaks the Agent Client Protocol." }),
   ...programFields,
   permissions: z.enum(["allow", "allow-mcp", "deny"]).optional().meta({
-    description:
-      "What its requests for permission are answered; `allow-mcp` allows calls of tools of servers only.",
+    description: "The answer to its permission requests; `allow-mcp` allows only tools of servers.",
     defaultText: "`allow`; with `cwd`, `allow-mcp`",
   }),
 })
@@ -224,11 +229,11 @@ const commandAgentSchema = closedObject({
     defaultText: "the preset's; without one `false`",
   }),
   output: z.enum(commandOutputs).optional().meta({
-    description: "What it prints.",
+    description: "Format of its output.",
     defaultText: "the preset's; without one `text`",
   }),
   configFiles: z.array(z.enum(mcpClients)).optional().meta({
-    description: "Clients whose MCP config files are written into the folder that it works in.",
+    description: "Clients whose MCP config files are written into its working folder.",
     defaultText: "the preset's; without one none",
   }),
 })
@@ -277,7 +282,7 @@ export const judgeSchema = closedObject({
 }).meta({
   id: "Judge",
   title: "Judge",
-  description: "The model that grades workflows when a judge is asked for (`llmJudge`, or `--llm`).",
+  description: "The model that grades workflows, with `llmJudge` or `--llm`.",
 });
 
 /** The agents of a file: `agent` is a name, a model id, or an agent. */

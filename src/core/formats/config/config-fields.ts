@@ -38,7 +38,7 @@ export const duration = z
     id: "Duration",
     title: "Duration",
     description:
-      'A length of time above zero: a number of milliseconds, or a text with a unit such as `"500ms"`, `"2s"`, `"5m"`, `"1h"`. At most 24 days.',
+      'A duration above zero: a number of milliseconds, or a text with a unit such as `"500ms"`, `"2s"`, `"5m"`, `"1h"`. At most 24 days.',
     type: ["number", "string"],
     examples: ["500ms", "30s", "5m"],
   });
@@ -63,7 +63,7 @@ export const goDuration = z
   .meta({
     id: "GoDuration",
     title: "Duration",
-    description: 'A length of time above zero with its unit, such as `"300ms"`, `"90s"`, `"1h30m"`.',
+    description: 'A duration above zero with its unit, such as `"300ms"`, `"90s"`, `"1h30m"`.',
     examples: ["30s", "5m", "1h30m"],
   });
 

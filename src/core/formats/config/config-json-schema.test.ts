@@ -141,7 +141,9 @@ describe("the reference page", () => {
     expect(page).toContain(
       "| `trials` | whole number, 1 to 10000 | `1` | Attempts of each task, by each agent. |",
     );
-    expect(page).toContain("| `timeout` | duration | `30s` | Each tool call, and each server's start. |");
+    expect(page).toContain(
+      "| `timeout` | duration | `30s` | Limit of each tool call, and of each server's start. |",
+    );
     expect(page).toContain("| `command` | string | **required** |");
     expect(page).toContain("| `cwd` | string | the config file's folder |");
     expect(page).toContain("| `steps` | list of [Workflow step](#workflow-step) | **required** |");

@@ -8,12 +8,12 @@ import { lifetimeSchema, serverSchema } from "./server.ts";
 
 const answer = closedObject({
   message: filledText.optional().meta({
-    description: "Text that the question contains; upper and lower case are the same.",
+    description: "Text that the question contains, ignoring case.",
     defaultText: "any question",
   }),
   server: filledText.optional().meta({ description: "The server that asks.", defaultText: "any" }),
-  action: z.enum(["accept", "decline", "cancel"]).meta({ description: "What the user does." }),
-  content: anyObject.optional().meta({ description: "What the user fills in; only with `accept`." }),
+  action: z.enum(["accept", "decline", "cancel"]).meta({ description: "The user's action." }),
+  content: anyObject.optional().meta({ description: "The answer; only with `accept`." }),
 })
   .refine(({ action, content }) => content === undefined || action === "accept", {
     error: 'must not have content, since its action is not "accept"',
@@ -21,14 +21,14 @@ const answer = closedObject({
   .meta({
     id: "ElicitationAnswer",
     title: "Elicitation answer",
-    description: "What the user answers when a server asks (elicitation).",
+    description: "An answer to an elicitation request.",
   });
 
 /** Answers to what servers ask of the user. */
 export const elicitationSchema = z.array(answer);
 
 export const elicitationDescription =
-  "What the user answers when a server asks (elicitation): the first that fits. Without one that fits, the user declines.";
+  "Answers to elicitation requests of servers: the first that matches. Without a match, the request is declined.";
 
 const expectTools = z.array(filledText);
 
@@ -36,14 +36,14 @@ const workflowStep = closedObject({
   user: filledText.meta({ description: "What the user says to the agent." }),
   expectTools: expectTools.optional().meta({
     description:
-      "Tools that should be called; the lists of all steps are joined. Prefer the workflow's own `expectTools`, which wins.",
+      "Tools that must be called; the lists of all steps are joined. Prefer the workflow's `expectTools`, which takes precedence.",
   }),
   expectedState: filledText.optional().meta({
     description:
-      "Text that the turn's last answer, or its last tool result, must contain. Upper and lower case are the same; a number at either end is a whole number. What the user says must not have it, unless the workflow has `expectTools` or a judge.",
+      "Text that the turn's last message or last tool result must contain, ignoring case; a number at its start or end must be a whole number. The user's text must not contain it, unless the workflow has `expectTools` or a judge.",
   }),
   expectedError: filledText.optional().meta({
-    description: "A tool call in this turn should fail with an error that contains this text.",
+    description: "A tool call in this turn must fail with an error that contains this text.",
   }),
 }).meta({ id: "WorkflowStep", title: "Workflow step", description: "One user turn." });
 
@@ -54,7 +54,7 @@ const workflowSchema = closedObject({
   steps: z.array(workflowStep).min(1).meta({ description: "User turns, in order; at least one." }),
   expectTools: expectTools.optional().meta({
     description:
-      "Tools that should be called, in order, over the whole workflow. An empty list expects nothing.",
+      "Tools that must be called in this order, over the whole workflow. An empty list expects nothing.",
   }),
   servers: z.array(filledText).min(1).optional().meta({
     description: "Names of the servers that the agent gets.",
@@ -65,7 +65,7 @@ const workflowSchema = closedObject({
   id: "Workflow",
   title: "Workflow",
   description:
-    "A conversation that an agent leads with the server's tools. It must expect something: a state, tools, an error, or a judge's approval.",
+    "A conversation that an agent plays with the servers. It must have an expectation: a state, tools, an error, or a judge.",
 });
 
 const toolTest = closedObject({
@@ -86,10 +86,10 @@ const toolTest = closedObject({
   expectedError: filledText.optional().meta({
     description: "The call must fail with an error that contains this text.",
   }),
-  maxLatency: duration.optional().meta({ description: "Longest that the call may take to pass." }),
+  maxLatency: duration.optional().meta({ description: "Longest time for the answer." }),
   retries: z.int().min(0).max(5).default(0).meta({ description: "Further attempts after a failed one." }),
   timeout: duration.optional().meta({
-    description: "Longest to wait for an answer.",
+    description: "Time limit of the call.",
     defaultText: "the suite's `timeout`",
   }),
 }).meta({
@@ -105,7 +105,7 @@ const suiteSchema = closedObject({
   tests: z.array(toolTest).min(1).meta({ description: "At least one." }),
   parallel: z.boolean().default(false).meta({ description: "Whether the tests may run at the same time." }),
   timeout: duration.optional().meta({
-    description: "Longest to wait for an answer in this suite.",
+    description: "Time limit of each call in this suite.",
     defaultText: "`timeout`",
   }),
   server: filledText.optional().meta({
@@ -123,7 +123,7 @@ const limits = closedObject({
     description: "A whole trial, from starting its servers to its last check.",
   }),
   modelCall: duration.prefault("2m").meta({ description: "One request to a model." }),
-}).meta({ id: "Limits", title: "Limits", description: "Longest that things may take." });
+}).meta({ id: "Limits", title: "Limits", description: "Time limits." });
 
 const reporter = z.string().refine(isReporter, {
   error: `must be NAME or NAME=FILE, where NAME is one of ${Object.keys(reporterHelp).join(", ")}`,
@@ -133,13 +133,13 @@ const reporter = z.string().refine(isReporter, {
 const variantSchema = closedObject({
   servers: anyObject.optional().meta({
     description:
-      "Laid over the servers by name: maps are merged, lists replaced, `null` takes away, `inherit: false` starts empty.",
+      "Merged over the servers by name: maps are merged, lists replaced, `null` removes, `inherit: false` starts empty.",
   }),
   mcp_servers: anyObject.optional().meta({ description: "Another spelling of `servers`." }),
 }).meta({
   id: "Variant",
   title: "Variant",
-  description: "A set of servers that every task is run with, beside other sets.",
+  description: "A set of servers that every task runs with.",
 });
 
 /** Fields of everything that has servers and variants. */
@@ -163,10 +163,10 @@ export const serverTableFields = {
   }),
   variants: z.record(nameKey, variantSchema).optional().meta({
     description:
-      "Sets of servers by name, laid over the servers of the file. Every task is run with each of them, and with no other.",
+      "Sets of servers by name, merged over the servers of the file. Every task runs with each of them, and not with the base servers alone.",
   }),
   seed: z.int().min(0).optional().meta({
-    description: "Begins the random numbers of faults.",
+    description: "Seed of the random numbers of faults.",
     defaultText: "`0`",
   }),
 };
@@ -180,8 +180,7 @@ export const configSchema = closedObject({
   }),
   description: z.string().optional().meta({ description: "For readers of the file." }),
   server: serverSchema.optional().meta({
-    description:
-      'The server under test, when there is one; its name is "default". Not together with `servers`.',
+    description: 'The only server under test; its name is "default". Not together with `servers`.',
   }),
   servers: z.record(nameKey, serverSchema).optional().meta({
     description: "The servers under test, by name. Not together with `server`.",
@@ -189,18 +188,20 @@ export const configSchema = closedObject({
   ...serverTableFields,
   agent: agentSchema.optional().meta({
     description:
-      "Who plays the workflows: the name of one in `agents`, a model id, an agent, or the name of a preset (`gemini`).",
+      "The agent that runs: a name from `agents`, a model id, an agent, or the name of a preset (`gemini`).",
     defaultText: "all in `agents`; without any, `anthropic/claude-sonnet-4-5`, named claude",
   }),
   agents: z.record(nameKey, namedAgentSchema).default({}).meta({
-    description:
-      "Agents by name: an agent, or a model id. Without `agent`, each workflow is played by all of them.",
+    description: "Agents by name: an agent, or a model id. Without `agent`, all of them run.",
   }),
-  workflows: z.array(workflowSchema).prefault([]).meta({ description: "What agents should manage to do." }),
+  workflows: z
+    .array(workflowSchema)
+    .prefault([])
+    .meta({ description: "Conversations that agents play with the servers." }),
   toolHealthSuites: z.array(suiteSchema).prefault([]).meta({ description: "Direct calls of tools." }),
   tasks: z.array(filledText).prefault([]).meta({
     description:
-      "Tasks in files of their own (`kind: Task`): paths or globs, relative to the config file. They get the config's servers, besides their own.",
+      "Task files (`kind: Task`): paths or globs, relative to the config file. They get the config's servers and their own.",
   }),
   inheritEnv: z
     .union([z.array(filledText), z.literal(true)])
@@ -221,16 +222,18 @@ export const configSchema = closedObject({
     defaultText: "the variable `OPENAI_API_KEY`",
   }),
   judgeModel: filledText.default("gpt-4o").meta({
-    description: "Model of the judge: one of OpenAI's, or `PROVIDER/MODEL`. `judge` wins over it.",
+    description: "Model of the judge: one of OpenAI's, or `PROVIDER/MODEL`. `judge` takes precedence.",
   }),
   passThreshold: z.number().min(0).max(1).default(0.8).meta({
     description: "Lowest score of the judge that passes.",
   }),
   judge: judgeSchema.optional().meta({
-    description: "The judge in full. It is asked only with `llmJudge` or `--llm`.",
+    description: "All settings of the judge. It is used only with `llmJudge` or `--llm`.",
   }),
-  timeout: duration.prefault("30s").meta({ description: "Each tool call, and each server's start." }),
-  limits: limits.prefault({}).meta({ description: "Longest that trials and model calls may take." }),
+  timeout: duration
+    .prefault("30s")
+    .meta({ description: "Limit of each tool call, and of each server's start." }),
+  limits: limits.prefault({}).meta({ description: "Time limits of trials and model calls." }),
   trials: z.int().min(1).max(10_000).default(1).meta({
     description: "Attempts of each task, by each agent.",
   }),

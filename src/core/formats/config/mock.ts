@@ -14,11 +14,11 @@ function spelledOnce(pairs: readonly (readonly [string, string])[]): (value: obj
 
 const bothSpellings = { error: "must not have a key in two spellings" };
 
-const schemaText = "A JSON Schema that the arguments satisfy.";
-const regexText = "Regular expressions (RE2) by argument, each found in its value.";
+const schemaText = "A JSON Schema that the arguments must match.";
+const regexText = "Regular expressions (RE2) by argument; each must match a part of the value.";
 
 const response = closedObject({
-  match: anyObject.optional().meta({ description: "The arguments: exactly these, and all of them." }),
+  match: anyObject.optional().meta({ description: "The arguments must be exactly these." }),
   matchSchema: anyObject.optional().meta({ description: schemaText }),
   match_schema: anyObject.optional().meta({ description: "The same as `matchSchema`." }),
   matchRegex: z.record(filledText, patternText).optional().meta({ description: regexText }),
@@ -27,7 +27,7 @@ const response = closedObject({
     .optional()
     .meta({ description: "The same as `matchRegex`." }),
   when: anyObject.optional().meta({ description: "Values that the state must have." }),
-  set: anyObject.optional().meta({ description: "Values that the state has from then on." }),
+  set: anyObject.optional().meta({ description: "Values that the state gets." }),
   latency: duration.optional().meta({ description: "How long the answer takes." }),
   return: anyJson.optional().meta({
     description: "The result: a text, or any other JSON value, which is also the structured content.",
@@ -35,12 +35,12 @@ const response = closedObject({
   error: z.string().optional().meta({ description: "The call fails with this text (`isError`)." }),
   protocolError: closedObject({
     code: z.int().meta({ description: "Its code." }),
-    message: z.string().meta({ description: "Its text." }),
+    message: z.string().meta({ description: "Message of the error." }),
   })
     .optional()
     .meta({ description: "The answer is this JSON-RPC error." }),
   malformed: z.string().optional().meta({
-    description: "This text stands for the whole answer; `{id}` is the request's id.",
+    description: "This text replaces the whole message; `{id}` is the request's id.",
   }),
   silence: z.literal(true).optional().meta({ description: "There is no answer." }),
 })
@@ -57,7 +57,7 @@ const response = closedObject({
   .meta({
     id: "MockResponse",
     title: "Mock response",
-    description: "One answer of a mock's tool: what it is for, and exactly one kind of answer.",
+    description: "One response of a mock's tool: its conditions, and exactly one kind of answer.",
   });
 
 const toolSchema = anyObject.refine(({ type = "object" }) => type === "object", {
@@ -68,7 +68,7 @@ const sameAsInput = "The same as `inputSchema`.";
 
 /** A tool of a mock. */
 export const mockToolSchema = closedObject({
-  description: z.string().optional().meta({ description: "What the agent is told of it." }),
+  description: z.string().optional().meta({ description: "Its description." }),
   inputSchema: toolSchema.optional().meta({
     description: "JSON Schema of its arguments.",
     defaultText: "any object",
@@ -77,7 +77,7 @@ export const mockToolSchema = closedObject({
   outputSchema: toolSchema.optional().meta({ description: "JSON Schema of its structured results." }),
   output_schema: toolSchema.optional().meta({ description: "The same as `outputSchema`." }),
   responses: z.array(response).min(1).meta({
-    description: "The first that fits answers; when none does, the call fails.",
+    description: "The first that matches is returned; if none does, the call fails.",
   }),
 })
   .refine(
@@ -87,33 +87,33 @@ export const mockToolSchema = closedObject({
     ]),
     bothSpellings,
   )
-  .meta({ id: "MockTool", title: "Mock tool", description: "A tool with written answers." });
+  .meta({ id: "MockTool", title: "Mock tool", description: "A tool with fixed responses." });
 
 const mockResource = closedObject({
   uri: filledText.meta({ description: "Its address." }),
   name: filledText.optional().meta({ description: "Its name.", defaultText: "its address" }),
-  description: z.string().optional().meta({ description: "What the client is told of it." }),
+  description: z.string().optional().meta({ description: "Its description." }),
   mimeType: filledText.optional().meta({ description: "Its type." }),
-  text: z.string().meta({ description: "What it holds." }),
-}).meta({ id: "MockResource", title: "Mock resource", description: "A resource with written contents." });
+  text: z.string().meta({ description: "Its content." }),
+}).meta({ id: "MockResource", title: "Mock resource", description: "A resource with fixed contents." });
 
 const mockArgument = closedObject({
   name: filledText.meta({ description: "Its name." }),
-  required: z.boolean().default(false).meta({ description: "Whether it must be given." }),
-  description: z.string().optional().meta({ description: "What the client is told of it." }),
+  required: z.boolean().default(false).meta({ description: "Whether it is required." }),
+  description: z.string().optional().meta({ description: "Its description." }),
 }).meta({ id: "MockArgument", title: "Mock argument", description: "An argument of a prompt." });
 
 const mockMessage = closedObject({
-  role: z.enum(["user", "assistant"]).default("user").meta({ description: "Who says it." }),
-  text: z.string().meta({ description: "What is said; `{NAME}` is replaced by the argument." }),
+  role: z.enum(["user", "assistant"]).default("user").meta({ description: "The role." }),
+  text: z.string().meta({ description: "The text; `{NAME}` is replaced by the argument." }),
 }).meta({ id: "MockMessage", title: "Mock message", description: "A message of a prompt." });
 
 const mockPrompt = closedObject({
   name: filledText.meta({ description: "Its name." }),
-  description: z.string().optional().meta({ description: "What the client is told of it." }),
+  description: z.string().optional().meta({ description: "Its description." }),
   arguments: z.array(mockArgument).default([]).meta({ description: "Its arguments." }),
-  messages: z.array(mockMessage).min(1).meta({ description: "What it consists of." }),
-}).meta({ id: "MockPrompt", title: "Mock prompt", description: "A prompt with written messages." });
+  messages: z.array(mockMessage).min(1).meta({ description: "Its messages." }),
+}).meta({ id: "MockPrompt", title: "Mock prompt", description: "A prompt with fixed messages." });
 
 const mockTools = z.record(filledText, mockToolSchema);
 
@@ -123,27 +123,26 @@ const offersSomething = {
 
 /** What a mock offers and answers. */
 export const mockSchema = closedObject({
-  instructions: z.string().optional().meta({ description: "What the server says of itself." }),
+  instructions: z.string().optional().meta({ description: "The server's instructions." }),
   tools: mockTools.default({}).meta({ description: "Its tools, by name." }),
   resources: z.array(mockResource).default([]).meta({ description: "Its resources." }),
   prompts: z.array(mockPrompt).default([]).meta({ description: "Its prompts." }),
   state: anyObject.default({}).meta({
-    description:
-      "Values that responses look at (`when`) and change (`set`); each started server begins with these.",
+    description: "Initial state of each server; responses test it (`when`) and change it (`set`).",
   }),
 })
   .refine(
     ({ tools, resources, prompts }) => Object.keys(tools).length + resources.length + prompts.length > 0,
     offersSomething,
   )
-  .meta({ id: "Mock", title: "Mock", description: "A server that is nothing but written answers." });
+  .meta({ id: "Mock", title: "Mock", description: "A server with fixed responses." });
 
 /** A mock in the spelling of others: a list, each with its server's name. */
 export const mcpMockSchema = closedObject({
-  name: filledText.meta({ description: "Name of the server that it stands for." }),
+  name: filledText.meta({ description: "Name of the server that it replaces." }),
   fixtures: filledText.optional().meta({
     description:
-      "Folder with JSON files, relative to this one: each has `tools`, or is the tool that the file is named after. `tools` wins.",
+      "Folder with JSON files, relative to this file: each contains `tools`, or is the tool with the file's name. `tools` takes precedence.",
   }),
   tools: mockTools.optional().meta({ description: "Its tools, by name." }),
 })

@@ -11,7 +11,7 @@ export function mcpServerDefinitions(keys: JsonObject): JsonObject {
     McpServers: {
       title: "MCP servers",
       description:
-        "Servers by name. In tasks and variants they are laid over others: null takes one away, `inherit: false` all.",
+        "Servers by name. In tasks and variants they are merged over others: null removes one, `inherit: false` all.",
       type: "object",
       properties: { inherit },
       propertyNames: { pattern: "^[A-Za-z0-9_-]+$" },
@@ -20,7 +20,7 @@ export function mcpServerDefinitions(keys: JsonObject): JsonObject {
     McpServer: {
       title: "MCP server",
       description:
-        "A program (`command`) or a server with an address (`url`), or a part that is laid over one, where null takes a key away. It is `required` unless it says otherwise.",
+        "A program (`command`) or a server with a URL (`url`), or changes that are merged over one, where null removes a key. `required` is true by default.",
       type: "object",
       properties: {
         ...Object.fromEntries(entryKeys.map((key): [string, Json] => [key, entryValue(key, keys)])),
@@ -42,7 +42,7 @@ export function withMcpServers(definition: JsonObject): JsonObject {
 }
 
 const inherit: JsonObject = {
-  description: "`false` takes nothing from below.",
+  description: "`false`: starts empty.",
   type: "boolean",
   default: true,
 };
@@ -53,7 +53,7 @@ const types: JsonObject = {
 
 function entryValue(key: string, keys: JsonObject): Json {
   if (key === "type")
-    return { description: "Which kind of server it is, where `command` or `url` does not tell.", ...types };
+    return { description: "The kind of server, if `command` or `url` does not determine it.", ...types };
   if (key === "transport") return { description: "Another name of `type`.", ...types };
   const name = canonicalKey(key);
   const value = keys[name];
@@ -81,7 +81,7 @@ export function withServerOverlays(definitions: JsonObject): JsonObject {
     ),
     ServerOverlays: {
       title: "Servers laid over others",
-      description: "By name: an overlay, or null for a server that is taken away.",
+      description: "By name: changes of a server, or null to remove it.",
       type: "object",
       properties: { inherit },
       additionalProperties: { anyOf: [{ $ref: "#/$defs/ServerOverlay" }, { type: "null" }] },
@@ -89,7 +89,7 @@ export function withServerOverlays(definitions: JsonObject): JsonObject {
     ServerOverlay: {
       title: "Server overlay",
       description:
-        "Parts of a server, laid over the server of its name: maps are merged, lists replaced, and null takes a key away. One of a new name is a whole server.",
+        "Changes that are merged over the server of this name: maps are merged, lists replaced, and null removes a key. With a new name it is a whole server.",
       type: "object",
       properties: { inherit, ...keys },
       additionalProperties: false,

@@ -23,54 +23,56 @@ const lifetimes = ["per_trial", "per_task", "per_run", "per_benchmark"] as const
 export const lifetimeSchema = z
   .enum(lifetimes)
   .transform((written) => (written === "per_benchmark" ? ("per_run" as const) : written))
-  .meta({ id: "Lifetime", title: "Lifetime", description: "How long one started server serves." });
+  .meta({ id: "Lifetime", title: "Lifetime", description: "How long one server process is used." });
 
 const rateLimit = closedObject({
-  requests: z.int().min(1).meta({ description: "Requests of agents that may go out in that time." }),
-  per: duration.meta({ description: "The time." }),
-}).meta({ id: "RateLimit", title: "Rate limit", description: "Requests over it wait." });
+  requests: z.int().min(1).meta({ description: "Maximum number of requests in the period." }),
+  per: duration.meta({ description: "The period." }),
+}).meta({ id: "RateLimit", title: "Rate limit", description: "Limits the rate of requests; others wait." });
 
 const befalls = {
   tool: filledText.optional().meta({
-    description: "Name or glob of the tools that it befalls; only for `tools/call`.",
+    description: "Name or glob of the affected tools; only for `tools/call`.",
     defaultText: "any",
   }),
-  method: filledText.default("tools/call").meta({ description: "Method that it befalls." }),
+  method: filledText.default("tools/call").meta({ description: "The affected method." }),
   probability: z.number().min(0).max(1).default(1).meta({ description: "0: never, 1: always." }),
   times: z.int().min(1).optional().meta({
-    description: "How often it may happen in one trial.",
-    defaultText: "without end",
+    description: "Maximum number of times in one trial.",
+    defaultText: "no limit",
   }),
 };
 
 const delayFault = closedObject({
-  kind: z.literal("delay").meta({ description: "The request is held." }),
+  kind: z.literal("delay").meta({ description: "The request is delayed." }),
   ...befalls,
-  delay: duration.meta({ description: "For how long." }),
-}).meta({ id: "DelayFault", title: "Delay", description: "Holds a request back." });
+  delay: duration.meta({ description: "The delay." }),
+}).meta({ id: "DelayFault", title: "Delay", description: "Delays a request." });
 
 const dropFault = closedObject({
   kind: z.literal("drop").meta({ description: "The request is never answered." }),
   ...befalls,
-}).meta({ id: "DropFault", title: "Drop", description: "Loses a request." });
+}).meta({ id: "DropFault", title: "Drop", description: "Drops a request." });
 
 const errorFault = closedObject({
-  kind: z.literal("error").meta({ description: "The answer is a JSON-RPC error of ours." }),
+  kind: z.literal("error").meta({ description: "mcpvals answers with a JSON-RPC error." }),
   ...befalls,
   code: z.int().optional().meta({ description: "Code of the error.", defaultText: "-32603" }),
-  message: filledText.optional().meta({ description: "Its text.", defaultText: "one that says so" }),
+  message: filledText
+    .optional()
+    .meta({ description: "Message of the error.", defaultText: "a default message" }),
 }).meta({ id: "ErrorFault", title: "Error", description: "Answers with an error." });
 
 const truncateFault = closedObject({
   kind: z.literal("truncate").meta({ description: "The texts of the result are cut." }),
   ...befalls,
-  bytes: z.int().min(0).meta({ description: "What is left of each text, in bytes." }),
-}).meta({ id: "TruncateFault", title: "Truncate", description: "Cuts a result." });
+  bytes: z.int().min(0).meta({ description: "Length that is kept of each text, in bytes." }),
+}).meta({ id: "TruncateFault", title: "Truncate", description: "Truncates a result." });
 
 const disconnectFault = closedObject({
-  kind: z.literal("disconnect").meta({ description: "The connection is cut." }),
+  kind: z.literal("disconnect").meta({ description: "The connection is closed." }),
   ...befalls,
-}).meta({ id: "DisconnectFault", title: "Disconnect", description: "Cuts the connection." });
+}).meta({ id: "DisconnectFault", title: "Disconnect", description: "Closes the connection." });
 
 const fault = z
   .discriminatedUnion("kind", [delayFault, dropFault, errorFault, truncateFault, disconnectFault])
@@ -80,13 +82,13 @@ const fault = z
   .meta({
     id: "Fault",
     title: "Fault",
-    description: "Something that goes wrong on purpose; `kind` says what.",
+    description: "An injected fault; `kind` is its type.",
   });
 
 /** What every kind of server may have, beside how it is reached. */
 const sharedServerFields = {
   startupTimeout: duration.optional().meta({
-    description: "Longest that the handshake and `tools/list` may take together.",
+    description: "Time limit of `initialize` and `tools/list` together.",
     defaultText: "`timeout`",
   }),
   maxMessageBytes: z
@@ -96,25 +98,27 @@ const sharedServerFields = {
     .meta({ description: "Largest single message accepted from the server, in bytes." }),
   lifetime: lifetimeSchema.optional().meta({
     description:
-      "How long one started server serves: one trial, all trials of a task with one agent, or the run. `per_benchmark` is another name of `per_run`.",
+      "How long one server process is used: for one trial, for all trials of a task with one agent, or for the run. `per_benchmark` is another name of `per_run`.",
     defaultText: "`serverLifetime`; else `per_trial`, for servers with an address `per_run`",
   }),
   required: z.boolean().optional().meta({
     description:
-      "`true`: when it cannot start, nothing runs. `false`: a trial goes on without it. Otherwise that trial is an error.",
+      "If it cannot start: `true`: nothing runs; `false`: trials run without it; not set: the trial is an error.",
     defaultText: "neither",
   }),
   tools: z.array(filledText).optional().meta({
     description: "Tools that agents see and may call, by name or glob (`*`).",
     defaultText: "all",
   }),
-  rateLimit: rateLimit.optional().meta({ description: "Most requests of agents in a time; others wait." }),
+  rateLimit: rateLimit
+    .optional()
+    .meta({ description: "Maximum number of requests of agents in a period; others wait." }),
   faults: z.array(fault).optional().meta({
-    description: "What goes wrong on purpose between agents and this server; steps are never touched.",
+    description: "Faults that are injected between agents and this server. Steps are not affected.",
   }),
   protocol: z.enum(["auto", "legacy", "modern"]).optional().meta({
     description:
-      "`legacy` begins with `initialize`, `modern` is 2026-07-28, `auto` tries `legacy`, then `modern` where that is refused.",
+      "`legacy`: starts with `initialize`; `modern`: protocol 2026-07-28; `auto`: `legacy`, or `modern` if the server refuses that.",
     defaultText: "`auto`",
   }),
   captureStderr: z.boolean().optional().meta({
@@ -124,35 +128,37 @@ const sharedServerFields = {
 };
 
 const bearer = closedObject({
-  type: z.literal("bearer").meta({ description: "A token in the header `Authorization`." }),
-  token: filledText.meta({ description: "The token; better written as `${VAR}`." }),
-}).meta({ id: "BearerAuth", title: "Bearer token", description: "A token that is known." });
+  type: z.literal("bearer").meta({ description: "A bearer token in the header `Authorization`." }),
+  token: filledText.meta({ description: "The token; use `${VAR}` to keep it out of the file." }),
+}).meta({ id: "BearerAuth", title: "Bearer token", description: "A fixed token." });
 
 const clientCredentials = closedObject({
-  type: z.literal("client-credentials").meta({ description: "OAuth 2.1, for programs." }),
-  clientId: filledText.meta({ description: "Name of the client." }),
-  clientSecret: filledText.meta({ description: "Its secret; better written as `${VAR}`." }),
-  scope: filledText.optional().meta({ description: "What is asked for.", defaultText: "none" }),
+  type: z.literal("client-credentials").meta({ description: "OAuth 2.1 client credentials." }),
+  clientId: filledText.meta({ description: "The client id." }),
+  clientSecret: filledText.meta({
+    description: "The client secret; use `${VAR}` to keep it out of the file.",
+  }),
+  scope: filledText.optional().meta({ description: "The requested scopes.", defaultText: "none" }),
   issuer: httpUrl.optional().meta({
-    description: "The only authorization server that may see the secret.",
-    defaultText: "none, so that no token can be had",
+    description: "The only authorization server that gets the secret.",
+    defaultText: "none; then no token is requested",
   }),
 }).meta({
   id: "ClientCredentialsAuth",
   title: "Client credentials",
-  description: "A token that is asked for with a client's own name and secret.",
+  description: "A token that is requested with client id and secret.",
 });
 
 const storedTokens = closedObject({
-  type: z.literal("stored").meta({ description: "Tokens that were got before." }),
+  type: z.literal("stored").meta({ description: "Tokens of an earlier login." }),
   file: filledText.meta({
     description:
       "JSON file with `access_token` and `refresh_token`, relative to this one; new tokens are written back.",
   }),
-  clientId: filledText.optional().meta({ description: "Name of the client, for refreshing." }),
-  clientSecret: filledText.optional().meta({ description: "Its secret, for refreshing." }),
+  clientId: filledText.optional().meta({ description: "The client id, for refreshing." }),
+  clientSecret: filledText.optional().meta({ description: "The client secret, for refreshing." }),
   issuer: httpUrl.optional().meta({
-    description: "The only authorization server that may see the refresh token.",
+    description: "The only authorization server that gets the refresh token.",
     defaultText: "the file's `issuer`, or none",
   }),
 }).meta({ id: "StoredAuth", title: "Stored tokens", description: "Tokens in a file." });
@@ -161,17 +167,15 @@ const storedTokens = closedObject({
 const authSchema = z.discriminatedUnion("type", [bearer, clientCredentials, storedTokens]).meta({
   id: "Auth",
   title: "Auth",
-  description: "How the server is told who asks; `type` says which way.",
+  description: "Authentication; `type` is the method.",
 });
 
-const auth = authSchema
-  .optional()
-  .meta({ description: "How the server is told who asks.", defaultText: "not" });
+const auth = authSchema.optional().meta({ description: "Authentication.", defaultText: "none" });
 
 const headers = z
   .record(filledText, z.string())
   .default({})
-  .meta({ description: "HTTP headers sent with every request. Their values are kept out of traces." });
+  .meta({ description: "HTTP headers sent with every request. Their values are not recorded." });
 
 const stdioServer = closedObject({
   transport: z.literal("stdio").meta({ description: "A program that talks over stdin and stdout." }),
@@ -195,7 +199,7 @@ const stdioServer = closedObject({
         "Variables to pass on from your own environment, by name; `true` passes on all of them. Without it a server gets only what programs need to start (`PATH`, `HOME`, …).",
     }),
   sandbox: sandboxSchema.optional().meta({
-    description: "What confines the program. Its other settings may stand here too.",
+    description: "The sandbox of the program. Its other settings may also be given here.",
     defaultText: "`none`",
   }),
   ...sandboxLimits(),
@@ -222,18 +226,13 @@ const sseServer = closedObject({
   url: httpUrl.meta({ description: "The address of the event stream." }),
   headers,
   auth,
-  reconnect: z
-    .boolean()
-    .optional()
-    .meta({ description: "Accepted so that older configs stay valid; has no effect." }),
-  reconnectInterval: duration
-    .optional()
-    .meta({ description: "Accepted so that older configs stay valid; has no effect." }),
+  reconnect: z.boolean().optional().meta({ description: "Accepted for older configs; has no effect." }),
+  reconnectInterval: duration.optional().meta({ description: "Accepted for older configs; has no effect." }),
   maxReconnectAttempts: z
     .int()
     .min(0)
     .optional()
-    .meta({ description: "Accepted so that older configs stay valid; has no effect." }),
+    .meta({ description: "Accepted for older configs; has no effect." }),
   ...sharedServerFields,
 }).meta({
   id: "SseServer",
@@ -242,10 +241,10 @@ const sseServer = closedObject({
 });
 
 const mockServer = closedObject({
-  transport: z.literal("mock").meta({ description: "Written answers in the place of a server." }),
-  mock: mockSchema.meta({ description: "What it offers and answers." }),
+  transport: z.literal("mock").meta({ description: "A server with fixed responses." }),
+  mock: mockSchema.meta({ description: "Its tools, resources, prompts and responses." }),
   ...sharedServerFields,
-}).meta({ id: "MockServer", title: "Mock server", description: "A server that is only written answers." });
+}).meta({ id: "MockServer", title: "Mock server", description: "A mock server." });
 
 /** The keys that each kind of server has. */
 export const shapesOfKinds = {

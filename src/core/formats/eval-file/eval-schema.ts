@@ -31,18 +31,16 @@ function neededUnless(key: string, types: readonly string[]): object {
 }
 
 const agentRef = closedObject({
-  type: z
-    .enum(agentTypes)
-    .meta({ description: "Whether the agent has a file of its own, or which one it is." }),
+  type: z.enum(agentTypes).meta({ description: "`file`, or a built-in agent." }),
   path: z
     .string()
     .optional()
-    .meta({ description: "The agent's file, relative to this one; for `type: file`." }),
+    .meta({ description: "The agent's file, relative to this file; for `type: file`." }),
   model: z.string().optional().meta({ description: "`PROVIDER:MODEL`; for `builtin.llm-agent`." }),
 }).meta({
   id: "AgentRef",
   title: "Agent",
-  description: "An agent in a file of its own, or a built-in one.",
+  description: "An agent in its own file, or a built-in one.",
   allOf: [
     neededUnless(
       "path",
@@ -55,20 +53,19 @@ const agentRef = closedObject({
 const judge = closedObject({
   ref: agentRef.optional().meta({ description: "The model that judges, as an agent." }),
   env: closedObject({
-    baseUrlKey: filledText.meta({ description: "Variable with the address of the provider's API." }),
-    apiKeyKey: filledText.meta({ description: "Variable with the key." }),
+    baseUrlKey: filledText.meta({ description: "Variable with the base URL of the provider's API." }),
+    apiKeyKey: filledText.meta({ description: "Variable with the API key." }),
     modelNameKey: filledText.meta({
       description: "Variable with the model: `PROVIDER:MODEL`, or one of OpenAI's.",
     }),
   })
     .optional()
-    .meta({ description: "Names of variables that say which model judges; the older form of `ref`." }),
+    .meta({ description: "Names of environment variables with the judge's model; the older form of `ref`." }),
   passThreshold: z.number().min(0).max(1).optional().meta({ description: "Lowest score that passes." }),
 }).meta({
   id: "Judge",
   title: "Judge",
-  description:
-    "The model that answers `llmJudge` and `llm` steps. Without it a task that has one is an error.",
+  description: "The judge of `llmJudge` and `llm` steps. Without it, a task with such a step is an error.",
   anyOf: [{ required: ["ref"] }, { required: ["env"] }],
 });
 
@@ -81,7 +78,7 @@ const source = closedObject({
 }).meta({
   id: "Source",
   title: "Source",
-  description: "Tasks kept elsewhere. Checked, never fetched; a task set that uses one is refused.",
+  description: "Tasks in a git repository. Validated but never fetched; a task set that uses one is refused.",
 });
 
 const server = filledText.meta({ description: "Name of the server." });
@@ -93,7 +90,7 @@ const toolPattern = closedObject({
 }).meta({
   id: "ToolPattern",
   title: "Tool calls",
-  description: "Calls of a tool; without name and pattern, of any.",
+  description: "Matches calls of a tool; without name and pattern, of any tool.",
 });
 
 const resourcePattern = closedObject({
@@ -103,7 +100,7 @@ const resourcePattern = closedObject({
 }).meta({
   id: "ResourcePattern",
   title: "Reads of resources",
-  description: "Reads; without URI and pattern, any.",
+  description: "Matches reads; without URI and pattern, any.",
 });
 
 const promptPattern = closedObject({
@@ -113,11 +110,11 @@ const promptPattern = closedObject({
 }).meta({
   id: "PromptPattern",
   title: "Prompts",
-  description: "Prompts got; without name and pattern, any.",
+  description: "Matches prompts; without name and pattern, any.",
 });
 
 const orderedCall = closedObject({
-  type: z.enum(["tool", "resource", "prompt"]).meta({ description: "What is called." }),
+  type: z.enum(["tool", "resource", "prompt"]).meta({ description: "The kind of call." }),
   server,
   name: z.string().meta({ description: "Name of the tool or prompt, or URI of the resource." }),
 }).meta({ id: "OrderedCall", title: "Call", description: "One call, by its exact name." });
@@ -126,20 +123,20 @@ const skillPattern = closedObject({
   skill: z.string().optional().meta({ description: "Name of the skill." }),
   skillPattern: patternText
     .optional()
-    .meta({ description: "Regular expression (RE2) found in what the agent loads it with." }),
+    .meta({ description: "Regular expression (RE2) that must match in the arguments of the load." }),
 }).meta({
   id: "SkillPattern",
   title: "Skill",
-  description: "A skill that the agent loads; without name and pattern, any.",
+  description: "Matches loads of a skill; without name and pattern, of any skill.",
 });
 
 const skills = closedObject({
   sources: z
     .array(
       closedObject({
-        type: z.literal("path").meta({ description: "The only kind: a folder beside this file." }),
+        type: z.literal("path").meta({ description: "A folder beside this file; the only kind." }),
         path: filledText.meta({
-          description: "Folder with a folder for each skill, or of one skill, relative to this file.",
+          description: "Folder of one skill, or with one folder per skill, relative to this file.",
         }),
       }),
     )
@@ -147,35 +144,40 @@ const skills = closedObject({
 }).meta({
   id: "Skills",
   title: "Skills",
-  description:
-    "Skills that agents which are programs get, where the program looks for them in its workspace.",
+  description: "Skills of agent programs, copied to where the program looks for them in its workspace.",
 });
 
 const calls = z.int().min(0).optional();
 
 const assertions = closedObject({
-  toolsUsed: z.array(toolPattern).optional().meta({ description: "Every entry fits at least one call." }),
-  requireAny: z.array(toolPattern).optional().meta({ description: "At least one entry fits a call." }),
-  toolsNotUsed: z.array(toolPattern).optional().meta({ description: "No entry fits any call." }),
-  minToolCalls: calls.meta({ description: "Fewest tool calls, over all servers." }),
-  maxToolCalls: calls.meta({ description: "Most tool calls, over all servers." }),
+  toolsUsed: z.array(toolPattern).optional().meta({ description: "Every entry matches a successful call." }),
+  requireAny: z
+    .array(toolPattern)
+    .optional()
+    .meta({ description: "At least one entry matches a successful call." }),
+  toolsNotUsed: z
+    .array(toolPattern)
+    .optional()
+    .meta({ description: "No entry matches any call, not even a failed one." }),
+  minToolCalls: calls.meta({ description: "Minimum number of successful tool calls, over all servers." }),
+  maxToolCalls: calls.meta({ description: "Maximum number of tool calls, over all servers." }),
   resourcesRead: z
     .array(resourcePattern)
     .optional()
-    .meta({ description: "Every entry fits at least one read." }),
-  resourcesNotRead: z.array(resourcePattern).optional().meta({ description: "No entry fits any read." }),
+    .meta({ description: "Every entry matches a successful read." }),
+  resourcesNotRead: z.array(resourcePattern).optional().meta({ description: "No entry matches any read." }),
   promptsUsed: z
     .array(promptPattern)
     .optional()
-    .meta({ description: "Every entry fits a prompt that was got." }),
+    .meta({ description: "Every entry matches a prompt that the agent got." }),
   promptsNotUsed: z
     .array(promptPattern)
     .optional()
-    .meta({ description: "No entry fits a prompt that was got." }),
+    .meta({ description: "No entry matches a prompt that the agent got." }),
   callOrder: z
     .array(orderedCall)
     .optional()
-    .meta({ description: "These calls came in this order; others may have come between them." }),
+    .meta({ description: "These calls succeeded in this order; others may come in between." }),
   noDuplicateCalls: z
     .boolean()
     .optional()
@@ -183,26 +185,26 @@ const assertions = closedObject({
   skillsLoaded: z
     .array(skillPattern)
     .optional()
-    .meta({ description: "Every entry fits a skill that the agent loaded. Needs `skills`." }),
+    .meta({ description: "Every entry matches a skill that the agent loaded. Needs `skills`." }),
   skillsNotLoaded: z
     .array(skillPattern)
     .optional()
-    .meta({ description: "No entry fits a skill that the agent loaded. Needs `skills`." }),
-}).meta({ id: "Assertions", title: "Assertions", description: "What is expected of the agent's own calls." });
+    .meta({ description: "No entry matches a skill that the agent loaded. Needs `skills`." }),
+}).meta({ id: "Assertions", title: "Assertions", description: "Assertions about the agent's calls." });
 
 const taskSet = closedObject({
-  path: filledText.optional().meta({ description: "One task file, relative to this one." }),
+  path: filledText.optional().meta({ description: "One task file, relative to this file." }),
   glob: filledText
     .optional()
-    .meta({ description: "Task files, relative to this one; files of other kinds are passed over." }),
+    .meta({ description: "Task files, relative to this file; files of other kinds are ignored." }),
   source: z
     .string()
     .optional()
     .meta({ description: "Name of one of the `sources`. Refused: sources are never fetched.", maxLength: 0 }),
-  labelSelector: texts.optional().meta({ description: "Labels that a task must have, all of them." }),
+  labelSelector: texts.optional().meta({ description: "Labels that a task must all have." }),
   assertions: assertions
     .optional()
-    .meta({ description: "What its tasks must fulfil besides their own steps." }),
+    .meta({ description: "Assertions about the agent's calls, in addition to the tasks' own steps." }),
 }).meta({
   id: "TaskSet",
   title: "Task set",
@@ -211,33 +213,32 @@ const taskSet = closedObject({
 });
 
 const config = closedObject({
-  agent: agentRef.optional().meta({ description: "Who plays the tasks." }),
+  agent: agentRef.optional().meta({ description: "The agent." }),
   agentFile: z.string().optional().meta({ description: "Older form of `agent: {type: file, path: …}`." }),
   agents: z
     .record(nameKey, namedAgentSchema)
     .optional()
-    .meta({ description: "Agents by name, as in a config: an agent, or a model id. All of them play." }),
+    .meta({ description: "Agents by name, as in a config: an agent, or a model id. All of them run." }),
   mcpConfigFile: z.string().optional().meta({
-    description: "File with `mcpServers`, as MCP clients have them, relative to this one.",
+    description: "File with `mcpServers`, as MCP clients use, relative to this file.",
   }),
-  servers: z
-    .record(nameKey, serverSchema)
-    .optional()
-    .meta({ description: "Servers by name, as in a config; they win over those of `mcpConfigFile`." }),
+  servers: z.record(nameKey, serverSchema).optional().meta({
+    description: "Servers by name, as in a config; they take precedence over those of `mcpConfigFile`.",
+  }),
   ...serverTableFields,
   inheritEnv: z
     .union([z.array(filledText), z.literal(true)])
     .optional()
-    .meta({ description: "Variables of your shell that the tasks' processes get, by name; `true`: all." }),
+    .meta({ description: "Environment variables that the tasks' processes get, by name; `true`: all." }),
   llmJudge: judge.optional(),
   extensions: extensionTableSchema.optional().meta({
     description: "Extensions by the names that tasks use, and settings for all of them.",
   }),
-  sources: z.record(nameKey, source).optional().meta({ description: "Where tasks are kept, by name." }),
+  sources: z.record(nameKey, source).optional().meta({ description: "Repositories of tasks, by name." }),
   skills: skills.optional(),
   defaultTaskLimits: closedObject({ timeout: goDuration.optional(), cleanupTimeout: goDuration.optional() })
     .optional()
-    .meta({ description: "Limits of tasks that set none." }),
+    .meta({ description: "Time limits of tasks that set none." }),
   runs: z.int().min(1).max(10_000).optional().meta({ description: "Attempts of each task, by each agent." }),
   parallel: z
     .int()
@@ -249,7 +250,7 @@ const config = closedObject({
 }).meta({
   id: "EvalConfig",
   title: "Config",
-  description: "What runs, and how.",
+  description: "Tasks, agent and settings.",
   required: ["taskSets"],
 });
 
@@ -260,7 +261,7 @@ export const evalSchema = closedObject({
     .string()
     .optional()
     .meta({ description: "`mcp-eval/v1` refuses unknown keys; the older ones and none ignore them." }),
-  kind: z.literal("Eval").meta({ description: "What this file is." }),
+  kind: z.literal("Eval").meta({ description: "The kind of file." }),
   metadata: closedObject({
     name: z.string().optional().meta({ description: "Name of the evaluation, for reports." }),
     description: z.string().optional().meta({ description: "For readers of the file." }),

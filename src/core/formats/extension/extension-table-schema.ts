@@ -26,21 +26,21 @@ const alias = closedObject({
       "Where it comes from: `github.com/ORG/REPO@VERSION`, `npm:NAME@VERSION`, `mcpvals:NAME`, or a path relative to this file.",
   }),
   config: anyObject.optional().meta({
-    description: "Settings that it is started with; texts may have templates of tasks.",
+    description: "Settings that are passed to it at start; texts may contain templates of tasks.",
     defaultText: "none",
   }),
   env: texts.optional().meta({
-    description: "Variables for its process; texts may have templates of tasks.",
+    description: "Environment variables of its process; texts may contain templates of tasks.",
     defaultText: "none",
   }),
   sandbox: sandbox.optional().meta({
-    description: "What confines this one.",
-    defaultText: "that of all",
+    description: "The sandbox of this extension.",
+    defaultText: "the setting for all extensions",
   }),
   ...limits("that of all"),
   timeout: duration.optional().meta({
-    description: "Longest that one operation may take, for steps that set no `timeout`.",
-    defaultText: "that of all",
+    description: "Time limit of one operation, for steps without `timeout`.",
+    defaultText: "the setting for all extensions",
   }),
 }).meta({
   id: "Extension",
@@ -56,20 +56,19 @@ function settingOr<S extends z.ZodType>(setting: S) {
 /** The settings, each of which may also be an extension of that name. */
 const settings = {
   cacheDir: settingOr(filledText).meta({
-    description:
-      "Folder that fetched extensions are kept in, relative to this file; `~/` is your home folder.",
+    description: "Folder of downloaded extensions, relative to this file; `~/` is your home folder.",
     defaultText: "`~/.mcpvals/extensions`",
   }),
   timeout: settingOr(duration).meta({
-    description: "Longest that one operation may take, for steps that set no `timeout`.",
+    description: "Time limit of one operation, for steps without `timeout`.",
     defaultText: "`5m`",
   }),
   sandbox: z.union([kind, sandboxParts, alias]).optional().meta({
-    description: "What confines all extensions.",
+    description: "The sandbox of all extensions.",
     defaultText: "`none`",
   }),
   network: settingOr(network).meta({
-    description: "`[host]` gives confined extensions the network of this machine.",
+    description: "`[host]`: sandboxed extensions use the network of this machine.",
     defaultText: "no network at all",
   }),
   allowedSources: settingOr(z.array(filledText)).meta({
@@ -77,7 +76,7 @@ const settings = {
     defaultText: "any source",
   }),
   releasesUrl: settingOr(httpUrl).meta({
-    description: "Base address of the API that lists releases, such as that of a mirror.",
+    description: "Base URL of the releases API, such as a mirror.",
     defaultText: "GitHub's",
   }),
 };

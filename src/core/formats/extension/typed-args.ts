@@ -25,7 +25,7 @@ const typeNames = Object.keys(types) as (keyof typeof types)[];
 
 const typedArg = closedObject({
   type: z.enum(typeNames).optional().meta({ description: "Kind of the value." }),
-  required: z.boolean().optional().meta({ description: "Whether it must be given." }),
+  required: z.boolean().optional().meta({ description: "Whether it is required." }),
   default: anyJson.optional().meta({ description: "What it is when it is not given." }),
   description: z.string().optional().meta({ description: "What it is for." }),
 });

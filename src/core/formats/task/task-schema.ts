@@ -17,7 +17,7 @@ const solutionFields = {
     defaultText: "none",
   }),
   outputs: commonFields.outputs.meta({
-    description: "What later actions may use: templates by name, of `{result}` and `{text}`.",
+    description: "Values for later actions: templates by name, with `{result}` and `{text}`.",
     defaultText: "none",
   }),
 };
@@ -27,7 +27,7 @@ export const solutionSchemas = {
   mcp: requestSchema({ ...mcpRequestFields, ...solutionFields }).meta({
     id: "SolutionMcp",
     title: "Solution mcp",
-    description: "Asks a server as if the agent had done it: exactly one of `tool`, `resource` and `prompt`.",
+    description: "Sends a request to a server as the agent: exactly one of `tool`, `resource` and `prompt`.",
   }),
   call: closedObject({
     args: anyObject.default({}).meta({ description: "Arguments of the tool." }),
@@ -37,14 +37,14 @@ export const solutionSchemas = {
     title: "Solution SERVER.TOOL",
     description: "Short for `mcp` with a server and a tool.",
   }),
-  say: z.string().meta({ description: "What the agent answers; this ends the turn." }),
+  say: z.string().meta({ description: "The agent's message; it ends the turn." }),
   foreach: closedObject({
     ...foreachFields,
-    steps: solutionList.meta({ description: "What to do for each item." }),
+    steps: solutionList.meta({ description: "Steps for each item." }),
   }).meta({
     id: "SolutionForeach",
     title: "Solution foreach",
-    description: "Does its actions for every item.",
+    description: "Runs its actions for every item.",
   }),
 };
 
@@ -60,20 +60,20 @@ const metadata = closedObject({
   tags: z.array(filledText).default([]).meta({ description: "For `--tag`." }),
   labels: z.record(labelKey, z.string()).default({}).meta({ description: "For `--label KEY=VALUE`." }),
   timeout: duration.optional().meta({
-    description: "Longest that setup, agent and verify may take together.",
+    description: "Time limit of setup, agent and verify together.",
     defaultText: "the eval's limit of a trial, which is `5m` unless set",
   }),
   stateProbe: z.array(filledText).default([]).meta({
     description:
-      "`STEP` or `STEP.OUTPUT`: outputs that must be the same before setup and after cleanup; `mcpvals validate --run` looks at them.",
+      "`STEP` or `STEP.OUTPUT`: outputs that must be the same before setup and after cleanup; checked by `mcpvals validate --run`.",
   }),
-}).meta({ id: "Metadata", title: "Metadata", description: "What is said of a task." });
+}).meta({ id: "Metadata", title: "Metadata", description: "Metadata of a task." });
 
 const importEntry = closedObject({
   package: filledText.meta({
     description: "`github.com/ORG/REPO@VERSION`, `npm:NAME@VERSION`, or a path in the task's folder.",
   }),
-  as: templateName.meta({ description: "The name that its operations go by: `AS.OPERATION`." }),
+  as: templateName.meta({ description: "Alias: its operations are steps `AS.OPERATION`." }),
 }).meta({ id: "Import", title: "Import", description: "An extension whose operations the task uses." });
 
 /** The names that Node uses, and those that people use. */
@@ -92,10 +92,10 @@ const platforms = [
 
 const requirement = closedObject({
   command: filledText.optional().meta({ description: "A program on the path." }),
-  env: filledText.optional().meta({ description: "A variable that is set." }),
+  env: filledText.optional().meta({ description: "An environment variable that is set." }),
   server: filledText.optional().meta({ description: "A server that the eval provides." }),
   platform: z.enum(platforms).optional().meta({ description: "The operating system." }),
-  judge: z.literal(true).optional().meta({ description: "A model that judges." }),
+  judge: z.literal(true).optional().meta({ description: "A judge is configured." }),
 })
   .refine(
     (value) => Object.keys(value).length === 1,
@@ -106,12 +106,12 @@ const requirement = closedObject({
     maxProperties: 1,
     id: "Requirement",
     title: "Requirement",
-    description: "Something that must be there, or the task is skipped: exactly one of these.",
+    description: "A requirement: exactly one of these.",
   });
 
 const promptFile = closedObject({
   file: filledText.meta({ description: "A text file in the task's folder." }),
-}).meta({ id: "PromptFile", title: "Prompt file", description: "What the agent is told stands in a file." });
+}).meta({ id: "PromptFile", title: "Prompt file", description: "A prompt in a file." });
 
 const userTurn = z.union([filledText, promptFile]);
 
@@ -120,26 +120,27 @@ const limits = closedObject({
     description: "The same as `metadata.timeout`; give one of the two.",
     defaultText: "`metadata.timeout`",
   }),
-  cleanupTimeout: duration.prefault("1m").meta({ description: "Longest that cleanup may take." }),
-}).meta({ id: "TaskLimits", title: "Task limits", description: "Longest that things may take." });
+  cleanupTimeout: duration.prefault("1m").meta({ description: "Time limit of cleanup." }),
+}).meta({ id: "TaskLimits", title: "Task limits", description: "Time limits of a task." });
 
 const spec = closedObject({
   prompt: z
     .union([filledText, promptFile, z.array(userTurn).min(1)])
     .optional()
     .meta({
-      description: "What the agent is told: a text, a file, or a list of user turns.",
+      description: "The prompt: a text, a file, or a list of user turns.",
       defaultText: "no agent takes part",
     }),
   setup: z
     .array(stepItem)
     .default([])
-    .meta({ description: "What is done before; a failure is an error of the trial." }),
+    .meta({ description: "Steps before the agent; a failure makes the trial an error." }),
   verify: stepList.meta({
-    description: "What is checked afterwards. At least one step must be able to fail.",
+    description: "Steps that check the result. At least one must be able to fail.",
   }),
   cleanup: z.array(stepItem).default([]).meta({
-    description: "What is done in the end, the last step first; always run, failures change no verdict.",
+    description:
+      "Steps at the end, in reverse order. They always run, and their failures do not change the verdict.",
   }),
   solution: solutionList.optional().meta({
     description: "How the task can be solved; the agent `oracle` plays it.",
@@ -147,34 +148,35 @@ const spec = closedObject({
   }),
   env: variables.default({}).meta({
     description:
-      "Variables for all steps, as templates that may use each other in any order. `--env` wins over them, they win over the shell.",
+      "Variables for all steps. Values may contain templates, also of each other. Precedence: `--env`, these, the environment.",
   }),
   servers: z.record(filledText, serverSchema.nullable()).prefault({}).meta({
     description:
-      "Servers of this task, laid over the eval's by name: an entry without `command`, `url` and `mock` changes parts of the eval's server, `null` takes one away, `inherit: false` starts empty.",
+      "Servers of this task, merged over the eval's by name: an entry without `command`, `url` and `mock` changes the eval's server, `null` removes it, `inherit: false` starts empty.",
   }),
   mcp_servers: anyObject.optional().meta({
-    description: "Another spelling of `servers`, as other tools have it; not together with it.",
+    description: "Another spelling of `servers`, used by other tools; not together with it.",
   }),
   elicitation: elicitationSchema.optional().meta({ description: elicitationDescription }),
   fixtures: z.array(filledText).default([]).meta({
-    description: "Files and folders that are copied into the trial's workspace, each under its last name.",
+    description:
+      "Files and folders that are copied into the trial's workspace, each under the last part of its path.",
   }),
   requires: z
     .array(requirement)
     .default([])
-    .meta({ description: "What must be there before the task can run." }),
+    .meta({ description: "Requirements of the task; if one is not met, it is skipped." }),
   imports: z.array(importEntry).default([]).meta({ description: "Extensions that the task uses." }),
-  limits: limits.prefault({}).meta({ description: "Longest that its parts may take." }),
-}).meta({ id: "Spec", title: "Spec", description: "What a task does." });
+  limits: limits.prefault({}).meta({ description: "Time limits of the task's parts." }),
+}).meta({ id: "Spec", title: "Spec", description: "Prompt, steps and settings of a task." });
 
 /** A task file: one source of its types, its validation, its JSON Schema and its reference page. */
 export const taskSchema = closedObject({
   $schema: z.string().optional().meta({ description: "Address of the JSON Schema, for editors." }),
   apiVersion: z.literal(taskApiVersion).meta({ description: "Version of the format." }),
-  kind: z.literal("Task").meta({ description: "What the file is." }),
-  metadata: metadata.meta({ description: "Name, tags, limits and the like." }),
-  spec: spec.meta({ description: "Prompt, steps and what they need." }),
+  kind: z.literal("Task").meta({ description: "The kind of file." }),
+  metadata: metadata.meta({ description: "Name, tags, time limit and other metadata." }),
+  spec: spec.meta({ description: "Prompt, steps and their requirements." }),
 }).meta({ title: "mcpvals task", description: "A portable task for agents with MCP servers." });
 
 /** A task file as parsed: defaults filled in, durations in milliseconds; steps as they stand in the file. */
