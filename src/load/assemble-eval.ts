@@ -1,5 +1,5 @@
 import type { McpvalsError } from "../core/errors/error.ts";
-import { checkAgentTemplates, deafAgentNotes } from "../core/formats/agent-templates.ts";
+import { checkAgentTemplates, promptNotes } from "../core/formats/agent-templates.ts";
 import type { DeclaredAgents } from "../core/formats/config/agent.ts";
 import { checkPlans } from "../core/formats/config/check-config.ts";
 import { type EvalExtensions, settingsOf } from "../core/formats/extension/eval-extensions.ts";
@@ -137,7 +137,7 @@ function checkEval(
     const plans = tasks.tasks.length === 0 || problems.found ? [] : checkPlans(agents, spec);
     problems.add(placeProblems([...plans, ...templates.problems], document.locate), document.source);
   }
-  return { notes: [...templates.notes, ...deafAgentNotes(spec.agents)] };
+  return { notes: [...templates.notes, ...promptNotes(spec.agents)] };
 }
 
 /** The names of all servers that some trial may have. */

@@ -19,7 +19,7 @@ export function fixtureReader(dir: string): (path: string) => Fixtures {
   return (path) => {
     try {
       const folder = resolve(dir, path);
-      if (!statSync(folder).isDirectory()) return { ok: false, reason: `${path} is no folder` };
+      if (!statSync(folder).isDirectory()) return { ok: false, reason: `${path} is not a folder` };
       const tools = filesIn(folder).flatMap((file) => Object.entries(toolsIn(file)));
       return { ok: true, tools: Object.fromEntries(tools) };
     } catch (error) {
@@ -47,7 +47,7 @@ function isHidden(name: string): boolean {
 
 function toolsIn(file: string): JsonObject {
   const value = parsed(file);
-  if (!isJsonObject(value)) throw new Error(`${basename(file)} is no JSON object`);
+  if (!isJsonObject(value)) throw new Error(`${basename(file)} is not a JSON object`);
   const { tools } = value;
   const isBundle = isJsonObject(tools) && Object.keys(tools).length > 0;
   return isBundle ? tools : { [basename(file, ".json")]: value };

@@ -141,11 +141,14 @@ describe("an expectation that could not fail is refused at load", () => {
   it.each<[object, readonly string[]]>([
     [
       { minLength: 3 },
-      ["schema has no type, so that every value that is no string fits it; add type: string"],
+      ["schema has no type, so that every value that is not of type string fits it; add type: string"],
     ],
     [
       { properties: { a: { minimum: 1 } }, required: ["a"] },
-      ["schema has no type, so that every value that is no object", "schema.properties.a has no type"],
+      [
+        "schema has no type, so that every value that is not of type object",
+        "schema.properties.a has no type",
+      ],
     ],
     [{ type: "array", items: { required: ["a"] } }, ["schema.items has no type"]],
     [

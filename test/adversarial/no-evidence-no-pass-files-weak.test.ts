@@ -37,7 +37,7 @@ describe("an expectation that says less than its author may think is noted", () 
     [
       "an expectation among the arguments",
       { args: { message: "x", expectedResult: "y" } },
-      `${test0}.args.expectedResult is an argument of the tool, and nothing is expected there; expectedResult stands beside args`,
+      `${test0}.args.expectedResult is an argument of the tool, and nothing is expected there; expectedResult belongs beside args`,
     ],
     [
       "a number that loses digits",
@@ -49,7 +49,7 @@ describe("an expectation that says less than its author may think is noted", () 
     expect(await notesOf(test)).toEqual([note]);
   });
 
-  const echoed = `${test0}.expectedResult stands in the arguments, so that a tool that only repeats them passes`;
+  const echoed = `${test0}.expectedResult is also in the arguments, so a tool that only repeats them passes`;
   it.each<[string, Pick<Test, "args" | "expectedResult">]>([
     ["a text", { args: { city: "Oslo, Norway" }, expectedResult: "oslo" }],
     ["a number", { args: { n: 5 }, expectedResult: 5 }],
@@ -86,10 +86,10 @@ describe("an expectation that says less than its author may think is noted", () 
     const { notes } = await load(folder.path, { source: "t.json" });
     expect(notes.map((note) => note.replace(/^t\.json:\d+: spec\./, ""))).toEqual([
       'verify[0].command.expect.stdout.contains[0]: almost every text has "a"',
-      "verify[1].mcp.args.expect is an argument of the tool, and nothing is expected there; expect stands beside args",
+      "verify[1].mcp.args.expect is an argument of the tool, and nothing is expected there; expect belongs beside args",
       "verify[1].mcp.args.id: 1152921504606847000 cannot be told from the numbers beside it; such numbers lose digits",
-      "verify[2].mcp.expect.text stands in the arguments, so that a tool that only repeats them passes; expect something that only the tool can know",
-      "verify[4].mcp.expect.text stands in the arguments, so that a tool that only repeats them passes; expect something that only the tool can know",
+      "verify[2].mcp.expect.text is also in the arguments, so a tool that only repeats them passes; expect something that only the tool can know",
+      "verify[4].mcp.expect.text is also in the arguments, so a tool that only repeats them passes; expect something that only the tool can know",
       'verify[5].mcp.expect.text.contains: almost every text has "."',
       "verify[5].mcp.expect.json.equals: 1152921504606847000 cannot be told from the numbers beside it; such numbers lose digits",
     ]);

@@ -46,7 +46,7 @@ describe("a task file that has lost its content is refused, not left out", () =>
     using folder = folderOf({ "t/a.yaml": task("a"), "t/below/b.yaml": text });
     const file = join("t", "below", "b.yaml");
     expect(await problems(folder.path, { source: "t" })).toEqual([
-      `${file} config/invalid-value ${file} is empty, so it is no task`,
+      `${file} config/invalid-value ${file} is empty, so it is not a task`,
     ]);
   });
 
@@ -63,7 +63,9 @@ describe("a task file that has lost its content is refused, not left out", () =>
   ])("%s", async (_, source, files) => {
     using folder = folderOf({ "t/b.yaml": "# later\n", ...files });
     expect(await problems(folder.path, { source })).toContainEqual(
-      expect.stringMatching(/^t.b\.(yaml|json) config\/invalid-value t.b\.\S+ is empty, so it is no task$/),
+      expect.stringMatching(
+        /^t.b\.(yaml|json) config\/invalid-value t.b\.\S+ is empty, so it is not a task$/,
+      ),
     );
   });
 

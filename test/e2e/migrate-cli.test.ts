@@ -132,11 +132,11 @@ spec:
     ]);
     const wrong = await runSource(["migrate", "a.yaml", "--eval", "a.yaml"], { cwd: folder.path });
     expect(wrong).toMatchObject({ code: 2, stdout: "" });
-    expect(wrong.stderr).toContain("a.yaml is no Eval: its kind is not Eval");
+    expect(wrong.stderr).toContain("a.yaml is not an Eval: its kind is not Eval");
   });
 
   it.each([
-    ["an Eval", "kind: Eval\nmetadata: { name: e }\n", "x.yaml is no task"],
+    ["an Eval", "kind: Eval\nmetadata: { name: e }\n", "x.yaml is not a task"],
     ["a task that is wrong", scriptForm.replace("verify.sh", "none.sh"), 'there is no file "none.sh"'],
     ["a task without verify", "kind: Task\nsteps: { prompt: { inline: hi } }\n", "x.yaml has no verify step"],
   ])("refuses %s and writes nothing", async (_, text, message) => {

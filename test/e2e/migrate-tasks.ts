@@ -36,7 +36,7 @@ metadata:
     suite: k8s
     level: "3"
 
-# migrated: processes get spec.env, PATH, HOME, LANG and TMPDIR, no more the whole shell; an Eval's inheritEnv passes more, such as KUBECONFIG
+# migrated: processes get spec.env, PATH, HOME, LANG and TMPDIR, no longer the whole environment of the shell; an Eval's inheritEnv passes more, such as KUBECONFIG
 spec:
   # migrated: what the scripts use of your shell; take out what they set themselves
   env:
@@ -134,7 +134,7 @@ metadata:
   name: steps
   description: A step form
   labels: { team: red }
-# migrated: processes get spec.env, PATH, HOME, LANG and TMPDIR, no more the whole shell; an Eval's inheritEnv passes more
+# migrated: processes get spec.env, PATH, HOME, LANG and TMPDIR, no longer the whole environment of the shell; an Eval's inheritEnv passes more
 spec:
   imports:
     # the cluster

@@ -50,7 +50,7 @@ describe("what agents that are programs are told", () => {
     using folder = folderOf(config('["{promt}"]'));
     expect((await load(folder.path)).notes).toEqual([
       "{promt} in agents.mine.args[0] stays as it is; did you mean {prompt}?",
-      'agent "mine" never hears the user: write {prompt} into its arguments, or set stdin: true',
+      'agent "mine" is never given the prompt: write {prompt} into its arguments, or set stdin: true',
     ]);
     using heard = folderOf(config("[]", "    stdin: true\n"));
     expect((await load(heard.path)).notes).toEqual([]);
@@ -92,7 +92,7 @@ config:
       "task.yaml": task,
     });
     expect((await load(folder.path, { source: "eval.yaml" })).notes).toEqual([
-      "agent.yaml:3:13: the agent never hears the user: runPrompt has no {{ .Prompt }}",
+      "agent.yaml:3:13: the agent is never given the prompt: runPrompt has no {{ .Prompt }}",
     ]);
   });
 
@@ -114,7 +114,7 @@ graders: [{ type: behavior, config: { max_tool_calls: 2 } }]
     ]);
     using deaf = folderOf(files('["{mcpConfig}"]'));
     expect((await load(deaf.path, { source: "eval.yaml" })).notes).toContainEqual(
-      expect.stringContaining("never hears the user"),
+      expect.stringContaining("is never given the prompt"),
     );
   });
 });

@@ -87,7 +87,7 @@ const cases: readonly Case[] = [
     json: `{"server": {"transport": "stdio", "command": "x",\n"env": {"URL": "http://▶\${HOST}:\${PORT:-80}"}}, ${jsonSuite}}`,
   },
   {
-    problem: 'config/invalid-value server.args[1]: "${" begins no variable',
+    problem: 'config/invalid-value server.args[1]: invalid variable syntax after "${"',
     yaml: `server:\n  transport: stdio\n  command: x\n  args:\n    - a\n    - ▶b \${c.d}\n${suite}`,
     json: `{"server": {"transport": "stdio", "command": "x", "args": ["a",\n▶"b \${c.d}"]}, ${jsonSuite}}`,
   },

@@ -247,7 +247,7 @@ describe("mocks of other tools", () => {
 
   it.each([
     [{}, "there is no folder answers"],
-    [{ answers: "a file" }, "answers is no folder"],
+    [{ answers: "a file" }, "answers is not a folder"],
     [{ "answers/a.json": "{" }, "answers: a.json: "],
     [{ "answers/a.txt": "" }, "no JSON file there has a tool"],
   ])("are refused: %j", async (files, reason) => {

@@ -222,7 +222,7 @@ graders:
     const said = await loaded({ servers: "", root: table, config }, options);
     expect(said.eval.servers).toMatchObject({ main: { lifetime: "per_task" } });
     expect(await refusals({ root: "mcp_servers: { other: { command: x } }\n" })).toEqual([
-      "eval.yaml:9:1 config/invalid-value mcp_servers stands both in config and at the top",
+      "eval.yaml:9:1 config/invalid-value mcp_servers is given both in config and at the top",
     ]);
   });
 
@@ -419,7 +419,7 @@ describe("an eval of waza is refused, by name and with the place", () => {
     [
       "nobody to play",
       { config: "  trials_per_task: 1\n" },
-      [`${at(2, 1)} config/missing-key missing key "executor" in config: nobody plays the tasks`],
+      [`${at(2, 1)} config/missing-key missing key "executor" in config: no agent plays the tasks`],
     ],
     [
       "two values of one setting",
@@ -459,7 +459,7 @@ describe("an eval of waza is refused, by name and with the place", () => {
       },
       [
         `${inTask(6, 13)} config/invalid-value graders of type file are not known yet`,
-        `${inTask(7, 13)} config/invalid-value "fiel" is no type of grader`,
+        `${inTask(7, 13)} config/invalid-value "fiel" is not a type of grader`,
       ],
     ],
     [
@@ -540,7 +540,7 @@ describe("an eval of waza is refused, by name and with the place", () => {
     [
       "a file that comes twice",
       { task: "  files: [{ path: x, content: a }, { path: ./x, content: b }]\n" },
-      [`${inTask(5, 44)} config/invalid-value inputs.files[1].path comes twice`],
+      [`${inTask(5, 44)} config/invalid-value inputs.files[1].path is a duplicate`],
     ],
     [
       "a server of a task that is wrong",

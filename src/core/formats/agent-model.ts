@@ -24,7 +24,7 @@ export interface ModelAgentSpec extends ModelSpec {
   /** Model calls allowed in one user turn. */
   readonly maxSteps: number;
   readonly system?: string;
-  /** Whether the model can read resources and get prompts, with tools of ours. Default: true. */
+  /** Whether the model can read resources and get prompts, with tools of mcpvals. Default: true. */
   readonly resources?: boolean;
 }
 

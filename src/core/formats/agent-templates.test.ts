@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { checkAgentTemplates, deafAgentNotes } from "./agent-templates.ts";
+import { checkAgentTemplates, promptNotes } from "./agent-templates.ts";
 import { formatKeyPath } from "./json.ts";
 
 function check(...args: string[]): readonly string[] {
@@ -65,23 +65,23 @@ it.each<[string, object, string[]]>([
   [
     "in no argument",
     {},
-    ['agent "a" never hears the user: write {prompt} into its arguments, or set stdin: true'],
+    ['agent "a" is never given the prompt: write {prompt} into its arguments, or set stdin: true'],
   ],
   [
     "in later arguments alone",
     { nextArgs: ["{prompt}"] },
-    [expect.stringContaining("never hears the user") as string],
+    [expect.stringContaining("is never given the prompt") as string],
   ],
-  ["as text", { args: ["{{prompt}"] }, [expect.stringContaining("never hears the user") as string]],
+  ["as text", { args: ["{{prompt}"] }, [expect.stringContaining("is never given the prompt") as string]],
   [
     "in the first turn's arguments alone",
     { args: ["{prompt}"], nextArgs: ["-c"] },
-    ['agent "a" does not hear the user after the first turn: nextArgs has no {prompt}'],
+    ['agent "a" is not given the prompt after the first turn: nextArgs has no {prompt}'],
   ],
   ["in an argument", { args: ["-p", "{prompt}"] }, []],
   ["in a variable", { env: { P: "{prompt}" }, nextArgs: ["-c"] }, []],
   ["on stdin", { stdin: true, nextArgs: [] }, []],
   ["to another kind of agent", { type: "acp" }, []],
 ])("notes an agent that is told the prompt %s", (_, parts, notes) => {
-  expect(deafAgentNotes([{ ...spec, ...parts }])).toEqual(notes);
+  expect(promptNotes([{ ...spec, ...parts }])).toEqual(notes);
 });

@@ -24,16 +24,16 @@ export function mentions(text: string, name: TemplateName): boolean {
   return [...text.matchAll(templatePlace)].some(([, found]) => found === name);
 }
 
-/** What is said of a command agent that does not hear the user: one sentence for each such agent. */
-export function deafAgentNotes(agents: readonly { readonly type: string }[]): string[] {
+/** Notes on command agents that are not given the prompt: one sentence each. */
+export function promptNotes(agents: readonly { readonly type: string }[]): string[] {
   return agents.filter(isCommand).flatMap((agent) => {
     const { name, args, nextArgs, stdin } = agent;
     if (stdin) return [];
     const way = "write {prompt} into its arguments, or set stdin: true";
-    if (!hears(agent, args)) return [`agent "${name}" never hears the user: ${way}`];
-    return nextArgs === undefined || hears(agent, nextArgs)
+    if (!takesPrompt(agent, args)) return [`agent "${name}" is never given the prompt: ${way}`];
+    return nextArgs === undefined || takesPrompt(agent, nextArgs)
       ? []
-      : [`agent "${name}" does not hear the user after the first turn: nextArgs has no {prompt}`];
+      : [`agent "${name}" is not given the prompt after the first turn: nextArgs has no {prompt}`];
   });
 }
 
@@ -41,7 +41,7 @@ function isCommand(agent: { readonly type: string }): agent is CommandAgentSpec 
   return agent.type === "command";
 }
 
-function hears({ command, env }: CommandAgentSpec, args: readonly string[]): boolean {
+function takesPrompt({ command, env }: CommandAgentSpec, args: readonly string[]): boolean {
   const texts = [command, ...args, ...Object.values(env)];
   return texts.some((text) => mentions(text, "prompt") || mentions(text, "promptJson"));
 }

@@ -30,7 +30,7 @@ it.each(["${", "a ${ b", "${}", "${1}", "${a-b}", "${NAME", "${NAME:+x}", "${NAM
     const { problems } = interpolate({ a: [text] }, lookup);
     expect(problems[0]).toEqual({
       code: "config/invalid-value",
-      message: 'a[0]: "${" begins no variable',
+      message: 'a[0]: invalid variable syntax after "${"',
       path: ["a", 0],
       at: "value",
       hint: "Write ${NAME} or ${NAME:-default} (no braces in the default); $${ writes a literal ${.",

@@ -85,7 +85,7 @@ function valueOf(name: string, fallback: string | undefined, place: { path: KeyP
 function malformed(path: KeyPath, state: State): string {
   state.problems.push({
     code: "config/invalid-value",
-    message: `${formatKeyPath(path)}: "\${" begins no variable`,
+    message: `${formatKeyPath(path)}: invalid variable syntax after "\${"`,
     path,
     at: "value",
     hint: "Write ${NAME} or ${NAME:-default} (no braces in the default); $${ writes a literal ${.",

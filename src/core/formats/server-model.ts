@@ -42,7 +42,7 @@ export interface Fault {
   readonly kind: "delay" | "drop" | "error" | "truncate" | "disconnect";
   /** Name or glob of the tools that it befalls; absent: any. Only for `tools/call`. */
   readonly tool?: string;
-  /** Method that it befalls. Default: `tools/call`. */
+  /** Method that it applies to. Default: `tools/call`. */
   readonly method?: string;
   /** 0 to 1. */
   readonly probability: number;

@@ -25,7 +25,7 @@ export function strayKeys(args: unknown, keys: readonly string[], path: KeyPath)
     .filter((key) => Object.hasOwn(asObject(args), key))
     .map((key) => {
       const place = [...path, key];
-      const message = `${formatKeyPath(place)} is an argument of the tool, and nothing is expected there; ${key} stands beside args`;
+      const message = `${formatKeyPath(place)} is an argument of the tool, and nothing is expected there; ${key} belongs beside args`;
       return { message, path: place };
     });
 }
@@ -44,7 +44,7 @@ export function echoedArguments(
     (typeof value === "number" || (typeof value === "string" && value.trim() !== "")) &&
     given.some((each) => each === value || statesText(String(each), String(value)));
   if (wanted.length === 0 || echoing.test(tool) || !wanted.every(isGiven)) return [];
-  const message = `${formatKeyPath(path)} stands in the arguments, so that a tool that only repeats them passes; expect something that only the tool can know`;
+  const message = `${formatKeyPath(path)} is also in the arguments, so a tool that only repeats them passes; expect something that only the tool can know`;
   return [{ message, path }];
 }
 
@@ -109,7 +109,7 @@ export function looseSchemas(schema: unknown, path: KeyPath): WeakPlace[] {
     ...(type !== undefined && others.length === 0 && isOpen
       ? [
           {
-            message: `${place} has no type, so that every value that is no ${type} fits it; add type: ${type}`,
+            message: `${place} has no type, so that every value that is not of type ${type} fits it; add type: ${type}`,
             path,
           },
         ]

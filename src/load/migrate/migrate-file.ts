@@ -65,7 +65,7 @@ export async function evalPackages(file: string, cwd: string): Promise<ReadonlyM
   const shown = shownFrom(cwd, path);
   const { value } = await readData(path, shown);
   if (documentKind(rootMembers(value)) !== "Eval") {
-    throw new McpvalsError("config/invalid-value", `${shown} is no Eval: its kind is not Eval`, {
+    throw new McpvalsError("config/invalid-value", `${shown} is not an Eval: its kind is not Eval`, {
       location: { file: shown },
     });
   }

@@ -70,7 +70,7 @@ function script(raw: RawStep, { source, env }: ScriptStep): Body {
           ]
         : []),
       ...(file.includes("/")
-        ? ["the script runs in the task's folder, no more in its own: mind relative paths in it"]
+        ? ["the script runs in the task's folder, no longer in its own: check the relative paths in it"]
         : []),
     ],
   };
@@ -151,7 +151,7 @@ function toolCall(raw: RawStep, { server = "", request, expect }: McpStep): Writ
     body: withoutUndefined(body),
     losses: [
       ...(whole.length > 0
-        ? ["the pattern is looked for in the text, no more in the JSON of the list of content"]
+        ? ["the pattern is looked for in the text, no longer in the JSON of the list of content"]
         : []),
       ...(lost.length > 0
         ? [`what was expected of ${lost.join(", ")} in the list of content is left out`]

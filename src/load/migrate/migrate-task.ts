@@ -72,7 +72,7 @@ export function migrateTask(source: TaskSource): MigratedTask {
   unfold(document);
   bindComments(document);
   if (!isMap(root) || memberOf(plain(root), "kind")[1] !== "Task")
-    throw new McpvalsError("config/invalid-value", `${shown} is no task: its kind is not Task`);
+    throw new McpvalsError("config/invalid-value", `${shown} is not a task: its kind is not Task`);
   const migration = new Migration(root, document, source);
   if (hasMore) migration.notes.push("only the first document of the file is a task; the others are left out");
   migration.run();
@@ -136,7 +136,7 @@ class Migration {
     const form = isStepForm ? readStepForm(document, this.#reader) : readScriptForm(document, this.#reader);
     if (form === undefined || this.#reader.failed) {
       const [first] = this.#reader.diagnostics();
-      throw new McpvalsError("config/invalid-value", `${shown}: ${first?.message ?? "it is no task"}`);
+      throw new McpvalsError("config/invalid-value", `${shown}: ${first?.message ?? "it is not a task"}`);
     }
     if (form.steps.some((step) => step.phase === "verify")) return form;
     throw new McpvalsError(
@@ -371,7 +371,7 @@ class Migration {
       type === "script" || aliases.get(type.split(".")[0] ?? "")?.kind === "extension";
     if (steps.some(isProcess)) {
       const more = optional.length === 0 ? "" : `, such as ${optional.join(", ")}`;
-      const text = `processes get spec.env, PATH, HOME, LANG and TMPDIR, no more the whole shell; an Eval's inheritEnv passes more${more}`;
+      const text = `processes get spec.env, PATH, HOME, LANG and TMPDIR, no longer the whole environment of the shell; an Eval's inheritEnv passes more${more}`;
       this.#tell("spec", text, ["spec"]);
     }
     return needed.length === 0

@@ -184,7 +184,7 @@ function missingFailure(name: string, cause: unknown, shown: string): McpvalsErr
       cause,
       hint: isOurs
         ? "mcpvals is not installed beside the config: run npm install --save-dev mcpvals there, or leave out the import and export a plain object; defineConfig only helps editors."
-        : `Install ${JSON.stringify(name)} beside the config, or mend the import.`,
+        : `Install ${JSON.stringify(name)} beside the config, or fix the import.`,
     },
   );
 }
@@ -207,5 +207,5 @@ function pathOf(place: string): string {
 
 function describe(cause: unknown): string {
   if (cause instanceof Error) return `${cause.name}: ${cause.message}`;
-  return typeof cause === "string" ? JSON.stringify(cause) : `a value that is no Error (${typeof cause})`;
+  return typeof cause === "string" ? JSON.stringify(cause) : `a value that is not an Error (${typeof cause})`;
 }

@@ -43,7 +43,7 @@ export async function parseTaskText(source: SourceText, options: TaskTextOptions
   const root = rootMembers(document.value);
   if (isTaskExport(root)) throw exportedTask(source.file);
   if (documentKind(root) !== "Task") {
-    throw new McpvalsError("config/invalid-value", `${source.file} is no task: its kind is not Task`, {
+    throw new McpvalsError("config/invalid-value", `${source.file} is not a task: its kind is not Task`, {
       location: { file: source.file },
     });
   }

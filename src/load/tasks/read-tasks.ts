@@ -80,7 +80,7 @@ function fixturesOf({ path, document }: TaskFile): readonly string[] {
 }
 
 function emptyFile(shown: string): McpvalsError {
-  return new McpvalsError("config/invalid-value", `${shown} is empty, so it is no task`, {
+  return new McpvalsError("config/invalid-value", `${shown} is empty, so it is not a task`, {
     location: { file: shown },
     hint: "Write the task, remove the file, or name the tasks by a glob that leaves it out.",
   });

@@ -81,7 +81,7 @@ const toolTest = closedObject({
   args: anyObject.default({}).meta({ description: "Arguments of the call." }),
   expectedResult: anyJson.optional().meta({
     description: "What the result must be or contain: any JSON value.",
-    defaultText: "any result that is no error",
+    defaultText: "any result that is not an error",
   }),
   expectedError: filledText.optional().meta({
     description: "The call must fail with an error that contains this text.",

@@ -190,7 +190,7 @@ function readTransport(entry: JsonObject, { path, state }: Place): Json | undefi
     const transport = transports.get(word);
     if (transport !== undefined) return [{ transport }];
     const hint = suggestion(typeof value === "string" ? value : "", typeNames, "types");
-    const problem = invalid("is no type of server", [...path, key]);
+    const problem = invalid("is not a type of server", [...path, key]);
     state.problems.push({ ...problem, hint });
     return [];
   });

@@ -128,7 +128,10 @@ function readCommands(commands: NonNullable<Document["commands"]>, reader: Lenie
   }
   const { runPrompt = "" } = commands;
   if (!/\{\{[^}]*\.Prompt\b/.test(runPrompt)) {
-    reader.note("the agent never hears the user: runPrompt has no {{ .Prompt }}", ["commands", "runPrompt"]);
+    reader.note("the agent is never given the prompt: runPrompt has no {{ .Prompt }}", [
+      "commands",
+      "runPrompt",
+    ]);
   }
   const { argTemplateMcpServer = "" } = commands;
   if (/\{\{[^}]*\.URL\b/.test(argTemplateMcpServer)) {

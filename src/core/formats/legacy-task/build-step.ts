@@ -180,7 +180,7 @@ function unknownType({ type, path }: RawStep, { reader, aliases }: StepBuilding)
     : "";
   reader.problem({
     code: "config/unknown-key",
-    message: `${JSON.stringify(type)} is no type of step here`,
+    message: `${JSON.stringify(type)} is not a type of step here`,
     path,
     at: "key",
     hint: ours + suggestion(type.includes(".") ? alias : type, known, what),
@@ -237,7 +237,7 @@ function contentExpectation(
 function fieldExpectation(field: LegacyField, at: KeyPath, reader: LenientReader): JsonExpectation {
   const path = translateFieldPath(field.path ?? "");
   if (path === undefined) {
-    reader.refuse(`${JSON.stringify(field.path)} is no path`, [...at, "path"], {
+    reader.refuse(`${JSON.stringify(field.path)} is not a valid path`, [...at, "path"], {
       hint: "Write keys with dots and positions in brackets, such as items[0].name.",
     });
   }

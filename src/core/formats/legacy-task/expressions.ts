@@ -113,7 +113,7 @@ export class Expressions {
 
   #noteText(path: KeyPath): void {
     this.#world.reader.note(
-      "braces that are no expression are taken as text; mcpchecker refuses such a text",
+      "braces that are not an expression are taken as text; mcpchecker refuses such a text",
       path,
     );
   }

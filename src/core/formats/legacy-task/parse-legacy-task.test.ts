@@ -298,11 +298,11 @@ spec:
     ],
     [
       steps("verify:\n- command: {run: a}"),
-      'config/unknown-key at spec.verify[0].command: "command" is no type of step here',
+      'config/unknown-key at spec.verify[0].command: "command" is not a type of step here',
     ],
     [
       steps("verify:\n- helm.list:"),
-      'config/unknown-key at spec.verify[0]["helm.list"]: "helm.list" is no type of step here',
+      'config/unknown-key at spec.verify[0]["helm.list"]: "helm.list" is not a type of step here',
     ],
     [
       steps("setup:\n- llmJudge: {contains: a}"),
@@ -320,7 +320,7 @@ spec:
     ],
     [
       steps("verify:\n- http: {url: a, expect: {body: {fields: [{path: 'a[*]', exists: true}]}}}"),
-      'config/invalid-value at spec.verify[0].http.expect.body.fields[0].path: "a[*]" is no path',
+      'config/invalid-value at spec.verify[0].http.expect.body.fields[0].path: "a[*]" is not a valid path',
     ],
     [
       steps("requires:\n- {extension: k8s}\n- {mcpServer: other, as: k8s}\n- {extension: a, mcpServer: b}\n"),
@@ -417,7 +417,7 @@ verify:
       },
     ]);
     expect(notesOf(yaml)).toEqual([
-      "braces that are no expression are taken as text; mcpchecker refuses such a text",
+      "braces that are not an expression are taken as text; mcpchecker refuses such a text",
     ]);
   });
 
@@ -524,7 +524,7 @@ spec:
   it("are text where no step before gives them, as for setup's in verify", () => {
     expect(taskOf(yaml).verify[0]).toMatchObject({ env: { NAME: "{{steps.kubernetes.create.name}}" } });
     expect(notesOf(yaml)).toEqual([
-      "braces that are no expression are taken as text; mcpchecker refuses such a text",
+      "braces that are not an expression are taken as text; mcpchecker refuses such a text",
     ]);
     const prompt = 'kind: Task\nmetadata: {name: t}\nsteps: {prompt: {inline: "{steps.a.b} {x}"}}';
     expect(taskOf(prompt).turns).toEqual([{ user: "{{steps.a.b}} {{x}}" }]);

@@ -122,7 +122,7 @@ describe("an entry of mcp_servers that is wrong says where", () => {
       "a type that is none",
       { type: "studio", command: "x" },
       [
-        `${at}.type: config/invalid-value: ${at}.type is no type of server | Did you mean "stdio"? Known types: stdio, local, http, streamable-http, sse, remote, mock.`,
+        `${at}.type: config/invalid-value: ${at}.type is not a type of server | Did you mean "stdio"? Known types: stdio, local, http, streamable-http, sse, remote, mock.`,
       ],
     ],
     [

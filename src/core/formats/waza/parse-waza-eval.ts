@@ -226,7 +226,7 @@ function readWazaAgents(
   }
   reader.problem({
     code: "config/missing-key",
-    message: 'missing key "executor" in config: nobody plays the tasks',
+    message: 'missing key "executor" in config: no agent plays the tasks',
     path: ["config"],
     at: "key",
     hint: `Write executor: copilot-sdk. ${hint}`,
@@ -264,7 +264,7 @@ function readWazaServers(
 
 const twoTables: Problem = {
   code: "config/invalid-value",
-  message: "mcp_servers stands both in config and at the top",
+  message: "mcp_servers is given both in config and at the top",
   path: ["mcp_servers"],
   at: "key",
   hint: "Keep one of them: either is the table of the eval's servers.",

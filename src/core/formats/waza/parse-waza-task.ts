@@ -153,7 +153,7 @@ function readFiles(
     const found = content === undefined ? options.lookAt(folder, plain) : "file";
     const reason =
       reasonAgainst(plain) ??
-      (seen.has(plain) ? "comes twice" : undefined) ??
+      (seen.has(plain) ? "is a duplicate" : undefined) ??
       (found === "outside" ? "leads out of its folder, through a link" : undefined);
     seen.add(plain);
     if (reason !== undefined) reader.refuse(`${formatKeyPath(at)} ${reason}`, at);

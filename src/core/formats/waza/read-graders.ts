@@ -94,7 +94,7 @@ function refuseType(type: string, path: KeyPath, reader: LenientReader): void {
     reader.refuse(`graders of type ${type} are not known yet`, path, { hint });
   } else {
     const hint = suggestion(type, [...known, ...laterTypes], "types");
-    reader.refuse(`${JSON.stringify(type.slice(0, 80))} is no type of grader`, path, { hint });
+    reader.refuse(`${JSON.stringify(type.slice(0, 80))} is not a type of grader`, path, { hint });
   }
 }
 
