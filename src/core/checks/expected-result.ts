@@ -165,7 +165,7 @@ function compareValues(candidates: readonly Candidate[], result: JsonObject, con
   }
   const { tried, difference } = nearest;
   const place = `${tried.pointer}${difference.pointer}`;
-  const message = `${condition.denial}: ${difference.tell(place === "" ? tried.label : place)}`;
+  const message = `${condition.denial}: ${difference.messageFor(place === "" ? tried.label : place)}`;
   return { passed: false, actual: tried.whole, message };
 }
 
@@ -190,11 +190,11 @@ function compareContains(expected: Json, result: JsonObject): Outcome {
 function itemDifference(value: Json, expected: Json): JsonDifference | undefined {
   if (!Array.isArray(value)) return jsonDifference(value, expected, "contain");
   if (value.some((item: Json) => containsJson(item, expected))) return undefined;
-  const tell = (place: string): string =>
+  const messageFor = (place: string): string =>
     value.length === 0
       ? `${place} has no entries`
       : `no entry of ${place} (${value.length} in all) contains ${previewJson(expected)}`;
-  return { pointer: "", depth: 1, tell };
+  return { pointer: "", depth: 1, messageFor };
 }
 
 /** Values that a result may be compared by, the likeliest last. */

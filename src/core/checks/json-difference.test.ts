@@ -5,7 +5,7 @@ import { containsJson, equalJson, jsonDifference, type MatchMode } from "./json-
 
 function told(actual: Json, expected: Json, mode: MatchMode = "contain"): readonly unknown[] | undefined {
   const found = jsonDifference(actual, expected, mode);
-  return found && [found.pointer, found.depth, found.tell("it")];
+  return found && [found.pointer, found.depth, found.messageFor("it")];
 }
 
 it("is the first place that is not as expected, and how deep it lies", () => {

@@ -10,8 +10,8 @@ export interface JsonDifference {
   readonly pointer: string;
   /** How far the value is as expected, in levels; half a one for an object without the key. */
   readonly depth: number;
-  /** The sentence that says what is there, given the words for the place. */
-  readonly tell: (place: string) => string;
+  /** The message about the difference, given the words for the place. */
+  readonly messageFor: (place: string) => string;
 }
 
 /** `contain`: objects may have more keys than expected, at any depth. */
@@ -71,15 +71,15 @@ export function pointerTo(key: string): string {
 }
 
 function missing(key: string): JsonDifference {
-  return { pointer: pointerTo(key), depth: 0.5, tell: (place) => `${place} is missing` };
+  return { pointer: pointerTo(key), depth: 0.5, messageFor: (place) => `${place} is missing` };
 }
 
-function here(tell: JsonDifference["tell"]): JsonDifference {
-  return { pointer: "", depth: 0, tell };
+function here(messageFor: JsonDifference["messageFor"]): JsonDifference {
+  return { pointer: "", depth: 0, messageFor };
 }
 
-function below(key: string, { pointer, depth, tell }: JsonDifference): JsonDifference {
-  return { pointer: `${pointerTo(key)}${pointer}`, depth: depth + 1, tell };
+function below(key: string, { pointer, depth, messageFor }: JsonDifference): JsonDifference {
+  return { pointer: `${pointerTo(key)}${pointer}`, depth: depth + 1, messageFor };
 }
 
 /** Whether two JSON values are equal; the order of keys does not matter. */

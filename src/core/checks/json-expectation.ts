@@ -46,9 +46,9 @@ interface Found {
   readonly whole: Json | undefined;
   /** The words for a place inside the whole. */
   readonly placeOf: (inside: string) => string;
-  /** What is there instead, for the reader: the value, or the values, that the way ends at. */
+  /** What is there instead, for the reader: the last values along the path. */
   readonly instead: () => Json;
-  /** What it is worth that it leads to nothing. */
+  /** Whether it is evidence that it selects nothing. */
   readonly absence: () => Absence;
 }
 
@@ -57,16 +57,17 @@ type Part = Pick<Check, "passed" | "expected" | "actual" | "message" | "unplaced
 function checkPlace(name: string, expectation: JsonExpectation, value: Json): Check[] {
   const found = find(expectation.path, value);
   const parts = partsOf(expectation, found);
-  const { doubt = slipIn(value, found.path), ...absence } = found.values.length === 0 ? found.absence() : {};
-  const worth = { ...absence, ...(doubt === undefined ? {} : { doubt }) };
+  const { doubt = misspellingIn(value, found.path), ...absence } =
+    found.values.length === 0 ? found.absence() : {};
+  const evidence = { ...absence, ...(doubt === undefined ? {} : { doubt }) };
   return parts.map(([part, outcome]) => ({
     name: `${name} ${found.path} ${part}`,
-    ...weighed(outcome, worth),
+    ...withEvidence(outcome, evidence),
   }));
 }
 
-/** An outcome that rests on a place that is not there, with what that is worth. */
-function weighed(outcome: Part, { problem, doubt }: Absence): Part {
+/** An outcome that rests on an absent place, with whether that is evidence. */
+function withEvidence(outcome: Part, { problem, doubt }: Absence): Part {
   if (problem !== undefined) {
     const message = outcome.passed ? problem : `${outcome.message}; ${problem}`;
     return { ...outcome, passed: false, message, unplaced: true };
@@ -77,15 +78,15 @@ function weighed(outcome: Part, { problem, doubt }: Absence): Part {
 function find(written: string, value: Json): Found {
   const path = completePath(written);
   const { values, singular } = selectJson(value, path);
-  const told = {
+  const selection = {
     path,
     values,
     instead: (): Json => insteadOf(value, path),
     absence: (): Absence => absenceAt(value, path),
   };
-  if (singular) return { ...told, whole: values[0], placeOf: (inside) => `${path}${inside}` };
+  if (singular) return { ...selection, whole: values[0], placeOf: (inside) => `${path}${inside}` };
   return {
-    ...told,
+    ...selection,
     whole: values,
     placeOf: (inside) => (inside === "" ? path : `${inside} of ${path}`),
   };
@@ -209,17 +210,17 @@ function typeOf(value: Json): string {
   return Array.isArray(value) ? "array" : typeof value;
 }
 
-/** What it is worth that a path leads nowhere. */
+/** Whether it is evidence that a path selects nothing. */
 export interface Absence {
-  /** Why it proves nothing: what should hold the place is not there, or cannot hold it. */
+  /** Why it is no evidence: the parent is absent, or has no members. */
   readonly problem?: string;
   /** Why the path may be misspelt. */
   readonly doubt?: string;
 }
 
 /**
- * Says what it is worth that a path (RFC 9535) leads nowhere in a value. It is evidence when its way is there as far as it
- * is one way: of `$.a.b`, and of `$.a[?@.b].c`, that is `$.a`. Throws `task/json-path`.
+ * Decides whether it is evidence that a path (RFC 9535) selects nothing in a value: it is when the singular part of the path
+ * exists, which of `$.a.b` and of `$.a[?@.b].c` is `$.a`. Throws `task/json-path`.
  */
 function absenceAt(value: Json, path: string): Absence {
   if (path === "$") return {};
@@ -246,13 +247,13 @@ function canHold(value: Json, wants: WayEnd["wants"]): boolean {
   return wants === "member" ? isJsonObject(value) : typeof value === "object" && value !== null;
 }
 
-/** Of shorter names, too many are near one another. */
+/** Shorter names are too often similar. */
 const shortestName = 4;
 
-/** Members of a value whose names are looked at. */
+/** Members of a value whose names are compared. */
 const mostLooked = 200;
 
-/** The name of a member beside one that is looked for and is not there, when the one may be meant with the other. */
+/** The name of an existing member that a missing name is probably a misspelling of. */
 function nearestName({ values, names, wants }: WayEnd): string | undefined {
   // `..` looks for members of all that is below.
   const holders = wants === "some" ? [...values, ...values.flatMap(inside)] : values;
@@ -264,10 +265,10 @@ function nearestName({ values, names, wants }: WayEnd): string | undefined {
 }
 
 /**
- * Why a path may look for something else than its author means, wherever it leads: a name in a filter, or in a list of names,
- * that none of the values has which it is looked for in, and one that is near. Throws `task/json-path`.
+ * Reports a probable misspelling in a path, whatever it selects: a name in a filter or in a list of names that none of the
+ * searched values has, while one has a similar name. Throws `task/json-path`.
  */
-function slipIn(value: Json, path: string): string | undefined {
+function misspellingIn(value: Json, path: string): string | undefined {
   for (const lookup of lookupsIn(value, path)) {
     const near = nearName(lookup);
     if (near !== undefined)
@@ -328,7 +329,7 @@ function compareEquals(
   const difference = jsonDifference(found, wanted, "equal");
   if (difference === undefined || (loose && isPrintedAlike(found, wanted)))
     return { passed: true, message: `${placeOf("")} is as expected` };
-  return { passed: false, message: told(difference, placeOf) };
+  return { passed: false, message: differenceMessage(difference, placeOf) };
 }
 
 /**
@@ -341,7 +342,7 @@ function compareContains(actual: Json, expected: Json, options: CompareOptions):
   const found = withoutPaths(actual, ignorePaths);
   const wanted = withoutPaths(expected, ignorePaths);
   const difference = absence(found, wanted);
-  if (difference !== undefined) return { passed: false, message: told(difference, placeOf) };
+  if (difference !== undefined) return { passed: false, message: differenceMessage(difference, placeOf) };
   return { passed: true, message: `${placeOf("")} contains ${previewJson(expected)}` };
 }
 
@@ -371,12 +372,15 @@ function absentMember(actual: readonly Json[], expected: Json): JsonDifference |
   );
 }
 
-function here(tell: JsonDifference["tell"]): JsonDifference {
-  return { pointer: "", depth: 0, tell };
+function here(messageFor: JsonDifference["messageFor"]): JsonDifference {
+  return { pointer: "", depth: 0, messageFor };
 }
 
-function told({ pointer, tell }: JsonDifference, placeOf: CompareOptions["placeOf"]): string {
-  return tell(placeOf(pathOf(pointer)));
+function differenceMessage(
+  { pointer, messageFor }: JsonDifference,
+  placeOf: CompareOptions["placeOf"],
+): string {
+  return messageFor(placeOf(pathOf(pointer)));
 }
 
 /** A JSON pointer as it is written in a path. */

@@ -90,12 +90,13 @@ interface Evidence {
 function ownTools({ events }: Trajectory): readonly AgentCall[] {
   return agentTools(events)
     .filter(({ source }) => !source.startsWith("mcp:"))
-    .map(({ name: tool, source, args, seq, status }) => ({
+    .map(({ name: tool, source, args, seq, startedAt: at, status }) => ({
       type: "tool",
       server: source,
       name: tool,
       args: args ?? {},
       seq,
+      at,
       ...(status === "completed" ? {} : { failure: `the agent tells that it ${status}` }),
     }));
 }

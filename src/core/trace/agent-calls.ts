@@ -14,6 +14,10 @@ export interface AgentCall {
   readonly args: Json;
   /** Number of the request's event. */
   readonly seq: number;
+  /** Milliseconds since the Unix epoch. */
+  readonly at: number;
+  /** What came back; absent: nothing, or nothing before the agent gave up. */
+  readonly answer?: Answer;
   /** In what words it failed, or that it has no answer; absent: it succeeded. */
   readonly failure?: string;
   /** A fault was injected that takes the answer away. */
@@ -38,7 +42,7 @@ export function agentCalls(events: readonly TraceEvent[]): AgentCalls {
   const calls: Mutable<AgentCall>[] = [];
   /** The newest call of each request id. */
   const byId = new Map<string, Mutable<AgentCall>>();
-  /** Those that wait for their answer. */
+  /** Calls without an answer. */
   const open = new Map<string, Mutable<AgentCall>>();
   let started: number | undefined;
   let inside = false;
@@ -47,32 +51,35 @@ export function agentCalls(events: readonly TraceEvent[]): AgentCalls {
       inside = true;
       started ??= event.seq;
     } else if (event.type === "phase.finished" && event.phase === "agent") inside = false;
-    else if (event.type === "mcp.message" && event.direction === "server-to-client") {
-      const answer = readAnswer(event.message);
-      const call = answer === undefined ? undefined : open.get(callKey(event, answer.id));
-      if (answer === undefined || call === undefined) continue;
-      open.delete(callKey(event, answer.id));
-      delete call.failure;
-      const failure =
-        event.malformed === undefined
-          ? failureOf(call.type, answer)
-          : `the answer is malformed: ${event.malformed}`;
-      if (failure !== undefined) call.failure = failure;
-    } else if (inside && event.type === "mcp.message") {
-      const cancelled = cancelledId(event.message);
-      if (cancelled !== undefined) open.delete(callKey(event, cancelled));
-      const read = readCall(event.message);
-      if (read === undefined) continue;
-      const { id, ...asked } = read;
-      const failure = "there was no answer";
-      const call: Mutable<AgentCall> = { ...asked, server: event.server, seq: event.seq, failure };
-      calls.push(call);
-      if (id === undefined) continue;
-      byId.set(callKey(event, id), call);
-      open.set(callKey(event, id), call);
-    } else if (inside && event.type === "fault.injected" && event.fault !== "delay") {
+    else if (event.type === "fault.injected" && event.fault !== "delay" && inside) {
       const call = byId.get(callKey(event, event.id));
       if (call !== undefined) call.faulted = true;
+    } else if (event.type === "mcp.message" && isJsonObject(event.message)) {
+      const { message } = event;
+      const id = idOf(message["id"]);
+      const key = id === undefined ? undefined : callKey(event, id);
+      if (event.direction === "server-to-client") {
+        const call = key === undefined || "method" in message ? undefined : open.get(key);
+        if (key === undefined || call === undefined) continue;
+        open.delete(key);
+        delete call.failure;
+        call.answer = readAnswer(event, message);
+        const failure = failureOf(call.type, call.answer);
+        if (failure !== undefined) call.failure = failure;
+        continue;
+      }
+      const cancelled = cancelledId(message);
+      if (cancelled !== undefined) open.delete(callKey(event, cancelled));
+      // A later request with the same id is another one.
+      if (key !== undefined && "method" in message) open.delete(key);
+      const asked = inside ? readRequest(message) : undefined;
+      if (asked === undefined) continue;
+      const { server, seq, at } = event;
+      const call: Mutable<AgentCall> = { ...asked, server, seq, at, failure: "there was no answer" };
+      calls.push(call);
+      if (key === undefined) continue;
+      byId.set(key, call);
+      open.set(key, call);
     }
   }
   return { started, calls };
@@ -84,35 +91,32 @@ const methods: ReadonlyMap<Json | undefined, AgentCall["type"]> = new Map([
   ["prompts/get", "prompt"],
 ]);
 
-interface ReadCall extends Pick<AgentCall, "type" | "name" | "args"> {
-  readonly id: string | number | undefined;
-}
-
-function readCall(message: Json): ReadCall | undefined {
-  if (!isJsonObject(message)) return undefined;
+function readRequest(message: JsonObject): Pick<AgentCall, "type" | "name" | "args"> | undefined {
   const type = methods.get(message["method"]);
   if (type === undefined) return undefined;
-  const id =
-    typeof message["id"] === "string" || typeof message["id"] === "number" ? message["id"] : undefined;
   const params: JsonObject = isJsonObject(message["params"]) ? message["params"] : {};
   const name = params[type === "resource" ? "uri" : "name"];
-  return { id, type, name: typeof name === "string" ? name : "", args: params["arguments"] ?? {} };
+  return { type, name: typeof name === "string" ? name : "", args: params["arguments"] ?? {} };
 }
 
-interface ReadAnswer {
-  readonly id: string | number;
+function idOf(id: Json | undefined): string | number | undefined {
+  return typeof id === "string" || typeof id === "number" ? id : undefined;
+}
+
+/** The parts of a response that say how a request ended. */
+interface Answer {
   readonly result: Json | undefined;
   readonly error: Json | undefined;
+  /** What is malformed about the message. */
+  readonly malformed: string | undefined;
 }
 
-function readAnswer(message: Json): ReadAnswer | undefined {
-  if (!isJsonObject(message) || "method" in message) return undefined;
-  const { id, result, error } = message;
-  if (typeof id !== "string" && typeof id !== "number") return undefined;
-  return { id, result, error };
+function readAnswer({ malformed }: EventOf<"mcp.message">, { result, error }: JsonObject): Answer {
+  return { result, error, malformed };
 }
 
-function failureOf(type: AgentCall["type"], { result, error }: ReadAnswer): string | undefined {
+function failureOf(type: AgentCall["type"], { result, error, malformed }: Answer): string | undefined {
+  if (malformed !== undefined) return `the answer is malformed: ${malformed}`;
   if (!isJsonObject(result)) return errorFailure(error);
   const { isError = false } = result;
   if (isError !== false) return resultText(result) || wordless;
@@ -127,11 +131,10 @@ function errorFailure(error: Json | undefined): string {
 
 const wordless = "it failed without a word";
 
-/** The request that a message gives up. */
-function cancelledId(message: Json): string | number | undefined {
-  if (!isJsonObject(message) || message["method"] !== "notifications/cancelled") return undefined;
-  const id = isJsonObject(message["params"]) ? message["params"]["requestId"] : undefined;
-  return typeof id === "string" || typeof id === "number" ? id : undefined;
+/** The request that a message cancels. */
+function cancelledId({ method, params }: JsonObject): string | number | undefined {
+  if (method !== "notifications/cancelled" || !isJsonObject(params)) return undefined;
+  return idOf(params["requestId"]);
 }
 
 /** What a request and its answer have in common; each connection has ids of its own. */
@@ -169,106 +172,39 @@ export interface CallHistory {
 
 /** Reads from a trial's events what its agent called; calls of steps are left out. */
 export function callHistory(events: readonly TraceEvent[]): CallHistory {
-  const reader = new HistoryReader();
-  for (const event of events) reader.read(event);
-  return reader.finish();
+  const { calls } = agentCalls(events);
+  const ofType = (type: AgentCall["type"]): readonly AgentCall[] =>
+    calls.filter((call) => call.type === type);
+  return {
+    toolCalls: ofType("tool").map((call) => ({
+      serverName: call.server,
+      toolName: call.name,
+      arguments: call.args,
+      ...outcomeOf(call),
+    })),
+    resourceReads: ofType("resource").map((call) => ({
+      serverName: call.server,
+      uri: call.name,
+      ...outcomeOf(call),
+    })),
+    promptGets: ofType("prompt").map((call) => ({
+      serverName: call.server,
+      promptName: call.name,
+      arguments: call.args,
+      ...outcomeOf(call),
+    })),
+  };
 }
 
-/** A request of the agent. */
-interface Asked {
-  readonly server: string;
-  readonly method: string;
-  readonly params: JsonObject;
-  /** Milliseconds since the Unix epoch. */
-  readonly at: number;
-  answer?: Json;
+function outcomeOf({ at, answer }: AgentCall): { readonly result: Json; readonly timestamp: string } {
+  return { result: resultOf(answer), timestamp: new Date(at).toISOString() };
 }
 
-const recordedMethods: ReadonlySet<string> = new Set(["tools/call", "resources/read", "prompts/get"]);
-
-/** Accumulates one pass over the events; lives only while a history is read. */
-class HistoryReader {
-  readonly #asked: Asked[] = [];
-  /** Requests that have no answer yet. */
-  readonly #open = new Map<string, Asked>();
-  #inAgentPhase = false;
-
-  read(event: TraceEvent): void {
-    if (event.type === "phase.started" && event.phase === "agent") this.#inAgentPhase = true;
-    if (event.type === "phase.finished" && event.phase === "agent") this.#inAgentPhase = false;
-    if (event.type === "mcp.message" && isJsonObject(event.message)) this.#readMessage(event, event.message);
-  }
-
-  finish(): CallHistory {
-    return {
-      toolCalls: this.#of("tools/call").map(({ params, ...call }) => ({
-        serverName: call.server,
-        toolName: textOf(params["name"]),
-        arguments: params["arguments"] ?? {},
-        ...answerOf(call),
-      })),
-      resourceReads: this.#of("resources/read").map(({ params, ...call }) => ({
-        serverName: call.server,
-        uri: textOf(params["uri"]),
-        ...answerOf(call),
-      })),
-      promptGets: this.#of("prompts/get").map(({ params, ...call }) => ({
-        serverName: call.server,
-        promptName: textOf(params["name"]),
-        arguments: params["arguments"] ?? {},
-        ...answerOf(call),
-      })),
-    };
-  }
-
-  #of(method: string): readonly Asked[] {
-    return this.#asked.filter((call) => call.method === method);
-  }
-
-  #readMessage(event: EventOf<"mcp.message">, message: JsonObject): void {
-    const { id, method } = message;
-    if (method === "notifications/cancelled") this.#giveUp(event, message["params"]);
-    if (typeof id !== "string" && typeof id !== "number") return;
-    const key = callKey(event, id);
-    if (event.direction === "server-to-client") {
-      if (method === undefined) this.#answer(key, event, message);
-      return;
-    }
-    // A later request with the same id is another one.
-    this.#open.delete(key);
-    if (!this.#inAgentPhase || typeof method !== "string" || !recordedMethods.has(method)) return;
-    const params = isJsonObject(message["params"]) ? message["params"] : {};
-    const asked = { server: event.server, method, params, at: event.at };
-    this.#asked.push(asked);
-    this.#open.set(key, asked);
-  }
-
-  #answer(key: string, { malformed }: EventOf<"mcp.message">, message: JsonObject): void {
-    const asked = this.#open.get(key);
-    if (asked === undefined) return;
-    this.#open.delete(key);
-    const { result } = message;
-    if (malformed !== undefined) asked.answer = { error: `the answer is malformed: ${malformed}` };
-    else asked.answer = isJsonObject(result) ? result : { error: answeredError(message["error"]).message };
-  }
-
-  /** Who gave up on a call does not get an answer that comes later. */
-  #giveUp(event: EventOf<"mcp.message">, params: Json | undefined): void {
-    const id = isJsonObject(params) ? params["requestId"] : undefined;
-    if (event.direction !== "client-to-server" || (typeof id !== "string" && typeof id !== "number")) return;
-    this.#open.delete(callKey(event, id));
-  }
-}
-
-function answerOf({ at, answer }: Pick<Asked, "at" | "answer">): {
-  readonly result: Json;
-  readonly timestamp: string;
-} {
-  return { result: answer ?? { error: "never answered" }, timestamp: new Date(at).toISOString() };
-}
-
-function textOf(value: Json | undefined): string {
-  return typeof value === "string" ? value : "";
+function resultOf(answer: Answer | undefined): Json {
+  if (answer === undefined) return { error: "never answered" };
+  const { result, error, malformed } = answer;
+  if (malformed !== undefined) return { error: `the answer is malformed: ${malformed}` };
+  return isJsonObject(result) ? result : { error: answeredError(error).message };
 }
 
 /** Why an answer without a result gave none. */

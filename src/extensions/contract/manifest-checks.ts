@@ -73,7 +73,9 @@ export function compareManifests(given: ExtensionManifest, written: ExtensionMan
       if (own === undefined) return [`operation ${name} is in extension.yaml only`];
       const difference = jsonDifference(own.params, params, "equal");
       return [
-        ...(difference === undefined ? [] : [difference.tell(`params of ${name}${difference.pointer}`)]),
+        ...(difference === undefined
+          ? []
+          : [difference.messageFor(`params of ${name}${difference.pointer}`)]),
         ...extensionPhases
           .filter((phase) => own.phases.includes(phase) !== phases.includes(phase))
           .map((phase) => {

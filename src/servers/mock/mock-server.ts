@@ -403,7 +403,7 @@ function whenProblem({ when = {} }: MockResponse, { state }: MockCall): string |
 /** The first place where a value is not the expected one, in words. */
 function difference(what: string, value: Json, expected: Json): string | undefined {
   const found = jsonDifference(value, expected, "equal");
-  return found?.tell(found.pointer === "" ? what : `${what} at ${found.pointer}`);
+  return found?.messageFor(found.pointer === "" ? what : `${what} at ${found.pointer}`);
 }
 
 type Looked =
