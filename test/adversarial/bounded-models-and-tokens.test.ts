@@ -244,7 +244,7 @@ describe("what gives tokens and sends", () => {
 
   it.each([
     ["too long", "x".repeat(9000), "longer than 8192 characters"],
-    ["no text of a header", "canary token\n", "characters that no header can carry"],
+    ["no text of a header", "canary token\n", "characters that are not allowed in a header"],
   ])("a token that is %s is none", async (_, token, why) => {
     const answer = { begin: JSON.stringify({ access_token: token, token_type: "Bearer" }), end: "" };
     const error = await tokenFrom("/token", answer);

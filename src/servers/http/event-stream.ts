@@ -10,8 +10,8 @@ export interface StreamReaderOptions {
 }
 
 /**
- * The events of a body, one after the other; what comes after the last one is given as bytes. Throws McpvalsError
- * `server/message-too-large` and `server/protocol-error` for one that is better not read, or why the connection broke.
+ * The events of a body; bytes after the last one come as an event without data. Throws McpvalsError `server/message-too-large`
+ * and `server/protocol-error` for an event beyond the limits, and the reason why the connection broke.
  */
 export async function* eventsOf(
   chunks: AsyncIterable<Uint8Array>,
@@ -50,7 +50,7 @@ export async function wholeOf(
   return body;
 }
 
-/** Throws McpvalsError for JSON that is better not parsed. */
+/** Throws McpvalsError for JSON that is too deep or too expensive to parse. */
 function refuseExcess(server: string, json: Uint8Array): void {
   const excess = jsonExcess(json, { levels: deepestMessage });
   if (excess !== undefined) throw excessive(server, excess);
@@ -76,7 +76,7 @@ export function isEventStream({ headers }: Response): boolean {
   return /^text\/event-stream/i.test(headers.get("content-type") ?? "");
 }
 
-/** A response's body as it comes. */
+/** The chunks of a response's body. */
 export async function* chunksOf(response: Response): AsyncGenerator<Uint8Array> {
   if (response.body === null) return;
   for await (const chunk of response.body) yield chunk as Uint8Array;
@@ -85,26 +85,29 @@ export async function* chunksOf(response: Response): AsyncGenerator<Uint8Array> 
 const newline = 0x0a;
 const carriageReturn = 0x0d;
 
-/** One block of a stream of events, up to and with the empty line that ends it. */
+/** One event of a stream with its bytes, up to and including the empty line that ends it. */
 export interface StreamEvent {
   readonly bytes: Buffer;
-  /** What follows `event:`; absent: a message. */
+  /** The type; absent: `message`. */
   readonly event?: string;
   /** The `data:` lines, joined; absent: none. */
   readonly data?: string;
   readonly id?: string;
-  /** Milliseconds that the server asks to be waited for before the stream is taken up again. */
+  /** How long to wait before the stream is resumed, in milliseconds. */
   readonly retry?: number;
 }
 
 export interface EventCutterOptions {
   /** Longest event, in bytes. */
   readonly limit: number;
-  /** Called once, for an event over the limit; nothing is read any more. */
+  /** Called once, for an event over the limit; reading stops there. */
   readonly onTooLong: () => void;
 }
 
-/** Cuts a stream of server-sent events, in chunks of any size, into its events. */
+/**
+ * Splits a stream of server-sent events into its events. Unlike a parser from a library it keeps the bytes of each event, which
+ * the gateway passes on unchanged.
+ */
 export class EventCutter {
   readonly #options: EventCutterOptions;
   readonly #unfinished = new ByteStore();
@@ -134,7 +137,7 @@ export class EventCutter {
     return events;
   }
 
-  /** Takes what has come of an event that has not ended. */
+  /** Takes the bytes of an unfinished event. */
   rest(): Buffer {
     return this.#unfinished.take();
   }
@@ -181,7 +184,7 @@ function readEvent(bytes: Buffer): StreamEvent {
   };
 }
 
-/** A stream may begin with a byte order mark, which is no part of its first line. */
+/** Without a byte order mark at the beginning. */
 function linesOf(bytes: Buffer): string[] {
   return bytes
     .toString("utf8")
@@ -196,7 +199,7 @@ function readField(line: string): { name: string; value: string } {
   return { name: line.slice(0, colon), value: value.startsWith(" ") ? value.slice(1) : value };
 }
 
-/** An event as it came, but with another message in it. */
+/** The same event with another message. */
 export function eventWithData(event: StreamEvent, text: string): Buffer {
   const kept = linesOf(event.bytes).filter((line) => line !== "" && !/^data(:|$)/.test(line));
   return Buffer.from([...kept, `data: ${text}`, "", ""].join("\n"));

@@ -3,14 +3,14 @@ import { shortened } from "../../core/text/shortened.ts";
 import { errorAnswer, errorCodes, requestOf, type WireMessage } from "../messages/json-rpc.ts";
 import { type ChannelListener, HttpNoAnswer, isAccepted } from "../connections/host.ts";
 
-/** A URL for messages and records: without user name, password, query and fragment, which may hold secrets. */
+/** A URL without user name, password, query and fragment, which may hold secrets. */
 export function shownUrl(url: string | URL): string {
   if (!URL.canParse(String(url))) return String(url);
   const { protocol, host, pathname, search } = new URL(url);
   return `${protocol}//${host}${pathname}${search === "" ? "" : "?…"}`;
 }
 
-/** The error for a response whose status is one. */
+/** The error for an HTTP error status. */
 export function explainStatus(
   server: string,
   { status, statusText }: { readonly status: number; readonly statusText: string },
@@ -26,7 +26,7 @@ export function explainStatus(
 
 function statusHint(status: number): string {
   if (status === 401 || status === 403)
-    return "Check the headers of this server, above all Authorization: are they there, right and not expired?";
+    return "Check the headers of this server, above all Authorization: whether they are set, correct and not expired.";
   if (status === 404 || status === 405)
     return "Check the path of the url and the transport: `shttp` is Streamable HTTP, `sse` the older HTTP+SSE.";
   if (status >= 300 && status < 400) return "Give the url that it redirects to.";
@@ -35,7 +35,7 @@ function statusHint(status: number): string {
     : "Check the url and the headers of this server.";
 }
 
-/** The error for a request that got no response, or not all of it. */
+/** The error for a request without a complete response. */
 export function explainUnreachable(server: string, url: string, cause: unknown): McpvalsError {
   const code = systemCode(cause);
   const { reason, hint } = reasons[code ?? ""] ?? {
@@ -71,7 +71,7 @@ const reasons: Readonly<Record<string, { readonly reason: string; readonly hint:
   },
 };
 
-/** The system's code for a failure, which `fetch` hides under one or more causes. */
+/** The system's error code; `fetch` wraps it in one or more causes. */
 function systemCode(error: unknown): string | undefined {
   for (let cause = error; cause instanceof Error; cause = causeOf(cause)) {
     if ("code" in cause && typeof cause.code === "string") return cause.code;
@@ -79,7 +79,7 @@ function systemCode(error: unknown): string | undefined {
   return undefined;
 }
 
-/** The message at the bottom: that of `fetch` itself is always "fetch failed". */
+/** The message of the innermost cause: that of `fetch` itself is always "fetch failed". */
 function rootMessage(error: unknown): string {
   let message = messageOf(error);
   for (let cause = error; cause instanceof Error; cause = causeOf(cause)) message = cause.message || message;
@@ -94,7 +94,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Why a server is lost when a request to it fails: what is known already, or that it cannot be reached. */
+/** The error for a server that is lost because a request failed. */
 export function asLoss(
   error: unknown,
   { server, url }: { readonly server: string; readonly url: URL },

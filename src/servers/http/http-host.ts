@@ -12,10 +12,10 @@ import type {
 import { ChannelConnection } from "../connections/transports.ts";
 import { shownUrl } from "./http-errors.ts";
 import { createServerFetch } from "./server-fetch.ts";
-import { EventsChannel } from "./sse-channel.ts";
+import { SseChannel } from "./sse-channel.ts";
 import { StreamableChannel } from "./streamable-channel.ts";
 
-/** Prepares for talking to a server that has an address; nothing is sent yet. Throws McpvalsError `server/unreachable`. */
+/** Creates the host of a server with an address; nothing is sent yet. Throws McpvalsError `server/unreachable`. */
 export function openHttpHost(name: string, spec: HttpServerSpec): ServerHost {
   if (!URL.canParse(spec.url))
     throw new McpvalsError("server/unreachable", `server "${name}": not a URL: ${JSON.stringify(spec.url)}`, {
@@ -24,17 +24,16 @@ export function openHttpHost(name: string, spec: HttpServerSpec): ServerHost {
   return new HttpHost(name, spec);
 }
 
-/** A server that others run: every client has a session of its own, and what one of them loses is its own affair. */
+/** A server with an address: every client has a session of its own, and the loss of one does not concern the others. */
 class HttpHost implements ServerHost {
   readonly name: string;
   readonly transport: HttpServerSpec["transport"];
   readonly address: HttpAddress;
-  /** Never aborts: whether the server is there, only those who talk to it find out. */
+  /** Never aborts: only channels notice that the server is gone. */
   readonly lost: AbortSignal = new AbortController().signal;
   readonly #spec: HttpServerSpec;
   readonly #watchers = new Set<Emit>();
-  /** What clients have open. */
-  readonly #exchanges = new Set<{ stop(): Promise<void> }>();
+  readonly #channels = new Set<{ stop(): Promise<void> }>();
   #watched = false;
   #stopping: Promise<void> | undefined;
 
@@ -73,11 +72,11 @@ class HttpHost implements ServerHost {
   open(listener: ChannelListener): Channel {
     const channel = openHttpChannel(this.name, this.address, listener);
     const exchange = { stop: () => channel.close() };
-    this.#exchanges.add(exchange);
+    this.#channels.add(exchange);
     return {
       send: (wire, options) => channel.send(wire, options),
       close: () => {
-        this.#exchanges.delete(exchange);
+        this.#channels.delete(exchange);
         return channel.close();
       },
     };
@@ -90,7 +89,7 @@ class HttpHost implements ServerHost {
 
   async #stop(): Promise<void> {
     const started = performance.now();
-    await Promise.all([...this.#exchanges].map((exchange) => exchange.stop()));
+    await Promise.all([...this.#channels].map((exchange) => exchange.stop()));
     const durationMs = performance.now() - started;
     for (const emit of this.#watchers)
       emit({ type: "server.stopped", server: this.name, by: "disconnect", durationMs });
@@ -98,12 +97,9 @@ class HttpHost implements ServerHost {
   }
 }
 
-/**
- * Begins an exchange with a server over HTTP, for a client that speaks messages: their texts go there and come back as
- * they are. Nothing is sent before the first message, but for the older transport, which has to be asked where to.
- */
+/** The older transport connects at once, to get the address for messages; Streamable HTTP with the first message. */
 function openHttpChannel(server: string, address: HttpAddress, listener: ChannelListener): Channel {
   return address.transport === "sse"
-    ? new EventsChannel(server, address, listener)
+    ? new SseChannel(server, address, listener)
     : new StreamableChannel(server, address, listener);
 }

@@ -16,13 +16,13 @@ import { abortAfter } from "../../process/deadline.ts";
 import { loadSdk, type Sdk } from "../client/session.ts";
 import { shownUrl } from "./http-errors.ts";
 
-/** A server with an address, and how to get tokens for it. */
+/** A server with its url, and how to get tokens for it. */
 export interface ProtectedServer {
   readonly url: string;
   readonly auth: OAuthSpec;
 }
 
-/** What the server's refusal says about the tokens that it wants. */
+/** What the server's 401 response says about the tokens that it needs. */
 export interface TokenHint {
   readonly resourceMetadataUrl?: URL;
   readonly scope?: string;
@@ -31,16 +31,19 @@ export interface TokenHint {
 type Stored = Extract<OAuthSpec, { kind: "stored" }>;
 type Credentials = Extract<OAuthSpec, { kind: "client-credentials" }>;
 
-/** Longest that it may take to get a token, all requests and their answers included, in milliseconds. */
+/** Time limit for getting a token, with all requests, in milliseconds. */
 const usualMs = 30_000;
-/** Read of all answers to these requests. */
+/** Limits of all responses together. */
 const mostRead = { bytes: 1024 * 1024, values: 10_000 } as const;
-/** Longest access token: it has to fit into a header of any server. */
+/** Longest access token: it has to fit into a header. */
 const longestToken = 8 * 1024;
-/** Tokens in the place of others that one run asks for: more would have no end. */
+/** Renewed tokens in one run; a server that refuses more does so without end. */
 const mostRenewals = 1000;
 
-/** The access token of one server, for all who talk to it: whoever needs a new one waits for the same request. */
+/**
+ * The access token of one server, for all trials: requests that need a new one at the same time wait for the same renewal. The
+ * SDK's `withOAuth` would renew it once for each of them, and with the authorization server that the tested server names.
+ */
 export class TokenSource {
   readonly #server: ProtectedServer;
   readonly #secrets = new Map<string, Secret>();
@@ -51,7 +54,7 @@ export class TokenSource {
   #renewing: Promise<string> | undefined;
   #renewals = 0;
 
-  /** `announce` hears of every secret before it is first used; getting a token takes `mostMs` milliseconds at most. */
+  /** `announce` gets every secret before it is first used; getting a token takes `mostMs` milliseconds at most. */
   constructor(server: ProtectedServer, announce: (secret: Secret) => void, mostMs: number = usualMs) {
     this.#server = server;
     this.#announce = announce;
@@ -59,7 +62,7 @@ export class TokenSource {
     this.#keep("client_secret", server.auth.clientSecret);
   }
 
-  /** All secrets so far, those that are not good any more included. */
+  /** All secrets so far, also expired ones. */
   get secrets(): readonly Secret[] {
     return [...this.#secrets.values()];
   }
@@ -67,7 +70,7 @@ export class TokenSource {
   /** Removes all secrets from a text. */
   readonly clean = (text: string): string => createRedactor(this.secrets)(text);
 
-  /** The token to try; none, when there is none yet. Throws `server/unauthorized` for a file that cannot be used. */
+  /** The current token; undefined when there is none yet. Throws `server/unauthorized` for an unusable file. */
   async current(): Promise<string | undefined> {
     const { auth } = this.#server;
     if (auth.kind === "stored" && this.#token === undefined) {
@@ -84,7 +87,7 @@ export class TokenSource {
     this.#token ??= access;
   }
 
-  /** A token in the place of one that was refused. Throws `server/unauthorized`. */
+  /** Replaces a token that was refused. Throws `server/unauthorized`. */
   renew(used: string | undefined, hint: TokenHint): Promise<string> {
     if (this.#token !== undefined && this.#token !== used) return Promise.resolve(this.#token);
     this.#renewing ??= this.#renew(used, hint).finally(() => {
@@ -117,7 +120,7 @@ export class TokenSource {
     });
   }
 
-  /** Another process may have refreshed the tokens meanwhile; a refresh token is often good only once. */
+  /** Another process may have refreshed the tokens; many refresh tokens can be used only once. */
   async #refresh(auth: Stored, used: string | undefined, hint: TokenHint): Promise<string> {
     const stored = await this.#read(auth);
     if (stored.access !== undefined && stored.access !== used) return stored.access;
@@ -148,8 +151,8 @@ export class TokenSource {
   }
 
   /**
-   * Asks the authorization server that the user named, and no other: the server is under test, and what it names may be
-   * anybody. What fails is explained.
+   * Requests a token from the authorization server that the user named, and from no other: the tested server could name any.
+   * Throws `server/unauthorized`.
    */
   async #ask(
     { resourceMetadataUrl }: TokenHint,
@@ -185,7 +188,7 @@ export class TokenSource {
     }
   }
 
-  /** What the server says about its tokens (RFC 9728), at its own origin; undefined when it says nothing. */
+  /** The metadata of the protected resource (RFC 9728) at its own origin; undefined when there is none. */
   async #resourceMetadata(
     url: URL | undefined,
     { sdk, fetchFn }: { readonly sdk: Sdk; readonly fetchFn: FetchLike },
@@ -241,7 +244,6 @@ export class TokenSource {
 
 const logIn = "Log in again with the program that wrote the file.";
 
-/** What a request to an authorization server is made with. */
 interface TokenRequest {
   readonly sdk: Sdk;
   readonly issuer: string;
@@ -260,7 +262,7 @@ interface StoredTokens {
   readonly issuer: string | undefined;
 }
 
-/** The token is for all trials, so that no trial's end ends the request. Answers are as long as they need be. */
+/** Not bound to a trial, since the token is for all trials. */
 function tokenFetch(signal: AbortSignal): FetchLike {
   const bounded = boundedFetch({
     ...mostRead,
@@ -269,7 +271,7 @@ function tokenFetch(signal: AbortSignal): FetchLike {
   return (url, init) => bounded(url, { ...init, signal });
 }
 
-/** What the token is to be good for; throws when the server says that it is another one. */
+/** The resource that the token is for; throws when the metadata names another one. */
 function resourceOf(
   url: string,
   metadata: OAuthProtectedResourceMetadata | undefined,
@@ -282,10 +284,10 @@ function resourceOf(
   throw new Error(`the server's metadata is about another resource: ${shownUrl(resource)}`);
 }
 
-/** Throws for a token that no header can carry; the message tells nothing of it. */
+/** Throws for a token that no header can carry; the message has no part of it. */
 function usable(token: string): string {
   if (token.length > longestToken) throw new Error(`the token is longer than ${longestToken} characters`);
-  if (!/^[!-~]+$/.test(token)) throw new Error("the token has characters that no header can carry");
+  if (!/^[!-~]+$/.test(token)) throw new Error("the token has characters that are not allowed in a header");
   return token;
 }
 
@@ -293,7 +295,7 @@ function sameIssuer(a: string, b: string): boolean {
   return a.replace(/\/$/, "") === b.replace(/\/$/, "");
 }
 
-/** What a refresh gives, which replaces what was there. */
+/** The members of the file that a refresh replaces. */
 function written(tokens: OAuthTokens): JsonObject {
   const { access_token, refresh_token, expires_in, scope, token_type, id_token } = tokens;
   const given = { access_token, refresh_token, expires_in, scope, token_type, id_token };
@@ -302,7 +304,7 @@ function written(tokens: OAuthTokens): JsonObject {
   );
 }
 
-/** When the new token ends, for files that say so, in their own unit: seconds or milliseconds since the Unix epoch. */
+/** When the new token expires, in the unit of the file: seconds or milliseconds since the Unix epoch. */
 function expiry({ expires_at: known }: JsonObject, { expires_in: seconds }: OAuthTokens): JsonObject {
   if (typeof known !== "number" || seconds === undefined) return {};
   const endsAt = Date.now() + seconds * 1000;
@@ -322,7 +324,7 @@ function readTokenFile(path: string): JsonObject {
   return value;
 }
 
-/** Replaces the file as a whole, so that nobody ever reads half of it; who may read it stays the same. */
+/** Replaces the file atomically, with the same permissions. */
 async function writeTokenFile(path: string, tokens: JsonObject): Promise<void> {
   const target = await realpath(path);
   const { mode } = await stat(target);
@@ -336,7 +338,7 @@ async function writeTokenFile(path: string, tokens: JsonObject): Promise<void> {
   }
 }
 
-/** The parser's own message would quote the text, and with it a token. */
+/** The parser's own message would quote the text, which has tokens. */
 function parsed(text: string): Json {
   try {
     return JSON.parse(text) as Json;
@@ -348,18 +350,18 @@ function parsed(text: string): Json {
 /** Removes what is secret from a text. */
 type Clean = (text: string) => string;
 
-/** What was going on when no token could be had; `guess`: nothing said where tokens come from. */
+/** The step that failed; `guess`: there was no metadata that names the token endpoint. */
 export type TokenStep = "discovery" | "guess" | "token";
 
 export interface TokenFailure {
   readonly step: TokenStep;
-  /** Address of the authorization server, as far as it is known. */
+  /** Address of the authorization server, if it is known. */
   readonly issuer?: string;
   readonly sdk: Sdk;
   readonly clean: Clean;
 }
 
-/** Says why there is no token: an McpvalsError `server/unauthorized`. */
+/** The error for a token that could not be obtained. */
 function explainTokenFailure(
   server: ProtectedServer,
   error: unknown,
@@ -369,11 +371,11 @@ function explainTokenFailure(
   const place = issuer === undefined ? "the authorization server" : shownUrl(issuer);
   if (step === "discovery")
     return unauthorized(server, `its authorization server was not found: ${excerpt(error, clean)}`, {
-      hint: "Is `issuer` of `auth` right, and is it there?",
+      hint: "Check `issuer` of `auth`, and that the authorization server runs.",
     });
   if (step === "guess")
     return unauthorized(server, `${place} has no metadata, and gave no token: ${excerpt(error, clean)}`, {
-      hint: "An authorization server names its token endpoint in its metadata (RFC 8414); is `issuer` of `auth` right?",
+      hint: "An authorization server names its token endpoint in its metadata (RFC 8414); check `issuer` of `auth`.",
     });
   if (error instanceof sdk.OAuthError)
     return unauthorized(server, `${place} refused a token: ${error.code}: ${excerpt(error, clean)}`, {
@@ -392,7 +394,7 @@ const hints: Readonly<Record<string, string>> = {
   invalid_target: "The authorization server does not give tokens for this url.",
 };
 
-/** The error for a secret that may go to nobody, since the user named no authorization server; `named` are the server's own. */
+/** The error when the user named no authorization server; `named` are those that the server names. */
 function noIssuer(server: ProtectedServer, named: readonly string[]): McpvalsError {
   const [first] = named;
   const what = first === undefined ? "" : `; the server names ${shownUrl(first)}`;
@@ -404,21 +406,21 @@ function noIssuer(server: ProtectedServer, named: readonly string[]): McpvalsErr
   });
 }
 
-/** The error for a server that wants one new token after the other. */
+/** The error for a server that refuses one token after the other. */
 function tooManyTokens(server: ProtectedServer, most: number): McpvalsError {
-  return unauthorized(server, `it has wanted a new token ${most} times in one run`, {
+  return unauthorized(server, `it has refused ${most} tokens in one run`, {
     hint: "See the server's own log for why it refuses tokens that it has taken before.",
   });
 }
 
-/** The error for a server that refuses a token that it has just been given. */
+/** The error for a server that refuses a new token. */
 export function refusedAgain(server: ProtectedServer, clean: Clean): McpvalsError {
   return unauthorized(server, clean("it refuses the new access token as well, with HTTP 401"), {
-    hint: "Does the token allow what the server wants (scope), and is it meant for this url (audience)?",
+    hint: "Check that the token has the scope that the server needs, and this url as its audience.",
   });
 }
 
-/** The error for tokens in a file that cannot be used. */
+/** The error for a token file that cannot be used. */
 function unusableFile(server: ProtectedServer, problem: string, hint: string): McpvalsError {
   return unauthorized(server, problem, { hint });
 }
@@ -433,7 +435,7 @@ function unauthorized(
 
 const longestExcerpt = 300;
 
-/** The bottom of it in one line, without secrets: that of `fetch` itself is always "fetch failed". No cause is kept. */
+/** The message of the innermost cause, in one line and without secrets. */
 function excerpt(error: unknown, clean: Clean): string {
   let message = error instanceof Error ? error.message : String(error);
   for (let cause = error; cause instanceof Error; cause = cause.cause) message = cause.message || message;
@@ -442,11 +444,10 @@ function excerpt(error: unknown, clean: Clean): string {
   return line.length > longestExcerpt ? `${line.slice(0, longestExcerpt)}…` : line;
 }
 
-/** One for each server and way to get its tokens, so that all trials share a token and get a new one once. */
+/** One for each server and way to get its tokens, so that all trials share them. */
 const sources = new Map<string, TokenSource>();
 const listeners = new Set<(secret: Secret) => void>();
 
-/** Where the tokens of a server come from. */
 export function tokenSourceOf(server: ProtectedServer): TokenSource {
   const key = JSON.stringify([server.url, server.auth]);
   const known = sources.get(key);
@@ -459,8 +460,8 @@ export function tokenSourceOf(server: ProtectedServer): TokenSource {
 }
 
 /**
- * Has somebody hear of every token before it is first used, those that are known already included, so that none is ever
- * written. Tokens are forgotten before the first one listens and when nobody does any more.
+ * Calls the listener with every token before it is first used, and at once with those that are known, so that none is ever
+ * written. Tokens are forgotten when there is no listener.
  */
 export function onTokenIssued(listener: (secret: Secret) => void): Disposable {
   if (listeners.size === 0) sources.clear();

@@ -5,10 +5,9 @@ import { loadSdk } from "../client/session.ts";
 import { type ProtectedServer, refusedAgain, type TokenHint, tokenSourceOf } from "./oauth-tokens.ts";
 
 /**
- * `fetch` with what a server wants to see in every request: its headers, which win over the request's own, and its access
- * token. Redirects are followed as long as they stay at the server's address and keep the method; others are given as they
- * are, since headers and messages are for nobody else. Rejects as `fetch` does, and with McpvalsError
- * `server/unauthorized` when no token can be had.
+ * `fetch` with the configured headers of a server, which override the request's own, and its access token. Follows redirects
+ * within the server's origin that keep the method; others are returned, since headers and messages must not go elsewhere.
+ * Rejects as `fetch` does, and with McpvalsError `server/unauthorized` when there is no token.
  */
 export function createServerFetch(spec: Pick<HttpServerSpec, "url" | "headers" | "auth">): FetchLike {
   const { auth } = spec;
@@ -21,7 +20,6 @@ export function createServerFetch(spec: Pick<HttpServerSpec, "url" | "headers" |
   return auth === undefined ? withHeaders : oauthFetch({ url: spec.url, auth }, withHeaders);
 }
 
-/** Whether a response sends the client to somewhere else. */
 export function isRedirect({ status, headers }: Response): boolean {
   return status >= 300 && status < 400 && headers.has("location");
 }
@@ -50,9 +48,9 @@ function targetWithin(url: URL, response: Response, method: string): URL | undef
 }
 
 /**
- * Wraps `fetch` so that requests carry the server's access token. When the server refuses one with 401, a new token is got
- * once, for all who wait for it, and the request is repeated. Rejects with McpvalsError `server/unauthorized` when no token
- * can be had or the new one is refused, too.
+ * Wraps `fetch` so that requests carry the server's access token. After a 401 a new token is requested, once for all waiting
+ * requests, and the request is repeated. Rejects with McpvalsError `server/unauthorized` when there is no token or the new one is
+ * refused too.
  */
 function oauthFetch(server: ProtectedServer, inner: FetchLike): FetchLike {
   return async (url, init = {}) => {
@@ -86,7 +84,7 @@ function withToken(init: RequestInit, token: string | undefined): RequestInit {
   return { ...init, headers };
 }
 
-/** Where the server says that its tokens come from, and what they have to allow. */
+/** Where the server says that its tokens come from, and the scope that they need. */
 async function hintOf(response: Response): Promise<TokenHint> {
   const { extractWWWAuthenticateParams } = await loadSdk();
   const { resourceMetadataUrl, scope } = extractWWWAuthenticateParams(response);

@@ -12,8 +12,8 @@ import { asLoss, explainStatus, noAnswerIn, reportNoAnswer, shownUrl } from "./h
 import { messageHeaders } from "../messages/mcp-headers.ts";
 import { chunksOf, eventsOf, refusalText } from "./event-stream.ts";
 
-/** A client of the older HTTP+SSE transport that knows texts only: everything comes over one stream of events. */
-export class EventsChannel implements Channel {
+/** A client of the older HTTP+SSE transport: all messages of the server come over one stream of events. */
+export class SseChannel implements Channel {
   readonly #server: string;
   readonly #address: HttpAddress;
   readonly #listener: ChannelListener;
@@ -27,7 +27,7 @@ export class EventsChannel implements Channel {
     this.#listener = listener;
     const found = Promise.withResolvers<URL>();
     this.#endpoint = untilAborted(found.promise, this.#closing.signal);
-    // Whoever sends hears of it.
+    // `send` reports it.
     this.#endpoint.catch(() => undefined);
     void this.#listen(found.resolve);
   }
@@ -39,7 +39,7 @@ export class EventsChannel implements Channel {
   }
 
   close(): Promise<void> {
-    this.#closing.abort(new Error("the exchange was ended"));
+    this.#closing.abort(new Error("the channel was closed"));
     return Promise.resolve();
   }
 
@@ -67,12 +67,12 @@ export class EventsChannel implements Channel {
     }
   }
 
-  /** The server's headers are for that server alone. */
+  /** The configured headers, which may hold secrets, are only for the origin of the url. */
   #checked(endpoint: URL): URL {
     if (endpoint.origin === this.#address.url.origin) return endpoint;
     throw new McpvalsError(
       "server/protocol-error",
-      `server "${this.#server}" names an endpoint of another origin: ${shownUrl(endpoint)}`,
+      `server "${this.#server}" names an endpoint at another origin: ${shownUrl(endpoint)}`,
       { hint: "The endpoint has to have the scheme, host and port of the url." },
     );
   }

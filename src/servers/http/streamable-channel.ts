@@ -33,18 +33,18 @@ import {
 
 /** How long the server may take to confirm the end of a session, in milliseconds. */
 const farewellMs = 1000;
-/** How long a broken stream rests before it is taken up again, unless the server says, in milliseconds. */
+/** Pause before a stream is resumed, unless the server says, in milliseconds. */
 const defaultRetryMs = 1000;
-/** Times that a stream is taken up again without a single event. */
+/** Attempts to resume a stream that bring no event. */
 const mostRetries = 3;
 
-/** How far a stream of events has come. */
+/** The position in a stream of events. */
 interface Progress {
   lastEventId?: string;
   retryMs: number;
 }
 
-/** A request that waits for its answer. */
+/** A pending request. */
 interface Call {
   readonly wire: WireMessage;
   readonly headers?: SendOptions["headers"] | undefined;
@@ -52,7 +52,7 @@ interface Call {
   isAnswered: boolean;
 }
 
-/** A client of Streamable HTTP that knows texts only: both eras, sessions, streams that are taken up again. */
+/** A client of Streamable HTTP that leaves the texts of messages as they are: both eras, sessions, resumed streams. */
 export class StreamableChannel implements Channel {
   readonly #server: string;
   readonly #address: HttpAddress;
@@ -62,7 +62,7 @@ export class StreamableChannel implements Channel {
   readonly #reading: StreamReaderOptions;
   #session: string | undefined;
   #version: string | undefined;
-  /** Settles when the next message may go: notifications keep their place, and all wait for `initialize`. */
+  /** Settles when the next message may be sent: notifications keep their order, and all messages wait for `initialize`. */
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor(server: string, address: HttpAddress, listener: ChannelListener) {
@@ -77,7 +77,7 @@ export class StreamableChannel implements Channel {
       return Promise.reject(
         explainUnreachable(this.#server, this.#address.url.href, this.#closing.signal.reason),
       );
-    // An answer may be what `initialize` waits for.
+    // `initialize` may wait for an answer of the client.
     if (answeredId(wire.message) !== undefined) return this.#notify(wire);
     const sent = this.#turn.then(() => this.#sendNow(wire, options));
     this.#turn = sent.catch(() => undefined);
@@ -86,7 +86,7 @@ export class StreamableChannel implements Channel {
 
   async close(): Promise<void> {
     if (this.#closing.signal.aborted) return;
-    this.#closing.abort(new Error("the exchange was ended"));
+    this.#closing.abort(new Error("the channel was closed"));
     if (this.#session === undefined) return;
     try {
       await withDeadline((signal) => this.#fetch("DELETE", { signal }), {
@@ -94,20 +94,20 @@ export class StreamableChannel implements Channel {
         onTimeout: () => new Error("no answer to DELETE"),
       });
     } catch {
-      // A courtesy: the server forgets the session sooner.
+      // Without it the server only keeps the session for longer.
     }
   }
 
-  /** Settles when the next message may go. */
+  /** Settles when the next message may be sent. */
   async #sendNow(wire: WireMessage, options: SendOptions): Promise<void> {
     const request = requestOf(wire.message);
-    if (request === undefined) return this.#takesBack(wire) ? undefined : this.#notify(wire);
+    if (request === undefined) return this.#cancels(wire) ? undefined : this.#notify(wire);
     const answered = this.#call(request.id, wire, options);
     if (request.method === "initialize") await answered;
   }
 
-  /** In 2026-07-28 a request is taken back by leaving it. */
-  #takesBack({ message }: WireMessage): boolean {
+  /** In 2026-07-28 a request is cancelled by ending it. */
+  #cancels({ message }: WireMessage): boolean {
     const id = cancelledId(message);
     const call = id === undefined ? undefined : this.#calls.get(id);
     if (call === undefined || versionIn(call.wire.message) === undefined) return false;
@@ -126,7 +126,7 @@ export class StreamableChannel implements Channel {
     if (methodOf(wire.message) === "notifications/initialized" && response.ok) void this.#listen();
   }
 
-  /** Never rejects: a request that fails is answered, and a server that is gone ends the exchange. */
+  /** Never rejects: a failed request is reported to the listener, and a server that is gone closes the channel. */
   async #call(id: string | number, wire: WireMessage, { headers, signal }: SendOptions): Promise<void> {
     const call: Call = { wire, headers, abort: new AbortController(), isAnswered: false };
     const stop = (): void => call.abort.abort();
@@ -153,7 +153,7 @@ export class StreamableChannel implements Channel {
     reportNoAnswer(this.#listener, wire, noAnswerIn(response, body, this.#place));
   }
 
-  /** Reads what answers a request; gives the text of a body. */
+  /** Reads the response to a request; gives the text of its body. */
   async #read(response: Response, call: Call): Promise<string> {
     if (response.ok && isEventStream(response)) {
       await this.#readStream(response, call);
@@ -176,7 +176,7 @@ export class StreamableChannel implements Channel {
     return text;
   }
 
-  /** Reads a stream to its end, and takes it up again where the server lets us. */
+  /** Reads a stream to its end, and resumes it where the server supports that. */
   async #readStream(first: Response, call: Call): Promise<void> {
     const progress: Progress = { retryMs: defaultRetryMs };
     let response: Response | undefined = first;
@@ -200,12 +200,12 @@ export class StreamableChannel implements Channel {
       }
     } catch (error) {
       if (error instanceof McpvalsError || this.#closing.signal.aborted) throw error;
-      // A stream that broke can be taken up again, if the server has said where it was.
+      // A stream that broke can be resumed if its events have ids.
       if (call !== undefined && !call.isAnswered && progress.lastEventId === undefined) throw error;
     }
   }
 
-  /** The stream for what belongs to no request; servers need not have one. */
+  /** Reads the stream for messages that belong to no request; servers may have none. */
   async #listen(): Promise<void> {
     const { signal } = this.#closing;
     const progress: Progress = { retryMs: defaultRetryMs };
@@ -219,7 +219,7 @@ export class StreamableChannel implements Channel {
         await pause(progress.retryMs, signal);
       }
     } catch (error) {
-      // Whether the server is gone the next request will tell.
+      // The next request shows whether the server is gone.
       if (error instanceof McpvalsError && error.code === "server/message-too-large") this.#lose(error);
     }
   }

@@ -274,10 +274,10 @@ function itemsOf(array: string): string[] {
   let depth = 0;
   let start = 1;
   const next = (): number => scanner.scan();
-  for (let token = next(); token !== endOfText; token = next()) {
-    if (token === openBrace || token === openBracket) depth += 1;
-    else if (token === closeBrace || token === closeBracket) depth -= 1;
-    if ((token === comma && depth === 1) || depth === 0) {
+  for (let token = next(); token !== jsonToken.endOfText; token = next()) {
+    if (token === jsonToken.openBrace || token === jsonToken.openBracket) depth += 1;
+    else if (token === jsonToken.closeBrace || token === jsonToken.closeBracket) depth -= 1;
+    if ((token === jsonToken.comma && depth === 1) || depth === 0) {
       items.push(trimmedJson(array.slice(start, scanner.getTokenOffset())));
       start = scanner.getTokenOffset() + 1;
     }
@@ -285,10 +285,12 @@ function itemsOf(array: string): string[] {
   return items;
 }
 
-// Values of the library's `SyntaxKind`, a const enum that exists only for the compiler.
-const openBrace = 1;
-const closeBrace = 2;
-const openBracket = 3;
-const closeBracket = 4;
-const comma = 5;
-const endOfText = 17;
+/** Values of the library's `SyntaxKind`, a const enum that exists only for the compiler. */
+export const jsonToken = {
+  openBrace: 1,
+  closeBrace: 2,
+  openBracket: 3,
+  closeBracket: 4,
+  comma: 5,
+  endOfText: 17,
+} as const;

@@ -10,6 +10,7 @@ import type {
 } from "../connections/host.ts";
 import { requestCancelled } from "../filters/filter-chain.ts";
 import {
+  errorCodes,
   cancelledId,
   parseMessage,
   type Request,
@@ -19,17 +20,14 @@ import {
 import { ChannelConnection } from "../connections/transports.ts";
 import { OutputRecorder, OutputTail } from "../stdio/output-recorder.ts";
 import type { ValidateSchema } from "../../core/checks/schema-check.ts";
-import { codes, MockServer } from "./mock-server.ts";
+import { MockServer } from "./mock-server.ts";
 
 export interface MockHostOptions {
   /** Validates arguments for `matchSchema`. */
   readonly validateSchema: ValidateSchema;
 }
 
-/**
- * Makes a server of written answers, in this process. Its state lives as long as the host. Throws McpvalsError
- * `task/pattern` for a regular expression that is none.
- */
+/** Creates a mock server in this process. Throws McpvalsError `task/pattern` for an invalid regular expression. */
 export function openMockHost(
   name: string,
   spec: MockServerSpec,
@@ -42,11 +40,10 @@ class MockHost implements ServerHost {
   readonly name: string;
   readonly transport = "mock";
   readonly address = undefined;
-  /** Nothing can happen to it. */
+  /** Never aborts. */
   readonly lost = new AbortController().signal;
   readonly #server: MockServer;
   readonly #exchanges = new Set<MockExchange>();
-  /** Who has it recorded, with what counts how much that is. */
   readonly #watchers = new Map<Emit, OutputRecorder>();
   readonly #tail = new OutputTail();
   #watched = false;
@@ -121,14 +118,14 @@ class MockHost implements ServerHost {
 export interface MockExchangeOptions {
   readonly server: MockServer;
   readonly listener: ChannelListener;
-  /** Gets every written answer that is no message. */
+  /** Called for every answer that is not a message. */
   readonly onInvalid: (text: string) => void;
-  /** Whether such an answer goes to the client all the same; then its message is an error of ours that stands for it. */
+  /** Whether such an answer goes to the client, with an error as its message for the record. */
   readonly passesInvalid: boolean;
   readonly onEnd: () => void;
 }
 
-/** One client's exchange with a mock. What it waits for is forgotten when it ends or takes its request back. */
+/** One client's channel to a mock. */
 class MockExchange implements Channel {
   readonly #options: MockExchangeOptions;
   readonly #waiting = new Map<RequestId, AbortController>();
@@ -152,7 +149,7 @@ class MockExchange implements Channel {
     return Promise.resolve();
   }
 
-  /** The server ends the exchange. */
+  /** Ends the channel from the side of the server. */
   finish(): void {
     if (this.#end()) this.#options.listener.onClosed();
   }
@@ -183,17 +180,17 @@ class MockExchange implements Channel {
     const wire = parseMessage(Buffer.from(text, "utf8"));
     if (wire !== undefined) return listener.onMessage(wire);
     onInvalid(text);
-    if (passesInvalid) listener.onMessage({ message: standIn(id), text });
+    if (passesInvalid) listener.onMessage({ message: malformedStandIn(id), text });
   }
 }
 
-/** What the record has in the place of an answer that is no message; its text is there beside it. */
-function standIn(id: RequestId): WireMessage["message"] {
+/** The message for the record of an answer that is not one; its text is recorded beside it. */
+function malformedStandIn(id: RequestId): WireMessage["message"] {
   const message = "the mock's answer is no JSON-RPC message, on purpose";
-  return { jsonrpc: "2.0", id, error: { code: codes.parse, message } };
+  return { jsonrpc: "2.0", id, error: { code: errorCodes.parse, message } };
 }
 
 function brokenAnswer(id: RequestId, error: unknown): string {
   const message = `the mock could not answer: ${error instanceof Error ? error.message : String(error)}`;
-  return JSON.stringify({ jsonrpc: "2.0", id, error: { code: codes.internal, message } });
+  return JSON.stringify({ jsonrpc: "2.0", id, error: { code: errorCodes.internal, message } });
 }

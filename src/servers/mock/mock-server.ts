@@ -1,29 +1,26 @@
 import type { RequestId } from "@modelcontextprotocol/client";
 import { jsonDifference } from "../../core/checks/json-difference.ts";
-import { isJsonObject } from "../../core/formats/json.ts";
+import { isJsonObject, withoutUndefined } from "../../core/formats/json.ts";
 import type { Json, JsonObject, MockDefinition, MockResponse } from "../../core/formats/model.ts";
 import { previewJson } from "../../core/formats/read-json.ts";
 import { compilePattern } from "../../core/templates/pattern.ts";
 import { pause } from "../../process/deadline.ts";
 import { formatSchemaError, type ValidateSchema } from "../../core/checks/schema-check.ts";
-import { modernVersion, type Request } from "../messages/json-rpc.ts";
+import { errorCodes, modernVersion, type Request } from "../messages/json-rpc.ts";
 
-/** What comes of a call of a tool. */
+/** The outcome of a tool call. */
 type CallResult =
   | MockResult
   | { readonly kind: "malformed"; readonly text: string }
   | { readonly kind: "silence" };
 
-/**
- * A server that is nothing but written answers, for all who talk to it: its state is one. It speaks both eras, each
- * request in its own.
- */
+/** A server whose answers are written in its definition. All clients share its state. It speaks both eras, request by request. */
 export class MockServer {
   readonly #mock: MockDefinition;
   readonly #validateSchema: ValidateSchema;
   readonly #info: JsonObject;
   readonly #state: Map<string, Json>;
-  /** Settles when the calls so far have found their answers, and the state is as they left it. */
+  /** Settles when earlier calls have found their answers and changed the state. */
   #finding: Promise<unknown> = Promise.resolve();
 
   /** Throws McpvalsError `task/pattern` for a regular expression that is none. */
@@ -37,9 +34,9 @@ export class MockServer {
     }
   }
 
-  /** The text that a request is answered with; undefined: nothing at all. Rejects with the signal's reason when that aborts first. */
+  /** The text of the answer to a request; undefined: none. Rejects with the signal's reason when that aborts first. */
   async answer(request: Request, signal: AbortSignal): Promise<string | undefined> {
-    const version = requestVersion(request.params);
+    const version = namedVersion(request.params);
     const result =
       version === undefined || version === modernVersion
         ? await this.#resultOf(request, { isModern: version !== undefined, signal })
@@ -64,24 +61,26 @@ export class MockServer {
     const mock = this.#mock;
     switch (method) {
       case "initialize":
-        return give(this.#greeting({ protocolVersion: agreedVersion(params) }, { serverInfo: this.#info }));
+        return resultOf(
+          this.#serverInfo({ protocolVersion: agreedVersion(params) }, { serverInfo: this.#info }),
+        );
       case "server/discover":
         return isModern
-          ? give(this.#greeting({ supportedVersions: [modernVersion] }))
+          ? resultOf(this.#serverInfo({ supportedVersions: [modernVersion] }))
           : unknownMethod(method);
       case "ping":
       case "logging/setLevel":
-        return give({});
+        return resultOf({});
       case "tools/list":
-        return give(listTools(mock));
+        return resultOf(listTools(mock));
       case "resources/list":
-        return give(listResources(mock));
+        return resultOf(listResources(mock));
       case "resources/templates/list":
-        return give({ resourceTemplates: [] });
+        return resultOf({ resourceTemplates: [] });
       case "resources/read":
         return readResource(mock, params, { isModern });
       case "prompts/list":
-        return give(listPrompts(mock));
+        return resultOf(listPrompts(mock));
       case "prompts/get":
         return getPrompt(mock, params);
       default:
@@ -89,7 +88,7 @@ export class MockServer {
     }
   }
 
-  #greeting(versions: JsonObject, more: JsonObject = {}): JsonObject {
+  #serverInfo(versions: JsonObject, more: JsonObject = {}): JsonObject {
     const { instructions } = this.#mock;
     const capabilities = capabilitiesOf(this.#mock);
     return { ...versions, capabilities, ...more, ...(instructions === undefined ? {} : { instructions }) };
@@ -110,7 +109,11 @@ export class MockServer {
       case "none":
         return toolError(unmatched(name, found.reasons));
       case "unusable":
-        return { kind: "error", code: codes.internal, message: `a matchSchema of the mock: ${found.reason}` };
+        return {
+          kind: "error",
+          code: errorCodes.internal,
+          message: `a matchSchema of the mock: ${found.reason}`,
+        };
       case "found": {
         const { latencyMs = 0, answer } = found.response;
         if (latencyMs > 0) await pause(latencyMs, signal);
@@ -119,7 +122,7 @@ export class MockServer {
     }
   }
 
-  /** One call after the other: what a response sets is so before the next call looks at it. */
+  /** Calls are matched one after the other, so that each sees the state that the previous one has set. */
   #find(responses: readonly MockResponse[], args: JsonObject): Promise<FoundResponse> {
     const finding = this.#finding.then(async () => {
       const call = { args, state: this.#state, validateSchema: this.#validateSchema };
@@ -170,18 +173,18 @@ function unmatched(tool: string, reasons: readonly string[]): string {
   return [`No answer of the mock's tool "${tool}" fits this call:`, ...lines].join("\n");
 }
 
-function give(result: JsonObject): MockResult {
+function resultOf(result: JsonObject): MockResult {
   return { kind: "result", result };
 }
 
 function unknownMethod(method: string): MockResult {
-  return { kind: "error", code: codes.methodNotFound, message: `Method not found: ${method}` };
+  return { kind: "error", code: errorCodes.methodNotFound, message: `Method not found: ${method}` };
 }
 
 function unsupported(requested: string): MockResult {
   return {
     kind: "error",
-    code: codes.unsupportedVersion,
+    code: errorCodes.unsupportedVersion,
     message: `Unsupported protocol version: ${requested}`,
     data: { supported: [modernVersion], requested },
   };
@@ -207,7 +210,7 @@ const newestLegacyVersion = "2025-11-25";
 /** The versions of the era that begins with `initialize`, the newest first. */
 export const legacyVersions = [newestLegacyVersion, "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 
-/** What 2026-07-28 lets clients keep for a while, and so has to say for how long. */
+/** Results that clients may cache in 2026-07-28, and that have to say for how long. */
 const cacheable = new Set([
   "server/discover",
   "tools/list",
@@ -217,19 +220,12 @@ const cacheable = new Set([
   "resources/read",
 ]);
 
-/** The version that a request says it is in; undefined for one of the legacy era. */
-function requestVersion(params: JsonObject): string | undefined {
-  const meta = params["_meta"];
-  const version = isJsonObject(meta) ? meta["io.modelcontextprotocol/protocolVersion"] : undefined;
-  return typeof version === "string" ? version : undefined;
-}
-
-/** The version that a handshake ends with: the one that is asked for, where it is known. */
+/** The negotiated version: the requested one, where it is known. */
 function agreedVersion({ protocolVersion }: JsonObject): string {
   return legacyVersions.find((version) => version === protocolVersion) ?? newestLegacyVersion;
 }
 
-/** A result with what every result has in 2026-07-28; what it says itself is kept. */
+/** Adds to a result what every result has in 2026-07-28. */
 function modernResult(method: string, result: JsonObject, server: JsonObject): JsonObject {
   const meta = result["_meta"];
   return {
@@ -240,22 +236,11 @@ function modernResult(method: string, result: JsonObject, server: JsonObject): J
   };
 }
 
-/** What a request is answered with: a result, or a JSON-RPC error. */
+/** A result or a JSON-RPC error. */
 export type MockResult =
   | { readonly kind: "result"; readonly result: JsonObject }
   | { readonly kind: "error"; readonly code: number; readonly message: string; readonly data?: Json };
 
-/** JSON-RPC's and MCP's codes for what can be wrong with a request. */
-export const codes = {
-  parse: -32700,
-  methodNotFound: -32601,
-  invalidParams: -32602,
-  internal: -32603,
-  resourceNotFound: -32002,
-  unsupportedVersion: -32022,
-} as const;
-
-/** What the server says that it can do. */
 function capabilitiesOf({ tools, resources, prompts }: MockDefinition): JsonObject {
   return {
     logging: {},
@@ -266,26 +251,20 @@ function capabilitiesOf({ tools, resources, prompts }: MockDefinition): JsonObje
 }
 
 function listTools({ tools }: MockDefinition): JsonObject {
-  const listed = Object.entries(tools).map(([name, { description, inputSchema, outputSchema }]) => ({
-    name,
-    ...(description === undefined ? {} : { description }),
-    inputSchema,
-    ...(outputSchema === undefined ? {} : { outputSchema }),
-  }));
+  const listed = Object.entries(tools).map(([name, { description, inputSchema, outputSchema }]) =>
+    withoutUndefined({ name, description, inputSchema, outputSchema }),
+  );
   return { tools: listed };
 }
 
 function listResources({ resources }: MockDefinition): JsonObject {
-  const listed = resources.map(({ uri, name, description, mimeType }) => ({
-    uri,
-    name,
-    ...(description === undefined ? {} : { description }),
-    ...(mimeType === undefined ? {} : { mimeType }),
-  }));
+  const listed = resources.map(({ uri, name, description, mimeType }) =>
+    withoutUndefined({ uri, name, description, mimeType }),
+  );
   return { resources: listed };
 }
 
-/** A resource that is not there has one code in 2026-07-28 and another one before. */
+/** The error code of an unknown resource changed in 2026-07-28. */
 function readResource(
   { resources }: MockDefinition,
   { uri }: JsonObject,
@@ -295,19 +274,16 @@ function readResource(
   const found = resources.find((resource) => resource.uri === uri);
   if (found !== undefined) {
     const { mimeType, text } = found;
-    const contents = [{ uri, ...(mimeType === undefined ? {} : { mimeType }), text }];
-    return { kind: "result", result: { contents } };
+    return resultOf({ contents: [withoutUndefined({ uri, mimeType, text })] });
   }
-  const code = isModern ? codes.invalidParams : codes.resourceNotFound;
+  const code = isModern ? errorCodes.invalidParams : errorCodes.resourceNotFound;
   return { kind: "error", code, message: `Resource not found: ${uri}`, data: { uri } };
 }
 
 function listPrompts({ prompts }: MockDefinition): JsonObject {
-  const listed = prompts.map(({ name, description, arguments: args }) => ({
-    name,
-    ...(description === undefined ? {} : { description }),
-    arguments: args,
-  }));
+  const listed = prompts.map(({ name, description, arguments: args }) =>
+    withoutUndefined({ name, description, arguments: args }),
+  );
   return { prompts: listed };
 }
 
@@ -328,46 +304,45 @@ function getPrompt({ prompts }: MockDefinition, params: JsonObject): MockResult 
     role,
     content: { type: "text", text: fillIn(text, values) },
   }));
-  return { kind: "result", result: { ...(description === undefined ? {} : { description }), messages } };
+  return resultOf(withoutUndefined({ description, messages }));
 }
 
-/** The request's parameters are not right. */
 function invalid(message: string): MockResult {
-  return { kind: "error", code: codes.invalidParams, message };
+  return { kind: "error", code: errorCodes.invalidParams, message };
 }
 
 function textOf(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** Replaces `{NAME}` of each name that is known, in one go, so that nothing in a value is replaced again. */
+/** Replaces `{NAME}` of each known name in one pass, so that values are not replaced again. */
 function fillIn(text: string, values: ReadonlyMap<string, string>): string {
   return text.replaceAll(/\{([^{}]*)\}/g, (written, name: string) => values.get(name) ?? written);
 }
 
-/** What a call is looked at with. */
+/** A tool call, with what responses are matched against. */
 export interface MockCall {
   readonly args: JsonObject;
-  /** The values of the state, as they are now. */
+  /** The current state. */
   readonly state: ReadonlyMap<string, Json>;
   readonly validateSchema: ValidateSchema;
 }
 
 export type FoundResponse =
   | { readonly kind: "found"; readonly response: MockResponse }
-  /** Why each of the responses does not fit, in their order. */
+  /** Why each of the responses does not fit, in order. */
   | { readonly kind: "none"; readonly reasons: readonly string[] }
-  /** A response's schema cannot be used, so that nobody knows whether it fits. */
+  /** The schema of a response is invalid. */
   | { readonly kind: "unusable"; readonly reason: string };
 
-/** Finds the first response that fits a call: all that it asks for is so. One that asks for nothing fits every call. */
+/** Finds the first response all of whose conditions hold; one without conditions fits every call. */
 async function findResponse(responses: readonly MockResponse[], call: MockCall): Promise<FoundResponse> {
   const reasons: string[] = [];
   for (const response of responses) {
     const problem =
       matchProblem(response, call) ?? regexProblem(response, call) ?? whenProblem(response, call);
-    const outcome: Looked =
-      problem === undefined ? await lookWithSchema(response, call) : { kind: "looked", problem };
+    const outcome: SchemaMatch =
+      problem === undefined ? await matchSchemaProblem(response, call) : { kind: "checked", problem };
     if (outcome.kind === "unusable") return outcome;
     if (outcome.problem === undefined) return { kind: "found", response };
     reasons.push(outcome.problem);
@@ -406,25 +381,31 @@ function difference(what: string, value: Json, expected: Json): string | undefin
   return found?.messageFor(found.pointer === "" ? what : `${what} at ${found.pointer}`);
 }
 
-type Looked =
-  | { readonly kind: "looked"; readonly problem: string | undefined }
+type SchemaMatch =
+  | { readonly kind: "checked"; readonly problem: string | undefined }
   | { readonly kind: "unusable"; readonly reason: string };
 
-async function lookWithSchema(
+async function matchSchemaProblem(
   { matchSchema }: MockResponse,
   { args, validateSchema }: MockCall,
-): Promise<Looked> {
-  if (matchSchema === undefined) return { kind: "looked", problem: undefined };
+): Promise<SchemaMatch> {
+  if (matchSchema === undefined) return { kind: "checked", problem: undefined };
   const check = await validateSchema(matchSchema, args);
   switch (check.status) {
     case "valid":
-      return { kind: "looked", problem: undefined };
+      return { kind: "checked", problem: undefined };
     case "invalid":
       return {
-        kind: "looked",
+        kind: "checked",
         problem: `arguments do not satisfy its schema: ${check.errors.map((error) => formatSchemaError(error)).join("; ")}`,
       };
     case "unusable":
       return { kind: "unusable", reason: check.reason };
   }
+}
+
+/** The version that a request names; undefined for one of the legacy era. */
+function namedVersion({ _meta: meta }: JsonObject): string | undefined {
+  const version = isJsonObject(meta) ? meta["io.modelcontextprotocol/protocolVersion"] : undefined;
+  return typeof version === "string" ? version : undefined;
 }

@@ -1,26 +1,27 @@
-import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import type { StdioServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { settlesWithin } from "../../process/deadline.ts";
 import type {
-  ServerConnection,
   Channel,
   ChannelListener,
   ConnectOptions,
+  ServerConnection,
   ServerHost,
 } from "../connections/host.ts";
+import { ChannelConnection } from "../connections/transports.ts";
 import {
-  type WireMessage,
-  wireMessage,
   type Era,
   eraOf,
-  opensEra,
+  errorAnswer,
+  errorCodes,
   idAt,
   kindOf,
   type MessageId,
+  opensEra,
   valueAt,
+  type WireMessage,
+  wireMessage,
 } from "../messages/json-rpc.ts";
-import { ChannelConnection } from "../connections/transports.ts";
 import { type ClientOptions, withId } from "./multiplexer.ts";
 import { type ServerProcess, startServerProcess } from "./server-process.ts";
 
@@ -32,20 +33,30 @@ export async function openStdioHost(name: string, spec: StdioServerSpec): Promis
   return new StdioHost(name, spec, await startServerProcess(name, spec));
 }
 
-class StdioHost implements ServerHost, Processes {
+/** The process that speaks an era. */
+interface FoundProcess {
+  readonly process: ServerProcess;
+  /** The answer to the message that the process was looked for with, if it has been sent that message. */
+  readonly answer?: WireMessage;
+  /** How the program refused the era. */
+  readonly refusal?: WireMessage;
+}
+
+/** A program: its process and, where clients of both eras use it, a second process for the other era. */
+class StdioHost implements ServerHost {
   readonly name: string;
   readonly transport = "stdio";
   readonly address = undefined;
+  /** The process that every client begins with. */
   readonly first: ServerProcess;
   readonly #spec: StdioServerSpec;
   readonly #lost = new AbortController();
-  /** Who watches, with how to stop it for each process. */
+  /** Each watcher, with a function that ends its record for each process. */
   readonly #watchers = new Map<Emit, (() => void)[]>();
-  /** The same program again, for the other era. */
-  #sibling: ServerProcess | undefined;
+  #second: ServerProcess | undefined;
   /** How the program refused the other era. */
   #refusal: WireMessage | undefined;
-  #asking: Promise<unknown> | undefined;
+  #starting: Promise<unknown> | undefined;
   #stopping: Promise<void> | undefined;
 
   constructor(name: string, spec: StdioServerSpec, first: ServerProcess) {
@@ -60,9 +71,8 @@ class StdioHost implements ServerHost, Processes {
   }
 
   watch(emit: Emit): () => void {
-    const stops = [this.first, ...(this.#sibling === undefined ? [] : [this.#sibling])].map((each) =>
-      each.watch(emit),
-    );
+    const processes = [this.first, ...(this.#second === undefined ? [] : [this.#second])];
+    const stops = processes.map((process) => process.watch(emit));
     this.#watchers.set(emit, stops);
     return () => {
       this.#watchers.delete(emit);
@@ -74,7 +84,7 @@ class StdioHost implements ServerHost, Processes {
     return new ChannelConnection({
       name: this.name,
       emit,
-      open: (listener) => new StdioClient(this, listener, { yields: !agent }),
+      open: (listener) => new StdioChannel(this, listener, { yields: !agent }),
       hostLost: this.lost,
       evidence: () => this.first.evidence(),
       ...(between === undefined ? {} : { between }),
@@ -82,7 +92,7 @@ class StdioHost implements ServerHost, Processes {
   }
 
   open(listener: ChannelListener): Channel {
-    return new StdioClient(this, listener, { yields: false });
+    return new StdioChannel(this, listener, { yields: false });
   }
 
   stop(): Promise<void> {
@@ -91,44 +101,47 @@ class StdioHost implements ServerHost, Processes {
   }
 
   async #stop(): Promise<void> {
-    await Promise.all([this.first.stop(), this.#sibling?.stop()]);
+    await Promise.all([this.first.stop(), this.#second?.stop()]);
     this.#watchers.clear();
   }
 
-  async speaking(era: Era, asked: WireMessage, listener: ChannelListener): Promise<Answered> {
-    while (this.#asking !== undefined) await this.#asking;
-    const fitting = [this.first, this.#sibling].find((each) => each !== undefined && speaks(each, era));
-    if (fitting !== undefined) return { process: fitting };
-    if (this.#refusal !== undefined || this.#stopping !== undefined)
-      return { process: this.first, ...(this.#refusal === undefined ? {} : { refusal: this.#refusal }) };
-    const asking = this.#askSibling(era, asked, listener);
-    this.#asking = asking.catch(() => undefined);
+  /**
+   * Finds the process that speaks an era, or the first one with how the program refused the era. Starts the program again
+   * where needed, and lets the new process answer `wire`, the message that needs the era; its other messages go to the
+   * listener. Throws McpvalsError when it cannot be started.
+   */
+  async processFor(era: Era, wire: WireMessage, listener: ChannelListener): Promise<FoundProcess> {
+    while (this.#starting !== undefined) await this.#starting;
+    const process = [this.first, this.#second].find((each) => each !== undefined && speaks(each, era));
+    if (process !== undefined) return { process };
+    if (this.#stopping !== undefined) return { process: this.first };
+    if (this.#refusal !== undefined) return { process: this.first, refusal: this.#refusal };
+    const starting = this.#startSecond(era, wire, listener);
+    this.#starting = starting.catch(() => undefined);
     try {
-      return await asking;
+      return await starting;
     } finally {
-      this.#asking = undefined;
+      this.#starting = undefined;
     }
   }
 
-  /** Starts the program again and lets it say whether it speaks an era. */
-  async #askSibling(era: Era, asked: WireMessage, listener: ChannelListener): Promise<Answered> {
-    const sibling = await startServerProcess(this.name, this.#spec);
-    this.#sibling = sibling;
-    // Whoever stops the host in this moment does not know of it yet.
-    if (this.#stopping !== undefined) await sibling.stop();
-    for (const [emit, stops] of this.#watchers) stops.push(sibling.watch(emit));
-    const own = opensEra(asked.message);
-    const question = own ? asked : wireMessage(discoverRequest(asked.message));
-    const timeoutMs = this.#spec.startupTimeoutMs;
-    const answer = await ask(sibling, question, { listener, timeoutMs });
+  async #startSecond(era: Era, wire: WireMessage, listener: ChannelListener): Promise<FoundProcess> {
+    const second = await startServerProcess(this.name, this.#spec);
+    this.#second = second;
+    // A stop that began during the start did not include this process.
+    if (this.#stopping !== undefined) await second.stop();
+    for (const [emit, stops] of this.#watchers) stops.push(second.watch(emit));
+    const opens = opensEra(wire.message);
+    const question = opens ? wire : discoverRequest(wire);
+    const answer = await ask(second, question, { listener, timeoutMs: this.#spec.startupTimeoutMs });
     if ("result" in answer.message) {
-      sibling.era = era;
-      this.#follow(sibling);
-      return { process: sibling, ...(own ? { answer } : {}) };
+      second.era = era;
+      this.#follow(second);
+      return { process: second, ...(opens ? { answer } : {}) };
     }
     this.#refusal = answer;
-    await sibling.stop();
-    this.#sibling = undefined;
+    await second.stop();
+    this.#second = undefined;
     return { process: this.first, refusal: answer };
   }
 
@@ -145,167 +158,139 @@ function speaks({ era }: ServerProcess, wanted: Era): boolean {
   return era === undefined || era === wanted;
 }
 
-/** Asks a process something; no answer, or the end of the process, is a refusal. */
+/** The request with which a client of the modern era would begin. */
+function discoverRequest({ message }: WireMessage): WireMessage {
+  const meta = valueAt(message, ["params", "_meta"]);
+  return wireMessage({
+    jsonrpc: "2.0",
+    id: "mcpvals:discover",
+    method: "server/discover",
+    params: { _meta: typeof meta === "object" && meta !== null ? { ...meta } : {} },
+  });
+}
+
+/** Sends a request to a process; no answer, or the end of the process, is a refusal. */
 async function ask(
   process: ServerProcess,
-  { message, text }: WireMessage,
+  wire: WireMessage,
   { listener, timeoutMs }: { readonly listener: ChannelListener; readonly timeoutMs: number },
 ): Promise<WireMessage> {
-  const id = "id" in message && message.id !== undefined ? message.id : 0;
-  const refusal = wireMessage({
-    jsonrpc: "2.0",
-    id,
-    error: { code: methodNotFound, message: "the server gave no answer" },
-  });
-  let answer: WireMessage | undefined;
-  let channel: Channel | undefined;
-  const answered = new Promise<void>((resolve) => {
-    const onMessage = (wire: WireMessage): void => {
-      const isAnswer = !("method" in wire.message) && wire.message.id === id;
-      if (isAnswer) answer ??= wire;
-      if (isAnswer) resolve();
-      else listener.onMessage(wire);
-    };
-    channel = process.open({ onMessage, onClosed: () => resolve() }, {});
-    channel.send({ message, text }).catch(() => resolve());
-  });
-  await settlesWithin(answered, timeoutMs);
-  await channel?.close();
-  return answer ?? refusal;
+  const id = idAt(wire.message, ["id"]) ?? 0;
+  let answer = errorAnswer(id, errorCodes.methodNotFound, "the server gave no answer");
+  const answered = Promise.withResolvers<void>();
+  const channel = process.open(
+    {
+      onMessage: (received) => {
+        if (kindOf(received.message) !== "answer" || idAt(received.message, ["id"]) !== id)
+          return listener.onMessage(received);
+        answer = received;
+        answered.resolve();
+      },
+      onClosed: () => answered.resolve(),
+    },
+    {},
+  );
+  channel.send(wire).catch(() => answered.resolve());
+  await settlesWithin(answered.promise, timeoutMs);
+  await channel.close();
+  return answer;
 }
 
-const methodNotFound = -32601;
-
-/** The processes of one program. */
-export interface Processes {
-  /** The one that every client begins with. */
-  readonly first: ServerProcess;
-  /**
-   * Gives the process that speaks an era, or the first one with how the program refused that era. Starts the program
-   * again when it has to, and then lets it answer `asked`, the message that the era is wanted for. What else the new
-   * process says meanwhile goes to the listener. Throws McpvalsError when it cannot be started.
-   */
-  speaking(era: Era, asked: WireMessage, listener: ChannelListener): Promise<Answered>;
-}
-
-export interface Answered {
-  readonly process: ServerProcess;
-  /** The answer to what was asked, when it was asked as it is. */
-  readonly answer?: WireMessage;
-  readonly refusal?: WireMessage;
-}
-
-/** JSON-RPC's code for an error on the side that answers. */
-const internalError = -32603;
-
-/** A place of a client at one process. */
-interface Seat {
-  readonly process: ServerProcess;
-  readonly channel: Channel;
-}
-
-/** One client's exchange with a program; finds the process that speaks the client's era. */
-class StdioClient implements Channel {
-  readonly #processes: Processes;
+/** One client's channel to a program: connected to the process that speaks the client's era. */
+class StdioChannel implements Channel {
+  readonly #host: StdioHost;
   readonly #listener: ChannelListener;
   readonly #options: ClientOptions;
-  #seat: Seat;
+  #process: ServerProcess;
+  #channel: Channel;
   #closed = false;
   /** The era that the client has asked for last. */
   #wanted: Era | undefined;
-  /** The request that decides on the era that the seat's process speaks. */
+  /** The request that decides which era the process speaks. */
   #opening: MessageId | undefined;
-  /** Settles when the way for the next message is known; absent when it is. */
-  #moving: Promise<void> | undefined;
+  /** Settles when the process for the next message is known; absent when it is. */
+  #switching: Promise<void> | undefined;
 
-  constructor(processes: Processes, listener: ChannelListener, options: ClientOptions) {
-    this.#processes = processes;
+  constructor(host: StdioHost, listener: ChannelListener, options: ClientOptions) {
+    this.#host = host;
     this.#listener = listener;
     this.#options = options;
-    this.#seat = this.#sitAt(processes.first);
+    this.#process = host.first;
+    this.#channel = this.#connect(host.first);
   }
 
   send(wire: WireMessage): Promise<void> {
     const era = eraOf(wire.message);
-    // Who begins anew in the era of the process that is there gives up what it has waited for.
-    if (this.#moving !== undefined && era !== undefined && this.#fits(this.#processes.first, era))
-      return this.#sendAs(era, wire, this.#processes.first);
-    if (this.#moving !== undefined) return this.#moving.then(() => this.send(wire));
-    const { process } = this.#seat;
-    if (era === undefined) return this.#seat.channel.send(wire);
-    if (this.#fits(process, era)) return this.#sendAs(era, wire, process);
-    this.#moving = this.#move(era, wire).finally(() => (this.#moving = undefined));
+    // A client that begins anew in the era of the first process does not wait for the other one.
+    if (this.#switching !== undefined && era !== undefined && speaks(this.#host.first, era))
+      return this.#sendAs(era, wire, this.#host.first);
+    if (this.#switching !== undefined) return this.#switching.then(() => this.send(wire));
+    if (era === undefined) return this.#channel.send(wire);
+    if (speaks(this.#process, era)) return this.#sendAs(era, wire, this.#process);
+    this.#switching = this.#switchTo(era, wire).finally(() => (this.#switching = undefined));
     return Promise.resolve();
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#seat.channel.close();
-  }
-
-  #fits({ era }: ServerProcess, wanted: Era): boolean {
-    return era === undefined || era === wanted;
+    await this.#channel.close();
   }
 
   #sendAs(era: Era, wire: WireMessage, process: ServerProcess): Promise<void> {
     this.#wanted = era;
-    this.#change(process);
+    this.#use(process);
     if (process.era === undefined) {
       process.era = era;
       this.#opening = idAt(wire.message, ["id"]);
     }
-    return this.#seat.channel.send(wire);
+    return this.#channel.send(wire);
   }
 
-  /** Goes to the process of another era, with the request that wants it. Never throws: what goes wrong is its answer. */
-  async #move(era: Era, wire: WireMessage): Promise<void> {
+  /** Goes to the process of another era, with the request that needs it. Never throws: a failure becomes the answer. */
+  async #switchTo(era: Era, wire: WireMessage): Promise<void> {
     const id = idAt(wire.message, ["id"]) ?? 0;
     this.#wanted = era;
     try {
-      const { process, answer, refusal } = await this.#processes.speaking(era, wire, {
+      const { process, answer, refusal } = await this.#host.processFor(era, wire, {
         onMessage: (other) => this.#receive(other),
         onClosed: () => undefined,
       });
       if (this.#closed || this.#wanted !== era) return;
-      this.#change(process);
+      this.#use(process);
       const ready = answer ?? (opensEra(wire.message) ? refusal : undefined);
-      if (ready === undefined) await this.#seat.channel.send(wire);
+      if (ready === undefined) await this.#channel.send(wire);
       else this.#receive(withId(ready, id));
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
-      this.#receive(wireMessage({ jsonrpc: "2.0", id, error: { code: internalError, message } }));
+      this.#receive(errorAnswer(id, errorCodes.internal, message));
     }
   }
 
-  #change(process: ServerProcess): void {
-    if (process === this.#seat.process) return;
-    void this.#seat.channel.close();
-    this.#seat = this.#sitAt(process);
+  #use(process: ServerProcess): void {
+    if (process === this.#process) return;
+    void this.#channel.close();
+    this.#process = process;
+    this.#channel = this.#connect(process);
   }
 
-  #sitAt(process: ServerProcess): Seat {
-    const isHere = (): boolean => this.#seat.process === process && !this.#closed;
-    const channel = process.open(
-      {
-        onMessage: (wire) => {
-          if (isHere()) this.#hear(wire, process);
-        },
-        onClosed: () => {
-          if (isHere()) this.#listener.onClosed();
-        },
+  #connect(process: ServerProcess): Channel {
+    const isCurrent = (): boolean => this.#process === process && !this.#closed;
+    const listener: ChannelListener = {
+      onMessage: (wire) => {
+        if (isCurrent()) this.#receiveFrom(process, wire);
       },
-      this.#options,
-    );
-    return { process, channel };
+      onClosed: () => {
+        if (isCurrent()) this.#listener.onClosed();
+      },
+    };
+    return process.open(listener, this.#options);
   }
 
-  #hear(wire: WireMessage, process: ServerProcess): void {
+  #receiveFrom(process: ServerProcess, wire: WireMessage): void {
     const { message } = wire;
-    if (
-      this.#opening !== undefined &&
-      kindOf(message) === "answer" &&
-      idAt(message, ["id"]) === this.#opening
-    ) {
+    const isOpening =
+      this.#opening !== undefined && kindOf(message) === "answer" && idAt(message, ["id"]) === this.#opening;
+    if (isOpening) {
       this.#opening = undefined;
       if (!("result" in message)) process.era = undefined;
     }
@@ -315,15 +300,4 @@ class StdioClient implements Channel {
   #receive(wire: WireMessage): void {
     if (!this.#closed) this.#listener.onMessage(wire);
   }
-}
-
-/** What a client of the modern era would begin with. */
-function discoverRequest(asked: JSONRPCMessage): JSONRPCMessage {
-  const meta = valueAt(asked, ["params", "_meta"]);
-  return {
-    jsonrpc: "2.0",
-    id: "mcpvals:discover",
-    method: "server/discover",
-    params: { _meta: typeof meta === "object" && meta !== null ? { ...meta } : {} },
-  };
 }
