@@ -1,6 +1,12 @@
 import { posix, win32 } from "node:path";
 import { describe, expect, it } from "vitest";
-import { baseEnvironment, localBinPath, mergeEnvironments } from "./environment.ts";
+import {
+  baseEnvironment,
+  defaultShell,
+  interpreterOf,
+  localBinPath,
+  mergeEnvironments,
+} from "./environment.ts";
 
 describe("baseEnvironment", () => {
   it("picks what a program needs and leaves the rest, on POSIX by exact name", () => {
@@ -47,5 +53,50 @@ describe("localBinPath", () => {
   it("adds no empty folder when there is no PATH", () => {
     expect(localBinPath("/", undefined, posix)).toBe("/node_modules/.bin");
     expect(localBinPath("/", "", posix)).toBe("/node_modules/.bin");
+  });
+});
+
+describe("interpreterOf", () => {
+  it.each([
+    ["#!/bin/sh\necho", "/bin/sh", []],
+    ["#! /bin/bash -eu\r\necho", "/bin/bash", ["-eu"]],
+    ["#!/usr/bin/env python3", "/usr/bin/env", ["python3"]],
+    ["#!/usr/bin/env -S node --flag  x\n", "/usr/bin/env", ["-S node --flag  x"]],
+  ])("reads %j as Linux does", (text, command, args) => {
+    expect(interpreterOf(text, "linux")).toEqual({ command, args });
+  });
+
+  it.each(["", "echo", " #!/bin/sh", "\n#!/bin/sh", "#!", "#!\n/bin/sh", "# !/bin/sh"])(
+    "finds none in %j",
+    (text) => {
+      expect(interpreterOf(text, "linux")).toBeUndefined();
+    },
+  );
+
+  it.each([
+    ["#!/bin/sh\necho", "sh", []],
+    ["#!/bin/bash -e -u\r\necho", "bash", ["-e", "-u"]],
+    ["#!/usr/bin/env python3", "python3", []],
+    ["#!/usr/bin/env -S node --flag x", "node", ["--flag", "x"]],
+    ["#!C:\\Tools\\perl.exe", "perl.exe", []],
+    ["#!/usr/bin/env", "env", []],
+  ])("reads %j on Windows as a name for PATH", (text, command, args) => {
+    expect(interpreterOf(text, "win32")).toEqual({ command, args });
+  });
+});
+
+describe("defaultShell", () => {
+  it.each<[Record<string, string>, NodeJS.Platform, string]>([
+    [{ SHELL: "/bin/zsh" }, "linux", "/bin/zsh"],
+    [{ SHELL: "" }, "linux", "/bin/sh"],
+    [{}, "darwin", "/bin/sh"],
+    [{ SHELL: "/usr/sbin/nologin" }, "linux", "/bin/sh"],
+    [{ SHELL: "/bin/false" }, "linux", "/bin/sh"],
+    [{ SHELL: "/bin/true" }, "linux", "/bin/sh"],
+    [{ SHELL: "/bin/untrue" }, "linux", "/bin/untrue"],
+    [{ SHELL: "bash" }, "win32", "bash"],
+    [{}, "win32", "sh"],
+  ])("of %j on %s is %s", (env, platform, shell) => {
+    expect(defaultShell(env, platform)).toBe(shell);
   });
 });

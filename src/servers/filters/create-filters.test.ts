@@ -4,9 +4,10 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { Fault, JsonObject, ServerSpec } from "../../core/formats/model.ts";
 import type { EventBody } from "../../core/trace/events.ts";
 import { type WireMessage, wireMessage } from "../messages/json-rpc.ts";
+import { nameMatcher } from "./allow-list.ts";
 import { createFilters, type FiltersOptions, hasFilters } from "./create-filters.ts";
-import { RateLimiter } from "./rate-limit.ts";
 import { FilterChain } from "./filter-chain.ts";
+import { RateLimiter } from "./rate-limit.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -367,4 +368,25 @@ it("tells which faults no request has met, and which names of an allow-list fit 
   await say(ask(3, "tools/list"));
   await hear(result(3, { tools: [{ name: "a" }] }));
   expect(events).toEqual([{ type: "tools.hidden", server: "s", tools: [], unmatched: ["ecko"] }]);
+});
+
+const fits = (patterns: string[], names: string[]): string[] => names.filter(nameMatcher(patterns));
+
+it("takes names and globs", () => {
+  const names = ["read", "read_file", "write_file", "files/read", ".hidden", "Read"];
+  expect(fits(["read"], names)).toEqual(["read"]);
+  expect(fits(["read*"], names)).toEqual(["read", "read_file"]);
+  expect(fits(["*"], names)).toEqual(names);
+  expect(fits(["*_file", "read"], names)).toEqual(["read", "read_file", "write_file"]);
+  expect(fits(["files/*"], names)).toEqual(["files/read"]);
+  expect(fits(["{read,write}_file"], names)).toEqual(["read_file", "write_file"]);
+  expect(fits(["?ead"], names)).toEqual(["read", "Read"]);
+  expect(fits([], names)).toEqual([]);
+});
+
+it("takes a name for what it is, whatever its characters mean elsewhere", () => {
+  expect(fits(["!read"], ["read", "!read", "write"])).toEqual(["!read"]);
+  expect(fits(["a(b)[c]"], ["a(b)[c]"])).toEqual(["a(b)[c]"]);
+  expect(fits(["#x"], ["#x", "x"])).toEqual(["#x"]);
+  expect(fits([""], ["", "a"])).toEqual([""]);
 });

@@ -1,5 +1,6 @@
+import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseMessage } from "./json-rpc.ts";
+import { parseMessage, readBody, wiresOf } from "./json-rpc.ts";
 
 describe("parseMessage", () => {
   it.each([
@@ -29,5 +30,52 @@ describe("parseMessage", () => {
     '{"level":"info","msg":"started"}',
   ])("does not take %s", (text) => {
     expect(parseMessage(Buffer.from(text))).toBeUndefined();
+  });
+});
+
+describe("a body", () => {
+  it("is one message, in one line", () => {
+    const body = readBody(`\n{\r\n"jsonrpc":"2.0",\n"id":1.0, "method":"\\n"}\n`);
+    expect(body).toEqual({
+      kind: "message",
+      wire: {
+        message: { jsonrpc: "2.0", id: 1, method: "\n" },
+        text: `{ "jsonrpc":"2.0", "id":1.0, "method":"\\n"}`,
+      },
+    });
+  });
+
+  it.each([
+    "",
+    "{",
+    "[",
+    "[]",
+    "null",
+    "5",
+    `"x"`,
+    "[1]",
+    `[{"jsonrpc":"2.0","method":"a"},{}]`,
+    "{}",
+    "[{]}",
+  ])("that is no message is none: %j", (text) => expect(readBody(text)).toEqual({ kind: "other" }));
+
+  it("is a batch, whose messages keep their own texts", () => {
+    const texts = [
+      `{"jsonrpc":"2.0","id":1,"method":"a","params":[[1.0,{"b":"],[\\"{"}],{}]}`,
+      `{ "jsonrpc":"2.0","result":{"x":"\\\\"},"id":2}`,
+    ];
+    const body = readBody(` [ ${texts.join(" ,\n")}\t] `);
+    expect(body.kind).toBe("batch");
+    expect(wiresOf(body).map(({ text }) => text)).toEqual(texts);
+  });
+
+  it("is a batch of any messages", () => {
+    fc.assert(
+      fc.property(fc.array(fc.json(), { minLength: 1 }), fc.constantFrom("", " ", "\n "), (values, space) => {
+        const texts = values.map((value) => `{"jsonrpc":"2.0","method":"m","params":{"v":${value}}}`);
+        const wires = wiresOf(readBody(`[${space}${texts.join(`${space},${space}`)}${space}]`));
+        expect(wires.map(({ text }) => text)).toEqual(texts);
+      }),
+    );
   });
 });

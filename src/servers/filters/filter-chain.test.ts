@@ -2,7 +2,7 @@ import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { type WireMessage, wireMessage } from "../messages/json-rpc.ts";
-import { type Filter, type FilterDecision, FilterChain } from "./filter-chain.ts";
+import { type Filter, FilterChain, type FilterDecision } from "./filter-chain.ts";
 
 const request = (id: number, method = "tools/call"): JSONRPCMessage => ({ jsonrpc: "2.0", id, method });
 const notification = (method: string, params = {}): JSONRPCMessage => ({ jsonrpc: "2.0", method, params });
