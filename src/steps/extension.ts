@@ -32,6 +32,6 @@ function checkOf(
     expected: true,
     actual: success,
     message:
-      [...new Set(told)].join(": ") || (success ? "it succeeded" : "it did not succeed, and says no more"),
+      [...new Set(told)].join(": ") || (success ? "it succeeded" : "it did not succeed, without a message"),
   };
 }

@@ -187,7 +187,8 @@ function existenceCheck(exists: boolean, found: Stats | undefined): Check {
   const expected = exists ? "a file" : "nothing";
   const actual = kindOf(found);
   const passed = actual === expected;
-  const message = passed ? `there is ${actual}` : `there is ${actual}, expected ${expected}`;
+  const missing = exists && found === undefined ? "the file does not exist" : undefined;
+  const message = passed ? `there is ${actual}` : (missing ?? `expected ${expected}, found ${actual}`);
   return { name: "exists", passed, expected, actual, message };
 }
 
@@ -238,7 +239,7 @@ async function readText(path: string, signal: AbortSignal): Promise<string> {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch (cause) {
-    throw new McpvalsError("step/cannot-run", `${path} is no text: it is not UTF-8`, {
+    throw new McpvalsError("step/cannot-run", `${path} is not text: it is not valid UTF-8`, {
       cause,
       hint: "Only texts can be looked at; check a hash of other files with a command step.",
     });

@@ -144,7 +144,7 @@ async function sendHttp(
   const { url, method } = request;
   const target = `${method} ${url}`;
   if (!/^https?:\/\//i.test(url) || !URL.canParse(url))
-    throw new McpvalsError("step/cannot-run", `${JSON.stringify(url)} is no URL of http or https`, {
+    throw new McpvalsError("step/cannot-run", `${JSON.stringify(url)} is not an http or https URL`, {
       hint: "Write it whole, such as http://127.0.0.1:{random.port}/health.",
     });
   let failed = `no response to ${target}`;

@@ -65,6 +65,6 @@ function checkOf({ kind, reference, input }: JudgeQuestion, { passed, score, rea
 /** A judge that is asked about nothing might find everything in it; nor is there anything that it would have missed. */
 function nothingToJudge({ input: written }: LlmStep, input: string): Check {
   const message =
-    written === undefined ? "the agent said nothing" : "there is nothing to judge, the input is empty";
+    written === undefined ? "the agent said nothing" : "there is nothing to judge: the input is empty";
   return { name: "input", passed: false, expected: "a text", actual: input, message, untried: true };
 }

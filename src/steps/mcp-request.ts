@@ -114,7 +114,7 @@ export function unusableTool(
   const message =
     listed.length === 0
       ? `${server} does not list the tool "${tool}"; ${namesListed(tool, session)}`
-      : `${server} lists the tool "${tool}" ${listed.length} times, so that nobody can tell which of them is called`;
+      : `${server} lists the tool "${tool}" ${listed.length} times, so it is not clear which of them is called`;
   return untried(`tool "${tool}"`, message);
 }
 

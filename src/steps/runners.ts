@@ -63,7 +63,7 @@ const emptyCheck: Check = {
   passed: false,
   expected: "at least one item",
   actual: 0,
-  message: "there is nothing to go through: the list is empty",
+  message: "the list is empty",
   untried: true,
 };
 
@@ -204,7 +204,7 @@ function withAdvice(check: Check): Check {
   const [, name] = /(?:^|: )(exit code|status|call)$/.exec(check.name) ?? [];
   const what = name === "call" ? (check.expected === aResult ? "failure" : undefined) : name;
   if (what === undefined) return check;
-  const advice = `the ${what} tells neither that it holds nor that it does not; where it is meant, expect it, in place of not`;
+  const advice = `the ${what} shows neither that it holds nor that it does not; to check for it, expect it instead of using not`;
   return check.message.endsWith(advice) ? check : { ...check, message: `${check.message}; ${advice}` };
 }
 

@@ -112,7 +112,7 @@ describe("a call that failed tells nothing of its result (docs/tasks.md, Control
     for (const request of [{ tool }, { prompt: tool }, { resource: `odd:${tool}` }]) {
       const step = { not: { mcp: { server: "odd", ...request } } };
       const { t } = await verdictsOf({ "t.json": taskOf("t", { servers: { odd }, verify: [step] }) });
-      expect(t).toMatch(/^fail: .*the failure tells neither .* expect it, in place of not/);
+      expect(t).toMatch(/^fail: .*the failure shows neither .* expect it, in place of not/);
     }
     expect(await verdictOf({ [`odd.${tool}`]: { expect: { isError: true } } })).toMatch(/^pass: /);
   });
@@ -203,7 +203,7 @@ describe("only an exit code that says no lets not pass (docs/tasks.md, Control f
 
   it("and another code that is waited for can be expected, which is what the message says", async () => {
     expect(await verdictOf({ not: command("exit 22") })).toContain(
-      "it exited with 22, expected 0; the exit code tells neither that it holds nor that it does not; where it is meant, expect it, in place of not",
+      "it exited with 22, expected 0; the exit code shows neither that it holds nor that it does not; to check for it, expect it instead of using not",
     );
     expect(await verdictOf(command("exit 22", { expect: { exitCode: 22 } }))).toMatch(/^pass/);
   });
@@ -219,14 +219,14 @@ describe("what a step could not look at lets not pass in no other step either", 
 
   it.each([500, 502, 503, 504, 429, 408])("an HTTP server that answers %d", async (status) => {
     expect(await verdictOf({ not: { http: { url: await url(status, "") } } })).toMatch(
-      new RegExp(`^fail: .*the status is ${status}.*tells neither`),
+      new RegExp(`^fail: .*the status is ${status}.*shows neither`),
     );
   });
 
   it("any other status than the expected one, where more is looked at", async () => {
     for (const expected of [{ body: { contains: "secret" } }, { headers: { "x-a": "b" } }]) {
       const step = { http: { url: await url(404, ""), expect: expected } };
-      expect(await verdictOf({ not: step })).toMatch(/^fail: .*the status is 404.*tells neither/);
+      expect(await verdictOf({ not: step })).toMatch(/^fail: .*the status is 404.*shows neither/);
     }
     const other = { http: { url: await url(200, "fine"), expect: { body: { contains: "secret" } } } };
     expect(await verdictOf({ not: other })).toMatch(/^pass/);

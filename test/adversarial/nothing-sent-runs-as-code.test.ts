@@ -184,7 +184,7 @@ describe("where even a quoted value would be run, a task is refused (docs/tasks.
   ])("%j", (run) => {
     expect(refusals({ verify: [{ command: { run } }] })).toEqual([
       expect.stringMatching(
-        /^task\/untrusted-value at value spec\.verify\[0\]\.command\.run: .* from outside, and it stands/,
+        /^task\/untrusted-value at value spec\.verify\[0\]\.command\.run: .* from outside, which cannot be used/,
       ),
     ]);
   });
@@ -204,7 +204,7 @@ describe("where even a quoted value would be run, a task is refused (docs/tasks.
   ])("%j", (step) => {
     const setup = [{ command: { id: "s", run: "true", outputs: { o: "{stdout}" } } }];
     expect(refusals({ setup, verify: [step] })).toEqual([
-      expect.stringContaining("from outside, and it stands"),
+      expect.stringContaining("from outside, which cannot be used"),
     ]);
   });
 

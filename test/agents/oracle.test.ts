@@ -254,7 +254,7 @@ describe("foreach", () => {
     ];
     await expect(play(actions, { roots: { env: { N: "5" } } })).rejects.toMatchObject({
       code: "task/template",
-      message: 'foreach goes through a JSON list, and "{env.N}" gives "5"',
+      message: 'foreach needs a JSON list, but "{env.N}" gives "5"',
     });
   });
 });

@@ -168,7 +168,7 @@ config:
     ]);
     using unknown = folderOf({ ...files, "mcp-eval.config.yaml": config("{ x: { package: y } }") });
     expect(await problemsOf(load(unknown.path, { source: "mcp-eval.config.yaml" }))).toMatchObject([
-      { code: "extension/invalid-package", message: 'extensions.x.package: "y" is no package' },
+      { code: "extension/invalid-package", message: 'extensions.x.package: "y" is not a valid package' },
       { code: "config/unknown-reference" },
     ]);
   });

@@ -69,7 +69,7 @@ describe("a step of an extension", () => {
     [{ error: "refused" }, "refused"],
     [{ message: "no pod", error: "refused" }, "no pod: refused"],
     [{ message: "same", error: "same" }, "same"],
-    [{}, "it did not succeed, and says no more"],
+    [{}, "it did not succeed, without a message"],
   ])("fails with what %j says", async (said, message) => {
     const { report } = await run(step(), [{ success: false, ...said }]);
     expect(report).toMatchObject({ outcome: "failed", checks: [{ passed: false, message }] });

@@ -12,6 +12,7 @@ import {
 } from "../support/task-file.ts";
 import { isJsonObject } from "../../src/core/formats/json.ts";
 import type { JsonObject } from "../../src/core/formats/model.ts";
+import { stepTypes } from "../../src/core/formats/step-kinds.ts";
 import { taskJsonSchema, taskReference } from "../../scripts/schemas/task-reference.ts";
 
 const validate = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false }).compile(
@@ -261,20 +262,7 @@ describe("what it says", () => {
 
   it("has a definition for each step, found from the one for all", () => {
     const step = (schema["$defs"] as Record<string, JsonObject>)["Step"];
-    expect(Object.keys(step?.["properties"] as JsonObject)).toEqual([
-      "command",
-      "http",
-      "file",
-      "llm",
-      "script",
-      "mcp",
-      "extension",
-      "foreach",
-      "anyOf",
-      "allOf",
-      "not",
-      "group",
-    ]);
+    expect(Object.keys(step?.["properties"] as JsonObject)).toEqual(stepTypes);
   });
 });
 

@@ -207,28 +207,26 @@ describe("looking at a file", () => {
 
   it("tells whether it exists", async () => {
     expect(await told("file", { exists: true })).toEqual([["exists", true, "there is a file"]]);
-    expect(await told("none", { exists: true })).toEqual([
-      ["exists", false, "there is nothing, expected a file"],
-    ]);
+    expect(await told("none", { exists: true })).toEqual([["exists", false, "the file does not exist"]]);
     expect(await told("file/below", { exists: false })).toEqual([["exists", true, "there is nothing"]]);
     expect(await told("file", { exists: false })).toEqual([
-      ["exists", false, "there is a file, expected nothing"],
+      ["exists", false, "expected nothing, found a file"],
     ]);
   });
 
   it("takes a folder for none, whatever is expected", async () => {
     expect(await told("folder", { exists: true, content: { equals: "" } })).toEqual([
-      ["exists", false, "there is a folder, expected a file"],
+      ["exists", false, "expected a file, found a folder"],
     ]);
     expect(await told("folder", { exists: false })).toEqual([
-      ["exists", false, "there is a folder, expected nothing"],
+      ["exists", false, "expected nothing, found a folder"],
     ]);
   });
 
   it.skipIf(process.platform === "win32")("does not wait for a pipe", async () => {
     expect(await runShell("mkfifo pipe", { cwd: trial.dir })).toMatchObject({ code: 0 });
     expect(await told("pipe", { exists: true, content: { equals: "" } })).toEqual([
-      ["exists", false, "there is a pipe, expected a file"],
+      ["exists", false, "expected a file, found a pipe"],
     ]);
   });
 
@@ -283,7 +281,7 @@ describe("looking at a file", () => {
   });
 
   it.each([
-    ["bytes", "is no text: it is not UTF-8"],
+    ["bytes", "is not text: it is not valid UTF-8"],
     ["large", "is larger than 10000000 bytes"],
   ])("cannot look at the content of %s", async (path, reason) => {
     writeFileSync(at("bytes"), Buffer.from([0xff, 0xfe, 0x00]));

@@ -317,7 +317,7 @@ describe("a step that cannot act is an error, with the cause named:", () => {
     "http://",
     "http://a b/",
   ])("%j is no URL", async (url) => {
-    expect((await failure(stepTo(url))).message).toBe(`${JSON.stringify(url)} is no URL of http or https`);
+    expect((await failure(stepTo(url))).message).toBe(`${JSON.stringify(url)} is not an http or https URL`);
   });
 
   it("a port that fetch refuses", async () => {

@@ -120,7 +120,7 @@ describe("nothing to judge fails without asking anyone", () => {
       "an empty input",
       { input: "{env.X}" },
       { said: "words", roots: { env: { X: "" } } },
-      "there is nothing to judge, the input is empty",
+      "there is nothing to judge: the input is empty",
     ],
   ])("%s", async (_, parts, options, message) => {
     const { report, questions } = await play({ contains: "x", ...parts }, { answers: [good], ...options });

@@ -142,10 +142,7 @@ export function expanderOf(scope: Scope | undefined): Expander {
 function expandWanted(template: string, surroundings: Surroundings): string {
   const text = expandPlaced(template, surroundings, inWantedText);
   if (text.trim() !== "" || text === template) return text;
-  throw new McpvalsError(
-    "task/unfit-value",
-    `${template} gives nothing, and what expects nothing proves nothing`,
-  );
+  throw new McpvalsError("task/unfit-value", `${template} is empty, so the expectation would prove nothing`);
 }
 
 function expandShell(template: string, { scope, room }: Surroundings): ShellText {
@@ -249,7 +246,7 @@ export function refuseEmptySearch(program: string, expression: string, value: st
   if (value.trim() !== "" || !search.test(program)) return;
   throw new McpvalsError(
     "task/unfit-value",
-    `${expression} gives nothing, and a program that looks for nothing finds everything`,
+    `${expression} is empty, and a search for an empty text always succeeds`,
   );
 }
 
@@ -263,7 +260,7 @@ export function loopItems(value: Json, written: Json): readonly Json[] {
   const shown = typeof value === "string" ? value : JSON.stringify(value);
   throw new McpvalsError(
     "task/template",
-    `foreach goes through a JSON list, and ${JSON.stringify(written)} gives ${JSON.stringify(shortened(shown, 200))}`,
+    `foreach needs a JSON list, but ${JSON.stringify(written)} gives ${JSON.stringify(shortened(shown, 200))}`,
     { hint: 'Give a list, or a template that yields one, such as "{steps.ID.outputs.NAME | json $.items}".' },
   );
 }

@@ -143,7 +143,7 @@ export function inVariable(name: string): FindPlace {
   return isCodeVariable(name) ? nowhere(`in the variable ${name}, which decides what is run`) : inText;
 }
 
-/** Where no value from outside may stand; `where` goes on after "it stands". */
+/** Where no value from outside may stand; `where` goes on after "which cannot be used". */
 export function nowhere(where: string, hint?: string): FindPlace {
   return (_, expression) => {
     throw refused(expression, where, hint);
@@ -169,7 +169,7 @@ function filled(value: string, expression: string): string {
   if (value.trim() !== "") return value;
   throw new McpvalsError(
     "task/unfit-value",
-    `${expression} is empty, and what expects nothing proves nothing`,
+    `${expression} is empty, so the expectation would prove nothing`,
   );
 }
 
@@ -181,7 +181,7 @@ function encoded(value: string): string {
 function refused(expression: string, where: string, hint?: string): McpvalsError {
   return new McpvalsError(
     "task/untrusted-value",
-    `${expression} is a value from outside, and it stands ${where}`,
+    `${expression} is a value from outside, which cannot be used ${where}`,
     {
       hint: hint ?? "To insert it as it is, write {… | raw}.",
     },
@@ -190,7 +190,7 @@ function refused(expression: string, where: string, hint?: string): McpvalsError
 
 function unfit(expression: string, value: string, wanted: string): McpvalsError {
   const shown = value.length <= 80 ? JSON.stringify(value) : `a text of ${value.length} characters`;
-  return new McpvalsError("task/unfit-value", `${expression} gives ${shown}, and it has to be ${wanted}`, {
+  return new McpvalsError("task/unfit-value", `${expression} gives ${shown}, but must be ${wanted}`, {
     hint: "To insert it as it is, write {… | raw}.",
   });
 }

@@ -138,7 +138,7 @@ class ShellRules implements ShellReader {
 
 const test = "inside [[ … ]], which computes what it compares";
 
-/** Why no value can stand here; goes on after "it stands". */
+/** Why no value can stand here; goes on after "which cannot be used". */
 function refusalIn(command: Readonly<ShellCommand>, runsItsInput: boolean): string | undefined {
   const refusal = ownRefusal(command, runsItsInput);
   // What a command inside gives stands where that stands.
@@ -172,7 +172,7 @@ function couldBeOption({ words, word, role }: ShellCommand): boolean {
 function refused(expression: string, where: string): McpvalsError {
   return new McpvalsError(
     "task/untrusted-value",
-    `${expression} is a value from outside, and it stands ${where}`,
+    `${expression} is a value from outside, which cannot be used ${where}`,
     {
       hint: `Pass it as a variable: env: {VALUE: "${expression}"} in the step, and "$VALUE" in its text. To insert it as it is, write {… | raw}.`,
     },
@@ -229,7 +229,7 @@ const takesTexts = new Set([
 ]);
 
 /**
- * Why a value cannot be in an argument after these words, of which the first names a program; goes on after "it stands". The
+ * Why a value cannot be in an argument after these words, of which the first names a program; goes on after "which cannot be used". The
  * argument may have begun with `word`.
  */
 export function argumentRefusal(

@@ -86,10 +86,10 @@ it.each([
   ["p $(@", "a command inside does not end"],
   ["p `@", "a command inside does not end"],
   ["p ${x:-@", "${ does not end"],
-  ["p $((1 + @))", "a template stands in arithmetic"],
+  ["p $((1 + @))", "a template is inside arithmetic"],
   ["$(".repeat(10_000) + "@", "commands stand in one another too deeply"],
-  ['p "\\@"', "a template stands after a backslash"],
-  ["p $@", "a template stands after $"],
+  ['p "\\@"', "a template follows a backslash"],
+  ["p $@", "a template follows $"],
   ["cat <<@\nx", "a here-document has no end that is known"],
   ["cat <<'a b'\n@\na b", "a here-document ends with a b"],
 ])("is refused where its place is not known: %j", (script, problem) => {

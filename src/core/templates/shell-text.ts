@@ -264,7 +264,7 @@ class ShellText {
   #expansion(where: "word" | "quotes" | "document"): void {
     if (this.#depth === deepest) throw new ShellTextError("commands stand in one another too deeply");
     this.#depth += 1;
-    if (this.#sees("$\0")) throw new ShellTextError("a template stands after $");
+    if (this.#sees("$\0")) throw new ShellTextError("a template follows $");
     if (/^(?:\$[([{]|`)/.test(this.#text.slice(this.#at, this.#at + 2))) this.#add("\0");
     if (this.#sees("$[")) this.#oldArithmetic();
     else if (this.#sees("$((") && this.#isArithmetic(3)) this.#arithmetic(3);
@@ -283,7 +283,7 @@ class ShellText {
   }
 
   #escape(): void {
-    if (this.#sees("\\\0")) throw new ShellTextError("a template stands after a backslash");
+    if (this.#sees("\\\0")) throw new ShellTextError("a template follows a backslash");
     const next = this.#text.charAt(this.#at + 1);
     if (next !== "\n") this.#add(next);
     this.#copy(2);
@@ -360,7 +360,7 @@ class ShellText {
   #copyArithmetic(end: number): void {
     if (/[A-Za-z_$]/.test(this.#text.slice(this.#at + 1, end))) this.#reader.computes?.();
     if (this.#text.slice(this.#at, end).includes("\0"))
-      throw new ShellTextError("a template stands in arithmetic");
+      throw new ShellTextError("a template is inside arithmetic");
     this.#copy(end - this.#at);
   }
 

@@ -527,7 +527,7 @@ const effects: Readonly<Record<string, () => void>> = {
     const extensions = { e: { package: "npm:e" }, sandbox: { package: "./s" }, timeout: "1s" };
     expect(problemsOf({ ...base, extensions })).toEqual([]);
     expect(problemsOf({ ...base, extensions: { e: { package: "e" } } })).toEqual([
-      'extension/invalid-package at extensions.e.package: extensions.e.package: "e" is no package',
+      'extension/invalid-package at extensions.e.package: extensions.e.package: "e" is not a valid package',
     ]);
   },
   "Judge.model": () => expect(evalOf(judgeWith({ model: "google/g" })).judge?.model).toBe("google/g"),

@@ -232,7 +232,7 @@ extensions:
 
   it("refuses packages that are none, and settings that are misspelt", () => {
     expect(problemsOf(config(`extensions: {a: {package: kubernetes}}`))).toEqual([
-      'extension/invalid-package at config.extensions.a.package: config.extensions.a.package: "kubernetes" is no package',
+      'extension/invalid-package at config.extensions.a.package: config.extensions.a.package: "kubernetes" is not a valid package',
     ]);
     expect(problemsOf(config(`extensions: {timout: 5m, sandbox: {kind: firejail, memry: 1}}`))).toEqual([
       'config/invalid-value at config.extensions.sandbox.kind: config.extensions.sandbox.kind must be "none", "process" or "docker"',

@@ -229,7 +229,7 @@ function declared(name: string, entry: ParsedExtension, { sandbox, places }: Aro
   });
 }
 
-/** The package without its version; of a path the absolute one. What is no package is itself. */
+/** The package without its version; of a path the absolute one. What is not a valid package is itself. */
 export function packageName(written: string, resolvePath: (path: string) => string): string {
   const parsed = parsePackageRef(written);
   if (!parsed.ok) return written;

@@ -22,15 +22,15 @@ export type ParsedPackageRef =
 /** Reads what names an extension's package. Nothing is looked up: a path need not exist. */
 export function parsePackageRef(text: string): ParsedPackageRef {
   if (text.trim() === "" || text !== text.trim() || hasControlCharacters(text)) {
-    return refused(text, "is no package", writings);
+    return refused(text, "is not a valid package", writings);
   }
   if (text.startsWith("mcpvals:")) return bundled(text);
   if (text.startsWith("npm:")) return npm(text);
   if (/^(?:https?:\/\/)?(?:www\.)?github\.com(?:$|[/:@])/i.test(text)) return release(text);
   if (/^file:/i.test(text)) return file(text);
-  if (/^[A-Za-z][\w+.-]*:\/\//.test(text)) return refused(text, "is an address of no known kind", writings);
+  if (/^[A-Za-z][\w+.-]*:\/\//.test(text)) return refused(text, "is an address of an unknown kind", writings);
   if (isPath(text)) return { ok: true, ref: { kind: "path", name: text, path: text } };
-  return refused(text, "is no package", writings);
+  return refused(text, "is not a valid package", writings);
 }
 
 const writings =
@@ -53,7 +53,7 @@ function bundled(text: string): ParsedPackageRef {
       "What comes with mcpvals has the version of mcpvals: leave it out.",
     );
   }
-  return refused(text, "names no extension of mcpvals", "Write mcpvals:NAME, with small letters.");
+  return refused(text, "is not an extension of mcpvals", "Write mcpvals:NAME, with small letters.");
 }
 
 /** Names as npm takes them for new packages. One with a hyphen first would be an option of npm. */
@@ -62,7 +62,7 @@ const npmName = /^(?:@[a-z0-9~-][a-z0-9._~-]*\/)?[a-z0-9~][a-z0-9._~-]*$/;
 function npm(text: string): ParsedPackageRef {
   const written = text.slice("npm:".length);
   const { name, version } = split(written, written.startsWith("@") ? 1 : 0);
-  if (!npmName.test(name)) return refused(text, "names no package of npm", "Write npm:NAME@VERSION.");
+  if (!npmName.test(name)) return refused(text, "is not a valid npm package", "Write npm:NAME@VERSION.");
   if (!/^[\w.+~^<>=*| -]+$/.test(version) || version.trim() === "") {
     return refused(text, "has no version after the @", "Write a version, a range or a tag of npm.");
   }
@@ -72,7 +72,7 @@ function npm(text: string): ParsedPackageRef {
 function release(text: string): ParsedPackageRef {
   const hint = "Write github.com/ORG/REPO@VERSION.";
   const match = /^(?:https:\/\/)?github\.com\/(.*)$/s.exec(text);
-  if (match === null) return refused(text, "is no repository on GitHub as it must be written", hint);
+  if (match === null) return refused(text, "is not a valid GitHub repository", hint);
   const { name, version } = split(match[1] ?? "", 0);
   const [owner = "", repo = "", ...rest] = name.split("/");
   const isName = /^[A-Za-z0-9][A-Za-z0-9-]*$/.test(owner) && /^[\w-][\w.-]*$/.test(repo);

@@ -11,8 +11,8 @@ it("reads what YAML there is", async () => {
 });
 
 it.each([
-  ["a: {b: 1,\n  b: 2}", 'the key "b" is there twice, again at line 2, column 3'],
-  ['- 1: x\n  "1": y', 'the key "1" is there twice, again at line 2, column 3'],
+  ["a: {b: 1,\n  b: 2}", 'duplicate key "b", again at line 2, column 3'],
+  ['- 1: x\n  "1": y', 'duplicate key "1", again at line 2, column 3'],
   ["a: [", /Flow sequence/],
   ["a: &x [1]\nb: [*y]", /Unresolved alias/],
 ])("refuses %j", async (text, message) => {

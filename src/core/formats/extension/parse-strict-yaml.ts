@@ -2,13 +2,13 @@ import type { LineCounter, YAMLMap } from "yaml";
 import { parseYaml } from "../parse-yaml.ts";
 
 /**
- * Reads YAML that a program may have written, in time linear to the text. Throws an Error for what is no YAML, which a key
- * that is there twice is too, as a bad merge leaves it.
+ * Reads YAML that a program may have written, in time linear to the text. Throws an Error for invalid YAML and for a
+ * duplicate key, which a bad merge may leave.
  */
 export async function parseStrictYaml(text: string): Promise<unknown> {
   const yaml = await import("yaml");
   const lineCounter = new yaml.LineCounter();
-  // The library's own search for twins compares every key with every other.
+  // The library's own check for duplicate keys compares every key with every other.
   const document = parseYaml(text, yaml, { lineCounter });
   const [error] = document.errors;
   if (error !== undefined) {
@@ -17,7 +17,7 @@ export async function parseStrictYaml(text: string): Promise<unknown> {
   }
   let aliases = 0;
   yaml.visit(document, {
-    Map: (_, map) => refuseTwins(map, lineCounter),
+    Map: (_, map) => refuseDuplicates(map, lineCounter),
     Alias: () => {
       aliases += 1;
       if (aliases > mostAliases) throw new Error(`it has more than ${mostAliases} aliases`);
@@ -34,14 +34,14 @@ interface ScalarKey {
   readonly range?: readonly [number, ...number[]];
 }
 
-function refuseTwins(map: YAMLMap, lineCounter: LineCounter): void {
+function refuseDuplicates(map: YAMLMap, lineCounter: LineCounter): void {
   const seen = new Set<string>();
   for (const { key } of map.items) {
     if (!isScalarKey(key)) continue;
     const name = String(key.value);
     if (seen.has(name)) {
       const { line, col } = lineCounter.linePos(key.range?.[0] ?? 0);
-      throw new Error(`the key ${JSON.stringify(name)} is there twice, again at line ${line}, column ${col}`);
+      throw new Error(`duplicate key ${JSON.stringify(name)}, again at line ${line}, column ${col}`);
     }
     seen.add(name);
   }

@@ -19,7 +19,7 @@ import type { PlacedAction, PlacedStep, TaskSource } from "./read-task.ts";
 import type { Findings, PlacedNote, TaskFiles } from "./task-options.ts";
 
 const noAgent = "exists only in verify and cleanup, after the agent";
-const beforeSteps = { steps: "is of no use here: no step has run by then", agent: noAgent };
+const beforeSteps = { steps: "cannot be used here: no step has run yet", agent: noAgent };
 const beforeAgent = { agent: noAgent };
 
 /** One user turn, and where it, or the name of its file, stands. */

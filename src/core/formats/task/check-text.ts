@@ -219,7 +219,7 @@ function stepProblem(names: readonly string[], { names: known, earlier }: TextSc
 }
 
 function missingStep(id: string, { ids, solutionIds }: TaskNames): Wrong {
-  if (ids.includes(id)) return { what: `names the step ${id}, which has not run by then` };
+  if (ids.includes(id)) return { what: `names the step ${id}, which has not run yet` };
   if (solutionIds.includes(id)) {
     return { what: `names an action of the solution, which only the agent "oracle" plays` };
   }

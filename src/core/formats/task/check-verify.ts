@@ -16,7 +16,7 @@ export function checkVerify(verify: readonly PlacedStep[], files: TaskFiles): Fi
   const notes = all
     .filter((placed) => !programMayFail(placed, files))
     .map(({ bodyPath: path }) => ({
-      message: `${formatKeyPath(path)} is no check: its last command always succeeds or only makes something, whatever the others find`,
+      message: `${formatKeyPath(path)} cannot fail: its last command always succeeds or only creates something, whatever the commands before it found`,
       path,
     }));
   return { problems: [], notes };
@@ -27,7 +27,7 @@ const nothingCanFail: Problem = {
   message: "spec.verify checks nothing: none of its steps could fail",
   path: ["spec", "verify"],
   at: "value",
-  hint: "Making or removing a file is no check, nor is a command whose last part always succeeds; continueOnError takes the effect of a check away.",
+  hint: "Creating or removing a file checks nothing, nor does a command whose last part always succeeds; with continueOnError a failure does not count.",
 };
 
 /** Every step that may be a check, those inside others included. */

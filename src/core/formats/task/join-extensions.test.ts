@@ -123,7 +123,7 @@ describe("what a task's steps call an extension", () => {
     const parsed = valid(document, { knowsEval: false });
     expect([parsed.task.portable?.extensions, parsed.extensions.length]).toEqual([undefined, 1]);
     expect(wrongIn({ imports, verify: [{ "k8s.x": {} }] })).toEqual([
-      'extension/invalid-package at value spec.imports[0].package: spec.imports[0].package: "kubernetes" is no package',
+      'extension/invalid-package at value spec.imports[0].package: spec.imports[0].package: "kubernetes" is not a valid package',
     ]);
   });
 
@@ -164,12 +164,12 @@ describe("extensions of a task are refused", () => {
       { extension: { package: "../y", action: "x" } },
     ];
     expect(wrongIn({ imports, verify }, { files: filesOf({ "./here": "" }) })).toEqual([
-      'extension/invalid-package at value spec.imports[0].package: spec.imports[0].package: "npm:" names no package of npm',
+      'extension/invalid-package at value spec.imports[0].package: spec.imports[0].package: "npm:" is not a valid npm package',
       'task/outside at value spec.imports[1].package: spec.imports[1].package: "../x" lies outside the task\'s folder',
       'task/outside at value spec.imports[2].package: spec.imports[2].package: "~/x" lies outside the task\'s folder',
       'task/outside at value spec.imports[3].package: spec.imports[3].package: "/x" lies outside the task\'s folder',
       'config/unknown-reference at value spec.imports[4].package: spec.imports[4].package: there is no file or folder "./none" in the task\'s folder',
-      'extension/invalid-package at value spec.verify[0].extension.package: spec.verify[0].extension.package: "https://x.org/a" is an address of no known kind',
+      'extension/invalid-package at value spec.verify[0].extension.package: spec.verify[0].extension.package: "https://x.org/a" is an address of an unknown kind',
       'task/outside at value spec.verify[1].extension.package: spec.verify[1].extension.package: "../y" lies outside the task\'s folder',
     ]);
   });

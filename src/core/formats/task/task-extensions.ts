@@ -126,7 +126,7 @@ function isSame(written: string, entry: DeclaredExtension, options: Options): bo
   return version === declared && absoluteName(written, options) === entry.name;
 }
 
-/** A plain word is no package, but may be the name of an extension of the eval, as in the older forms. */
+/** A plain word is not a valid package, but may be the name of an extension of the eval, as in the older forms. */
 export function isWord(text: string): boolean {
   return /^[\w-]+$/.test(text);
 }

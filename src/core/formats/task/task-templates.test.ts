@@ -179,11 +179,11 @@ describe("what is not there", () => {
     [{ verify: [shell("{agent.prompt}")] }, "{agent.prompt} refers to nothing"],
     [
       { setup, env: { A: "{steps.first.outputs.out}" } },
-      "{steps.first.outputs.out} is of no use here: no step has run by then",
+      "{steps.first.outputs.out} cannot be used here: no step has run yet",
     ],
     [
       { setup, servers: { s: { command: "x", args: ["{steps.first.outputs.out}"] } } },
-      "{steps.first.outputs.out} is of no use here: no step has run by then",
+      "{steps.first.outputs.out} cannot be used here: no step has run yet",
     ],
     [
       { servers: { s: { url: "http://x/{servers.main.url}" } } },
@@ -201,23 +201,23 @@ describe("what is not there", () => {
     ],
     [
       { setup: [shell("{steps.first.outputs.out}"), ...setup] },
-      "{steps.first.outputs.out} names the step first, which has not run by then",
+      "{steps.first.outputs.out} names the step first, which has not run yet",
     ],
     [
       { setup: [shell("{steps.me.outputs.a}", { id: "me", outputs: { a: "" } })] },
-      "{steps.me.outputs.a} names the step me, which has not run by then",
+      "{steps.me.outputs.a} names the step me, which has not run yet",
     ],
     [
       { prompt: "{steps.first.outputs.out}", verify: setup },
-      "{steps.first.outputs.out} names the step first, which has not run by then",
+      "{steps.first.outputs.out} names the step first, which has not run yet",
     ],
     [
       { cleanup: [...setup, shell("{steps.first.outputs.out}")] },
-      "{steps.first.outputs.out} names the step first, which has not run by then",
+      "{steps.first.outputs.out} names the step first, which has not run yet",
     ],
     [
       { verify: [{ anyOf: [...setup, shell("{steps.first.outputs.out}")] }] },
-      "{steps.first.outputs.out} names the step first, which has not run by then",
+      "{steps.first.outputs.out} names the step first, which has not run yet",
     ],
     [
       {
