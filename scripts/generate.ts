@@ -5,11 +5,10 @@ import { extension as kubernetes } from "../extensions/kubernetes/extension.ts";
 import { extension as sql } from "../extensions/sql/extension.ts";
 import { cliReference } from "./cli-reference.ts";
 import { errorReference } from "../src/core/errors/error-reference.ts";
-import { configJsonSchema, configReference } from "../src/core/formats/config/config-reference.ts";
+import { configJsonSchema, configReference } from "./schemas/config-reference.ts";
 import { taskJsonSchema, taskReference } from "./schemas/task-reference.ts";
-import { evalJsonSchema } from "../src/core/formats/eval-file/eval-schema.ts";
 import { taskExportJsonSchema } from "../src/core/formats/task/task-export.ts";
-import { wazaEvalJsonSchema, wazaTaskJsonSchema } from "../src/core/formats/waza/waza-schema.ts";
+import { evalJsonSchema, wazaEvalJsonSchema, wazaTaskJsonSchema } from "./schemas/eval-json-schemas.ts";
 import { resultJsonSchema } from "../src/core/report/result.ts";
 import { manifestText } from "../src/extension-sdk/serve.ts";
 

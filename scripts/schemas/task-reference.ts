@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { withServerOverlays } from "../../src/core/formats/config/server-json-schema.ts";
+import { inputJsonSchema, withServerOverlays } from "./server-json-schema.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../src/core/formats/json.ts";
-import { referencePage } from "../../src/core/formats/reference-page.ts";
+import { referencePage } from "./reference-page.ts";
 import { commonFields } from "../../src/core/formats/step-fields.ts";
 import { kindOf, stepTypes } from "../../src/core/formats/step-kinds.ts";
 import { solutionSchemas, taskSchema } from "../../src/core/formats/task/task-schema.ts";
@@ -174,15 +174,7 @@ export function taskJsonSchema({ defaultTexts = false }: TaskJsonSchemaOptions =
     steps: z.object(stepSchemas()),
     solution: z.object(solutionSchemas),
   });
-  const made = z.toJSONSchema(everything, {
-    io: "input",
-    target: "draft-2020-12",
-    unrepresentable: "any",
-    override: ({ jsonSchema }) => {
-      // Any text may hold a template, so a format can only be checked after it was replaced.
-      delete jsonSchema.format;
-    },
-  }) as JsonObject;
+  const made = inputJsonSchema(everything, { defaultTexts: true });
   const { task = {}, steps = {}, solution = {} } = objectAt(made, "properties");
   const parts = {
     Step: stepPart(objectAt(steps, "properties")),

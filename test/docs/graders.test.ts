@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { evalJsonSchema } from "../../src/core/formats/eval-file/eval-schema.ts";
+import { evalJsonSchema } from "../../scripts/schemas/eval-json-schemas.ts";
 import {
   behaviorSchema,
   toolCallsSchema,

@@ -1,6 +1,6 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
-import { configJsonSchema, configReference } from "./config-reference.ts";
+import { configJsonSchema, configReference } from "../../../../scripts/schemas/config-reference.ts";
 import { configSchema } from "./config-schema.ts";
 
 const validate = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false }).compile(

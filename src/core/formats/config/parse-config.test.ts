@@ -546,7 +546,7 @@ describe("every field does something", () => {
   it.each(Object.entries(effects))("%s", (_, check) => check());
 
   it("has a test for each", async () => {
-    const { configJsonSchema } = await import("./config-reference.ts");
+    const { configJsonSchema } = await import("../../../../scripts/schemas/config-reference.ts");
     const { $defs, properties } = configJsonSchema() as Record<
       string,
       Record<string, { properties?: object }>

@@ -10,10 +10,7 @@ import {
 } from "../config/config-fields.ts";
 import { serverTableFields } from "../config/config-schema.ts";
 import { serverSchema } from "../config/server.ts";
-import { withServerOverlays } from "../config/server-json-schema.ts";
 import { extensionTableSchema } from "../extension/extension-table-schema.ts";
-import { isJsonObject } from "../json.ts";
-import type { JsonObject } from "../model.ts";
 
 /** Kinds of agents that an eval can refer to; those with `openai` in their name are old names of `builtin.llm-agent`. */
 const agentTypes = [
@@ -275,20 +272,3 @@ export type ParsedEvalDocument = z.output<typeof evalSchema>;
 export type ParsedAgentRef = z.output<typeof agentRef>;
 /** Assertions of a task set, as written. */
 export type ParsedAssertions = z.output<typeof assertions>;
-
-/** The JSON Schema of eval files (draft 2020-12), made from the schema that validates them. */
-export function evalJsonSchema(): JsonObject {
-  const { $schema, ...rest } = z.toJSONSchema(evalSchema, {
-    io: "input",
-    target: "draft-2020-12",
-    unrepresentable: "any",
-    override: ({ jsonSchema }) => {
-      // Any text may hold a ${VAR}, so a format can only be checked after it was replaced.
-      delete jsonSchema.format;
-      delete jsonSchema["defaultText"];
-    },
-  });
-  const { $defs = {}, ...root } = rest as JsonObject;
-  const definitions = withServerOverlays(isJsonObject($defs) ? $defs : {});
-  return { $schema: $schema ?? "", $id: "urn:mcpvals:eval", ...root, $defs: definitions };
-}

@@ -9,7 +9,7 @@ import {
   type ParsedEvalFile,
   parseEvalFile,
 } from "./parse-eval-file.ts";
-import { evalJsonSchema } from "./eval-schema.ts";
+import { evalJsonSchema } from "../../../../scripts/schemas/eval-json-schemas.ts";
 
 const locate: Locate = ({ path }) => ({ file: "eval.yaml", path: formatKeyPath(path) });
 

@@ -1,11 +1,8 @@
 import * as z from "zod";
 import { agentSchema, namedAgentSchema } from "../config/agent.ts";
 import { anyObject, closedObject, filledText, nameKey } from "../config/config-fields.ts";
-import { lifetimeSchema, serverShapes } from "../config/server.ts";
+import { lifetimeSchema } from "../config/server.ts";
 import { mcpMockSchema } from "../config/mock.ts";
-import { isJsonObject } from "../json.ts";
-import { mcpServerDefinitions } from "../config/server-json-schema.ts";
-import type { Json, JsonObject } from "../model.ts";
 
 /** What is refused by name where it says something. */
 const refused = z.unknown().optional().meta({ refused: true });
@@ -170,53 +167,3 @@ export const wazaTaskSchema = closedObject({
 export type ParsedWazaEval = z.output<typeof wazaEvalSchema>;
 export type ParsedWazaTask = z.output<typeof wazaTaskSchema>;
 export type ParsedGrader = ParsedWazaTask["graders"][number];
-
-/** The JSON Schema of an `eval.yaml` of waza (draft 2020-12): what this version runs. */
-export function wazaEvalJsonSchema(): JsonObject {
-  return jsonSchema(wazaEvalSchema, "urn:mcpvals:waza-eval");
-}
-
-/** The JSON Schema of a task file of waza (draft 2020-12): what this version runs. */
-export function wazaTaskJsonSchema(): JsonObject {
-  return jsonSchema(wazaTaskSchema, "urn:mcpvals:waza-task");
-}
-
-function jsonSchema(schema: z.ZodType, id: string): JsonObject {
-  const { $schema = "", $defs = {}, ...root } = generate(schema);
-  const own = isJsonObject($defs) ? $defs : {};
-  const completed = complete({ ...root, $defs: { ...serverDefinitions(), ...own } });
-  return { $schema, $id: id, ...(isJsonObject(completed) ? completed : {}) };
-}
-
-function generate(schema: z.ZodType): JsonObject {
-  return z.toJSONSchema(schema, {
-    io: "input",
-    target: "draft-2020-12",
-    unrepresentable: "any",
-    override: ({ jsonSchema: made }) => {
-      // Any text may hold a ${VAR}, so a format can only be checked after it was replaced.
-      delete made.format;
-      delete made["defaultText"];
-    },
-  }) as JsonObject;
-}
-
-/** What an `mcp_servers` table is, by the schema of servers, with all that this needs. */
-function serverDefinitions(): JsonObject {
-  const { $defs = {}, properties = {} } = generate(z.object(serverShapes));
-  const keys = Object.entries(isJsonObject(properties) ? properties : {}).map(
-    ([key, value]): [string, Json] => [key, { anyOf: [value, { type: "null" }] }],
-  );
-  return { ...(isJsonObject($defs) ? $defs : {}), ...mcpServerDefinitions(Object.fromEntries(keys)) };
-}
-
-/** Leaves out what is refused by name, and says what a table of servers is. */
-function complete(value: Json): Json {
-  if (Array.isArray(value)) return value.map(complete);
-  if (!isJsonObject(value)) return value;
-  if (value["servers"] === true) return { $ref: "#/$defs/McpServers" };
-  const members = Object.entries(value)
-    .filter(([, member]) => !(isJsonObject(member) && member["refused"] === true))
-    .map(([key, member]): [string, Json] => [key, complete(member)]);
-  return Object.fromEntries(members);
-}

@@ -1,9 +1,8 @@
-import * as z from "zod";
-import { isJsonObject } from "../json.ts";
-import { withMcpServers, withServerOverlays } from "./server-json-schema.ts";
-import type { JsonObject } from "../model.ts";
-import { referencePage } from "../reference-page.ts";
-import { configSchema } from "./config-schema.ts";
+import { isJsonObject } from "../../src/core/formats/json.ts";
+import { inputJsonSchema, withMcpServers, withServerOverlays } from "./server-json-schema.ts";
+import type { JsonObject } from "../../src/core/formats/model.ts";
+import { referencePage } from "./reference-page.ts";
+import { configSchema } from "../../src/core/formats/config/config-schema.ts";
 
 /** The reference page of the config format, in Markdown, made from the schema that validates it. */
 export function configReference(): string {
@@ -81,26 +80,11 @@ function required(key: string): JsonObject {
   return { required: [key] };
 }
 
-export interface ConfigJsonSchemaOptions {
-  /** Keeps `defaultText`, the words for defaults that are no fixed value; only the reference page wants them. */
-  readonly defaultTexts?: boolean;
-}
-
 /** The JSON Schema of config files (draft 2020-12), made from the schema that validates them. */
-export function configJsonSchema({ defaultTexts = false }: ConfigJsonSchemaOptions = {}): JsonObject {
-  const { $schema, ...rest } = z.toJSONSchema(configSchema, {
-    io: "input",
-    target: "draft-2020-12",
-    unrepresentable: "any",
-    override: ({ jsonSchema }) => {
-      // Any text may hold a ${VAR}, so a format can only be checked after it was replaced.
-      delete jsonSchema.format;
-      if (!defaultTexts) delete jsonSchema["defaultText"];
-    },
-  });
-  const { $defs = {}, ...root } = rest as JsonObject;
+export function configJsonSchema(options: { readonly defaultTexts?: boolean } = {}): JsonObject {
+  const { $schema = "", $defs = {}, ...root } = inputJsonSchema(configSchema, options);
   return {
-    $schema: $schema ?? "",
+    $schema,
     $id: "urn:mcpvals:config",
     ...withMcpServers(root),
     $defs: withServerOverlays(isJsonObject($defs) ? $defs : {}),

@@ -1,5 +1,5 @@
-import { isJsonObject } from "./json.ts";
-import type { Json, JsonObject } from "./model.ts";
+import { isJsonObject } from "../../src/core/formats/json.ts";
+import type { Json, JsonObject } from "../../src/core/formats/model.ts";
 
 export interface ReferencePage {
   /** Everything before the first table, in Markdown. */

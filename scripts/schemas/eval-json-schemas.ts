@@ -1,0 +1,51 @@
+import * as z from "zod";
+import { serverShapes } from "../../src/core/formats/config/server.ts";
+import { evalSchema } from "../../src/core/formats/eval-file/eval-schema.ts";
+import { isJsonObject } from "../../src/core/formats/json.ts";
+import type { Json, JsonObject } from "../../src/core/formats/model.ts";
+import { wazaEvalSchema, wazaTaskSchema } from "../../src/core/formats/waza/waza-schema.ts";
+import { inputJsonSchema, mcpServerDefinitions, withServerOverlays } from "./server-json-schema.ts";
+
+/** The JSON Schema of eval files (draft 2020-12). */
+export function evalJsonSchema(): JsonObject {
+  const { $schema = "", $defs = {}, ...root } = inputJsonSchema(evalSchema);
+  const definitions = withServerOverlays(isJsonObject($defs) ? $defs : {});
+  return { $schema, $id: "urn:mcpvals:eval", ...root, $defs: definitions };
+}
+
+/** The JSON Schema of an `eval.yaml` of waza (draft 2020-12): what this version runs. */
+export function wazaEvalJsonSchema(): JsonObject {
+  return wazaJsonSchema(wazaEvalSchema, "urn:mcpvals:waza-eval");
+}
+
+/** The JSON Schema of a task file of waza (draft 2020-12): what this version runs. */
+export function wazaTaskJsonSchema(): JsonObject {
+  return wazaJsonSchema(wazaTaskSchema, "urn:mcpvals:waza-task");
+}
+
+function wazaJsonSchema(schema: z.ZodType, id: string): JsonObject {
+  const { $schema = "", $defs = {}, ...root } = inputJsonSchema(schema);
+  const own = isJsonObject($defs) ? $defs : {};
+  const completed = complete({ ...root, $defs: { ...serverDefinitions(), ...own } });
+  return { $schema, $id: id, ...(isJsonObject(completed) ? completed : {}) };
+}
+
+/** What an `mcp_servers` table is, by the schema of servers, with all that this needs. */
+function serverDefinitions(): JsonObject {
+  const { $defs = {}, properties = {} } = inputJsonSchema(z.object(serverShapes));
+  const keys = Object.entries(isJsonObject(properties) ? properties : {}).map(
+    ([key, value]): [string, Json] => [key, { anyOf: [value, { type: "null" }] }],
+  );
+  return { ...(isJsonObject($defs) ? $defs : {}), ...mcpServerDefinitions(Object.fromEntries(keys)) };
+}
+
+/** Leaves out what is refused by name, and says what a table of servers is. */
+function complete(value: Json): Json {
+  if (Array.isArray(value)) return value.map(complete);
+  if (!isJsonObject(value)) return value;
+  if (value["servers"] === true) return { $ref: "#/$defs/McpServers" };
+  const members = Object.entries(value)
+    .filter(([, member]) => !(isJsonObject(member) && member["refused"] === true))
+    .map(([key, member]): [string, Json] => [key, complete(member)]);
+  return Object.fromEntries(members);
+}
