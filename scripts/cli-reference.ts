@@ -15,19 +15,19 @@ function introduction(program: Command): string {
 
 ${program.description()}
 
-\`mcpvals COMMAND --help\` prints the same as this page, \`mcpvals --version\` the version. [The guide](guide.md) shows what the commands are
-for. Options may stand before and after arguments; those that are repeatable may be given several times.
+\`mcpvals COMMAND --help\` prints the same as this page, \`mcpvals --version\` the version. The [guide](guide.md) introduces the
+commands. Options may come before or after arguments. Repeatable options may be given several times.
 
 Exit codes: ${exitCodes}.
 
-\`mcpvals bridge\` is started by agents that can reach a server by a command only; nobody types it. See
+Agents that can only start programs use the command \`mcpvals bridge\`; you never type it. See
 [the gateway](agents.md#the-gateway).
 
 | variable | meaning |
 | --- | --- |
-| \`MCPVALS_EXTENSIONS_CACHE\` | folder of fetched extensions, where neither an option nor the eval names one |
-| \`MCPVALS_RELEASES_URL\` | address of the API that lists releases, likewise |
-| keys and addresses of models | see [Models and keys](agents.md#models-and-keys) |
+| \`MCPVALS_EXTENSIONS_CACHE\` | folder of downloaded extensions, if neither an option nor the Eval names one |
+| \`MCPVALS_RELEASES_URL\` | URL of the releases API, if neither an option nor the Eval names one |
+| API keys and base URLs of models | see [Models and keys](agents.md#models-and-keys) |
 `;
 }
 

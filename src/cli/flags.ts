@@ -125,10 +125,10 @@ export function addSourceFlags(command: Command): Command {
     .addArgument(
       new Argument(
         "[sources...]",
-        "a config, an Eval, or tasks: files, folders, globs; the config found upwards from here unless given",
+        "a config, an Eval, or tasks: files, folders, globs (default: the config in this or a parent folder)",
       ),
     )
-    .addOption(new Option("-c, --config <file>", "the same, as an option"))
+    .addOption(new Option("-c, --config <file>", "the same as the argument"))
     .addOption(
       new Option("-t, --task <glob>", "only tasks whose name matches; repeatable").argParser(collect),
     )
@@ -136,7 +136,7 @@ export function addSourceFlags(command: Command): Command {
     .addOption(
       new Option(
         "-l, --label <key=value>",
-        "only tasks with this label; repeatable: one key, any of its values",
+        "only tasks with this label; repeatable: several values of one key are alternatives",
       ).argParser(label),
     )
     .addOption(
@@ -151,13 +151,13 @@ export function addSourceFlags(command: Command): Command {
         `agent of the file, a model id, oracle, null or a preset (${agentPresets.join(", ")}); repeatable`,
       ).argParser(collect),
     )
-    .addOption(new Option("--judge <model>", "model that judges, whatever the files say"))
+    .addOption(new Option("--judge <model>", "model of the judge, instead of the one in the files"))
     .addOption(new Option("--mcp-config <file>", "file with mcpServers, for tasks and Evals"))
-    .addOption(new Option("--allow-outside", "let paths of tasks leave their folders"))
+    .addOption(new Option("--allow-outside", "allow paths outside the tasks' folders"))
     .addOption(
       new Option(
         "-e, --env <name=value>",
-        "variable for the files and their local servers; repeatable",
+        "variable for the files and their stdio servers; repeatable",
       ).argParser(variable),
     );
 }

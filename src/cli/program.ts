@@ -22,27 +22,28 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     load: () => import("./commands/run.ts"),
   },
   list: {
-    description: "show the tasks, workflows and tool tests, starting nothing",
+    description: "list the tasks, workflows and tool tests without starting anything",
     load: () => import("./commands/list.ts"),
   },
   validate: {
-    description: "check a config, an Eval or tasks without starting anything; with --run, prove the tasks",
+    description:
+      "check a config, an Eval or tasks without starting anything; with --run, test that each task can fail and can be solved",
     load: () => import("./commands/validate.ts"),
   },
   show: {
-    description: "report a recorded run again, and exit as it did, or show the trace of one trial",
+    description: "report a recorded run again, with its exit code, or show the trace of one trial",
     load: () => import("./commands/show.ts"),
   },
   migrate: {
-    description: "write tasks of the older forms as mcp-eval/v1, comments kept",
+    description: "convert tasks of older formats to mcp-eval/v1, keeping comments",
     load: () => import("./commands/migrate.ts"),
   },
   task: {
-    description: "work with a single task: export it for other tools",
+    description: "export a task for other tools",
     load: () => import("./commands/task.ts"),
   },
   extensions: {
-    description: "fetch, lock and look after the extensions of tasks, and test one that you write",
+    description: "download, lock, verify and test extensions",
     load: () => import("./commands/extensions.ts"),
   },
 };
@@ -91,7 +92,7 @@ export async function createProgram(
   words: readonly string[] = Object.keys(commands),
 ): Promise<Command> {
   const program = new Command("mcpvals")
-    .description("Find out whether an MCP server does its job, and whether agents can use it.")
+    .description("Evaluate MCP servers and the agents that use them.")
     .version(version, "-v, --version")
     .exitOverride()
     .showSuggestionAfterError()

@@ -20,41 +20,40 @@ import type { ContractFlags } from "./extensions-test.ts";
 export function define(command: Command, setExitCode: SetExitCode): void {
   const add = (name: string, description: string): Command =>
     subcommand(command, name, description).addOption(new Option("--json", "print the answer as JSON"));
-  withCache(add("list", "show what the lock names and what is cached, without the network")).action(
+  withCache(add("list", "list locked and cached extensions, without network")).action(
     async (flags: ExtensionFlags) => setExitCode(await list(flags)),
   );
-  withSource(add("add", "fetch a package, verify its files and lock it"))
+  withSource(add("add", "download a package, verify its files and lock it"))
     .addArgument(new Argument("<package>", "github.com/ORG/REPO@VERSION or npm:NAME@VERSION, as in tasks"))
-    .addOption(new Option("--sha256 <hex>", "SHA-256 that the fetched file must have").argParser(sha256))
+    .addOption(new Option("--sha256 <hex>", "SHA-256 that the downloaded file must have").argParser(sha256))
     .action(async (name: string, flags: AddFlags) => setExitCode(await addPackage(name, flags)));
-  withSource(add("update", "lock the newest versions that match what is written in tasks"))
-    .addArgument(new Argument("[names...]", "packages, or the last parts of their names; all unless given"))
+  withSource(add("update", "lock the newest versions that match the tasks"))
+    .addArgument(new Argument("[names...]", "packages, or the last parts of their names (default: all)"))
     .action(async (names: readonly string[], flags: ExtensionFlags) =>
       setExitCode(await update(names, flags)),
     );
-  withSource(add("pin", "lock one version, whatever tasks say; without the network when it is cached"))
+  withSource(add("pin", "lock one version, regardless of the tasks; without network if it is cached"))
     .addArgument(new Argument("<name@version>", "a package of the lock, or the last part of its name"))
     .action(async (target: string, flags: ExtensionFlags) => setExitCode(await pin(target, flags)));
   withCache(
-    add("verify", "compare cached files with the lock; exit 1 when they differ, 3 when not all are there"),
+    add("verify", "compare cached files with the lock; exit 1 if they differ, 3 if some are missing"),
   ).action(async (flags: ExtensionFlags) => setExitCode(await verify(flags)));
-  withCache(
-    add("prune", "remove cached versions that were not used for long and that this lock does not name"),
-  )
+  withCache(add("prune", "remove old cached versions that are not in this lock"))
     .addOption(
-      new Option("--older-than <age>", "how long unused, such as 12h or 30d (default: 30d)").argParser(age),
+      new Option(
+        "--older-than <age>",
+        "minimum time since last use, such as 12h or 30d (default: 30d)",
+      ).argParser(age),
     )
-    .addOption(new Option("--dry-run", "only show what would be removed"))
+    .addOption(new Option("--dry-run", "only list what would be removed"))
     .action(async (flags: PruneFlags) => setExitCode(await prune(flags)));
-  add("test", "try whether a program does what an extension must do; exit 1 when it does not")
+  add("test", "test whether a program is a valid extension; exit 1 if not")
     .addArgument(new Argument("<program>", "the program, a folder with an extension.yaml, or mcpvals:NAME"))
     .addOption(
-      new Option("--config <json>", "settings that it is started with, a JSON object").argParser(jsonObject),
+      new Option("--config <json>", "settings of the extension, a JSON object").argParser(jsonObject),
     )
     .addOption(
-      new Option("--timeout <duration>", "longest that one answer may take (default: 10s)").argParser(
-        duration,
-      ),
+      new Option("--timeout <duration>", "time limit of one answer (default: 10s)").argParser(duration),
     )
     .action(async (program: string, flags: ContractFlags) => {
       const { testExtension } = await import("./extensions-test.ts");
@@ -64,13 +63,13 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 
 function withCache(command: Command): Command {
   return command.addOption(
-    new Option("--cache-dir <dir>", "folder that keeps extensions (default: ~/.mcpvals/extensions)"),
+    new Option("--cache-dir <dir>", "folder of downloaded extensions (default: ~/.mcpvals/extensions)"),
   );
 }
 
 function withSource(command: Command): Command {
   return withCache(command).addOption(
-    new Option("--releases-url <url>", "address of the API that lists releases, such as a mirror"),
+    new Option("--releases-url <url>", "URL of the releases API, such as a mirror"),
   );
 }
 

@@ -13,12 +13,12 @@ export function define(command: Command, setExitCode: SetExitCode): void {
   command
     .addArgument(new Argument("<files...>", "files of kind Task"))
     .addOption(
-      new Option("-w, --write", "write each task into its own file, instead of to stdout").conflicts("out"),
+      new Option("-w, --write", "replace each task's file instead of printing the task").conflicts("out"),
     )
-    .addOption(new Option("--out <dir>", "write the tasks into this folder, each by the name of its file"))
-    .addOption(new Option("-f, --force", "let --out replace files that are there"))
-    .addOption(new Option("--eval <file>", "take the packages of extensions from this Eval"))
-    .addOption(new Option("--allow-outside", "let paths of tasks leave their folders"))
+    .addOption(new Option("--out <dir>", "write the tasks to this folder, with the names of their files"))
+    .addOption(new Option("-f, --force", "let --out overwrite existing files"))
+    .addOption(new Option("--eval <file>", "Eval that declares the packages of extensions"))
+    .addOption(new Option("--allow-outside", "allow paths outside the tasks' folders"))
     .action(async (files: readonly string[], flags: MigrateFlags) => {
       setExitCode(await execute(files, flags));
     });

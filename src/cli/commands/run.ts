@@ -37,25 +37,24 @@ interface RunFlags extends SourceFlags, ExtensionRunFlags {
 /** `mcpvals run`: evaluates and exits with the code of the verdict. */
 export function define(command: Command, setExitCode: SetExitCode): void {
   addSourceFlags(command)
-    .addOption(new Option("-n, --trials <n>", "attempts of each task").argParser(wholeNumber(10_000)))
-    .addOption(new Option("-j, --concurrency <n>", "trials at once").argParser(wholeNumber(1024)))
+    .addOption(
+      new Option("-n, --trials <n>", "number of attempts of each task").argParser(wholeNumber(10_000)),
+    )
+    .addOption(
+      new Option("-j, --concurrency <n>", "number of trials that run at once").argParser(wholeNumber(1024)),
+    )
     .addOption(reporterOption())
-    .addOption(new Option("-o, --output <dir>", "folder that keeps the runs (default: .mcpvals/runs)"))
-    .addOption(new Option("--llm", "let a language model judge workflows too"))
+    .addOption(new Option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)"))
+    .addOption(new Option("--llm", "grade workflows with a language model too"))
     .addOption(
       new Option(
         "--timeout <duration>",
-        "longest a whole trial may take, such as 30s; what is inside it too",
+        "time limit of a trial and of everything in it, such as 30s",
       ).argParser(duration),
     )
-    .addOption(new Option("--strict", "a task that lacks what it requires is an error, not skipped"))
-    .addOption(new Option("--frozen", "use only extensions that mcp-eval.lock names, and do not change it"))
-    .addOption(
-      new Option(
-        "--releases-url <url>",
-        "address of the API that lists releases of extensions, such as a mirror",
-      ),
-    )
+    .addOption(new Option("--strict", "tasks with unmet requirements are errors, not skipped"))
+    .addOption(new Option("--frozen", "use only extensions in mcp-eval.lock, and do not change it"))
+    .addOption(new Option("--releases-url <url>", "URL of the releases API of extensions, such as a mirror"))
     .addOption(new Option("--bail", "stop after the first trial that does not pass"))
     .action(async (sources: readonly string[], flags: RunFlags) => {
       setExitCode(await execute(sources, flags));

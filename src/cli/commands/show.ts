@@ -28,13 +28,15 @@ interface ShowFlags {
 export function define(command: Command, setExitCode: SetExitCode): void {
   command
     .addArgument(new Argument("[run]", "id, start of an id, folder, or latest").default("latest"))
-    .addOption(new Option("-o, --output <dir>", "folder that keeps the runs (default: .mcpvals/runs)"))
+    .addOption(new Option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)"))
     .addOption(new Option("-t, --trial <id>", "show every event of this trial, such as t1"))
     .addOption(reporterOption())
     .addOption(
-      new Option("--tools", "every use of a tool by an agent, as JSON Lines").conflicts(["reporter", "json"]),
+      new Option("--tools", "print every tool use of agents as JSON Lines").conflicts(["reporter", "json"]),
     )
-    .addOption(new Option("--json", "with --trial: the events as JSON Lines; without: the result document"))
+    .addOption(
+      new Option("--json", "print the result document as JSON; with --trial, the events as JSON Lines"),
+    )
     .action(async (name: string, flags: ShowFlags) => {
       setExitCode(await execute(name, flags));
     });

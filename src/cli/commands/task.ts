@@ -7,7 +7,7 @@ import { fileOutput, workingFolder, writeError, writeJson } from "../terminal.ts
 /** `mcpvals task`: commands for a single task. */
 export function define(command: Command, setExitCode: SetExitCode): void {
   defineExport(
-    subcommand(command, "export", "print a task as one document: prompt, steps, files with their hashes"),
+    subcommand(command, "export", "print a task as one document: prompt, steps, files and their hashes"),
     setExitCode,
   );
 }
@@ -15,9 +15,11 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 function defineExport(command: Command, setExitCode: SetExitCode): void {
   command
     .addArgument(new Argument("<file>", "a file of kind Task"))
-    .addOption(new Option("-f, --format <format>", "form of the document").choices(["json"]).default("json"))
-    .addOption(new Option("-o, --out <file>", "write it into this file, instead of to stdout"))
-    .addOption(new Option("--allow-outside", "let paths of the task leave its folder"))
+    .addOption(
+      new Option("-f, --format <format>", "format of the document").choices(["json"]).default("json"),
+    )
+    .addOption(new Option("-o, --out <file>", "write it to this file instead of stdout"))
+    .addOption(new Option("--allow-outside", "allow paths outside the task's folder"))
     .action(async (file: string, flags: TaskExportFlags) => {
       setExitCode(await exportTask(file, flags));
     });

@@ -33,27 +33,24 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .addOption(
       new Option(
         "--run",
-        "run each task twice: doing nothing must fail, its own solution must pass, both must leave all as it was",
+        "run each task: doing nothing must fail, its solution must pass, and both must restore the original state",
       ),
     )
     .addOption(
-      new Option("-j, --concurrency <n>", "with --run: tasks at once (default: 4)").argParser(
-        wholeNumber(1024),
+      new Option(
+        "-j, --concurrency <n>",
+        "with --run: number of tasks that run at once (default: 4)",
+      ).argParser(wholeNumber(1024)),
+    )
+    .addOption(new Option("-o, --output <dir>", "with --run: folder to store the runs (default: not stored)"))
+    .addOption(
+      new Option("--timeout <duration>", "with --run: time limit of a trial, such as 30s").argParser(
+        duration,
       ),
     )
-    .addOption(
-      new Option("-o, --output <dir>", "with --run: folder that keeps the runs (default: none is kept)"),
-    )
-    .addOption(
-      new Option("--timeout <duration>", "with --run: longest a whole trial may take").argParser(duration),
-    )
-    .addOption(
-      new Option("--strict", "with --run: a task that lacks what it requires is an error, not skipped"),
-    )
-    .addOption(new Option("--frozen", "with --run: use only extensions that mcp-eval.lock names"))
-    .addOption(
-      new Option("--releases-url <url>", "with --run: address of the API that lists releases of extensions"),
-    )
+    .addOption(new Option("--strict", "with --run: tasks with unmet requirements are errors, not skipped"))
+    .addOption(new Option("--frozen", "with --run: use only extensions in mcp-eval.lock"))
+    .addOption(new Option("--releases-url <url>", "with --run: URL of the releases API of extensions"))
     .action(async (sources: readonly string[], { run = false, ...flags }: ValidateFlags) => {
       const query = queryOf(sources, flags);
       if (!run) return setExitCode(await execute(query));
