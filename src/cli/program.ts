@@ -1,6 +1,6 @@
 import { Command, CommanderError } from "commander";
 import { McpvalsError } from "../core/errors/error.ts";
-import { tellUncaught } from "../process/uncaught.ts";
+import { reportUncaught } from "../process/uncaught.ts";
 import { quotedLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { version } from "../core/version.ts";
 import { type SetExitCode, subcommand } from "./flags.ts";
@@ -77,7 +77,7 @@ let uncaught = 0;
  */
 function takeUncaught(error: unknown): void {
   uncaught += 1;
-  if (uncaught <= mostUncaught && tellUncaught(error)) return;
+  if (uncaught <= mostUncaught && reportUncaught(error)) return;
   writeError(bugReport(error));
   process.exit(3);
 }

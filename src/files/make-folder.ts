@@ -2,8 +2,8 @@ import { mkdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 
 /**
- * Makes a folder, unless it is there, with those above it. Throws what the file system throws. Node's own way of making several at
- * once never returns where the system says that there can be nothing, as below /proc.
+ * Creates a folder with its parents, unless it exists. Throws what the file system throws. Node's `recursive` option never returns
+ * where nothing can be created, as below /proc.
  */
 export function makeFolder(path: string, mode = 0o777): void {
   try {
@@ -17,7 +17,7 @@ export function makeFolder(path: string, mode = 0o777): void {
   }
 }
 
-/** Somebody else may have made it meanwhile. */
+/** Another process may have created it meanwhile. */
 function makeLast(path: string, mode: number): void {
   try {
     mkdirSync(path, { mode });

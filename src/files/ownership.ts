@@ -7,25 +7,24 @@ const writableByOthers = 0o022;
 const sticky = 0o1000;
 const anythingForOthers = 0o077;
 
-/** The user that this process acts as; undefined where files have no owner that could be compared (Windows). */
+/** The effective user of this process; undefined on Windows, where files have no comparable owner. */
 export function ownUser(): number | undefined {
   return process.geteuid?.();
 }
 
-/** Whose something is; undefined when it is not there. Links are followed. */
+/** The owner of a file or folder; undefined when it does not exist. Links are followed. */
 export function ownerOf(path: string): number | undefined {
   return statsOf(path, statSync)?.uid;
 }
 
-/** Whether there is a link at a path itself. */
+/** Whether a path is a symbolic link. */
 export function isLink(path: string): boolean {
   return statsOf(path, lstatSync)?.isSymbolicLink() === true;
 }
 
 /**
- * Whether another user may have put there what is at a path: the file or folder, the link to it, or what holds it, belongs
- * neither to this user, nor to one of `owners`, nor to root, who can do anything as this user. False where nothing is, and
- * on Windows.
+ * Whether another user may have created what is at a path: the file or folder, the link to it, or its parent belongs neither to
+ * this user, nor to one of `owners`, nor to root. False where nothing exists, and on Windows.
  */
 export function isForeign(path: string, owners: readonly (number | undefined)[] = []): boolean {
   const self = ownUser();
@@ -39,9 +38,9 @@ export function isForeign(path: string, owners: readonly (number | undefined)[] 
 }
 
 /**
- * Makes a folder that no other user can read or write, unless it is there already, and gives its real path; undefined when there
- * is none: it cannot be made, it is a link or another user's, or others may replace it since a folder above it is open to them.
- * On Windows it has the rights of the folder above it.
+ * Creates a folder that no other user can read or write, unless it exists, and gives its real path; undefined when it cannot be
+ * created, is a link or another user's, or could be replaced by others, who can write to a folder above it. On Windows it has the
+ * permissions of its parent.
  */
 export function privateFolder(path: string): string | undefined {
   try {
@@ -57,7 +56,7 @@ export function privateFolder(path: string): string | undefined {
   }
 }
 
-/** Whether nobody but a user and root can replace what is in a folder, which is a real path. */
+/** Whether only a user and root can replace the contents of a folder, given by its real path. */
 function isSafeBelow(folder: string, self: number): boolean {
   const { uid, mode } = lstatSync(folder);
   const isKept = (mode & writableByOthers) === 0 || (mode & sticky) !== 0;

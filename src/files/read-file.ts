@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from "node:fs";
 
-/** Thrown for a file that is larger than what was asked for. */
+/** Thrown for a file that is larger than the limit. */
 export class FileTooLargeError extends Error {
   constructor(limit: number) {
     super(`it is larger than ${limit / 1024} KiB, the most that such a file may have`);
@@ -8,12 +8,12 @@ export class FileTooLargeError extends Error {
 }
 
 /**
- * Reads a regular file of at most `limit` bytes; links are followed. A pipe or a device, which could give bytes without end or
- * keep us waiting, is not read, even when it takes the file's place meanwhile. Throws {@link FileTooLargeError}, an Error that says
- * what else is wrong, and what the file system throws.
+ * Reads a regular file of at most `limit` bytes; links are followed. A pipe or a device, which could be endless or block, is not
+ * read, even when it replaces the file meanwhile. Throws {@link FileTooLargeError}, an Error for other problems, and what the file
+ * system throws.
  */
 export function readRegularFile(path: string, limit: number): Buffer<ArrayBuffer> {
-  // Opening a device can have effects of its own.
+  // Opening a device can have side effects.
   requireFile(statSync(path));
   // Windows does not have the flag.
   const file = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
@@ -21,7 +21,7 @@ export function readRegularFile(path: string, limit: number): Buffer<ArrayBuffer
     const stats = fstatSync(file);
     requireFile(stats);
     if (stats.size > limit) throw new FileTooLargeError(limit);
-    // Files of the kernel say that they are empty, and others may grow.
+    // Files of the kernel report a size of 0, and others may grow.
     return readUpTo(file, limit, stats.size);
   } finally {
     closeSync(file);

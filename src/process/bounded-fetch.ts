@@ -1,21 +1,21 @@
 import { JsonMeter } from "../core/formats/read-json.ts";
 
-/** How much is read of answers in JSON. */
+/** Limits of JSON responses. */
 export interface AnswerBound {
-  /** Most bytes of all answers together, after decompression. */
+  /** Most bytes of all responses together, after decompression. */
   readonly bytes: number;
-  /** Most objects, lists and members of one answer: what checks JSON against a schema can need a kilobyte for each. */
+  /** Most objects, arrays and members of one response: a schema validator can need a kilobyte for each. */
   readonly values: number;
-  /** Makes the error for answers with `more` than that, with which reading fails. */
+  /** Creates the error for responses with `more` than that. */
   readonly onTooMuch: (more: string) => Error;
 }
 
-/** Deeper values overflow the stack of whoever reads or writes them. */
+/** Deeper values overflow the stack of programs that read or write them. */
 export const mostLevels = 500;
 
 /**
- * `fetch` for those who read a body whole and parse it, such as the SDKs of others: no body gets larger than it may,
- * whatever the other side sends. How long it takes is the request's signal to limit, which ends the body, too.
+ * `fetch` with limits, for callers that read and parse whole bodies, such as SDKs. The request's signal limits the time, that
+ * of the body included.
  */
 export function boundedFetch(
   { bytes, values, onTooMuch }: AnswerBound,

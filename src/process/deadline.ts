@@ -34,8 +34,8 @@ export function abortAfter(ms: number, reason: () => unknown, parent?: AbortSign
 }
 
 /**
- * Makes a signal that aborts with the first of the given ones, with its reason. Unlike `AbortSignal.any` it leaves
- * nothing behind for the garbage collector to find once it is disposed of.
+ * Makes a signal that aborts with the first of the given ones, with its reason. Unlike `AbortSignal.any` it leaves no listener
+ * behind after its disposal.
  */
 export function abortWithAny(signals: readonly AbortSignal[]): DeadlineSignal {
   const controller = new AbortController();
@@ -54,7 +54,7 @@ export function abortWithAny(signals: readonly AbortSignal[]): DeadlineSignal {
 
 /**
  * Runs `start` with a signal that aborts on the time limit or with `signal`, and settles at the latest then, even if the
- * work does not heed its signal. Rejects with `onTimeout()` or with the signal's reason.
+ * work ignores its signal. Rejects with `onTimeout()` or with the signal's reason.
  */
 export async function withDeadline<T>(
   start: (signal: AbortSignal) => Promise<T>,
@@ -79,7 +79,7 @@ export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
   });
 }
 
-/** Waits for so many milliseconds. Rejects with the signal's reason when it aborts first. */
+/** Waits for some milliseconds. Rejects with the signal's reason when it aborts first. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   using end = abortAfter(ms, () => timeIsOver, signal);
   if (end.signal.aborted) signal.throwIfAborted();
@@ -91,7 +91,7 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
 
 const timeIsOver = Symbol("the time is over");
 
-/** Tells whether a promise settles within `ms` milliseconds; its outcome is left to whoever owns it. */
+/** Whether a promise settles within `ms` milliseconds; its outcome is ignored. */
 export async function settlesWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<false>((resolve) => {

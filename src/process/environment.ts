@@ -8,7 +8,7 @@ export function runningPlatform(): string {
   return process.platform;
 }
 
-/** An operating system and a processor, as files of releases name them. */
+/** An operating system and a processor, as release files name them. */
 export interface ReleasePlatform {
   /** `linux`, `darwin`, `windows`, or as Node has it. */
   readonly os: string;
@@ -16,7 +16,7 @@ export interface ReleasePlatform {
   readonly arch: string;
 }
 
-/** What this process runs on. */
+/** The platform of this process. */
 export function releasePlatform(
   platform: string = process.platform,
   arch: string = process.arch,
@@ -52,8 +52,8 @@ const windowsNames = [
 ];
 
 /**
- * Picks from an environment what a program needs to work at all and what holds no secret. On Windows, where names ignore
- * case, the result has upper-case names.
+ * Picks the variables that programs need and that hold no secrets. On Windows, where names ignore case, the result has upper-case
+ * names.
  */
 export function baseEnvironment(
   env: Environment,
@@ -70,8 +70,7 @@ export function baseEnvironment(
 }
 
 /**
- * What a process that works for a task gets of an environment: what a program needs to work at all, and the variables that
- * are named; `true` means all.
+ * The environment of a process of a task: the variables that programs need, and those that are named; `true` means all.
  */
 export function inheritedEnvironment(
   env: Environment,
@@ -99,8 +98,8 @@ export function mergeEnvironments(
 
 /**
  * Puts every `node_modules/.bin` from a folder upwards in front of a PATH, nearest first, as npm does for scripts, so that
- * a program that a project installed is found by its name. Those that another user than this one and the owner of the folder
- * may have filled are left out. `cwd` is absolute; `rules` are those of this platform.
+ * the programs of a project are found by name. Folders that may have been filled by a user other than this one and the owner of
+ * `cwd` are left out. `cwd` is absolute; `rules` are those of this platform.
  */
 export function localBinPath(cwd: string, path: string | undefined, rules: PathRules = platformPath): string {
   const folders: string[] = [];
@@ -115,14 +114,14 @@ export function localBinPath(cwd: string, path: string | undefined, rules: PathR
 }
 
 export interface ProgramPlace {
-  /** Its PATH is looked through; on Windows its PATHEXT too. */
+  /** Its PATH is searched; on Windows its PATHEXT applies. */
   readonly env: Environment;
-  /** Absolute path that a name with a slash, and a relative folder on PATH, start from. */
+  /** Absolute base of names with a slash and of relative folders on PATH. */
   readonly cwd: string;
   readonly platform?: NodeJS.Platform;
 }
 
-/** The absolute path of the program that a name stands for, as a shell finds it; undefined when there is none. */
+/** The absolute path of a program, as a shell finds it; undefined when there is none. */
 export async function findProgram(
   name: string,
   { env, cwd, platform = process.platform }: ProgramPlace,
@@ -143,7 +142,7 @@ export async function findProgram(
   return undefined;
 }
 
-/** Windows starts what ends in one of PATHEXT; a name that has such an ending already needs no other. */
+/** Windows starts files with an extension of PATHEXT, which the name may have already. */
 function windowsEndings(name: string, pathExt = ".COM;.EXE;.BAT;.CMD"): readonly string[] {
   const endings = pathExt.split(";").filter((ending) => ending !== "");
   const hasOne = endings.some((ending) => name.toLowerCase().endsWith(ending.toLowerCase()));
@@ -170,8 +169,8 @@ export interface Interpreter {
 }
 
 /**
- * What the first line of a script names as its interpreter; undefined when it names none. As on Linux, everything after
- * the program is one argument. Windows has none of the usual folders: there the program's bare name is looked for on PATH.
+ * The interpreter in the first line of a script; undefined when there is none. As on Linux, everything after the program is one
+ * argument. On Windows, which lacks the usual folders, it is the program's bare name, to be found on PATH.
  */
 export function interpreterOf(
   script: string,
@@ -192,12 +191,12 @@ function windowsInterpreter(command: string, argument: string): Interpreter {
   return { command: win32.basename(first), args };
 }
 
-/** What the accounts of services have in the place of a shell: it runs nothing, and yet ends with an exit code. */
+/** The "shells" of service accounts, which run nothing. */
 const none = /(?:^|[/\\])(?:nologin|false|true)$/;
 
 /**
- * The shell that runs a task's commands unless it names one: the variable SHELL, where it is one, else `/bin/sh`. On
- * Windows, which has no shell of its own that understands `-c`, it is `sh` from PATH, as Git for Windows brings it.
+ * The default shell of a task's commands: the variable SHELL, else `/bin/sh`. On Windows, which has no shell that understands
+ * `-c`, it is `sh` from PATH, which Git for Windows installs.
  */
 export function defaultShell(env: Environment, platform: NodeJS.Platform = process.platform): string {
   const named = env["SHELL"];

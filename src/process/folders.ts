@@ -8,14 +8,14 @@ import { promisify } from "node:util";
 import { ownUser } from "../files/ownership.ts";
 import { livesElsewhere, ownIdentity } from "./list-processes.ts";
 
-/** What a folder is for; it is a part of its name. */
+/** The purpose of a folder, a part of its name. */
 type Purpose = "work" | "sandbox" | "container" | "npm" | "contract" | "input" | "script" | "client";
 
 let cleaned: Promise<void> | undefined;
 
 /**
- * Makes a folder for temporary files that only this user may enter, and gives its real path. The first one also removes what
- * earlier processes of this user have left that were killed. Throws what the file system throws.
+ * Creates a temporary folder that only this user may enter, and gives its real path. The first call also removes what killed
+ * processes of this user have left. Throws what the file system throws.
  */
 export async function makeTemporaryFolder(purpose: Purpose): Promise<string> {
   const home = await realpath(tmpdir());
@@ -23,15 +23,15 @@ export async function makeTemporaryFolder(purpose: Purpose): Promise<string> {
   return mkdtemp(join(home, `mcpvals-${purpose}-${ownMark()}-`));
 }
 
-/** A part of a name that tells which process made something. */
+/** A part of a name that identifies this process as the creator. */
 export function ownMark(): string {
   const { pid, started = 0 } = ownIdentity();
   return `${pid}-${started}-${machine()}`;
 }
 
 /**
- * Removes what is in a folder, has a name of `prefix` and {@link ownMark}, and was left by a process that has ended for
- * certain: of this user, on this machine, where all processes can be seen. Never throws.
+ * Removes entries of a folder with a name of `prefix` and {@link ownMark} that a process has left which has certainly ended: of
+ * this user, on this machine, where all processes are visible. Never throws.
  */
 export async function removeLeftovers(folder: string, prefix: RegExp): Promise<void> {
   for (const name of await readdir(folder).catch(() => [])) {
@@ -57,7 +57,7 @@ function wasLeft(rest: string): boolean {
 
 let known: string | undefined;
 
-/** Tells apart machines, and containers, that share a folder: the processes of another cannot be seen. */
+/** Identifies the machine or container: the processes of others that share a folder are not visible. */
 function machine(): string {
   known ??= hash("sha256", `${hostname()}\0${processNamespace()}`).slice(0, 8);
   return known;
@@ -71,12 +71,12 @@ function processNamespace(): string {
   }
 }
 
-/** Longer paths may be longer than a system takes. */
+/** Longer paths may exceed the limit of a system. */
 const longestPath = 700;
 
 /**
- * Removes a folder of ours with everything in it, also folders that are too deep for a path, or that whoever made them has
- * closed; it may be gone already. Throws what the file system throws.
+ * Removes a folder with everything in it, also folders that are too deep for a path or have no permissions; it may be missing.
+ * Throws what the file system throws.
  */
 export async function removeFolder(path: string): Promise<void> {
   const remove = (): Promise<void> => rm(path, { recursive: true, force: true, maxRetries: 5 });
@@ -88,7 +88,7 @@ export async function removeFolder(path: string): Promise<void> {
   }
 }
 
-/** Opens all folders below one, and moves those up that are deep. */
+/** Makes all folders below one accessible, and moves deep ones up. */
 async function makeReachable(root: string): Promise<void> {
   const folders = [root];
   for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
@@ -103,7 +103,7 @@ async function makeReachable(root: string): Promise<void> {
   }
 }
 
-/** Absolute paths of the files and folders below a folder that git ignores; none where there is no repository, or no git. */
+/** Absolute paths of the files and folders below a folder that git ignores; none without a repository or git. */
 export async function ignoredByGit(folder: string): Promise<readonly string[]> {
   const list = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z"];
   try {

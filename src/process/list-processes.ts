@@ -12,15 +12,15 @@ export interface ProcessInfo {
   readonly started: number;
 }
 
-/** The ways to look at the processes of this machine. */
+/** Lists the processes of this machine. */
 export interface ProcessLister {
   list(): Promise<readonly ProcessInfo[]>;
   listNow(): readonly ProcessInfo[];
-  /** Start time of one process, where it can be had cheaply; also when it has ended and nobody has taken note yet. */
+  /** Start time of one process, where that is cheap; also of one that has ended and is not reaped. */
   startOf(pid: number): number | undefined;
   /**
-   * Whether a process was started with `NAME=value` in its environment; false where that cannot be seen. Undefined when it
-   * shows no environment at all, as in the moment in which it becomes another program.
+   * Whether a process was started with `NAME=value` in its environment; false where that is not visible. Undefined when it shows
+   * no environment at all, as during `exec`.
    */
   carries(pid: number, variable: string): boolean | undefined;
 }
@@ -31,8 +31,8 @@ export function processLister(platform: NodeJS.Platform = process.platform): Pro
 }
 
 /**
- * Reads /proc: about 10 microseconds a process. Zombies are left out. A process that cannot be seen because too many files
- * are open would be taken for one that has ended, so a file is held back for the look.
+ * Reads /proc: about 10 microseconds a process. Zombies are left out. A file descriptor is reserved, since a process that cannot
+ * be read because too many files are open would look as if it had ended.
  */
 export const procLister: ProcessLister = {
   list: () => Promise.resolve(listProcNow()),
@@ -44,7 +44,7 @@ export const procLister: ProcessLister = {
   carries: (pid, variable) => unseen(() => carries(pid, variable)),
 };
 
-/** What a look gives; undefined when there is no file left to look with. */
+/** Undefined when no file descriptor is left. */
 function unseen<T>(look: () => T): T | undefined {
   try {
     return withSpareFile(look);
@@ -95,7 +95,7 @@ function readStat(pid: string, { ended } = { ended: false }): ProcessInfo | unde
     if (isOutOfFiles(error)) throw error;
     return undefined; // it ended meanwhile
   }
-  // The second field is the program's name in brackets, and the name may hold brackets and blanks itself.
+  // The second field is the program's name in brackets, and the name may contain brackets and blanks.
   const [state, parent, group, ...rest] = text.slice(text.lastIndexOf(")") + 2).split(" ");
   if (!ended && (state === "Z" || state === "X")) return undefined;
   return { pid: Number(pid), parent: Number(parent), group: Number(group), started: Number(rest[16]) };
@@ -128,7 +128,7 @@ function parsePs(text: string): ProcessInfo[] {
   });
 }
 
-/** Of all processes, those that descend from one by parent number, without itself. */
+/** The descendants of a process, by parent number. */
 export function descendantsOf(root: number, all: readonly ProcessInfo[]): readonly ProcessInfo[] {
   const children = Map.groupBy(all, ({ parent }) => parent);
   const found = new Map<number, ProcessInfo>();
@@ -141,8 +141,7 @@ export function descendantsOf(root: number, all: readonly ProcessInfo[]): readon
 }
 
 /**
- * Signals everything that descends from a process, nearest first, but not itself. Never throws: what ended meanwhile needs
- * no signal.
+ * Signals all descendants of a process, nearest first. Never throws: processes that have ended are ignored.
  */
 export async function signalDescendants(root: number, signal: "SIGTERM" | "SIGKILL"): Promise<void> {
   for (const { pid } of descendantsOf(root, await listOrNone())) {
@@ -163,20 +162,20 @@ async function listOrNone(): Promise<readonly ProcessInfo[]> {
   }
 }
 
-/** A process that can be told from a later one with the same number, as far as the system allows. */
+/** A process number with a start time, which tells it from a later process with the same number. */
 export interface ProcessIdentity {
   readonly pid: number;
-  /** Absent where it cannot be had cheaply. */
+  /** Absent where it is not available cheaply. */
   readonly started?: number;
 }
 
-/** Who this process is. */
+/** The identity of this process. */
 export function ownIdentity(): ProcessIdentity {
   const started = processLister().startOf(process.pid);
   return { pid: process.pid, ...(started === undefined ? {} : { started }) };
 }
 
-/** Whether another process than this one lives that may be the one that is meant. */
+/** Whether a process with this identity lives that is not this one. */
 export function livesElsewhere({ pid, started }: ProcessIdentity): boolean {
   if (pid === process.pid || !answers(pid)) return false;
   const found = processLister().startOf(pid);
@@ -194,7 +193,7 @@ function answers(pid: number): boolean {
 
 let spare: number | undefined;
 
-/** Holds one file descriptor back for {@link withSpareFile}. Does nothing when there is none left. */
+/** Reserves a file descriptor for {@link withSpareFile}, if there is one left. */
 function keepSpareFile(): void {
   if (spare !== undefined) return;
   try {
@@ -205,8 +204,7 @@ function keepSpareFile(): void {
 }
 
 /**
- * Does what opens one file at a time, with the descriptor that was held back when no other is left. Throws what `work`
- * throws.
+ * Runs `work`, which opens one file at a time, with the reserved descriptor when no other is left. Throws what `work` throws.
  */
 function withSpareFile<T>(work: () => T): T {
   try {
@@ -223,15 +221,15 @@ function withSpareFile<T>(work: () => T): T {
   }
 }
 
-/** Whether an error says that this process, or the machine, has as many files open as it may. */
+/** Whether this process or the machine has too many files open. */
 function isOutOfFiles(error: unknown): boolean {
   return error instanceof Error && "code" in error && (error.code === "EMFILE" || error.code === "ENFILE");
 }
 
 /**
- * How many bytes of memory processes hold together, without what only mirrors files. Pages that several of them share are
- * counted once for each on the first look, which is cheap; when that is more than `enough` bytes, they are counted once.
- * Elsewhere than on Linux they are always counted for each. Processes that have ended count nothing.
+ * The memory of processes together in bytes, without mapped files. Shared pages are first counted for each process, which is
+ * cheap; only when that is more than `enough` bytes, they are counted once. On other systems than Linux they are always counted
+ * for each process. Processes that have ended count nothing.
  */
 export async function memoryOf(
   pids: readonly number[],
@@ -243,13 +241,13 @@ export async function memoryOf(
   return roughly <= enough ? roughly : sum(pids.map((pid) => shareOf(pid) ?? residentOf(pid)));
 }
 
-/** What one process holds, shared or not. */
+/** Memory of one process, shared pages included. */
 function residentOf(pid: number): number {
   const text = readProc(pid, "status") ?? "";
   return field(text, "RssAnon") + field(text, "RssShmem");
 }
 
-/** What one process holds, of what is shared only its share; undefined when that may not be seen. */
+/** Memory of one process, with its share of shared pages; undefined when it is not readable. */
 function shareOf(pid: number): number | undefined {
   const text = readProc(pid, "smaps_rollup");
   if (text === undefined || text === "") return undefined;
@@ -286,8 +284,8 @@ function sum(numbers: readonly number[]): number {
 }
 
 /**
- * How many bytes the files in memory without a name (`memfd_create`) have that processes hold open, over what of shared memory
- * they have mapped, which counts as their own. Linux; what cannot be seen counts nothing.
+ * Bytes of anonymous files in memory (`memfd_create`) that processes hold open, beyond the shared memory that they have mapped,
+ * which {@link memoryOf} counts. Linux only.
  */
 export function openMemoryOf(pids: readonly number[]): number {
   const sizes = new Map<string, number>();
@@ -297,7 +295,7 @@ export function openMemoryOf(pids: readonly number[]): number {
   return Math.max(0, open - sum(pids.map((pid) => field(readProc(pid, "status") ?? "", "RssShmem"))));
 }
 
-/** By what the system knows each file as. */
+/** By device and inode. */
 function openMemory(pid: number): (readonly [string, number])[] {
   const folder = `/proc/${pid}/fd`;
   return (attempt(() => readdirSync(folder)) ?? []).flatMap((name) => {
@@ -308,7 +306,7 @@ function openMemory(pid: number): (readonly [string, number])[] {
   });
 }
 
-/** Undefined when it ended meanwhile, or may not be seen. */
+/** Undefined when the process has ended or is not readable. */
 function attempt<T>(look: () => T): T | undefined {
   try {
     return look();
@@ -317,10 +315,10 @@ function attempt<T>(look: () => T): T | undefined {
   }
 }
 
-/** Shortest and longest pause between two looks, in milliseconds. */
+/** Shortest and longest pause between two listings, in milliseconds. */
 const shortest = 20;
 const longest = 500;
-/** A look may cost one part in so many of the time. */
+/** A listing may take one part in so many of the time. */
 const share = 20;
 
 type OnLook = (descendants: readonly ProcessInfo[]) => Promise<void>;
@@ -329,8 +327,8 @@ const watched = new Map<object, { readonly pid: number; readonly onLook: OnLook 
 let running = false;
 
 /**
- * Calls back again and again with what descends from a process, until it is disposed of: every 20 milliseconds, and less
- * often where looking is dear. All watched processes share one look. A callback that throws ends nothing; it must not.
+ * Calls back with the descendants of a process until it is disposed of: every 20 milliseconds, and less often where listing is
+ * expensive. All watched processes share one listing. The callback must not throw.
  */
 export function watchTree(pid: number, onLook: OnLook): Disposable {
   const key = {};

@@ -4,10 +4,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import { settlesWithin } from "./deadline.ts";
 import { type ProcessInfo, type ProcessLister, processLister } from "./list-processes.ts";
 
-/** The first process of a tree, as far as the tree needs to know it. */
+/** The first process of a tree. */
 export interface TreeRoot {
   readonly pid: number;
-  /** `NAME=value` that stands in the environment of every process of the tree. */
+  /** `NAME=value` in the environment of every process of the tree. */
   readonly marker: string;
   /** Whether the first process has ended, so that its number may belong to another one. */
   readonly hasExited: () => boolean;
@@ -24,27 +24,27 @@ export interface ProcessTree {
   killNow(): void;
 }
 
-/** Takes charge of what a process has started and will start, in the way that this platform allows. */
+/** Creates the tree of a process for this platform. */
 export function createProcessTree(root: TreeRoot): ProcessTree {
   return process.platform === "win32" ? new WindowsProcessTree(root) : new PosixProcessTree(root);
 }
 
 /** How often a kill is repeated for processes that were started while it was going on. */
 const killRounds = 5;
-/** Pauses, in milliseconds, in which processes without an environment may turn out to be members. */
+/** Pauses before processes without a visible environment are checked again, in milliseconds. */
 const doubtPauses = [1, 2, 4, 8, 16, 32];
 
 /**
  * A tree is the root's process group, every descendant by parent number, and every process with the root's marker in its
- * environment, so that a descendant that left the group and lost its parent is found too. Whoever was seen once stays a
- * member, also after its parent has gone; start times keep a later process with the same number out.
+ * environment, so that a descendant that left the group and lost its parent is found too. A process
+ * that was seen once stays a member, also after its parent has ended; start times exclude a later process with the same number.
  */
 export class PosixProcessTree implements ProcessTree {
   readonly #root: TreeRoot;
   readonly #lister: ProcessLister;
   #rootStarted: number | undefined;
   #known = new Map<number, ProcessInfo>();
-  /** Whether the last look left out a process that may be a member. */
+  /** Whether the last listing left out a process that may be a member. */
   #doubtful = false;
 
   constructor(root: TreeRoot, lister: ProcessLister = processLister()) {
@@ -97,7 +97,7 @@ export class PosixProcessTree implements ProcessTree {
     }
   }
 
-  /** Reaches the group in one step, which nothing can outrun by forking. Only while the number surely is the root's. */
+  /** Signals the group in one step, which forking cannot outrun. Only while the number is certainly the root's. */
   #signalGroup(signal: TreeSignal): boolean {
     if (this.#root.hasExited()) return false;
     send(-this.#root.pid, signal);
@@ -124,7 +124,7 @@ export class PosixProcessTree implements ProcessTree {
     return [...members.values()];
   }
 
-  /** Reading an environment is the dear part, and no older process can be a descendant. */
+  /** Reading an environment is expensive, and no older process can be a descendant. */
   #carriesMarker({ pid, group, started }: ProcessInfo): boolean {
     if (this.#rootStarted === undefined || started < this.#rootStarted) return false;
     const carries = this.#lister.carries(pid, this.#root.marker);
@@ -146,7 +146,7 @@ function send(pid: number, signal: TreeSignal): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It ended meanwhile, or it changed its user: nothing more can be done from here.
+    // It has ended, or runs as another user.
   }
 }
 
@@ -168,7 +168,7 @@ class WindowsProcessTree implements ProcessTree {
   async signal(signal: TreeSignal): Promise<void> {
     if (signal !== "SIGKILL" || this.#root.hasExited()) return;
     await new Promise<void>((resolve) => {
-      // The callback's error says that the process has gone already, which is what is wanted.
+      // An error means that the process has ended already.
       execFile("taskkill", this.#arguments(), { windowsHide: true, timeout: 5000 }, () => resolve());
     });
   }
@@ -178,7 +178,7 @@ class WindowsProcessTree implements ProcessTree {
     try {
       execFileSync("taskkill", this.#arguments(), { windowsHide: true, timeout: 5000, stdio: "ignore" });
     } catch {
-      // It has gone already.
+      // It has ended already.
     }
   }
 
@@ -190,7 +190,7 @@ class WindowsProcessTree implements ProcessTree {
 const live = new Set<ProcessTree>();
 let hooked = false;
 
-/** Remembers a tree until {@link forgetTree}, so that nothing of it outlives this process. */
+/** Kills a tree at the exit of this process, unless {@link forgetTree} is called before. */
 export function rememberTree(tree: ProcessTree): void {
   live.add(tree);
   if (hooked) return;
@@ -203,8 +203,8 @@ export function forgetTree(tree: ProcessTree): void {
 }
 
 /**
- * Kills every managed process with all its descendants before it returns; for a second Ctrl-C and for the very end of this
- * process. Never throws.
+ * Kills every managed process with all its descendants before it returns; for a second Ctrl-C and for the exit of this process.
+ * Never throws.
  */
 export function killAllNow(): void {
   for (const tree of live) tree.killNow();
@@ -227,7 +227,6 @@ export interface StopOptions {
   readonly termMs?: number;
 }
 
-/** What is needed of a process to stop it. */
 export interface StopTarget {
   readonly tree: ProcessTree;
   readonly stdin: Writable;
@@ -246,7 +245,7 @@ const drainMs = 100;
 
 /**
  * Stops a process with everything that it started: closes its stdin, then SIGTERM, then SIGKILL, each to the whole tree,
- * and whatever outlives the first process. Closes the pipes, so that nobody who still holds them keeps this process alive.
+ * and whatever outlives the first process. Closes the pipes, so that they do not keep this process alive.
  * Never throws.
  */
 export async function stopTree(
@@ -262,7 +261,7 @@ export async function stopTree(
 
 async function endRoot(target: StopTarget, waits: Required<StopOptions>): Promise<StoppedBy> {
   const { tree, exited } = target;
-  // Whoever is a descendant by parent number only can be seen as long as the parents live.
+  // Some descendants can be found only while their parents live.
   await tree.survey();
   const gone = target.hasExited();
   target.stdin.end();

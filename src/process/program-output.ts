@@ -4,9 +4,9 @@ import { setImmediate as turn } from "node:timers/promises";
 import { settlesWithin } from "./deadline.ts";
 import { closed } from "./process-tree.ts";
 
-/** Kept of each stream, in bytes. */
+/** Kept of each stream, in bytes, by default. */
 const defaultLimit = 10_000_000;
-/** Turns of the event loop that reading what is there already may take. */
+/** Turns of the event loop for reading what has arrived already. */
 const readTurns = 16;
 
 interface Streams {
@@ -18,7 +18,7 @@ type StreamName = keyof Streams;
 
 /** What a program wrote on one stream. */
 export interface KeptText {
-  /** UTF-8; what is none is replaced. */
+  /** UTF-8; invalid bytes are replaced. */
   readonly text: string;
   /** Bytes over the limit, which were dropped; the text has the first ones. */
   readonly omitted: number;
@@ -55,7 +55,7 @@ export class ProgramOutput {
     }
   }
 
-  /** Keeps nothing from now on. Streams that go on are still read, since their writers would hang otherwise. */
+  /** Keeps nothing from now on. The streams are still read, since their writers would hang otherwise. */
   stop(): void {
     for (const detach of this.#detach.splice(0)) detach();
     for (const from of ["stdout", "stderr"] as const) {
@@ -83,7 +83,7 @@ export class ProgramOutput {
   #listen(from: StreamName, stream: Readable): void {
     const take = (chunk: Buffer): void => this.#take(from, chunk);
     stream.on("data", take);
-    // A stream goes on to flow when nobody listens any more.
+    // A stream goes on flowing without a listener.
     this.#detach.push(() => stream.off("data", take));
   }
 
@@ -115,8 +115,8 @@ export class TextTail {
   #isCut = false;
 
   /**
-   * Of the last 4 KiB the whole lines, or the whole words where there is one line only, so that no secret is cut in two;
-   * undefined when there is nothing to see.
+   * The whole lines of the last 4 KiB, or the whole words of a single line, so that no secret is cut in two; undefined when
+   * empty.
    */
   get text(): string | undefined {
     const text = this.#bytes.toString("utf8").trimEnd();
@@ -141,8 +141,7 @@ const recordedLimit = 256 * 1024;
 const newline = 0x0a;
 
 /**
- * Gives what a program writes in whole lines, so that no secret is cut in two: all of it at first, then only how much it
- * was, so that a flood costs nothing.
+ * Gives what a program writes in whole lines, so that no secret is cut in two. Beyond a limit it only counts the bytes.
  */
 export class WholeLines {
   readonly #give: (text: string) => void;
@@ -163,7 +162,7 @@ export class WholeLines {
     if (taken.length < chunk.length) this.#dropUnfinished();
   }
 
-  /** Gives what has come so far without a line end. */
+  /** Gives an unfinished line. */
   flush(): void {
     if (this.#unfinished.length > 0) this.#give(this.#unfinished.take().toString("utf8"));
   }
@@ -193,8 +192,7 @@ export class WholeLines {
 const smallest = 1024;
 
 /**
- * Bytes that come in pieces and are wanted as a whole. Pieces are copied together as they come: kept one by one, ten million
- * pieces of a byte take a gigabyte.
+ * Collects bytes in one buffer. Kept as single pieces, ten million pieces of a byte would take a gigabyte.
  */
 export class ByteStore {
   #bytes: Buffer = Buffer.alloc(0);

@@ -45,7 +45,7 @@ export interface ProcessExit {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** A running program whose end, with that of everything it starts, is in our hands. */
+/** A running program that is stopped together with everything it starts. */
 export interface ManagedProcess {
   readonly pid: number;
   readonly stdin: Writable;
@@ -58,8 +58,8 @@ export interface ManagedProcess {
   /** Stops the process and its whole tree; see `stopTree`. Never throws; calling it again gives the same promise. */
   stop(options?: StopOptions): Promise<StopResult>;
   /**
-   * Lets go of a process that has ended together with its whole tree, without the waits of `stop`; its pipes are closed.
-   * False, and nothing is done, as long as something of the tree lives.
+   * Releases a process that has ended together with its whole tree, without the waits of `stop`; closes its pipes. False, without
+   * effect, while a process of the tree lives.
    */
   release(): Promise<boolean>;
 }
@@ -67,8 +67,8 @@ export interface ManagedProcess {
 /** What a program gets besides its arguments, its environment and its stdin. */
 export interface SpawnExtras {
   /**
-   * What it reads on its file descriptors from 3 on, where nobody else can see it. It then gets no other files that this
-   * process inherited. Not on Windows.
+   * Content of its file descriptors from 3 on, invisible to other processes. It then inherits no other files of this process.
+   * Not on Windows.
    */
   readonly given?: readonly (string | Uint8Array)[];
 }
@@ -88,7 +88,7 @@ export async function spawnProcess(spec: ProcessSpec, { given }: SpawnExtras = {
   try {
     const child =
       process.platform === "win32" ? await launchOnWindows(spec, options) : launch(spec, options, given);
-    // The number is there at once when there is a process; waiting for the event could take long in a busy process.
+    // The pid is set at once when there is a process; the event can come late in a busy process.
     if (child.pid === undefined) throw (await once(child, "error"))[0];
     return new SpawnedProcess(child, `${processMarkerName}=${marker}`, spec.env["PATH"]);
   } catch (error) {
@@ -123,7 +123,7 @@ function launch(
 /** The first file descriptor after stderr. */
 const firstGiven = 3;
 
-/** Pipes, and nothing to be read in place of each file that would be passed on otherwise. */
+/** Pipes, and an empty file in place of each file that would be inherited otherwise. */
 function filesOf(given: number, nothing: number): ("pipe" | "ignore" | number)[] {
   const pipes = firstGiven + given;
   const inherited = inheritedFiles();
@@ -135,12 +135,12 @@ function filesOf(given: number, nothing: number): ("pipe" | "ignore" | number)[]
 
 function write(pipe: unknown, content: string | Uint8Array): void {
   if (!(pipe instanceof Socket)) return;
-  // A broken pipe means that the program has gone without reading it, which its exit reports.
+  // A broken pipe means that the program has ended without reading it, which its exit reports.
   pipe.on("error", () => undefined);
   pipe.end(content);
 }
 
-/** Windows needs help with shims (.cmd) and shebangs; elsewhere that module would only cost start-up time. */
+/** Windows needs help with shims (.cmd) and shebangs; elsewhere that module would only cost startup time. */
 async function launchOnWindows(
   { command, args }: ProcessSpec,
   options: SpawnOptionsWithoutStdio,
@@ -222,7 +222,6 @@ class SpawnedProcess implements ManagedProcess {
   }
 }
 
-/** What was to be started. */
 export interface Attempt {
   readonly command: string;
   readonly cwd: string;
@@ -233,7 +232,7 @@ interface Explanation {
   readonly hint: string;
 }
 
-/** Says why a program could not be started: the system's own answer does not tell a bad command from a bad folder. */
+/** The error for a program that could not be started: the system does not distinguish a missing command from a missing folder. */
 export async function explainSpawnError(error: unknown, attempt: Attempt): Promise<McpvalsError> {
   const { message, hint } = (await explainFolder(attempt.cwd)) ?? (await explainCommand(error, attempt));
   return new McpvalsError("server/spawn-failed", message, { hint, cause: error });
@@ -310,8 +309,8 @@ const closedOnExec = 0o2000000;
 let found: readonly number[] | undefined;
 
 /**
- * Numbers of the files above stderr that whoever started this process left open, so that every program it starts has them
- * too, a folder or a secret as it may be. Node closes its own. Looked for once; none where /proc does not tell.
+ * File descriptors above stderr that this process inherited, and that every program it starts would inherit too. Node closes its
+ * own. Determined once; none without /proc.
  */
 function inheritedFiles(): readonly number[] {
   found ??= look();

@@ -1,16 +1,16 @@
 const listeners = new Set<(error: unknown) => void>();
 
 /**
- * Has somebody hear of errors that nobody catches, such as those of a callback, until it is disposed of. Only for a process
- * that tells them with {@link tellUncaught}.
+ * Calls the listener with uncaught errors, such as those of a callback, until it is disposed of. Only in a process that reports
+ * them with {@link reportUncaught}.
  */
-export function hearUncaught(listener: (error: unknown) => void): Disposable {
+export function onUncaught(listener: (error: unknown) => void): Disposable {
   listeners.add(listener);
   return { [Symbol.dispose]: () => void listeners.delete(listener) };
 }
 
-/** Tells all who listen of an error that nobody has caught; false when nobody listens. */
-export function tellUncaught(error: unknown): boolean {
+/** Reports an uncaught error to all listeners; false when there is none. */
+export function reportUncaught(error: unknown): boolean {
   for (const listener of listeners) listener(error);
   return listeners.size > 0;
 }

@@ -4,9 +4,9 @@ import { renameSync, rmdirSync, rmSync } from "node:fs";
 import { Socket } from "node:net";
 
 /**
- * Kills what is left when this process is killed in a way that runs none of its code, and then puts files back. It learns
- * the process groups, and what is to be done about files, over a pipe that only we hold, and its end is our end. `$1` is
- * the marker of the run; without /proc it finds groups only.
+ * Kills what is left when this process ends without running any of its code (SIGKILL), and then restores files. It gets the
+ * process groups and the commands for files over a pipe from this process, whose end it notices. `$1` is the marker of the run;
+ * without /proc it finds groups only.
  */
 const script = `
 trap '' INT TERM HUP QUIT
@@ -35,26 +35,26 @@ for one in $undos; do eval "eval \\"\\$undo_$one\\""; done
 
 let pipe: Socket | undefined;
 
-/** Has a process group killed if this process ends without stopping it. `path` is where to find the system's tools. */
+/** Makes the watchdog kill a process group if this process ends without stopping it. `path` is the PATH of the system's tools. */
 export function guardGroup(group: number, path: string | undefined): void {
   if (process.platform === "win32") return;
   pipe ??= startWatchdog(path);
   pipe?.write(`add ${group}\n`);
 }
 
-/** Has what carries the run's marker searched for and killed in that case, even if no group is left by then. */
+/** Makes the watchdog also find processes by the run's marker, even if no group is left by then. */
 export function guardStrays(): void {
   pipe?.write("search\n");
 }
 
-/** Takes back {@link guardGroup}: the whole tree has ended. */
+/** Undoes {@link guardGroup}: the whole tree has ended. */
 export function releaseGroup(group: number): void {
   pipe?.write(`del ${group}\n`);
 }
 
 /**
- * Has nobody killed by the group's number any more if nobody is left in it, since the number may belong to others soon. Until
- * {@link releaseGroup} those who have left the group are still searched for.
+ * Stops killing by the number of an empty group, since the number may be reused. Until {@link releaseGroup} processes that have
+ * left the group are still searched for.
  */
 export function releaseEmptyGroup(group: number): void {
   if (pipe === undefined) return;
@@ -69,8 +69,8 @@ const undos = new Map<number, readonly UndoStep[]>();
 let lastUndo = 0;
 
 /**
- * Has changes of the disk taken back when this process ends without having done it, however it ends (on Windows: unless it
- * is killed). To be called before the changes are made; `release` when they have been taken back.
+ * Undoes changes of files when this process ends without having done it (on Windows: unless it is killed). To be called before
+ * the changes are made; call `release` when they have been undone.
  */
 export function guardUndo(steps: readonly UndoStep[]): { release(): void } {
   lastUndo += 1;
@@ -91,7 +91,7 @@ export function guardUndo(steps: readonly UndoStep[]): { release(): void } {
   };
 }
 
-/** At the very end nobody can be told of an error any more; what is left then, the watchdog tries too. */
+/** At exit an error cannot be reported; the watchdog tries again. */
 function undoAll(): void {
   for (const steps of undos.values()) {
     try {
@@ -109,7 +109,7 @@ function startWatchdog(path: string | undefined): Socket | undefined {
     stdio: ["pipe", "ignore", "ignore"],
     detached: true,
   });
-  // Without a shell, or when someone killed it, there is no safety net; nothing else depends on it.
+  // Nothing depends on it where there is no shell, or when it was killed.
   child.on("error", () => undefined);
   child.unref();
   // There is none when too many files are open.
@@ -133,15 +133,15 @@ export function createProcessMarker(): string {
   return randomUUID();
 }
 
-/** A change of the disk that can be taken back, or that has been already. All paths are absolute. */
+/** A step that undoes a change of files; doing it twice is allowed. All paths are absolute. */
 export type UndoStep =
-  /** What is at `from` replaces what is at `to`; nothing is done when nothing is at `from`. */
+  /** Moves `from` to `to`, if it exists. */
   | { readonly kind: "move-back"; readonly from: string; readonly to: string }
   | { readonly kind: "remove-file"; readonly path: string }
   /** Only when it is empty. */
   | { readonly kind: "remove-folder"; readonly path: string };
 
-/** Takes changes back in the order given; what has been taken back already stays so. Throws what the system throws. */
+/** Undoes changes in order. Throws what the file system throws. */
 export function undo(steps: readonly UndoStep[]): void {
   for (const step of steps) undoStep(step);
 }
@@ -166,7 +166,7 @@ function unless(codes: readonly string[], change: () => void): void {
   }
 }
 
-/** The same for a POSIX shell; undefined when a path has a line break, which the shell could not be told. */
+/** The same for a POSIX shell; undefined when a path has a line break. */
 export function undoScript(steps: readonly UndoStep[]): string | undefined {
   const script = steps.map(stepScript).join("; ");
   return /[\n\r\0]/.test(script) ? undefined : script;

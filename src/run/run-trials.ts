@@ -10,7 +10,7 @@ import type { Emit, TraceEvent, TrialOutcome } from "../core/trace/events.ts";
 import { createRecorder } from "../core/trace/recorder.ts";
 import type { Redact } from "../core/trace/redact.ts";
 import { abortWithAny } from "../process/deadline.ts";
-import { hearUncaught } from "../process/uncaught.ts";
+import { onUncaught } from "../process/uncaught.ts";
 import { schedule } from "./schedule.ts";
 import type { TrialServices } from "./trial-context.ts";
 import { executeTrial } from "./trial.ts";
@@ -86,7 +86,7 @@ async function runTrial(trial: Trial, task: Task, context: TrialContext): Promis
     onBroken: (error) => broken.abort(error),
   });
   using alive = abortWithAny([context.signal, broken.signal]);
-  using _ = hearUncaught((error) => broken.abort(error));
+  using _ = onUncaught((error) => broken.abort(error));
   let result: TrialResult;
   try {
     await context.onTrialStart(trial);

@@ -4,8 +4,7 @@ import type { Expander } from "../core/templates/expand.ts";
 type Variables = Readonly<Record<string, string>>;
 
 /**
- * Replaces the templates in how a server is started or reached. A variable that is the shell's own is left as it is.
- * Throws `task/template`.
+ * Replaces the templates in a server's spec, except in variables inherited from the shell. Throws `task/template`.
  */
 export function expandServer(
   server: ServerSpec,
@@ -35,7 +34,7 @@ function expandAuth(auth: OAuthSpec, text: (template: string) => string): OAuthS
   return { ...auth, ...mapValues(texts, text) };
 }
 
-/** Everything that a server's process is started with. */
+/** The command line and variables of a server's process. */
 export function textsOf(server: ServerSpec): readonly string[] {
   if (server.transport !== "stdio") return [];
   return [server.command, ...server.args, ...Object.values(server.env)];

@@ -10,9 +10,8 @@ import { openStdioHost } from "./stdio/stdio-host.ts";
 import type { ValidateSchema } from "../core/checks/schema-check.ts";
 import { explainStartFailure } from "./client/start-failure.ts";
 
-/** What hosts need of the outside. */
 export interface HostOptions {
-  /** For mocks that look at arguments with a schema. */
+  /** For mocks with `matchSchema`. */
   readonly validateSchema?: ValidateSchema;
 }
 
@@ -20,24 +19,23 @@ export interface StartOptions extends HostOptions {
   readonly emit: Emit;
   /** Aborts the start. */
   readonly signal: AbortSignal;
-  /** Version of mcpvals, as the server is told. */
+  /** Version of mcpvals, for `clientInfo`. */
   readonly version: string;
-  /** What the server can ask of us; absent: nothing. */
+  /** What the server can ask of the client; absent: nothing. */
   readonly clientSide?: ClientSide;
 }
 
-/** How a client of ours gets its session. */
 export interface SessionOptions extends StartOptions {
   readonly connect?: ConnectOptions;
-  /** Ends more than the connection, both when the session is stopped and when there is none. Never throws. */
+  /** Called before the connection ends, also when the session does not start. Never throws. */
   readonly end?: () => Promise<void>;
   /** When the start began, by `performance.now()`; absent: now. */
   readonly started?: number;
 }
 
 /**
- * Starts or reaches a server and waits until it is healthy; the session's end is the server's. Throws as `openHost` and
- * `openSession` do; by then everything that was started is gone.
+ * Starts or reaches a server and waits until it is healthy; stopping the session stops the server. Throws as `openHost` and
+ * `openSession` do, after everything that was started has been stopped.
  */
 export async function startServer(
   name: string,
@@ -52,8 +50,8 @@ export async function startServer(
 }
 
 /**
- * Starts a server that nobody talks to yet, or prepares for reaching it. A process exists when this function returns,
- * before its promise settles. Throws McpvalsError `server/spawn-failed` and, for a url that is none, `server/unreachable`.
+ * Starts a server, without a client, or prepares for reaching it. A process exists when this function returns, before its
+ * promise settles. Throws McpvalsError `server/spawn-failed` and, for an invalid url, `server/unreachable`.
  */
 export async function openHost(
   name: string,
@@ -64,7 +62,7 @@ export async function openHost(
     case "stdio":
       return openStdioHost(name, spec);
     case "mock": {
-      // Hardly anybody needs it, and it brings a lot along.
+      // Loaded only when it is used.
       const { openMockHost } = await import("./mock/mock-host.ts");
       return openMockHost(name, spec, { validateSchema });
     }
@@ -75,8 +73,7 @@ export async function openHost(
 }
 
 /**
- * Opens a session of our own with a server and waits until it is healthy: handshake and all of `tools/list` within the
- * startup timeout. Throws McpvalsError (`server/exited`, `server/handshake-timeout`, `server/protocol-error`,
+ * Opens a session with a server and waits until it is healthy: handshake and all of `tools/list` within the startup timeout. Throws McpvalsError (`server/exited`, `server/handshake-timeout`, `server/protocol-error`,
  * `server/message-too-large`, `server/http-status`, `server/unreachable`) or the signal's reason; the session has ended by
  * then.
  */
@@ -94,7 +91,7 @@ export async function openSession(
     const handshake = await greet(connection, { loading, spec, options, signal: deadline.signal });
     const { tools, server } = handshake;
     const durationMs = performance.now() - started;
-    // An agent's client is not the first to talk to the server.
+    // Recorded once, with the session of the trial.
     if (options.connect?.agent !== true)
       emit({ type: "server.ready", server: host.name, ...server, tools: tools.length, durationMs });
     return new ClientSession(connection, handshake, await loading);
@@ -104,13 +101,13 @@ export async function openSession(
 }
 
 function noValidator(): Promise<never> {
-  return Promise.reject(new Error("a mock server has nothing to look at schemas with"));
+  return Promise.reject(new Error("no schema validator was given for the mock server"));
 }
 
 /** The reason of the signal when the startup timeout is over. */
 const timeUp = Symbol("startup timeout");
 
-/** The same connection, whose end is the end of more. */
+/** The same connection, with `end` before its own end. */
 function endingWith(connection: ServerConnection, end: (() => Promise<void>) | undefined): ServerConnection {
   if (end === undefined) return connection;
   const { name, transport, lost } = connection;

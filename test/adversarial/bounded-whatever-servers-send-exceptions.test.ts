@@ -8,7 +8,7 @@ import { createRecorder } from "../../src/core/trace/recorder.ts";
 import { createRedactor, type Redact } from "../../src/core/trace/redact.ts";
 import { runTrials, type TrialsContext } from "../../src/run/run-trials.ts";
 import type { TrialServices } from "../../src/run/trial-context.ts";
-import { tellUncaught } from "../../src/process/uncaught.ts";
+import { reportUncaught } from "../../src/process/uncaught.ts";
 
 // Claim: an error that nobody expected ends one trial, and neither the run nor a report. docs/security.md.
 
@@ -159,11 +159,11 @@ describe("an error that nobody expected makes one trial an error", () => {
   it("in a callback that nobody listens to", async () => {
     expectOnlySecond(
       await runBroken(async ({ name }) => {
-        if (name === "second") expect(tellUncaught(new Error("in a timer"))).toBe(true);
+        if (name === "second") expect(reportUncaught(new Error("in a timer"))).toBe(true);
       }),
       "in a timer",
     );
-    expect(tellUncaught(new Error("after the run"))).toBe(false);
+    expect(reportUncaught(new Error("after the run"))).toBe(false);
   });
 });
 

@@ -4,13 +4,10 @@ import { type RequestOptions, RelayTransport } from "../connections/transports.t
 import type { HttpNoAnswer } from "../connections/host.ts";
 import { errorCodes, malformationOf } from "../messages/json-rpc.ts";
 
-/** The `data`, known by identity, of the errors that stand for an answer that could not be used or never came. */
+/** The `data`, known by identity, of errors in place of unusable answers. */
 export const unusableAnswer: Readonly<Record<string, never>> = Object.freeze({});
 
-/**
- * Stands in the place of an error's `data` and holds the error as it came. The SDK makes errors of its own of some codes
- * and data, with another code and less data.
- */
+/** Replaces the `data` of an error of the server, and holds the error as it came: the SDK rewrites some errors. */
 export class OriginalError {
   readonly error: { readonly code: number; readonly message: string; readonly data?: unknown };
 
@@ -19,20 +16,20 @@ export class OriginalError {
   }
 }
 
-/** What the client asks while it connects; it reads the errors itself. */
+/** Requests of the handshake: the SDK reads their errors itself. */
 const handshakeMethods: ReadonlySet<string> = new Set(["initialize", "server/discover"]);
 
-/** Requests whose answers are looked at; malformed answers to others are no more than odd. */
+/** Requests whose answers are evidence; for others, a malformed answer does not matter. */
 const evidenceMethods: ReadonlySet<string> = new Set(["tools/call", "resources/read", "prompts/get"]);
 
 /**
- * Stands between the SDK's client and the recorded transport, and sees to it that every request is settled. The client
- * drops answers of the wrong shape, takes malformed ones for what it makes of them, and does not notice when an HTTP stream ends without the answer, so that the caller
- * would wait for the whole timeout. All of these become JSON-RPC errors, for the caller only; the record has what really came. Errors
- * of the server come to the caller with an {@link OriginalError}, but for those of the handshake, which the client reads.
+ * Stands between the SDK's client and the recorded transport, and makes sure that every request is settled. The client drops
+ * answers of the wrong shape, and accepts malformed ones. These answers, and HTTP responses without one, become JSON-RPC errors
+ * for the caller; the record has what the server really sent. Errors of the server get an {@link OriginalError}, except those of
+ * the handshake, which the SDK reads.
  */
 export class AnswerGuard extends RelayTransport {
-  /** Methods of the requests that are not answered yet. */
+  /** Methods of the pending requests. */
   readonly #pending = new Map<RequestId, string>();
 
   override send(message: JSONRPCMessage, options?: RequestOptions): Promise<void> {
@@ -61,7 +58,7 @@ export class AnswerGuard extends RelayTransport {
   }
 }
 
-/** What is wrong with an answer in the eyes of the SDK's client, which drops it without a word then. */
+/** Why the SDK's client would drop an answer silently, or why it is malformed; undefined for a valid one. */
 function problemOf(answer: JSONRPCMessage, method: string | undefined): string | undefined {
   const malformation = evidenceMethods.has(method ?? "") ? malformationOf(answer) : undefined;
   if (malformation !== undefined) return `the answer is malformed: ${malformation}`;

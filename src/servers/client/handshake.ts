@@ -15,19 +15,19 @@ import { AnswerGuard } from "./answer-guard.ts";
 import { listTools } from "./list-tools.ts";
 import type { ClientSide, Sdk, ServerAbilities, ToolDefinition } from "./session.ts";
 
-/** What a server is asked before it counts as healthy. */
+/** A request that a server has to answer before it counts as healthy. */
 export type HandshakeStep = "initialize" | "server/discover" | "tools/list";
 
 export interface HandshakeOptions {
   readonly sdk: Sdk;
-  /** Version of mcpvals, as the server is told. */
+  /** Version of mcpvals, for `clientInfo`. */
   readonly version: string;
   readonly signal: AbortSignal;
   /** Called when a step begins. */
   readonly onStep: (step: HandshakeStep) => void;
   /** As in the server's spec. */
   readonly protocol?: ServerSpec["protocol"];
-  /** What the server can ask of us; absent: nothing. */
+  /** What the server can ask of the client; absent: nothing. */
   readonly clientSide?: ClientSide;
 }
 
@@ -38,12 +38,12 @@ export interface Handshake {
   readonly server: { readonly name: string; readonly version: string; readonly protocolVersion: string };
 }
 
-/** Longer than any time limit: time is limited by the signal alone. In milliseconds. */
+/** The longest timeout of the SDK, in milliseconds: the signal limits the time. */
 const noTimeout = 2 ** 31 - 1;
 
 /**
- * Speaks to a server for the first time: `initialize` or `server/discover`, and all pages of `tools/list` if it has tools
- * at all. Throws what the SDK throws; the caller knows better what has happened.
+ * Connects a client: `initialize` or `server/discover`, and all pages of `tools/list` if the server has tools. Throws what the
+ * SDK throws.
  */
 export async function shakeHands(
   connection: ServerConnection,
@@ -64,7 +64,7 @@ export async function shakeHands(
   return { client, tools, abilities, server: { name, version, protocolVersion } };
 }
 
-/** Speaks the version that was asked for, or else the one that most servers speak and then the one that is left. */
+/** Uses the era of the spec, or else `initialize` first and the modern era where the server requires it. */
 async function greet(connection: ServerConnection, options: HandshakeOptions): Promise<Client> {
   const { protocol } = options;
   const { transport } = connection;
@@ -98,14 +98,14 @@ async function connect(
 }
 
 /**
- * Lets a second client take the transport over when the server has refused `initialize` because it speaks newer versions
- * of MCP only: the first client's closing of it does nothing then, and it is started once.
+ * Lets a second client use the transport when the server has refused `initialize` because it speaks only newer versions of MCP:
+ * the first client's `close` then does nothing, and the transport is started once.
  */
 class EraSwitch extends RelayTransport {
   #started: Promise<void> | undefined;
   #isOpen = false;
 
-  /** Whether `initialize` was refused; from then on closing closes. */
+  /** Whether `initialize` was refused; from then on `close` closes. */
   takeOver(): boolean {
     const refused = this.#isOpen;
     this.#isOpen = false;
@@ -139,7 +139,7 @@ class EraSwitch extends RelayTransport {
   }
 }
 
-/** Whether a message says that another version of MCP is needed, and does not rule out the one that we could speak. */
+/** Whether a message says that another version of MCP is needed, which may be the modern one. */
 function wantsModern(message: unknown): boolean {
   const error = isRecord(message) ? message["error"] : undefined;
   if (!isRecord(error) || error["code"] !== errorCodes.unsupportedVersion) return false;
@@ -155,12 +155,11 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // Not JSON, so not a message.
-    return undefined;
+    return undefined; // not JSON
   }
 }
 
-/** What a client declares that servers may ask of it: what it answers, and nothing else. */
+/** The capabilities of a client: what it can answer. */
 function capabilitiesOf({ sampling, elicitation, roots }: ClientSide): ClientCapabilities {
   return {
     ...(sampling === undefined ? {} : { sampling: {} }),
@@ -170,17 +169,16 @@ function capabilitiesOf({ sampling, elicitation, roots }: ClientSide): ClientCap
 }
 
 /**
- * Has a client answer what it declares; to be called before it connects. Before 2026-07-28 servers send requests of
- * their own; since then they answer a call with `input_required`, which the SDK's client fulfils with the same handlers.
- * What a handler throws becomes a JSON-RPC error, and ends the call that asked since 2026-07-28. Questions that lead
- * to an address (`mode: "url"`) are not declared, and the SDK refuses them with -32602, as the specification wants it.
+ * Sets the handlers for requests of the server; to be called before the client connects. Since 2026-07-28 servers answer a call
+ * with `input_required` instead, which the SDK's client fulfils with the same handlers. An error of a handler becomes a JSON-RPC
+ * error, and since 2026-07-28 ends the call. Elicitation with `mode: "url"` is not declared: the SDK refuses it with -32602.
  */
 function answerServer(client: Client, { sampling, elicitation, roots }: ClientSide, server: string): void {
   if (sampling !== undefined)
     client.setRequestHandler(
       "sampling/createMessage",
       async ({ params }, { mcpReq }) =>
-        // The SDK's client checks what handlers give before it is sent.
+        // The SDK's client validates the result of a handler.
         (await sampling(asJson(params), mcpReq.signal)) as unknown as CreateMessageResult,
     );
   if (elicitation !== undefined)

@@ -10,9 +10,8 @@ interface Page {
 }
 
 /**
- * Asks for all pages of `tools/list`. Looks only at what a call needs, so that one odd annotation does not make a whole
- * server unusable; the record has the list as it came. Throws when a page is unusable, or the pages
- * do not come to an end.
+ * Requests all pages of `tools/list`. Checks only what a call needs, so that an invalid annotation does not make the whole server
+ * unusable. Throws when a page is unusable or the pages do not end.
  */
 export async function listTools(client: Client, options: RequestOptions): Promise<ToolDefinition[]> {
   const tools: ToolDefinition[] = [];
@@ -56,14 +55,14 @@ function toolProblem(tool: Json): string | undefined {
   return undefined;
 }
 
-/** Pages that a list may have; with a hundred items on each, a hundred thousand items. */
+/** Pages that a list may have. */
 const mostPages = 1000;
 
-/** The cursors of a list that is asked for page by page: a server must not keep us asking for ever. */
+/** The cursors of a paged list, which must not go on forever. */
 export class PageCursors {
   readonly #seen = new Set<string>();
 
-  /** Why the page of a cursor is not asked for; undefined when it is. */
+  /** Why the page of a cursor is not requested; undefined when it is. */
   problemOf(method: string, cursor: string): string | undefined {
     if (this.#seen.has(cursor))
       return `${method} goes in circles: the cursor ${JSON.stringify(shortened(cursor, 200))} comes twice`;
@@ -72,12 +71,12 @@ export class PageCursors {
   }
 }
 
-/** A result that was looked at: usable, or not and why. */
+/** The value of a result, or why it is unusable. */
 export type Reading<T> = { readonly value: T } | { readonly problem: string };
 
 /**
- * Makes of a function what the SDK takes as the schema of a result. Unlike the SDK's own schemas it can hand on the result
- * as it came, with everything that no schema knows. The SDK has checked that the result is an object.
+ * Creates a result schema for the SDK from a function. Unlike the SDK's own schemas it can keep unknown members. The SDK has checked
+ * that the result is an object.
  */
 export function resultSchema<T>(read: (result: JsonObject) => Reading<T>): StandardSchemaV1<unknown, T> {
   return {

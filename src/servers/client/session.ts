@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import type { McpRequest } from "../../core/formats/step.ts";
 
-/** A tool as `tools/list` gave it. */
+/** A tool as the server listed it. */
 export interface ToolDefinition {
   readonly name: string;
   readonly description?: string;
@@ -9,32 +9,32 @@ export interface ToolDefinition {
   readonly outputSchema?: JsonObject;
 }
 
-/** How a tool call, or another request, ended, as long as the connection held. */
+/** The outcome of a request on an intact connection. */
 export type CallOutcome =
   | { readonly kind: "result"; readonly result: JsonObject; readonly latencyMs: number }
-  /** A JSON-RPC error, or a result that is not of the request's kind. */
+  /** A JSON-RPC error, or an invalid result. */
   | {
       readonly kind: "error";
       readonly message: string;
       readonly code?: number;
       readonly data?: Json;
-      /** The server's answer could not be used, or never came: the words are ours and prove nothing about the server's. */
+      /** The answer was unusable or missing: the message is not the server's. */
       readonly unusable?: true;
       readonly latencyMs: number;
     }
-  /** Not answered in time; the server was told to cancel. */
+  /** Not answered in time; the request was cancelled. */
   | { readonly kind: "timeout"; readonly message: string; readonly latencyMs: number };
 
 export interface CallOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
-  /** Asks the server to report progress, which goes on record and changes no limit. */
+  /** Asks the server to report progress, which is recorded and changes no time limit. */
   readonly progress?: boolean;
 }
 
-/** What a server may ask of its client; what is absent is not declared, so that servers know. */
+/** What a server may ask of its client; absent members are not declared as capabilities. */
 export interface ClientSide {
-  /** Answers `sampling/createMessage`: its params to its result. Rejecting answers with an error. */
+  /** Answers `sampling/createMessage`; a rejection becomes an error answer. */
   readonly sampling?: (params: JsonObject, signal: AbortSignal) => Promise<JsonObject>;
   /** Answers `elicitation/create`. */
   readonly elicitation?: (params: JsonObject, context: { readonly server: string }) => JsonObject;
@@ -42,26 +42,25 @@ export interface ClientSide {
   readonly roots?: readonly { readonly uri: string; readonly name?: string }[];
 }
 
-/** What a server says that it can do, as its handshake gave it. */
+/** The capabilities of a server. */
 export interface ServerAbilities {
   readonly tools: boolean;
   readonly resources: boolean;
   readonly prompts: boolean;
 }
 
-/** A started, healthy server, for one trial. */
+/** A session with a healthy server. */
 export interface ServerSession extends AsyncDisposable {
   readonly name: string;
-  /** As they were listed last. */
+  /** The last listing. */
   readonly tools: readonly ToolDefinition[];
   readonly abilities: ServerAbilities;
   /**
-   * The tools of one name, as the server lists them now: it is asked again when it said that they changed, when others
-   * have talked to it since, or when it listed none of that name. Throws as `callTool` does, and McpvalsError
-   * `server/protocol-error` when it gives no list.
+   * The tools of one name. They are listed again when the server said that they changed, after `expireTools`, or when none has
+   * that name. Throws as `callTool` does, and McpvalsError `server/protocol-error` when there is no list.
    */
   toolsNamed(name: string, options: CallOptions): Promise<readonly ToolDefinition[]>;
-  /** To be told that others have talked to the server, so that its tools may have changed unheard. */
+  /** To be called when other clients have used the server, so that its tools may have changed. */
   expireTools(): void;
   /**
    * Calls a tool. Throws McpvalsError when the connection is lost (`server/exited`, `server/unreachable`,
@@ -70,15 +69,15 @@ export interface ServerSession extends AsyncDisposable {
   callTool(tool: string, args: JsonObject, options: CallOptions): Promise<CallOutcome>;
   /** Reads a resource; the result has `contents`. Throws as `callTool` does. */
   readResource(uri: string, options: CallOptions): Promise<CallOutcome>;
-  /** Gets a prompt; the result has `messages`. Arguments that are no texts are sent as JSON. Throws as `callTool` does. */
+  /** Gets a prompt; the result has `messages`. Arguments that are not strings are sent as JSON. Throws as `callTool` does. */
   getPrompt(name: string, args: JsonObject, options: CallOptions): Promise<CallOutcome>;
   /** All pages of `resources/list`, of `resources/templates/list` and of `prompts/list`, as `{resources}` and so on. Throws as `callTool` does. */
   list(kind: "resources" | "resourceTemplates" | "prompts", options: CallOptions): Promise<CallOutcome>;
-  /** Aborts with an McpvalsError when the connection is lost without our asking. */
+  /** Aborts with an McpvalsError when the connection is lost without being stopped. */
   readonly lost: AbortSignal;
   /**
-   * Settles when the server has answered something new, so that it outlived its last answer, when it is lost, or when that
-   * takes too long, which proves nothing. Never throws.
+   * Settles when the server has answered a ping, and so has outlived its last answer, when it is lost, or after a timeout.
+   * Never throws.
    */
   checkAlive(): Promise<void>;
   /** Ends the connection and the whole process tree; never throws. */
@@ -101,10 +100,9 @@ export function sendRequest(
   }
 }
 
-/** The MCP SDK's client side. */
 export type Sdk = typeof import("@modelcontextprotocol/client");
 
-/** Loads the SDK. The first time this blocks for a while, so whatever can go on meanwhile has to be started before. */
+/** Loads the SDK. The first time this blocks for a while, so concurrent work has to be started before. */
 export function loadSdk(): Promise<Sdk> {
   return import("@modelcontextprotocol/client");
 }

@@ -73,15 +73,15 @@ export interface Evidence {
 export interface SendOptions {
   /** Further HTTP headers of a request. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Aborts when nobody waits for the answer any more: over HTTP the request is ended. */
+  /** Aborts when the answer is not needed any more: over HTTP this ends the request. */
   readonly signal?: AbortSignal;
 }
 
-/** One client's exchange of messages with a server. */
+/** One client's channel to a server. */
 export interface Channel {
-  /** Settles when the message was handed over; rejects with McpvalsError when the server is gone. */
+  /** Settles when the message has been sent; rejects with McpvalsError when the server is gone. */
   send(wire: WireMessage, options?: SendOptions): Promise<void>;
-  /** Ends this client's exchange; the server may go on. Nothing is received any more. Never throws. */
+  /** Closes the channel; the server may go on. Nothing is received afterwards. Never throws. */
   close(): Promise<void>;
 }
 
@@ -89,8 +89,8 @@ export interface Channel {
 export interface ChannelListener {
   onMessage(wire: WireMessage): void;
   /**
-   * The server ended the exchange, or cannot go on with it. Called at most once; with the reason, where it is one of this
-   * exchange and not of the host.
+   * The server closed the channel, or broke it. Called at most once; with the reason, where it concerns this channel and not
+   * the host.
    */
   onClosed(reason?: McpvalsError): void;
   /** Called for each HTTP response, before its messages. */

@@ -20,7 +20,7 @@ import {
   type ServerConnection,
 } from "./host.ts";
 
-/** A transport on top of another one that passes everything on; what is built on it sees or changes messages on the way. */
+/** A transport that passes everything on to another one; subclasses read or change messages on the way. */
 export class RelayTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
@@ -72,15 +72,15 @@ export class RelayTransport implements Transport {
 export interface RecordingOptions {
   readonly server: string;
   readonly emit: Emit;
-  /** The text of a received message, where writing the message again would not give the same text. */
+  /** The text of a received message, where serializing the message would give another text. */
   readonly rawText?: (message: JSONRPCMessage) => string | undefined;
-  /** Called for a message that is nested too deeply, or one too many; it is neither recorded nor passed on. */
+  /** Called for a message beyond the limits; it is neither recorded nor passed on. */
   readonly onBroken: (error: McpvalsError) => void;
 }
 
 /**
- * Records every message of a transport, in both directions, as `mcp.message` before it is passed on untouched. It knows
- * nothing of methods or versions, so that whatever two sides say to each other passes through.
+ * Records every message of a transport, in both directions, as `mcp.message` before it is passed on unchanged, whatever its
+ * method and version.
  */
 export class RecordingTransport extends RelayTransport {
   readonly #options: RecordingOptions;
@@ -121,7 +121,7 @@ export class RecordingTransport extends RelayTransport {
   }
 }
 
-/** What a client in this process adds to a request: it hears of a response without an answer. */
+/** Options of a request of a client in this process. */
 export type RequestOptions = TransportSendOptions & {
   readonly onNoAnswer?: (failure: HttpNoAnswer) => void;
 };
@@ -129,11 +129,11 @@ export type RequestOptions = TransportSendOptions & {
 export interface ChannelTransportOptions {
   readonly hasPerRequestStream?: boolean;
   readonly onResponse?: (response: HttpResponseInfo) => void;
-  /** The exchange ended for a reason of its own. */
+  /** Called when the channel was lost for a reason of its own. */
   readonly onLost?: (error: McpvalsError) => void;
 }
 
-/** One client's exchange with a server as a transport of the SDK; it begins when the transport is started. */
+/** A channel as a transport of the SDK; it is opened when the transport is started. */
 export class ChannelTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
@@ -143,7 +143,7 @@ export class ChannelTransport implements Transport {
   readonly #options: ChannelTransportOptions;
   /** Called for a request without an answer, by id. */
   readonly #onNoAnswer = new Map<RequestId, NonNullable<RequestOptions["onNoAnswer"]>>();
-  /** The message that is being handed over, with its text. */
+  /** The message that is being delivered, with its text. */
   #received: WireMessage | undefined;
   #httpFailure: McpvalsError | undefined;
   #channel: Channel | undefined;
@@ -156,7 +156,7 @@ export class ChannelTransport implements Transport {
   }
 
   start(): Promise<void> {
-    if (this.#closed) return Promise.reject(new Error("the exchange has ended before it began"));
+    if (this.#closed) return Promise.reject(new Error("the channel was closed before it was opened"));
     const { onResponse, onLost } = this.#options;
     this.#channel = this.#open({
       onMessage: (wire) => this.#receive(wire),
@@ -171,8 +171,7 @@ export class ChannelTransport implements Transport {
   }
 
   async send(message: JSONRPCMessage, options: RequestOptions = {}): Promise<void> {
-    if (this.#closed || this.#channel === undefined)
-      throw new Error("the exchange with the server has ended");
+    if (this.#closed || this.#channel === undefined) throw new Error("the channel to the server is closed");
     const { headers, requestSignal: signal, onNoAnswer } = options;
     if ("method" in message && "id" in message && onNoAnswer !== undefined)
       this.#onNoAnswer.set(message.id, onNoAnswer);
@@ -197,8 +196,8 @@ export class ChannelTransport implements Transport {
   }
 
   /**
-   * The text that a message was read from, if writing the message again would not give the same text; to be asked for while
-   * the message is handed over.
+   * The text that a message was read from, if serializing the message would give another text; only while the message is
+   * delivered.
    */
   rawText(message: JSONRPCMessage): string | undefined {
     const received = this.#received;
@@ -248,7 +247,7 @@ export interface ChannelConnectionOptions {
   readonly between?: ConnectOptions["between"];
 }
 
-/** A recorded connection over an exchange that its host gives; ending it leaves the server alone. */
+/** A recorded connection over a channel of a host. */
 export class ChannelConnection implements ServerConnection {
   readonly name: string;
   readonly transport: Transport;
@@ -294,7 +293,7 @@ export class ChannelConnection implements ServerConnection {
     this.#stopped = true;
   }
 
-  /** What came is so bad that this client cannot go on, though the server may. */
+  /** A message beyond the limits ends this connection; the server may go on. */
   #break(error: McpvalsError): void {
     this.#lose(error);
     void this.#channel.close();

@@ -3,8 +3,8 @@ import { type Filter, type FilterContext, requestCancelled } from "./filter-chai
 import { requestOf } from "../messages/json-rpc.ts";
 
 /**
- * Keeps requests waiting while the server has got as many as it may get. How long one waited is recorded as
- * `request.held`, also when the client took it back.
+ * Holds requests while the limit is reached. How long a request waited is recorded as `request.held`, also when the client
+ * cancelled it.
  */
 export function rateLimitFilter(limiter: RateLimiter, { server, client, emit }: FilterContext): Filter {
   const who = { server, ...(client === undefined ? {} : { client }) };
@@ -41,12 +41,12 @@ interface Waiter {
 const longestTimer = 2 ** 31 - 1;
 
 /**
- * Lets at most `requests` pass in any span of `perMs`; the others wait in the order in which they came. All who share a
- * server share one of these. A timer runs only while somebody waits.
+ * Lets at most `requests` pass in any span of `perMs`; the others wait in order. All agents of a shared server share one. A
+ * timer runs only while a request waits.
  */
 export class RateLimiter {
   readonly #limit: RateLimit;
-  /** When the last ones passed, oldest first; no more than `requests` of them. */
+  /** When the last `requests` requests passed, oldest first. */
   readonly #passed: number[] = [];
   readonly #waiting: Waiter[] = [];
   #timer: NodeJS.Timeout | undefined;
@@ -56,8 +56,8 @@ export class RateLimiter {
   }
 
   /**
-   * Undefined when one may pass at once, and has. Else a promise that settles when one has passed, and rejects with the
-   * signal's reason when that aborts first: then nobody passes.
+   * Undefined when the request passes at once. Else a promise that settles when it passes, and rejects with the signal's reason
+   * when that aborts first.
    */
   pass(signal: AbortSignal): Promise<void> | undefined {
     signal.throwIfAborted();
@@ -91,7 +91,7 @@ export class RateLimiter {
       this.#waiting.shift()?.go();
     }
     if (this.#waiting.length === 0) return;
-    // A timer may go off a little early; then it is set anew.
+    // A timer may fire a little early; then it is set again.
     const ms = Math.min(Math.max(Math.ceil(this.#waitMs()), 1), longestTimer);
     this.#timer = setTimeout(() => this.#wake(), ms);
   }

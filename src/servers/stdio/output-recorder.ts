@@ -7,10 +7,10 @@ export interface OutputRecorderOptions {
   readonly emit: Emit;
 }
 
-/** Recorded of what stands on stdout and is no message. */
+/** Recorded lines on stdout that are not messages. */
 const invalidLineLimit = 50;
 
-/** Records what a server writes besides MCP: all of it at first, then only how much, so that a flood costs nothing. */
+/** Records what a server writes besides MCP, up to a limit, and then only how much it is. */
 export class OutputRecorder {
   readonly #options: OutputRecorderOptions;
   readonly #stderr: WholeLines;
@@ -23,12 +23,10 @@ export class OutputRecorder {
     this.#stderr = new WholeLines((text) => void emit({ type: "server.stderr", server, text }));
   }
 
-  /** Takes a piece of stderr. */
   stderr(chunk: Buffer): void {
     this.#stderr.push(chunk);
   }
 
-  /** Takes a line of stdout that is not a message. */
   invalidLine(line: Buffer): void {
     if (this.#invalidLines === invalidLineLimit) {
       this.#invalidOmitted += line.length + 1;
@@ -39,12 +37,12 @@ export class OutputRecorder {
     this.#options.emit({ type: "server.invalid_output", server: this.#options.server, text });
   }
 
-  /** Records what has come so far without a line end. */
+  /** Records an unfinished line. */
   flush(): void {
     this.#stderr.flush();
   }
 
-  /** Records the rest, and how much was left out. */
+  /** Records the rest, and how much was omitted. */
   finish(): void {
     this.#emitOmitted("stderr", this.#stderr.finish());
     this.#emitOmitted("stdout", this.#invalidOmitted);
@@ -58,10 +56,10 @@ export class OutputRecorder {
   }
 }
 
-/** Kept of a line on stdout that is no message, in characters. */
+/** Recorded of a line on stdout that is not a message, in characters. */
 const invalidLineLength = 2000;
 
-/** Keeps what error messages say of a server's output: the end of its stderr, and the first line that is no message. */
+/** Keeps the output for error messages: the end of stderr, and the first line on stdout that is not a message. */
 export class OutputTail {
   readonly #stderr = new TextTail();
   #firstInvalidLine: string | undefined;
@@ -84,7 +82,7 @@ export class OutputTail {
   }
 }
 
-/** What is shown of a line that is no message. */
+/** The recorded text of a line that is not a message. */
 export function invalidLineText(line: Buffer): string {
   // A character has at most four bytes.
   return shortened(line.toString("utf8", 0, invalidLineLength * 4), invalidLineLength);

@@ -34,15 +34,15 @@ export async function startServerProcess(name: string, spec: StdioServerSpec): P
   }
 }
 
-/** One who has the process recorded. */
+/** A record of the process. */
 interface Watcher {
   readonly emit: Emit;
   readonly output: OutputRecorder;
 }
 
-/** A program that serves MCP over its pipes: the process, who talks over its pipes, and who has it recorded. */
+/** A program that serves MCP over its pipes: the process, its clients and its watchers. */
 export class ServerProcess {
-  /** The era that it has begun to speak; undefined before it has begun. */
+  /** The era that it speaks; undefined before the first request. */
   era: Era | undefined;
   readonly #name: string;
   readonly #spec: StdioServerSpec;
@@ -53,7 +53,7 @@ export class ServerProcess {
   readonly #tail = new OutputTail();
   readonly #lost = new AbortController();
   readonly #ended: Promise<void>;
-  /** What it wrote before anybody had it recorded: the first who does gets it. */
+  /** Events before the first watcher, which gets them. */
   readonly #early: EventBody[] = [];
   readonly #firstOutput: OutputRecorder;
   #firstEmit: Emit = (event) => this.#early.push(event);
@@ -81,12 +81,12 @@ export class ServerProcess {
     process.stdout.once("end", () => void this.#pipeClosed("stdout"));
   }
 
-  /** Aborts with an McpvalsError when the process is lost without our asking. */
+  /** Aborts with an McpvalsError when the process is lost without being stopped. */
   get lost(): AbortSignal {
     return this.#lost.signal;
   }
 
-  /** Has the process recorded until the result is called. */
+  /** Records the process until the result is called. */
   watch(emit: Emit): () => void {
     const isFirst = !this.#watched;
     const output = isFirst ? this.#firstOutput : new OutputRecorder({ server: this.#name, emit });
@@ -112,7 +112,7 @@ export class ServerProcess {
     };
   }
 
-  /** Lets a client talk to the program, from the first message on that the program writes. */
+  /** Opens a channel for a client; the first one starts the reading of stdout. */
   open(listener: ChannelListener, options: ClientOptions): Channel {
     if (this.#pipe.closed) {
       queueMicrotask(() => listener.onClosed());
@@ -138,9 +138,9 @@ export class ServerProcess {
 
   async #stop(): Promise<void> {
     const { by, durationMs } = await this.#process.stop();
-    // A process that outlives even SIGKILL, stuck in the kernel, has no end to record.
+    // A process that is stuck in the kernel outlives even SIGKILL.
     await settlesWithin(this.#ended, settleMs);
-    this.#endTalks();
+    this.#closeClients();
     for (const { output } of this.#watchers) output.finish();
     this.#announce({ type: "server.stopped", server: this.#name, by, durationMs });
     this.#watchers.clear();
@@ -186,14 +186,14 @@ export class ServerProcess {
     );
   }
 
-  /** Not one that ended before we closed its stdin, and not one that died by a signal that we did not send. */
+  /** Not when it ended before its stdin was closed, nor when it was ended by a signal from elsewhere. */
   async #wasEndedByUs(signal: ProcessExit["signal"]): Promise<boolean> {
     if (this.#stopping === undefined) return false;
     const { by } = await this.#process.stop();
     return by !== "already-exited" && (by !== "stdin" || signal === null);
   }
 
-  /** The last answer may be the reason why the process could end, so everything that it wrote is read first. */
+  /** Everything that the process wrote is read before its end is reported. */
   async #drain(): Promise<void> {
     const { stdout, stderr } = this.#process;
     await settlesWithin(Promise.all([closed(stdout), closed(stderr)]), settleMs);
@@ -215,10 +215,10 @@ export class ServerProcess {
 
   #lose(error: McpvalsError): void {
     if (!this.#lost.signal.aborted) this.#lost.abort(error);
-    this.#endTalks();
+    this.#closeClients();
   }
 
-  #endTalks(): void {
+  #closeClients(): void {
     this.#pipe.close();
     this.#clients.close();
   }
@@ -235,12 +235,12 @@ export class ServerProcess {
   }
 }
 
-/** A server's program; `brokenLimit` says why its sandbox ended it. */
+/** A running program of a server; `brokenLimit` is the limit for which its sandbox ended it. */
 export type ServerProgram = ManagedProcess & { readonly brokenLimit?: string | undefined };
 
 /**
- * Starts a server's program, in its sandbox where it has one: there it reads its folder and what is listed, and writes what is
- * listed. Without a sandbox the process exists when this function returns. Throws McpvalsError `server/spawn-failed` and
+ * Starts a server's program, in a sandbox if it has one: there it can read its folder and the listed paths, and write the
+ * listed paths. Without a sandbox the process exists when this function returns. Throws McpvalsError `server/spawn-failed` and
  * `sandbox/unavailable`.
  */
 async function startProgram(spec: StdioServerSpec): Promise<ServerProgram> {
@@ -258,7 +258,7 @@ async function startProgram(spec: StdioServerSpec): Promise<ServerProgram> {
   });
 }
 
-/** Tries each sandbox that servers ask for. Throws McpvalsError `sandbox/unavailable`, and the signal's reason. */
+/** Tries each sandbox that the servers use. Throws McpvalsError `sandbox/unavailable`, and the signal's reason. */
 export async function checkSandboxes(servers: readonly ServerSpec[], signal: AbortSignal): Promise<void> {
   for (const server of servers) {
     const sandbox = server.transport === "stdio" ? server.sandbox : undefined;
@@ -266,7 +266,7 @@ export async function checkSandboxes(servers: readonly ServerSpec[], signal: Abo
   }
 }
 
-/** Only who confines something needs it. */
+/** Loaded only when it is used. */
 async function sandboxOf(kind: "none" | "process" | "docker") {
   const sandboxes = await import("../../sandbox/sandboxes.ts");
   return sandboxes.sandboxOf(kind);
@@ -278,13 +278,13 @@ export interface MessagePipeOptions {
   /** Largest message accepted, in bytes. */
   readonly maxMessageBytes: number;
   readonly onMessage: (wire: WireMessage) => void;
-  /** Gets every line on stdout that is not a message. */
+  /** Called for every line on stdout that is not a message. */
   readonly onInvalidLine: (line: Buffer) => void;
-  /** Called once when the server broke the rules so badly that nothing more can be read. */
+  /** Called once when a message goes beyond the limits; reading stops there. */
   readonly onBroken: (error: McpvalsError) => void;
 }
 
-/** MCP over the pipes of a process: one JSON-RPC message a line. It does not own the process; closing it only ends the talk. */
+/** MCP over the pipes of a process: one JSON-RPC message a line. Closing it does not end the process. */
 export class MessagePipe {
   readonly #stdin: Writable;
   readonly #stdout: Readable;
@@ -292,7 +292,7 @@ export class MessagePipe {
   readonly #options: MessagePipeOptions;
   readonly #closing = new AbortController();
   #started = false;
-  /** Settles when stdin takes more again; shared by everyone who waits. */
+  /** Settles when stdin accepts more; shared by all waiting senders. */
   #drained: Promise<void> | undefined;
 
   constructor(stdin: Writable, stdout: Readable, options: MessagePipeOptions) {
@@ -310,7 +310,7 @@ export class MessagePipe {
     return this.#closing.signal.aborted;
   }
 
-  /** Begins to read, once somebody listens; calling it again does nothing. */
+  /** Begins to read; calling it again does nothing. */
   start(): void {
     if (this.#started) return;
     this.#started = true;
@@ -319,8 +319,8 @@ export class MessagePipe {
   }
 
   /**
-   * Writes a message in one line; settles when it was handed to the pipe. Waits while the server reads too slowly, and on
-   * a broken pipe until this is closed, since only the owner of the process can tell what has happened.
+   * Writes a message in one line; settles when the pipe has accepted it. Waits while the server reads too slowly, and on a
+   * broken pipe until this is closed, since only the owner of the process knows the reason.
    */
   send(text: string): Promise<void> {
     const accepted = this.#stdin.writable && this.#stdin.write(`${inOneLine(text)}\n`);
