@@ -1,5 +1,6 @@
-import type { Json, JsonObject } from "../../src/extension-sdk/index.ts";
-import { isObject, shown } from "./kube/json.ts";
+import { RE2JS } from "re2js";
+import { EnvironmentError, type Json, type JsonObject } from "../../src/extension-sdk/index.ts";
+import { isObject, shown } from "./kube/objects.ts";
 
 /**
  * The first places where a live object is not what a partial manifest says, as sentences; none when it contains it.
@@ -51,4 +52,15 @@ function keyText(key: string): string {
 
 function differs(path: string, live: Json, wanted: Json): string {
   return `${path || "."} is ${shown(live)}, expected ${shown(wanted)}`;
+}
+
+/** Whether a pattern of RE2's syntax is found in a text. Throws EnvironmentError for what is no pattern. */
+export function isFound(pattern: string, text: string): boolean {
+  try {
+    return RE2JS.compile(pattern).matcher(text).find();
+  } catch (cause) {
+    throw new EnvironmentError(`${JSON.stringify(pattern)} is no regular expression of RE2's syntax`, {
+      cause,
+    });
+  }
 }

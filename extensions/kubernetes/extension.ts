@@ -1,14 +1,12 @@
 import * as z from "zod";
 import { defineExtension, type Extension } from "../../src/extension-sdk/index.ts";
-import { openCluster } from "./cluster.ts";
-import { apply } from "./operations/apply.ts";
+import { createApi, type KubeApi } from "./kube/api.ts";
+import { type Kubeconfig, type KubeconfigChoice, loadKubeconfig } from "./kube/kubeconfig.ts";
+import { createObjects, type KubeObjects } from "./kube/objects.ts";
+import { apply, create, deleteObject } from "./operations/changes.ts";
 import { authCanI } from "./operations/auth-can-i.ts";
-import { conditionStable } from "./operations/condition-stable.ts";
-import { condition } from "./operations/condition.ts";
-import { create } from "./operations/create.ts";
-import { deleteObject } from "./operations/delete.ts";
+import { condition, conditionStable, wait } from "./operations/conditions.ts";
 import { exec } from "./operations/exec.ts";
-import { fieldEquals } from "./operations/field-equals.ts";
 import { helmInstall, helmList, helmUninstall } from "./operations/helm.ts";
 import { getCurrentContext, listContexts, viewConfig } from "./operations/kubeconfig-views.ts";
 import {
@@ -17,9 +15,7 @@ import {
   deleteGeneratedNamespaces,
   deleteNamespace,
 } from "./operations/namespaces.ts";
-import { resourceExists } from "./operations/resource-exists.ts";
-import { resourceMatches } from "./operations/resource-matches.ts";
-import { wait } from "./operations/wait.ts";
+import { fieldEquals, resourceExists, resourceMatches } from "./operations/resources.ts";
 
 /**
  * Steps for Kubernetes. Names in camelCase are those of the extension that older tasks use, and can stand in every phase as
@@ -58,3 +54,19 @@ export const extension: Extension = defineExtension({
     "field-equals": fieldEquals,
   },
 });
+
+/** What all operations work with. */
+export interface Cluster {
+  readonly kubeconfig: Kubeconfig;
+  readonly api: KubeApi;
+  readonly objects: KubeObjects;
+  /** Namespaces with generated names that this process has made. */
+  readonly generated: Set<string>;
+}
+
+/** Reads the kubeconfig; the server is not asked. Throws an Error when there is none. */
+function openCluster(choice: KubeconfigChoice): Cluster {
+  const kubeconfig = loadKubeconfig(choice, process.env);
+  const api = createApi(kubeconfig);
+  return { kubeconfig, api, objects: createObjects(api), generated: new Set() };
+}

@@ -1,4 +1,6 @@
-import type { Json } from "../../src/extension-sdk/index.ts";
+import { isAbsolute, relative, sep } from "node:path";
+import type { Json, JsonObject } from "../../src/extension-sdk/index.ts";
+import { sameValue } from "./expectations.ts";
 
 /** A database that statements can be sent to, one operation at a time. */
 export interface Database {
@@ -67,4 +69,174 @@ export function remaining({ deadline }: Limits): number {
 /** `1 row`, `2 rows`. */
 export function rowCountText(count: number): string {
   return count === 1 ? "1 row" : `${count} rows`;
+}
+
+/** A value as both drivers take it. */
+export type Bound = string | number | bigint | boolean | Uint8Array | null;
+
+/**
+ * What is sent for a parameter: bytes for `{base64: TEXT}`, the JSON text of any other object and of a list, and the value
+ * itself otherwise.
+ */
+export function bound(value: Json): Bound {
+  if (value === null || typeof value !== "object") return value;
+  const bytes = isJsonObject(value) ? bytesOf(value) : undefined;
+  return bytes ?? JSON.stringify(value);
+}
+
+function bytesOf(value: Readonly<Record<string, Json | undefined>>): Uint8Array | undefined {
+  const { base64, ...rest } = value;
+  if (typeof base64 !== "string" || Object.keys(rest).length > 0) return undefined;
+  return Uint8Array.from(Buffer.from(base64, "base64"));
+}
+
+/** Waits for work, but not longer than until the signal aborts. Throws the signal's reason then; the work goes on. */
+export async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  // Its end is of no interest once nobody waits for it.
+  work.catch(() => undefined);
+  signal.throwIfAborted();
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const onAbort = (): void => reject(signal.reason);
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+  }
+}
+
+/** SQL without the blanks, comments and semicolons that it begins with; empty when there is no statement. */
+export function withoutBlank(sql: string): string {
+  const blank = /^(?:\s+|;|--[^\n]*|\/\*[^]*?(?:\*\/|$))+/.exec(sql);
+  return blank === null ? sql : sql.slice(blank[0].length);
+}
+
+/** Whether a path is that of something in a folder, as it is written; links are not followed. */
+export function insideOf(folder: string, path: string): boolean {
+  const way = relative(folder, path);
+  return way !== "" && way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way);
+}
+
+/**
+ * A number of a database as JSON: a number where that is exactly the same value, else its digits as a text. Not-a-number and
+ * infinity, which JSON does not have, are texts too.
+ */
+export function exactNumber(text: string): number | string {
+  const value = Number(text);
+  if (!Number.isFinite(value)) return text;
+  return sameDecimal(text, String(value)) ? value : text;
+}
+
+/** Whether two texts are the same decimal number, to the last digit. */
+function sameDecimal(left: string, right: string): boolean {
+  const [a, b] = [decimalOf(left), decimalOf(right)];
+  return a !== undefined && b !== undefined && a.digits === b.digits && a.exponent === b.exponent;
+}
+
+/** Digits without zeros at either end, with a sign, and the power of ten of the last. */
+function decimalOf(text: string): { readonly digits: string; readonly exponent: number } | undefined {
+  const parts = /^([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?$/.exec(text.trim());
+  if (parts === null) return undefined;
+  const [, sign = "", whole = "", fraction = "", power = "0"] = parts;
+  const digits = withoutLeadingZeros(whole + fraction);
+  const kept = withoutTrailingZeros(digits);
+  if (kept === "") return { digits: "0", exponent: 0 };
+  const exponent = Number(power) - fraction.length + (digits.length - kept.length);
+  return { digits: sign === "-" ? `-${kept}` : kept, exponent };
+}
+
+function withoutLeadingZeros(digits: string): string {
+  let start = 0;
+  while (digits[start] === "0") start += 1;
+  return digits.slice(start);
+}
+
+function withoutTrailingZeros(digits: string): string {
+  let end = digits.length;
+  while (digits[end - 1] === "0") end -= 1;
+  return digits.slice(0, end);
+}
+
+/** A row as it is expected: by column, or in the order of the columns. */
+export type ExpectedRow = Readonly<Record<string, Json>> | readonly Json[];
+
+/** How expected rows and found ones go together, by their indexes. */
+export interface Pairing {
+  /** For every expected row the found one, if there is any. */
+  readonly partners: readonly (number | undefined)[];
+  /** Found rows that nobody expected. */
+  readonly extra: readonly number[];
+}
+
+/**
+ * Whether a row is the expected one. `all`: it must have no further columns; else an expected row by column is about the
+ * columns that it names.
+ */
+export type SameRow = (expected: ExpectedRow, found: readonly Json[]) => boolean;
+
+export function rowMatcher({ columns }: Table, all: boolean): SameRow {
+  const places = new Map(columns.map((name, index) => [name, index]));
+  return (expected, found) => {
+    if (!isJsonObject(expected)) return sameList(expected, found);
+    const entries = Object.entries(expected);
+    if (all && entries.length !== places.size) return false;
+    return entries.every(([name, value]) => {
+      const place = places.get(name);
+      return place !== undefined && sameValue(value, found[place] ?? null);
+    });
+  };
+}
+
+function sameList(expected: readonly Json[], found: readonly Json[]): boolean {
+  return (
+    expected.length === found.length &&
+    expected.every((value, index) => sameValue(value, found[index] ?? null))
+  );
+}
+
+/** Pairs rows by their places. */
+export function pairInOrder(expected: readonly ExpectedRow[], found: Table["rows"], same: SameRow): Pairing {
+  const partners = expected.map((row, index) => {
+    const other = found[index];
+    return other !== undefined && same(row, other) ? index : undefined;
+  });
+  return { partners, extra: extraOf(partners, found.length) };
+}
+
+/** Pairs as many rows as can be, each with another one, wherever they are. */
+export function pairAnywhere(expected: readonly ExpectedRow[], found: Table["rows"], same: SameRow): Pairing {
+  const takenBy = new Map<number, number>();
+  const fits = expected.map((row) => found.flatMap((other, index) => (same(row, other) ? [index] : [])));
+  for (const index of expected.keys()) give(index, fits, takenBy, new Set());
+  const partners: (number | undefined)[] = expected.map(() => undefined);
+  for (const [place, taker] of takenBy) partners[taker] = place;
+  return { partners, extra: extraOf(partners, found.length) };
+}
+
+/** Finds a partner for an expected row, where needed by giving others another one (Kuhn's algorithm). */
+function give(
+  index: number,
+  fits: readonly (readonly number[])[],
+  takenBy: Map<number, number>,
+  tried: Set<number>,
+): boolean {
+  for (const place of fits[index] ?? []) {
+    if (tried.has(place)) continue;
+    tried.add(place);
+    const taker = takenBy.get(place);
+    if (taker !== undefined && !give(taker, fits, takenBy, tried)) continue;
+    takenBy.set(place, index);
+    return true;
+  }
+  return false;
+}
+
+function extraOf(partners: Pairing["partners"], length: number): readonly number[] {
+  const taken = new Set(partners);
+  return Array.from({ length }, (_none, index) => index).filter((index) => !taken.has(index));
+}
+
+/** Whether a JSON value is an object: neither a list nor null. */
+export function isJsonObject(value: Json | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,9 +1,16 @@
 import * as z from "zod";
-import type { Json } from "../../src/extension-sdk/index.ts";
-import { rowCountText, type Table } from "./database.ts";
-import { jsonArgument } from "./json-argument.ts";
-import { type ExpectedRow, pairAnywhere, pairInOrder, type Pairing, rowMatcher } from "./rows.ts";
-import { cellText, type Line, rowsText } from "./rows-text.ts";
+import type { Json, JsonObject } from "../../src/extension-sdk/index.ts";
+import {
+  type ExpectedRow,
+  isJsonObject,
+  pairAnywhere,
+  type Pairing,
+  pairInOrder,
+  rowCountText,
+  rowMatcher,
+  type Table,
+} from "./database.ts";
+import { jsonArgument } from "./statement.ts";
 
 const row = z.union([z.record(z.string(), jsonArgument), z.array(jsonArgument)]);
 const count = z.int().min(0);
@@ -130,5 +137,134 @@ function found(table: Table): string {
   return rowsText(
     table.rows.map((row) => ({ mark: " ", row })),
     table,
+  );
+}
+
+/**
+ * Whether a value of a database is the expected one. Numbers are compared by value. `true` and `false` are also 1 and 0, an
+ * object or a list is also the text of its JSON, and two points in time are the same however they are written, since not
+ * every database has these types.
+ */
+export function sameValue(expected: Json, found: Json): boolean {
+  if (expected === found) return true;
+  if (typeof expected === "boolean") return found === Number(expected);
+  if (typeof expected === "string") return typeof found === "string" && sameTime(expected, found);
+  if (typeof expected !== "object" || expected === null) return false;
+  return sameJson(expected, typeof found === "string" ? jsonOf(found) : found);
+}
+
+/** Key order does not matter. */
+function sameJson(left: Json, right: Json | undefined): boolean {
+  if (left === right) return true;
+  if (Array.isArray(left)) {
+    return (
+      Array.isArray(right) &&
+      left.length === right.length &&
+      left.every((item: Json, index) => sameJson(item, right[index]))
+    );
+  }
+  return isJsonObject(left) && isJsonObject(right) && sameMembers(left, right);
+}
+
+function sameMembers(left: JsonObject, right: JsonObject): boolean {
+  const keys = Object.keys(left);
+  return (
+    keys.length === Object.keys(right).length &&
+    keys.every((key) => Object.hasOwn(right, key) && sameJson(left[key] ?? null, right[key]))
+  );
+}
+
+function jsonOf(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    // A text that is no JSON, and so not this value.
+    return undefined;
+  }
+}
+
+const point =
+  /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:(Z)|([+-]\d\d)(?::?(\d\d))?)?$/;
+
+function sameTime(left: string, right: string): boolean {
+  const time = timeOf(left);
+  return time !== undefined && time === timeOf(right);
+}
+
+/** A text that is the same for the same point in time; those without a zone are never the same as those with one. */
+function timeOf(text: string): string | undefined {
+  const parts = point.exec(text);
+  if (parts === null) return undefined;
+  const [, date, minutes, seconds = "00", fraction = "", utc, hours, more = "00"] = parts;
+  const zone = utc ?? (hours === undefined ? "" : `${hours}:${more}`);
+  const at = Date.parse(`${date}T${minutes}:${seconds}${zone === "" ? "Z" : zone}`);
+  if (Number.isNaN(at)) return undefined;
+  return `${zone === "" ? "local" : "utc"} ${at} ${fraction.replace(/0+$/, "")}`;
+}
+
+/** A row of a message: `-` is expected and not there, `+` is there and not expected. */
+export interface Line {
+  readonly mark: "-" | "+" | " ";
+  readonly row: ExpectedRow;
+}
+
+const mostLines = 20;
+const mostColumns = 12;
+const widestCell = 40;
+
+/** Lays rows out in columns: those of the table, then those that only expected rows name. Long ones are cut. */
+function rowsText(lines: readonly Line[], { columns }: Pick<Table, "columns">): string {
+  const names = [
+    ...new Set([...columns, ...lines.flatMap(({ row }) => (isJsonObject(row) ? Object.keys(row) : []))]),
+  ];
+  const width = largest([names.length, ...lines.map(({ row }) => (isJsonObject(row) ? 0 : row.length))]);
+  const shown = Math.min(width, mostColumns);
+  const more = shown < width ? ["…"] : [];
+  const head = ["", ...cut(names, shown).map(short), ...more];
+  const body = lines
+    .slice(0, mostLines)
+    .map(({ mark, row }) => [mark, ...cellsOf(row, names, shown), ...more]);
+  const rest = lines.length - mostLines;
+  return [...aligned([head, ...body]), ...(rest > 0 ? [`  … and ${rest} more`] : [])].join("\n");
+}
+
+/** A value as it is shown in messages: JSON, cut where it is long. */
+function cellText(value: Json | undefined): string {
+  return value === undefined ? "" : short(JSON.stringify(value));
+}
+
+function cellsOf(row: ExpectedRow, names: readonly string[], shown: number): readonly string[] {
+  const values = isJsonObject(row)
+    ? names.map((name) => (Object.hasOwn(row, name) ? row[name] : undefined))
+    : row;
+  return cut(values.map(cellText), shown);
+}
+
+/** Exactly so many, with empty ones where there are less. */
+function cut(texts: readonly string[], length: number): readonly string[] {
+  return Array.from({ length }, (_none, index) => texts[index] ?? "");
+}
+
+function short(text: string): string {
+  // A pair of surrogates is not torn apart.
+  return text.length <= widestCell
+    ? text
+    : `${text.slice(0, widestCell - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
+}
+
+/** A call takes only so many arguments, so not all at once. */
+function largest(numbers: readonly number[]): number {
+  return numbers.reduce((most, number) => Math.max(most, number), 0);
+}
+
+function aligned(table: readonly (readonly string[])[]): readonly string[] {
+  const widths = (table[0] ?? []).map((_cell, column) =>
+    largest(table.map((row) => row[column]?.length ?? 0)),
+  );
+  return table.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join("  ")
+      .trimEnd(),
   );
 }

@@ -1,17 +1,18 @@
-import { Client, type QueryArrayConfig, type QueryResult } from "pg";
-import { abortable } from "./abortable.ts";
+import { Client, DatabaseError as ServerError, type QueryArrayConfig, type QueryResult, types } from "pg";
+import type { Json } from "../../src/extension-sdk/index.ts";
 import {
+  abortable,
   type Batch,
+  bound,
   type Database,
   DatabaseError,
+  type DatabaseErrorKind,
+  exactNumber,
   type Limits,
   type Query,
   remaining,
   type Table,
 } from "./database.ts";
-import { bound } from "./params.ts";
-import { postgresError } from "./postgres-errors.ts";
-import { readerOf } from "./postgres-values.ts";
 
 /** Longest wait for the cancellation of what a signal has ended, and for a connection's good-bye, in milliseconds. */
 const patience = 2000;
@@ -207,4 +208,130 @@ function changesOf({ command, rowCount }: QueryResult): number {
 async function farewell(client: Client): Promise<void> {
   const ended = client.end();
   await abortable(ended, AbortSignal.timeout(patience)).catch(() => undefined);
+}
+
+/**
+ * By the beginning of PostgreSQL's code: the longest that fits counts. What is none of these depends on what the tables
+ * have, and is `refused`.
+ */
+const kinds: Readonly<Record<string, DatabaseErrorKind>> = {
+  "08": "environment",
+  "0A": "statement",
+  "25": "environment",
+  "25001": "statement",
+  "25006": "statement",
+  "28": "environment",
+  "34": "statement",
+  "3D": "environment",
+  "3F000": "missing",
+  "40": "environment",
+  "42501": "environment",
+  "42601": "statement",
+  "42602": "statement",
+  "42622": "statement",
+  "42883": "missing",
+  "42939": "statement",
+  "42703": "missing",
+  "42704": "missing",
+  "42P01": "missing",
+  "42P02": "statement",
+  "42P18": "statement",
+  "53": "environment",
+  "54": "statement",
+  "55P03": "environment",
+  "57": "environment",
+  "58": "environment",
+  F0: "environment",
+  XX: "environment",
+};
+
+/** What `pg` threw, as a DatabaseError. */
+function postgresError(error: unknown): DatabaseError {
+  if (error instanceof DatabaseError) return error;
+  if (!(error instanceof ServerError)) {
+    return new DatabaseError("environment", lostText(error), { cause: error });
+  }
+  return new DatabaseError(kindOf(error.code ?? ""), textOf(error), { cause: error });
+}
+
+function kindOf(code: string): DatabaseErrorKind {
+  if (code === "08P01") return "statement";
+  return kinds[code] ?? kinds[code.slice(0, 2)] ?? "refused";
+}
+
+function textOf({ message, detail, hint }: ServerError): string {
+  return [message, detail, hint].filter((part) => part !== undefined && part !== "").join(". ");
+}
+
+/** A connection can fail at several addresses at once, and then the message is empty. */
+function lostText(error: unknown): string {
+  if (error instanceof AggregateError) return [...new Set(error.errors.map(lostText))].join(", ");
+  return error instanceof Error ? error.message || error.name : String(error);
+}
+
+type FromText = (text: string) => Json;
+
+const { builtins } = types;
+
+/** How values that PostgreSQL sends as text become JSON, by the type's number; all other types stay the text that they are. */
+const readers: ReadonlyMap<number, FromText> = new Map<number, FromText>([
+  [builtins.BOOL, (text) => text === "t"],
+  ...[builtins.INT2, builtins.INT4, builtins.INT8, builtins.OID].map((type) => [type, exactNumber] as const),
+  ...[builtins.FLOAT4, builtins.FLOAT8, builtins.NUMERIC].map((type) => [type, exactNumber] as const),
+  ...[builtins.JSON, builtins.JSONB].map((type) => [type, exactJson] as const),
+  [builtins.BYTEA, (text) => Buffer.from(text.replace(/^\\x/, ""), "hex").toString("base64")],
+  [builtins.TIMESTAMP, (text) => text.replace(" ", "T")],
+  [builtins.TIMESTAMPTZ, (text) => text.replace(" ", "T").replace(/\+00$/, "Z")],
+]);
+
+/** JSON with the numbers in it as those in columns. */
+function exactJson(text: string): Json {
+  return JSON.parse(text, exactMember) as Json;
+}
+
+function exactMember(_key: string, value: Json, context?: { readonly source?: string }): Json {
+  return typeof value === "number" && context?.source !== undefined ? exactNumber(context.source) : value;
+}
+
+/** Types of lists, with the types of what is in them. */
+const lists: ReadonlyMap<number, number> = new Map<number, number>([
+  [1000, builtins.BOOL],
+  [1001, builtins.BYTEA],
+  [1005, builtins.INT2],
+  [1007, builtins.INT4],
+  [1016, builtins.INT8],
+  [1028, builtins.OID],
+  [1021, builtins.FLOAT4],
+  [1022, builtins.FLOAT8],
+  [1231, builtins.NUMERIC],
+  [199, builtins.JSON],
+  [3807, builtins.JSONB],
+  [1115, builtins.TIMESTAMP],
+  [1185, builtins.TIMESTAMPTZ],
+  [1182, builtins.DATE],
+  [1009, builtins.TEXT],
+  [1014, builtins.BPCHAR],
+  [1015, builtins.VARCHAR],
+  [2951, builtins.UUID],
+]);
+
+/** Type of lists of texts, whose reader serves for any list. */
+const textList: number = 1009;
+
+/** Gives the reader of a type's values. The session must be one in UTC, with dates in ISO 8601. */
+function readerOf(type: number): FromText {
+  const member = lists.get(type);
+  if (member === undefined) return readers.get(type) ?? ((text) => text);
+  const parse: (text: string) => TextList = types.getTypeParser(textList);
+  const read = readerOf(member);
+  return (text) => listOf(parse(text), read);
+}
+
+type TextList = readonly (string | null | TextList)[];
+
+function listOf(list: TextList, read: FromText): Json {
+  return list.map((item) => {
+    if (item === null) return null;
+    return typeof item === "string" ? read(item) : listOf(item, read);
+  });
 }

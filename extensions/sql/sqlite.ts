@@ -1,22 +1,20 @@
 import { existsSync } from "node:fs";
+import type { DatabaseSync, SQLOutputValue, StatementSync } from "node:sqlite";
 import { setImmediate } from "node:timers/promises";
-import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { Json } from "../../src/extension-sdk/index.ts";
 import {
   type Batch,
+  bound,
+  type Bound,
   type Database,
   DatabaseError,
+  type DatabaseErrorKind,
   type Limits,
   type Query,
   remaining,
   type Table,
+  withoutBlank,
 } from "./database.ts";
-import type { Json } from "../../src/extension-sdk/index.ts";
-import { bound } from "./params.ts";
-import { sqliteError } from "./sqlite-errors.ts";
-import { sqliteModule } from "./sqlite-module.ts";
-import { withoutBlank } from "./without-blank.ts";
-import { sqliteValues } from "./sqlite-parameters.ts";
-import { jsonOfSqlite } from "./sqlite-values.ts";
 
 /** What a path says for a database that is nowhere but in memory. */
 export const inMemory = ":memory:";
@@ -216,4 +214,118 @@ function prepared(database: DatabaseSync, sql: string, size: number): FirstState
     // Perhaps only since it was cut; the whole is tried in the end.
     return undefined;
   }
+}
+
+/** Primary result codes of SQLite after which nothing can be said of what the tables have. */
+const environment: ReadonlySet<number> = new Set([3, 5, 6, 7, 9, 10, 13, 14, 15, 22, 23]);
+/** SQLITE_READONLY: something would write that must not; SQLITE_TOOBIG; SQLITE_MISUSE; SQLITE_RANGE. */
+const statement: ReadonlySet<number> = new Set([8, 21, 25]);
+
+/** What `node:sqlite` threw, as a DatabaseError. */
+function sqliteError(error: unknown): DatabaseError {
+  if (error instanceof DatabaseError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new DatabaseError(kindOf(error, message), message, { cause: error });
+}
+
+function kindOf(error: unknown, message: string): DatabaseErrorKind {
+  const code = primaryCode(error);
+  if (code === undefined) return "statement";
+  if (environment.has(code)) return "environment";
+  if (statement.has(code)) return "statement";
+  if (code !== 1) return "refused";
+  if (/syntax error$|^incomplete input|^unrecognized token/.test(message)) return "statement";
+  if (/^no such (?:table|column|view|index|trigger)|has no column named/.test(message)) return "missing";
+  // Functions and the like come with SQLite, not with a database.
+  return message.startsWith("no such") ? "statement" : "refused";
+}
+
+function primaryCode(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !("errcode" in error)) return undefined;
+  return typeof error.errcode === "number" ? error.errcode % 256 : undefined;
+}
+
+type Sqlite = typeof import("node:sqlite");
+
+let loaded: Sqlite | undefined;
+
+/**
+ * Node's SQLite, loaded when it is first needed: some versions of Node write a warning then, that it is experimental, which
+ * is kept from stderr. Throws DatabaseError on a Node whose SQLite cannot say which columns there are.
+ */
+function sqliteModule(): Sqlite {
+  loaded ??= loadQuietly();
+  if ("columns" in loaded.StatementSync.prototype) return loaded;
+  throw new DatabaseError("environment", `SQLite needs Node 22.16 or newer; this is ${process.version}`);
+}
+
+function loadQuietly(): Sqlite {
+  const emitWarning = process.emitWarning.bind(process);
+  process.emitWarning = () => undefined;
+  try {
+    return process.getBuiltinModule("node:sqlite");
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+}
+
+/** Values as `node:sqlite` takes them: those with a name, then those without. */
+export interface SqliteValues {
+  readonly named: Readonly<Record<string, SqliteValue>>;
+  readonly positional: readonly SqliteValue[];
+}
+
+export type SqliteValue = string | number | bigint | Uint8Array | null;
+
+/** Texts, quoted names and comments, which have no parameters in them; then parameters. A doubled quote makes two texts. */
+const tokens =
+  /'[^']*(?:'|$)|"[^"]*(?:"|$)|`[^`]*(?:`|$)|\[[^\]]*(?:\]|$)|--[^\n]*|\/\*[^]*?(?:\*\/|$)|(\?\d*|[$:@]\w+)/g;
+
+/**
+ * Gives every parameter of a statement its value: `$1` and `?1` the first, plain `?` one after the other. Throws
+ * DatabaseError when they are not exactly those that there are values for.
+ */
+function sqliteValues(sql: string, params: readonly Bound[]): SqliteValues {
+  const found = [...sql.matchAll(tokens)].flatMap(([, name]) => (name === undefined ? [] : [name]));
+  const plain = found.filter((name) => name === "?").length;
+  const numbers = new Set(found.filter((name) => name !== "?").map(numberOf));
+  if (plain > 0 && numbers.size > 0) throw wrong("mixes ? with numbered parameters: use one of both");
+  const needed = plain > 0 ? plain : [...numbers].reduce((most, number) => Math.max(most, number), 0);
+  if (needed !== params.length) throw wrong(`needs ${count(needed)}, but params has ${params.length}`);
+  const values = params.map(sqliteValue);
+  if (plain > 0) return { named: {}, positional: values };
+  const named = found.map((name) => [name, values[numberOf(name) - 1] ?? null] as const);
+  return { named: Object.fromEntries(named), positional: [] };
+}
+
+function numberOf(name: string): number {
+  const number = Number(name.slice(1));
+  if (Number.isInteger(number) && number > 0 && !/^[:@]/.test(name)) return number;
+  throw wrong(`has the parameter ${name}: write $1, $2 and so on`);
+}
+
+function count(needed: number): string {
+  return needed === 1 ? "1 parameter" : `${needed} parameters`;
+}
+
+function wrong(what: string): DatabaseError {
+  return new DatabaseError("statement", `the statement ${what}`);
+}
+
+/** Whole numbers are bound as such; else a column without a type would have them with a fraction. */
+function sqliteValue(value: Bound): SqliteValue {
+  if (typeof value === "boolean") return value ? 1 : 0;
+  return typeof value === "number" && Number.isSafeInteger(value) ? BigInt(value) : value;
+}
+
+/** A value of SQLite as JSON: whole numbers beyond 2^53 as texts, bytes in base64, what is stored otherwise. */
+function jsonOfSqlite(value: SQLOutputValue): Json {
+  if (typeof value === "bigint") return smallOrText(value);
+  if (typeof value === "number") return Number.isFinite(value) ? value : String(value);
+  return value instanceof Uint8Array ? Buffer.from(value).toString("base64") : value;
+}
+
+function smallOrText(value: bigint): number | string {
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : String(value);
 }

@@ -8,10 +8,10 @@ import {
   type OperationRun,
 } from "../../src/extension-sdk/index.ts";
 import type { Connections } from "./connections.ts";
-import { type Database, DatabaseError, type Limits } from "./database.ts";
-import { insideOf } from "./inside.ts";
-import { jsonArgument } from "./json-argument.ts";
-import { withoutBlank } from "./without-blank.ts";
+import { type Database, DatabaseError, insideOf, type Limits, withoutBlank } from "./database.ts";
+
+/** Any JSON value as an argument; what reaches an extension is JSON already. */
+export const jsonArgument = z.unknown().transform((value) => value as Json);
 
 /** Arguments that all operations have. */
 export const statementArgs = {

@@ -3,9 +3,9 @@
  * `export const extension = defineExtension({ … })`, and a program of two lines that imports it and calls
  * `await extension.serve()`.
  */
-export { type Extension, defineExtension } from "./define-extension.ts";
+export { type Extension, defineExtension } from "./serve.ts";
 export type { ExtensionDefinition } from "./operation.ts";
-export { EnvironmentError } from "./errors.ts";
+export { EnvironmentError } from "./operation.ts";
 export { type Operation, type OperationDefinition, operation } from "./operation.ts";
 export {
   type Log,

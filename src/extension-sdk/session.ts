@@ -5,12 +5,14 @@ import { type ExtensionPhase, extensionPhases } from "../core/formats/extension/
 import type { OperationContext, OperationResult } from "../core/formats/extension/protocol.ts";
 import { parseGoDuration } from "../core/formats/duration.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
-import { EnvironmentError, errorText, RpcError } from "./errors.ts";
 import {
   describeIssues,
+  EnvironmentError,
+  errorText,
   type ExtensionDefinition,
   type Operation,
   type OperationRun,
+  RpcError,
   type StartContext,
 } from "./operation.ts";
 

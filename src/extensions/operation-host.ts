@@ -1,6 +1,8 @@
 import type { OperationResult } from "../core/formats/extension/protocol.ts";
-import type { JsonObject } from "../core/formats/model.ts";
+import type { ExtensionSpec, JsonObject } from "../core/formats/model.ts";
 import type { Phase } from "../core/trace/events.ts";
+import type { Sandbox } from "../sandbox/sandbox.ts";
+import type { ResolvedExtension } from "./resolve/extension-resolver.ts";
 
 /** The extensions of one trial. */
 export interface OperationHost {
@@ -23,4 +25,19 @@ export interface OperationCall {
   readonly phase: Phase;
   /** Longest that it may take, in milliseconds, starting the extension's process included. */
   readonly timeoutMs: number;
+}
+
+/** An extension that can be started. */
+export interface PreparedExtension {
+  readonly spec: ExtensionSpec;
+  readonly resolved: ResolvedExtension;
+  readonly sandbox: Sandbox;
+}
+
+/** Every extension that the tasks of a run use, found by their specs. */
+export interface PreparedExtensions {
+  /** Throws an Error for a spec that was not prepared: a bug. */
+  of(spec: ExtensionSpec): PreparedExtension;
+  /** What is worth telling: what was locked, what runs unconfined. */
+  readonly notes: readonly string[];
 }

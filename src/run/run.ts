@@ -13,7 +13,7 @@ import type { RunEnvironment, RunResult } from "../core/report/result.ts";
 import { runVerdict, summarize } from "../core/report/summarize.ts";
 import { createRedactor, type Redact } from "../core/trace/redact.ts";
 import { version } from "../core/version.ts";
-import type { PreparedExtensions } from "../extensions/prepared-extensions.ts";
+import type { PreparedExtensions } from "../extensions/operation-host.ts";
 import { createJudge } from "../graders/judge.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { createStepJudge } from "../graders/step-judge.ts";

@@ -8,7 +8,7 @@ import { type Resolve, resolveIn, resolveNames, type Scope } from "../core/templ
 import { callHistory } from "../core/trace/agent-calls.ts";
 import type { Emit } from "../core/trace/events.ts";
 import type { TrialExtensions, TrialExtensionsOptions } from "../extensions/host/open-trial-extensions.ts";
-import type { PreparedExtensions } from "../extensions/prepared-extensions.ts";
+import type { PreparedExtensions } from "../extensions/operation-host.ts";
 import { inheritedEnvironment, mergeEnvironments } from "../process/environment.ts";
 import type { ValidateSchema } from "../core/checks/schema-check.ts";
 import type { StepJudge, TrialContext } from "../steps/step-runner.ts";

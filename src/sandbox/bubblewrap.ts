@@ -11,9 +11,17 @@ import {
   watchTree,
 } from "../process/list-processes.ts";
 import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
-import { checkOnce, ConfinedProgram, type Start, tryNothing, watchLimits } from "./confined-program.ts";
+import {
+  checkOnce,
+  type ConfinedProcess,
+  ConfinedProgram,
+  type Confinement,
+  type Sandbox,
+  type Start,
+  tryNothing,
+  watchLimits,
+} from "./sandbox.ts";
 import { type Mount, type MountPlan, planMounts } from "./mounts.ts";
-import type { ConfinedProcess, Confinement, Sandbox } from "./sandbox.ts";
 
 /** Its own arguments and the filter of system calls, on the files that `spawnProcess` gives it. */
 const fromFiles = ["--args", "3", "--seccomp", "4"];

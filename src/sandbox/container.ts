@@ -8,9 +8,17 @@ import type { SandboxSpec } from "../core/formats/model.ts";
 import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
 import { makeTemporaryFolder } from "../process/folders.ts";
 import { guardUndo } from "../process/watchdog.ts";
-import { checkOnce, ConfinedProgram, inMegabytes, runToEnd, type Tried } from "./confined-program.ts";
+import {
+  checkOnce,
+  type ConfinedProcess,
+  ConfinedProgram,
+  type Confinement,
+  inMegabytes,
+  runToEnd,
+  type Sandbox,
+  type Tried,
+} from "./sandbox.ts";
 import { isInside, type ListedMount, listedMounts } from "./mounts.ts";
-import type { ConfinedProcess, Confinement, Sandbox } from "./sandbox.ts";
 
 /**
  * Confines with a container of Docker or Podman, whose image has the program's interpreter. The engine enforces the limits:

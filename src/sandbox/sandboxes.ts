@@ -2,9 +2,8 @@ import type { SandboxSpec } from "../core/formats/model.ts";
 import { runningPlatform } from "../process/environment.ts";
 import { spawnProcess } from "../process/spawn.ts";
 import { bubblewrap } from "./bubblewrap.ts";
-import { unavailable } from "./confined-program.ts";
+import { type Sandbox, unavailable } from "./sandbox.ts";
 import { container } from "./container.ts";
-import type { Sandbox } from "./sandbox.ts";
 import { seatbelt } from "./seatbelt.ts";
 
 /** The sandbox of a kind as this platform has it; where it has none, one whose `check` and `start` say so. */

@@ -8,9 +8,16 @@ import type { SandboxSpec } from "../core/formats/model.ts";
 import { processMarkerName, runMarkerName } from "../process/watchdog.ts";
 import { spawnProcess } from "../process/spawn.ts";
 import { makeTemporaryFolder } from "../process/folders.ts";
-import { checkOnce, ConfinedProgram, tryNothing, watchLimits } from "./confined-program.ts";
+import {
+  checkOnce,
+  type ConfinedProcess,
+  ConfinedProgram,
+  type Confinement,
+  type Sandbox,
+  tryNothing,
+  watchLimits,
+} from "./sandbox.ts";
 import { findCommand, installFolders, isInside, listedMounts } from "./mounts.ts";
-import type { ConfinedProcess, Confinement, Sandbox } from "./sandbox.ts";
 
 /**
  * Confines with Seatbelt of macOS: every access that the profile does not allow is refused. It was written for macOS 13 and

@@ -205,7 +205,7 @@ describe.concurrent("a task whose steps use an extension", { timeout: 120_000 },
       const { code, stderr } = await runCli([command, "hello.json"], { cwd: folder.path });
       expect([code, stderr]).toEqual([
         2,
-        expect.stringMatching(/^hello\.json:9:7: error .*\(extension\/not-found\)/),
+        expect.stringMatching(/(?:^|\n)hello\.json:9:7: error .*\(extension\/not-found\)/),
       ]);
     }
   });

@@ -133,22 +133,6 @@ describe.skipIf(reason !== undefined)(
         expect(await child.exited).toEqual({ exitCode: 7, signal: null });
         await vi.waitFor(() => expect(said.join("")).toBe("hello a  b'\"$x\n"));
       });
-
-      it("starts in a small part of a second", async () => {
-        const none = new Bench(sandboxOf("none"), place);
-        const time = async (one: Bench): Promise<number> => {
-          const started = performance.now();
-          await one.run(["/bin/sh", "-c", ":"]);
-          return performance.now() - started;
-        };
-        const times: [number, number][] = [];
-        for (let round = 0; round < 5; round += 1) times.push([await time(bench), await time(none)]);
-        const best = (index: 0 | 1): number => Math.min(...times.map((pair) => pair[index]));
-        console.log(
-          `start to end: ${best(0).toFixed(1)} ms in the sandbox, ${best(1).toFixed(1)} ms without`,
-        );
-        expect(best(0)).toBeLessThan(1000);
-      });
     });
 
     describe("says why a program cannot start", () => {

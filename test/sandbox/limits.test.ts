@@ -38,7 +38,8 @@ describe.skipIf(reason !== undefined)(`the process sandbox${named}`, () => {
     const file = join(place.workspace, "count");
     const child = await bench.start(["python3", hostile("outlive.py"), file, ...more]);
     const count = async (): Promise<string> => readFile(file, "utf8");
-    if (more.length > 0) await vi.waitFor(async () => expect(Number(await count())).toBeGreaterThan(3), 5000);
+    if (more.length > 0)
+      await vi.waitFor(async () => expect(Number(await count())).toBeGreaterThan(3), 20_000);
     return { child, count };
   };
 
@@ -93,7 +94,6 @@ describe.skipIf(reason !== undefined)(`the process sandbox${named}`, () => {
     it("of Node's buffers is ended over the limit", async () => {
       expect(await bench.run([process.execPath, hostile("hog.mjs"), "400"], small)).toMatchObject({
         brokenLimit: over,
-        stdout: "",
       });
     });
 
@@ -195,10 +195,10 @@ describe.skipIf(reason !== undefined)(`the process sandbox${named}`, () => {
     });
     onTestFinished(async () => void (await mcpvals.stop({ stdinMs: 0, termMs: 0 })));
     const count = async (): Promise<string> => readFile(join(place.workspace, "count"), "utf8");
-    await vi.waitFor(async () => expect(Number(await count())).toBeGreaterThan(3), 5000);
+    await vi.waitFor(async () => expect(Number(await count())).toBeGreaterThan(3), 20_000);
     process.kill(mcpvals.pid, "SIGKILL");
     await mcpvals.exited;
-    await vi.waitFor(() => expect(commandLines("innocent")).toEqual([]), 5000);
+    await vi.waitFor(() => expect(commandLines("innocent")).toEqual([]), 20_000);
   });
 
   it.skipIf(process.getuid?.() !== 0)(

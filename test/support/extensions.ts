@@ -14,7 +14,7 @@ import {
   openTrialExtensions,
   type TrialExtensions,
 } from "../../src/extensions/host/open-trial-extensions.ts";
-import type { PreparedExtension, PreparedExtensions } from "../../src/extensions/prepared-extensions.ts";
+import type { PreparedExtension, PreparedExtensions } from "../../src/extensions/operation-host.ts";
 import type { ProcessExit } from "../../src/process/spawn.ts";
 import { noSandbox } from "../../src/sandbox/sandboxes.ts";
 import type { Sandbox } from "../../src/sandbox/sandbox.ts";

@@ -1,9 +1,23 @@
 import http from "node:http";
 import https from "node:https";
-import { EnvironmentError, type Json, type JsonObject } from "../../../src/extension-sdk/index.ts";
-import { problemOf } from "./api-problem.ts";
-import { isObject } from "./json.ts";
+import {
+  EnvironmentError,
+  type Json,
+  type JsonObject,
+  OperationFailed,
+} from "../../../src/extension-sdk/index.ts";
 import type { Kubeconfig } from "./kubeconfig.ts";
+import {
+  containersOf,
+  isObject,
+  type KubeObjects,
+  memberOf,
+  objectOf,
+  objectsOf,
+  stateOf,
+  targetOf,
+  textOf,
+} from "./objects.ts";
 
 export interface ApiRequest {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
@@ -134,4 +148,182 @@ function parsed(text: string): Json | undefined {
 function reasonOf(cause: unknown): string {
   if (cause instanceof AggregateError && cause.message === "") return cause.errors.map(reasonOf).join(", ");
   return cause instanceof Error ? cause.message : String(cause);
+}
+
+/** The server answered that what was asked cannot be: not there, there already, not valid. */
+export class ApiProblem extends OperationFailed {
+  readonly status: number;
+  /** As the server calls it, such as `NotFound`. */
+  readonly reason: string | undefined;
+
+  constructor(message: string, { status, reason }: { status: number; reason: string | undefined }) {
+    super(message);
+    this.name = "ApiProblem";
+    this.status = status;
+    this.reason = reason;
+  }
+}
+
+/** An answer that is no success. */
+export interface FailedAnswer {
+  /** What was tried, such as `GET /api/v1/pods`. */
+  readonly what: string;
+  readonly server: string;
+  readonly status: number;
+  /** The parsed body; undefined when it is no JSON. */
+  readonly body: Json | undefined;
+  readonly text: string;
+}
+
+/**
+ * The error for an answer: an ApiProblem when it says something of what was asked, an EnvironmentError when it only says
+ * that the server, or the right to ask, is missing.
+ */
+export function problemOf({ what, server, status, body, text }: FailedAnswer): Error {
+  const told = isObject(body) ? textOf(body["message"]) : undefined;
+  const message = told === undefined || told === "" ? text.trim().slice(0, 300) : told;
+  if (saysNothing(status)) {
+    return new EnvironmentError(
+      `${hintOf(status)} ${server}: ${what} answered ${status}: ${message || "no text"}`,
+    );
+  }
+  const reason = isObject(body) ? textOf(body["reason"]) : undefined;
+  return new ApiProblem(message === "" ? `${what} answered ${status}` : message, { status, reason });
+}
+
+/** Whether an error is the server's answer that the object is not there. A missing namespace is not meant. */
+export function isNotFound(error: unknown): error is ApiProblem {
+  return error instanceof ApiProblem && error.status === 404;
+}
+
+/** The causes that a Status names, as texts. */
+export function causesOf(status: Json | undefined): readonly { reason: string; message: string }[] {
+  const details = isObject(status) && isObject(status["details"]) ? status["details"] : {};
+  return objectsOf(details["causes"]).map((cause) => ({
+    reason: textOf(cause["reason"]) ?? "",
+    message: textOf(cause["message"]) ?? "",
+  }));
+}
+
+function saysNothing(status: number): boolean {
+  return status < 400 || status >= 500 || [401, 403, 407, 408, 429].includes(status);
+}
+
+function hintOf(status: number): string {
+  if (status === 401) return "the kubeconfig's user is not known to";
+  if (status === 403) return "the kubeconfig's user may not do this at";
+  return "no usable answer from";
+}
+
+/** What the server knows of a kind. */
+export interface ResourceType {
+  readonly apiVersion: string;
+  readonly kind: string;
+  /** Path of its API version, such as `/apis/apps/v1`. */
+  readonly base: string;
+  /** As paths name it, such as `deployments`. */
+  readonly plural: string;
+  readonly namespaced: boolean;
+}
+
+/** The server has no such kind, so nothing of that kind can be there or be made. */
+export class UnknownKind extends OperationFailed {
+  constructor(message: string) {
+    super(message);
+    this.name = "UnknownKind";
+  }
+}
+
+/**
+ * Finds kinds by asking the server, which is asked again about a kind that it did not have. The function throws
+ * UnknownKind, and what requests throw.
+ */
+export function createDiscovery(
+  api: KubeApi,
+): (apiVersion: string, kind: string, signal: AbortSignal) => Promise<ResourceType> {
+  const known = new Map<string, readonly ResourceType[]>();
+  return async (apiVersion, kind, signal) => {
+    const before = known.get(apiVersion)?.find((type) => type.kind === kind);
+    if (before !== undefined) return before;
+    const types = await typesOf(api, apiVersion, signal);
+    known.set(apiVersion, types);
+    const type = types.find((candidate) => candidate.kind === kind);
+    if (type === undefined) throw new UnknownKind(unknownText(apiVersion, kind, types));
+    return type;
+  };
+}
+
+async function typesOf(api: KubeApi, apiVersion: string, signal: AbortSignal): Promise<ResourceType[]> {
+  const base = apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`;
+  try {
+    const list = await api.request({ method: "GET", path: base, signal });
+    return objectsOf(list["resources"]).flatMap((entry) => typeOf(entry, apiVersion, base));
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    if (apiVersion !== "v1") return [];
+    throw new EnvironmentError(`what answers at ${api.server()} is no Kubernetes API: it has no ${base}`, {
+      cause: error,
+    });
+  }
+}
+
+/** Names with a slash are parts of a resource, such as `pods/exec`. */
+function typeOf(entry: JsonObject, apiVersion: string, base: string): ResourceType[] {
+  const plural = textOf(entry["name"]) ?? "";
+  const kind = textOf(entry["kind"]) ?? "";
+  if (plural === "" || plural.includes("/")) return [];
+  return [{ apiVersion, kind, base, plural, namespaced: entry["namespaced"] === true }];
+}
+
+function unknownText(apiVersion: string, kind: string, types: readonly ResourceType[]): string {
+  if (types.length === 0)
+    return `the server has no API ${apiVersion}, so no ${kind}; check apiVersion, or install what brings it`;
+  const alike = types.find((type) =>
+    [type.kind.toLowerCase(), type.plural].some(
+      (name) => name === kind.toLowerCase() || name === `${kind.toLowerCase()}s`,
+    ),
+  );
+  const hint = alike === undefined ? "" : `; did you mean ${alike.kind}?`;
+  return `the server has no kind ${kind} in ${apiVersion}${hint}`;
+}
+
+/** Most pods of a workload that a message shows. */
+const mostPods = 3;
+
+/**
+ * How an object is, for the message of a check that failed; for what runs pods, such as a Deployment, with the states of
+ * their containers.
+ */
+export async function explain(
+  objects: KubeObjects,
+  object: JsonObject,
+  signal: AbortSignal,
+): Promise<string> {
+  return [stateOf(object), ...(await podsOf(objects, object, signal))].join("\n");
+}
+
+async function podsOf(
+  objects: KubeObjects,
+  object: JsonObject,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const labels = Object.entries(objectOf(memberOf(object, "spec", "selector", "matchLabels")));
+  const { namespace } = targetOf(object);
+  if (labels.length === 0 || namespace === undefined) return [];
+  const labelSelector = labels.map(([key, value]) => `${key}=${textOf(value) ?? ""}`).join(",");
+  try {
+    const pods = await objects.list({ apiVersion: "v1", kind: "Pod", namespace, labelSelector }, signal);
+    const more = pods.length > mostPods ? [`and ${pods.length - mostPods} more pods`] : [];
+    if (pods.length === 0) return ["it has no pods"];
+    return [...pods.slice(0, mostPods).map(podText), ...more];
+  } catch (error) {
+    // The check has its answer already; that this much of it cannot be shown is told with it.
+    if (error instanceof EnvironmentError) return [`its pods cannot be shown: ${error.message}`];
+    throw error;
+  }
+}
+
+function podText(pod: JsonObject): string {
+  const phase = textOf(memberOf(pod, "status", "phase")) ?? "unknown";
+  return [`pod ${targetOf(pod).name}: ${phase}`, ...containersOf(pod).map((line) => `  ${line}`)].join("\n");
 }

@@ -1,9 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import { WebSocket } from "ws";
 import { EnvironmentError, type Json, type JsonObject } from "../../../src/extension-sdk/index.ts";
-import type { KubeApi } from "./api.ts";
-import { causesOf, problemOf } from "./api-problem.ts";
-import { isObject, shown, textOf } from "./json.ts";
+import { causesOf, type KubeApi, problemOf } from "./api.ts";
+import { isObject, shown, textOf } from "./objects.ts";
 
 /** A program to be run in a container. */
 export interface Command {

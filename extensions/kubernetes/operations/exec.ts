@@ -5,12 +5,10 @@ import {
   OperationFailed,
   type OperationRun,
 } from "../../../src/extension-sdk/index.ts";
-import type { Cluster } from "../cluster.ts";
+import type { Cluster } from "../extension.ts";
 import { execute } from "../kube/exec.ts";
-import { memberOf, objectsOf, textOf } from "../kube/json.ts";
-import { nameOf, type Target, targetOf } from "../kube/objects.ts";
-import { stateOf } from "../kube/state.ts";
-import { isFound } from "../patterns.ts";
+import { memberOf, nameOf, objectsOf, stateOf, type Target, targetOf, textOf } from "../kube/objects.ts";
+import { isFound } from "../compare.ts";
 import { readExisting } from "./target.ts";
 
 const defaultContainer = "kubectl.kubernetes.io/default-container";

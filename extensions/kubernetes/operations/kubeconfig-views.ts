@@ -7,8 +7,8 @@ import {
   OperationFailed,
   type OperationRun,
 } from "../../../src/extension-sdk/index.ts";
-import type { Cluster } from "../cluster.ts";
-import { isObject, memberOf, objectOf, objectsOf, textOf } from "../kube/json.ts";
+import type { Cluster } from "../extension.ts";
+import { isObject, memberOf, objectOf, objectsOf, textOf } from "../kube/objects.ts";
 
 const nothing = z.looseObject({});
 

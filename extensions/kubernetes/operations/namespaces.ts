@@ -6,10 +6,10 @@ import {
   OperationFailed,
   type OperationRun,
 } from "../../../src/extension-sdk/index.ts";
-import type { Cluster } from "../cluster.ts";
-import { waitingTime } from "../duration.ts";
+import type { Cluster } from "../extension.ts";
+import { waitingTime } from "../polling.ts";
 import { nameOf, type Target, targetOf } from "../kube/objects.ts";
-import { removeObject } from "./delete.ts";
+import { removeObject } from "./changes.ts";
 
 /** Marks what a trial has made, so that a fresh process of that trial finds it again. */
 const trialLabel = "mcpvals/trial";

@@ -8,7 +8,7 @@ import type { LockFile, LockedExtension } from "../../core/formats/extension/loc
 import { visibleText } from "../../core/text/visible-text.ts";
 import { createResolver, extensionPlaces } from "../../extensions/resolve/create-resolver.ts";
 import type { CachedVersion, ExtensionResolver } from "../../extensions/resolve/extension-resolver.ts";
-import { readLock, writeLock } from "../../extensions/resolve/lock.ts";
+import { readLock, writeLock } from "../../extensions/resolve/files.ts";
 import { environment } from "../../load/environment.ts";
 import { countOf } from "../../reporters/format/numbers.ts";
 import { displayWidth, padToWidth } from "../../reporters/format/rows.ts";

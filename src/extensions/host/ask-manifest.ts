@@ -4,7 +4,7 @@ import type { ExtensionSpec, Json, JsonObject } from "../../core/formats/model.t
 import type { Expander } from "../../core/templates/expand.ts";
 import { withDeadline } from "../../process/deadline.ts";
 import { baseEnvironment, inheritedEnvironment, mergeEnvironments } from "../../process/environment.ts";
-import type { PreparedExtension } from "../prepared-extensions.ts";
+import type { PreparedExtension } from "../operation-host.ts";
 import { JsonRpcExtension } from "./json-rpc-extension.ts";
 
 /** Longest wait for a manifest, in milliseconds. */

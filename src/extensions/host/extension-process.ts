@@ -13,7 +13,7 @@ import { closed, type StopOptions } from "../../process/process-tree.ts";
 import { TextTail, WholeLines } from "../../process/program-output.ts";
 import { listedPath } from "../../sandbox/mounts.ts";
 import type { ConfinedProcess, Confinement } from "../../sandbox/sandbox.ts";
-import type { PreparedExtension } from "../prepared-extensions.ts";
+import type { PreparedExtension } from "../operation-host.ts";
 import type { ResolvedExtension } from "../resolve/extension-resolver.ts";
 import { largestAnswer } from "./rpc-message.ts";
 

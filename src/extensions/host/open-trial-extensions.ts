@@ -13,9 +13,13 @@ import type { Expander } from "../../core/templates/expand.ts";
 import { inVariable } from "../../core/templates/places.ts";
 import type { Emit, Phase } from "../../core/trace/events.ts";
 import { abortAfter, untilAborted } from "../../process/deadline.ts";
-import type { OperationCall, OperationHost } from "../operation-host.ts";
+import type {
+  OperationCall,
+  OperationHost,
+  PreparedExtension,
+  PreparedExtensions,
+} from "../operation-host.ts";
 import { formatArgumentError } from "../prepare/check-uses.ts";
-import type { PreparedExtension, PreparedExtensions } from "../prepared-extensions.ts";
 import { expandConfig, extensionEnvironment, unknownProtocol } from "./ask-manifest.ts";
 import type { ExtensionPlace, ExtensionProcess } from "./extension-process.ts";
 import { JsonRpcExtension } from "./json-rpc-extension.ts";

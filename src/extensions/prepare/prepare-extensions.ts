@@ -15,7 +15,7 @@ import { createRedactor, type Secret } from "../../core/trace/redact.ts";
 import { findProgram } from "../../process/environment.ts";
 import { sandboxOf } from "../../sandbox/sandboxes.ts";
 import { askManifest, extensionEnvironment } from "../host/ask-manifest.ts";
-import type { PreparedExtension, PreparedExtensions } from "../prepared-extensions.ts";
+import type { PreparedExtension, PreparedExtensions } from "../operation-host.ts";
 import type { ExtensionPlaces } from "../resolve/extension-resolver.ts";
 import { checkUses } from "./check-uses.ts";
 import { checkSources, packageKey, type ResolvedPackages, resolvePackages } from "./resolve-packages.ts";

@@ -6,7 +6,7 @@ import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
 import type { ExtensionSpec } from "../../core/formats/model.ts";
 import { checkSource, createResolver } from "../resolve/create-resolver.ts";
 import type { ExtensionPlaces, ExtensionResolver, ResolvedExtension } from "../resolve/extension-resolver.ts";
-import { readLock, writeLock } from "../resolve/lock.ts";
+import { readLock, writeLock } from "../resolve/files.ts";
 
 export interface PackagesToResolve {
   readonly specs: readonly ExtensionSpec[];

@@ -8,7 +8,7 @@ import type { ExtensionSettings } from "../../core/formats/model.ts";
 import { runningPlatform } from "../../process/environment.ts";
 import { ExtensionCache } from "./cache.ts";
 import type { ExtensionPlaces, ExtensionResolver, ResolverOptions } from "./extension-resolver.ts";
-import { resolveBundled, resolvePath } from "./path-source.ts";
+import { resolveBundled, resolvePath } from "./program.ts";
 import { sourceOf, VersionedPackage } from "./versioned-package.ts";
 
 /**

@@ -81,7 +81,27 @@ export interface ResolverOptions extends ExtensionPlaces {
   readonly signal: AbortSignal;
   /** Is told what is fetched, in one line. */
   readonly onProgress?: (message: string) => void;
+  /** Runs npm and gives its stdout. Default: the user's npm. */
+  readonly runNpm?: RunNpm;
 }
+
+export interface NpmRun {
+  /** The command with its options. */
+  readonly args: readonly string[];
+  /** They are never read as options. */
+  readonly operands: readonly string[];
+  /** Absolute folder. */
+  readonly cwd: string;
+  /** Complete environment; its PATH is where npm is found. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Throws McpvalsError `extension/not-found` for what the registry does not have, `extension/integrity` for files that are not
+ * what the registry says, else `extension/unreachable`.
+ */
+export type RunNpm = (run: NpmRun) => Promise<string>;
 
 /** An extension whose files are here and are what they should be. */
 export interface ResolvedExtension {

@@ -10,21 +10,23 @@ import { ProgramOutput } from "../../process/program-output.ts";
 import { spawnProcess } from "../../process/spawn.ts";
 import { makeTemporaryFolder } from "../../process/folders.ts";
 import { archiveLimits, unsafeArchive } from "./archive.ts";
-import { packageProgram, platformName, type ProgramWithManifest, readManifest } from "./choose-program.ts";
-import { integrityError, readTextIfThere, refuseForeign } from "./errors.ts";
-import type { FetchedFiles, Offer, SourceContext, VersionedSource } from "./extension-resolver.ts";
-import { listFiles } from "./tree-hash.ts";
+import { packageProgram, platformName, type ProgramWithManifest, readManifest } from "./program.ts";
+import { findUpwards, integrityError } from "./files.ts";
+import type { FetchedFiles, Offer, RunNpm, SourceContext, VersionedSource } from "./extension-resolver.ts";
+import { listFiles } from "./cache.ts";
 
 type NpmRef = Extract<PackageRef, { kind: "npm" }>;
 
 export interface NpmContext extends SourceContext, ProjectPlace {
   /** Complete environment of npm. */
   readonly env: Readonly<Record<string, string>>;
+  /** Default: the user's npm. */
+  readonly runNpm?: RunNpm;
 }
 
 /**
  * A package of npm, through the user's own npm: its settings, its cache, its checks. No script of a package is run.
- * What it depends on is taken as it was when the version came out, so that the same version is always the same files.
+ * Dependencies are resolved as of the time when the version was published, so that a version always has the same files.
  */
 export function npmSource(ref: NpmRef, context: NpmContext): VersionedSource {
   return { newest: () => newest(ref, context), offer: (version) => offer(ref, version, context) };
@@ -41,7 +43,7 @@ export async function readNpmPackage(
   const program = packageProgram(join(folder, home), shown) ?? manifest?.program;
   if (program !== undefined) return { program: `${home}/${program}`, manifest };
   throw new McpvalsError("extension/not-found", `${shown} has no program: its package.json has no bin.`, {
-    hint: "Whoever makes it names the program in bin of package.json.",
+    hint: "Its author has to name the program in bin of package.json.",
   });
 }
 
@@ -79,7 +81,7 @@ async function newest(ref: NpmRef, context: NpmContext): Promise<string> {
 }
 
 /** As npm chooses: a tag, an exact version, or the newest in a range, where the latest release comes first. */
-function chooseVersion(
+export function chooseVersion(
   wanted: string,
   { versions, "dist-tags": tags }: z.output<typeof packument>,
 ): string | undefined {
@@ -98,26 +100,25 @@ function chooseVersion(
 }
 
 async function offer(ref: NpmRef, version: string, context: NpmContext): Promise<Offer> {
-  if (!isRegistryVersion(version)) throw oddVersion(ref, version);
+  if (!isRegistryVersion(version)) throw invalidVersion(ref, version);
   const fields = ["version", "dist.integrity", "dist.tarball", "time"];
   const found = await view(`${ref.package}@${version}`, fields, packageVersion, context);
-  if (valid(found.version) === null) throw oddVersion(ref, found.version);
+  if (valid(found.version) === null) throw invalidVersion(ref, found.version);
   const hash = found["dist.integrity"]
     ?.split(/\s+/)
     .find((each) => /^sha512-[A-Za-z0-9+/]{86}==$/.test(each));
   if (hash === undefined) {
-    throw new McpvalsError(
-      "extension/integrity",
-      `the registry does not say what ${ref.name} ${version} must be: it has no SHA-512 of it. Nothing of it was fetched.`,
-      { hint: "Use a newer version, or another registry." },
-    );
+    const message = `the registry has no SHA-512 of ${ref.name} ${version}, so its files cannot be verified. Nothing of it was fetched.`;
+    throw new McpvalsError("extension/integrity", message, {
+      hint: "Use a newer version, or another registry.",
+    });
   }
   const time = found.time?.[found.version];
   const published = typeof time === "string" ? time : undefined;
   const file = URL.parse(found["dist.tarball"])?.pathname.split("/").at(-1) ?? "";
   const name = file === "" ? `${ref.package.replace("/", "-")}-${found.version}.tgz` : file;
-  const chosen = { version: found.version, hash, published, context };
-  return { version: found.version, name, hash, fetch: (folder) => fetchFiles(ref, chosen, folder) };
+  const chosen = { version: found.version, hash, published };
+  return { version: found.version, name, hash, fetch: (folder) => fetchFiles(ref, chosen, context, folder) };
 }
 
 /** A version, a range or a tag; npm also takes addresses, files and repositories for one. */
@@ -125,32 +126,29 @@ function isRegistryVersion(text: string): boolean {
   return validRange(text) !== null || /^[A-Za-z][\w-]*$/.test(text);
 }
 
-function oddVersion(ref: NpmRef, version: string): McpvalsError {
+function invalidVersion(ref: NpmRef, version: string): McpvalsError {
   return new McpvalsError("extension/not-found", `${ref.name} has no version ${JSON.stringify(version)}.`, {
-    hint: "Versions of npm are such as 1.2.3.",
+    hint: "Versions of npm are written as 1.2.3.",
   });
 }
 
-/** Asks the registry; when it has several answers, the last is that of the newest version. */
+/** Asks the registry; of several answers, the last is that of the newest version. */
 async function view<T>(
   what: string,
   fields: readonly string[],
   schema: z.ZodType<T>,
   context: NpmContext,
 ): Promise<T> {
-  const { env, signal, home } = context;
-  const text = await withNpmrc(await projectNpmrc(context), home, (cwd) =>
+  const { env, signal, home, runNpm = runUserNpm } = context;
+  const text = await withNpmrc(projectNpmrc(context), home, (cwd) =>
     runNpm({ args: ["view", "--json"], operands: [what, ...fields], env, cwd, signal }),
   );
   try {
     const answer: unknown = JSON.parse(text);
     return schema.parse(Array.isArray(answer) ? answer.at(-1) : answer);
   } catch (cause) {
-    throw new McpvalsError(
-      "extension/unreachable",
-      `npm view ${what} gave an answer that is not understood`,
-      { cause },
-    );
+    const message = `the answer of npm view ${what} is not understood`;
+    throw new McpvalsError("extension/unreachable", message, { cause });
   }
 }
 
@@ -158,37 +156,36 @@ interface Chosen {
   readonly version: string;
   readonly hash: string;
   readonly published: string | undefined;
-  readonly context: NpmContext;
 }
 
 async function fetchFiles(
   ref: NpmRef,
-  { version, hash, published, context }: Chosen,
+  { version, hash, published }: Chosen,
+  context: NpmContext,
   folder: string,
 ): Promise<FetchedFiles> {
-  const { onProgress, env, signal } = context;
+  const { onProgress, env, signal, runNpm = runUserNpm } = context;
   const shown = `${ref.name} ${version}`;
   onProgress(`fetching ${shown} with npm`);
   const place = join(dirname(folder), "npm");
   await mkdir(place);
-  await writeNpmProject(place, await projectNpmrc(context));
+  await writeNpmProject(place, projectNpmrc(context));
   const args = [
     "install",
     "--prefix",
     place,
     ...installOptions,
-    // Settings in a repository that a package depends on could name a program to run as git, scripts or not.
+    // Even without scripts, the settings of a repository that a package depends on could name a program to run as git.
     `--git=${join(place, noGit)}`,
-    ...until(published),
+    ...before(published),
   ];
-  await runNpm({ args, operands: [`${ref.package}@${version}`], cwd: place, env, signal }).catch(
-    (error: unknown) => {
-      const isOfGit = error instanceof McpvalsError && error.details.detail?.includes(noGit) === true;
-      throw isOfGit
-        ? unsafeArchive(shown, "needs a repository, for which no registry vouches", error)
-        : error;
-    },
-  );
+  const operands = [`${ref.package}@${version}`];
+  await runNpm({ args, operands, cwd: place, env, signal }).catch((error: unknown) => {
+    const needsGit = error instanceof McpvalsError && error.details.detail?.includes(noGit) === true;
+    throw needsGit
+      ? unsafeArchive(shown, "depends on a repository, which no registry vouches for", error)
+      : error;
+  });
   const { packages } = lock.parse(JSON.parse(await readFile(join(place, "package-lock.json"), "utf8")));
   const found = packages[`node_modules/${ref.package}`]?.integrity ?? "nothing";
   if (!found.split(/\s+/).includes(hash)) {
@@ -201,13 +198,14 @@ async function fetchFiles(
   await rm(join(folder, "node_modules", ".package-lock.json"), { force: true });
   const { program } = await readNpmPackage(ref, folder, shown);
   await checkFiles(folder, program, shown);
-  const depends = Object.values(packages).some(({ os, cpu, libc }) =>
-    [os, cpu, libc].some((each) => each !== undefined),
-  );
-  return { platform: depends ? platformName(releasePlatform()) : "any", executables: new Set([program]) };
+  const isForPlatform = Object.values(packages).some(({ os, cpu, libc }) => os ?? cpu ?? libc);
+  return {
+    platform: isForPlatform ? platformName(releasePlatform()) : "any",
+    executables: new Set([program]),
+  };
 }
 
-/** All that it depends on must be from the registry too, or in its own file: nothing else is what it was. */
+/** Dependencies must come from the registry, or be bundled: anything else could change. */
 function checkDependencies(packages: z.output<typeof lock>["packages"], shown: string): void {
   const others = Object.entries(packages).filter(
     ([path, { integrity, link, inBundle }]) =>
@@ -216,10 +214,10 @@ function checkDependencies(packages: z.output<typeof lock>["packages"], shown: s
   const [path, { resolved }] = others[0] ?? ["", {}];
   if (path === "") return;
   const from = resolved === undefined ? "" : ` (${resolved})`;
-  throw unsafeArchive(shown, `needs ${path}${from}, for which no registry vouches`);
+  throw unsafeArchive(shown, `depends on ${path}${from}, which no registry vouches for`);
 }
 
-/** A program that there is not. */
+/** The name of a program that does not exist. */
 const noGit = "no-git-for-extensions";
 
 const installOptions = [
@@ -234,15 +232,15 @@ const installOptions = [
   "--no-dry-run",
 ];
 
-/** Packages that belong together come out within minutes, in any order. */
+/** Packages that belong together are published within minutes of each other, in any order. */
 const togetherMs = 60 * 60_000;
 
-function until(published: string | undefined): readonly string[] {
+function before(published: string | undefined): readonly string[] {
   const time = Date.parse(published ?? "");
   return Number.isNaN(time) ? [] : [`--before=${new Date(time + togetherMs).toISOString()}`];
 }
 
-/** Of permissions only that the program is executable is kept. */
+/** Checks the limits of archives. Only the program keeps its executable bit. */
 async function checkFiles(folder: string, program: string, shown: string): Promise<void> {
   const paths = await listFiles(folder);
   if (paths.length > archiveLimits.files)
@@ -255,21 +253,9 @@ async function checkFiles(folder: string, program: string, shown: string): Promi
   }
 }
 
-export interface NpmRun {
-  /** The command with its options. */
-  readonly args: readonly string[];
-  /** What the command is about; none of it is taken for an option. */
-  readonly operands: readonly string[];
-  /** Absolute folder. */
-  readonly cwd: string;
-  /** Complete environment; its PATH is where npm is found. */
-  readonly env: Readonly<Record<string, string>>;
-  readonly signal: AbortSignal;
-}
-
 const mostMs = 5 * 60_000;
-/** The user's own settings count, but a registry that is away is told soon. */
-const always = [
+/** A registry that cannot be reached is reported soon; otherwise the user's own settings count. */
+const commonOptions = [
   "--fetch-retries=1",
   "--fetch-retry-mintimeout=300",
   "--no-update-notifier",
@@ -277,22 +263,20 @@ const always = [
   "--no-fund",
 ];
 
-/**
- * Runs the user's own npm and gives what it writes on stdout. Throws McpvalsError `extension/not-found` for what the registry
- * does not have, `extension/integrity` for what is not what the registry says, else `extension/unreachable`.
- */
-async function runNpm({ args, operands, cwd, env, signal }: NpmRun): Promise<string> {
+const runUserNpm: RunNpm = async ({ args, operands, cwd, env, signal }) => {
   const command = await findProgram("npm", { env, cwd });
   if (command === undefined) {
-    throw new McpvalsError(
-      "extension/unreachable",
-      "npm was not found on PATH, and packages of npm: come through it.",
-      {
-        hint: "Install npm, which comes with Node, or use a path to the extension.",
-      },
-    );
+    const message = "npm was not found on PATH, and packages of npm: come through it.";
+    throw new McpvalsError("extension/unreachable", message, {
+      hint: "Install npm, which comes with Node, or use a path to the extension.",
+    });
   }
-  const child = await spawnProcess({ command, args: [...args, ...always, "--", ...operands], env, cwd });
+  const child = await spawnProcess({
+    command,
+    args: [...args, ...commonOptions, "--", ...operands],
+    env,
+    cwd,
+  });
   const shown = `npm ${args[0]} ${operands[0]}`;
   const output = new ProgramOutput();
   output.attach(child);
@@ -307,25 +291,23 @@ async function runNpm({ args, operands, cwd, env, signal }: NpmRun): Promise<str
   } finally {
     await child.stop({ stdinMs: 0 });
   }
-}
+};
 
 function refusal(shown: string, output: ProgramOutput): McpvalsError {
   const written = `${output.stderr.text}\n${output.stdout.text}`;
-  const [, code = ""] = /\b(E404|ETARGET|ENOVERSIONS|EINTEGRITY)\b/.exec(written) ?? [];
+  const [code] = /\b(?:E404|ETARGET|ENOVERSIONS|EINTEGRITY)\b/.exec(written) ?? [];
   const detail = output.stderr.text.trim();
-  if (code === "EINTEGRITY") {
-    const message = `npm got a file that is not what the registry says it is: ${mismatch(written)} Nothing of it was run.`;
-    return new McpvalsError("extension/integrity", message, {
-      detail,
-      hint: "It was damaged on the way, or somebody changed it. Do not use that version before you know why.",
-    });
+  if (code === undefined) return failure(shown, "it failed", detail);
+  if (code !== "EINTEGRITY") {
+    const message = `${shown}: the registry has no such package or version.`;
+    return new McpvalsError("extension/not-found", message, { detail });
   }
-  if (code !== "") {
-    return new McpvalsError("extension/not-found", `${shown}: the registry has no such package or version.`, {
-      detail,
-    });
-  }
-  return failure(shown, "it failed", detail);
+  const [, sums = "its checksum differs"] = /(wanted \S+ but got \S+?)\.?(?:\s|$)/.exec(written) ?? [];
+  const message = `npm got a file that is not what the registry says: ${sums}. Nothing of it was run.`;
+  return new McpvalsError("extension/integrity", message, {
+    detail,
+    hint: "It was damaged on the way, or somebody changed it. Do not use that version before you know why.",
+  });
 }
 
 function failure(shown: string, what: string, stderr: string): McpvalsError {
@@ -336,43 +318,29 @@ function failure(shown: string, what: string, stderr: string): McpvalsError {
   });
 }
 
-/** What npm wanted and what it got. */
-function mismatch(text: string): string {
-  const [, sums = "its checksum differs"] = /(wanted \S+ but got \S+?)\.?(?:\s|$)/.exec(text) ?? [];
-  return `${sums}.`;
-}
-
 export interface ProjectPlace {
   /** Absolute folder of the project; absent: there is none. */
   readonly dir?: string;
-  /** The user's own folder, whose `.npmrc` npm heeds anyway. */
+  /** The user's home folder, whose `.npmrc` npm reads anyway. */
   readonly home: string;
 }
 
 /**
- * What of a project's `.npmrc` is heeded: where registries are, of all packages or of a scope, and what they want to know of
- * who asks. A private package must not be looked for on the public registry, where anybody could have taken its name. All
- * else, such as programs to run and certificates to trust, is left out: a project is no more trusted than that. The nearest
- * file counts, from its folder upwards as far as its repository; the result is empty without one. Throws McpvalsError
- * `config/unreadable`, and `config/foreign-owner` for one of another user than this one and the owner of the folder.
+ * The lines of a project's `.npmrc` that name registries, of all packages or of a scope, and credentials for them: a private
+ * package must not be looked for on the public registry, where anybody could have taken its name. All other settings, such
+ * as programs to run and certificates to trust, are ignored, since a project is not trusted with them. The nearest file
+ * counts, from its folder upwards to the top of its repository; the result is empty without one. Throws McpvalsError
+ * `config/unreadable`, and `config/foreign-owner` for a file of another user than this one and the owner of the folder.
  */
-export async function projectNpmrc({ dir, home }: ProjectPlace): Promise<string> {
+export function projectNpmrc({ dir, home }: ProjectPlace): string {
   if (dir === undefined) return "";
-  for (let folder = resolve(dir); folder !== home; folder = dirname(folder)) {
-    const text = textOf(join(folder, ".npmrc"));
-    if (text !== undefined) {
-      refuseForeign(join(folder, ".npmrc"), resolve(dir));
-      return heeded(text);
-    }
-    if ((await isThere(join(folder, ".git"))) || dirname(folder) === folder) break;
-  }
-  return "";
+  const { text = "" } = findUpwards(".npmrc", resolve(dir), { code: "config/unreadable", home }) ?? {};
+  const wanted = /^\s*(?:(?:@[\w.~-]+:)?registry|\/\/[^\s=]+:(?:_authToken|_auth|username|_password))\s*=/;
+  const lines = text.split(/\r?\n/).filter((line) => wanted.test(line));
+  return lines.map((line) => `${line.trim()}\n`).join("");
 }
 
-/**
- * Does what needs a folder in which npm finds settings: the user's own folder when there are none, else a fresh one, which is
- * removed afterwards.
- */
+/** Calls `work` with a folder in which npm finds settings: the home folder when there are none, else a temporary one. */
 async function withNpmrc<T>(npmrc: string, home: string, work: (folder: string) => Promise<T>): Promise<T> {
   if (npmrc === "") return work(home);
   const folder = await makeTemporaryFolder("npm");
@@ -384,31 +352,8 @@ async function withNpmrc<T>(npmrc: string, home: string, work: (folder: string) 
   }
 }
 
-/** Makes a folder one in which npm looks for settings. */
+/** Makes a folder a project of npm, with settings. */
 async function writeNpmProject(folder: string, npmrc: string): Promise<void> {
   await writeFile(join(folder, "package.json"), `{"private":true}\n`);
   if (npmrc !== "") await writeFile(join(folder, ".npmrc"), npmrc, { mode: 0o600 });
-}
-
-function heeded(text: string): string {
-  const wanted = /^\s*(?:(?:@[\w.~-]+:)?registry|\/\/[^\s=]+:(?:_authToken|_auth|username|_password))\s*=/;
-  const lines = text.split(/\r?\n/).filter((line) => wanted.test(line));
-  return lines.map((line) => `${line.trim()}\n`).join("");
-}
-
-/** Without it a private package could be looked for on the public registry. */
-function textOf(path: string): string | undefined {
-  try {
-    return readTextIfThere(path);
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new McpvalsError("config/unreadable", `${path} cannot be read: ${reason}`, { cause });
-  }
-}
-
-async function isThere(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }

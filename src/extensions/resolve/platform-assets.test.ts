@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { releasePlatform } from "../../process/environment.ts";
-import { platformAsset, platformName } from "./choose-program.ts";
+import { platformAsset, platformName } from "./program.ts";
 
 test.each([
   ["linux", "x64", "linux-amd64"],

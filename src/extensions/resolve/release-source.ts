@@ -20,8 +20,8 @@ import {
   type ProgramWithManifest,
   readManifest,
   topFolder,
-} from "./choose-program.ts";
-import { integrityError } from "./errors.ts";
+} from "./program.ts";
+import { integrityError } from "./files.ts";
 import type {
   FetchedFiles,
   Offer,
@@ -30,7 +30,7 @@ import type {
   VersionedSource,
 } from "./extension-resolver.ts";
 import { type Body, type FetchOptions, fetchSource, unreachable } from "./fetch-source.ts";
-import { hashBytes, listFiles } from "./tree-hash.ts";
+import { hashBytes, listFiles } from "./cache.ts";
 
 type ReleaseRef = Extract<PackageRef, { kind: "release" }>;
 

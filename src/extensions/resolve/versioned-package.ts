@@ -4,14 +4,23 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import type { LockedExtension, LockedFile } from "../../core/formats/extension/lock-file.ts";
 import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
 import { releasePlatform } from "../../process/environment.ts";
-import { type CacheEntry, changedFiles, type ExtensionCache, filesOf, hashEntry } from "./cache.ts";
-import { platformName, type ProgramWithManifest } from "./choose-program.ts";
-import { integrityError } from "./errors.ts";
+import {
+  type CacheEntry,
+  changedFiles,
+  type ExtensionCache,
+  filesOf,
+  hashEntry,
+  type Tree,
+  type TreeFile,
+} from "./cache.ts";
+import { platformName, type ProgramWithManifest } from "./program.ts";
+import { integrityError } from "./files.ts";
 import type {
   Offer,
   OfferExpectations,
   ResolvedExtension,
   ResolveMode,
+  ResolverOptions,
   SourceContext,
   VersionedSource,
 } from "./extension-resolver.ts";
@@ -26,7 +35,6 @@ import {
   releaseSource,
   tagsOf,
 } from "./release-source.ts";
-import type { Tree, TreeFile } from "./tree-hash.ts";
 
 export interface VersionedParts {
   readonly ref: VersionedRef;
@@ -297,16 +305,8 @@ function newestOf(versions: readonly string[], { kind, version }: VersionedRef):
 /** A package that has versions, which are fetched, cached and locked. */
 export type VersionedRef = Extract<PackageRef, { kind: "release" | "npm" }>;
 
-export interface VersionedContext extends SourceContext {
-  /** Base address of the API that lists releases. Default: GitHub's. */
-  readonly releasesUrl?: string;
-  /** Complete environment of npm. */
-  readonly env: Readonly<Record<string, string>>;
-  /** Absolute path of the user's folder. */
-  readonly home: string;
-  /** Absolute folder of the project, whose registries of npm are heeded. */
-  readonly dir?: string;
-}
+/** What all sources need. */
+export type VersionedContext = Omit<ResolverOptions, "onProgress"> & SourceContext;
 
 /** The source of a package that has versions: one line for each kind. */
 export function sourceOf(ref: VersionedRef, context: VersionedContext): VersionedSource {

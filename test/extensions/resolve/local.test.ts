@@ -3,7 +3,7 @@ import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, test } from "vitest";
-import { resolveBundled } from "../../../src/extensions/resolve/path-source.ts";
+import { resolveBundled } from "../../../src/extensions/resolve/program.ts";
 import type { ResolvedExtension } from "../../../src/extensions/resolve/extension-resolver.ts";
 import { manifestText, normally, refusal, resolverIn, temporaryFolder } from "./resolving.ts";
 
@@ -113,10 +113,13 @@ describe("a path", () => {
   });
 
   test.each([
-    ["name: a\n version: 1\n", /extension\.yaml is no YAML: Nested mappings .* at line 1, column 7 ?$/],
+    [
+      "name: a\n version: 1\n",
+      /extension\.yaml is not valid YAML: Nested mappings .* at line 1, column 7 ?$/,
+    ],
     [
       "name: demo\nversion: 1.0.0\noperations: { look: { phases: [verfy] } }\n",
-      /extension\.yaml: operations\.look\.phases\[0\] must be "setup", "verify" or "cleanup" docs\/extensions\.md has the format\.$/,
+      /extension\.yaml: operations\.look\.phases\[0\] must be "setup", "verify" or "cleanup" docs\/extensions\.md describes the format\.$/,
     ],
   ])("its manifest is named by its path when it is wrong: %j", async (manifest, text) => {
     const folder = await folderWith({ "demo/demo": "#!/bin/sh\n", "demo/extension.yaml": manifest });

@@ -2,7 +2,7 @@ import { mkdir, open, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { LockFile } from "../../../src/core/formats/extension/lock-file.ts";
-import { readLock, writeLock } from "../../../src/extensions/resolve/lock.ts";
+import { readLock, writeLock } from "../../../src/extensions/resolve/files.ts";
 import { refusal, temporaryFolder } from "./resolving.ts";
 
 const file = { name: "demo.zip", hash: `sha256:${"a".repeat(64)}`, tree: `sha256:${"b".repeat(64)}` };
@@ -50,8 +50,8 @@ test("a lock outside of the repository does not count", async () => {
 });
 
 test.each([
-  ["version: 1\nextensions:\n  a: {", "is no YAML"],
-  ["version: 1\nextensions: {}\nextensions: {}\n", "is no YAML"],
+  ["version: 1\nextensions:\n  a: {", "is not valid YAML"],
+  ["version: 1\nextensions: {}\nextensions: {}\n", "is not valid YAML"],
   ["version: 2\nextensions: {}\n", "another version of mcpvals"],
   ["version: 1\nextensions: {a: {package: a}}\n", "extensions"],
 ])("%j is refused", async (text, reason) => {

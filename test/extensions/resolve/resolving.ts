@@ -9,7 +9,7 @@ import type {
   ResolveMode,
   ResolverOptions,
 } from "../../../src/extensions/resolve/extension-resolver.ts";
-import { platformName } from "../../../src/extensions/resolve/choose-program.ts";
+import { platformName } from "../../../src/extensions/resolve/program.ts";
 import { releasePlatform } from "../../../src/process/environment.ts";
 import { type ArchiveMember, type MirrorRelease, zipOf } from "../../support/release-mirror.ts";
 

@@ -3,10 +3,9 @@ import { chmod, mkdir, readdir, readFile, rm, stat, symlink, writeFile } from "n
 import { join, relative, sep } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { recordedFiles } from "../../../src/extensions/resolve/cache.ts";
+import { hashTree, recordedFiles } from "../../../src/extensions/resolve/cache.ts";
 import { readChecksums } from "../../../src/extensions/resolve/release-source.ts";
 import type { ExtensionResolver } from "../../../src/extensions/resolve/extension-resolver.ts";
-import { hashTree } from "../../../src/extensions/resolve/tree-hash.ts";
 import {
   type ArchiveMember,
   checksumsOf,

@@ -1,7 +1,7 @@
 import { chmod, mkdir, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { hashTree, type Tree } from "../../../src/extensions/resolve/tree-hash.ts";
+import { hashTree, type Tree } from "../../../src/extensions/resolve/cache.ts";
 import { temporaryFolder } from "./resolving.ts";
 
 async function hashOf(folder: string): Promise<Tree> {

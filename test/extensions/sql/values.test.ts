@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { exactNumber } from "../../../extensions/sql/numbers.ts";
-import { sameValue } from "../../../extensions/sql/same-value.ts";
+import { exactNumber } from "../../../extensions/sql/database.ts";
+import { sameValue } from "../../../extensions/sql/expectations.ts";
 import type { Json } from "../../../src/core/formats/json.ts";
 
 describe("exactNumber", () => {

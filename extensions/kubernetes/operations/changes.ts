@@ -6,16 +6,19 @@ import {
   OperationFailed,
   type OperationRun,
 } from "../../../src/extension-sdk/index.ts";
-import type { Cluster } from "../cluster.ts";
-import { ApiProblem, isNotFound } from "../kube/api-problem.ts";
-import { UnknownKind } from "../kube/discovery.ts";
-import { memberOf, textOf } from "../kube/json.ts";
-import { nameOf, targetOf } from "../kube/objects.ts";
-import { deletionText } from "../kube/state.ts";
-import { limitOf, poll } from "../polling.ts";
-import { manifestsIn, parseManifests, readTaskFile } from "./manifests.ts";
-import { outputsOf } from "./outputs.ts";
-import { manifest } from "./target.ts";
+import type { Cluster } from "../extension.ts";
+import { ApiProblem, isNotFound, UnknownKind } from "../kube/api.ts";
+import { deletionText, memberOf, nameOf, stateOf, type Target, targetOf, textOf } from "../kube/objects.ts";
+import { limitOf, milliseconds, poll, waitingTime } from "../polling.ts";
+import {
+  manifest,
+  manifestsIn,
+  manifestTargetFields,
+  outputsOf,
+  parseManifests,
+  readTaskFile,
+  targetIn,
+} from "./target.ts";
 
 /** How long a server is given to serve a kind that was applied just before, in milliseconds. */
 const newKindMs = 10_000;
@@ -128,4 +131,80 @@ function told(error: unknown, manifest: JsonObject): unknown {
       ? "; force: true takes these fields over"
       : "";
   return new OperationFailed(`${nameOf(targetOf(manifest))}: ${error.message}${hint}`, { cause: error });
+}
+
+/** `create`: makes any object. */
+export const create = operation({
+  description:
+    "Creates an object of any kind; fails when it is there already. The arguments are its manifest.",
+  params: z.looseObject({
+    apiVersion: z.string().min(1).describe("Such as v1 or apps/v1."),
+    kind: z.string().min(1).describe("Such as Pod or Deployment."),
+    metadata: z.looseObject({ name: z.string().optional(), namespace: z.string().optional() }),
+  }),
+  async run(manifest, { resources: { objects }, signal }: OperationRun<Cluster>) {
+    const made = await objects.create(manifest as JsonObject, signal);
+    return { message: `${nameOf(targetOf(made))} is created`, outputs: outputsOf(made) };
+  },
+});
+
+/** `delete`: deletes one object. */
+export const deleteObject = operation({
+  description:
+    "Deletes one object in the foreground. Does not wait until it is gone, except with wait: true.",
+  params: z.looseObject({
+    ...manifestTargetFields,
+    ignoreNotFound: z.boolean().default(false).describe("True: that it is not there is a success."),
+    wait: z.boolean().default(false).describe("True: wait until it is gone."),
+    timeout: waitingTime,
+  }),
+  run: (args, context: OperationRun<Cluster>) => removeObject(targetIn(args), args, context),
+});
+
+export interface RemoveOptions {
+  readonly ignoreNotFound: boolean;
+  readonly wait: boolean;
+  /** How long to wait; absent: as long as the step may take. */
+  readonly timeout?: string | number | undefined;
+}
+
+/** Deletes an object and, if asked, waits until it is gone. Throws OperationFailed when it is still there then. */
+export async function removeObject(
+  wanted: Target,
+  { ignoreNotFound, wait, timeout }: RemoveOptions,
+  context: OperationRun<Cluster>,
+): Promise<{ readonly message: string }> {
+  const { resources, signal } = context;
+  const target = await resources.objects.resolve(wanted, signal);
+  try {
+    await resources.objects.remove(target, signal);
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    if (!ignoreNotFound) throw new OperationFailed(`${nameOf(target)} does not exist`, { cause: error });
+    return { message: `${nameOf(target)} does not exist` };
+  }
+  if (!wait) return { message: `${nameOf(target)} is being deleted` };
+  await waitUntilGone(target, timeout === undefined ? undefined : milliseconds(timeout), context);
+  return { message: `${nameOf(target)} is deleted` };
+}
+
+/** An object of the same name that was made meanwhile is another one. */
+async function waitUntilGone(
+  target: Target,
+  timeoutMs: number | undefined,
+  context: OperationRun<Cluster>,
+): Promise<void> {
+  const { resources, signal } = context;
+  const limit = limitOf(timeoutMs, context);
+  let state = "";
+  let uid: string | undefined;
+  const gone = await poll({ ms: limit.ms, everyMs, signal }, async () => {
+    const object = await resources.objects.read(target, signal);
+    const found = textOf(memberOf(object, "metadata", "uid"));
+    uid ??= found;
+    if (object === undefined || found !== uid) return true;
+    state = stateOf(object);
+    return undefined;
+  });
+  if (gone === undefined) throw new OperationFailed(`${nameOf(target)} is not gone ${limit.text}\n${state}`);
 }

@@ -1,0 +1,127 @@
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { rename, rm, writeFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import type { ErrorCode } from "../../core/errors/catalogue.ts";
+import { McpvalsError } from "../../core/errors/error.ts";
+import { formatLock, type LockFile, parseLock } from "../../core/formats/extension/lock-file.ts";
+import { parseStrictYaml } from "../../core/formats/extension/parse-strict-yaml.ts";
+import { isForeign, ownerOf } from "../../files/ownership.ts";
+import { readRegularFile } from "../../files/read-file.ts";
+
+export interface Mismatch {
+  /** What was compared, with where it is: a file, or all files of a folder. */
+  readonly file: string;
+  /** What it must be, and who says so. */
+  readonly expected: string;
+  readonly found: string;
+  readonly hint: string;
+  readonly detail?: string;
+}
+
+/** The error `extension/integrity` for a file that is not what it must be. */
+export function integrityError({ file, expected, found, hint, detail }: Mismatch): McpvalsError {
+  const message = `${file} is not what it should be: expected ${expected}, found ${found}. Nothing of it was run.`;
+  return new McpvalsError("extension/integrity", message, {
+    hint,
+    ...(detail === undefined ? {} : { detail }),
+  });
+}
+
+/** The error for a path that cannot be written; any other error stays as it is. */
+export function unwritable(path: string, error: unknown): unknown {
+  if (!hasCode(error, "EACCES", "EPERM", "EROFS", "ENOSPC", "EDQUOT", "ENOTDIR", "ENOENT")) return error;
+  return new McpvalsError("extension/unwritable", `${path} cannot be written: ${error.message}`, {
+    cause: error,
+  });
+}
+
+/** Whether an error of the file system has one of these codes. */
+export function hasCode(error: unknown, ...codes: readonly string[]): error is Error {
+  return error instanceof Error && "code" in error && codes.includes(String(error.code));
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Largest of the small text files about extensions, in bytes. */
+const largestText = 512 * 1024;
+
+/**
+ * Reads a small text file; undefined when it does not exist. Throws McpvalsError with the code for a file that cannot be
+ * read: a folder, a pipe, or more than 512 KiB.
+ */
+export function readTextIfThere(path: string, code: ErrorCode): string | undefined {
+  try {
+    return readRegularFile(path, largestText).toString("utf8");
+  } catch (cause) {
+    if (hasCode(cause, "ENOENT", "ENOTDIR")) return undefined;
+    throw new McpvalsError(code, `${path} cannot be read: ${messageOf(cause)}`, { cause });
+  }
+}
+
+/** Parses YAML without duplicate keys. Throws McpvalsError with the code; `shown` is what it calls the file. */
+export async function parseYaml(text: string, shown: string, code: ErrorCode): Promise<unknown> {
+  try {
+    return await parseStrictYaml(text);
+  } catch (cause) {
+    // The code frame follows on further lines.
+    const [reason = ""] = messageOf(cause).split(/:?\n/);
+    throw new McpvalsError(code, `${shown} is not valid YAML: ${reason}`, { cause });
+  }
+}
+
+/**
+ * The nearest file of a name, from a folder upwards to the top of its repository, but not in `home`; undefined without
+ * one. Throws McpvalsError `config/foreign-owner` for a file of another user than this one, the owner of the folder and root,
+ * and one with the code for a file that cannot be read.
+ */
+export function findUpwards(
+  name: string,
+  start: string,
+  { code, home }: { readonly code: ErrorCode; readonly home?: string },
+): { readonly path: string; readonly text: string } | undefined {
+  for (let folder = start; folder !== home; folder = dirname(folder)) {
+    const path = join(folder, name);
+    const text = readTextIfThere(path, code);
+    if (text !== undefined) {
+      if (!isForeign(path, [ownerOf(start)])) return { path, text };
+      throw new McpvalsError("config/foreign-owner", `${path} or its folder belongs to another user`, {
+        hint: "It decides which programs are fetched and run. Put one of your own into a nearer folder, or remove this one.",
+      });
+    }
+    if (existsSync(join(folder, ".git")) || dirname(folder) === folder) break;
+  }
+  return undefined;
+}
+
+/** Name of the lock file. */
+const lockName = "mcp-eval.lock";
+
+/**
+ * Reads the nearest lock, from a folder upwards to the top of its repository; without one, gives an empty lock and the path in
+ * that folder. Throws McpvalsError `extension/invalid-lock` with all problems, and as `findUpwards` does.
+ */
+export async function readLock(folder: string): Promise<{ readonly path: string; readonly lock: LockFile }> {
+  const code = "extension/invalid-lock";
+  const start = resolve(folder);
+  const found = findUpwards(lockName, start, { code });
+  if (found === undefined) return { path: join(start, lockName), lock: { version: 1, extensions: {} } };
+  const { path, text } = found;
+  const parsed = parseLock(await parseYaml(text, path, code));
+  if (parsed.ok) return { path, lock: parsed.lock };
+  throw new McpvalsError(code, `${path}: ${parsed.problems.map(({ message }) => message).join("; ")}`);
+}
+
+/** Replaces the whole lock at once. Equal locks have equal text. */
+export async function writeLock(path: string, lock: LockFile): Promise<void> {
+  const draft = `${path}.${randomBytes(6).toString("hex")}`;
+  try {
+    await writeFile(draft, formatLock(lock), { flag: "wx" });
+    await rename(draft, path);
+  } catch (error) {
+    await rm(draft, { force: true }).catch(() => undefined); // the first error is the reason
+    throw unwritable(path, error);
+  }
+}
