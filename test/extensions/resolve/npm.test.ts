@@ -91,7 +91,7 @@ function npmDouble({ packages, requests }: NpmRegistry): RunNpm {
 }
 
 test("a package with what it depends on, and no script of it is run", async () => {
-  const { registry, resolver, folder } = await scene({
+  const { registry, resolver } = await scene({
     "@acme/demo": [
       demo("1.0.0"),
       demo("1.1.0", {
