@@ -7,6 +7,7 @@ import { createGunzip } from "node:zlib";
 import { Parser, type ReadEntry } from "tar";
 import { type Entry, openPromise } from "yauzl";
 import { McpvalsError } from "../../core/errors/error.ts";
+import { messageOf } from "./files.ts";
 import { makeFolder } from "../../files/make-folder.ts";
 
 /** One thing in an archive. */
@@ -94,10 +95,6 @@ function loaderOf(name: string): (() => Promise<ArchiveReader>) | undefined {
 /** A full disk is not the archive's fault; errors of reading it have codes without a number, or none. */
 function isSystemError(error: unknown): boolean {
   return error instanceof Error && "errno" in error && "syscall" in error;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 interface UnpackingOptions extends ReadOptions {
