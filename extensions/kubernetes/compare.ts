@@ -1,6 +1,6 @@
 import { RE2JS } from "re2js";
 import { EnvironmentError, type Json, type JsonObject } from "../../src/extension-sdk/index.ts";
-import { isObject, shown } from "./kube/objects.ts";
+import { isObject, shown } from "./kube/state.ts";
 
 /**
  * The first places where a live object is not what a partial manifest says, as sentences; none when it contains it.

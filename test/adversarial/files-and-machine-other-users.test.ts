@@ -122,7 +122,7 @@ describe.skipIf(process.platform === "win32")(
       });
       const below = join(folder.path, "below");
       expect((await readLock(below)).path).toBe(join(folder.path, "mcp-eval.lock"));
-      expect(await projectNpmrc({ dir: below, home: "/nowhere" })).toContain("registry");
+      expect(projectNpmrc({ dir: below, home: "/nowhere" })).toContain("registry");
       givenAway(join(folder.path, "mcp-eval.lock"), join(folder.path, ".npmrc"));
       expect(await codeOf(() => readLock(below))).toBe("config/foreign-owner");
       expect(await codeOf(() => projectNpmrc({ dir: below, home: "/nowhere" }))).toBe("config/foreign-owner");

@@ -2,7 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { WebSocket } from "ws";
 import { EnvironmentError, type Json, type JsonObject } from "../../../src/extension-sdk/index.ts";
 import { causesOf, type KubeApi, problemOf } from "./api.ts";
-import { isObject, shown, textOf } from "./objects.ts";
+import { isObject, shown, textOf } from "./state.ts";
 
 /** A program to be run in a container. */
 export interface Command {

@@ -4,7 +4,7 @@ import { delimiter, dirname, isAbsolute, join, resolve } from "node:path";
 import { KubeConfig } from "@kubernetes/client-node";
 import { parse } from "yaml";
 import type { Json, JsonObject } from "../../../src/extension-sdk/index.ts";
-import { memberOf, objectOf, objectsOf, textOf } from "./objects.ts";
+import { memberOf, objectOf, objectsOf, textOf } from "./state.ts";
 
 /** The kubeconfig that everything goes by. */
 export interface Kubeconfig {

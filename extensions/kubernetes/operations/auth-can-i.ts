@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { operation, OperationFailed, type OperationRun } from "../../../src/extension-sdk/index.ts";
 import type { Cluster } from "../extension.ts";
-import { memberOf, textOf } from "../kube/objects.ts";
+import { memberOf, textOf } from "../kube/state.ts";
 
 const params = z.looseObject({
   verb: z.string().min(1).describe("Such as get, list or create."),

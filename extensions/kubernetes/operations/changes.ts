@@ -8,7 +8,8 @@ import {
 } from "../../../src/extension-sdk/index.ts";
 import type { Cluster } from "../extension.ts";
 import { ApiProblem, isNotFound, UnknownKind } from "../kube/api.ts";
-import { deletionText, memberOf, nameOf, stateOf, type Target, targetOf, textOf } from "../kube/objects.ts";
+import { deletionText, memberOf, stateOf, textOf } from "../kube/state.ts";
+import { nameOf, type Target, targetOf } from "../kube/objects.ts";
 import { limitOf, milliseconds, poll, waitingTime } from "../polling.ts";
 import {
   manifest,

@@ -7,16 +7,9 @@ import {
   type OperationRun,
 } from "../../../src/extension-sdk/index.ts";
 import type { Cluster } from "../extension.ts";
-import { explain } from "../kube/api.ts";
-import {
-  type Condition,
-  conditionsOf,
-  conditionText,
-  memberOf,
-  nameOf,
-  shown,
-  type Target,
-} from "../kube/objects.ts";
+import { explain } from "../kube/explain.ts";
+import { type Condition, conditionsOf, conditionText, memberOf, shown } from "../kube/state.ts";
+import { nameOf, type Target } from "../kube/objects.ts";
 import { duration, durationText, limitOf, milliseconds, pause, poll, waitingTime } from "../polling.ts";
 import { manifestTargetFields, readExisting, targetFields, targetIn } from "./target.ts";
 

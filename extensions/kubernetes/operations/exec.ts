@@ -7,7 +7,8 @@ import {
 } from "../../../src/extension-sdk/index.ts";
 import type { Cluster } from "../extension.ts";
 import { execute } from "../kube/exec.ts";
-import { memberOf, nameOf, objectsOf, stateOf, type Target, targetOf, textOf } from "../kube/objects.ts";
+import { memberOf, objectsOf, stateOf, textOf } from "../kube/state.ts";
+import { nameOf, type Target, targetOf } from "../kube/objects.ts";
 import { isFound } from "../compare.ts";
 import { readExisting } from "./target.ts";
 

@@ -10,7 +10,7 @@ import {
   type OperationRun,
 } from "../../../src/extension-sdk/index.ts";
 import type { Cluster } from "../extension.ts";
-import { isObject, objectsOf, shown, textOf } from "../kube/objects.ts";
+import { isObject, objectsOf, shown, textOf } from "../kube/state.ts";
 
 const namespace = z.string().optional().describe("Default: the one of the kubeconfig's context.");
 

@@ -8,7 +8,7 @@ import {
   type OperationRun,
 } from "../../../src/extension-sdk/index.ts";
 import type { Cluster } from "../extension.ts";
-import { isObject, memberOf, objectOf, objectsOf, textOf } from "../kube/objects.ts";
+import { isObject, memberOf, objectOf, objectsOf, textOf } from "../kube/state.ts";
 
 const nothing = z.looseObject({});
 

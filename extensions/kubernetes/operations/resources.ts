@@ -12,7 +12,8 @@ import {
 import { isFound, missingFrom } from "../compare.ts";
 import type { Cluster } from "../extension.ts";
 import { UnknownKind } from "../kube/api.ts";
-import { deletionText, memberOf, nameOf, shown, targetOf, textOf } from "../kube/objects.ts";
+import { deletionText, memberOf, shown, textOf } from "../kube/state.ts";
+import { nameOf, targetOf } from "../kube/objects.ts";
 import { kindFields, manifest, readExisting, targetFields, targetIn } from "./target.ts";
 
 /** Most names that a message lists. */

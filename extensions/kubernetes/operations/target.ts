@@ -9,16 +9,8 @@ import {
   OperationFailed,
 } from "../../../src/extension-sdk/index.ts";
 import type { Cluster } from "../extension.ts";
-import {
-  isObject,
-  memberOf,
-  nameOf,
-  objectsOf,
-  shown,
-  type Target,
-  targetOf,
-  textOf,
-} from "../kube/objects.ts";
+import { isObject, memberOf, objectsOf, shown, textOf } from "../kube/state.ts";
+import { nameOf, type Target, targetOf } from "../kube/objects.ts";
 
 const apiVersion = z.string().min(1).describe("Such as v1 or apps/v1.");
 const kind = z.string().min(1).describe("Such as Pod or Deployment.");
