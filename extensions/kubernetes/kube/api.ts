@@ -7,7 +7,7 @@ import {
   OperationFailed,
 } from "../../../src/extension-sdk/index.ts";
 import type { Kubeconfig } from "./kubeconfig.ts";
-import { isObject, textOf } from "./state.ts";
+import { isObject, objectsOf, textOf } from "./state.ts";
 
 export interface ApiRequest {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
