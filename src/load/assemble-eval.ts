@@ -8,12 +8,11 @@ import type { Eval } from "../core/formats/model.ts";
 import { placeProblems, type Problem } from "../core/formats/problem.ts";
 import type { ExtensionUse } from "../core/formats/task/task-options.ts";
 import type { Secret } from "../core/trace/redact.ts";
-import type { EnvironmentVariables } from "./environment.ts";
+import type { EnvironmentVariables, Surroundings } from "./environment.ts";
 import { extensionVariables, maskedUses, unusedExtensionNotes } from "./extensions.ts";
 import { FileProblems } from "./file-problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
 import { collectSecrets } from "./secrets/secrets.ts";
-import type { Surroundings } from "./surroundings.ts";
 import { idleRubrics, sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
 
 /** An eval that is ready to run. */

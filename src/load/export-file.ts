@@ -6,16 +6,14 @@ import { McpvalsError } from "../core/errors/error.ts";
 import { parsePackageRef } from "../core/formats/extension/package-ref.ts";
 import type { Task } from "../core/formats/model.ts";
 import { walkSteps } from "../core/formats/step.ts";
-import { exportTask } from "../core/formats/task/task-export.ts";
-import type { Artifact, TaskExport } from "../core/formats/task/task-export.ts";
+import { type Artifact, exportTask, type TaskExport } from "../core/formats/task/task-export.ts";
 import type { TaskFiles } from "../core/formats/task/parse-task.ts";
 import { parseTemplate } from "../core/templates/parse-template.ts";
 import { taskRoots } from "../core/templates/scope.ts";
 import { readRegularFile } from "../files/read-file.ts";
-import type { EnvironmentVariables } from "./environment.ts";
+import { type EnvironmentVariables, shownFrom } from "./environment.ts";
 import { rootMembers } from "./read/document.ts";
 import { readDataText } from "./read/read-document.ts";
-import { shownFrom } from "./surroundings.ts";
 import { parseTaskText } from "./tasks/parse-task-text.ts";
 
 export interface ExportOptions {

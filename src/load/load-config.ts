@@ -9,14 +9,19 @@ import type { ServerTable } from "../core/formats/config/server-tables.ts";
 import { interpolate, type Interpolation } from "../core/formats/interpolate.ts";
 import { asObject } from "../core/formats/json.ts";
 import { assembleEval, type EvalParts, type LoadedConfig } from "./assemble-eval.ts";
-import { completeStdio, lookupIn, programCompleter, unsetInherited } from "./environment.ts";
-import { loadMcpConfig, type McpServers, noServers } from "./servers.ts";
+import {
+  completeStdio,
+  lookupIn,
+  programCompleter,
+  shownFrom,
+  type Surroundings,
+  unsetInherited,
+} from "./environment.ts";
+import { fixtureReader, loadMcpConfig, type McpServers, noServers } from "./servers.ts";
 import { placeExtensions } from "./extensions.ts";
 import { FileProblems } from "./file-problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
-import { fixtureReader } from "./read-fixtures.ts";
 import { ownServers } from "./requested.ts";
-import { shownFrom, type Surroundings } from "./surroundings.ts";
 import { collectTasks, noTasks, parseTasks } from "./tasks/parse-tasks.ts";
 import { tasksOfPatterns } from "./tasks/read-tasks.ts";
 

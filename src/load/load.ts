@@ -2,14 +2,17 @@ import { resolve } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { Config } from "../core/formats/config/config-schema.ts";
 import { formatKeyPath } from "../core/formats/json.ts";
-import { environment as readEnvironment, type EnvironmentVariables } from "./environment.ts";
+import {
+  environment as readEnvironment,
+  type EnvironmentVariables,
+  type Surroundings,
+} from "./environment.ts";
 import { loadEval } from "./eval/load-eval.ts";
 import type { LoadedConfig } from "./assemble-eval.ts";
 import { loadConfig } from "./load-config.ts";
 import type { ConfigDocument } from "./read/document.ts";
 import { findSources } from "./sources/find-sources.ts";
 import { type OpenedFile, openSources } from "./sources/open-sources.ts";
-import type { Surroundings } from "./surroundings.ts";
 import { loadTasks } from "./tasks/load-tasks.ts";
 import { loadWaza } from "./load-waza.ts";
 

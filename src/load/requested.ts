@@ -8,7 +8,7 @@ import {
 import { modelId } from "../core/formats/eval-file/parse-eval-file.ts";
 import type { AgentSpec, JudgeSpec } from "../core/formats/model.ts";
 import type { FileProblems } from "./file-problems.ts";
-import type { Surroundings } from "./surroundings.ts";
+import type { Surroundings } from "./environment.ts";
 
 /** The agents that play: those asked for, else those that are declared, else the default one. An unknown name is a problem. */
 export function requestedAgents(

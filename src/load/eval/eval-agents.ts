@@ -12,12 +12,11 @@ import {
 import { type KeyPath, withoutUndefined } from "../../core/formats/json.ts";
 import type { AgentSpec, JudgeSpec, ModelAgentSpec, ServerSpec } from "../../core/formats/model.ts";
 import { placeProblems, type Problem } from "../../core/formats/problem.ts";
-import { isRelativePath, programCompleter, lookupIn } from "../environment.ts";
+import { isRelativePath, lookupIn, programCompleter, shownFrom, type Surroundings } from "../environment.ts";
 import { pathKind } from "../sources/expand-glob.ts";
-import { plainDocument } from "../read/plain-document.ts";
+import { plainDocument } from "../read/document.ts";
 import { readData } from "../read/read-document.ts";
 import { requestedAgents, requestedJudge } from "../requested.ts";
-import { shownFrom, type Surroundings } from "../surroundings.ts";
 import type { EvalContext } from "./load-eval.ts";
 
 export interface EvalAgents {

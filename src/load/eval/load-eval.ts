@@ -13,12 +13,11 @@ import { asObject, memberOf, withoutUndefined } from "../../core/formats/json.ts
 import type { AssertionSet, PortableTask, Task } from "../../core/formats/model.ts";
 import { placeProblems } from "../../core/formats/problem.ts";
 import { assembleEval, defaultLimits, type LoadedConfig } from "../assemble-eval.ts";
-import { interpolateParts } from "../environment.ts";
+import { interpolateParts, type Surroundings } from "../environment.ts";
 import { placeExtensions } from "../extensions.ts";
 import { FileProblems } from "../file-problems.ts";
-import { fixtureReader } from "../read-fixtures.ts";
-import { plainDocument } from "../read/plain-document.ts";
 import {
+  fixtureReader,
   loadMcpConfig,
   type McpServers,
   mcpVariables,
@@ -26,10 +25,10 @@ import {
   readServers,
   serverBuilder,
 } from "../servers.ts";
+import { plainDocument } from "../read/document.ts";
 import { expandGlob, pathKind } from "../sources/expand-glob.ts";
 import { repositoryOf } from "../sources/find-sources.ts";
 import type { OpenedFile } from "../sources/open-sources.ts";
-import type { Surroundings } from "../surroundings.ts";
 import { collectTasks, type ParsedFile, parseTasks } from "../tasks/parse-tasks.ts";
 import { readTasks, type TaskFile, withoutRepeats } from "../tasks/read-tasks.ts";
 import { evalAgents, evalJudge } from "./eval-agents.ts";

@@ -2,11 +2,10 @@ import { basename, dirname, extname, resolve } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
 import { asObject, asText, memberOf } from "../../core/formats/json.ts";
-import type { EnvironmentVariables } from "../environment.ts";
+import { type EnvironmentVariables, shownFrom } from "../environment.ts";
 import { documentKind, rootMembers } from "../read/document.ts";
 import { endingOf, readData, readDataText } from "../read/read-document.ts";
 import { SourceText } from "../read/source-text.ts";
-import { shownFrom } from "../surroundings.ts";
 import { parseTaskText } from "../tasks/parse-task-text.ts";
 import { type MigratedTask, migrateTask } from "./migrate-task.ts";
 

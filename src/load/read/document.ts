@@ -1,5 +1,8 @@
 import { formatKeyPath, type KeyPath } from "../../core/formats/json.ts";
-import type { Locate } from "../../core/formats/problem.ts";
+import type { Json } from "../../core/formats/model.ts";
+import { type Locate, placeProblem, type Problem } from "../../core/formats/problem.ts";
+import { readJson } from "../../core/formats/read-json.ts";
+import type { FileProblems } from "../file-problems.ts";
 import type { SourceText } from "./source-text.ts";
 
 /** A config as it was read, before anything is known of what it should hold. */
@@ -101,4 +104,22 @@ export function memberNamed(
 export function rootMembers(document: unknown): ReadonlyMap<string, unknown> {
   const isObject = typeof document === "object" && document !== null && !Array.isArray(document);
   return new Map(isObject ? Object.entries(document) : []);
+}
+
+/**
+ * A document's value as plain JSON of a size and depth that can be worked with; undefined, with the reason among the
+ * problems, when it is not. `subject` is what the document is, for messages.
+ */
+export function plainDocument(
+  { value, locate, source }: ConfigDocument,
+  subject: string,
+  problems: FileProblems,
+): Json | undefined {
+  const found: Problem[] = [];
+  const json = readJson(value, { subject, problems: found, text: (text) => text });
+  problems.add(
+    found.map((problem) => placeProblem(problem, locate)),
+    source,
+  );
+  return found.length === 0 ? json : undefined;
 }

@@ -3,8 +3,7 @@ import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import picomatch from "picomatch";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { isForeign, ownUser } from "../../files/ownership.ts";
-import type { EnvironmentVariables } from "../environment.ts";
-import type { Surroundings } from "../surroundings.ts";
+import type { EnvironmentVariables, Surroundings } from "../environment.ts";
 import { expandGlob, isDataFile, isGlob, isOrdinaryFolder, pathKind, walkFolder } from "./expand-glob.ts";
 
 /** Endings that a config file may have. */

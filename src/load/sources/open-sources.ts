@@ -4,7 +4,7 @@ import { FileProblems } from "../file-problems.ts";
 import { type ConfigDocument, type DocumentKind, documentKind, rootMembers } from "../read/document.ts";
 import { exportedTask, isMcpConfig, isTaskExport, mcpConfigAlone, unknownKind } from "../read/read-task.ts";
 import { readDocument } from "../read/read-document.ts";
-import { shownFrom, type Surroundings } from "../surroundings.ts";
+import { shownFrom, type Surroundings } from "../environment.ts";
 import { type ReadTasks, readTasks, type TaskFile, taskFile } from "../tasks/read-tasks.ts";
 import { repositoryOf, type Source } from "./find-sources.ts";
 

@@ -3,12 +3,11 @@ import { buildServers } from "../../core/formats/config/server.ts";
 import { noExtensions } from "../../core/formats/extension/eval-extensions.ts";
 import { withoutUndefined } from "../../core/formats/json.ts";
 import { assembleEval, defaultLimits, type LoadedConfig } from "../assemble-eval.ts";
-import { programCompleter } from "../environment.ts";
+import { programCompleter, type Surroundings } from "../environment.ts";
 import { requestedAgents, requestedJudge } from "../requested.ts";
 import { loadMcpConfig, type McpServers, noServers, serverBuilder } from "../servers.ts";
 import type { Source } from "../sources/find-sources.ts";
 import type { OpenedSources } from "../sources/open-sources.ts";
-import type { Surroundings } from "../surroundings.ts";
 import { collectTasks, parseTasks } from "./parse-tasks.ts";
 import { withoutRepeats } from "./read-tasks.ts";
 

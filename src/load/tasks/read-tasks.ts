@@ -7,7 +7,7 @@ import type { ConfigDocument } from "../read/document.ts";
 import { type FoundFile, readTask } from "../read/read-task.ts";
 import { expandGlob, isDataFile, isGlob, pathKind } from "../sources/expand-glob.ts";
 import { repositoryOf } from "../sources/find-sources.ts";
-import { shownFrom } from "../surroundings.ts";
+import { shownFrom } from "../environment.ts";
 
 /** A file of kind Task that was read. */
 export interface TaskFile {

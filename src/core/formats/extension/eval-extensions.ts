@@ -1,5 +1,5 @@
 import type { SourceLocation } from "../../errors/error.ts";
-import type { ExtensionSettings } from "../extension-model.ts";
+import type { ExtensionSettings } from "../model.ts";
 import type { JsonObject } from "../json.ts";
 import { defaultSandbox, type SandboxSpec } from "../sandbox.ts";
 

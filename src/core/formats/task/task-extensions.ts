@@ -4,9 +4,8 @@ import { inVariable } from "../../templates/places.ts";
 import { type DeclaredExtension, type EvalExtensions, noExtensions } from "../extension/eval-extensions.ts";
 import { packageName } from "../extension/extension-table-schema.ts";
 import { parsePackageRef } from "../extension/package-ref.ts";
-import type { ExtensionSpec } from "../extension-model.ts";
+import type { ExtensionSpec, PortableTask } from "../model.ts";
 import { type Json, type KeyPath, withoutUndefined } from "../json.ts";
-import type { PortableTask } from "../model.ts";
 import { checkPlaces, checkText, type DeclaredOutputs, type TaskNames, textsIn } from "./check-text.ts";
 import type { ExtensionUse, ParseTaskOptions, PlacedNote } from "./task-options.ts";
 

@@ -2,7 +2,8 @@ import { array, assert, constantFrom, property } from "fast-check";
 import { expect, it } from "vitest";
 import { expandText } from "../../templates/expand.ts";
 import { resolveIn, type Scope } from "../../templates/scope.ts";
-import { escapeJson, translateTemplate } from "./expressions.ts";
+import { selectJson } from "../../templates/select-json.ts";
+import { escapeJson, translateFieldPath, translateTemplate } from "./expressions.ts";
 
 const roots = ["env", "random", "task", "steps", "agent", "workspace", "servers"];
 const scope: Scope = new Map(roots.map((root) => [root, resolveIn({ X: `<${root}>` })]));
@@ -48,4 +49,26 @@ it("escapes the texts in JSON", () => {
     a: ["{{env.X}}", 1, null],
     "{k}": true,
   });
+});
+
+it.each([
+  ["", "$"],
+  ["a", "$.a"],
+  ["a.b[2]", "$.a.b[2]"],
+  ["[0].text", "$[0].text"],
+  ["a.0", '$.a["0"]'],
+  ["a[1][02]", "$.a[1][2]"],
+  ["$.a", "$.a"],
+  ["$", "$"],
+  [".a", "$.a"],
+  ["$ref", '$["$ref"]'],
+  ["a.b-c", '$.a["b-c"]'],
+  ['a."x"', '$.a["\\"x\\""]'],
+])("%j is %s", (path, expected) => {
+  expect(translateFieldPath(path)).toBe(expected);
+  expect(() => selectJson({}, expected)).not.toThrow();
+});
+
+it.each(["a..b", "a[", "a[x]", "a[*]", "a]", "a[0]b", "a."])("%j is no path", (path) => {
+  expect(translateFieldPath(path)).toBeUndefined();
 });

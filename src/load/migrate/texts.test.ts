@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { expandText } from "../../core/templates/expand.ts";
 import { type Scope, taskRoots } from "../../core/templates/scope.ts";
-import { literalText, withoutExpression } from "./texts.ts";
+import { literalText, shellVariables, withoutExpression } from "./texts.ts";
 
 const scope: Scope = new Map(taskRoots.map((root) => [root, () => "REPLACED"]));
 
@@ -44,4 +44,18 @@ it("puts a template in the place of an expression", () => {
   expect(withoutExpression(template, "{agent.prompt}", "look at {env.Z}")).toBe(
     "look at {env.Z}: {{env.X}} {env.Y}",
   );
+});
+
+it.each([
+  ['echo $A ${B} "$C"', ["A", "B", "C"], []],
+  ["A=1; export B=2; echo $A$B $HOME $PATH $1 $? $lower", [], []],
+  ["for X in a b; do echo $X; done; read -r LINE; echo $LINE", [], []],
+  ["echo ${A:-none} ${B-} ${C:?must be set}", [], ["A", "B", "C"]],
+  ["echo ${A:-none} $A", ["A"], []],
+  ["# $A\necho \\$B # $C", [], []],
+  ["f() { local X=1; echo $X; }", [], []],
+  ["#!/usr/bin/env python3\nprint('$A')", [], []],
+  ["#!/usr/bin/env bash\necho ${#LIST[@]} ${NAME%.txt}", ["LIST", "NAME"], []],
+])("finds in %j what the shell has to give", (script, needed, optional) => {
+  expect(shellVariables(script)).toEqual({ needed, optional });
 });
