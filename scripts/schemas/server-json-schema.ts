@@ -98,7 +98,7 @@ export function withServerOverlays(definitions: JsonObject): JsonObject {
       ]),
     ),
     ServerOverlays: {
-      title: "Servers laid over others",
+      title: "Server overrides",
       description: "By name: changes of a server, or null to remove it.",
       type: "object",
       properties: { inherit },

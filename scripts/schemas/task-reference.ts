@@ -242,7 +242,7 @@ function withTaskServers(definitions: JsonObject): JsonObject {
     const definition = objectAt(definitions, id);
     const properties = objectAt(definition, "properties");
     const changed = {
-      transport: { defaultText: `told by \`${told}\`` },
+      transport: { defaultText: `implied by \`${told}\`` },
       startupTimeout: { default: "30s" },
       ...(id === "StdioServer" ? { cwd: taskFolder } : {}),
     };

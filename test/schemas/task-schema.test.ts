@@ -317,7 +317,7 @@ describe("the reference page", () => {
     "| `cleanupTimeout` | duration | `1m` |",
     "| `steps` | list of [Step](#step) | **required** |",
     "| `servers` | object: name to [Server](#server) or [Server overlay](#server-overlay) or `null` | `{}` |",
-    '| `transport` | `"stdio"` | told by `command` |',
+    '| `transport` | `"stdio"` | implied by `command` |',
   ])("shows %s", (row) => {
     expect(page).toContain(row);
   });

@@ -146,17 +146,17 @@ const variantSchema = closedObject({
 export const serverTableFields = {
   mcp_servers: anyObject.optional().meta({
     description:
-      "Another spelling of `servers`, as other tools have it: `type` for `transport`, `workingDir`, `startup_timeout_ms`, `capture_stderr`; its servers are `required` unless they say otherwise.",
+      "Another spelling of `servers`, as other tools use: `type` for `transport`, `workingDir`, `startup_timeout_ms`, `capture_stderr`; its servers are `required` unless they say otherwise.",
   }),
   mocks: z.record(nameKey, mockSchema).optional().meta({
     description: "Mocks by the names of servers; each replaces the server of its name.",
   }),
   mcp_mocks: z.array(mcpMockSchema).optional().meta({
-    description: "Another spelling of `mocks`, as other tools have it.",
+    description: "Another spelling of `mocks`, as other tools use.",
   }),
   serverLifetime: lifetimeSchema.optional().meta({
     description: "Lifetime of servers that set none.",
-    defaultText: "`per_trial`; for servers with an address `per_run`",
+    defaultText: "`per_trial`; for servers with a URL `per_run`",
   }),
   mcp_server_lifetime: lifetimeSchema.optional().meta({
     description: "Another spelling of `serverLifetime`.",

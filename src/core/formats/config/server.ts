@@ -99,7 +99,7 @@ const sharedServerFields = {
   lifetime: lifetimeSchema.optional().meta({
     description:
       "How long one server process is used: for one trial, for all trials of a task with one agent, or for the run. `per_benchmark` is another name of `per_run`.",
-    defaultText: "`serverLifetime`; else `per_trial`, for servers with an address `per_run`",
+    defaultText: "`serverLifetime`; else `per_trial`, for servers with a URL `per_run`",
   }),
   required: z.boolean().optional().meta({
     description:
