@@ -21,9 +21,8 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
   store: ["core", "files"],
   reporters: ["core"],
   run: ["core", "load", "agents", "extensions", "graders", "models", "process", "servers", "steps", "store"],
-  "evaluate-options.ts": ["core"],
-  "evaluate.ts": ["core", "load", "evaluate-options.ts", "run"],
-  "index.ts": ["core", "load", "evaluate.ts", "evaluate-options.ts"],
+  "evaluate.ts": ["core", "load", "run"],
+  "index.ts": ["core", "load", "evaluate.ts"],
   cli: ["core", "load", "extensions", "files", "process", "store", "reporters", "run"],
 };
 

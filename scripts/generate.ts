@@ -4,7 +4,7 @@ import { format, type FormatConfig } from "oxfmt";
 import { extension as kubernetes } from "../extensions/kubernetes/extension.ts";
 import { extension as sql } from "../extensions/sql/extension.ts";
 import { cliReference } from "./cli-reference.ts";
-import { errorReference } from "../src/core/errors/error-reference.ts";
+import { errorReference } from "./error-reference.ts";
 import { configJsonSchema, configReference } from "./schemas/config-reference.ts";
 import { taskJsonSchema, taskReference } from "./schemas/task-reference.ts";
 import { taskExportJsonSchema } from "../src/core/formats/task/task-export.ts";

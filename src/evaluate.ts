@@ -1,8 +1,9 @@
-import { load } from "./load/load.ts";
 import { McpvalsError } from "./core/errors/error.ts";
 import type { Config } from "./core/formats/config/config-schema.ts";
+import { suggestion } from "./core/formats/did-you-mean.ts";
+import { parseDuration } from "./core/formats/duration.ts";
 import type { RunResult } from "./core/report/result.ts";
-import { checkEvaluateOptions, type EvaluateOptions } from "./evaluate-options.ts";
+import { load } from "./load/load.ts";
 import { prepare, type Selection } from "./run/prepare.ts";
 import { run } from "./run/run.ts";
 
@@ -63,4 +64,109 @@ function checkSources(sources: unknown): void {
     "usage/invalid-option",
     `evaluate takes a config or the path of one, not a value of type ${typeof sources}`,
   );
+}
+
+/** What a caller of `evaluate` may ask for; the same as the flags of `mcpvals run`. */
+export interface EvaluateOptions {
+  /** Folder that relative paths start from. Default: the process's working folder. */
+  readonly cwd?: string;
+  /** Agents of the config, model ids, `oracle` or `null`, instead of the config's own choice. */
+  readonly agents?: readonly string[];
+  /** Names or globs of the tasks to run. */
+  readonly tasks?: readonly string[];
+  /** Tags, of which a task must have one. */
+  readonly tags?: readonly string[];
+  /** Labels as `KEY=VALUE`; of each key a task must have one of the values. */
+  readonly labels?: readonly string[];
+  /** Difficulties, of which a task must have one. */
+  readonly difficulties?: readonly string[];
+  /** Names of variants of the servers to run. */
+  readonly variants?: readonly string[];
+  /** Attempts of each task. */
+  readonly trials?: number;
+  /** Trials at once. */
+  readonly concurrency?: number;
+  /** Let a language model judge workflows too. */
+  readonly llm?: boolean;
+  /** Model that judges, whatever the files say. */
+  readonly judge?: string;
+  /** File with `mcpServers`, for tasks and Evals. */
+  readonly mcpConfig?: string;
+  /** Let paths of tasks leave their folders. */
+  readonly allowOutside?: boolean;
+  /** Make a task that lacks what it requires an error, instead of skipping it. */
+  readonly strict?: boolean;
+  /** Refuse extensions that the lock does not name, and leave the lock as it is. */
+  readonly frozen?: boolean;
+  /** Base address of the API that lists releases of extensions. Default: the eval's, else GitHub's. */
+  readonly releasesUrl?: string;
+  /** Variables for the config, over those of the process. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Longest that a trial may take, in milliseconds. */
+  readonly timeoutMs?: number;
+  /** Stop after the first trial that does not pass. */
+  readonly bail?: boolean;
+  /** Folder that keeps the runs, or false to keep nothing. Default: `.mcpvals/runs` below `cwd`. */
+  readonly output?: string | false;
+  /** Aborting ends the run in order; the result then has the verdict `interrupted`. */
+  readonly signal?: AbortSignal;
+}
+
+type Check = readonly [isRight: (value: unknown) => boolean, expected: string];
+
+const isText = (value: unknown): boolean => typeof value === "string";
+const isBoolean = (value: unknown): boolean => typeof value === "boolean";
+const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every(isText);
+const isLabels = (value: unknown): boolean =>
+  Array.isArray(value) && value.every((each) => typeof each === "string" && each.indexOf("=") > 0);
+const wholeNumber = (most: number): Check => [
+  (value) => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= most,
+  `a whole number from 1 to ${most}`,
+];
+
+const checks: { readonly [K in keyof Required<EvaluateOptions>]: Check } = {
+  cwd: [isText, "the path of a folder"],
+  agents: [isTexts, "a list of names"],
+  tasks: [isTexts, "a list of names or globs"],
+  tags: [isTexts, "a list of tags"],
+  labels: [isLabels, "a list of texts KEY=VALUE"],
+  difficulties: [isTexts, "a list of difficulties"],
+  variants: [isTexts, "a list of names"],
+  trials: wholeNumber(10_000),
+  concurrency: wholeNumber(1024),
+  llm: [isBoolean, "true or false"],
+  judge: [isText, "the id of a model"],
+  mcpConfig: [isText, "the path of a file"],
+  allowOutside: [isBoolean, "true or false"],
+  strict: [isBoolean, "true or false"],
+  frozen: [isBoolean, "true or false"],
+  releasesUrl: [isText, "the address of an API that lists releases"],
+  env: [
+    (value) => typeof value === "object" && value !== null && Object.values(value).every(isText),
+    "an object of texts",
+  ],
+  timeoutMs: [
+    (value) => typeof value === "number" && parseDuration(value) !== undefined,
+    "a number of milliseconds above zero",
+  ],
+  bail: [isBoolean, "true or false"],
+  output: [(value) => value === false || isText(value), "the path of a folder, or false"],
+  signal: [(value) => value instanceof AbortSignal, "an AbortSignal"],
+};
+
+/** Checks options whose writer may have had no compiler. Throws `usage/invalid-option`. */
+function checkEvaluateOptions(options: EvaluateOptions): void {
+  const known: Readonly<Record<string, Check>> = checks;
+  for (const [name, value] of Object.entries(options)) {
+    const check = Object.hasOwn(known, name) ? known[name] : undefined;
+    if (check === undefined) {
+      throw new McpvalsError("usage/invalid-option", `evaluate has no option "${name}"`, {
+        hint: suggestion(name, Object.keys(known), "options"),
+      });
+    }
+    const [isRight, expected] = check;
+    if (value !== undefined && !isRight(value)) {
+      throw new McpvalsError("usage/invalid-option", `the option ${name} of evaluate must be ${expected}`);
+    }
+  }
 }

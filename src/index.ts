@@ -1,5 +1,5 @@
 export { evaluate } from "./evaluate.ts";
-export type { EvaluateOptions } from "./evaluate-options.ts";
+export type { EvaluateOptions } from "./evaluate.ts";
 export { defineConfig } from "./load/load.ts";
 export type { Config } from "./core/formats/config/config-schema.ts";
 export {
@@ -15,5 +15,5 @@ export type { AgentSummary } from "./core/plan/plan.ts";
 export type { RunEnvironment, RunResult, RunSummary, RunVerdict, TrialResult } from "./core/report/result.ts";
 export type { Usage } from "./core/trace/events.ts";
 export type { ServerDigest, ToolDigest } from "./core/trace/tool-events.ts";
-export { exitCode } from "./core/report/summarize.ts";
+export { exitCode } from "./core/report/trial-result.ts";
 export { version } from "./core/version.ts";

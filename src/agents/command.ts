@@ -12,12 +12,13 @@ import {
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import {
   type AgentProgram,
+  copySkills,
+  fillTemplate,
   findAgentProgram,
   type ProgramAgentOptions,
   startAgentProgram,
+  type TemplateValues,
 } from "./programs/agent-program.ts";
-import { fillTemplate, type TemplateValues } from "./programs/fill-template.ts";
-import { copySkills } from "./programs/copy-skills.ts";
 import { withModelProxy } from "./programs/model-proxy.ts";
 import { ConversationOutput, type TurnOutput, type TurnResult } from "./programs/turn-output.ts";
 

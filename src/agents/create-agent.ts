@@ -1,8 +1,6 @@
 import type { AgentSpec } from "../core/formats/model.ts";
 import type { AgentDriver } from "./driver.ts";
-import { createNullAgent } from "./null.ts";
-import { createOracle } from "./oracle.ts";
-import { createScriptedAgent } from "./scripted.ts";
+import { createNullAgent, createOracle, createScriptedAgent } from "./scripted.ts";
 
 export interface AgentOptions {
   /** Variables that models may take their keys and base URLs from. */

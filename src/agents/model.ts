@@ -1,18 +1,25 @@
-import type { generateText, ToolSet } from "ai";
-import type { JsonObject, ModelAgentSpec } from "../core/formats/model.ts";
-import type { Emit } from "../core/trace/events.ts";
-import { callSettings } from "../models/call-settings.ts";
-import type { Environment, LanguageModelV4 } from "../models/language-model.ts";
-import { loadAiSdk } from "../models/load-ai-sdk.ts";
-import { locateModel, type ModelAccess } from "../models/locate-model.ts";
+import type { FinishReason, generateText, ModelMessage, ToolModelMessage, ToolSet } from "ai";
+import { McpvalsError } from "../core/errors/error.ts";
+import { isJsonObject } from "../core/formats/json.ts";
+import type { Json, JsonObject, ModelAgentSpec } from "../core/formats/model.ts";
+import type { Emit, TurnEnd } from "../core/trace/events.ts";
+import {
+  type Environment,
+  type LanguageModelV4,
+  locateModel,
+  type ModelAccess,
+} from "../models/locate-model.ts";
 import { resolveModel } from "../models/resolve-model.ts";
-import { createRetryingModel, type RetrySettings } from "../models/retrying-model.ts";
+import {
+  callSettings,
+  createRetryingModel,
+  loadAiSdk,
+  type RetrySettings,
+} from "../models/retrying-model.ts";
 import { abortWithAny } from "../process/deadline.ts";
-import { answersOf, writtenAnswers } from "./client-side.ts";
-import { Conversation } from "./conversation.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
-import { type OfferedTool, offeredTools } from "./offered-tools.ts";
-import { askedTooOften, mostSampled, nobodyActs, readSampling, samplingResult } from "./sampling.ts";
+import { describeBlock, type OfferedTool, offeredTools, passableImage, toolOutput } from "./offered-tools.ts";
+import { answersOf, writtenAnswers } from "./scripted.ts";
 
 export interface ModelAgentOptions {
   readonly env: Environment;
@@ -173,4 +180,212 @@ function completeSchema(schema: JsonObject): object {
 /** OpenAI's chat format has only text in tool results; an image would be sent as megabytes of base64 text. */
 function takesImages(access: ModelAccess): boolean {
   return access.wire !== "openai-chat" && access.wire !== "openai-compatible";
+}
+
+/** What a model gave when it was asked once. */
+export type ModelTurn = Awaited<ReturnType<typeof generateText<ToolSet>>>;
+
+export interface ConversationOptions {
+  /** Asks the model once, without calling any tools. */
+  readonly ask: (messages: ModelMessage[]) => Promise<ModelTurn>;
+  readonly context: AgentContext;
+  readonly tools: ReadonlyMap<string, OfferedTool>;
+  /** How often the model may be asked in one user turn. */
+  readonly maxSteps: number;
+  /** Whether the model's tool results can carry images. */
+  readonly images: boolean;
+}
+
+/** What a turn ends with when the model's last answer was not ended by the model. */
+const cutOffEnds: Readonly<Partial<Record<FinishReason, TurnEnd>>> = {
+  length: "max-tokens",
+  "content-filter": "refused",
+};
+
+type RequestedCall = ModelTurn["toolCalls"][number];
+type ToolResult = Extract<ToolModelMessage["content"][number], { type: "tool-result" }>;
+
+/** All messages between user, model and tools in one trial. */
+export class Conversation {
+  readonly #messages: ModelMessage[] = [];
+  readonly #options: ConversationOptions;
+
+  constructor(options: ConversationOptions) {
+    this.#options = options;
+  }
+
+  /** Plays one user turn; throws what asking the model and calling the tools throw. */
+  async playTurn(turn: number, user: string): Promise<void> {
+    const { context, maxSteps } = this.#options;
+    context.emit({ type: "turn.started", turn, user });
+    this.#messages.push({ role: "user", content: user });
+    let end: TurnEnd | undefined;
+    for (let step = 0; end === undefined && step < maxSteps; step += 1) end = await this.#step(turn);
+    context.emit({ type: "turn.finished", turn, reason: end ?? "max-steps" });
+  }
+
+  /** Asks the model once and makes the calls that it wants; where there are none, gives how the turn has ended. */
+  async #step(turn: number): Promise<TurnEnd | undefined> {
+    const { ask, context } = this.#options;
+    context.signal.throwIfAborted();
+    const answer = await ask(this.#messages);
+    if (answer.rawFinishReason === "error")
+      throw new McpvalsError("model/invalid-response", "the model's answer was broken off by an error");
+    if (answer.text.trim() !== "") context.emit({ type: "agent.message", turn, text: answer.text });
+    for (const message of answer.responseMessages)
+      if (message.role === "assistant") this.#messages.push(message);
+    if (answer.toolCalls.length === 0) return cutOffEnds[answer.finishReason] ?? "done";
+    this.#messages.push({ role: "tool", content: await this.#callAll(answer) });
+    return undefined;
+  }
+
+  /** Makes the calls of one answer at the same time, as agents do; the first that throws ends the others. */
+  async #callAll({ toolCalls, finishReason }: ModelTurn): Promise<ToolResult[]> {
+    const failed = new AbortController();
+    const signal = AbortSignal.any([this.#options.context.signal, failed.signal]);
+    const settled = await Promise.allSettled(
+      toolCalls.map(async (call) => {
+        try {
+          return await this.#answerCall(call, finishReason, signal);
+        } catch (error) {
+          failed.abort(error);
+          throw error;
+        }
+      }),
+    );
+    failed.signal.throwIfAborted();
+    return settled.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
+  }
+
+  async #answerCall(call: RequestedCall, finish: FinishReason, signal: AbortSignal): Promise<ToolResult> {
+    const { toolCallId, toolName } = call;
+    const tool = this.#options.tools.get(toolName);
+    const reason = this.#rejection(call, tool, finish);
+    if (tool === undefined || reason !== undefined) {
+      return { type: "tool-result", toolCallId, toolName, output: this.#reject(call, tool, reason ?? "") };
+    }
+    const { context, images } = this.#options;
+    const options = { timeoutMs: context.callTimeoutMs, signal, progress: true };
+    const outcome = await tool.call(call.input as JsonObject, options);
+    const output =
+      "rejected" in outcome ? this.#reject(call, tool, outcome.rejected) : toolOutput(outcome, { images });
+    return { type: "tool-result", toolCallId, toolName, output };
+  }
+
+  /** Why a call cannot be made; undefined when it can. */
+  #rejection(call: RequestedCall, tool: OfferedTool | undefined, finish: FinishReason): string | undefined {
+    if (tool === undefined) {
+      const names = [...this.#options.tools.keys()].join(", ");
+      return `there is no tool called ${JSON.stringify(call.toolName)}; the tools are: ${names || "none"}`;
+    }
+    if (finish === "length" || finish === "content-filter" || finish === "error") {
+      return `the answer with this call was cut off (${finish}), so it was not made`;
+    }
+    if (call.invalid === true || !isObject(call.input))
+      return "the arguments of this call are not a JSON object";
+    return undefined;
+  }
+
+  #reject(call: RequestedCall, tool: OfferedTool | undefined, reason: string): ToolResult["output"] {
+    this.#options.context.emit({
+      type: "tool.rejected",
+      tool: tool?.definition.name ?? call.toolName,
+      args: call.input as Json,
+      reason,
+    });
+    return { type: "error-text", value: `Error: ${reason}` };
+  }
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** What a server's request for sampling says about how the model is to be asked. */
+export type SamplingRequest = Pick<
+  Parameters<typeof generateText<ToolSet>>[0],
+  "maxOutputTokens" | "temperature" | "stopSequences"
+> & { readonly instructions?: string; readonly messages: ModelMessage[] };
+
+/** A refusal that the server gets as a JSON-RPC error. */
+class SamplingRefusal extends Error {
+  readonly code: number;
+
+  constructor(code: number, message: string) {
+    super(message);
+    this.name = "SamplingRefusal";
+    this.code = code;
+  }
+}
+
+const invalidParams = -32_602;
+/** Errors that the client defines; the specification's own example for a refused sampling is -1. */
+const refused = -1;
+
+/** The refusal while nobody acts whose model could be asked. */
+export function nobodyActs(): SamplingRefusal {
+  return new SamplingRefusal(refused, "the agent does not act now, so its model cannot be asked");
+}
+
+/** How often servers may ask the model in one trial: each time costs what a request to a model costs. */
+export const mostSampled = 1000;
+
+/** The refusal when servers have asked {@link mostSampled} times. */
+export function askedTooOften(): SamplingRefusal {
+  return new SamplingRefusal(refused, `the model may be asked ${mostSampled} times in one trial`);
+}
+
+/**
+ * Reads the params of `sampling/createMessage`. Preferences for models and requests for context are not heeded: the
+ * specification leaves both to the client. Throws a refusal, with a code for the server, for a request without messages, or with tools,
+ * which this client does not declare.
+ */
+export function readSampling(params: JsonObject): SamplingRequest {
+  const { tools, messages, systemPrompt, maxTokens, temperature, stopSequences } = params;
+  if (Array.isArray(tools) && tools.length > 0)
+    throw new SamplingRefusal(
+      invalidParams,
+      "this client does not declare sampling.tools: ask without tools",
+    );
+  const said = Array.isArray(messages) ? messages.filter(isJsonObject).map(messageOf) : [];
+  if (said.length === 0) throw new SamplingRefusal(invalidParams, "there are no messages to answer");
+  return {
+    messages: said,
+    ...(typeof systemPrompt === "string" ? { instructions: systemPrompt } : {}),
+    ...(typeof maxTokens === "number" ? { maxOutputTokens: maxTokens } : {}),
+    ...(typeof temperature === "number" ? { temperature } : {}),
+    ...(Array.isArray(stopSequences) ? { stopSequences: stopSequences.filter(isText) } : {}),
+  };
+}
+
+/** The result of `sampling/createMessage`. */
+export function samplingResult(
+  { text, finishReason }: { readonly text: string; readonly finishReason: FinishReason },
+  model: string,
+): JsonObject {
+  return {
+    role: "assistant",
+    content: { type: "text", text },
+    model,
+    stopReason: stopReasons[finishReason] ?? finishReason,
+  };
+}
+
+const stopReasons: Readonly<Partial<Record<FinishReason, string>>> = { stop: "endTurn", length: "maxTokens" };
+
+function messageOf({ role, content }: JsonObject): ModelMessage {
+  const blocks = (Array.isArray(content) ? (content as readonly Json[]) : [content ?? ""]).filter(
+    isJsonObject,
+  );
+  if (role === "assistant") return { role, content: blocks.map(describeBlock).join("\n") || "(nothing)" };
+  return {
+    role: "user",
+    content: blocks.map(
+      (block) => passableImage(block) ?? { type: "text", text: describeBlock(block) || "(nothing)" },
+    ),
+  };
+}
+
+function isText(value: Json): value is string {
+  return typeof value === "string";
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { JsonObject } from "../core/formats/model.ts";
-import { toolOutput } from "./tool-output.ts";
+import { toolOutput } from "./offered-tools.ts";
 
 const png = { type: "image", data: "iVBORw0KGgo=", mimeType: "image/png" };
 

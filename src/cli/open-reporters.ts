@@ -1,8 +1,7 @@
 import { McpvalsError } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
-import type { NamedReporter } from "../core/report/multiplexer.ts";
+import type { NamedReporter, Reporter } from "../core/report/reporter.ts";
 import { isReporterName, type ReporterName } from "../core/formats/reporters.ts";
-import type { Reporter } from "../core/report/reporter.ts";
 import { reporters } from "../reporters/index.ts";
 import { fileOutput, stdoutOutput } from "./terminal.ts";
 

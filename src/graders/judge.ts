@@ -1,11 +1,27 @@
 import { randomUUID } from "node:crypto";
+import type { FinishReason } from "ai";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
-import type { JudgeSpec } from "../core/formats/model.ts";
+import { isJsonObject } from "../core/formats/json.ts";
+import type { Json, JsonObject, JudgeSpec } from "../core/formats/model.ts";
+import { previewJson, repeatedKey } from "../core/formats/read-json.ts";
 import type { Grade, Grader } from "../core/grade/grader.ts";
-import { judgePrompt } from "../core/grade/judge-prompt.ts";
+import {
+  type JudgeAnswer,
+  judgePrompt,
+  type JudgePrompt,
+  type JudgeQuestion,
+  stepJudgePrompt,
+} from "../core/grade/judge-prompt.ts";
+import type { Emit } from "../core/trace/events.ts";
 import type { Trajectory } from "../core/trace/trajectory.ts";
-import { askJudge, type AskOptions } from "./ask-judge.ts";
-import { scoreForm } from "./verdict-form.ts";
+import { type Environment, locateModel } from "../models/locate-model.ts";
+import { resolveModel } from "../models/resolve-model.ts";
+import {
+  callSettings,
+  createRetryingModel,
+  loadAiSdk,
+  type RetrySettings,
+} from "../models/retrying-model.ts";
 
 /** `emit` is that of the trial that is graded. */
 export interface JudgeOptions extends AskOptions {
@@ -60,4 +76,219 @@ function evidenceOf({ events, calls }: Trajectory): number[] {
   const message = events.findLast((event) => event.type === "agent.message");
   const seqs = calls.filter((call) => call.step === undefined).map((call) => call.seq);
   return [...seqs, ...(message === undefined ? [] : [message.seq])].toSorted((a, b) => a - b);
+}
+
+export interface AskOptions {
+  readonly env: Environment;
+  /** Records the judge's model calls. */
+  readonly emit: Emit;
+  /** Ends a request at once; its reason is then thrown. */
+  readonly signal: AbortSignal;
+  /** Longest that one request to the model may take, in milliseconds. */
+  readonly modelMs: number;
+  readonly retry?: RetrySettings;
+}
+
+export interface Asked<V> {
+  readonly prompt: JudgePrompt;
+  /** What a verdict has to look like. */
+  readonly form: VerdictForm<V>;
+}
+
+/**
+ * Asks a judge's model for a verdict. Throws `judge/no-verdict` when the answer is none, what the model throws when it
+ * could not be asked, and the signal's reason.
+ */
+export async function askJudge<V>(
+  { prompt, form }: Asked<V>,
+  spec: JudgeSpec,
+  options: AskOptions,
+): Promise<V> {
+  return readVerdict(await ask({ prompt, form }, spec, options), form, spec.model);
+}
+
+/** The text of the judge's answer. */
+async function ask({ prompt, form }: Asked<unknown>, spec: JudgeSpec, options: AskOptions): Promise<string> {
+  const access = locateModel(spec, options.env);
+  const ai = await loadAiSdk();
+  const model = await createRetryingModel(await resolveModel(access), {
+    access,
+    purpose: "judge",
+    emit: options.emit,
+    requestTimeoutMs: options.modelMs,
+    ...(options.retry === undefined ? {} : { retry: options.retry }),
+  });
+  try {
+    const { responseFormat } = ai.Output.object({ schema: ai.jsonSchema(form.schema), name: "verdict" });
+    const result = await ai.generateText({
+      ...callSettings(spec, access),
+      model,
+      instructions: prompt.system,
+      prompt: prompt.user,
+      // Read as text: the library's own reading of JSON takes the last of two equal keys.
+      output: { ...ai.Output.text(), responseFormat },
+      abortSignal: options.signal,
+    });
+    if (result.finishReason !== "stop")
+      throw noVerdict(`${spec.model} ${endOf(result.finishReason, result.rawFinishReason)}`, result.text);
+    return result.output;
+  } catch (error) {
+    options.signal.throwIfAborted();
+    if (ai.AISDKError.isInstance(error))
+      throw noVerdict(`${spec.model} gave no verdict`, error.message, error);
+    throw error;
+  }
+}
+
+/** How an answer ended that the model did not end as it should. */
+function endOf(reason: FinishReason, told: string | undefined): string {
+  if (reason === "content-filter") return "refused to judge";
+  if (reason === "length") return "was cut off at its output limit";
+  return `did not end its answer: ${told === undefined ? "no finish reason" : `finish reason ${previewJson(told)}`}`;
+}
+
+function readVerdict<V>(text: string, form: VerdictForm<V>, model: string): V {
+  const reading = readAnswer(text, form);
+  if ("problem" in reading) throw noVerdict(`${model} ${reading.problem}`, text);
+  return reading.verdict;
+}
+
+function readAnswer<V>(text: string, form: VerdictForm<V>): ReturnType<VerdictForm<V>["read"]> {
+  if (text.trim() === "") return { problem: "gave an empty answer" };
+  const json = withoutFence(text);
+  const value = parse(json);
+  if (!isJsonObject(value)) return { problem: "answered with something that is not a verdict" };
+  const key = repeatedKey(json);
+  if (key !== undefined) return { problem: `gave ${previewJson(key)} twice in one answer` };
+  const { properties } = form.schema;
+  const other = Object.keys(value).find(
+    (name) => !isJsonObject(properties) || !Object.hasOwn(properties, name),
+  );
+  const reading = form.read(value);
+  return "problem" in reading || other === undefined
+    ? reading
+    : { problem: `gave ${previewJson(other)}, which is no part of a verdict` };
+}
+
+/** Takes JSON only when it is all that there is in the fence and the fence is all that there is: a quoted one is no verdict. */
+function withoutFence(text: string): string {
+  const fenced = /^```(?:json)?\s*\n([\s\S]*?)\n?\s*```$/i.exec(text.trim());
+  return fenced?.[1] ?? text;
+}
+
+function parse(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    // A judge's answer may be any text; one that is no JSON is told as no verdict.
+    return undefined;
+  }
+}
+
+const longestShown = 2000;
+
+function noVerdict(message: string, shown: string, cause?: unknown): McpvalsError {
+  const detail = shown.length > longestShown ? `${shown.slice(0, longestShown)}…` : shown;
+  return new McpvalsError("judge/no-verdict", message, {
+    ...(detail.trim() === "" ? {} : { detail: `The judge's answer: ${detail}` }),
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+/** What a judge's verdict has to look like. */
+export interface VerdictForm<V> {
+  /** What the model is told; a verdict has no other properties, which could contradict it. */
+  readonly schema: JsonObject;
+  /** Reads an answer; `problem` says what the judge did instead. */
+  readonly read: (
+    answer: Readonly<Record<string, unknown>>,
+  ) => { readonly verdict: V } | { readonly problem: string };
+}
+
+const reasonSchema = { type: "string", description: "one or two sentences" } as const;
+
+export interface Score {
+  readonly score: number;
+  readonly reason: string;
+}
+
+/** A score from 0 to 1. The schema has no limits on it: not every provider takes them, and it is checked here anyway. */
+export const scoreForm: VerdictForm<Score> = {
+  schema: {
+    type: "object",
+    properties: { score: { type: "number", description: "from 0 to 1" }, reason: reasonSchema },
+    required: ["score", "reason"],
+    additionalProperties: false,
+  },
+  read({ score, reason }) {
+    if (typeof score !== "number" || !(score >= 0 && score <= 1))
+      return { problem: `gave no score from 0 to 1, but ${JSON.stringify(score) ?? "none"}` };
+    if (typeof reason !== "string") return { problem: "gave a score without a reason" };
+    return { verdict: { score, reason: shownReason(reason) } };
+  },
+};
+
+export interface YesOrNo {
+  readonly passed: boolean;
+  readonly reason: string;
+}
+
+/** Yes or no. */
+export const yesOrNoForm: VerdictForm<YesOrNo> = {
+  schema: {
+    type: "object",
+    properties: { passed: { type: "boolean" }, reason: reasonSchema },
+    required: ["passed", "reason"],
+    additionalProperties: false,
+  },
+  read({ passed, reason }) {
+    if (typeof passed !== "boolean")
+      return { problem: `said neither yes nor no, but ${JSON.stringify(passed) ?? "nothing"}` };
+    if (typeof reason !== "string") return { problem: "gave a verdict without a reason" };
+    return { verdict: { passed, reason: shownReason(reason) } };
+  },
+};
+
+function shownReason(reason: string): string {
+  return reason.trim() || "the judge gave no reason";
+}
+
+interface StepJudgeOptions extends Omit<AskOptions, "signal"> {
+  /** Gives a text that nobody can know before. Default: a random UUID. */
+  readonly nonce?: () => string;
+}
+
+/** Longest text that is judged, in characters. A text is judged whole or not at all: what is cut off could decide. */
+const longestInput = 400_000;
+
+/**
+ * Makes the judge that steps ask. Whether a text contains a reference or equals it is the judge's own yes or no, with a
+ * score of 1 or 0; a rubric passes from the spec's threshold on. The judge throws `judge/no-verdict` without a usable
+ * verdict, what the model throws when it could not be asked, and the signal's reason.
+ */
+export function createStepJudge(
+  spec: JudgeSpec,
+  options: StepJudgeOptions,
+): (question: JudgeQuestion, signal: AbortSignal) => Promise<JudgeAnswer> {
+  const { nonce = randomUUID, ...ask } = options;
+  return async (question, signal) => {
+    checkLength(question);
+    signal.throwIfAborted();
+    const prompt = stepJudgePrompt(question, nonce());
+    if (question.kind === "rubric") {
+      const verdict = await askJudge({ prompt, form: scoreForm }, spec, { ...ask, signal });
+      return { ...verdict, passed: verdict.score >= spec.passThreshold };
+    }
+    const verdict = await askJudge({ prompt, form: yesOrNoForm }, spec, { ...ask, signal });
+    return { ...verdict, score: verdict.passed ? 1 : 0 };
+  };
+}
+
+function checkLength({ input }: JudgeQuestion): void {
+  if (input.length <= longestInput) return;
+  throw new McpvalsError(
+    "judge/no-verdict",
+    `the text to be judged has ${input.length} characters, and only ${longestInput} can be judged`,
+    { hint: "Judge a part of it: give `input` the part that matters." },
+  );
 }

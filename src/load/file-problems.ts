@@ -1,5 +1,5 @@
 import { type Diagnostic, McpvalsError } from "../core/errors/error.ts";
-import { formatLocation } from "../core/errors/format-location.ts";
+import { formatLocation } from "../core/errors/render.ts";
 import { createRedactor, type Secret } from "../core/trace/redact.ts";
 import type { SourceText } from "./read/source-text.ts";
 import { maskSecrets } from "./secrets/secret-names.ts";

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import type { ModelSpec } from "../core/formats/model.ts";
-import type { Environment } from "./language-model.ts";
-import { locateModel } from "./locate-model.ts";
+import { type Environment, locateModel } from "./locate-model.ts";
 
 const keys: Environment = { ANTHROPIC_API_KEY: "a", OPENAI_API_KEY: "o", GEMINI_API_KEY: "g" };
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { askedDelay, defaultRetryPolicy, retryDelay } from "./retry-policy.ts";
+import { askedDelay, defaultRetryPolicy, retryDelay } from "./retrying-model.ts";
 
 const now = (): number => Date.parse("2026-11-21T12:00:00Z");
 

@@ -1,15 +1,14 @@
 import { setTimeout as wait } from "node:timers/promises";
+import type { generateText } from "ai";
 import { McpvalsError } from "../core/errors/error.ts";
+import type { ModelSpec } from "../core/formats/model.ts";
 import { JsonMeter } from "../core/formats/read-json.ts";
 import type { Emit, Usage } from "../core/trace/events.ts";
 import { createRedactor } from "../core/trace/redact.ts";
-import type { LanguageModelV4, ModelAnswer, ModelCallOptions } from "./language-model.ts";
-import { loadAiSdk } from "./load-ai-sdk.ts";
-import type { ModelAccess } from "./locate-model.ts";
 import { mostLevels } from "../process/bounded-fetch.ts";
+import type { LanguageModelV4, ModelAccess, ModelAnswer, ModelCallOptions } from "./locate-model.ts";
 import { classifyFailure, type ModelFailure, UnusableAnswer } from "./model-failure.ts";
 import { mostRead } from "./resolve-model.ts";
-import { askedDelay, defaultRetryPolicy, retryDelay, type RetryPolicy } from "./retry-policy.ts";
 
 /** How to retry, and the chance and time that it takes; all have defaults. */
 export interface RetrySettings extends Partial<RetryPolicy> {
@@ -246,5 +245,93 @@ function usageOf({ usage }: ModelAnswer): Usage {
     ...(cacheRead === undefined ? {} : { cacheReadTokens: cacheRead }),
     ...(cacheWrite === undefined ? {} : { cacheWriteTokens: cacheWrite }),
     requests: 1,
+  };
+}
+
+/** How often and how long to try again when a model does not answer. Times are in milliseconds. */
+export interface RetryPolicy {
+  /** Attempts after the first. */
+  readonly maxRetries: number;
+  /** Longest first wait; the longest wait doubles with every attempt. */
+  readonly baseDelayMs: number;
+  /** Longest single wait that we choose ourselves. */
+  readonly maxDelayMs: number;
+  /** Longest that all waits between attempts may take together. */
+  readonly waitBudgetMs: number;
+}
+
+export const defaultRetryPolicy: RetryPolicy = {
+  maxRetries: 4,
+  baseDelayMs: 500,
+  maxDelayMs: 30_000,
+  waitBudgetMs: 60_000,
+};
+
+/**
+ * How long to wait after the given failed attempt, counting from 1: what the provider asked for, else exponential
+ * backoff with full jitter. `random` gives 0 to 1.
+ */
+export function retryDelay(
+  policy: RetryPolicy,
+  attempt: number,
+  options: { readonly asked: number | undefined; readonly random: () => number },
+): number {
+  if (options.asked !== undefined) return options.asked;
+  const longest = Math.min(policy.maxDelayMs, policy.baseDelayMs * 2 ** (attempt - 1));
+  return Math.round(options.random() * longest);
+}
+
+/**
+ * The wait that a response asks for, in milliseconds: `retry-after-ms`, else `retry-after` in seconds or as an HTTP
+ * date (RFC 9110, 10.2.3); undefined when it asks for none. `now` is the time in milliseconds since the Unix epoch.
+ */
+export function askedDelay(
+  headers: Readonly<Record<string, string>> | undefined,
+  now: () => number,
+): number | undefined {
+  const milliseconds = numberIn(headers?.["retry-after-ms"]);
+  if (milliseconds !== undefined) return milliseconds;
+  const written = headers?.["retry-after"];
+  const seconds = numberIn(written);
+  if (seconds !== undefined) return seconds * 1000;
+  // Every form of an HTTP date begins with the day of the week; Date.parse takes much else for a date.
+  const date = written !== undefined && /^\s*[a-z]{3}/i.test(written) ? Date.parse(written) : Number.NaN;
+  return Number.isNaN(date) ? undefined : Math.max(0, date - now());
+}
+
+function numberIn(text: string | undefined): number | undefined {
+  return text !== undefined && /^\s*\d+(?:\.\d+)?\s*$/.test(text) ? Number(text) : undefined;
+}
+
+/**
+ * Loads the AI SDK, which costs some sixty milliseconds, when a model is first used. Its warnings are silenced: they
+ * would be printed between the lines of a report, and nothing reads them.
+ */
+export async function loadAiSdk(): Promise<typeof import("ai")> {
+  globalThis.AI_SDK_LOG_WARNINGS = false;
+  return import("ai");
+}
+
+type CallSettings = Pick<
+  Parameters<typeof generateText>[0],
+  "maxRetries" | "temperature" | "maxOutputTokens" | "providerOptions"
+>;
+
+/** Anthropic's API demands a limit; the AI SDK knows one only for the models that it knows. */
+const anthropicOutputTokens = 8192;
+
+/**
+ * What every request to a model carries: temperature and output limit only if the user set them. Retrying is the
+ * wrapped model's work, so the SDK's own is off. OpenAI is asked to store nothing: the conversation is then sent whole
+ * with each request instead of by reference to what OpenAI kept.
+ */
+export function callSettings(spec: ModelSpec, access: ModelAccess): CallSettings {
+  const maxOutputTokens =
+    spec.maxOutputTokens ?? (access.wire === "anthropic" ? anthropicOutputTokens : undefined);
+  return {
+    maxRetries: 0,
+    ...(spec.temperature === undefined ? {} : { temperature: spec.temperature }),
+    ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }),
+    ...(access.wire === "openai-responses" ? { providerOptions: { openai: { store: false } } } : {}),
   };
 }

@@ -1,14 +1,12 @@
 import type { Task } from "../core/formats/model.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/reporter.ts";
-import { withoutCommands } from "../core/text/visible-text.ts";
-import { byTaskLines } from "./console/by-task.ts";
-import { errorLines, failedLines } from "./console/failures.ts";
-import { headerLines } from "./console/header.ts";
+import type { RunResult, RunSummary, RunVerdict, TrialResult } from "../core/report/result.ts";
+import { checkedNothing, exitCode, wasNotRun } from "../core/report/trial-result.ts";
+import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
+import { byTaskLines, createTrialLines, errorLines, failedLines, type TrialLines, trialName } from "./console/trials.ts";
 import { Progress } from "./console/progress.ts";
-import { skippedLines, warningLines } from "./console/remarks.ts";
-import { summaryLines } from "./console/summary.ts";
-import { createTrialLines, type TrialLines } from "./console/trial-lines.ts";
-import { createStyle, type Page } from "./format/rows.ts";
+import { agentsIn, describeAgent, describeMocks, describeModels, fullTitle, varietyOf } from "./format/names.ts";
+import { clipText, countOf, createStyle, formatDuration, formatInteger, type Page, paintFlow, paintText, type Piece, type Tone } from "./format/text.ts";
 
 /**
  * Tells a person what happens: a line for each finished trial, on a terminal with live progress below, and at the end
@@ -63,4 +61,174 @@ function endLines(end: RunEnd, start: RunStart | undefined, page: Page): string[
     summaryLines(result, start?.folder, page),
   ];
   return parts.flatMap((part) => (part.length === 0 ? [] : ["", ...part]));
+}
+
+/** What is about to run, and who acts in it. */
+function headerLines({ plan, environment }: RunStart, page: Page): string[] {
+  const version = `mcpvals ${visibleText(environment.mcpvals)}`;
+  const facts = [sizeOf(plan), ...actorsOf(plan)].map((text): Piece => ({ text, tone: "dim" }));
+  return [`${page.style.strong(version)}  ${visibleText(plan.name)}`, ...paintFlow(facts, 0, page)];
+}
+
+function sizeOf({ tasks, trials }: RunStart["plan"]): string {
+  const size = countOf(tasks.length, "task");
+  return trials.length === tasks.length ? size : `${size}, ${countOf(trials.length, "trial")}`;
+}
+
+function actorsOf({ tasks, trials, agents }: RunStart["plan"]): string[] {
+  if (trials.length === 0) return [];
+  const acting = agentsIn(trials, agents);
+  const isTested = tasks.some((task) => task.form === "tool-test");
+  if (acting.length === 0) return [isTested ? "tools called directly, no agent" : "no agent takes part"];
+  return acting.map((agent) => `agent ${describeAgent(agent)}`);
+}
+
+const verdictTones: Readonly<Record<RunVerdict, Tone>> = {
+  pass: "good",
+  fail: "bad",
+  incomplete: "warn",
+  interrupted: "warn",
+};
+
+/** The last lines of a run: counts, models, verdict, and where the traces are. */
+function summaryLines(result: RunResult, folder: string | undefined, page: Page): string[] {
+  const { style } = page;
+  const { verdict, summary, trials, environment } = result;
+  const size = `${countOf(summary.total, "trial")} in ${formatDuration(result.durationMs)}`;
+  const models = trials.length === 0 ? [] : describeModels(trials, environment);
+  const mocked = describeMocks(trials);
+  const mocks = mocked === "" ? [] : [`mocks, not servers: ${mocked}`];
+  const facts = [size, ...models, ...mocks].map((text): Piece => ({ text, tone: "dim" }));
+  const word = style.badge(verdictTones[verdict], verdict.toUpperCase());
+  const exit = verdict === "pass" ? "" : `  exit ${exitCode(verdict)}`;
+  const why = reasonOf(result);
+  return [
+    ...paintFlow([...countPieces(summary), ...facts], 2, page),
+    "",
+    ` ${word}${exit}`.trimEnd(),
+    ...(why === "" ? [] : paintText({ text: why }, 2, page)),
+    ...(folder === undefined ? [] : traceLines(result, folder, page)),
+  ];
+}
+
+/** The run folder, and the command that shows the first trial worth a look. */
+function traceLines({ id, trials }: RunResult, folder: string, page: Page): string[] {
+  const bad = trials.find(({ verdict }) => verdict !== "pass" && verdict !== "skip");
+  const trial = bad === undefined ? "" : ` --trial ${visibleText(bad.id)}`;
+  const name = isUsualFolder(folder) ? id : folder;
+  const ways = [`trace ${visibleText(folder)}`, `npx --no-install mcpvals show ${visibleText(name)}${trial}`];
+  return paintFlow(
+    ways.map((text): Piece => ({ text, tone: "dim" })),
+    2,
+    page,
+  );
+}
+
+/** Whether the run is where `mcpvals show` looks for an id without being told. */
+function isUsualFolder(folder: string): boolean {
+  return /(?:^|[\\/])\.mcpvals[\\/]runs[\\/][^\\/]+$/.test(folder);
+}
+
+/** Why a run is neither green nor red; empty for one that is. */
+function reasonOf({ verdict, summary, trials }: RunResult): string {
+  const notRun = trials.filter(wasNotRun).length;
+  switch (verdict) {
+    case "pass":
+    case "fail":
+      return "";
+    case "interrupted":
+      return notRun === 0
+        ? "The run was interrupted."
+        : `The run was interrupted before ${countOf(notRun, "trial")} of ${summary.total} could finish.`;
+    case "incomplete":
+      return incompleteReason(summary, { notRun, unchecked: trials.filter(checkedNothing).length });
+  }
+}
+
+function incompleteReason(
+  { total, pass, error, timeout }: RunResult["summary"],
+  { notRun, unchecked }: { readonly notRun: number; readonly unchecked: number },
+): string {
+  if (total === 0) return "Not green: nothing ran, so nothing is known.";
+  const open = [
+    ...(error > 0 ? [countOf(error, "error")] : []),
+    ...(timeout > 0 ? [countOf(timeout, "timeout")] : []),
+    ...(notRun > 0 ? [`${countOf(notRun, "trial")} not run`] : []),
+  ];
+  if (open.length > 0) return `Not green: nothing failed, but ${open.join(" and ")} could have changed that.`;
+  return pass === 0
+    ? "Not green: every trial was skipped, so nothing is known."
+    : `Not green: ${countOf(unchecked, "trial")} checked nothing.`;
+}
+
+/** The counts that are not zero, in words: `4 passed`, `1 failed`. */
+export function countPieces(summary: Omit<RunSummary, "total">): Piece[] {
+  const { pass, fail, error, timeout, skip } = summary;
+  return [
+    ...(pass > 0 ? [{ text: `${formatInteger(pass)} passed`, tone: "good" } as const] : []),
+    ...(fail > 0 ? [{ text: `${formatInteger(fail)} failed`, tone: "bad" } as const] : []),
+    ...(error > 0 ? [{ text: countOf(error, "error"), tone: "warn" } as const] : []),
+    ...(timeout > 0 ? [{ text: countOf(timeout, "timeout"), tone: "warn" } as const] : []),
+    ...(skip > 0 ? [{ text: `${formatInteger(skip)} skipped`, tone: "dim" } as const] : []),
+  ];
+}
+
+const shownGroups = 20;
+const characters = 400;
+const shownNames = 12;
+
+/** Trials that were skipped, by reason; those that lack what their tasks require with the names of the tasks. */
+function skippedLines(trials: readonly TrialResult[], page: Page): string[] {
+  const skipped = trials.filter((trial) => trial.verdict === "skip");
+  return remarks("Skipped", trials, Map.groupBy(skipped, skipReason), page);
+}
+
+/** What deserves a look though it changed no verdict, each warning once. */
+function warningLines(trials: readonly TrialResult[], page: Page): string[] {
+  const byText = new Map<string, TrialResult[]>();
+  for (const trial of trials) {
+    for (const warning of new Set(trial.warnings)) {
+      const others = byText.get(warning);
+      if (others === undefined) byText.set(warning, [trial]);
+      else others.push(trial);
+    }
+  }
+  return remarks("Warnings", trials, byText, page);
+}
+
+function skipReason(trial: TrialResult): string {
+  if (trial.error !== undefined) return trial.error.message;
+  if (wasNotRun(trial)) return "not run";
+  return [...new Set(trial.grades.map((grade) => grade.reason))].join("; ");
+}
+
+function remarks(
+  title: string,
+  trials: readonly TrialResult[],
+  groups: ReadonlyMap<string, readonly TrialResult[]>,
+  page: Page,
+): string[] {
+  if (groups.size === 0) return [];
+  const variety = varietyOf(trials);
+  const rest = groups.size - shownGroups;
+  return [
+    page.style.strong(title),
+    "",
+    ...[...groups].slice(0, shownGroups).flatMap(([text, group]) => {
+      const [first] = group;
+      const who =
+        group.length > 1 || first === undefined ? countOf(group.length, "trial") : trialName(first, variety);
+      const told = paintText({ text: `- ${who}: ${clipText(text, characters)}`, tone: "dim" }, 2, page, 2);
+      const lack = group.length > 1 && first?.error?.code === "task/missing-requirement";
+      return lack ? [...told, ...paintText({ text: tasksOf(group), tone: "dim" }, 4, page)] : told;
+    }),
+    ...(rest > 0 ? [page.style.dim(`  and ${countOf(rest, "more reason")}`)] : []),
+  ];
+}
+
+/** The tasks that trials are of, each once. */
+function tasksOf(trials: readonly TrialResult[]): string {
+  const names = [...new Set(trials.map((trial) => clipText(fullTitle(trial), 80)))];
+  const rest = names.length - shownNames;
+  return `${names.slice(0, shownNames).join(", ")}${rest > 0 ? ` and ${countOf(rest, "more task")}` : ""}`;
 }

@@ -1,15 +1,20 @@
 import type { Task } from "../core/formats/model.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
 import type { RunResult, RunSummary, TrialResult } from "../core/report/result.ts";
-import { summarize } from "../core/report/summarize.ts";
+import { summarize } from "../core/report/trial-result.ts";
 import { visibleText, visibleXml } from "../core/text/visible-text.ts";
-import { agentsIn, describeAgent, describeMocks } from "./format/agents.ts";
-import { clipText } from "./format/clip.ts";
-import { readEvidence } from "./format/evidence-rows.ts";
-import { explainBroken, explainGrades } from "./format/explain-trial.ts";
-import { groupName, taskTitle, variantName, type Variety, varietyOf } from "./format/names.ts";
-import { createPieceWriter } from "./format/piece-writer.ts";
-import { createStyle, type Page } from "./format/rows.ts";
+import {
+  agentsIn,
+  describeAgent,
+  describeMocks,
+  groupName,
+  taskTitle,
+  variantName,
+  type Variety,
+  varietyOf,
+} from "./format/names.ts";
+import { clipText, createPieceWriter, createStyle, type Page } from "./format/text.ts";
+import { explainBroken, explainGrades, readEvidence } from "./format/evidence.ts";
 
 const messageCharacters = 1000;
 const page: Page = { style: createStyle(false), width: Infinity };

@@ -8,21 +8,21 @@ import {
 } from "../core/report/proof.ts";
 import { nullAgentWarning } from "../core/report/trial-result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
-import { clipText } from "./format/clip.ts";
 import {
+  clipText,
+  countOf,
   cutToWidth,
   displayWidth,
+  formatDuration,
   padToWidth,
   type Page,
   paintFlow,
   paintText,
   type Piece,
   type Tone,
-} from "./format/rows.ts";
-import { readEvidence } from "./format/evidence-rows.ts";
-import { explainBroken, explainGrades } from "./format/explain-trial.ts";
-import { describeMocks } from "./format/agents.ts";
-import { countOf, formatDuration } from "./format/numbers.ts";
+} from "./format/text.ts";
+import { explainBroken, explainGrades, readEvidence } from "./format/evidence.ts";
+import { describeMocks } from "./format/names.ts";
 
 const maxNameWidth = 44;
 const shownDifferences = 8;

@@ -3,7 +3,7 @@ import { taskFilter, type TaskFilters } from "../load/select-tasks.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import type { Eval } from "../core/formats/model.ts";
-import { applyOverrides, type Overrides } from "../core/plan/overrides.ts";
+import { applyOverrides, type Overrides } from "../core/plan/plan.ts";
 
 /** Selects tasks and variants. Empty or absent: all. */
 export interface Filters extends TaskFilters {

@@ -1,6 +1,5 @@
 import type { Eval, ServerSpec } from "../core/formats/model.ts";
-import { effectiveServers } from "../core/plan/effective-servers.ts";
-import type { Plan, Trial } from "../core/plan/plan.ts";
+import { effectiveServers, type Plan, type Trial } from "../core/plan/plan.ts";
 import type { Expander } from "../core/templates/expand.ts";
 import { parseTemplate } from "../core/templates/parse-template.ts";
 import { taskRoots } from "../core/templates/scope.ts";

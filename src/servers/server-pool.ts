@@ -1,7 +1,6 @@
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import type { ServerSpec } from "../core/formats/model.ts";
-import { lifetimeOf } from "../core/plan/effective-servers.ts";
-import type { Trial } from "../core/plan/plan.ts";
+import { lifetimeOf, type Trial } from "../core/plan/plan.ts";
 import { untilAborted } from "../process/deadline.ts";
 import { createFilters, hasFilters } from "./filters/create-filters.ts";
 import { RateLimiter } from "./filters/rate-limit.ts";

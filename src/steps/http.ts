@@ -7,7 +7,7 @@ import type { JsonObject } from "../core/formats/model.ts";
 import type { HttpExpectation, HttpStep } from "../core/formats/step.ts";
 import type { Expander } from "../core/templates/expand.ts";
 import { inBody, inUrl } from "../core/templates/places.ts";
-import { shortened } from "../core/text/shortened.ts";
+import { shortened } from "../core/text/visible-text.ts";
 import type { Check } from "../core/trace/events.ts";
 import { expandRecord, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
 

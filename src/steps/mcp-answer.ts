@@ -13,7 +13,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import type { Json, JsonObject } from "../core/formats/model.ts";
 import { readJsonText } from "../core/formats/read-json.ts";
 import type { McpExpectation, McpRequest, McpStep } from "../core/formats/step.ts";
-import { shortened } from "../core/text/shortened.ts";
+import { shortened } from "../core/text/visible-text.ts";
 import type { Check } from "../core/trace/events.ts";
 import type { CallOutcome, ToolDefinition } from "../servers/client/session.ts";
 import { isToolTest } from "./mcp-request.ts";

@@ -6,7 +6,7 @@ import { McpvalsError } from "../core/errors/error.ts";
 import { isJsonObject } from "../core/formats/json.ts";
 import type { Json } from "../core/formats/model.ts";
 import { makeFolder } from "../files/make-folder.ts";
-import type { ReadBudget } from "./read-budget.ts";
+import type { ReadBudget } from "./read-journal.ts";
 import { readRegularFile } from "../files/read-file.ts";
 import type { EventOf, TraceEvent } from "../core/trace/events.ts";
 

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JudgeSpec } from "../../src/core/formats/model.ts";
-import { askJudge } from "../../src/graders/ask-judge.ts";
-import { scoreForm, yesOrNoForm } from "../../src/graders/verdict-form.ts";
+import { askJudge, scoreForm, yesOrNoForm } from "../../src/graders/judge.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 
 const prompt = { system: "Judge.", user: "Was it well done?" };

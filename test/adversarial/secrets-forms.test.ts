@@ -3,7 +3,7 @@ import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createRedactor } from "../../src/core/trace/redact.ts";
-import { shortened } from "../../src/core/text/shortened.ts";
+import { shortened } from "../../src/core/text/visible-text.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { WholeLines } from "../../src/process/program-output.ts";
 import { invalidLineText } from "../../src/servers/stdio/output-recorder.ts";

@@ -1,8 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { AgentDriver, ClientSideContext } from "../../src/agents/driver.ts";
 import { createModelAgent } from "../../src/agents/model.ts";
-import { createOracle } from "../../src/agents/oracle.ts";
-import { createScriptedAgent } from "../../src/agents/scripted.ts";
+import { createOracle, createScriptedAgent } from "../../src/agents/scripted.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { ModelAgentSpec } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";

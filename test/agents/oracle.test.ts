@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { createOracle } from "../../src/agents/oracle.ts";
+import { createOracle } from "../../src/agents/scripted.ts";
 import type { Json, JsonObject, SolutionAction } from "../../src/core/formats/model.ts";
-import { withLocals, type Scope } from "../../src/core/templates/scope.ts";
+import { type Scope, withLocals } from "../../src/core/templates/scope.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { eventsOf, recordedContext, type RecordedContext } from "../support/agent-context.ts";
 import { anyTool, startEverything, stubSession, textResult } from "../support/sessions.ts";
-import { scopeOf, plainTrial } from "../support/step-context.ts";
+import { plainTrial, scopeOf } from "../support/step-context.ts";
 
 interface Log {
   readonly calls: string[];

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { exitCode } from "../../src/core/report/summarize.ts";
+import { exitCode } from "../../src/core/report/trial-result.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { type CliOutcome, folderOf, root, runCli, startCli } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { exitCode } from "../../src/core/report/summarize.ts";
+import { exitCode } from "../../src/core/report/trial-result.ts";
 import { type Ended, runFaulty } from "../support/faults.ts";
 import { type ServerConfig, trialOf } from "./support.ts";
 

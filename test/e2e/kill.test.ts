@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
-import { exitCode } from "../../src/core/report/summarize.ts";
+import { exitCode } from "../../src/core/report/trial-result.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { root, runCli } from "../support/cli.ts";
 import { expectSameWhenRead, type FaultyRun, startRun, until } from "../support/faults.ts";

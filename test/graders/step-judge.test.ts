@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { JudgeAnswer, JudgeQuestion } from "../../src/core/grade/judge-prompt.ts";
 import type { JudgeSpec } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
-import { createStepJudge } from "../../src/graders/step-judge.ts";
+import { createStepJudge } from "../../src/graders/judge.ts";
 import { type FakeProvider, type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 
 type Options = Partial<Parameters<typeof createStepJudge>[1]>;

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { collectEvidence } from "../../src/core/report/collect-evidence.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
-import { evidenceRows, readEvidence } from "../../src/reporters/format/evidence-rows.ts";
+import { evidenceRows, readEvidence } from "../../src/reporters/format/evidence.ts";
 import { grade, request, response, textResult, trialOf, workflow } from "./samples.ts";
 
 /** The rows of grades that cite these events, one string a row, the note in brackets. */

@@ -6,7 +6,7 @@ import type { Grade } from "../../src/core/grade/grader.ts";
 import type { AgentSummary, Plan } from "../../src/core/plan/plan.ts";
 import type { Reporter, RunEnd, RunStart } from "../../src/core/report/reporter.ts";
 import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
-import { averageScore, runVerdict, summarize, trialVerdict } from "../../src/core/report/summarize.ts";
+import { averageScore, runVerdict, summarize, trialVerdict } from "../../src/core/report/trial-result.ts";
 import type { EventBody, TraceEvent } from "../../src/core/trace/events.ts";
 
 /** A whole run as reporters hear of it. */

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createOracle } from "../../src/agents/oracle.ts";
+import { createOracle } from "../../src/agents/scripted.ts";
 import type { SolutionAction } from "../../src/core/formats/model.ts";
 import type { TraceEvent } from "../../src/core/trace/events.ts";
 import { leaf } from "../support/leaf-steps.ts";

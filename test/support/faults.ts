@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { replayRun } from "../../src/core/report/replay.ts";
-import { exitCode } from "../../src/core/report/summarize.ts";
+import { exitCode } from "../../src/core/report/trial-result.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { procLister } from "../../src/process/list-processes.ts";
 import { runMarkerName } from "../../src/process/watchdog.ts";

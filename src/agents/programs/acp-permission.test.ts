@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { PermissionPolicy } from "../../core/formats/model.ts";
-import { answerPermission } from "./acp-session.ts";
+import { answerPermission } from "../acp.ts";
 
 const options = (...kinds: string[]): { optionId: string; kind: string }[] =>
   kinds.map((kind) => ({ optionId: `id of ${kind}`, kind }));

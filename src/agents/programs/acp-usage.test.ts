@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { AcpUsage } from "./acp-session.ts";
+import { AcpUsage } from "../acp.ts";
 
 const answer = (inputTokens: number, outputTokens: number, cachedReadTokens?: number): object => ({
   stopReason: "end_turn",

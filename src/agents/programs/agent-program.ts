@@ -1,12 +1,17 @@
+import { copyFile, lstat, readdir, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { isAbsolute } from "node:path";
+import { basename, isAbsolute, join } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
-import type { AcpAgentSpec, CommandAgentSpec } from "../../core/formats/model.ts";
+import { templateNames, templatePlace } from "../../core/formats/agent-templates.ts";
+import type { AcpAgentSpec, AgentSkills, CommandAgentSpec } from "../../core/formats/model.ts";
+import { longestExpansion, TextRoom } from "../../core/templates/text-room.ts";
 import type { Emit } from "../../core/trace/events.ts";
+import { makeFolder } from "../../files/make-folder.ts";
 import { findProgram } from "../../process/environment.ts";
-import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../../process/spawn.ts";
 import type { StopOptions, StoppedBy } from "../../process/process-tree.ts";
-import { ProgramLines } from "./program-lines.ts";
+import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../../process/spawn.ts";
+import type { AgentContext } from "../driver.ts";
+import { ProgramLines } from "./json-lines.ts";
 
 /** A running agent program. */
 export interface AgentProgram {
@@ -122,4 +127,124 @@ export async function findAgentProgram(
   throw new McpvalsError("agent/program-not-found", `agent ${name}: program not found: ${command}`, {
     hint: `${install}, or give its full path as command.`,
   });
+}
+
+/** What stands for the names in a program's command line; see `CommandAgentSpec`. */
+export interface TemplateValues {
+  readonly prompt: string;
+  /** The prompt as JSON, in double quotes. */
+  readonly promptJson: string;
+  readonly workspace: string;
+  readonly cwd: string;
+  readonly mcpConfig: string;
+  readonly model: string;
+  readonly session: string;
+  /** Addresses by server; absent for a command line, which every user of the machine can read. */
+  readonly servers?: ReadonlyMap<string, string>;
+}
+
+/**
+ * Replaces the names in a text. What replaces them is taken as it is; a brace before anything else is a brace, and `{{` is
+ * one too. Throws McpvalsError `config/unknown-reference` for a server that is not there, `config/public-secret` for any where
+ * there are no addresses, and `config/invalid-value` for a text that becomes too long.
+ */
+export function fillTemplate(text: string, values: TemplateValues): string {
+  const room = new TextRoom(tooLong);
+  return text.replaceAll(templatePlace, (written: string, name?: string, server?: string) => {
+    if (written === "{{") return "{";
+    if (server !== undefined) return addressOf(server, values.servers);
+    const known = templateNames.find((each) => each === name);
+    return known === undefined ? written : room.take(values[known]);
+  });
+}
+
+function tooLong(): McpvalsError {
+  return new McpvalsError(
+    "config/invalid-value",
+    `an argument or variable of the agent's program becomes longer than ${longestExpansion} characters`,
+    { hint: "The prompt is in it too often." },
+  );
+}
+
+function addressOf(server: string, servers: TemplateValues["servers"]): string {
+  if (servers === undefined)
+    throw new McpvalsError(
+      "config/public-secret",
+      `{servers.${server}.url} in a command line would show a secret address to every user of this machine`,
+      { hint: "Write it into a variable of the agent's env." },
+    );
+  const url = servers.get(server);
+  if (url !== undefined) return url;
+  const known = [...servers.keys()].join(", ");
+  throw new McpvalsError(
+    "config/unknown-reference",
+    `{servers.${server}.url}: the trial has no such server`,
+    {
+      hint: known === "" ? "It has none at all." : `It has: ${known}.`,
+    },
+  );
+}
+
+/** Most files that are copied for one trial. */
+const mostFiles = 10_000;
+
+/**
+ * Copies skills into the workspace, to where the agent looks for them, and says so in the trace; links are copied as what
+ * they lead to. Throws McpvalsError `agent/skills`.
+ */
+export async function copySkills(
+  skills: AgentSkills | undefined,
+  { workspace, emit }: Pick<AgentContext, "workspace" | "emit">,
+): Promise<void> {
+  if (skills === undefined) return;
+  const { folders, mountPath, tool } = skills;
+  try {
+    const mount = await makeMount(workspace, mountPath);
+    const copy = new SkillCopy();
+    for (const folder of folders) {
+      const isSkill = (await readdir(folder)).includes("SKILL.md");
+      await copy.folder(folder, isSkill ? join(mount, basename(folder)) : mount);
+    }
+    const entries = await readdir(mount, { withFileTypes: true });
+    const names = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+    const told = { folder: mountPath, skills: names.toSorted(), ...(tool === undefined ? {} : { tool }) };
+    emit({ type: "skills.copied", ...told });
+  } catch (cause) {
+    if (cause instanceof McpvalsError) throw cause;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw failure(`the skills cannot be copied: ${reason}`, cause);
+  }
+}
+
+/** What was made in the workspace before may have put a link there, which is not followed. */
+async function makeMount(workspace: string, mountPath: string): Promise<string> {
+  let folder = workspace;
+  for (const name of mountPath.split("/")) {
+    folder = join(folder, name);
+    makeFolder(folder);
+    if ((await lstat(folder)).isSymbolicLink()) throw failure(`there is a link in the place of ${folder}`);
+  }
+  return folder;
+}
+
+/** Copies folders, as many files as are allowed. */
+class SkillCopy {
+  #files = 0;
+
+  async folder(from: string, to: string): Promise<void> {
+    makeFolder(to);
+    for (const name of await readdir(from)) {
+      const [source, target] = [join(from, name), join(to, name)];
+      this.#files += 1;
+      if (this.#files > mostFiles) throw failure(`the skills have more than ${mostFiles} files`);
+      const found = await stat(source);
+      if (found.isDirectory()) await this.folder(source, target);
+      else if (found.isFile()) await copyFile(source, target);
+      else throw failure(`${source} is neither a file nor a folder`);
+    }
+  }
+}
+
+function failure(message: string, cause?: unknown): McpvalsError {
+  return new McpvalsError("agent/skills", message, { cause });
 }

@@ -10,12 +10,12 @@ import {
 import { request as requestHttps } from "node:https";
 import { PassThrough, pipeline, type Transform } from "node:stream";
 import { createBrotliDecompress, createUnzip } from "node:zlib";
-import { presets } from "../../core/formats/presets/presets.ts";
 import type { AgentPreset, ModelProxySpec } from "../../core/formats/model.ts";
+import { objectOf, textOf, type WireObject } from "../../core/formats/presets/preset.ts";
+import { presets } from "../../core/formats/presets/presets.ts";
+import { jsonExcess } from "../../core/formats/read-json.ts";
 import type { Emit, Usage } from "../../core/trace/events.ts";
-import { ByteStore } from "../../process/program-output.ts";
-import type { ToldTokens } from "./model-usage/usage-in.ts";
-import { createUsageReader } from "./model-usage/usage-reader.ts";
+import { ByteStore, LineReader } from "../../process/program-output.ts";
 
 export interface ModelProxyOptions {
   /** Address of the provider's API. */
@@ -221,4 +221,146 @@ function close(server: Server): Promise<void> {
     server.close(() => resolve());
     server.closeAllConnections();
   });
+}
+
+/** Longest body, or line of a stream, that is looked at, in bytes. */
+const limit = 16 * 1024 * 1024;
+/** Lists and objects in each other that an answer may have. */
+const levels = 400;
+
+/** Reads the tokens out of the body of an answer while it passes; keeps nothing else of it. */
+export interface UsageReader {
+  push(chunk: Buffer): void;
+  /** What was told, once the body has ended. */
+  finish(): ToldTokens;
+}
+
+/** Makes the reader for a type of content: a stream of events, or JSON. */
+export function createUsageReader(contentType: string | undefined): UsageReader {
+  return /^text\/event-stream\b/i.test(contentType ?? "") ? eventReader() : jsonReader();
+}
+
+function eventReader(): UsageReader {
+  let told: ToldTokens = {};
+  const onLine = (line: Buffer): void => {
+    if (line.toString("latin1", 0, 5) !== "data:") return;
+    if (line.includes("usage")) told = { ...told, ...usageIn(parse(line.subarray(5))) };
+  };
+  const lines = new LineReader({ limit, onLine, onTooLong: () => undefined });
+  return {
+    push: (chunk) => lines.push(chunk),
+    finish: () => {
+      lines.end();
+      return told;
+    },
+  };
+}
+
+function jsonReader(): UsageReader {
+  const whole = new ByteStore();
+  let isTooLong = false;
+  return {
+    push: (chunk) => {
+      isTooLong ||= whole.length + chunk.length > limit;
+      if (isTooLong) whole.clear();
+      else whole.push(chunk);
+    },
+    finish: () => {
+      const value = parse(whole.take());
+      // Gemini streams an array unless it is asked for events.
+      const pieces: readonly unknown[] = Array.isArray(value) ? value : [value];
+      return pieces.reduce<ToldTokens>((told, piece) => ({ ...told, ...usageIn(piece) }), {});
+    },
+  };
+}
+
+function parse(json: Buffer): unknown {
+  if (jsonExcess(json, { levels }) !== undefined) return undefined;
+  try {
+    return JSON.parse(json.toString("utf8")) as unknown;
+  } catch {
+    return undefined; // not JSON, so it tells nothing
+  }
+}
+
+/** Tokens and the model as far as one piece of an answer tells of them. */
+export type ToldTokens = Partial<Omit<Usage, "requests">> & { readonly model?: string };
+
+/**
+ * Reads the tokens out of an answer of a model's API, or out of one event of a stream: Anthropic Messages, OpenAI Responses
+ * and Chat Completions, Gemini. Later pieces of a stream replace what earlier ones told. Input is all of it, what came from
+ * a cache included.
+ */
+function usageIn(piece: unknown): ToldTokens {
+  const value = objectOf(piece);
+  const { message, response } = value;
+  const model = [
+    value["model"],
+    value["modelVersion"],
+    objectOf(message)["model"],
+    objectOf(response)["model"],
+  ]
+    .map(textOf)
+    .find((name) => name !== undefined);
+  return { ...tokensIn(value), ...(model === undefined ? {} : { model }) };
+}
+
+function tokensIn(value: WireObject): ToldTokens {
+  if ("usageMetadata" in value) return geminiUsage(objectOf(value["usageMetadata"]));
+  const holder = [value, objectOf(value["message"]), objectOf(value["response"])].find(
+    (each) => typeof each["usage"] === "object" && each["usage"] !== null,
+  );
+  if (holder === undefined) return {};
+  const usage = objectOf(holder["usage"]);
+  if ("prompt_tokens" in usage) return chatUsage(usage);
+  return "input_tokens_details" in usage || holder === objectOf(value["response"])
+    ? responsesUsage(usage)
+    : anthropicUsage(usage);
+}
+
+function geminiUsage(usage: WireObject): ToldTokens {
+  return told({
+    inputTokens: sum(usage["promptTokenCount"], usage["toolUsePromptTokenCount"]),
+    outputTokens: sum(usage["candidatesTokenCount"], usage["thoughtsTokenCount"]),
+    cacheReadTokens: sum(usage["cachedContentTokenCount"]),
+  });
+}
+
+function chatUsage(usage: WireObject): ToldTokens {
+  return told({
+    inputTokens: sum(usage["prompt_tokens"]),
+    outputTokens: sum(usage["completion_tokens"]),
+    cacheReadTokens: sum(objectOf(usage["prompt_tokens_details"])["cached_tokens"]),
+  });
+}
+
+function responsesUsage(usage: WireObject): ToldTokens {
+  return told({
+    inputTokens: sum(usage["input_tokens"]),
+    outputTokens: sum(usage["output_tokens"]),
+    cacheReadTokens: sum(objectOf(usage["input_tokens_details"])["cached_tokens"]),
+  });
+}
+
+/** Its `input_tokens` are those that no cache had. */
+function anthropicUsage(usage: WireObject): ToldTokens {
+  const read = usage["cache_read_input_tokens"];
+  const written = usage["cache_creation_input_tokens"];
+  const fresh = usage["input_tokens"];
+  return told({
+    inputTokens: typeof fresh === "number" ? sum(fresh, read, written) : undefined,
+    outputTokens: sum(usage["output_tokens"]),
+    cacheReadTokens: sum(read),
+    cacheWriteTokens: sum(written),
+  });
+}
+
+/** Undefined when there is no number among them. */
+function sum(...values: readonly unknown[]): number | undefined {
+  const numbers = values.filter((value): value is number => typeof value === "number" && value >= 0);
+  return numbers.length === 0 ? undefined : numbers.reduce((total, each) => total + each, 0);
+}
+
+function told(counts: Readonly<Record<string, number | undefined>>): ToldTokens {
+  return Object.fromEntries(Object.entries(counts).filter(([, count]) => count !== undefined));
 }

@@ -4,10 +4,9 @@ import type { AgentPreset, CommandOutput } from "../../core/formats/model.ts";
 import type { Emit, TurnEnd } from "../../core/trace/events.ts";
 import { ByteStore } from "../../process/program-output.ts";
 import { toolOrigin } from "../../core/trace/tool-origin.ts";
-import { authError } from "./acp-errors.ts";
-import { JsonLines } from "./json-lines.ts";
+import { authError } from "./acp-link.ts";
+import { JsonLines, ProgramLines } from "./json-lines.ts";
 import type { OutputEvent, OutputReader, ToolUse } from "../../core/formats/presets/preset.ts";
-import { ProgramLines } from "./program-lines.ts";
 
 export interface ConversationOptions {
   /** The agent's name. */

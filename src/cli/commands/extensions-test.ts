@@ -1,18 +1,12 @@
 import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
 import type { JsonObject } from "../../core/formats/json.ts";
 import { quoteBar, visibleText } from "../../core/text/visible-text.ts";
-import {
-  contractHolds,
-  runContract,
-  type ContractReport,
-  type ContractVerdict,
-} from "../../extensions/contract/run-contract.ts";
+import { contractHolds, type ContractReport, type ContractVerdict, runContract } from "../../extensions/contract/run-contract.ts";
 import { launchOf } from "../../extensions/host/extension-process.ts";
 import { environment } from "../../load/environment.ts";
 import { baseEnvironment } from "../../process/environment.ts";
-import { createStyle, type Tone, wrapText } from "../../reporters/format/rows.ts";
-import { abortOnInterrupt } from "../interrupt.ts";
-import { stdoutOutput } from "../terminal.ts";
+import { createStyle, type Tone, wrapText } from "../../reporters/format/text.ts";
+import { abortOnInterrupt, stdoutOutput } from "../terminal.ts";
 import { columns, openExtensions, writeAnswer } from "./extensions.ts";
 
 /** The flags of `extensions test` as commander gives them. */

@@ -1,18 +1,17 @@
 import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
-import { Argument, Option, type Command } from "commander";
+import { Argument, type Command, Option } from "commander";
 import semver from "semver";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { listNames, suggestion } from "../../core/formats/did-you-mean.ts";
-import type { LockFile, LockedExtension } from "../../core/formats/extension/lock-file.ts";
+import type { LockedExtension, LockFile } from "../../core/formats/extension/lock-file.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 import { createResolver, extensionPlaces } from "../../extensions/resolve/create-resolver.ts";
 import type { CachedVersion, ExtensionResolver } from "../../extensions/resolve/extension-resolver.ts";
 import { readLock, writeLock } from "../../extensions/resolve/files.ts";
 import { environment } from "../../load/environment.ts";
-import { countOf } from "../../reporters/format/numbers.ts";
-import { displayWidth, padToWidth } from "../../reporters/format/rows.ts";
-import { age, duration, jsonObject, sha256, subcommand, type SetExitCode } from "../flags.ts";
+import { countOf, displayWidth, padToWidth } from "../../reporters/format/text.ts";
+import { age, duration, jsonObject, type SetExitCode, sha256, subcommand } from "../flags.ts";
 import { workingFolder, writeError, writeJson, writeOut } from "../terminal.ts";
 import type { ContractFlags } from "./extensions-test.ts";
 

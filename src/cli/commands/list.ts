@@ -1,8 +1,7 @@
 import { relative } from "node:path";
 import type { Command } from "commander";
 import type { AgentSpec, Eval, ServerSpec, Task, Variant } from "../../core/formats/model.ts";
-import { effectiveServers, lifetimeOf, type ServerTable } from "../../core/plan/effective-servers.ts";
-import { actingAgents } from "../../core/plan/plan.ts";
+import { actingAgents, effectiveServers, lifetimeOf, type ServerTable } from "../../core/plan/plan.ts";
 import { visibleLines, visibleText } from "../../core/text/visible-text.ts";
 import { createRedactor } from "../../core/trace/redact.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";

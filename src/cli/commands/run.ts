@@ -1,26 +1,14 @@
 import { Command, Option } from "commander";
 import type { Eval } from "../../core/formats/model.ts";
-import { exitCode } from "../../core/report/summarize.ts";
+import { exitCode } from "../../core/report/trial-result.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 import { load } from "../../load/load.ts";
 import { prepare } from "../../run/prepare.ts";
 import { run } from "../../run/run.ts";
 import { unprovenTasks } from "../../store/proofs.ts";
-import {
-  addSourceFlags,
-  duration,
-  extensionOptions,
-  loadOptions,
-  taskFilters,
-  type ExtensionRunFlags,
-  type SetExitCode,
-  type SourceFlags,
-  wholeNumber,
-  reporterOption,
-} from "../flags.ts";
-import { abortOnInterrupt } from "../interrupt.ts";
+import { addSourceFlags, duration, extensionOptions, type ExtensionRunFlags, loadOptions, reporterOption, type SetExitCode, type SourceFlags, taskFilters, wholeNumber } from "../flags.ts";
+import { abortOnInterrupt, workingFolder, writeError, writeNotes } from "../terminal.ts";
 import { openReporters } from "../open-reporters.ts";
-import { workingFolder, writeError, writeNotes } from "../terminal.ts";
 
 /** The flags of `run` as commander gives them. */
 interface RunFlags extends SourceFlags, ExtensionRunFlags {

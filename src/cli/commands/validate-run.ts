@@ -3,30 +3,21 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import type { AgentSpec, Eval, Json, Task } from "../../core/formats/model.ts";
 import type { Trial } from "../../core/plan/plan.ts";
 import { collectEvidence } from "../../core/report/collect-evidence.ts";
-import {
-  comparisonIn,
-  isInTaskFolder,
-  proofExitCode,
-  proveTask,
-  type ProofTrial,
-  type TaskProof,
-  wasCutOff,
-} from "../../core/report/proof.ts";
+import { comparisonIn, isInTaskFolder, proofExitCode, type ProofTrial, proveTask, type TaskProof, wasCutOff } from "../../core/report/proof.ts";
 import type { Reporter } from "../../core/report/reporter.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 import type { TraceEvent } from "../../core/trace/events.ts";
 import { createRedactor } from "../../core/trace/redact.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { load } from "../../load/load.ts";
-import { createStyle } from "../../reporters/format/rows.ts";
-import { proofLines, type ProofEnd, untouchedWarning } from "../../reporters/proof.ts";
+import { createStyle } from "../../reporters/format/text.ts";
+import { type ProofEnd, proofLines, untouchedWarning } from "../../reporters/proof.ts";
 import type { ExtensionsOptions } from "../../run/extensions.ts";
 import { prepare } from "../../run/prepare.ts";
 import { run, type RunOptions } from "../../run/run.ts";
 import { recordProofs } from "../../store/proofs.ts";
-import { extensionOptions, type ConfigQuery, type ExtensionRunFlags } from "../flags.ts";
-import { abortOnInterrupt } from "../interrupt.ts";
-import { stdoutOutput, workingFolder, writeError, writeJson, writeNotes, writeOut } from "../terminal.ts";
+import { type ConfigQuery, extensionOptions, type ExtensionRunFlags } from "../flags.ts";
+import { abortOnInterrupt, stdoutOutput, workingFolder, writeError, writeJson, writeNotes, writeOut } from "../terminal.ts";
 
 /** How `validate --run` is carried out. */
 export interface ValidateRunFlags extends ExtensionRunFlags {

@@ -1,10 +1,9 @@
 import { relative } from "node:path";
-import { Option, type Command } from "commander";
+import { type Command, Option } from "commander";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { Eval, Task } from "../../core/formats/model.ts";
 import { usesJudge } from "../../core/formats/uses-judge.ts";
-import { lifetimeOf } from "../../core/plan/effective-servers.ts";
-import { actingAgents } from "../../core/plan/plan.ts";
+import { actingAgents, lifetimeOf } from "../../core/plan/plan.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 import { createRedactor } from "../../core/trace/redact.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";

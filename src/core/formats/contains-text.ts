@@ -1,4 +1,4 @@
-import { dashes, plainText } from "../text/plain-text.ts";
+import { dashes, plainText } from "../text/visible-text.ts";
 
 /** What the redactor leaves in the place of a secret (see `core/trace/redact.ts`). */
 const marks = /\[(?:part of )?secret:[^\]]*\]|\[\*\*\*\]|‹\*\*\*›/g;

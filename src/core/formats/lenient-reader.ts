@@ -1,6 +1,6 @@
 import type * as z from "zod";
 import type { Diagnostic } from "../errors/error.ts";
-import { formatLocation } from "../errors/format-location.ts";
+import { formatLocation } from "../errors/render.ts";
 import { didYouMean } from "./did-you-mean.ts";
 import { formatKeyPath, type KeyPath } from "./json.ts";
 import { type Locate, mostProblems, placeProblems, type Problem, validate } from "./problem.ts";

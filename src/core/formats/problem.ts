@@ -1,7 +1,7 @@
 import type * as z from "zod";
 import type { ErrorCode } from "../errors/catalogue.ts";
 import type { Diagnostic, SourceLocation } from "../errors/error.ts";
-import { formatLocation } from "../errors/format-location.ts";
+import { formatLocation } from "../errors/render.ts";
 import { listNames } from "./did-you-mean.ts";
 import type { KeyPath } from "./json.ts";
 

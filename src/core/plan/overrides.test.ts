@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { portableTask } from "../../../test/support/portable.ts";
 import { toolTestTask, workflowTask } from "../../../test/support/trial-events.ts";
 import type { Eval, StdioServerSpec } from "../formats/model.ts";
-import { applyOverrides } from "./overrides.ts";
+import { applyOverrides } from "./plan.ts";
 
 const server: StdioServerSpec = {
   transport: "stdio",

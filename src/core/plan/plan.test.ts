@@ -2,8 +2,14 @@ import { describe, expect, it } from "vitest";
 import { portableTask } from "../../../test/support/portable.ts";
 import { toolTestTask, workflowTask } from "../../../test/support/trial-events.ts";
 import type { AgentSpec, Eval, Task } from "../formats/model.ts";
-import { effectiveServers, lifetimeOf } from "./effective-servers.ts";
-import { createPlan, summarizeAgent, taskInVariant, type Trial } from "./plan.ts";
+import {
+  createPlan,
+  effectiveServers,
+  lifetimeOf,
+  summarizeAgent,
+  taskInVariant,
+  type Trial,
+} from "./plan.ts";
 
 const claude: AgentSpec = {
   type: "model",

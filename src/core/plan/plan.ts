@@ -1,4 +1,4 @@
-import type { AgentSpec, Eval, Task, Variant } from "../formats/model.ts";
+import type { AgentSpec, Eval, ServerSpec, Task, Variant } from "../formats/model.ts";
 
 /** One attempt of one task by one agent: the unit of scheduling. */
 export interface Trial {
@@ -111,4 +111,114 @@ function laneOf(task: Task, spec: Eval): string | undefined {
 /** The agents that some task has a part for; one without user turns has none. */
 export function actingAgents({ agents, tasks }: Pick<Eval, "agents" | "tasks">): Eval["agents"] {
   return tasks.some((task) => task.turns.length > 0) ? agents : [];
+}
+
+/** The servers that a trial starts, by name, in the order in which they are declared. */
+export type ServerTable = Readonly<Record<string, ServerSpec>>;
+
+/** The servers that a trial of a task starts in a variant. Throws when the plan names what the eval lacks, a bug of ours. */
+export function effectiveServers(spec: Eval, task: Task, variant: string | undefined): ServerTable {
+  if (variant !== undefined) return variantServers(spec, task, variant);
+  const own = spec.taskServers?.[task.name];
+  return Object.fromEntries(
+    task.servers.map((name) => {
+      const server = own?.[name] ?? spec.servers[name];
+      if (server === undefined) throw new Error(`the plan names a server that the eval lacks: ${name}`);
+      return [name, server];
+    }),
+  );
+}
+
+function variantServers({ variants = [] }: Eval, task: Task, name: string): ServerTable {
+  const servers = variants.find((variant) => variant.name === name)?.servers[task.name];
+  if (servers === undefined) throw new Error(`the plan names a variant that the eval lacks: ${name}`);
+  return servers;
+}
+
+/** What the lifetime of a server is unless it says. */
+export function lifetimeOf(server: ServerSpec): NonNullable<ServerSpec["lifetime"]> {
+  const hasAddress = server.transport === "shttp" || server.transport === "sse";
+  return server.lifetime ?? (hasAddress ? "per_run" : "per_trial");
+}
+
+/** What a command line may change about an eval. */
+export interface Overrides {
+  readonly trials?: number;
+  readonly concurrency?: number;
+  /** Longest that a trial, and so anything inside it, may take; in milliseconds. */
+  readonly timeoutMs?: number;
+  /** Keeps only the tasks for which this is true. */
+  readonly selects?: (task: Task) => boolean;
+  /** Keeps only the variants of these names. */
+  readonly variants?: readonly string[];
+}
+
+/** The eval with the overrides applied. */
+export function applyOverrides(spec: Eval, overrides: Overrides): Eval {
+  const { variants, ...others } = overrides;
+  if (variants !== undefined) return applyOverrides(onlyVariants(spec, variants), others);
+  const { trials, concurrency, timeoutMs, selects } = others;
+  const chosen = selects === undefined ? spec.tasks : spec.tasks.filter(selects);
+  const selected = trials === undefined ? chosen : chosen.map(withoutRuns);
+  return {
+    ...spec,
+    ...(trials === undefined ? {} : { trials }),
+    ...(concurrency === undefined ? {} : { concurrency }),
+    ...(timeoutMs === undefined ? { tasks: selected } : limitTimes(spec, selected, timeoutMs)),
+  };
+}
+
+function onlyVariants(spec: Eval, names: readonly string[]): Eval {
+  const { variants = [] } = spec;
+  return { ...spec, variants: variants.filter(({ name }) => names.includes(name)) };
+}
+
+function limitTimes(
+  spec: Eval,
+  tasks: readonly Task[],
+  most: number,
+): Pick<Eval, "tasks" | "servers" | "limits" | "taskServers" | "variants"> {
+  const { callMs, modelMs } = spec.limits;
+  const { taskServers, variants } = spec;
+  const limited = (tables: TaskTables): TaskTables =>
+    mapValues(tables, (servers) => limitStarts(servers, most));
+  return {
+    tasks: tasks.map((task) => limitSteps(task, most)),
+    servers: limitStarts(spec.servers, most),
+    ...(taskServers === undefined ? {} : { taskServers: limited(taskServers) }),
+    ...(variants === undefined
+      ? {}
+      : { variants: variants.map(({ name, servers }) => ({ name, servers: limited(servers) })) }),
+    limits: { trialMs: most, callMs: Math.min(callMs, most), modelMs: Math.min(modelMs, most) },
+  };
+}
+
+type Servers = Readonly<Record<string, ServerSpec>>;
+type TaskTables = Readonly<Record<string, Servers>>;
+
+function limitStarts(servers: Servers, most: number): Servers {
+  return mapValues(servers, (server) => ({
+    ...server,
+    startupTimeoutMs: Math.min(server.startupTimeoutMs, most),
+  }));
+}
+
+function mapValues<T>(record: Readonly<Record<string, T>>, change: (value: T) => T): Record<string, T> {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
+}
+
+/** A number of attempts that was asked for wins over those of tasks. */
+function withoutRuns(task: Task): Task {
+  if (task.portable?.runs === undefined) return task;
+  const { runs: _, ...portable } = task.portable;
+  return { ...task, portable };
+}
+
+function limitSteps(task: Task, most: number): Task {
+  // The steps of a task from a file of its own end with the trial anyway.
+  if (task.portable !== undefined) return { ...task, portable: { ...task.portable, timeoutMs: most } };
+  return {
+    ...task,
+    verify: task.verify.map((step) => ({ ...step, timeoutMs: Math.min(step.timeoutMs, most) })),
+  };
 }

@@ -1,7 +1,6 @@
 import { equalJson } from "../checks/json-difference.ts";
 import type { Eval, ExtensionSpec, JsonObject, ServerSpec, Variant } from "../formats/model.ts";
-import { lifetimeOf } from "../plan/effective-servers.ts";
-import { summarizeAgent } from "../plan/plan.ts";
+import { lifetimeOf, summarizeAgent } from "../plan/plan.ts";
 import type { ExtensionSummary, RunEnvironment } from "./result.ts";
 
 /**

@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
 import type { TrialResult } from "./result.ts";
-import type { Reporter } from "./reporter.ts";
-import { createMultiplexer } from "./multiplexer.ts";
+import { createMultiplexer, type Reporter } from "./reporter.ts";
 
 const result: TrialResult = {
   id: "t1",

@@ -5,8 +5,15 @@ import { buildTrajectory } from "../trace/build-trajectory.ts";
 import type { TraceEvent } from "../trace/events.ts";
 import { collectEvidence } from "./collect-evidence.ts";
 import type { RunResult, TrialResult } from "./result.ts";
-import { runVerdict, summarize } from "./summarize.ts";
-import { brokenTrial, gradesOf, notRun, skippedTrial, trialResult } from "./trial-result.ts";
+import {
+  brokenTrial,
+  gradesOf,
+  notRun,
+  runVerdict,
+  skippedTrial,
+  summarize,
+  trialResult,
+} from "./trial-result.ts";
 
 /** A run as its folder tells it. */
 export interface RecordedRun extends Pick<RunResult, "id" | "startedAt" | "environment"> {

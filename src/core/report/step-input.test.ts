@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { JsonObject } from "../formats/model.ts";
-import { describeInput } from "./step-input.ts";
+import { describeInput } from "./render-trace.ts";
 
 it.each<[string, JsonObject, string]>([
   ["command", { run: "make\n  test\n", env: { A: "1" } }, "$ make ⏎ test ⏎"],

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { SerializedError } from "../errors/error.ts";
 import type { Grade, Verdict } from "../grade/grader.ts";
 import type { TrialResult } from "./result.ts";
-import { averageScore, exitCode, runVerdict, summarize, trialVerdict } from "./summarize.ts";
+import { averageScore, exitCode, runVerdict, summarize, trialVerdict } from "./trial-result.ts";
 
 const lacking = { code: "task/missing-requirement", kind: "environment", message: "no jq" } as const;
 const nothingChecked = grade("skip", null);

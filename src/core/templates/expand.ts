@@ -1,6 +1,6 @@
 import { McpvalsError } from "../errors/error.ts";
 import type { Json } from "../formats/model.ts";
-import { shortened } from "../text/shortened.ts";
+import { shortened } from "../text/visible-text.ts";
 import { type Expression, type Filter, parseTemplate } from "./parse-template.ts";
 import { type FindPlace, inText, inWantedText } from "./places.ts";
 import { isTrustedRoot, type Resolve, type Scope } from "./scope.ts";

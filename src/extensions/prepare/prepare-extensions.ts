@@ -2,7 +2,7 @@ import { isAbsolute, relative } from "node:path";
 import type { ValidateSchema } from "../../core/checks/schema-check.ts";
 import { errorKinds } from "../../core/errors/catalogue.ts";
 import { type Diagnostic, McpvalsError } from "../../core/errors/error.ts";
-import { formatLocation } from "../../core/errors/format-location.ts";
+import { formatLocation } from "../../core/errors/render.ts";
 import { listNames } from "../../core/formats/did-you-mean.ts";
 import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
 import { withoutUndefined } from "../../core/formats/json.ts";

@@ -1,4 +1,4 @@
-import { codeFrame } from "../../core/errors/code-frame.ts";
+import { codeFrame } from "../../core/errors/render.ts";
 import type { Diagnostic, McpvalsError, SourceLocation } from "../../core/errors/error.ts";
 import { failureOf } from "../file-problems.ts";
 import { maskSecrets } from "../secrets/secret-names.ts";

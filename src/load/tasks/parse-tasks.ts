@@ -1,6 +1,6 @@
 import { dirname, resolve } from "node:path";
 import type { Diagnostic } from "../../core/errors/error.ts";
-import { formatLocation } from "../../core/errors/format-location.ts";
+import { formatLocation } from "../../core/errors/render.ts";
 import type { EvalExtensions } from "../../core/formats/extension/eval-extensions.ts";
 import type { ExtensionUse } from "../../core/formats/task/task-options.ts";
 import type { ProvidedServers } from "../../core/formats/config/server-tables.ts";

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { TrialResult } from "../../core/report/result.ts";
-import { describeModels } from "./agents.ts";
+import { describeModels } from "./names.ts";
 
 it("tells the tokens of the judge apart from those of agents", () => {
   const usage = { inputTokens: 1000, outputTokens: 20, requests: 1 };

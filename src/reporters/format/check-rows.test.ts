@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Json } from "../../core/formats/model.ts";
-import { checkRows } from "./evidence-rows.ts";
+import { checkRows } from "./evidence.ts";
 
 function rowsOf(expected: Json, actual: Json, message = "differs"): string[] {
   const check = { name: "result", passed: false, expected, actual, message };

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { clipLines, clipText } from "./clip.ts";
+import { clipLines, clipText } from "./text.ts";
 
 const limits = { lines: 2, characters: 10 } as const;
 

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { cutToWidth, displayWidth, padToWidth, splitAtWidth } from "./rows.ts";
+import { cutToWidth, displayWidth, padToWidth, splitAtWidth } from "./text.ts";
 
 const text = fc.oneof(fc.string({ unit: "grapheme" }), fc.string({ unit: "grapheme-ascii" }));
 

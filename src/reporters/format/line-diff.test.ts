@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { diffLines } from "./evidence-rows.ts";
+import { diffLines } from "./evidence.ts";
 
 function show(before: string, after: string): string[] {
   const marks = { same: " ", removed: "-", added: "+", gap: "~" } as const;

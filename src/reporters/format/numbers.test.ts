@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { countOf, formatDuration, formatElapsed, formatInteger, formatScore } from "./numbers.ts";
+import { countOf, formatDuration, formatElapsed, formatInteger, formatScore } from "./text.ts";
 
 it.each([
   [0, "0 ms"],

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
-import { displayWidth, wrapText } from "./rows.ts";
+import { displayWidth, wrapText } from "./text.ts";
 
 it.each([
   ["short", 10, ["short"]],

@@ -1,6 +1,6 @@
 import type { JSONRPCMessage, MessageExtraInfo, RequestId } from "@modelcontextprotocol/client";
-import { shortened } from "../../core/text/shortened.ts";
-import { type RequestOptions, RelayTransport } from "../connections/transports.ts";
+import { shortened } from "../../core/text/visible-text.ts";
+import { RelayTransport, type RequestOptions } from "../connections/transports.ts";
 import type { HttpNoAnswer } from "../connections/host.ts";
 import { errorCodes, malformationOf } from "../messages/json-rpc.ts";
 

@@ -1,7 +1,7 @@
 import type { Client, RequestOptions, StandardSchemaV1 } from "@modelcontextprotocol/client";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { shortened } from "../../core/text/shortened.ts";
+import { shortened } from "../../core/text/visible-text.ts";
 import type { ToolDefinition } from "./session.ts";
 
 interface Page {

@@ -6,7 +6,7 @@ import type { HandshakeStep } from "./handshake.ts";
 import { errorCodes, modernVersion } from "../messages/json-rpc.ts";
 import { unusableAnswer } from "./answer-guard.ts";
 import type { Sdk } from "./session.ts";
-import { shortened } from "../../core/text/shortened.ts";
+import { shortened } from "../../core/text/visible-text.ts";
 
 export interface StartProblem {
   readonly connection: ServerConnection;

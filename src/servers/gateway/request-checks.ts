@@ -2,7 +2,7 @@ import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { isJsonObject } from "../../core/formats/json.ts";
 import { repeatedKey } from "../../core/formats/read-json.ts";
-import { shortened } from "../../core/text/shortened.ts";
+import { shortened } from "../../core/text/visible-text.ts";
 import {
   type BodyMessages,
   errorCodes,

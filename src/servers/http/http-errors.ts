@@ -1,5 +1,5 @@
 import { McpvalsError } from "../../core/errors/error.ts";
-import { shortened } from "../../core/text/shortened.ts";
+import { shortened } from "../../core/text/visible-text.ts";
 import { errorAnswer, errorCodes, requestOf, type WireMessage } from "../messages/json-rpc.ts";
 import { type ChannelListener, HttpNoAnswer, isAccepted } from "../connections/host.ts";
 

@@ -4,7 +4,7 @@ import { createScanner } from "jsonc-parser";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { repeatedKey } from "../../core/formats/read-json.ts";
-import { shortened } from "../../core/text/shortened.ts";
+import { shortened } from "../../core/text/visible-text.ts";
 
 /** JSON-RPC's and MCP's error codes. */
 export const errorCodes = {

@@ -1,4 +1,4 @@
-import { shortened } from "../../core/text/shortened.ts";
+import { shortened } from "../../core/text/visible-text.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { TextTail, WholeLines } from "../../process/program-output.ts";
 

@@ -1,5 +1,6 @@
 import picocolors from "picocolors";
-import { quoteBar } from "../../core/text/visible-text.ts";
+import type { ReporterOutput } from "../../core/report/reporter.ts";
+import { quoteBar, visibleLines, visibleText } from "../../core/text/visible-text.ts";
 
 /** A line of text that is safe to print, and what it means. */
 export interface Piece {
@@ -176,4 +177,123 @@ export function padToWidth(text: string, width: number): string {
 function graphemeWidth(grapheme: string): number {
   if (nothing.test(grapheme)) return 0;
   return emoji.test(grapheme) || wide.test(grapheme) ? 2 : 1;
+}
+
+const errorCharacters = 300;
+
+/** How much of a text to show. */
+export interface ClipLimits {
+  readonly lines: number;
+  readonly characters: number;
+  /** Which end matters more; the head unless given. */
+  readonly keep?: "head" | "tail";
+}
+
+/**
+ * Text of others as printable lines, shortened; what was left out is said in its place. A tail is led by the line
+ * that looks like the error itself, when that would be left out.
+ */
+export function clipLines(text: string, limits: ClipLimits): string[] {
+  const { characters, keep = "head" } = limits;
+  const trimmed = text.replace(/[\r\n]+$/u, "");
+  const cut = trimmed.length - characters;
+  const kept =
+    cut <= 0
+      ? trimmed
+      : keep === "head"
+        ? trimmed.slice(0, characters)
+        : trimmed.slice(trimmed.length - characters);
+  const lines = visibleLines(kept);
+  const extra = lines.length - limits.lines;
+  if (keep === "tail") {
+    const tail = extra > 0 ? lines.slice(extra) : lines;
+    const before = [trimmed.slice(0, Math.max(0, cut)), lines.slice(0, Math.max(0, extra)).join("\n")];
+    const error = errorLine(before.join(""));
+    if (error !== undefined) return [error, "…", ...tail.slice(Math.max(0, tail.length - limits.lines + 1))];
+    return [...noteOf(Math.max(0, extra), cut, "before"), ...tail];
+  }
+  const shown = extra > 0 ? lines.slice(0, limits.lines) : lines;
+  return [...shown, ...noteOf(Math.max(0, extra), cut, "more")];
+}
+
+/** Text of others on one line, shortened to about `characters`. */
+export function clipText(text: string, characters: number): string {
+  if (text.length <= characters) return visibleText(text);
+  return `${visibleText(text.slice(0, characters))}… (${countOf(text.length - characters, "more character")})`;
+}
+
+/** The first line that names an error, such as Node's `Error: Cannot find module …`. */
+function errorLine(text: string): string | undefined {
+  // Shortened first: the pattern is slow on very long lines.
+  const lines = text.split("\n").map((line) => line.slice(0, errorCharacters));
+  const found = lines.find((line) => /^\s*(\w*Error|error|fatal|panic)\b.*:/i.test(line));
+  return found === undefined ? undefined : visibleText(found.trimEnd().replaceAll("\t", "  "));
+}
+
+function noteOf(lines: number, characters: number, word: string): string[] {
+  if (characters > 0) return [`… ${countOf(characters, "character")} ${word}`];
+  return lines > 0 ? [`… ${countOf(lines, "line")} ${word}`] : [];
+}
+
+/** A duration in the unit that reads best: `41 ms`, `2.0 s`, `3 min 12 s`, `1 h 2 min`. */
+export function formatDuration(milliseconds: number): string {
+  const ms = Number.isFinite(milliseconds) ? Math.max(0, milliseconds) : 0;
+  if (ms > 0 && ms < 1) return "<1 ms";
+  if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  const minutes = Math.round(seconds / 60);
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** A duration that is still growing, so that it does not change its unit while one looks: `0.4 s`. */
+export function formatElapsed(milliseconds: number): string {
+  return milliseconds < 1000
+    ? `${(Math.floor(Math.max(0, milliseconds) / 100) / 10).toFixed(1)} s`
+    : formatDuration(milliseconds);
+}
+
+/** A whole number with its thousands parted: `12,345`. */
+export function formatInteger(value: number): string {
+  return String(Math.round(value)).replaceAll(/\B(?=(\d{3})+$)/gu, ",");
+}
+
+/** A number with its noun: `1 trial`, `2 trials`. */
+export function countOf(count: number, noun: string): string {
+  return `${formatInteger(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** A score with two digits; never rounded up to `1.00`, which is a perfect one. */
+export function formatScore(score: number): string {
+  const shown = Math.round(score * 100) / 100;
+  return (score < 1 ? Math.min(shown, 0.99) : shown).toFixed(2);
+}
+
+const pieceCharacters = 65_536;
+
+/** Gathers small texts and writes them in pieces of a good size, never as one giant string. */
+export interface PieceWriter {
+  write(text: string): void;
+  /** Writes what is left. */
+  flush(): void;
+}
+
+/** A writer of pieces of about 64 Ki characters. */
+export function createPieceWriter(output: Pick<ReporterOutput, "write">): PieceWriter {
+  let pending: string[] = [];
+  let length = 0;
+  const flush = (): void => {
+    if (length > 0) output.write(pending.join(""));
+    pending = [];
+    length = 0;
+  };
+  return {
+    write(text) {
+      pending.push(text);
+      length += text.length;
+      if (length >= pieceCharacters) flush();
+    },
+    flush,
+  };
 }

@@ -1,4 +1,4 @@
-import { errorCatalogue, type ErrorCode, type ErrorKind } from "./catalogue.ts";
+import { errorCatalogue, type ErrorCode, type ErrorKind } from "../src/core/errors/catalogue.ts";
 
 /** The page of all error codes, in Markdown, made from the catalogue. */
 export function errorReference(): string {

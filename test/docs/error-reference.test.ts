@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { errorCatalogue, errorKinds } from "./catalogue.ts";
-import { errorReference } from "./error-reference.ts";
+import { errorCatalogue, errorKinds } from "../../src/core/errors/catalogue.ts";
+import { errorReference } from "../../scripts/error-reference.ts";
 
 const page = errorReference();
 

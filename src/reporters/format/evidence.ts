@@ -1,19 +1,109 @@
 import { equalJson } from "../../core/checks/json-difference.ts";
 import { resultText, structuredContent } from "../../core/checks/result-text.ts";
+import { errorCatalogue, type ErrorCode } from "../../core/errors/catalogue.ts";
 import type { SerializedError } from "../../core/errors/error.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject, Task } from "../../core/formats/model.ts";
 import { readJsonText } from "../../core/formats/read-json.ts";
 import type { Grade } from "../../core/grade/grader.ts";
+import { describeInput } from "../../core/report/render-trace.ts";
 import type { TrialResult } from "../../core/report/result.ts";
-import { describeInput } from "../../core/report/step-input.ts";
+import { quoteBar } from "../../core/text/visible-text.ts";
 import { buildTrajectory } from "../../core/trace/build-trajectory.ts";
-import { type ToolCall } from "../../core/trace/trajectory.ts";
 import type { Check, EventOf, TraceEvent } from "../../core/trace/events.ts";
 import { type StepAttempt, stepPaths, type StepRun, stepRuns } from "../../core/trace/step-runs.ts";
-import { clipLines, clipText } from "./clip.ts";
-import { countOf, formatDuration } from "./numbers.ts";
-import type { Piece, Row, Tone } from "./rows.ts";
+import type { ToolCall } from "../../core/trace/trajectory.ts";
+import {
+  clipLines,
+  clipText,
+  countOf,
+  formatDuration,
+  formatScore,
+  type Page,
+  paintRows,
+  paintText,
+  type Piece,
+  type Row,
+  type Tone,
+} from "./text.ts";
+
+const reasonCharacters = 1000;
+const shownReason = { lines: 12, characters: reasonCharacters } as const;
+
+/** Why a trial did not pass, as lines: every grade that is not a pass with its reason and evidence, then who passed. */
+export function explainGrades(
+  grades: readonly Grade[],
+  evidence: Evidence,
+  indent: number,
+  page: Page,
+): string[] {
+  const told = grades.filter(({ verdict }) => verdict === "fail" || verdict === "error");
+  const passed = grades.filter(({ verdict }) => verdict === "pass").map(({ grader }) => clipText(grader, 80));
+  const tail = told.length === 0 || passed.length === 0 ? [] : [`passed: ${passed.join(", ")}`];
+  return [
+    ...told.flatMap((grade) => explainGrade(grade, evidence, indent, page)),
+    ...tail.flatMap((text) => paintText({ text, tone: "dim" }, indent, page, 2)),
+  ];
+}
+
+/** Why a trial could not be judged, as lines: its error, and the steps that did not do what they should. */
+export function explainBroken(
+  error: SerializedError,
+  evidence: Evidence,
+  indent: number,
+  page: Page,
+): string[] {
+  return [
+    ...explainError(error, indent, page),
+    ...paintRows(brokenStepRows(error, evidence), indent + 2, page),
+  ];
+}
+
+/** An error as lines: code and message, what to do, and supporting text such as stderr. */
+function explainError(error: SerializedError, indent: number, page: Page): string[] {
+  const [first = "", ...others] = clipLines(error.message, { lines: 12, characters: 2000 });
+  const label = labelOf(error.code);
+  const detail = clipLines(error.detail ?? "", { lines: 12, characters: 4000, keep: "tail" });
+  const hint = error.hint ?? errorCatalogue[error.code].help;
+  return [
+    ...paintText(
+      { text: `${error.code}  ${first}`, lead: error.code.length, leadTone: "warn" },
+      indent,
+      page,
+      2,
+    ),
+    ...quoted(others, indent, page),
+    ...paintText({ text: clipText(hint, reasonCharacters) }, indent, page, 2),
+    ...(error.detail === undefined
+      ? []
+      : paintRows([{ label, pieces: detail.map((text) => ({ text })) }], indent + 2, page)),
+  ];
+}
+
+/** Further lines of a text, which stand at the beginning of a line of the report. */
+function quoted(lines: readonly string[], indent: number, page: Page): string[] {
+  return lines.flatMap((line) => paintText({ text: `${quoteBar}${line}` }, indent + 2, page, 2));
+}
+
+/** What a server's error is supported by: the body of an HTTP answer, or the end of what the process wrote. */
+function labelOf(code: ErrorCode): string {
+  if (code === "server/http-status") return "answer";
+  return code.startsWith("server/") ? "stderr" : "detail";
+}
+
+function explainGrade(grade: Grade, evidence: Evidence, indent: number, page: Page): string[] {
+  const leadTone = grade.verdict === "error" ? "warn" : "bad";
+  const score = grade.score === null ? "" : ` ${formatScore(grade.score)}`;
+  const verdict = grade.verdict === "error" ? " gave no verdict" : score;
+  const [reason = "", ...others] = clipLines(headlineOf(grade, evidence), shownReason);
+  const head = `${clipText(grade.grader, 80)}${verdict}`;
+  return [
+    ...paintText({ text: `${head}  ${reason}`, lead: head.length, leadTone }, indent, page, 2),
+    ...quoted(others, indent, page),
+    ...(grade.error === undefined ? [] : explainError(grade.error, indent + 2, page)),
+    ...paintRows(evidenceRows(grade, evidence), indent + 2, page),
+  ];
+}
 
 const shownEvents = 8;
 const argumentCharacters = 300;
@@ -58,7 +148,7 @@ export function readEvidence(
 }
 
 /** What a grade is told with: its reason; or, where several checks of steps did not hold, how many, as the rows say which. */
-export function headlineOf(grade: Grade, { steps }: Evidence): string {
+function headlineOf(grade: Grade, { steps }: Evidence): string {
   const cited = new Set(grade.evidence);
   const failures = steps
     .filter(({ attempts }) => cited.has(attempts.at(-1)?.finished?.seq ?? 0))
@@ -67,7 +157,7 @@ export function headlineOf(grade: Grade, { steps }: Evidence): string {
 }
 
 /** The steps for whose sake a trial could not be judged, as rows. */
-export function brokenStepRows({ message }: SerializedError, evidence: Evidence): Row[] {
+function brokenStepRows({ message }: SerializedError, evidence: Evidence): Row[] {
   return evidence.steps.flatMap((run) => toldSteps(run, message, evidence));
 }
 

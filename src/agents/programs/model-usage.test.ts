@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { createUsageReader } from "./usage-reader.ts";
+import { createUsageReader } from "./model-proxy.ts";
 
 /** Writes events as each API streams them. */
 function events(...data: readonly object[]): string {
