@@ -1,4 +1,8 @@
-import type { McpServer, RequestPermissionRequest, RequestPermissionResponse } from "@agentclientprotocol/sdk";
+import type {
+  McpServer,
+  RequestPermissionRequest,
+  RequestPermissionResponse,
+} from "@agentclientprotocol/sdk";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { AcpAgentSpec, PermissionPolicy } from "../core/formats/model.ts";
 import { objectOf, type Preset, textOf, type WireObject } from "../core/formats/presets/preset.ts";
@@ -7,9 +11,21 @@ import type { TurnEnd, Usage } from "../core/trace/events.ts";
 import { settlesWithin } from "../process/deadline.ts";
 import type { GatewayEndpoint } from "../servers/gateway/endpoint.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
-import { type AcpAnswerer, acpAnswerError, AcpLink, type AcpRequest, authError } from "./programs/acp-link.ts";
+import {
+  type AcpAnswerer,
+  acpAnswerError,
+  AcpLink,
+  type AcpRequest,
+  authError,
+} from "./programs/acp-link.ts";
 import { AcpUpdates } from "./programs/acp-updates.ts";
-import { type AgentProgram, copySkills, findAgentProgram, type ProgramAgentOptions, startAgentProgram } from "./programs/agent-program.ts";
+import {
+  type AgentProgram,
+  copySkills,
+  findAgentProgram,
+  type ProgramAgentOptions,
+  startAgentProgram,
+} from "./programs/agent-program.ts";
 import { withModelProxy } from "./programs/model-proxy.ts";
 
 export interface AcpAgentOptions extends ProgramAgentOptions {

@@ -1,4 +1,14 @@
-import { closeSync, constants, existsSync, fstatSync, ftruncateSync, openSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { WriteStream } from "node:tty";
 import { McpvalsError } from "../core/errors/error.ts";

@@ -3,10 +3,35 @@ import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/
 import type { RunResult, RunSummary, RunVerdict, TrialResult } from "../core/report/result.ts";
 import { checkedNothing, exitCode, wasNotRun } from "../core/report/trial-result.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
-import { byTaskLines, createTrialLines, errorLines, failedLines, type TrialLines, trialName } from "./console/trials.ts";
+import {
+  byTaskLines,
+  createTrialLines,
+  errorLines,
+  failedLines,
+  type TrialLines,
+  trialName,
+} from "./console/trials.ts";
 import { Progress } from "./console/progress.ts";
-import { agentsIn, describeAgent, describeMocks, describeModels, fullTitle, varietyOf } from "./format/names.ts";
-import { clipText, countOf, createStyle, formatDuration, formatInteger, type Page, paintFlow, paintText, type Piece, type Tone } from "./format/text.ts";
+import {
+  agentsIn,
+  describeAgent,
+  describeMocks,
+  describeModels,
+  fullTitle,
+  varietyOf,
+} from "./format/names.ts";
+import {
+  clipText,
+  countOf,
+  createStyle,
+  formatDuration,
+  formatInteger,
+  type Page,
+  paintFlow,
+  paintText,
+  type Piece,
+  type Tone,
+} from "./format/text.ts";
 
 /**
  * Tells a person what happens: a line for each finished trial, on a terminal with live progress below, and at the end

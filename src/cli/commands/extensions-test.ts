@@ -1,7 +1,12 @@
 import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
 import type { JsonObject } from "../../core/formats/json.ts";
 import { quoteBar, visibleText } from "../../core/text/visible-text.ts";
-import { contractHolds, type ContractReport, type ContractVerdict, runContract } from "../../extensions/contract/run-contract.ts";
+import {
+  contractHolds,
+  type ContractReport,
+  type ContractVerdict,
+  runContract,
+} from "../../extensions/contract/run-contract.ts";
 import { launchOf } from "../../extensions/host/extension-process.ts";
 import { environment } from "../../load/environment.ts";
 import { baseEnvironment } from "../../process/environment.ts";

@@ -6,7 +6,18 @@ import { load } from "../../load/load.ts";
 import { prepare } from "../../run/prepare.ts";
 import { run } from "../../run/run.ts";
 import { unprovenTasks } from "../../store/proofs.ts";
-import { addSourceFlags, duration, extensionOptions, type ExtensionRunFlags, loadOptions, reporterOption, type SetExitCode, type SourceFlags, taskFilters, wholeNumber } from "../flags.ts";
+import {
+  addSourceFlags,
+  duration,
+  extensionOptions,
+  type ExtensionRunFlags,
+  loadOptions,
+  reporterOption,
+  type SetExitCode,
+  type SourceFlags,
+  taskFilters,
+  wholeNumber,
+} from "../flags.ts";
 import { abortOnInterrupt, workingFolder, writeError, writeNotes } from "../terminal.ts";
 import { openReporters } from "../open-reporters.ts";
 

@@ -3,7 +3,15 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import type { AgentSpec, Eval, Json, Task } from "../../core/formats/model.ts";
 import type { Trial } from "../../core/plan/plan.ts";
 import { collectEvidence } from "../../core/report/collect-evidence.ts";
-import { comparisonIn, isInTaskFolder, proofExitCode, type ProofTrial, proveTask, type TaskProof, wasCutOff } from "../../core/report/proof.ts";
+import {
+  comparisonIn,
+  isInTaskFolder,
+  proofExitCode,
+  type ProofTrial,
+  proveTask,
+  type TaskProof,
+  wasCutOff,
+} from "../../core/report/proof.ts";
 import type { Reporter } from "../../core/report/reporter.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 import type { TraceEvent } from "../../core/trace/events.ts";
@@ -17,7 +25,15 @@ import { prepare } from "../../run/prepare.ts";
 import { run, type RunOptions } from "../../run/run.ts";
 import { recordProofs } from "../../store/proofs.ts";
 import { type ConfigQuery, extensionOptions, type ExtensionRunFlags } from "../flags.ts";
-import { abortOnInterrupt, stdoutOutput, workingFolder, writeError, writeJson, writeNotes, writeOut } from "../terminal.ts";
+import {
+  abortOnInterrupt,
+  stdoutOutput,
+  workingFolder,
+  writeError,
+  writeJson,
+  writeNotes,
+  writeOut,
+} from "../terminal.ts";
 
 /** How `validate --run` is carried out. */
 export interface ValidateRunFlags extends ExtensionRunFlags {

@@ -6,8 +6,27 @@ import type { TrialResult } from "../../core/report/result.ts";
 import { wasNotRun } from "../../core/report/trial-result.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 import { explainBroken, explainGrades, readEvidence } from "../format/evidence.ts";
-import { fullTitle, groupName, type Nameable, taskTitle, variantName, type Variety, varietyOf } from "../format/names.ts";
-import { clipText, countOf, cutToWidth, displayWidth, formatDuration, formatInteger, padToWidth, type Page, paintText, type Tone } from "../format/text.ts";
+import {
+  fullTitle,
+  groupName,
+  type Nameable,
+  taskTitle,
+  variantName,
+  type Variety,
+  varietyOf,
+} from "../format/names.ts";
+import {
+  clipText,
+  countOf,
+  cutToWidth,
+  displayWidth,
+  formatDuration,
+  formatInteger,
+  padToWidth,
+  type Page,
+  paintText,
+  type Tone,
+} from "../format/text.ts";
 
 /** How each verdict is marked. */
 const verdictMarks: Readonly<Record<Verdict, { readonly mark: string; readonly tone: Tone }>> = {
