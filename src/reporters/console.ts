@@ -1,6 +1,6 @@
 import type { Task } from "../core/formats/model.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/reporter.ts";
-import type { RunResult, RunSummary, RunVerdict, TrialResult } from "../core/report/result.ts";
+import type { RunResult, RunVerdict, TrialResult } from "../core/report/result.ts";
 import { checkedNothing, exitCode, wasNotRun } from "../core/report/trial-result.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import {
@@ -11,7 +11,7 @@ import {
   type TrialLines,
   trialName,
 } from "./console/trials.ts";
-import { Progress } from "./console/progress.ts";
+import { countPieces, Progress } from "./console/progress.ts";
 import {
   agentsIn,
   describeAgent,
@@ -25,7 +25,6 @@ import {
   countOf,
   createStyle,
   formatDuration,
-  formatInteger,
   type Page,
   paintFlow,
   paintText,
@@ -34,9 +33,8 @@ import {
 } from "./format/text.ts";
 
 /**
- * Tells a person what happens: a line for each finished trial, on a terminal with live progress below, and at the end
- * what failed, why, the evidence, the verdict and the way to the traces. Text of servers and models cannot drive the
- * terminal: its control characters are written out.
+ * For people: a line for each finished trial, with live progress on a terminal; at the end failures with reasons and
+ * evidence, the verdict and where the traces are. Control characters in text from servers and models are escaped.
  */
 export function consoleReporter(output: ReporterOutput): Reporter {
   const style = createStyle(output.colors);
@@ -47,7 +45,7 @@ export function consoleReporter(output: ReporterOutput): Reporter {
   const print = (printed: readonly string[]): void => {
     if (printed.length > 0) output.write(withoutCommands(printed.map((line) => `${line}\n`).join("")));
   };
-  // A terminal's lines are wrapped with care; elsewhere they stay whole, for searching.
+  // Lines are wrapped on a terminal only, so that files can be searched.
   const pageNow = (): Page => ({ style, width: output.isTerminal ? output.columns() : Infinity });
 
   return {
@@ -73,7 +71,7 @@ export function consoleReporter(output: ReporterOutput): Reporter {
   };
 }
 
-/** Everything that is said when a run has ended, part by part with a blank line before each. */
+/** The report at the end of a run: its sections, each after an empty line. */
 function endLines(end: RunEnd, start: RunStart | undefined, page: Page): string[] {
   const { result } = end;
   const tasks = new Map<string, Task>(start?.plan.tasks.map((task) => [task.name, task]));
@@ -88,10 +86,10 @@ function endLines(end: RunEnd, start: RunStart | undefined, page: Page): string[
   return parts.flatMap((part) => (part.length === 0 ? [] : ["", ...part]));
 }
 
-/** What is about to run, and who acts in it. */
+/** The size of the run and its agents. */
 function headerLines({ plan, environment }: RunStart, page: Page): string[] {
   const version = `mcpvals ${visibleText(environment.mcpvals)}`;
-  const facts = [sizeOf(plan), ...actorsOf(plan)].map((text): Piece => ({ text, tone: "dim" }));
+  const facts = [sizeOf(plan), ...agentFacts(plan)].map((text): Piece => ({ text, tone: "dim" }));
   return [`${page.style.strong(version)}  ${visibleText(plan.name)}`, ...paintFlow(facts, 0, page)];
 }
 
@@ -100,7 +98,7 @@ function sizeOf({ tasks, trials }: RunStart["plan"]): string {
   return trials.length === tasks.length ? size : `${size}, ${countOf(trials.length, "trial")}`;
 }
 
-function actorsOf({ tasks, trials, agents }: RunStart["plan"]): string[] {
+function agentFacts({ tasks, trials, agents }: RunStart["plan"]): string[] {
   if (trials.length === 0) return [];
   const acting = agentsIn(trials, agents);
   const isTested = tasks.some((task) => task.form === "tool-test");
@@ -136,7 +134,7 @@ function summaryLines(result: RunResult, folder: string | undefined, page: Page)
   ];
 }
 
-/** The run folder, and the command that shows the first trial worth a look. */
+/** The run folder, and the command that shows the first trial that did not pass. */
 function traceLines({ id, trials }: RunResult, folder: string, page: Page): string[] {
   const bad = trials.find(({ verdict }) => verdict !== "pass" && verdict !== "skip");
   const trial = bad === undefined ? "" : ` --trial ${visibleText(bad.id)}`;
@@ -149,12 +147,12 @@ function traceLines({ id, trials }: RunResult, folder: string, page: Page): stri
   );
 }
 
-/** Whether the run is where `mcpvals show` looks for an id without being told. */
+/** Whether the run is in the default folder of `mcpvals show`. */
 function isUsualFolder(folder: string): boolean {
   return /(?:^|[\\/])\.mcpvals[\\/]runs[\\/][^\\/]+$/.test(folder);
 }
 
-/** Why a run is neither green nor red; empty for one that is. */
+/** Why a run neither passed nor failed; empty for one that did. */
 function reasonOf({ verdict, summary, trials }: RunResult): string {
   const notRun = trials.filter(wasNotRun).length;
   switch (verdict) {
@@ -174,41 +172,32 @@ function incompleteReason(
   { total, pass, error, timeout }: RunResult["summary"],
   { notRun, unchecked }: { readonly notRun: number; readonly unchecked: number },
 ): string {
-  if (total === 0) return "Not green: nothing ran, so nothing is known.";
-  const open = [
-    ...(error > 0 ? [countOf(error, "error")] : []),
-    ...(timeout > 0 ? [countOf(timeout, "timeout")] : []),
-    ...(notRun > 0 ? [`${countOf(notRun, "trial")} not run`] : []),
-  ];
-  if (open.length > 0) return `Not green: nothing failed, but ${open.join(" and ")} could have changed that.`;
+  if (total === 0) return "Incomplete: no trial ran.";
+  const open = error + timeout + notRun;
+  if (open > 0) {
+    const reasons = [
+      ...(error > 0 ? [countOf(error, "error")] : []),
+      ...(timeout > 0 ? [countOf(timeout, "timeout")] : []),
+      ...(notRun > 0 ? [`${notRun} not run`] : []),
+    ];
+    return `Incomplete: 0 failed, ${open} not evaluated (${reasons.join(", ")}).`;
+  }
   return pass === 0
-    ? "Not green: every trial was skipped, so nothing is known."
-    : `Not green: ${countOf(unchecked, "trial")} checked nothing.`;
-}
-
-/** The counts that are not zero, in words: `4 passed`, `1 failed`. */
-export function countPieces(summary: Omit<RunSummary, "total">): Piece[] {
-  const { pass, fail, error, timeout, skip } = summary;
-  return [
-    ...(pass > 0 ? [{ text: `${formatInteger(pass)} passed`, tone: "good" } as const] : []),
-    ...(fail > 0 ? [{ text: `${formatInteger(fail)} failed`, tone: "bad" } as const] : []),
-    ...(error > 0 ? [{ text: countOf(error, "error"), tone: "warn" } as const] : []),
-    ...(timeout > 0 ? [{ text: countOf(timeout, "timeout"), tone: "warn" } as const] : []),
-    ...(skip > 0 ? [{ text: `${formatInteger(skip)} skipped`, tone: "dim" } as const] : []),
-  ];
+    ? "Incomplete: every trial was skipped."
+    : `Incomplete: ${countOf(unchecked, "trial")} checked nothing.`;
 }
 
 const shownGroups = 20;
 const characters = 400;
 const shownNames = 12;
 
-/** Trials that were skipped, by reason; those that lack what their tasks require with the names of the tasks. */
+/** Skipped trials by reason; for unmet requirements with the names of the tasks. */
 function skippedLines(trials: readonly TrialResult[], page: Page): string[] {
   const skipped = trials.filter((trial) => trial.verdict === "skip");
   return remarks("Skipped", trials, Map.groupBy(skipped, skipReason), page);
 }
 
-/** What deserves a look though it changed no verdict, each warning once. */
+/** Warnings, each once. */
 function warningLines(trials: readonly TrialResult[], page: Page): string[] {
   const byText = new Map<string, TrialResult[]>();
   for (const trial of trials) {
@@ -243,15 +232,15 @@ function remarks(
       const [first] = group;
       const who =
         group.length > 1 || first === undefined ? countOf(group.length, "trial") : trialName(first, variety);
-      const told = paintText({ text: `- ${who}: ${clipText(text, characters)}`, tone: "dim" }, 2, page, 2);
-      const lack = group.length > 1 && first?.error?.code === "task/missing-requirement";
-      return lack ? [...told, ...paintText({ text: tasksOf(group), tone: "dim" }, 4, page)] : told;
+      const lines = paintText({ text: `- ${who}: ${clipText(text, characters)}`, tone: "dim" }, 2, page, 2);
+      const isUnmet = group.length > 1 && first?.error?.code === "task/missing-requirement";
+      return isUnmet ? [...lines, ...paintText({ text: tasksOf(group), tone: "dim" }, 4, page)] : lines;
     }),
     ...(rest > 0 ? [page.style.dim(`  and ${countOf(rest, "more reason")}`)] : []),
   ];
 }
 
-/** The tasks that trials are of, each once. */
+/** The names of the trials' tasks, each once. */
 function tasksOf(trials: readonly TrialResult[]): string {
   const names = [...new Set(trials.map((trial) => clipText(fullTitle(trial), 80)))];
   const rest = names.length - shownNames;

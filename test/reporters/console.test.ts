@@ -146,7 +146,7 @@ Errors  not judged: the environment broke or time ran out
   1 passed · 4 errors · 1 timeout · 6 trials in 3.2 s · 1,200 tokens in, 34 out, 2 model requests
 
   INCOMPLETE   exit 3
-  Not green: nothing failed, but 4 errors and 1 timeout could have changed that.
+  Incomplete: 0 failed, 5 not evaluated (4 errors, 1 timeout).
   trace .mcpvals/runs/20261121-101500-4f2a · npx --no-install mcpvals show 20261121-101500-4f2a --trial t2
 `),
   );
@@ -241,7 +241,7 @@ mcpvals 0.1.0  quickstart
   0 trials in 2 ms
 
   INCOMPLETE   exit 3
-  Not green: nothing ran, so nothing is known.
+  Incomplete: no trial ran.
 `),
   );
 });
@@ -323,9 +323,7 @@ it("says why a run of skips is not green", async () => {
   const task = toolTest("nothing");
   const trials = [trialOf(task, { grades: [skipGrade("verify-steps", "no step checks anything")] })];
   const text = await printed(sampleRun({ tasks: [task], trials }));
-  expect(between(text, "INCOMPLETE   exit 3")).toBe(
-    "  Not green: every trial was skipped, so nothing is known.",
-  );
+  expect(between(text, "INCOMPLETE   exit 3")).toBe("  Incomplete: every trial was skipped.");
 });
 
 it("does not claim that no model took part where it cannot know", async () => {

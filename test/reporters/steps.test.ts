@@ -335,7 +335,7 @@ Skipped
   1 passed · 1 error · 1 timeout · 2 skipped · 5 trials in 3.2 s · no model took part
 
   INCOMPLETE   exit 3
-  Not green: nothing failed, but 1 error and 1 timeout could have changed that.
+  Incomplete: 0 failed, 2 not evaluated (1 error, 1 timeout).
 `),
   );
 });

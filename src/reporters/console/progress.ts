@@ -1,17 +1,16 @@
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Plan, Trial } from "../../core/plan/plan.ts";
 import type { ReporterOutput } from "../../core/report/reporter.ts";
-import type { TrialResult } from "../../core/report/result.ts";
+import type { RunSummary, TrialResult } from "../../core/report/result.ts";
 import { withoutCommands } from "../../core/text/visible-text.ts";
 import type { Phase, TraceEvent } from "../../core/trace/events.ts";
-import { countPieces } from "../console.ts";
 import {
+  formatInteger,
   clipText,
   countOf,
   cutToWidth,
   displayWidth,
   formatElapsed,
-  formatInteger,
   type Piece,
   type Style,
 } from "../format/text.ts";
@@ -218,4 +217,16 @@ function paintCut(
     if (cut !== text) break;
   }
   return { painted, width: used };
+}
+
+/** The counts that are not zero, in words: `4 passed`, `1 failed`. */
+export function countPieces(summary: Omit<RunSummary, "total">): Piece[] {
+  const { pass, fail, error, timeout, skip } = summary;
+  return [
+    ...(pass > 0 ? [{ text: `${formatInteger(pass)} passed`, tone: "good" } as const] : []),
+    ...(fail > 0 ? [{ text: `${formatInteger(fail)} failed`, tone: "bad" } as const] : []),
+    ...(error > 0 ? [{ text: countOf(error, "error"), tone: "warn" } as const] : []),
+    ...(timeout > 0 ? [{ text: countOf(timeout, "timeout"), tone: "warn" } as const] : []),
+    ...(skip > 0 ? [{ text: `${formatInteger(skip)} skipped`, tone: "dim" } as const] : []),
+  ];
 }
