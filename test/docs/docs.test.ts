@@ -11,7 +11,11 @@ import {
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
+import { McpvalsError } from "../../src/core/errors/error.ts";
+import { renderError } from "../../src/core/errors/render.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
+import { load } from "../../src/load/load.ts";
+import { checkExtensions } from "../../src/run/extensions.ts";
 import { folderOf, root } from "../support/cli.ts";
 import { docAnchors, type DocBlock, docBlocks, docLinks, withoutBlocks } from "../support/doc-blocks.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
@@ -97,8 +101,8 @@ class PageRunner {
     const file = this.#write(block, `block-${block.line}.yaml`);
     // A file that another one names is checked with that.
     if (block.attributes["of"] !== undefined) return;
-    const names = [...block.text.matchAll(/\$\{(\w+)\}/g)].map(([, name]) => `--env ${name}=given`);
-    await this.#mustPass(block, [`npx --no-install mcpvals validate ${file}`, ...names].join(" "));
+    const names = [...block.text.matchAll(/\$\{(\w+)\}/g)].map(([, name = ""]) => [name, "given"]);
+    await this.#mustBeValid(block, file, Object.fromEntries(names) as Record<string, string>);
   }
 
   /** A block that is a part of a task is completed to a task. */
@@ -106,7 +110,23 @@ class PageRunner {
     const file = `steps-${block.line}.yaml`;
     const indented = block.text.replaceAll(/^(?=.)/gm, "    ");
     writeFileSync(join(this.#cwd, file), `${taskHead(file)}  ${part}:\n${indented}`);
-    await this.#mustPass(block, `npx --no-install mcpvals validate ${file}`);
+    await this.#mustBeValid(block, file);
+  }
+
+  /** As `mcpvals validate FILE` does it, in this process. */
+  async #mustBeValid(
+    block: DocBlock,
+    file: string,
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<void> {
+    const cwd = this.#cwd;
+    const environment = { PATH: process.env["PATH"] ?? "", HOME: cwd };
+    try {
+      const loaded = await load({ sources: [file], cwd, env, environment, lookOnly: true });
+      await checkExtensions(loaded, cwd);
+    } catch (error) {
+      throw error instanceof McpvalsError ? this.#problem(block, renderError(error)) : error;
+    }
   }
 
   /** A module with a default export is a config; any other is a program. */

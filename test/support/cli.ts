@@ -9,8 +9,8 @@ export const root: string = resolve(import.meta.dirname, "../..");
 /** The built CLI, or another build of it. */
 const main = process.env["MCPVALS_TEST_MAIN"] ?? join(root, "dist/main.js");
 
-/** Where every CLI of the tests keeps its compiled code, so that each does not compile it again. */
-const testCache: string = join(root, "node_modules/.cache");
+/** The cache folder of all CLIs that tests start, so that the code is compiled once. */
+export const testCache: string = join(root, "node_modules/.cache");
 
 /** A folder with the given files, removed when disposed. Values that are not text are written as JSON. */
 export function folderOf(files: Readonly<Record<string, unknown>>): Disposable & { readonly path: string } {

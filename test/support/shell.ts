@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { mkdirSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { root } from "./cli.ts";
+import { root, testCache } from "./cli.ts";
 
 export interface ShellOutcome {
   readonly code: number | null;
@@ -24,6 +24,7 @@ export function runShell(line: string, { cwd, env = {} }: ShellOptions): Promise
     env: {
       PATH: `${join(root, "node_modules/.bin")}:${process.env["PATH"] ?? ""}`,
       HOME: cwd,
+      XDG_CACHE_HOME: testCache,
       npm_config_offline: "true",
       npm_config_update_notifier: "false",
       npm_config_audit: "false",
