@@ -81,7 +81,7 @@ reads \`0644\` as the number 644. Do not write \`0o644\`: YAML reads it as the n
 
 **Regular expressions** use RE2 syntax, which matches in linear time. **JSON paths** are RFC 9535; \`.name\` and \`name\` mean \`$.name\`.
 
-**Paths** are relative to the task's folder and stay inside it, or begin with \`{workspace}\`, the new folder of each
+**Paths** are relative to the task's folder and must stay inside it, or begin with \`{workspace}\`, the new folder of each
 trial. \`--allow-outside\` allows other paths.
 
 ## Templates

@@ -102,7 +102,7 @@ function exitCodeCheck(done: ProgramRun, { run: text, shell, expect }: CommandSt
   });
 }
 
-/** What was dropped cannot be looked at, so that nothing can be said of a text that is expected to be something. */
+/** Dropped output cannot be checked, so an expectation of it is an error. */
 function outputChecks(
   name: "stdout" | "stderr",
   expectation: TextExpectation | undefined,

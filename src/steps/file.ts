@@ -192,7 +192,7 @@ function existenceCheck(exists: boolean, found: Stats | undefined): Check {
   return { name: "exists", passed, expected, actual, message };
 }
 
-/** What it is worth that there is no file: nothing where its content was to be looked at, little where its folder is missing too. */
+/** What a missing file proves: nothing where its content was to be checked, little where its folder is missing too. */
 async function worthOf(
   { passed }: Check,
   path: string,
@@ -211,7 +211,7 @@ function kindOf(found: Stats | undefined): string {
   return found.isSocket() ? "a socket" : "a device";
 }
 
-/** What is expected of a file besides its absence cannot hold. */
+/** A file that is absent as expected cannot meet other expectations. */
 function impossible(isAsExpected: boolean, { mode, content }: FileExpectation): Check[] {
   if (!isAsExpected || (mode === undefined && content === undefined)) return [];
   const message = "nothing is there that could have a content or a mode";
@@ -248,7 +248,7 @@ async function readText(path: string, signal: AbortSignal): Promise<string> {
 
 /** Reads one byte more than is allowed at most. */
 async function readBytes(path: string, signal: AbortSignal): Promise<Buffer> {
-  // A pipe that took the file's place would else be waited for without end. Windows has no such flag.
+  // Without this flag, opening a pipe would block forever. Windows has no such flag.
   const flags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
   await using file = await open(path, flags);
   const chunks: Buffer[] = [];

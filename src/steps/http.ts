@@ -67,7 +67,7 @@ async function run(step: HttpStep, { signal }: StepContext): Promise<StepAttempt
   };
 }
 
-/** Where more than the status is looked at, another one says no more than that it could not be. */
+/** Where more than the status is checked, a wrong status means only that the rest could not be checked. */
 function statusCheck({ status: expected, ...others }: HttpExpectation, { status, body }: HttpAnswer): Check {
   const shown = expected.length === 0 ? "any" : expected.join(" or ");
   const passed = expected.length === 0 || expected.some((each) => fits(status, String(each)));
@@ -110,7 +110,7 @@ function missingHeader(name: string, { headers }: HttpAnswer): Check {
   return { name: `header ${name}`, passed: false, expected: "a header", actual: null, message };
 }
 
-/** Headers by their names in lower case, and by those that the step's outputs call them. */
+/** Headers by their names in lower case, and as the step's outputs spell them. */
 function namedHeaders({ outputs = {} }: HttpStep, { headers }: HttpAnswer): JsonObject {
   const names = Object.values(outputs).flatMap((template) =>
     [...template.matchAll(/\bresponse\.headers\.([\w-]+)/g)].map(([, name = ""]) => name),
@@ -202,10 +202,10 @@ function tooLarge(target: string): McpvalsError {
   );
 }
 
-/** What `fetch` says of the ports that browsers block, 6000 and 6667 among them. */
+/** The message of `fetch` for ports that browsers block, such as 6000 and 6667. */
 const blocked = "bad port";
 
-/** The words at the bottom of what `fetch` throws; its own are always "fetch failed". */
+/** The innermost cause of what `fetch` throws, whose own message is always "fetch failed". */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const cause: unknown = error instanceof AggregateError ? error.errors[0] : error.cause;

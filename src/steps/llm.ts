@@ -62,7 +62,7 @@ function checkOf({ kind, reference, input }: JudgeQuestion, { passed, score, rea
   };
 }
 
-/** A judge that is asked about nothing might find everything in it; nor is there anything that it would have missed. */
+/** The check for an empty input: a judge might find anything in it. */
 function nothingToJudge({ input: written }: LlmStep, input: string): Check {
   const message =
     written === undefined ? "the agent said nothing" : "there is nothing to judge: the input is empty";

@@ -19,11 +19,11 @@ import type { CallOutcome, ToolDefinition } from "../servers/client/session.ts";
 import { isToolTest } from "./mcp-request.ts";
 import type { StepAttempt, StepContext } from "./step-runner.ts";
 
-/** What came back, read. */
+/** What a server answered, as a step looks at it. */
 export interface Answer {
   readonly kind: McpRequest["kind"];
   readonly outcome: Exclude<CallOutcome, { kind: "timeout" }>;
-  /** In what words it failed; undefined when it did not. */
+  /** The message of the failure; undefined when there was none. */
   readonly failure: string | undefined;
   /** What the step's outputs may use: the raw result; where there is none, the error as an object, and its words. */
   readonly result: JsonObject;
@@ -51,7 +51,7 @@ export function readAnswer(kind: McpRequest["kind"], given: Answer["outcome"]): 
   return { kind, outcome, failure: message, result: { error }, text: message };
 }
 
-/** Whether the server's answer could not be used: the words of the failure are then not its own. */
+/** Whether the answer could not be used: the failure's message is then not the server's. */
 export function isUnusable({ outcome }: Answer): boolean {
   return outcome.kind === "error" && outcome.unusable === true;
 }
@@ -108,7 +108,7 @@ function asUntried(check: Check): Check {
   return check.passed ? check : { ...check, untried: true };
 }
 
-/** No answer proves nothing, but for a call that had to be answered within that time. */
+/** A missing answer is a timeout, unless the call had to be answered within that time. */
 export function checkMissingAnswer({ timeoutMs, expect }: McpStep, message: string): StepAttempt {
   const limit = expect.maxLatencyMs;
   if (limit === undefined || limit > timeoutMs) return { kind: "timeout", message };
@@ -152,7 +152,7 @@ function failedCall(failure: string): Check {
   return { name: "call", passed: false, expected: aResult, actual: failure, message };
 }
 
-/** Only the server's own failure counts: what we say of an answer that is none is not what was expected. */
+/** Only the server's own failure counts, not an answer that could not be used. */
 function failingCall(answer: Answer): Check {
   const { failure, text } = answer;
   const passed = failure !== undefined && !isUnusable(answer);
@@ -164,7 +164,7 @@ function failingCall(answer: Answer): Check {
   }
 }
 
-/** Only the server's own words count: what we say of an answer that is none must not pass for the expected error. */
+/** Only the server's own message counts, not mcpvals' message about an answer that could not be used. */
 function errorChecks({ error: expected }: McpExpectation, answer: Answer): Check[] {
   if (expected === undefined) return [];
   const { failure } = answer;
@@ -185,7 +185,7 @@ function resultChecks({ result: expected }: McpExpectation, { outcome, failure =
   return [{ name: "result", passed: false, expected, actual: null, message: `no result: ${failure}` }];
 }
 
-/** A result that a tool's own schema refuses is none that clients can use. In a tool test the grade of the calls says so. */
+/** Clients cannot use a result that the tool's own schema refuses. In a tool test the grade of the calls reports it. */
 async function schemaChecks({ failure, outcome }: Answer, context: AnswerContext): Promise<Check[]> {
   const { tool, phase, trial } = context;
   if (isToolTest(context) || phase !== "verify" || failure !== undefined || outcome.kind !== "result")
@@ -196,7 +196,7 @@ async function schemaChecks({ failure, outcome }: Answer, context: AnswerContext
   if (problem === undefined) return [];
   const actual = outcome.result["structuredContent"] ?? null;
   const message = `${name} ${problem}`;
-  // What a task looks for is neither there nor missing in a result that is none.
+  // An invalid result shows neither that something is there nor that it is missing.
   return [{ name: "outputSchema", passed: false, expected, actual, message, untried: true }];
 }
 

@@ -60,7 +60,7 @@ function judgesServer({ failure }: McpStep, context: StepContext): boolean {
   return isToolTest(context) || failure !== undefined;
 }
 
-/** An answer that is none says neither that something holds nor that it does not. */
+/** The error for an answer that could not be used: it proves nothing. */
 function unusableAnswer({ id, server }: McpStep, { failure = "" }: Answer): McpvalsError {
   const whose = server === undefined ? "the server" : `the server "${server}"`;
   return new McpvalsError(

@@ -17,7 +17,7 @@ const drainMs = 200;
 const termMs = 200;
 
 export interface Program {
-  /** What it is to the reader of an error, such as `the shell`. */
+  /** What errors call it, such as `the shell`. */
   readonly role: string;
   /** What the reader can do when it cannot be started. */
   readonly hint: string;
@@ -117,14 +117,14 @@ function timeUp(id: string, timeoutMs: number, output: ProgramOutput): McpvalsEr
   return new McpvalsError("step/timeout", `step ${id}: it took longer than ${timeoutMs} ms`, details);
 }
 
-const toldCharacters = 300;
+const shownCharacters = 300;
 
 /** Exit codes with which shells tell that they could not run something. */
 const notRun: Readonly<Record<number, string>> = {
   126: "a program could not be run",
   127: "a program was not found",
 };
-/** The exit codes that answer yes or no. Programs use others for what kept them from looking: grep, test and curl do. */
+/** Exit codes that mean yes or no. With others, programs such as grep, test and curl report that they could not check. */
 const answers: readonly (number | null)[] = [0, 1];
 
 export interface ExitOptions {
@@ -160,7 +160,7 @@ function messageOf({ exitCode, signal, stdout, stderr }: ProgramRun, expected: n
   const meaning = why === undefined ? "" : ` (${why})`;
   const how =
     exitCode === null ? `it was ended by ${signal ?? "a signal"}` : `it exited with ${exitCode}${meaning}`;
-  const said = tailOf(stderr.text, toldCharacters) || tailOf(stdout.text, toldCharacters);
+  const said = tailOf(stderr.text, shownCharacters) || tailOf(stdout.text, shownCharacters);
   return `${how}, expected ${expected}${said === "" ? "" : `: ${said}`}`;
 }
 

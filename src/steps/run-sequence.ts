@@ -96,7 +96,7 @@ export function joinedChecks(ran: readonly Ran[], prefix = ""): readonly Check[]
     );
 }
 
-/** A step may be called as its check is. */
+/** The step's name before the check's, unless they are the same. */
 function labelled({ name, id }: Step, check: Check): string {
   const label = name ?? id;
   return label === check.name ? label : `${label}: ${check.name}`;

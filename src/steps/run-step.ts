@@ -69,7 +69,7 @@ async function runAttempt(step: Step, { attempt, polling }: Place, context: Step
   return { report, waitMs: isFinal ? undefined : next };
 }
 
-/** What a step gave when it ran before does not count any more. */
+/** Outputs of an earlier run of the step no longer count. */
 function remember({ id }: Step, { outcome, outputs, ignored }: StepReport, { trial }: StepContext): void {
   if (outcome === "skipped") return;
   trial.outputs.delete(id);
@@ -102,7 +102,7 @@ async function attemptOf(
   begin: (input: JsonObject) => void,
 ): Promise<Tried> {
   let begun = false;
-  const { scope, needed } = noticingScope(context);
+  const { scope, needed } = watchOutputs(context);
   try {
     if (written.if !== undefined && !conditionHolds(written.if, scope)) {
       begin({ if: written.if });
@@ -115,7 +115,7 @@ async function attemptOf(
     begun = true;
     return outcomeOf(await withinTime(step, context), step, scope);
   } catch (error) {
-    // What never began has no input to show, but the events come in pairs.
+    // Events come in pairs, also for a step whose input could not be computed.
     if (!begun) begin({});
     const check = needed() ?? unfit(error);
     if (check !== undefined) return { outcome: "failed", checks: [check], untried: true };
@@ -173,7 +173,7 @@ function outcomeOf(attempt: StepAttempt, step: Step, scope: Scope | undefined): 
 
 type Checked = Extract<StepAttempt, { kind: "checked" }>;
 
-/** They are only shown. That they cannot be made of an answer that is wrong is no error besides. */
+/** Outputs of a failed step are only shown: that they cannot be computed is not another error. */
 function outputsOfFailed(
   attempt: Checked,
   step: Step,
@@ -213,8 +213,8 @@ function conditionHolds(condition: string, scope: Scope | undefined): boolean {
   return (expand(left) === expand(right)) === (operator === "==");
 }
 
-/** A scope that notices when a text asks for what a failed step would have given. */
-export interface NoticingScope {
+/** A scope that records when a text uses outputs of a failed step. */
+export interface WatchedScope {
   readonly scope: Scope | undefined;
   /** The check that says so, once that has happened. */
   readonly needed: () => Check | undefined;
@@ -224,19 +224,19 @@ export interface NoticingScope {
  * Watches the outputs that a step uses. One that needs those of a failed step cannot act for the same reason for which that
  * one failed, so it is a failure too and no error.
  */
-function noticingScope({ scope, trial }: Pick<StepContext, "scope" | "trial">): NoticingScope {
+function watchOutputs({ scope, trial }: Pick<StepContext, "scope" | "trial">): WatchedScope {
   const steps = scope?.get("steps");
   if (scope === undefined || steps === undefined || trial.failed.size === 0)
     return { scope, needed: () => undefined };
   let needed: string | undefined;
-  const noticing: Resolve = (names, variant) => {
+  const watched: Resolve = (names, variant) => {
     const value = steps(names, variant);
     const [id] = names;
     if (value === undefined && id !== undefined && trial.failed.has(id)) needed ??= id;
     return value;
   };
   return {
-    scope: new Map([...scope, ["steps", noticing]]),
+    scope: new Map([...scope, ["steps", watched]]),
     needed: () => (needed === undefined ? undefined : neededCheck(needed)),
   };
 }

@@ -57,7 +57,7 @@ const foreachStep: StepRunner<ForeachStep> = {
   },
 };
 
-/** A row over nothing proves nothing. */
+/** An empty list proves nothing. */
 const emptyCheck: Check = {
   name: "items",
   passed: false,
@@ -107,7 +107,7 @@ function hasSeenNothing({ outcome, checks, ignored }: StepReport): boolean {
   );
 }
 
-/** As a failure, it would be a proof for a `not` around it. */
+/** An error: a failure would count as proof in an enclosing `not`. */
 function nothingSeen({ id }: AnyOfStep): McpvalsError {
   return new McpvalsError("step/cannot-run", `no alternative of ${id} looked at anything that counts`);
 }
@@ -199,7 +199,7 @@ const notStep: StepRunner<NotStep> = {
   },
 };
 
-/** An end that tells neither yes nor no may be the one that the author waits for. */
+/** Adds advice about an exit code, a status or a failure that the author may have wanted to check for. */
 function withAdvice(check: Check): Check {
   const [, name] = /(?:^|: )(exit code|status|call)$/.exec(check.name) ?? [];
   const what = name === "call" ? (check.expected === aResult ? "failure" : undefined) : name;
@@ -213,7 +213,7 @@ function hasLooked({ outcome, checks, ignored }: StepReport): boolean {
   return !ignored && outcome !== "skipped" && (outcome !== "passed" || checks.length > 0);
 }
 
-/** What steps did is no more evidence that something holds than that it does not. */
+/** Steps that only acted are no evidence either way. */
 function isOnlyActed(ran: readonly Ran[]): boolean {
   return joinedChecks(ran).every(({ acted }) => acted === true);
 }
@@ -250,7 +250,7 @@ const groupStep: StepRunner<GroupStep> = {
   },
 };
 
-/** Its setup and its cleanup are those phases, wherever it stands; a look at the state stays one. */
+/** Setup and cleanup of a group count as those phases, wherever the group is; a state probe stays one. */
 function partContext(step: GroupStep, context: StepContext, part: "setup" | "cleanup"): StepContext {
   const inner = innerContext(step, context);
   return context.phase === "probe" ? inner : { ...inner, phase: part };
@@ -269,7 +269,7 @@ async function runParts(step: GroupStep, outer: StepContext, run: RunChild): Pro
   return attemptOf(await runInner(step, step.steps, { context: outer, run }));
 }
 
-/** What a reader finds the group by. An id that is made from its place says already which step it is in. */
+/** The group's name in messages. An id that was made from its place already contains that of the step around it. */
 function pathOf({ id, name }: GroupStep, { parent }: StepContext): string {
   const around = parent?.split("/").at(-1);
   const own = name ?? id;

@@ -40,7 +40,7 @@ export function readScriptAnswer(run: ProgramRun, remark?: string): ScriptAnswer
 }
 
 export interface UnreadOptions {
-  /** What it is to the reader of an error, such as `the script`. */
+  /** What errors call it, such as `the script`. */
   readonly role: string;
   /** What its author can do. */
   readonly hint: string;

@@ -191,9 +191,9 @@ function interpreted(file: string, head: string, env: Env): Pick<ScriptLaunch, "
 
 async function readHead(file: string): Promise<string> {
   try {
-    // A pipe that took the file's place would else be waited for without end. Windows has no such flag.
+    // Without this flag, opening a pipe would block forever. Windows has no such flag.
     await using handle = await open(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
-    if (!(await handle.stat()).isFile()) throw new Error("it is no file");
+    if (!(await handle.stat()).isFile()) throw new Error("it is not a regular file");
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(headLength), 0, headLength);
     return buffer.toString("latin1", 0, bytesRead);
   } catch (cause) {

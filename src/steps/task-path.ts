@@ -70,7 +70,7 @@ async function linkTarget(path: string): Promise<string | undefined> {
   try {
     return await readlink(path);
   } catch {
-    return undefined; // whatever is wrong there, using the path will say it
+    return undefined; // using the path reports what is wrong
   }
 }
 
@@ -100,7 +100,7 @@ function wholeFolder(path: string): McpvalsError {
   );
 }
 
-/** What a look at a path gives, undefined where nothing is. Rejects with any other error. */
+/** The result of a file operation, or undefined where nothing exists. Rejects with any other error. */
 export async function orAbsent<T>(look: Promise<T>): Promise<T | undefined> {
   try {
     return await look;
@@ -110,7 +110,7 @@ export async function orAbsent<T>(look: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Below something that is no folder, nothing is either. */
+/** ENOTDIR: a parent is not a folder, so the path does not exist either. */
 function isAbsence(error: unknown): boolean {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   return code === "ENOENT" || code === "ENOTDIR";

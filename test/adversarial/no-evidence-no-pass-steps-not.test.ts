@@ -112,7 +112,7 @@ describe("a call that failed tells nothing of its result (docs/tasks.md, Control
     for (const request of [{ tool }, { prompt: tool }, { resource: `odd:${tool}` }]) {
       const step = { not: { mcp: { server: "odd", ...request } } };
       const { t } = await verdictsOf({ "t.json": taskOf("t", { servers: { odd }, verify: [step] }) });
-      expect(t).toMatch(/^fail: .*the failure shows neither .* expect it, in place of not/);
+      expect(t).toMatch(/^fail: .*the failure shows neither .* expect it instead of using not/);
     }
     expect(await verdictOf({ [`odd.${tool}`]: { expect: { isError: true } } })).toMatch(/^pass: /);
   });

@@ -212,7 +212,7 @@ function limitsContained({ contains, minContains = 1, maxContains }: JsonObject)
   return contains !== undefined && (minContains !== 0 || maxContains !== undefined);
 }
 
-/** A reference into the schema itself refuses what it leads to does; of any other nothing is known. */
+/** A reference into the schema refuses what its target refuses; other references are unknown. */
 function referenceRefuses(reference: Json | undefined, { root, seen }: Whole): boolean {
   if (typeof reference !== "string") return false;
   if (seen.includes(reference)) return false;

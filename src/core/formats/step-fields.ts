@@ -46,7 +46,7 @@ export const stepModel = {
     .min(0)
     .describe("Attempts after a failed one, without a pause; only tool tests have them.")
     .exactOptional(),
-  stableForMs: milliseconds.describe("Once it passes it has to go on passing for so long.").exactOptional(),
+  stableForMs: milliseconds.describe("After it passes, it must keep passing for this long.").exactOptional(),
   if: text.describe("The step is skipped unless this holds.").exactOptional(),
   failure: z
     .enum(["hard", "soft"])
@@ -68,7 +68,7 @@ export const jsonExpectationModel = z
     matches: text.describe("A regular expression (RE2) found anywhere in a text.").exactOptional(),
     type: z.enum(["string", "number", "boolean", "array", "object", "null"]).exactOptional(),
     count: z.int().min(0).describe("Number of values that the path selects.").exactOptional(),
-    ignorePaths: z.array(text).describe("What `equals` and `contains` leave out.").exactOptional(),
+    ignorePaths: z.array(text).describe("What `equals` and `contains` ignore.").exactOptional(),
     loose: z
       .literal(true)
       .describe('Values that are printed alike are equal, such as 5 and "5".')
@@ -79,7 +79,7 @@ export const jsonExpectationModel = z
 /** What a text must be, in the model. */
 export const textExpectationModel = z
   .strictObject({
-    equals: text.describe("The whole text, but for line ends after the last line.").exactOptional(),
+    equals: text.describe("The whole text; line ends after the last line are ignored.").exactOptional(),
     contains: z.array(text).exactOptional(),
     matches: z.array(text).describe("Regular expressions (RE2), found anywhere.").exactOptional(),
     json: z

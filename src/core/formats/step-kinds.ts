@@ -318,7 +318,7 @@ const http = stepKind({
   },
   schema: closedObject({
     url: filledText.meta({ description: "URL, starting with `http://` or `https://`." }),
-    method: filledText.default("GET").meta({ description: "Any method." }),
+    method: filledText.default("GET").meta({ description: "HTTP method." }),
     headers: z.record(filledText, z.string()).default({}).meta({ description: "Headers of the request." }),
     body: z
       .union([z.string(), closedObject({ json: presentJson.meta({ description: "Any JSON value." }) })])
@@ -421,7 +421,7 @@ const fileUses = ["content", "absent", "expect"] as const;
 
 /** Names the keys of which only one may be there. */
 function fileUseError(value: unknown): string {
-  const uses = "content (make the file), absent (remove it) and expect (look at it)";
+  const uses = "content (create the file), absent (remove it) and expect (check it)";
   const given = fileUses.filter((key) => asObject(value)[key] !== undefined);
   const all = given.length === 2 ? `both ${given.join(" and ")}` : given.join(", ");
   return given.length === 0 ? `must have one of ${uses}` : `has ${all}: only one of ${uses} may be there`;

@@ -107,16 +107,16 @@ const plainExpander: Expander = {
 };
 
 /**
- * The scope of a check: there, what an agent has said that said nothing throws `task/unfit-value`. Nothing can be looked for
- * in it, and it can be looked for in nothing.
+ * The scope of a check: an empty `{agent.output}` throws `task/unfit-value`, since nothing can be found in it and it would be
+ * found in everything.
  */
 export function checkingScope(scope: Scope): Scope {
   const agent = scope.get("agent");
   if (agent === undefined || agent.trusted === true) return scope;
-  return new Map([...scope, ["agent", sayingSomething(agent)]]);
+  return new Map([...scope, ["agent", nonEmptyOutput(agent)]]);
 }
 
-function sayingSomething(agent: Resolve): Resolve {
+function nonEmptyOutput(agent: Resolve): Resolve {
   return (names, variant) => {
     const value = agent(names, variant);
     if (names.join(".") !== "output" || typeof value !== "string" || value.trim() !== "") return value;
@@ -238,7 +238,7 @@ function quoteForShell(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** Programs that find everything when they look for nothing. */
+/** Search programs, which match everything when they search for an empty text. */
 const search = /(?:^|[\s;&|(`"'/])(?:[efz]?grep|rg|ag|ack|findstr|select-string)(?=[\s;&|)]|$)/i;
 
 /** Throws McpvalsError `task/unfit-value` for a value from outside that is empty, in or for a program that may look for it. */

@@ -1,11 +1,11 @@
 import { McpvalsError } from "../errors/error.ts";
 import { isCodeVariable } from "./shell-line.ts";
 
-/** How a value that nobody trusts is written where it stands. */
+/** How an untrusted value is written in one place of a text. */
 export interface Place {
   /** Throws McpvalsError `task/unfit-value` for a value that would change what is around it, or says nothing there. */
   write(value: string): string;
-  /** What could stand there. */
+  /** An example of such a value. */
   readonly sample: string;
 }
 
@@ -15,10 +15,10 @@ export interface Place {
  */
 export type FindPlace = (before: string, expression: string) => Place;
 
-/** A text in which nothing has a meaning. */
+/** Plain text, in which no character has a special meaning. */
 export const inText: FindPlace = () => ({ write: (value) => value, sample: "x" });
 
-/** A text that another one has to contain: nothing is contained in every text. */
+/** A text that another one must contain: an empty one would be contained in every text. */
 export const inWantedText: FindPlace = (_, expression) => ({
   write: (value) => filled(value, expression),
   sample: "x",
@@ -75,7 +75,7 @@ const inJsonText: FindPlace = (before, expression) => {
   return { write: escapedJson, sample: "x" };
 };
 
-/** A text that another one has to equal: an agent that says nothing proves nothing. */
+/** A text that another one must equal: an agent's empty output proves nothing. */
 export const inEqualText: FindPlace = (before, expression) =>
   /^\{\s*agent\b/.test(expression) ? inWantedText(before, expression) : inText(before, expression);
 
@@ -122,7 +122,7 @@ export const inFilePath: FindPlace = (_, expression) => ({
   sample: "x",
 });
 
-/** What a judge is told to look for, and follows. */
+/** The rubric of a judge, whose instructions it follows. */
 export const inRubric: FindPlace = nowhere(
   "in a rubric, which the judge follows",
   "Put it into contains or exact, which the judge only compares, or into input. To insert it as it is, write {… | raw}.",
@@ -131,7 +131,7 @@ export const inRubric: FindPlace = nowhere(
 /** The name of a program. */
 export const inProgramName: FindPlace = nowhere("where a program is named");
 
-/** A program's text in a language of which nothing is known. */
+/** The text of a program in an unknown language. */
 export function inProgramText(program: string): FindPlace {
   const hint =
     "Give it in the step's args or env, or read it from the JSON on stdin with protocol: json. To insert it as it is, write {… | raw}.";

@@ -27,7 +27,7 @@ export function scriptProgram(script: string): string | undefined {
 export interface ShellValue {
   /** Stands for it in messages. */
   readonly expression: string;
-  /** Undefined where it is not known yet. */
+  /** Undefined while it is not known. */
   readonly value?: string;
 }
 
@@ -78,7 +78,7 @@ function placed(text: string, [first]: readonly ShellValue[], rules: ShellRules)
   }
 }
 
-/** Says where no value from outside can stand, while one text is read. */
+/** Decides where values from outside are refused, while one text is read. */
 class ShellRules implements ShellReader {
   readonly #values: readonly ShellValue[];
   /** The value that was placed last, and those of each command. */
@@ -257,8 +257,6 @@ function programPlaces(own: readonly string[], first: string): readonly number[]
   const mark = carriers.has(first) ? own.findIndex((word) => carried.has(word)) : -1;
   return mark === -1 ? [0] : [0, ...all.slice(mark + 1)];
 }
-
-/** What is known of programs that run a part of what they are given. */
 
 /** Those whose arguments are a program, or name a variable in which one can hide. */
 const readers: ReadonlySet<string> = new Set(

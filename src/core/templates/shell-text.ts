@@ -27,7 +27,7 @@ export interface ShellCommand {
   readonly outer?: ShellCommand | undefined;
 }
 
-/** What is asked and told while a text is written. */
+/** Callbacks while a text is written. */
 export interface ShellReader {
   /** Gives the name of the variable for a mark. What it throws, `placeVariables` throws. */
   variableFor(name: string, place: ShellPlace): string;

@@ -6,37 +6,6 @@ import { mostProblems, type Problem, validate } from "../problem.ts";
 import { readJson } from "../read-json.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
 
-/** `mcp-eval.lock`: which version of each package a run uses, and what its files must be. */
-export interface LockFile {
-  readonly version: 1;
-  /** By package as it is written, version included. Packages that are paths or bundled are never in it. */
-  readonly extensions: Readonly<Record<string, LockedExtension>>;
-}
-
-export interface LockedExtension {
-  /** The package without a version. */
-  readonly package: string;
-  /** The version that was chosen: a release's tag, or a version of npm. */
-  readonly version: string;
-  /** `sha256:HEX` of the release's file of checksums; absent where it has none. */
-  readonly checksums?: string;
-  /** By platform, such as `linux-amd64`; `any` for what runs everywhere. */
-  readonly files: Readonly<Record<string, LockedFile>>;
-}
-
-export interface LockedFile {
-  /** Name of the file that was fetched. */
-  readonly name: string;
-  /** Of that file: `sha256:HEX`, or npm's `sha512-BASE64`. */
-  readonly hash: string;
-  /** `sha256:HEX` over all unpacked files with their names and executable bits. */
-  readonly tree: string;
-}
-
-export type ParsedLock =
-  | { readonly ok: true; readonly lock: LockFile }
-  | { readonly ok: false; readonly problems: readonly Problem[] };
-
 const sha256 = z.string().regex(/^sha256:[0-9a-f]{64}$/, {
   error: "must be sha256: and 64 hexadecimal digits",
 });
@@ -44,17 +13,46 @@ const fileHash = z.string().regex(/^(?:sha256:[0-9a-f]{64}|sha512-[A-Za-z0-9+/]{
   error: "must be sha256: and 64 hexadecimal digits, or sha512- and Base64",
 });
 
+const lockedFile = closedObject({
+  /** Name of the file that was fetched. */
+  name: filledText,
+  /** Of that file: `sha256:HEX`, or npm's `sha512-BASE64`. */
+  hash: fileHash,
+  /** `sha256:HEX` over all unpacked files with their names and executable bits. */
+  tree: sha256,
+});
+
 const lockedExtension = closedObject({
+  /** The package without a version. */
   package: filledText,
+  /** The version that was chosen: a release's tag, or a version of npm. */
   version: filledText,
+  /** Of the release's file of checksums; absent where it has none. */
   checksums: sha256.optional(),
-  files: z.record(filledText, closedObject({ name: filledText, hash: fileHash, tree: sha256 })),
+  /** By platform, such as `linux-amd64`; `any` for what runs everywhere. */
+  files: z.record(filledText, lockedFile),
 });
 
 const lockSchema = closedObject({
   version: z.literal(1),
+  /** By package as it is written, version included. Packages that are paths or bundled are never in it. */
   extensions: z.record(filledText, lockedExtension),
 });
+
+/** `mcp-eval.lock`: which version of each package a run uses, and what its files must be. */
+export interface LockFile {
+  readonly version: 1;
+  readonly extensions: Readonly<Record<string, LockedExtension>>;
+}
+export type LockedExtension = Omit<Readonly<z.output<typeof lockedExtension>>, "checksums" | "files"> & {
+  readonly checksums?: string;
+  readonly files: Readonly<Record<string, LockedFile>>;
+};
+export type LockedFile = Readonly<z.output<typeof lockedFile>>;
+
+export type ParsedLock =
+  | { readonly ok: true; readonly lock: LockFile }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
 
 /** Reads the document of a lock file, strictly. All problems have the code `extension/invalid-lock`. */
 export function parseLock(document: unknown): ParsedLock {

@@ -62,7 +62,7 @@ const listed = closedObject({
   args: typedArgs.nullable().optional(),
 });
 
-/** An `extension.yaml`. What other keys there are at its root is nobody's business. */
+/** An `extension.yaml`. Other keys at its root are ignored. */
 export const manifestSchema = z.object({
   name: filledText,
   version: filledText,

@@ -4,154 +4,58 @@ import { extensionsNamed, filesOf, portableOf, stepOf, taskOf } from "../../../.
 /** As long as a timer can wait. */
 const noLimit = 2_147_483_647;
 
+const tool = (name: string): object => ({ kind: "tool", tool: name, args: {} });
+const judged = [{ llm: { exact: "x" } }];
+const holds = { steps: [{ type: "llm", id: "steps[0]", timeoutMs: 60_000, exact: "x" }] };
+
 describe("defaults", () => {
-  it.each<[string, object, object]>([
+  it.each<[object, string, number, object]>([
+    [{ command: { run: "ls" } }, "command", 60_000, { run: "ls", env: {}, expect: { exitCode: 0 } }],
     [
-      "command",
-      { command: { run: "ls" } },
-      { type: "command", id: "verify[0]", timeoutMs: 60_000, run: "ls", env: {}, expect: { exitCode: 0 } },
-    ],
-    [
-      "http",
       { http: { url: "http://x" } },
-      {
-        type: "http",
-        id: "verify[0]",
-        timeoutMs: 30_000,
-        url: "http://x",
-        method: "GET",
-        headers: {},
-        expect: { status: ["2xx"] },
-      },
+      "http",
+      30_000,
+      { url: "http://x", method: "GET", headers: {}, expect: { status: ["2xx"] } },
     ],
     [
-      "file, looked at",
       { file: { path: "a", expect: {} } },
-      {
-        type: "file",
-        id: "verify[0]",
-        timeoutMs: 30_000,
-        path: "a",
-        action: { kind: "check", exists: true },
-      },
+      "file",
+      30_000,
+      { path: "a", action: { kind: "check", exists: true } },
     ],
-    ["llm", { llm: { contains: "x" } }, { type: "llm", id: "verify[0]", timeoutMs: 60_000, contains: "x" }],
+    [{ llm: { contains: "x" } }, "llm", 60_000, { contains: "x" }],
     [
-      "script",
       { script: { inline: "exit 1" } },
-      {
-        type: "script",
-        id: "verify[0]",
-        timeoutMs: 300_000,
-        source: { inline: "exit 1" },
-        args: [],
-        env: {},
-        protocol: "exit-code",
-        workdir: "task",
-      },
+      "script",
+      300_000,
+      { source: { inline: "exit 1" }, args: [], env: {}, protocol: "exit-code", workdir: "task" },
     ],
+    [{ mcp: { tool: "add" } }, "mcp", 30_000, { request: tool("add"), expect: {} }],
+    [{ "main.add.two": {} }, "mcp", 30_000, { server: "main", request: tool("add.two"), expect: {} }],
     [
-      "mcp",
-      { mcp: { tool: "add" } },
-      {
-        type: "mcp",
-        id: "verify[0]",
-        timeoutMs: 30_000,
-        request: { kind: "tool", tool: "add", args: {} },
-        expect: {},
-      },
-    ],
-    [
-      "SERVER.TOOL",
-      { "main.add.two": {} },
-      {
-        type: "mcp",
-        id: "verify[0]",
-        timeoutMs: 30_000,
-        server: "main",
-        request: { kind: "tool", tool: "add.two", args: {} },
-        expect: {},
-      },
-    ],
-    [
-      "ALIAS.OPERATION",
       { "ext.do": { name: "n", manifest: { a: [1] } } },
-      {
-        type: "extension",
-        id: "verify[0]",
-        timeoutMs: 300_000,
-        extension: "ext",
-        operation: "do",
-        args: { name: "n", manifest: { a: [1] } },
-      },
-    ],
-    [
       "extension",
+      300_000,
+      { extension: "ext", operation: "do", args: { name: "n", manifest: { a: [1] } } },
+    ],
+    [
       { extension: { package: "ext", action: "do" } },
-      {
-        type: "extension",
-        id: "verify[0]",
-        timeoutMs: 300_000,
-        extension: "ext",
-        operation: "do",
-        args: {},
-      },
+      "extension",
+      300_000,
+      { extension: "ext", operation: "do", args: {} },
     ],
     [
+      { foreach: { var: "x", in: [1, "a", { b: null }], steps: judged } },
       "foreach",
-      { foreach: { var: "x", in: [1, "a", { b: null }], steps: [{ llm: { exact: "x" } }] } },
-      {
-        type: "foreach",
-        id: "verify[0]",
-        timeoutMs: noLimit,
-        variable: "x",
-        in: [1, "a", { b: null }],
-        steps: [{ type: "llm", id: "steps[0]", timeoutMs: 60_000, exact: "x" }],
-      },
+      noLimit,
+      { variable: "x", in: [1, "a", { b: null }], ...holds },
     ],
-    [
-      "anyOf",
-      { anyOf: [{ llm: { exact: "x" } }] },
-      {
-        type: "anyOf",
-        id: "verify[0]",
-        timeoutMs: noLimit,
-        steps: [{ type: "llm", id: "steps[0]", timeoutMs: 60_000, exact: "x" }],
-      },
-    ],
-    [
-      "allOf",
-      { allOf: [{ llm: { exact: "x" } }] },
-      {
-        type: "allOf",
-        id: "verify[0]",
-        timeoutMs: noLimit,
-        steps: [{ type: "llm", id: "steps[0]", timeoutMs: 60_000, exact: "x" }],
-      },
-    ],
-    [
-      "not",
-      { not: [{ llm: { exact: "x" } }] },
-      {
-        type: "not",
-        id: "verify[0]",
-        timeoutMs: noLimit,
-        steps: [{ type: "llm", id: "steps[0]", timeoutMs: 60_000, exact: "x" }],
-      },
-    ],
-    [
-      "group",
-      { group: { steps: [{ llm: { exact: "x" } }] } },
-      {
-        type: "group",
-        id: "verify[0]",
-        timeoutMs: noLimit,
-        setup: [],
-        steps: [{ type: "llm", id: "steps[0]", timeoutMs: 60_000, exact: "x" }],
-        cleanup: [],
-      },
-    ],
-  ])("of %s", (_, step, model) => {
+    [{ anyOf: judged }, "anyOf", noLimit, holds],
+    [{ allOf: judged }, "allOf", noLimit, holds],
+    [{ not: judged }, "not", noLimit, holds],
+    [{ group: { steps: judged } }, "group", noLimit, { setup: [], ...holds, cleanup: [] }],
+  ])("of %j", (step, type, timeoutMs, fields) => {
+    const model = { type, id: "verify[0]", timeoutMs, ...fields };
     expect(stepOf(step, {}, { extensions: extensionsNamed("ext") })).toEqual(model);
   });
 

@@ -70,7 +70,7 @@ const requirement = z
     }),
     z.strictObject({ kind: z.literal("judge") }),
   ])
-  .meta({ id: "Requirement", description: "Something that must be there before the task can run." });
+  .meta({ id: "Requirement", description: "Something that must be available before the task can run." });
 
 const sharedServer = {
   startupTimeoutMs: milliseconds,
@@ -141,7 +141,7 @@ export const taskExportSchema = z
     format: z
       .enum(["mcp-eval/v1", "script-form", "step-form"])
       .describe("The form of the file; the last two are older ones."),
-    prompt: z.array(text).describe("What the agent is told, turn by turn; empty: no agent takes part."),
+    prompt: z.array(text).describe("The prompt, turn by turn; empty: no agent takes part."),
     env: texts.describe("Variables for all steps, as templates."),
     inheritEnv: z
       .union([z.literal(true), z.array(text)])

@@ -152,8 +152,8 @@ describe("steps", () => {
     ],
     [
       { verify: [{ file: { path: "a" } }, { file: { path: "a", content: "", absent: true } }] },
-      "config/invalid-value at value spec.verify[0].file: spec.verify[0].file must have one of content (make the file), absent (remove it) and expect (look at it)",
-      "config/invalid-value at value spec.verify[1].file: spec.verify[1].file has both content and absent: only one of content (make the file), absent (remove it) and expect (look at it) may be there",
+      "config/invalid-value at value spec.verify[0].file: spec.verify[0].file must have one of content (create the file), absent (remove it) and expect (check it)",
+      "config/invalid-value at value spec.verify[1].file: spec.verify[1].file has both content and absent: only one of content (create the file), absent (remove it) and expect (check it) may be there",
     ],
     [
       { setup: [{ file: { path: "a", absent: true, mode: "0644" } }] },
