@@ -2,10 +2,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { resolve } from "node:path";
 
-/** The program, from its source, or as another build of it. */
+/** The built program, which starts several times as fast as its source. */
 const program =
   process.env["MCPVALS_TEST_KUBERNETES"] ??
-  resolve(import.meta.dirname, "../../../extensions/kubernetes/main.ts");
+  resolve(import.meta.dirname, "../../../dist/extensions/kubernetes/main.js");
 
 /** What an `execute` was answered with: a result, or an error of JSON-RPC, which has `code`. */
 export interface Answered {

@@ -38,10 +38,10 @@ export interface SqlExtension extends AsyncDisposable {
   shutdown(): Promise<number | null>;
 }
 
-/** Starts the program of the extension from its source. */
+/** Starts the built program of the extension. */
 export async function startSql(config: JsonObject): Promise<SqlExtension> {
   const folders = await newFolders();
-  const child = spawn(process.execPath, [join(root, "extensions/sql/main.ts")], {
+  const child = spawn(process.execPath, [join(root, "dist/extensions/sql/main.js")], {
     stdio: ["pipe", "pipe", "pipe"],
     env: { PATH: process.env["PATH"] ?? "" },
   });

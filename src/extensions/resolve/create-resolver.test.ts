@@ -1,6 +1,8 @@
-import { expect, test } from "vitest";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { expect, it, test } from "vitest";
 import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
-import { checkSource } from "./create-resolver.ts";
+import { checkSource, extensionPlaces } from "./create-resolver.ts";
 
 test.each([
   ["github.com/acme/demo@v1", "github.com/acme/*", true],
@@ -39,4 +41,23 @@ test.skipIf(process.platform === "win32")("a backslash is a part of a file's nam
   const parsed = parsePackageRef("./trusted\\evil");
   if (!parsed.ok) throw new Error(parsed.message);
   expect(() => checkSource(parsed.ref, ["./trusted/*"])).toThrow("a source that is not allowed");
+});
+
+const env = { MCPVALS_EXTENSIONS_CACHE: "/env", MCPVALS_RELEASES_URL: "http://env" };
+const settings = { cacheDir: "/eval", releasesUrl: "http://eval", allowedSources: ["npm:*"] };
+
+it("prefers options to the eval, the eval to the environment, and that to what is usual", () => {
+  const options = { cacheDir: "/option", releasesUrl: "http://option" };
+  const home = homedir();
+  expect(extensionPlaces({ options, settings, env })).toEqual({
+    ...options,
+    allowedSources: ["npm:*"],
+    home,
+    env,
+  });
+  expect(extensionPlaces({ options: {}, settings, env })).toEqual({ ...settings, home, env });
+  expect(extensionPlaces({ env })).toEqual({ cacheDir: "/env", releasesUrl: "http://env", home, env });
+  const empty = { MCPVALS_EXTENSIONS_CACHE: "", MCPVALS_RELEASES_URL: "" };
+  const usual = join(home, ".mcpvals", "extensions");
+  expect(extensionPlaces({ env: empty })).toEqual({ cacheDir: usual, home, env: empty });
 });

@@ -1,7 +1,17 @@
 import { join, resolve } from "node:path";
 import { expect, it } from "vitest";
 import { defaultSandbox, type SandboxSpec, type Task } from "../../core/formats/model.ts";
-import { openHomeNotes } from "./prepare-extensions.ts";
+import { openHomeNotes, settingsExpander } from "./prepare-extensions.ts";
+
+it("replaces variables that are set, and nothing else", () => {
+  const expander = settingsExpander({ config: { url: "{env.HOST}:1" }, env: { X: "a {b}" } }, { HOST: "h" });
+  expect(expander?.text("{env.HOST}:1 a {b}")).toBe("h:1 a {b}");
+});
+
+it.each([["{workspace}/db"], ["{env.UNSET}"], ["{random.port}"]])("leaves %s to the trial", (text) => {
+  expect(settingsExpander({ config: { list: [{ text }] }, env: {} }, { HOST: "h" })).toBeUndefined();
+  expect(settingsExpander({ config: {}, env: { text } }, { HOST: "h" })).toBeUndefined();
+});
 
 const home = resolve("home", "me");
 
