@@ -242,12 +242,29 @@ function turn(fields: object): unknown {
   }).tasks[0]?.turns[0];
 }
 
+type Effect = () => void;
+
+const evalHas =
+  (config: Config, expected: object): Effect =>
+  () =>
+    expect(evalOf(config)).toMatchObject(expected);
+
+const serverHas =
+  (server: Config["server"], expected: object): Effect =>
+  () =>
+    expect(evalOf(withServer(server)).servers["default"]).toMatchObject(expected);
+
+const agentHas =
+  (fields: object, expected: object = fields): Effect =>
+  () =>
+    expect(evalOf(agentWith(fields)).agents[0]).toMatchObject(expected);
+
 /** For every field, by `DEFINITION.FIELD`: what it changes. A field without an entry here fails the test below. */
 const effects: Readonly<Record<string, () => void>> = {
   ...serverEffects,
   ...extensionEffects,
   "Config.$schema": () => expect(problemsOf({ ...base, $schema: "./schema.json" })).toEqual([]),
-  "Config.name": () => expect(evalOf({ ...base, name: "mine" }).name).toBe("mine"),
+  "Config.name": evalHas({ ...base, name: "mine" }, { name: "mine" }),
   "Config.description": () => expect(problemsOf({ ...base, description: "for readers" })).toEqual([]),
   "Config.server": () => expect(Object.keys(evalOf(base).servers)).toEqual(["default"]),
   "Config.servers": () => {
@@ -257,10 +274,9 @@ const effects: Readonly<Record<string, () => void>> = {
     expect(spec.tasks[0]?.servers).toEqual(["one", "two"]);
     expect(spec.tasks[0]?.verify[0]).not.toHaveProperty("server");
   },
-  "Config.agent": () =>
-    expect(evalOf(withAgent("openai/gpt-5")).agents).toEqual([
-      { type: "model", name: "openai/gpt-5", model: "openai/gpt-5", maxSteps: 20 },
-    ]),
+  "Config.agent": evalHas(withAgent("openai/gpt-5"), {
+    agents: [{ type: "model", name: "openai/gpt-5", model: "openai/gpt-5", maxSteps: 20 }],
+  }),
   "Config.agents": () =>
     expect(evalOf({ ...withWorkflow, agents: { a: "openai/gpt-5", b: scripted } }).agents).toMatchObject([
       { name: "a", model: "openai/gpt-5" },
@@ -282,88 +298,67 @@ const effects: Readonly<Record<string, () => void>> = {
       passThreshold: 0.8,
     });
   },
-  "Config.openaiKey": () =>
-    expect(evalOf({ ...withWorkflow, llmJudge: true, openaiKey: "k" }).judge?.apiKey).toBe("k"),
+  "Config.openaiKey": evalHas(
+    { ...withWorkflow, llmJudge: true, openaiKey: "k" },
+    { judge: { apiKey: "k" } },
+  ),
   "Config.judgeModel": () => {
     expect(evalOf({ ...withWorkflow, llmJudge: true, judgeModel: "gpt-5" }).judge?.model).toBe(
       "openai/gpt-5",
     );
     expect(evalOf({ ...withWorkflow, llmJudge: true, judgeModel: "google/g" }).judge?.model).toBe("google/g");
   },
-  "Config.passThreshold": () =>
-    expect(evalOf({ ...withWorkflow, llmJudge: true, passThreshold: 0.5 }).judge?.passThreshold).toBe(0.5),
-  "Config.judge": () =>
-    expect(evalOf(judgeWith({})).judge).toEqual({ model: "openai/o3", passThreshold: 0.8 }),
+  "Config.passThreshold": evalHas(
+    { ...withWorkflow, llmJudge: true, passThreshold: 0.5 },
+    { judge: { passThreshold: 0.5 } },
+  ),
+  "Config.judge": evalHas(judgeWith({}), { judge: { model: "openai/o3", passThreshold: 0.8 } }),
   "Config.timeout": () => {
     const spec = evalOf({ ...base, timeout: "7s" });
     expect(spec.limits.callMs).toBe(7000);
     expect(spec.servers["default"]?.startupTimeoutMs).toBe(7000);
     expect(spec.tasks[0]?.verify[0]?.timeoutMs).toBe(7000);
   },
-  "Config.limits": () =>
-    expect(evalOf({ ...base, limits: { trial: "1m", modelCall: "2s" } }).limits).toEqual({
-      trialMs: 60_000,
-      callMs: 30_000,
-      modelMs: 2000,
-    }),
-  "Config.trials": () => expect(evalOf({ ...base, trials: 7 }).trials).toBe(7),
-  "Config.concurrency": () => expect(evalOf({ ...base, concurrency: 7 }).concurrency).toBe(7),
-  "Config.reporters": () =>
-    expect(evalOf({ ...base, reporters: ["json=out.json", "junit"] }).reporters).toEqual([
-      "json=out.json",
-      "junit",
-    ]),
-
-  "Limits.trial": () => expect(evalOf({ ...base, limits: { trial: 5 } }).limits.trialMs).toBe(5),
-  "Limits.modelCall": () => expect(evalOf({ ...base, limits: { modelCall: 5 } }).limits.modelMs).toBe(5),
-
+  "Config.limits": evalHas(
+    { ...base, limits: { trial: "1m", modelCall: "2s" } },
+    { limits: { trialMs: 60_000, callMs: 30_000, modelMs: 2000 } },
+  ),
+  "Config.trials": evalHas({ ...base, trials: 7 }, { trials: 7 }),
+  "Config.concurrency": evalHas({ ...base, concurrency: 7 }, { concurrency: 7 }),
+  "Config.reporters": evalHas(
+    { ...base, reporters: ["json=out.json", "junit"] },
+    { reporters: ["json=out.json", "junit"] },
+  ),
+  "Limits.trial": evalHas({ ...base, limits: { trial: 5 } }, { limits: { trialMs: 5 } }),
+  "Limits.modelCall": evalHas({ ...base, limits: { modelCall: 5 } }, { limits: { modelMs: 5 } }),
   "StdioServer.transport": () => expect(evalOf(base).servers["default"]?.transport).toBe("stdio"),
-  "StdioServer.command": () =>
-    expect(evalOf(withServer({ ...stdio, command: "x" })).servers["default"]).toMatchObject({ command: "x" }),
-  "StdioServer.args": () =>
-    expect(evalOf(withServer({ ...stdio, args: ["a"] })).servers["default"]).toMatchObject({ args: ["a"] }),
-  "StdioServer.env": () =>
-    expect(evalOf(withServer({ ...stdio, env: { A: "b" } })).servers["default"]).toMatchObject({
-      env: { A: "b" },
-    }),
-  "StdioServer.cwd": () =>
-    expect(evalOf(withServer({ ...stdio, cwd: "sub" })).servers["default"]).toMatchObject({ cwd: "sub" }),
+  "StdioServer.command": serverHas({ ...stdio, command: "x" }, { command: "x" }),
+  "StdioServer.args": serverHas({ ...stdio, args: ["a"] }, { args: ["a"] }),
+  "StdioServer.env": serverHas({ ...stdio, env: { A: "b" } }, { env: { A: "b" } }),
+  "StdioServer.cwd": serverHas({ ...stdio, cwd: "sub" }, { cwd: "sub" }),
   "StdioServer.inheritEnv": () => {
     expect(inheriting(["A", "B"])).toMatchObject({ env: { inherited: "A,B" } });
     expect(inheriting(true)).toMatchObject({ env: { inherited: "true" } });
   },
-  "StdioServer.startupTimeout": () =>
-    expect(evalOf(withServer({ ...stdio, startupTimeout: 9 })).servers["default"]?.startupTimeoutMs).toBe(9),
-  "StdioServer.maxMessageBytes": () =>
-    expect(evalOf(withServer({ ...stdio, maxMessageBytes: 9 })).servers["default"]?.maxMessageBytes).toBe(9),
-
-  "ShttpServer.transport": () =>
-    expect(evalOf(withServer({ ...sse, transport: "shttp" })).servers["default"]?.transport).toBe("shttp"),
-  "ShttpServer.url": () =>
-    expect(evalOf(withServer({ ...sse, transport: "shttp" })).servers["default"]).toMatchObject({
-      url: sse.url,
-    }),
-  "ShttpServer.headers": () =>
-    expect(
-      evalOf(withServer({ ...sse, transport: "shttp", headers: { A: "b" } })).servers["default"],
-    ).toMatchObject({ headers: { A: "b" } }),
-  "ShttpServer.startupTimeout": () =>
-    expect(
-      evalOf(withServer({ ...sse, transport: "shttp", startupTimeout: 9 })).servers["default"]
-        ?.startupTimeoutMs,
-    ).toBe(9),
-  "ShttpServer.maxMessageBytes": () =>
-    expect(
-      evalOf(withServer({ ...sse, transport: "shttp", maxMessageBytes: 9 })).servers["default"]
-        ?.maxMessageBytes,
-    ).toBe(9),
-
-  "SseServer.transport": () => expect(evalOf(withServer(sse)).servers["default"]?.transport).toBe("sse"),
-  "SseServer.url": () => expect(evalOf(withServer(sse)).servers["default"]).toMatchObject({ url: sse.url }),
-  "SseServer.headers": () =>
-    expect(evalOf(withServer({ ...sse, headers: { A: "b" } })).servers["default"]).toMatchObject({
-      headers: { A: "b" },
-    }),
+  "StdioServer.startupTimeout": serverHas({ ...stdio, startupTimeout: 9 }, { startupTimeoutMs: 9 }),
+  "StdioServer.maxMessageBytes": serverHas({ ...stdio, maxMessageBytes: 9 }, { maxMessageBytes: 9 }),
+  "ShttpServer.transport": serverHas({ ...sse, transport: "shttp" }, { transport: "shttp" }),
+  "ShttpServer.url": serverHas({ ...sse, transport: "shttp" }, { url: sse.url }),
+  "ShttpServer.headers": serverHas(
+    { ...sse, transport: "shttp", headers: { A: "b" } },
+    { headers: { A: "b" } },
+  ),
+  "ShttpServer.startupTimeout": serverHas(
+    { ...sse, transport: "shttp", startupTimeout: 9 },
+    { startupTimeoutMs: 9 },
+  ),
+  "ShttpServer.maxMessageBytes": serverHas(
+    { ...sse, transport: "shttp", maxMessageBytes: 9 },
+    { maxMessageBytes: 9 },
+  ),
+  "SseServer.transport": serverHas(sse, { transport: "sse" }),
+  "SseServer.url": serverHas(sse, { url: sse.url }),
+  "SseServer.headers": serverHas({ ...sse, headers: { A: "b" } }, { headers: { A: "b" } }),
   "SseServer.reconnect": () =>
     expect(notesOf(withServer({ ...sse, reconnect: true }))).toEqual([
       'server "default": reconnect has no effect; a lost connection is an error',
@@ -376,34 +371,21 @@ const effects: Readonly<Record<string, () => void>> = {
     expect(notesOf(withServer({ ...sse, maxReconnectAttempts: 1 }))).toEqual([
       'server "default": maxReconnectAttempts has no effect; a lost connection is an error',
     ]),
-  "SseServer.startupTimeout": () =>
-    expect(evalOf(withServer({ ...sse, startupTimeout: 9 })).servers["default"]?.startupTimeoutMs).toBe(9),
-  "SseServer.maxMessageBytes": () =>
-    expect(evalOf(withServer({ ...sse, maxMessageBytes: 9 })).servers["default"]?.maxMessageBytes).toBe(9),
-
+  "SseServer.startupTimeout": serverHas({ ...sse, startupTimeout: 9 }, { startupTimeoutMs: 9 }),
+  "SseServer.maxMessageBytes": serverHas({ ...sse, maxMessageBytes: 9 }, { maxMessageBytes: 9 }),
   "ModelAgent.type": () => {
     expect(evalOf(withAgent(model)).agents).toEqual(evalOf(withAgent({ model: model.model })).agents);
     expect(evalOf(withAgent(model)).agents[0]?.type).toBe("model");
   },
-  "ModelAgent.model": () => expect(evalOf(agentWith({ model: "m" })).agents[0]).toMatchObject({ model: "m" }),
-  "ModelAgent.baseURL": () =>
-    expect(evalOf(agentWith({ baseURL: "http://x:1/v1" })).agents[0]).toMatchObject({
-      baseURL: "http://x:1/v1",
-    }),
-  "ModelAgent.apiKey": () =>
-    expect(evalOf(agentWith({ apiKey: "k" })).agents[0]).toMatchObject({ apiKey: "k" }),
-  "ModelAgent.api": () => expect(evalOf(agentWith({ api: "chat" })).agents[0]).toMatchObject({ api: "chat" }),
-  "ModelAgent.headers": () =>
-    expect(evalOf(agentWith({ headers: { A: "b" } })).agents[0]).toMatchObject({ headers: { A: "b" } }),
-  "ModelAgent.maxSteps": () =>
-    expect(evalOf(agentWith({ maxSteps: 3 })).agents[0]).toMatchObject({ maxSteps: 3 }),
-  "ModelAgent.temperature": () =>
-    expect(evalOf(agentWith({ temperature: 0 })).agents[0]).toMatchObject({ temperature: 0 }),
-  "ModelAgent.system": () =>
-    expect(evalOf(agentWith({ system: "s" })).agents[0]).toMatchObject({ system: "s" }),
-  "ModelAgent.maxOutputTokens": () =>
-    expect(evalOf(agentWith({ maxOutputTokens: 9 })).agents[0]).toMatchObject({ maxOutputTokens: 9 }),
-
+  "ModelAgent.model": agentHas({ model: "m" }),
+  "ModelAgent.baseURL": agentHas({ baseURL: "http://x:1/v1" }, { baseURL: "http://x:1/v1" }),
+  "ModelAgent.apiKey": agentHas({ apiKey: "k" }),
+  "ModelAgent.api": agentHas({ api: "chat" }),
+  "ModelAgent.headers": agentHas({ headers: { A: "b" } }),
+  "ModelAgent.maxSteps": agentHas({ maxSteps: 3 }),
+  "ModelAgent.temperature": agentHas({ temperature: 0 }),
+  "ModelAgent.system": agentHas({ system: "s" }),
+  "ModelAgent.maxOutputTokens": agentHas({ maxOutputTokens: 9 }),
   "ScriptedAgent.type": () => expect(evalOf(withAgent(scripted)).agents[0]?.name).toBe("scripted"),
   "ScriptedAgent.plan": () =>
     expect(evalOf(withAgent(scripted)).agents[0]).toEqual({ ...scripted, name: "scripted" }),
@@ -530,16 +512,13 @@ const effects: Readonly<Record<string, () => void>> = {
       'extension/invalid-package at extensions.e.package: extensions.e.package: "e" is not a valid package',
     ]);
   },
-  "Judge.model": () => expect(evalOf(judgeWith({ model: "google/g" })).judge?.model).toBe("google/g"),
-  "Judge.baseURL": () =>
-    expect(evalOf(judgeWith({ baseURL: "http://x:1" })).judge?.baseURL).toBe("http://x:1"),
-  "Judge.apiKey": () => expect(evalOf(judgeWith({ apiKey: "k" })).judge?.apiKey).toBe("k"),
-  "Judge.api": () => expect(evalOf(judgeWith({ api: "chat" })).judge?.api).toBe("chat"),
-  "Judge.temperature": () => expect(evalOf(judgeWith({ temperature: 0 })).judge?.temperature).toBe(0),
-  "Judge.maxOutputTokens": () =>
-    expect(evalOf(judgeWith({ maxOutputTokens: 9 })).judge?.maxOutputTokens).toBe(9),
-  "Judge.passThreshold": () =>
-    expect(evalOf(judgeWith({ passThreshold: 0.1 })).judge?.passThreshold).toBe(0.1),
+  "Judge.model": evalHas(judgeWith({ model: "google/g" }), { judge: { model: "google/g" } }),
+  "Judge.baseURL": evalHas(judgeWith({ baseURL: "http://x:1" }), { judge: { baseURL: "http://x:1" } }),
+  "Judge.apiKey": evalHas(judgeWith({ apiKey: "k" }), { judge: { apiKey: "k" } }),
+  "Judge.api": evalHas(judgeWith({ api: "chat" }), { judge: { api: "chat" } }),
+  "Judge.temperature": evalHas(judgeWith({ temperature: 0 }), { judge: { temperature: 0 } }),
+  "Judge.maxOutputTokens": evalHas(judgeWith({ maxOutputTokens: 9 }), { judge: { maxOutputTokens: 9 } }),
+  "Judge.passThreshold": evalHas(judgeWith({ passThreshold: 0.1 }), { judge: { passThreshold: 0.1 } }),
 };
 
 describe("every field does something", () => {
