@@ -8,12 +8,12 @@ import type { Eval } from "../core/formats/model.ts";
 import { placeProblems, type Problem } from "../core/formats/problem.ts";
 import type { ExtensionUse } from "../core/formats/task/task-options.ts";
 import type { Secret } from "../core/trace/redact.ts";
-import type { EnvironmentVariables, Surroundings } from "./environment.ts";
+import type { EnvironmentVariables, LoadContext } from "./environment.ts";
 import { extensionVariables, maskedUses, unusedExtensionNotes } from "./extensions.ts";
 import { FileProblems } from "./file-problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
 import { collectSecrets } from "./secrets/secrets.ts";
-import { idleRubrics, sameNames, type TasksOfEval } from "./tasks/parse-tasks.ts";
+import { rubricsThatCannotFail, duplicateTasks, type TasksOfEval } from "./tasks/parse-tasks.ts";
 
 /** An eval that is ready to run. */
 export interface LoadedConfig {
@@ -67,8 +67,8 @@ export const defaultLimits: Eval["limits"] = { trialMs: 300_000, callMs: 30_000,
  * Adds the tasks from files to an eval, applies the rules between its parts, and collects its secrets and notes. Throws one
  * McpvalsError of kind `usage` for all problems of all files.
  */
-export function assembleEval(parts: EvalParts, surroundings: Surroundings): LoadedConfig {
-  const { environment, overrides } = surroundings;
+export function assembleEval(parts: EvalParts, loadContext: LoadContext): LoadedConfig {
+  const { environment, overrides } = loadContext;
   const { file, dir, document, tasks, extensions, problems, judgeProblems = [] } = parts;
   const spec = parts.spec === undefined ? undefined : withTasks(parts.spec, parts);
   const rules = spec === undefined ? noRules : checkEval(spec, parts);
@@ -128,7 +128,7 @@ function checkEval(
   spec: Eval,
   { document, agents = {}, problems, tasks }: EvalParts,
 ): { readonly notes: readonly string[] } {
-  problems.add([...sameNames(spec.tasks), ...idleRubrics(spec)]);
+  problems.add([...duplicateTasks(spec.tasks), ...rubricsThatCannotFail(spec)]);
   const { path = [] } = agents;
   const templates = checkAgentTemplates(agents, { path, servers: serverNames(spec) });
   if (document !== undefined) {

@@ -33,11 +33,11 @@ export function variableNamed(name: string, variables: EnvironmentVariables): st
 export function lookupIn({
   overrides,
   environment: shell,
-}: Pick<ServerSurroundings, "overrides" | "environment">): LookupVariable {
+}: Pick<ProcessContext, "overrides" | "environment">): LookupVariable {
   return (name) => variableNamed(name, overrides) ?? variableNamed(name, shell);
 }
 
-interface ServerSurroundings {
+interface ProcessContext {
   /** Folder of the config file. */
   readonly dir: string;
   readonly environment: EnvironmentVariables;
@@ -51,7 +51,7 @@ interface ServerSurroundings {
  */
 export function completeStdio(
   server: ParsedStdioServer,
-  { dir, environment, overrides }: ServerSurroundings,
+  { dir, environment, overrides }: ProcessContext,
 ): Pick<StdioServerSpec, "cwd" | "env"> {
   const cwd = resolve(dir, server.cwd ?? ".");
   const base = baseEnvironment(environment);
@@ -85,11 +85,11 @@ function withoutPath(variables: EnvironmentVariables): EnvironmentVariables {
 }
 
 /**
- * Makes what completes agents that are programs: absolute paths of a folder and of a command beside the file, and the whole
+ * Creates the function that completes agents that are programs: absolute paths of a folder and of a command beside the file, and the whole
  * environment. That is a small safe set, what the agent inherits by name, its own variables, those of the command line; later
  * ones win.
  */
-export function programCompleter({ dir, environment, overrides }: ServerSurroundings): CompleteProgram {
+export function programCompleter({ dir, environment, overrides }: ProcessContext): CompleteProgram {
   return ({ command, env, inheritEnv, cwd, isTemplate }) => {
     const base = baseEnvironment(environment);
     // Programs of the project that the config belongs to are found, wherever the agent works.
@@ -120,7 +120,7 @@ function escapeBraces(variables: EnvironmentVariables): EnvironmentVariables {
 export function interpolateParts(
   document: Json,
   parts: readonly (readonly string[])[],
-  variables: Pick<ServerSurroundings, "overrides" | "environment">,
+  variables: Pick<ProcessContext, "overrides" | "environment">,
 ): Interpolation {
   const chosen = parts.reduce<Json>((value, path) => copyPart(document, value, path), {});
   const found = interpolate(chosen, lookupIn(variables));
@@ -137,8 +137,8 @@ function copyPart(source: Json, target: Json, [key, ...rest]: readonly string[])
   return { ...base, [key]: copyPart(inner, base[key] ?? {}, rest) };
 }
 
-/** What every door to an eval is given besides the files. */
-export interface Surroundings {
+/** What loading is given besides the files. */
+export interface LoadContext {
   /** Absolute path of the folder that sources start from. */
   readonly cwd: string;
   readonly environment: EnvironmentVariables;

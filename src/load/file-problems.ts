@@ -4,7 +4,7 @@ import { createRedactor, type Secret } from "../core/trace/redact.ts";
 import type { SourceText } from "./read/source-text.ts";
 import { maskSecrets } from "./secrets/secret-names.ts";
 
-/** One error that stands for everything that is wrong with a file. Its code is that of the first problem. */
+/** One error for all problems of a file. Its code is that of the first problem. */
 export function failureOf(diagnostics: readonly Diagnostic[], cause?: unknown): McpvalsError {
   const [first] = diagnostics;
   if (first === undefined)
@@ -22,7 +22,7 @@ export function failureOf(diagnostics: readonly Diagnostic[], cause?: unknown): 
 /** Problems that get the lines around them; a file with more is not mended by reading on. */
 const mostFrames = 100;
 
-/** Everything that is wrong with the files that were read, in the order in which it was found. */
+/** The problems of all files that were read, in the order in which they were found. */
 export class FileProblems {
   readonly #diagnostics: Diagnostic[] = [];
   readonly #told = new Set<string>();
@@ -35,7 +35,7 @@ export class FileProblems {
 
   /**
    * Adds problems; the lines around those in its file are taken from the text, also of later ones. What is wrong with one place
-   * for several tasks is told once.
+   * for several tasks is reported once.
    */
   add(diagnostics: readonly Diagnostic[], source?: SourceText): void {
     if (source !== undefined) this.#sources.set(source.file, source);

@@ -14,7 +14,7 @@ import {
   lookupIn,
   programCompleter,
   shownFrom,
-  type Surroundings,
+  type LoadContext,
   unsetInherited,
 } from "./environment.ts";
 import { fixtureReader, loadMcpConfig, type McpServers, noServers } from "./servers.ts";
@@ -36,13 +36,13 @@ interface OpenedConfig {
  * Checks and completes a config, and loads the tasks that it names. Throws one McpvalsError of kind `usage`, whose
  * `details.diagnostics` has all problems of the config; when its parts can be read, of its tasks too.
  */
-export async function loadConfig(opened: OpenedConfig, surroundings: Surroundings): Promise<LoadedConfig> {
+export async function loadConfig(opened: OpenedConfig, loadContext: LoadContext): Promise<LoadedConfig> {
   const { document, file } = opened;
-  const { cwd } = surroundings;
+  const { cwd } = loadContext;
   const dir = file === undefined ? resolve(cwd) : dirname(file);
-  const found = interpolate(document.value, lookupIn(surroundings), isSettingOfConfig);
+  const found = interpolate(document.value, lookupIn(loadContext), isSettingOfConfig);
   const problems = new FileProblems();
-  const context = { ...opened, dir, surroundings, problems };
+  const context = { ...opened, dir, loadContext, problems };
   const others = await otherServers(context);
   const { parsed, unset } = parse(found, others.table, context);
   if (!parsed.ok) problems.add(parsed.diagnostics, document.source);
@@ -60,13 +60,13 @@ export async function loadConfig(opened: OpenedConfig, surroundings: Surrounding
       notes: [...others.notes, ...(parts?.notes ?? []), ...unset],
       problems,
     },
-    surroundings,
+    loadContext,
   );
 }
 
 interface Context extends OpenedConfig {
   readonly dir: string;
-  readonly surroundings: Surroundings;
+  readonly loadContext: LoadContext;
   readonly problems: FileProblems;
 }
 
@@ -74,7 +74,7 @@ const serverTables = ["server", "servers", "mcp_servers", "mocks", "mcp_mocks"];
 
 /** The servers of the command line's file, for a config that has none. Throws `usage/invalid-option` for another one. */
 async function otherServers({ document, file, ...context }: Context): Promise<McpServers> {
-  const { mcpConfig, cwd } = context.surroundings;
+  const { mcpConfig, cwd } = context.loadContext;
   if (mcpConfig === undefined) return noServers;
   const root = asObject(document.value);
   if (serverTables.every((key) => root[key] === undefined)) return loadMcpConfig(mcpConfig, context);
@@ -84,9 +84,9 @@ async function otherServers({ document, file, ...context }: Context): Promise<Mc
 function parse(
   found: Interpolation,
   provided: ServerTable,
-  { document, dir, surroundings }: Context,
+  { document, dir, loadContext }: Context,
 ): { readonly parsed: ParsedEval; readonly unset: readonly string[] } {
-  const { environment, overrides, agents, judge, judgeModel } = surroundings;
+  const { environment, overrides, agents, judge, judgeModel } = loadContext;
   const unset = new Set<string>();
   const parsed = parseConfig(found.value, {
     defaultName: basename(dir) || "config",
@@ -112,9 +112,9 @@ function parse(
 /** The tasks that a config names. */
 async function tasksOf(
   { taskFiles, provided, extensions: table }: ConfigParts,
-  { document, dir, surroundings, problems }: Context,
+  { document, dir, loadContext, problems }: Context,
 ): Promise<Pick<EvalParts, "tasks" | "extensions">> {
-  const { environment, cwd } = surroundings;
+  const { environment, cwd } = loadContext;
   const extensions = placeExtensions(table, {
     dir,
     path: ["extensions"],
@@ -123,12 +123,12 @@ async function tasksOf(
   });
   const { files, notes } = await tasksOfPatterns(taskFiles.patterns, { dir, cwd, problems });
   const parsed = parseTasks(files, {
-    surroundings,
+    loadContext,
     provided,
     inheritEnv: taskFiles.inheritEnv,
     extensions,
     problems,
   });
-  const tasks = collectTasks(parsed, { surroundings, problems });
+  const tasks = collectTasks(parsed, { loadContext, problems });
   return { tasks: { ...tasks, notes: [...notes, ...tasks.notes] }, extensions };
 }

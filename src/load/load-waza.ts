@@ -2,7 +2,11 @@ import { basename, dirname, extname, join, resolve } from "node:path";
 import type { Diagnostic } from "../core/errors/error.ts";
 import { assertedServers } from "../core/formats/assertion-kinds.ts";
 import { buildServers } from "../core/formats/config/server.ts";
-import { layServers, type ServerOverlay, type ServerTable } from "../core/formats/config/server-tables.ts";
+import {
+  mergeServerTables,
+  type ServerOverlay,
+  type ServerTable,
+} from "../core/formats/config/server-tables.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import type { AgentSpec, ServerSpec, Task } from "../core/formats/model.ts";
@@ -11,7 +15,7 @@ import { parseWazaEval, type WazaEval } from "../core/formats/waza/parse-waza-ev
 import { parseWazaTask, type WazaTask } from "../core/formats/waza/parse-waza-task.ts";
 import type { PlacedAssertions } from "../core/formats/waza/read-graders.ts";
 import { assembleEval, defaultLimits, type LoadedConfig } from "./assemble-eval.ts";
-import { interpolateParts, programCompleter, shownFrom, type Surroundings } from "./environment.ts";
+import { interpolateParts, programCompleter, shownFrom, type LoadContext } from "./environment.ts";
 import { FileProblems } from "./file-problems.ts";
 import { type ConfigDocument, plainDocument } from "./read/document.ts";
 import { fixtureReader, serverBuilder } from "./servers.ts";
@@ -33,7 +37,7 @@ interface Context extends OpenedFile {
   readonly isValid: boolean;
   /** Absolute path of the eval's folder, which its paths start from. */
   readonly dir: string;
-  readonly surroundings: Surroundings;
+  readonly loadContext: LoadContext;
   readonly problems: FileProblems;
   /** Variables that were put into files. */
   readonly variables: Map<string, string>;
@@ -44,17 +48,17 @@ interface Context extends OpenedFile {
  * Loads an `eval.yaml` of waza and the tasks that it names. Throws one error for all that is wrong with any of the files;
  * nothing that they ask for is ignored.
  */
-export async function loadWaza(opened: OpenedFile, surroundings: Surroundings): Promise<LoadedConfig> {
-  if (surroundings.mcpConfig !== undefined) throw ownServers(opened.shown);
-  const context = readEval(opened, surroundings);
+export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Promise<LoadedConfig> {
+  if (loadContext.mcpConfig !== undefined) throw ownServers(opened.shown);
+  const context = readEval(opened, loadContext);
   const { file, dir, problems, variables } = context;
   const { read, notes } = await readTasks(context);
   const servers = serversOf(read, context);
   // An eval that is wrong may lack the agent that it means.
   const agents = context.isValid
-    ? requestedAgents(file.agents, surroundings.agents, {
+    ? requestedAgents(file.agents, loadContext.agents, {
         problems,
-        complete: programCompleter({ ...surroundings, dir }),
+        complete: programCompleter({ ...loadContext, dir }),
       })
     : [];
   return assembleEval(
@@ -64,7 +68,7 @@ export async function loadWaza(opened: OpenedFile, surroundings: Surroundings): 
         servers: servers.base,
         agents,
         tasks: [],
-        judge: requestedJudge(surroundings),
+        judge: requestedJudge(loadContext),
         trials: file.trials,
         concurrency: file.concurrency,
         limits: { ...defaultLimits, trialMs: file.timeoutMs ?? defaultLimits.trialMs },
@@ -84,20 +88,20 @@ export async function loadWaza(opened: OpenedFile, surroundings: Surroundings): 
       ],
       problems,
     },
-    surroundings,
+    loadContext,
   );
 }
 
-function readEval(opened: OpenedFile, surroundings: Surroundings): Context {
+function readEval(opened: OpenedFile, loadContext: LoadContext): Context {
   const { document, path } = opened;
   const problems = new FileProblems();
   const json = plainDocument(document, "the eval", problems);
   problems.throwIfAny([]);
-  const found = interpolateParts(json ?? null, interpolated, surroundings);
+  const found = interpolateParts(json ?? null, interpolated, loadContext);
   const dir = dirname(path);
   const parsed = parseWazaEval(isJsonObject(found.value) ? found.value : {}, {
     locate: document.locate,
-    requested: surroundings.agents,
+    requested: loadContext.agents,
     templates: found.templates,
     readFixtures: fixtureReader(dir),
   });
@@ -111,7 +115,7 @@ function readEval(opened: OpenedFile, surroundings: Surroundings): Context {
     file: parsed.eval,
     isValid: parsed.isWhole && !problems.found,
     dir,
-    surroundings,
+    loadContext,
     problems,
     variables: new Map(found.variables),
     notes: parsed.notes,
@@ -152,7 +156,7 @@ interface ReadTask extends WazaTask {
   readonly templates: ReadonlyMap<string, string>;
 }
 
-/** Reads the tasks that an eval names, each file once. What is wrong with them goes to the problems. */
+/** Reads the tasks that an eval names, each file once. Their problems are added to those of the context. */
 async function readTasks(
   context: Context,
 ): Promise<{ readonly read: readonly ReadTask[]; readonly notes: readonly string[] }> {
@@ -173,7 +177,7 @@ async function readTasks(
 async function filesOf({
   file,
   dir,
-  surroundings,
+  loadContext,
   problems,
   document,
 }: Context): Promise<readonly TaskFile[]> {
@@ -183,7 +187,7 @@ async function filesOf({
     if (paths.length === 0) problems.add([noFile(index, pattern, document)], document.source);
     for (const path of paths) {
       try {
-        files.push(taskFile(path, dirname(path), await readData(path, shownFrom(surroundings.cwd, path))));
+        files.push(taskFile(path, dirname(path), await readData(path, shownFrom(loadContext.cwd, path))));
       } catch (error) {
         problems.addError(error);
       }
@@ -200,10 +204,10 @@ function noFile(index: number, pattern: string, { locate }: ConfigDocument): Dia
 }
 
 function readOne({ path, document }: TaskFile, notes: string[], context: Context): ReadTask[] {
-  const { surroundings, problems, variables, dir } = context;
+  const { loadContext, problems, variables, dir } = context;
   const json = plainDocument(document, "the task", problems);
   if (json === undefined) return [];
-  const found = interpolateParts(json, [["mcp_servers"]], surroundings);
+  const found = interpolateParts(json, [["mcp_servers"]], loadContext);
   problems.add(placeProblems(found.problems, document.locate), document.source);
   if (found.problems.length > 0) return [];
   for (const [name, value] of found.variables) variables.set(name, value);
@@ -213,7 +217,7 @@ function readOne({ path, document }: TaskFile, notes: string[], context: Context
     eval: context.file,
     isEvalWhole: context.isValid,
     contextFolder: (contextDir) => contextFolder(contextDir, path, dir),
-    lookAt: (folder, file) => taskFiles(folder, surroundings).look(file),
+    lookAt: (folder, file) => taskFiles(folder, loadContext).look(file),
   });
   if (!parsed.ok) {
     problems.add(parsed.diagnostics, document.source);
@@ -241,8 +245,8 @@ interface PlacedTask {
 const usualLifetime = "per_run";
 
 /**
- * Lays the servers of tasks over those of the eval, and those of variants over both; folders of all of them start from the
- * eval's. What is wrong with them goes to the problems.
+ * Merges the servers of tasks over those of the eval, and those of variants over both; folders of all of them start from the
+ * eval's. Their problems are added to those of the context.
  */
 function serversOf(
   read: readonly ReadTask[],
@@ -252,10 +256,10 @@ function serversOf(
   readonly base: Readonly<Record<string, ServerSpec>>;
   readonly tasks: Pick<TasksOfEval, "tasks" | "taskServers" | "variants" | "servers">;
 } {
-  const { file, dir, surroundings } = context;
+  const { file, dir, loadContext } = context;
   const placed = read.map((task) => placeTask(task, context));
   checkAsserted(placed, context);
-  const server = serverBuilder({ dir, surroundings, lifetime: file.lifetime ?? usualLifetime });
+  const server = serverBuilder({ dir, loadContext, lifetime: file.lifetime ?? usualLifetime });
   const build = (table: ServerTable): Readonly<Record<string, ServerSpec>> =>
     buildServers(table.servers, server);
   const base = build(file.servers);
@@ -296,20 +300,22 @@ function placeTask(read: ReadTask, context: Context): PlacedTask {
   return { read, own, variants: Object.fromEntries(variants) };
 }
 
-type LaidTable = ReturnType<typeof layServers>;
+type MergedTable = ReturnType<typeof mergeServerTables>;
 
 function lay(
   servers: ServerTable,
   overlay: ServerOverlay | undefined,
   templates?: ReadonlyMap<string, string>,
-): LaidTable {
-  return overlay === undefined ? { ...servers, problems: [] } : layServers(servers, overlay, { templates });
+): MergedTable {
+  return overlay === undefined
+    ? { ...servers, problems: [] }
+    : mergeServerTables(servers, overlay, { templates });
 }
 
 /** Adds what is wrong with a variant only together with the servers of a task. */
 function checkTogether(
   { task }: ReadTask,
-  { table, alone }: { readonly table: LaidTable; readonly alone: LaidTable },
+  { table, alone }: { readonly table: MergedTable; readonly alone: MergedTable },
   { problems, document }: Context,
 ): void {
   const known = new Set(alone.problems.map(keyOf));

@@ -5,7 +5,7 @@ import { formatKeyPath } from "../core/formats/json.ts";
 import {
   environment as readEnvironment,
   type EnvironmentVariables,
-  type Surroundings,
+  type LoadContext,
 } from "./environment.ts";
 import { loadEval } from "./eval/load-eval.ts";
 import type { LoadedConfig } from "./assemble-eval.ts";
@@ -49,27 +49,27 @@ const defaultTimeoutMs = 30_000;
 
 /**
  * Finds, reads, checks and completes what is to be evaluated. Throws one McpvalsError of kind `usage`, whose
- * `details.diagnostics` has everything that is wrong with any of the files, and the signal's reason.
+ * `details.diagnostics` has all problems of all files, and the signal's reason.
  */
 export async function load(options: LoadOptions): Promise<LoadedConfig> {
   options.signal?.throwIfAborted();
   const { sources } = options;
-  const surroundings = surroundingsOf(options);
+  const loadContext = loadContextOf(options);
   // A config given as a value is copied before anything is waited for: its owner may change it from then on.
-  if (!isList(sources)) return loadConfig({ document: valueDocument(sources) }, surroundings);
-  const found = findSources(sources, surroundings);
-  const opened = await openSources(found, surroundings);
+  if (!isList(sources)) return loadConfig({ document: valueDocument(sources) }, loadContext);
+  const found = findSources(sources, loadContext);
+  const opened = await openSources(found, loadContext);
   options.signal?.throwIfAborted();
   const [other] = opened.others;
-  if (other === undefined) return loadTasks(found, opened, surroundings);
+  if (other === undefined) return loadTasks(found, opened, loadContext);
   if (found.length > 1) throw notAlone(other);
   switch (other.kind) {
     case "config":
-      return loadConfig({ document: other.document, file: other.path }, surroundings);
+      return loadConfig({ document: other.document, file: other.path }, loadContext);
     case "Eval":
-      return loadEval(other, surroundings);
+      return loadEval(other, loadContext);
     case "waza":
-      return loadWaza(other, surroundings);
+      return loadWaza(other, loadContext);
     case "Agent":
       throw agentAlone(other);
   }
@@ -79,7 +79,7 @@ function isList(sources: LoadOptions["sources"]): sources is readonly string[] {
   return Array.isArray(sources);
 }
 
-function surroundingsOf(options: LoadOptions): Surroundings {
+function loadContextOf(options: LoadOptions): LoadContext {
   const { cwd, judge, judgeModel, mcpConfig, signal } = options;
   return {
     cwd,

@@ -8,7 +8,7 @@ import {
 import { modelId } from "../core/formats/eval-file/parse-eval-file.ts";
 import type { AgentSpec, JudgeSpec } from "../core/formats/model.ts";
 import type { FileProblems } from "./file-problems.ts";
-import type { Surroundings } from "./environment.ts";
+import type { LoadContext } from "./environment.ts";
 
 /** The agents that play: those asked for, else those that are declared, else the default one. An unknown name is a problem. */
 export function requestedAgents(
@@ -34,7 +34,7 @@ const usualJudge = "openai/gpt-4o";
 
 /** The judge that was asked for on the command line; undefined when none was. */
 export function requestedJudge(
-  { judge, judgeModel }: Pick<Surroundings, "judge" | "judgeModel">,
+  { judge, judgeModel }: Pick<LoadContext, "judge" | "judgeModel">,
   passThreshold: number = usualThreshold,
 ): JudgeSpec | undefined {
   if (judgeModel === undefined) return judge === true ? { model: usualJudge, passThreshold } : undefined;

@@ -11,21 +11,21 @@ import { asObject, isJsonObject } from "../core/formats/json.ts";
 import type { Json, JsonObject, ServerLifetime } from "../core/formats/model.ts";
 import { type Locate, placeProblem } from "../core/formats/problem.ts";
 import { readRegularFile } from "../files/read-file.ts";
-import { completeStdio, lookupIn, shownFrom, type Surroundings, variableNamed } from "./environment.ts";
+import { completeStdio, lookupIn, shownFrom, type LoadContext, variableNamed } from "./environment.ts";
 import type { FileProblems } from "./file-problems.ts";
 import { readData } from "./read/read-document.ts";
 import type { SourceText } from "./read/source-text.ts";
 
 const startupTimeoutMs = 30_000;
 
-/** Makes what builds the servers of files in a folder. */
+/** Creates the function that builds the servers of files in a folder. */
 export function serverBuilder({
   dir,
-  surroundings: { environment, overrides },
+  loadContext: { environment, overrides },
   lifetime,
 }: {
   readonly dir: string;
-  readonly surroundings: Surroundings;
+  readonly loadContext: LoadContext;
   readonly lifetime?: ServerLifetime | undefined;
 }): BuildServer {
   const options = {
@@ -49,15 +49,15 @@ export interface McpServers {
 export const noServers: McpServers = { table: noTable, variables: new Map(), notes: [] };
 
 export interface McpConfigContext {
-  readonly surroundings: Surroundings;
+  readonly loadContext: LoadContext;
   readonly problems: FileProblems;
 }
 
-/** Reads a file with `mcpServers`. What is wrong with it goes to the problems. */
+/** Reads a file with `mcpServers`. Its problems are added to those of the context. */
 export async function loadMcpConfig(file: string, context: McpConfigContext): Promise<McpServers> {
-  const { surroundings, problems } = context;
+  const { loadContext, problems } = context;
   try {
-    const shown = shownFrom(surroundings.cwd, file);
+    const shown = shownFrom(loadContext.cwd, file);
     const document = await readData(file, shown, { lenient: true });
     const { source, notes = [] } = document;
     const read = readServers(document.value, {
@@ -83,10 +83,10 @@ interface ServersContext extends McpConfigContext {
   readonly source?: SourceText;
 }
 
-/** Reads a document with `mcpServers`. What is wrong with it goes to the problems. */
+/** Reads a document with `mcpServers`. Its problems are added to those of the context. */
 export function readServers(document: unknown, context: ServersContext): McpServers {
-  const { surroundings, problems, shown, locate, source } = context;
-  const found = interpolate(document, lookupIn(surroundings));
+  const { loadContext, problems, shown, locate, source } = context;
+  const found = interpolate(document, lookupIn(loadContext));
   problems.add(
     found.problems.map((problem) => placeProblem(problem, locate)),
     source,
@@ -104,10 +104,10 @@ export function readServers(document: unknown, context: ServersContext): McpServ
 }
 
 /** Such files are written for programs that start where the reader is. */
-function tableOf(found: readonly McpConfigServer[], { surroundings, dir }: ServersContext): ServerTable {
+function tableOf(found: readonly McpConfigServer[], { loadContext, dir }: ServersContext): ServerTable {
   const placed = found.map(({ name, server }): readonly [string, ParsedServer] => {
     if (server.transport !== "stdio") return [name, server];
-    const cwd = server.cwd === undefined ? surroundings.cwd : resolve(dir, server.cwd);
+    const cwd = server.cwd === undefined ? loadContext.cwd : resolve(dir, server.cwd);
     return [name, { ...server, cwd }];
   });
   const servers = Object.fromEntries(placed);
@@ -138,7 +138,7 @@ type Read = (name: string) => string | undefined;
  * `MCP_ENV`, else `MCP_URL`, else `MCP_HOST`, `MCP_PORT` and `MCP_PATH`. Undefined when none of them is set.
  */
 export function mcpVariables(
-  { overrides, environment }: Surroundings,
+  { overrides, environment }: LoadContext,
   problems: FileProblems,
 ): JsonObject | undefined {
   const read: Read = (name) =>
@@ -204,7 +204,7 @@ const largestFile = 4 * 1024 * 1024;
 const mostFiles = 1000;
 
 /**
- * Makes what reads the tools of mocks from a folder, relative to `dir`: of each JSON file in it, and in the folders in it that
+ * Creates the reader of mock tools in a folder, relative to `dir`: of each JSON file in it, and in the folders in it that
  * are not hidden, the tools under `tools`, else the one tool that the file is named after. Later files win, in the order
  * of their names.
  */

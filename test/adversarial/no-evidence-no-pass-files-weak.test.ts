@@ -43,7 +43,7 @@ describe("an expectation that says less than its author may think is noted", () 
       "a number that loses digits",
       // oxlint-disable-next-line no-loss-of-precision
       { expectedResult: { id: [9007199254740993] } },
-      `${test0}.expectedResult.id[0]: 9007199254740992 cannot be told from the numbers beside it; such numbers lose digits`,
+      `${test0}.expectedResult.id[0]: 9007199254740992 cannot be distinguished from its neighbours; such numbers lose digits`,
     ],
   ])("in a tool test: %s", async (_, test, note) => {
     expect(await notesOf(test)).toEqual([note]);
@@ -87,11 +87,11 @@ describe("an expectation that says less than its author may think is noted", () 
     expect(notes.map((note) => note.replace(/^t\.json:\d+: spec\./, ""))).toEqual([
       'verify[0].command.expect.stdout.contains[0]: almost every text has "a"',
       "verify[1].mcp.args.expect is an argument of the tool, and nothing is expected there; expect belongs beside args",
-      "verify[1].mcp.args.id: 1152921504606847000 cannot be told from the numbers beside it; such numbers lose digits",
+      "verify[1].mcp.args.id: 1152921504606847000 cannot be distinguished from its neighbours; such numbers lose digits",
       "verify[2].mcp.expect.text is also in the arguments, so a tool that only repeats them passes; expect something that only the tool can know",
       "verify[4].mcp.expect.text is also in the arguments, so a tool that only repeats them passes; expect something that only the tool can know",
       'verify[5].mcp.expect.text.contains: almost every text has "."',
-      "verify[5].mcp.expect.json.equals: 1152921504606847000 cannot be told from the numbers beside it; such numbers lose digits",
+      "verify[5].mcp.expect.json.equals: 1152921504606847000 cannot be distinguished from its neighbours; such numbers lose digits",
     ]);
   });
 });

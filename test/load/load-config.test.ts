@@ -220,7 +220,7 @@ async function serverOf(server: object, options: object): Promise<ServerSpec & {
 }
 
 describe("a local server", () => {
-  const surroundings = {
+  const loadContext = {
     environment: { HOME: "/home/me", PATH: "/bin", LANG: "C", AWS_SECRET: "s3cret", EXTRA: "e" },
   };
 
@@ -231,7 +231,7 @@ describe("a local server", () => {
   });
 
   it("gets a small environment, with local programs on the path", async () => {
-    const { env } = await serverOf({}, surroundings);
+    const { env } = await serverOf({}, loadContext);
     expect(env).toEqual({
       HOME: "/home/me",
       LANG: "C",
@@ -240,33 +240,33 @@ describe("a local server", () => {
   });
 
   it("inherits what it names, or everything", async () => {
-    expect((await serverOf({ inheritEnv: ["EXTRA", "UNSET"] }, surroundings)).env).toMatchObject({
+    expect((await serverOf({ inheritEnv: ["EXTRA", "UNSET"] }, loadContext)).env).toMatchObject({
       EXTRA: "e",
     });
-    expect((await serverOf({ inheritEnv: ["EXTRA"] }, surroundings)).env).not.toHaveProperty("AWS_SECRET");
-    expect((await serverOf({ inheritEnv: true }, surroundings)).env).toMatchObject({
+    expect((await serverOf({ inheritEnv: ["EXTRA"] }, loadContext)).env).not.toHaveProperty("AWS_SECRET");
+    expect((await serverOf({ inheritEnv: true }, loadContext)).env).toMatchObject({
       EXTRA: "e",
       AWS_SECRET: "s3cret",
     });
-    expect((await serverOf({ inheritEnv: true }, surroundings)).env["PATH"]).toMatch(/\.bin/);
+    expect((await serverOf({ inheritEnv: true }, loadContext)).env["PATH"]).toMatch(/\.bin/);
   });
 
   it("says when it inherits nothing", async () => {
     const { notes } = await load("/", {
       source: withServer({ inheritEnv: ["EXTRA", "UNSET"] }),
-      ...surroundings,
+      ...loadContext,
     });
     expect(notes).toEqual(['server "default": inheritEnv names UNSET, which is not set']);
   });
 
   it("lets its own variables win, and the command line's over them", async () => {
     const server = { env: { A: "own", EXTRA: "own", HOME: "own", B: "own" }, inheritEnv: ["EXTRA"] };
-    const { env } = await serverOf(server, { ...surroundings, env: { B: "opt", NEW: "opt" } });
+    const { env } = await serverOf(server, { ...loadContext, env: { B: "opt", NEW: "opt" } });
     expect(env).toMatchObject({ A: "own", EXTRA: "own", HOME: "own", B: "opt", NEW: "opt" });
   });
 
   it("keeps a path of its own", async () => {
-    expect((await serverOf({ env: { PATH: "/only" } }, surroundings)).env["PATH"]).toBe("/only");
+    expect((await serverOf({ env: { PATH: "/only" } }, loadContext)).env["PATH"]).toBe("/only");
   });
 });
 

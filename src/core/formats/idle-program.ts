@@ -13,7 +13,7 @@ export type Idleness = "idle" | "constant" | "cannot-fail";
 
 /**
  * Whether a program, by its exit code alone, could say that something does not hold; undefined: it may, as far as this can
- * tell. Only shells are looked into, and only for what people write there. Templates are taken for what is not known.
+ * tell. Only shells are looked into, and only for what people write there. Templates are unknown text.
  */
 export function idlenessOf({ text, shell = "sh" }: ProgramText): Idleness | undefined {
   const [, first] =
@@ -76,7 +76,7 @@ function lastCommands(text: string): readonly string[] {
   if (ends === "done") return [(parts.pop() ?? "").replace(/^do\s+/, "")];
   if (ends !== "fi" || !parts[0]?.startsWith("if ")) return [ends];
   const isBranch = parts.map((part) => /^(?:then|else)\b/.test(part));
-  // Conditions in conditions are not told apart.
+  // Nested conditions are not analysed.
   if (
     parts.some((part, index) => index > 0 && /^(?:then\s+|else\s+)?(?:if|case|for|while|until)\b/.test(part))
   )

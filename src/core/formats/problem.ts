@@ -17,7 +17,7 @@ export interface Problem {
   /** Another place that has to do with it, such as the first of two equal names. */
   readonly alsoAt?: KeyPath;
   readonly hint?: string;
-  /** Problems that have this in common are told once, with the places of all. */
+  /** Problems with the same value are reported once, with all places. */
   readonly sameAs?: string;
 }
 
@@ -81,7 +81,7 @@ export interface Validated<T> {
   readonly issues: readonly z.core.$ZodIssue[];
 }
 
-/** Problems that are told at once; a file with more is wrong in one way many times. */
+/** Maximum number of problems reported at once; a file with more has the same mistake many times. */
 export const mostProblems = 1000;
 
 /** Checks a document, or a part of one, against a schema. Copes with documents that are wrong in a great many places. */

@@ -159,7 +159,7 @@ export function readJsonText(text: string): JsonText {
   try {
     return { value: parseStrictJson(text) };
   } catch (error) {
-    // The engine's words repeat a part of the text, in which a secret could not be told any more.
+    // The engine's words repeat a part of the text, in which a secret could not be recognised any more.
     const words = error instanceof Error ? error.message : String(error);
     return { reason: words.replace(/,? ?(?:\.\.\.)?"[\s\S]*"(?:\.\.\.)? is not valid JSON$/, "") };
   }

@@ -132,7 +132,7 @@ export type ParsedSandbox = z.output<typeof sandboxSchema>;
 type ResolvePath = (path: string) => string;
 
 /** A sandbox with what is said of it laid over another. `resolvePath` makes a path absolute that is relative to the file. */
-export function laySandbox(
+export function mergeSandbox(
   base: SandboxSpec,
   said: ParsedSandbox | undefined,
   resolvePath: ResolvePath,

@@ -40,7 +40,7 @@ export interface Fault {
    * `truncate`: the texts of the result are cut to `bytes`. `disconnect`: the connection is cut.
    */
   readonly kind: "delay" | "drop" | "error" | "truncate" | "disconnect";
-  /** Name or glob of the tools that it befalls; absent: any. Only for `tools/call`. */
+  /** Name or glob of the tools that it faultTarget; absent: any. Only for `tools/call`. */
   readonly tool?: string;
   /** Method that it applies to. Default: `tools/call`. */
   readonly method?: string;

@@ -59,7 +59,7 @@ export function inexactNumbers(value: unknown, path: KeyPath): WeakPlace[] {
     if (!Number.isInteger(value) || Number.isSafeInteger(value)) return [];
     return [
       {
-        message: `${formatKeyPath(path)}: ${value} cannot be told from the numbers beside it; such numbers lose digits`,
+        message: `${formatKeyPath(path)}: ${value} cannot be distinguished from its neighbours; such numbers lose digits`,
         path,
       },
     ];

@@ -16,7 +16,7 @@ interface Context {
   readonly base: KeyPath;
 }
 
-/** Unknown keys of one object that are told. */
+/** Maximum number of unknown keys of one object that are reported. */
 const mostKeys = 100;
 
 /**

@@ -12,7 +12,7 @@ import {
 import { type KeyPath, withoutUndefined } from "../../core/formats/json.ts";
 import type { AgentSpec, JudgeSpec, ModelAgentSpec, ServerSpec } from "../../core/formats/model.ts";
 import { placeProblems, type Problem } from "../../core/formats/problem.ts";
-import { isRelativePath, lookupIn, programCompleter, shownFrom, type Surroundings } from "../environment.ts";
+import { isRelativePath, lookupIn, programCompleter, shownFrom, type LoadContext } from "../environment.ts";
 import { pathKind } from "../sources/expand-glob.ts";
 import { plainDocument } from "../read/document.ts";
 import { readData } from "../read/read-document.ts";
@@ -36,8 +36,8 @@ interface ChosenAgents extends EvalAgents {
 }
 
 async function chooseAgents(context: EvalContext, servers: Servers): Promise<ChosenAgents> {
-  const { file, surroundings, problems } = context;
-  const requested = surroundings.agents;
+  const { file, loadContext, problems } = context;
+  const requested = loadContext.agents;
   if (requested.length > 0 || file.agent === undefined) {
     const complete = completerOf(context);
     return { agents: requestedAgents({ agents: file.agents }, requested, { problems, complete }), notes: [] };
@@ -49,8 +49,8 @@ async function chooseAgents(context: EvalContext, servers: Servers): Promise<Cho
 
 type Servers = Readonly<Record<string, ServerSpec>>;
 
-function completerOf({ dir, surroundings }: EvalContext): CompleteProgram {
-  return programCompleter({ ...surroundings, dir });
+function completerOf({ dir, loadContext }: EvalContext): CompleteProgram {
+  return programCompleter({ ...loadContext, dir });
 }
 
 /** The agent that a reference means. Programs get the whole environment, as the tool that the format comes from gives it. */
@@ -63,7 +63,7 @@ function buildReferred(
   const all = { env: {}, inheritEnv: true as const };
   switch (agent.kind) {
     case "llm-agent":
-      return modelOf({ name, agent }, context.surroundings);
+      return modelOf({ name, agent }, context.loadContext);
     case "claude-code":
       return buildAgent(name ?? "claude-code", { type: "acp", preset: "claude-code", ...all }, complete);
     case "acp": {
@@ -71,7 +71,7 @@ function buildReferred(
       return buildAgent(name ?? command, { type: "acp", command, args: [...args], ...all }, complete);
     }
     case "shell": {
-      const { environment } = context.surroundings;
+      const { environment } = context.loadContext;
       const made = shellAgent(agent.commands, { servers, shell: shellOf(environment) });
       if (!made.ok) return refuseKey(made, context);
       const { command, args, env } = made;
@@ -85,7 +85,7 @@ function buildReferred(
 }
 
 /** The user's shell, as the tool that the format comes from takes it; bash where that shell has a language of its own. */
-function shellOf({ SHELL: shell = "" }: Surroundings["environment"]): string {
+function shellOf({ SHELL: shell = "" }: LoadContext["environment"]): string {
   return /(?:^|\/)(?:ba|da|z|k|mk|a|)sh$/.test(shell) ? shell : "bash";
 }
 
@@ -131,12 +131,12 @@ async function referredModel(
 ): Promise<{ readonly model?: ModelAgentSpec; readonly notes: readonly string[] }> {
   const { name, agent, description, notes } = await readAgent(ref, context);
   if (agent === undefined) return { notes };
-  if (agent.kind === "llm-agent") return { model: modelOf({ name, agent }, context.surroundings), notes };
+  if (agent.kind === "llm-agent") return { model: modelOf({ name, agent }, context.loadContext), notes };
   const message = `the judge is ${description}, which this version does not run`;
   return { notes: [...notes, `${context.shown}: ${message}. ${instead}`] };
 }
 
-/** Reads the agent that a reference means. What is wrong with it goes to the problems. */
+/** Reads the agent that a reference means. Its problems are added to those of the context. */
 async function readAgent(ref: AgentRef, context: EvalContext): Promise<ReadAgent> {
   switch (ref.kind) {
     case "llm-agent":
@@ -154,9 +154,9 @@ async function readAgent(ref: AgentRef, context: EvalContext): Promise<ReadAgent
 
 const nobody: ReadAgent = { name: undefined, agent: undefined, description: "", notes: [] };
 
-async function readAgentFile(path: string, { surroundings, problems }: EvalContext): Promise<ReadAgent> {
+async function readAgentFile(path: string, { loadContext, problems }: EvalContext): Promise<ReadAgent> {
   try {
-    const shown = shownFrom(surroundings.cwd, path);
+    const shown = shownFrom(loadContext.cwd, path);
     const document = await readData(path, shown);
     const json = plainDocument(document, "the agent", problems);
     if (json === undefined) return nobody;
@@ -167,7 +167,7 @@ async function readAgentFile(path: string, { surroundings, problems }: EvalConte
       return { ...nobody, notes: known };
     }
     const { name, description, skills } = parsed.file;
-    const agent = placed(parsed.file.agent, [dirname(path), surroundings.cwd]);
+    const agent = placed(parsed.file.agent, [dirname(path), loadContext.cwd]);
     return { name, agent, description, skills, notes: [...known, ...parsed.notes] };
   } catch (error) {
     problems.addError(error);
@@ -188,16 +188,16 @@ interface NamedModel {
   readonly agent: Extract<FileAgent, { kind: "llm-agent" }>;
 }
 
-function modelOf({ name, agent }: NamedModel, surroundings: Surroundings): ModelAgentSpec {
+function modelOf({ name, agent }: NamedModel, loadContext: LoadContext): ModelAgentSpec {
   return withoutUndefined({
     ...modelAgent(name ?? agent.model, agent.model),
-    baseURL: agent.baseURL ?? valueOf(agent.baseURLVariable, surroundings),
-    apiKey: valueOf(agent.apiKeyVariable, surroundings),
+    baseURL: agent.baseURL ?? valueOf(agent.baseURLVariable, loadContext),
+    apiKey: valueOf(agent.apiKeyVariable, loadContext),
   });
 }
 
-function valueOf(variable: string | undefined, surroundings: Surroundings): string | undefined {
-  return variable === undefined ? undefined : lookupIn(surroundings)(variable) || undefined;
+function valueOf(variable: string | undefined, loadContext: LoadContext): string | undefined {
+  return variable === undefined ? undefined : lookupIn(loadContext)(variable) || undefined;
 }
 
 interface Refusal {
@@ -263,11 +263,11 @@ const usualThreshold = 0.8;
 
 /** The judge of an eval: the one asked for, else its own. */
 export async function evalJudge(context: EvalContext): Promise<EvalJudge> {
-  const { file, surroundings } = context;
+  const { file, loadContext } = context;
   const own = file.judge;
   const passThreshold = own?.passThreshold ?? usualThreshold;
-  const asked = surroundings.judgeModel !== undefined || own === undefined;
-  if (asked) return { judge: requestedJudge(surroundings, passThreshold), notes: [], problems: [] };
+  const asked = loadContext.judgeModel !== undefined || own === undefined;
+  if (asked) return { judge: requestedJudge(loadContext, passThreshold), notes: [], problems: [] };
   if (own.kind === "env") return fromVariables(own, passThreshold, context);
   const { model: agent, notes } = await referredModel(own.agent, context);
   if (agent === undefined) return { judge: undefined, notes, problems: [] };
@@ -283,12 +283,8 @@ export async function evalJudge(context: EvalContext): Promise<EvalJudge> {
 
 type VariableJudge = Extract<JudgeRef, { kind: "env" }>;
 
-function fromVariables(
-  names: VariableJudge,
-  passThreshold: number,
-  { surroundings }: EvalContext,
-): EvalJudge {
-  const lookup = lookupIn(surroundings);
+function fromVariables(names: VariableJudge, passThreshold: number, { loadContext }: EvalContext): EvalJudge {
+  const lookup = lookupIn(loadContext);
   const [baseURL, apiKey, model] = [names.baseURL, names.apiKey, names.model].map(
     (name) => lookup(name) || undefined,
   );

@@ -13,7 +13,7 @@ import { asObject, memberOf, withoutUndefined } from "../../core/formats/json.ts
 import type { AssertionSet, PortableTask, Task } from "../../core/formats/model.ts";
 import { placeProblems } from "../../core/formats/problem.ts";
 import { assembleEval, defaultLimits, type LoadedConfig } from "../assemble-eval.ts";
-import { interpolateParts, type Surroundings } from "../environment.ts";
+import { interpolateParts, type LoadContext } from "../environment.ts";
 import { placeExtensions } from "../extensions.ts";
 import { FileProblems } from "../file-problems.ts";
 import {
@@ -40,7 +40,7 @@ export interface EvalContext extends OpenedFile {
   readonly dir: string;
   /** What the eval gives to its tasks of extensions. */
   readonly extensions: EvalExtensions;
-  readonly surroundings: Surroundings;
+  readonly loadContext: LoadContext;
   readonly problems: FileProblems;
 }
 
@@ -56,19 +56,19 @@ const partsWithVariables = [
 ].map((key) => ["config", key]);
 
 /** Loads a file of kind Eval and everything that it names. Throws one error for all that is wrong with any of the files. */
-export async function loadEval(opened: OpenedFile, surroundings: Surroundings): Promise<LoadedConfig> {
+export async function loadEval(opened: OpenedFile, loadContext: LoadContext): Promise<LoadedConfig> {
   const { document, path } = opened;
   const problems = new FileProblems();
-  const { file, variables, notes: odd } = readEval(opened, { surroundings, problems });
+  const { file, variables, notes: odd } = readEval(opened, { loadContext, problems });
   const dir = dirname(path);
-  const { environment } = surroundings;
+  const { environment } = loadContext;
   const extensions = placeExtensions(file.extensions, {
     dir,
     path: ["config", "extensions"],
     locate: document.locate,
     environment,
   });
-  const context: EvalContext = { ...opened, file, dir, extensions, surroundings, problems };
+  const context: EvalContext = { ...opened, file, dir, extensions, loadContext, problems };
   const { provided, others } = await evalServers(context);
   const servers = buildServers(provided.base.servers, provided.build);
   const agents = await evalAgents(context, servers);
@@ -96,14 +96,14 @@ export async function loadEval(opened: OpenedFile, surroundings: Surroundings): 
       dir,
       document,
       agents: { agents: file.agents, path: ["config"] },
-      tasks: collectTasks(parsed, { surroundings, problems }),
+      tasks: collectTasks(parsed, { loadContext, problems }),
       extensions,
       variables: new Map([...variables, ...others.variables]),
       judgeProblems: judge.problems,
       notes: [...(document.notes ?? []), ...odd, ...others.notes, ...agents.notes, ...judge.notes, ...notes],
       problems,
     },
-    surroundings,
+    loadContext,
   );
 }
 
@@ -117,11 +117,11 @@ interface ReadEval {
 /** Reads the file alone. Throws what is wrong with it, but for variables that are not set, which go to the problems. */
 function readEval(
   { document }: OpenedFile,
-  { surroundings, problems }: Pick<EvalContext, "surroundings" | "problems">,
+  { loadContext, problems }: Pick<EvalContext, "loadContext" | "problems">,
 ): ReadEval {
   const json = plainDocument(document, "the eval", problems);
   problems.throwIfAny([]);
-  const found = interpolateParts(json ?? {}, partsWithVariables, surroundings);
+  const found = interpolateParts(json ?? {}, partsWithVariables, loadContext);
   const { value, variables } = found;
   problems.add(placeProblems(found.problems, document.locate), document.source);
   const parsed = parseEvalFile(value, { locate: document.locate });
@@ -138,36 +138,36 @@ function readEval(
 async function evalServers(
   context: EvalContext,
 ): Promise<{ readonly provided: ProvidedServers; readonly others: McpServers }> {
-  const { file, dir, surroundings, problems, document } = context;
+  const { file, dir, loadContext, problems, document } = context;
   const { tables, serverLifetime: lifetime } = file;
   const readFixtures = fixtureReader(dir);
   const hasOwn = ["servers", "mcp_servers", "mocks", "mcp_mocks"].some((key) => tables[key] !== undefined);
   const others = await otherServers(context, hasOwn);
-  const which = surroundings.mcpConfig === undefined ? "provided" : "winning";
+  const which = loadContext.mcpConfig === undefined ? "provided" : "winning";
   const read = readConfigServers(tables, { path: ["config"], readFixtures, [which]: others.table });
   const { variants, problems: wrong, ...base } = read;
   problems.add(placeProblems(wrong, document.locate), document.source);
-  const build = serverBuilder({ dir, surroundings, lifetime });
+  const build = serverBuilder({ dir, loadContext, lifetime });
   return { provided: withoutUndefined({ base, variants, build, lifetime }), others };
 }
 
 async function otherServers(
-  { file, dir, surroundings, problems }: EvalContext,
+  { file, dir, loadContext, problems }: EvalContext,
   hasOwn: boolean,
 ): Promise<McpServers> {
   const named =
-    surroundings.mcpConfig ??
+    loadContext.mcpConfig ??
     (file.mcpConfigFile === undefined ? undefined : resolve(dir, file.mcpConfigFile));
-  if (named !== undefined) return loadMcpConfig(named, { surroundings, problems });
-  const variables = hasOwn ? undefined : mcpVariables(surroundings, problems);
+  if (named !== undefined) return loadMcpConfig(named, { loadContext, problems });
+  const variables = hasOwn ? undefined : mcpVariables(loadContext, problems);
   if (variables === undefined) return noServers;
   const shown = "MCP_ variables";
   return readServers(variables, {
-    surroundings,
+    loadContext,
     problems,
     shown,
     locate: () => ({ file: shown }),
-    dir: surroundings.cwd,
+    dir: loadContext.cwd,
   });
 }
 
@@ -181,11 +181,11 @@ interface EvalTasks {
  * with them goes to the problems.
  */
 async function evalTasks(context: EvalContext, provided: ProvidedServers): Promise<EvalTasks> {
-  const { file, extensions, surroundings, problems } = context;
+  const { file, extensions, loadContext, problems } = context;
   const { sets, notes: leftOut } = await filesOfSets(context);
   const files = withoutRepeats(sets.flatMap((set) => set.files));
   const parsed = parseTasks(files, {
-    surroundings,
+    loadContext,
     provided,
     inheritEnv: file.inheritEnv,
     extensions,
@@ -214,8 +214,8 @@ async function filesOfSets(context: EvalContext): Promise<{
   /** Of files that are not taken as tasks. */
   readonly notes: readonly string[];
 }> {
-  const { file, dir, surroundings, problems, document } = context;
-  const { cwd } = surroundings;
+  const { file, dir, loadContext, problems, document } = context;
+  const { cwd } = loadContext;
   const repository = repositoryOf(dir);
   const sets: FilesOfSet[] = [];
   const notes: string[] = [];

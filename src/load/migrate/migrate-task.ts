@@ -104,7 +104,7 @@ class Migration {
   readonly #reader = new LenientReader(() => undefined);
   readonly #expressions: Expressions;
   readonly #comments: { readonly path: readonly (string | number)[]; readonly text: string }[] = [];
-  /** What the agent is told, in the new writing. */
+  /** The prompt, as a template of the new form. */
   #prompt = "";
 
   constructor(root: YAMLMap, document: Document, source: TaskSource) {

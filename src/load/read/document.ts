@@ -95,8 +95,8 @@ export function memberNamed(
   root: ReadonlyMap<string, unknown>,
   name: string,
 ): readonly [key: string, value: unknown] {
-  const sameName = (each: string): boolean => each.toLowerCase() === name.toLowerCase();
-  const key = root.has(name) ? name : ([...root.keys()].find(sameName) ?? name);
+  const duplicateTask = (each: string): boolean => each.toLowerCase() === name.toLowerCase();
+  const key = root.has(name) ? name : ([...root.keys()].find(duplicateTask) ?? name);
   return [key, root.get(key)];
 }
 

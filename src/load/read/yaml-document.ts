@@ -27,8 +27,8 @@ export async function yamlDocument(source: SourceText, options: YamlOptions = {}
   refuseTabs(source.text);
   const strict = options.lenient === true ? undefined : parseStrictly(source.text, yaml);
   if (strict === undefined || isOlderForm(rootText(strict, yaml))) return readLeniently(source, yaml);
-  const { twins, aliases } = findTwins(strict.contents, yaml);
-  refuse([...problemsOf(strict, source), ...twins.map(twinProblem)], source);
+  const { duplicates, aliases } = findDuplicates(strict.contents, yaml);
+  refuse([...problemsOf(strict, source), ...duplicates.map(duplicateProblem)], source);
   return { ...finished(strict, { source, yaml, aliases }), source };
 }
 
@@ -57,9 +57,9 @@ function readLeniently(source: SourceText, yaml: Yaml): ConfigDocument {
   const several = document.errors.some((error) => error.code === "MULTIPLE_DOCS");
   const problems = problemsOf(document, source).filter(({ message }) => message !== moreDocuments);
   refuse(problems, source);
-  const { twins, aliases } = findTwins(document.contents, yaml);
+  const { duplicates, aliases } = findDuplicates(document.contents, yaml);
   const notes = [
-    ...twins.slice(0, mostNotes).map((twin) => twinNote(twin, source)),
+    ...duplicates.slice(0, mostNotes).map((duplicate) => duplicateNote(duplicate, source)),
     ...(several ? [`${source.file} holds more than one document; only the first is read`] : []),
   ];
   return { ...finished(document, { source, yaml, aliases }), source, notes };
@@ -122,7 +122,7 @@ function refuse(problems: readonly SyntaxProblem[], source: SourceText): void {
   if (problems.length > 0) throw new SyntaxProblems(onePerLine(problems, source));
 }
 
-/** A hostile text can have an error for each of its characters, so only those that are told are looked at. */
+/** A hostile text can have an error for each of its characters, so only those that are reported are described. */
 function problemsOf(document: Parsed, source: SourceText): SyntaxProblem[] {
   const errors = document.errors.concat(document.warnings);
   return firstPerLine(errors, ({ pos: [offset] }) => offset, source).map((error) =>
@@ -130,14 +130,14 @@ function problemsOf(document: Parsed, source: SourceText): SyntaxProblem[] {
   );
 }
 
-/** One mistake often breaks what follows it too; of what is wrong with a line, the first thing is told. */
+/** One mistake often breaks what follows it too; only the first problem of a line is reported. */
 function onePerLine(problems: readonly SyntaxProblem[], source: SourceText): SyntaxProblem[] {
   const first = firstPerLine(problems, ({ offset }) => offset, source);
   const tooDeep = first.findIndex((problem) => problem.message === nestedTooDeeply);
   return first.slice(0, tooDeep === -1 ? mostProblems : tooDeep + 1);
 }
 
-/** The first item of each line, in the order of lines, of as many lines as are told. */
+/** The first item of each line, in the order of lines, up to the number of lines that are reported. */
 function firstPerLine<T>(items: readonly T[], offsetOf: (item: T) => number, source: SourceText): T[] {
   const lines = new Set<number | undefined>();
   return items
@@ -146,7 +146,7 @@ function firstPerLine<T>(items: readonly T[], offsetOf: (item: T) => number, sou
     .slice(0, mostProblems);
 }
 
-/** Problems that are told at once. */
+/** Maximum number of problems reported at once. */
 const mostProblems = 100;
 const mostNotes = 20;
 const nestedTooDeeply = "nested too deeply";
@@ -179,11 +179,11 @@ function followsTemplate(before: string): boolean {
   return /(?:^|[:,[-]\s+|\[)\{[^{}"']*\}\s*$/.test(line);
 }
 
-function twinProblem({ offset, key }: Twin): SyntaxProblem {
+function duplicateProblem({ offset, key }: DuplicateKey): SyntaxProblem {
   return { offset, message: `duplicate key ${shortKey(key)}`, hint: "Remove one of them." };
 }
 
-function twinNote({ offset, key }: Twin, source: SourceText): string {
+function duplicateNote({ offset, key }: DuplicateKey, source: SourceText): string {
   const { line } = source.location(offset);
   return `${source.file}:${line}: duplicate key ${shortKey(key)}; the last one counts`;
 }
@@ -253,18 +253,18 @@ function offsetsOf(value: Node | ParsedNode | null, key?: Node): Offsets | undef
 }
 
 /** A key that its mapping has already. */
-export interface Twin {
+export interface DuplicateKey {
   readonly key: string;
   /** Where the later one begins. */
   readonly offset: number;
 }
 
 /** Finds keys that are in one mapping twice, and counts aliases; in time linear to the document. */
-function findTwins(
+function findDuplicates(
   root: ParsedNode | null,
   yaml: Yaml,
-): { readonly twins: readonly Twin[]; readonly aliases: number } {
-  const twins: Twin[] = [];
+): { readonly duplicates: readonly DuplicateKey[]; readonly aliases: number } {
+  const duplicates: DuplicateKey[] = [];
   let aliases = 0;
   const open: unknown[] = [root];
   while (open.length > 0) {
@@ -272,14 +272,14 @@ function findTwins(
     if (yaml.isAlias(node)) aliases += 1;
     else if (yaml.isSeq(node)) pushReversed(open, node.items);
     else if (yaml.isMap<Node, Node | null>(node)) {
-      for (const twin of twinsIn(node.items, yaml)) twins.push(twin);
+      for (const duplicate of duplicatesIn(node.items, yaml)) duplicates.push(duplicate);
       pushReversed(
         open,
         node.items.map(({ value }) => value),
       );
     }
   }
-  return { twins, aliases };
+  return { duplicates, aliases };
 }
 
 /** So that they are taken in their order. A call takes only so many arguments, so not all at once. */
@@ -287,13 +287,13 @@ function pushReversed(open: unknown[], items: readonly unknown[]): void {
   for (const item of items.toReversed()) open.push(item);
 }
 
-function twinsIn(items: readonly { readonly key: Node }[], yaml: Yaml): Twin[] {
+function duplicatesIn(items: readonly { readonly key: Node }[], yaml: Yaml): DuplicateKey[] {
   const seen = new Set<string>();
   return items.flatMap(({ key }) => {
     if (!yaml.isScalar(key) || key.value === "<<") return [];
     const name = String(key.value);
-    const isTwin = seen.has(name);
+    const isDuplicate = seen.has(name);
     seen.add(name);
-    return isTwin ? [{ key: name, offset: key.range?.[0] ?? 0 }] : [];
+    return isDuplicate ? [{ key: name, offset: key.range?.[0] ?? 0 }] : [];
   });
 }

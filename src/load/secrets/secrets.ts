@@ -194,7 +194,7 @@ function textsIn(values: readonly unknown[]): string[] {
   return values.filter((value) => typeof value === "string");
 }
 
-/** Schemes of `Authorization` that many servers have; naming one tells nothing. */
+/** Schemes of `Authorization` that many servers have; they are not secret. */
 const knownScheme = /^(?:apikey|basic|bearer|dpop|key|token)$/i;
 /** Shorter credentials are not looked for by themselves. */
 const shortestCredentials = 4;

@@ -131,7 +131,7 @@ function isFolder(entry: Dirent, path: string): boolean {
   try {
     return statSync(path).isDirectory();
   } catch (cause) {
-    // A link that leads nowhere is told when somebody reads it.
+    // A broken link is reported when the file is read.
     if (cause instanceof Error && "code" in cause) return false;
     throw cause;
   }

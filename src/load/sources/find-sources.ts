@@ -3,7 +3,7 @@ import { basename, dirname, extname, join, relative, resolve } from "node:path";
 import picomatch from "picomatch";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { isForeign, ownUser } from "../../files/ownership.ts";
-import type { EnvironmentVariables, Surroundings } from "../environment.ts";
+import type { EnvironmentVariables, LoadContext } from "../environment.ts";
 import { expandGlob, isDataFile, isGlob, isOrdinaryFolder, pathKind, walkFolder } from "./expand-glob.ts";
 
 /** Endings that a config file may have. */
@@ -86,7 +86,7 @@ export type Source =
  */
 export function findSources(
   sources: readonly string[],
-  { cwd, environment }: Pick<Surroundings, "cwd" | "environment">,
+  { cwd, environment }: Pick<LoadContext, "cwd" | "environment">,
 ): readonly Source[] {
   if (sources.length === 0) return [fileSource(findUpwards(resolve(cwd), environment))];
   return sources.map((source) => findSource(source, cwd));

@@ -4,7 +4,7 @@ import { FileProblems } from "../file-problems.ts";
 import { type ConfigDocument, type DocumentKind, documentKind, rootMembers } from "../read/document.ts";
 import { exportedTask, isMcpConfig, isTaskExport, mcpConfigAlone, unknownKind } from "../read/read-task.ts";
 import { readDocument } from "../read/read-document.ts";
-import { shownFrom, type Surroundings } from "../environment.ts";
+import { shownFrom, type LoadContext } from "../environment.ts";
 import { type ReadTasks, readTasks, type TaskFile, taskFile } from "../tasks/read-tasks.ts";
 import { repositoryOf, type Source } from "./find-sources.ts";
 
@@ -34,9 +34,9 @@ export interface OpenedSources {
 /** Reads the files that sources lead to. Throws what is wrong with a single file; what is wrong among several is collected. */
 export async function openSources(
   sources: readonly Source[],
-  surroundings: Surroundings,
+  loadContext: LoadContext,
 ): Promise<OpenedSources> {
-  const { cwd } = surroundings;
+  const { cwd } = loadContext;
   const problems = new FileProblems();
   const tasks: TaskFile[] = [];
   const others: OtherFile[] = [];
@@ -55,7 +55,7 @@ export async function openSources(
       for (const note of [...found.notes, ...found.others]) notes.push(note);
       continue;
     }
-    const opened = await openFile(source.path, { surroundings, problems, alone: sources.length === 1 });
+    const opened = await openFile(source.path, { loadContext, problems, alone: sources.length === 1 });
     if (opened === undefined) continue;
     const { kind, path, document } = opened;
     if (kind === "Task") tasks.push(taskFile(path, repositoryOf(dirname(path)), document));
@@ -65,17 +65,17 @@ export async function openSources(
 }
 
 interface Opening {
-  readonly surroundings: Surroundings;
+  readonly loadContext: LoadContext;
   readonly problems: FileProblems;
   readonly alone: boolean;
 }
 
 async function openFile(
   path: string,
-  { surroundings, problems, alone }: Opening,
+  { loadContext, problems, alone }: Opening,
 ): Promise<OpenedFile | undefined> {
   try {
-    return await readFile(path, surroundings);
+    return await readFile(path, loadContext);
   } catch (error) {
     if (alone) throw error;
     problems.addError(error);
@@ -83,8 +83,8 @@ async function openFile(
   }
 }
 
-async function readFile(path: string, surroundings: Surroundings): Promise<OpenedFile> {
-  const { cwd, timeoutMs, signal } = surroundings;
+async function readFile(path: string, loadContext: LoadContext): Promise<OpenedFile> {
+  const { cwd, timeoutMs, signal } = loadContext;
   const shown = shownFrom(cwd, path);
   const document = await readDocument(path, {
     shown,

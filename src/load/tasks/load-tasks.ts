@@ -3,7 +3,7 @@ import { buildServers } from "../../core/formats/config/server.ts";
 import { noExtensions } from "../../core/formats/extension/eval-extensions.ts";
 import { withoutUndefined } from "../../core/formats/json.ts";
 import { assembleEval, defaultLimits, type LoadedConfig } from "../assemble-eval.ts";
-import { programCompleter, type Surroundings } from "../environment.ts";
+import { programCompleter, type LoadContext } from "../environment.ts";
 import { requestedAgents, requestedJudge } from "../requested.ts";
 import { loadMcpConfig, type McpServers, noServers, serverBuilder } from "../servers.ts";
 import type { Source } from "../sources/find-sources.ts";
@@ -11,25 +11,25 @@ import type { OpenedSources } from "../sources/open-sources.ts";
 import { collectTasks, parseTasks } from "./parse-tasks.ts";
 import { withoutRepeats } from "./read-tasks.ts";
 
-/** Makes an eval of tasks that were named one by one, by folder or by glob. Throws everything that is wrong with them. */
+/** Makes an eval of tasks that were named one by one, by folder or by glob. Throws one error for all their problems. */
 export async function loadTasks(
   sources: readonly Source[],
   { tasks: files, notes, problems }: OpenedSources,
-  surroundings: Surroundings,
+  loadContext: LoadContext,
 ): Promise<LoadedConfig> {
-  const { mcpConfig, agents, cwd } = surroundings;
+  const { mcpConfig, agents, cwd } = loadContext;
   const provided: McpServers =
-    mcpConfig === undefined ? noServers : await loadMcpConfig(mcpConfig, { surroundings, problems });
-  const build = serverBuilder({ dir: cwd, surroundings });
+    mcpConfig === undefined ? noServers : await loadMcpConfig(mcpConfig, { loadContext, problems });
+  const build = serverBuilder({ dir: cwd, loadContext });
   const parsed = parseTasks(withoutRepeats(files), {
-    surroundings,
+    loadContext,
     provided: { base: provided.table, build },
     inheritEnv: [],
     extensions: noExtensions,
     problems,
   });
   const [only] = sources.length === 1 ? sources : [];
-  const complete = programCompleter({ ...surroundings, dir: cwd });
+  const complete = programCompleter({ ...loadContext, dir: cwd });
   return assembleEval(
     {
       spec: withoutUndefined({
@@ -37,18 +37,18 @@ export async function loadTasks(
         servers: buildServers(provided.table.servers, build),
         agents: requestedAgents({}, agents, { problems, complete }),
         tasks: [],
-        judge: requestedJudge(surroundings),
+        judge: requestedJudge(loadContext),
         trials: 1,
         limits: defaultLimits,
         reporters: ["console"],
       }),
       ...placeOf(only, cwd),
-      tasks: collectTasks(parsed, { surroundings, problems }),
+      tasks: collectTasks(parsed, { loadContext, problems }),
       variables: provided.variables,
       notes: [...notes, ...provided.notes],
       problems,
     },
-    surroundings,
+    loadContext,
   );
 }
 

@@ -9,7 +9,7 @@ import { walkSteps } from "../../core/formats/step.ts";
 import { parseTask } from "../../core/formats/task/parse-task.ts";
 import { withoutUndefined } from "../../core/formats/json.ts";
 import { taskChecksNothing } from "../../core/formats/assertion-kinds.ts";
-import { completeStdio, type EnvironmentVariables, type Surroundings } from "../environment.ts";
+import { completeStdio, type EnvironmentVariables, type LoadContext } from "../environment.ts";
 import { type ExtensionUses, extensionVariables } from "../extensions.ts";
 import type { FileProblems } from "../file-problems.ts";
 import type { TaskFile } from "./read-tasks.ts";
@@ -18,7 +18,7 @@ import { stepVariables, taskVariables, withKnown, withVariables } from "./task-s
 
 /** What the eval around them gives to tasks. */
 interface TaskContext {
-  readonly surroundings: Surroundings;
+  readonly loadContext: LoadContext;
   /** The eval's servers. */
   readonly provided: ProvidedServers;
   /** Variables of the shell that tasks' processes get. */
@@ -48,8 +48,8 @@ export function parseTasks(files: readonly TaskFile[], context: TaskContext): re
 
 function parseOne(file: TaskFile, context: TaskContext): ParsedFile[] {
   const { path, document } = file;
-  const { surroundings, problems, provided, inheritEnv, extensions } = context;
-  const { environment, overrides, allowOutside } = surroundings;
+  const { loadContext, problems, provided, inheritEnv, extensions } = context;
+  const { environment, overrides, allowOutside } = loadContext;
   const dir = dirname(path);
   problems.add([], document.source);
   const parsed = parseTask(document.value, {
@@ -82,7 +82,7 @@ function placedNote(note: string, file: string): string {
   return line === undefined || message === undefined ? `${file}: ${note}` : `${file}:${line}: ${message}`;
 }
 
-/** Notes that are told of one file. */
+/** Maximum number of notes on one file. */
 const mostNotes = 50;
 
 function shortened(notes: readonly string[], name: string): readonly string[] {
@@ -123,9 +123,9 @@ export const noTasks: TasksOfEval = {
 /** Puts tasks together; those that check nothing go to the problems. */
 export function collectTasks(
   parsed: readonly ParsedFile[],
-  { surroundings, problems }: Pick<TaskContext, "surroundings" | "problems">,
+  { loadContext, problems }: Pick<TaskContext, "loadContext" | "problems">,
 ): TasksOfEval {
-  const { environment, overrides } = surroundings;
+  const { environment, overrides } = loadContext;
   const known = { ...environment, ...overrides };
   const variables = new Map<string, EnvironmentVariables>();
   const servers: ServerSpec[] = [];
@@ -194,17 +194,17 @@ function checksNothing({ name, location }: Task): Diagnostic {
 }
 
 /** Tasks of a name that an earlier one has; those of workflows and tool tests are checked with their config. */
-export function sameNames(tasks: readonly Task[]): Diagnostic[] {
+export function duplicateTasks(tasks: readonly Task[]): Diagnostic[] {
   const first = new Map<string, Task>();
   return tasks.flatMap((task) => {
     const earlier = first.get(task.name);
     if (earlier === undefined) first.set(task.name, task);
     const isFromFile = (task.portable ?? earlier?.portable) !== undefined;
-    return earlier === undefined || !isFromFile ? [] : [sameName(task, earlier)];
+    return earlier === undefined || !isFromFile ? [] : [duplicateTask(task, earlier)];
   });
 }
 
-function sameName(task: Task, earlier: Task): Diagnostic {
+function duplicateTask(task: Task, earlier: Task): Diagnostic {
   const place = earlier.location === undefined ? "" : `The other is at ${formatLocation(earlier.location)}. `;
   return {
     code: "config/duplicate-name",
@@ -215,7 +215,7 @@ function sameName(task: Task, earlier: Task): Diagnostic {
 }
 
 /** Steps whose rubric nothing could fail, since the judge lets every score pass. */
-export function idleRubrics({ tasks, judge }: Pick<Eval, "tasks" | "judge">): Diagnostic[] {
+export function rubricsThatCannotFail({ tasks, judge }: Pick<Eval, "tasks" | "judge">): Diagnostic[] {
   if (judge?.passThreshold !== 0) return [];
   return tasks.flatMap(({ name, verify, location }) =>
     [...walkSteps(verify)].flatMap((step) =>

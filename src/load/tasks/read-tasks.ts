@@ -15,7 +15,7 @@ export interface TaskFile {
   readonly path: string;
   /** Where the links lead to. */
   readonly realPath: string;
-  /** Absolute path of the repository that it belongs to, as far as the file or folder that was named tells. */
+  /** Absolute path of the repository that it belongs to, as far as the file or folder that was named shows. */
   readonly repository: string;
   readonly document: ConfigDocument;
 }
@@ -91,7 +91,7 @@ export function taskFile(path: string, repository: string, document: ConfigDocum
   return { path, realPath: realpathSync.native(path), repository, document };
 }
 
-/** Problems are told in the order of the files, not in that in which they were found. */
+/** Problems are listed in the order of the files, not in the order in which they were found. */
 async function attempt<T>(
   work: () => Promise<T>,
 ): Promise<{ readonly value: T } | { readonly error: unknown }> {

@@ -88,6 +88,6 @@ function readText(path: string): string | undefined {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(readRegularFile(path, largestFile));
   } catch {
-    return undefined; // the parser tells that the file cannot be read, and where it is named
+    return undefined; // the parser reports that the file cannot be read, and where it is named
   }
 }

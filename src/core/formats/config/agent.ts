@@ -352,7 +352,7 @@ export function buildAgents(choices: readonly AgentChoice[], complete: CompleteP
   });
 }
 
-/** What the world is asked of an agent that is a program. */
+/** What the loader needs to know of an agent that is a program. */
 interface ProgramNeeds {
   /** As written. */
   readonly command: string;
@@ -367,7 +367,7 @@ interface ProgramNeeds {
 }
 
 /**
- * What the world adds to an agent that is a program: the whole environment, and an absolute path where a folder, or a command
+ * What the loader adds to an agent that is a program: the whole environment, and an absolute path where a folder, or a command
  * beside the file, is named.
  */
 export type CompleteProgram = (needs: ProgramNeeds) => {

@@ -138,15 +138,15 @@ function renameKeys(name: string, entry: JsonObject, place: Place): JsonObject {
     const canonical = key === "type" ? "transport" : canonicalKey(key);
     if (key !== "inherit" && !entryKeys.includes(key)) refuseKey(key, place);
     else if (members.has(canonical) && key !== "type" && key !== "transport")
-      refuseTwin(key, place.state.renamed.get(twinKey(name, canonical)) ?? canonical, place);
+      refuseDuplicate(key, place.state.renamed.get(settingKey(name, canonical)) ?? canonical, place);
     else if (canonical !== "transport") {
       members.set(canonical, value);
-      place.state.renamed.set(twinKey(name, canonical), key);
+      place.state.renamed.set(settingKey(name, canonical), key);
     }
   }
   const transport = readTransport(entry, place);
   if (transport === undefined) return Object.fromEntries(members);
-  place.state.renamed.set(twinKey(name, "transport"), entry["type"] === undefined ? "transport" : "type");
+  place.state.renamed.set(settingKey(name, "transport"), entry["type"] === undefined ? "transport" : "type");
   return Object.fromEntries([["transport", transport], ...members]);
 }
 
@@ -169,7 +169,7 @@ const usualKeys: ReadonlyMap<string, string> = new Map([
   ["allowed_tools", "The tools that an agent may use are tools."],
 ]);
 
-function refuseTwin(key: string, first: string, { path, state }: Place): void {
+function refuseDuplicate(key: string, first: string, { path, state }: Place): void {
   const message = `${key} and ${first} in ${formatKeyPath(path)} are the same setting`;
   const hint = "Keep one of them.";
   state.problems.push({ code: "config/duplicate-name", message, path: [...path, key], at: "key", hint });
@@ -210,14 +210,14 @@ function invalid(predicate: string, path: KeyPath): Problem {
   return { code: "config/invalid-value", message: `${formatKeyPath(path)} ${predicate}`, path, at: "value" };
 }
 
-function twinKey(server: string | number, key: string | number): string {
+function settingKey(server: string | number, key: string | number): string {
   return JSON.stringify([server, key]);
 }
 
 function writtenPath([server, key, ...rest]: KeyPath, renamed: ReadonlyMap<string, string>): KeyPath {
   if (server === undefined) return [];
   if (key === undefined) return [server];
-  return [server, renamed.get(twinKey(server, key)) ?? key, ...rest];
+  return [server, renamed.get(settingKey(server, key)) ?? key, ...rest];
 }
 
 /** The key that, with `false`, makes a table start empty; a boolean, so never a server or a variable. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { formatKeyPath } from "../json.ts";
 import type { JsonObject } from "../model.ts";
-import { layServers, parseServers, readOverlay } from "./server-tables.ts";
+import { mergeServerTables, parseServers, readOverlay } from "./server-tables.ts";
 
 const below: JsonObject = {
   program: {
@@ -29,7 +29,7 @@ const below: JsonObject = {
 function lay(name: string, entry: JsonObject, key = "servers") {
   const overlay = readOverlay({ [key]: { [name]: entry } }, []);
   if (overlay === undefined) throw new Error("there is no overlay");
-  const { written, problems } = layServers({ written: below, servers: parseServers(below) }, overlay);
+  const { written, problems } = mergeServerTables({ written: below, servers: parseServers(below) }, overlay);
   return {
     server: written[name],
     problems: problems.map(({ path, message }) => `${formatKeyPath(path)}: ${message}`),

@@ -26,11 +26,11 @@ export interface ServerOverlay {
   readonly isRequired: boolean;
 }
 
-export interface LayeredTable extends ServerTable {
+export interface MergedTable extends ServerTable {
   readonly problems: readonly Problem[];
 }
 
-export interface LayOptions {
+export interface MergeOptions {
   /** Texts as written, by formatted path, of strings that variables went into. */
   readonly templates?: ReadonlyMap<string, string> | undefined;
 }
@@ -90,12 +90,12 @@ function invalid(predicate: string, path: KeyPath): Problem {
   return { code: "config/invalid-value", message: `${formatKeyPath(path)} ${predicate}`, path, at: "value" };
 }
 
-/** Lays servers over others. What is wrong with servers that the overlay does not touch is not told. */
-export function layServers(
+/** Merges an overlay over servers. Problems of servers that the overlay does not change are left out. */
+export function mergeServerTables(
   base: ServerTable,
   overlay: ServerOverlay,
-  { templates }: LayOptions = {},
-): LayeredTable {
+  { templates }: MergeOptions = {},
+): MergedTable {
   const below = overlay.table["inherit"] === false ? {} : base.written;
   const unknown = unknownServers(below, overlay);
   const lost = new Set(unknown.map(({ name }) => name));
@@ -127,7 +127,7 @@ export function parseServers(written: JsonObject): Readonly<Record<string, Parse
   return Object.fromEntries(valid);
 }
 
-/** What a command or an address tells of the transport. */
+/** The transport that a command or an address implies. */
 function transportOf({ command, url, mock }: JsonObject): JsonObject {
   if (command !== undefined) return { transport: "stdio" };
   if (url !== undefined) return { transport: "shttp" };
@@ -302,7 +302,7 @@ function declaredServers(container: JsonObject, { path = [], templates }: Config
   const overlay = readOverlay({ mcp_servers: others }, path);
   return overlay === undefined
     ? { written: {}, problems: [] }
-    : layServers(noServers, overlay, { templates });
+    : mergeServerTables(noServers, overlay, { templates });
 }
 
 function tableOf({ server, servers }: JsonObject): JsonObject {
@@ -324,7 +324,7 @@ function readVariants(
   return Object.entries(variants).map(([name, variant]) => {
     const overlay = readOverlay(isJsonObject(variant) ? variant : {}, [...path, name]);
     if (overlay === undefined) return { table: { ...base, name }, problems: [] };
-    const { problems, ...table } = layServers(base, overlay, { templates });
+    const { problems, ...table } = mergeServerTables(base, overlay, { templates });
     return { table: { ...table, name }, problems };
   });
 }

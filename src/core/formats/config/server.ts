@@ -12,7 +12,7 @@ import type {
   ServerSpec,
   StdioServerSpec,
 } from "../model.ts";
-import { defaultSandbox, laySandbox, sandboxLimits, sandboxSchema, unconfined } from "../sandbox.ts";
+import { defaultSandbox, mergeSandbox, sandboxLimits, sandboxSchema, unconfined } from "../sandbox.ts";
 import { closedObject, duration, filledText, httpUrl } from "./config-fields.ts";
 import { mockSchema, type ParsedMock, type ParsedMockTool } from "./mock.ts";
 
@@ -30,7 +30,7 @@ const rateLimit = closedObject({
   per: duration.meta({ description: "The period." }),
 }).meta({ id: "RateLimit", title: "Rate limit", description: "Limits the rate of requests; others wait." });
 
-const befalls = {
+const faultTarget = {
   tool: filledText.optional().meta({
     description: "Name or glob of the affected tools; only for `tools/call`.",
     defaultText: "any",
@@ -45,18 +45,18 @@ const befalls = {
 
 const delayFault = closedObject({
   kind: z.literal("delay").meta({ description: "The request is delayed." }),
-  ...befalls,
+  ...faultTarget,
   delay: duration.meta({ description: "The delay." }),
 }).meta({ id: "DelayFault", title: "Delay", description: "Delays a request." });
 
 const dropFault = closedObject({
   kind: z.literal("drop").meta({ description: "The request is never answered." }),
-  ...befalls,
+  ...faultTarget,
 }).meta({ id: "DropFault", title: "Drop", description: "Drops a request." });
 
 const errorFault = closedObject({
   kind: z.literal("error").meta({ description: "mcpvals answers with a JSON-RPC error." }),
-  ...befalls,
+  ...faultTarget,
   code: z.int().optional().meta({ description: "Code of the error.", defaultText: "-32603" }),
   message: filledText
     .optional()
@@ -65,13 +65,13 @@ const errorFault = closedObject({
 
 const truncateFault = closedObject({
   kind: z.literal("truncate").meta({ description: "The texts of the result are cut." }),
-  ...befalls,
+  ...faultTarget,
   bytes: z.int().min(0).meta({ description: "Length that is kept of each text, in bytes." }),
 }).meta({ id: "TruncateFault", title: "Truncate", description: "Truncates a result." });
 
 const disconnectFault = closedObject({
   kind: z.literal("disconnect").meta({ description: "The connection is closed." }),
-  ...befalls,
+  ...faultTarget,
 }).meta({ id: "DisconnectFault", title: "Disconnect", description: "Closes the connection." });
 
 const fault = z
@@ -276,7 +276,7 @@ export type ParsedStdioServer = Extract<ParsedServer, { transport: "stdio" }>;
 type ParsedHttpServer = Extract<ParsedServer, { transport: "shttp" | "http" | "sse" }>;
 type ParsedFault = NonNullable<ParsedServer["faults"]>[number];
 
-/** What the world adds to a local server: where it starts, and in which environment. */
+/** What the loader adds to a local server: where it starts, and in which environment. */
 export type CompleteStdio = (server: ParsedStdioServer, name: string) => Pick<StdioServerSpec, "cwd" | "env">;
 
 export interface BuildServerOptions {
@@ -324,8 +324,8 @@ function sandboxPart(
   { sandbox, network, read, write, memory, processes, image }: ParsedStdioServer,
   { resolvePath = (path) => path }: BuildServerOptions,
 ): Pick<StdioServerSpec, "sandbox"> {
-  const own = laySandbox(defaultSandbox, sandbox, resolvePath);
-  const spec = laySandbox(own, { network, read, write, memory, processes, image }, resolvePath);
+  const own = mergeSandbox(defaultSandbox, sandbox, resolvePath);
+  const spec = mergeSandbox(own, { network, read, write, memory, processes, image }, resolvePath);
   return spec.kind === "none" ? {} : { sandbox: spec };
 }
 

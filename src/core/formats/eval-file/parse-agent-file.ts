@@ -67,7 +67,7 @@ type Document = z.output<typeof agentSchema>;
 
 /**
  * Reads a `kind: Agent` file, leniently. As in the tool that the format comes from, `builtin` wins over `acp`, and `acp` over
- * `commands`; unlike there, what is left out because of that is told.
+ * `commands`; unlike there, what is left out because of that is noted.
  */
 export function parseAgentFile(document: unknown, { locate }: { readonly locate: Locate }): ParsedAgentFile {
   const reader = new LenientReader(locate);

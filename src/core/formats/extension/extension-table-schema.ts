@@ -5,7 +5,7 @@ import {
   defaultSandbox,
   fromFile,
   isHome,
-  laySandbox,
+  mergeSandbox,
   networkSchema as network,
   sandboxKind as kind,
   sandboxLimits as limits,
@@ -205,8 +205,8 @@ function settingsOf(table: ParsedExtensionTable): Settings {
 
 function generalSandbox(table: ParsedExtensionTable, places: ExtensionPlaces): SandboxSpec {
   const { sandbox, network } = settingsOf(table);
-  const all = laySandbox(defaultSandbox, sandbox, places.resolvePath);
-  return network === undefined ? all : laySandbox(all, { network }, places.resolvePath);
+  const all = mergeSandbox(defaultSandbox, sandbox, places.resolvePath);
+  return network === undefined ? all : mergeSandbox(all, { network }, places.resolvePath);
 }
 
 interface Around {
@@ -216,14 +216,14 @@ interface Around {
 
 function declared(name: string, entry: ParsedExtension, { sandbox, places }: Around): DeclaredExtension {
   const { network, read, write, memory, processes, image } = entry;
-  const own = laySandbox(sandbox, entry.sandbox, places.resolvePath);
+  const own = mergeSandbox(sandbox, entry.sandbox, places.resolvePath);
   return withoutUndefined({
     package: entry.package,
     dir: places.dir,
     name: packageName(entry.package, places.resolvePath),
     config: entry.config ?? {},
     env: entry.env ?? {},
-    sandbox: laySandbox(own, { network, read, write, memory, processes, image }, places.resolvePath),
+    sandbox: mergeSandbox(own, { network, read, write, memory, processes, image }, places.resolvePath),
     timeoutMs: entry.timeout,
     location: places.locate({ path: [...places.path, name], at: "key" }),
   });

@@ -59,7 +59,7 @@ function operationsOf(
   });
 }
 
-/** These forms declare no variables, and what their steps give is not told beforehand. */
+/** These forms declare no variables, and the outputs of their steps are not known beforehand. */
 function settingsContext({ steps }: LegacyForm, { name }: Task, options: ParseTaskOptions): SettingsContext {
   const ids = steps.map(({ id }) => id);
   const { variables, servers } = options;

@@ -1,7 +1,12 @@
 import { parseTemplate } from "../../templates/parse-template.ts";
 import { taskRoots } from "../../templates/scope.ts";
 import { buildServer, buildServers, type ParsedServer } from "../config/server.ts";
-import { layServers, noServers, type ServerOverlay, type ServerTable } from "../config/server-tables.ts";
+import {
+  mergeServerTables,
+  noServers,
+  type ServerOverlay,
+  type ServerTable,
+} from "../config/server-tables.ts";
 import { isJsonObject } from "../json.ts";
 import type { Json, JsonObject, ServerSpec } from "../model.ts";
 import type { Problem } from "../problem.ts";
@@ -51,7 +56,7 @@ function lay(overlay: ServerOverlay | undefined, base: ServerTable, options: Par
   const inherited = provided === undefined ? {} : buildServers(base.servers, provided.build);
   if (overlay === undefined) return { own: {}, all: inherited, problems: [] };
   const table = fitting(overlay.table, base.written);
-  const { servers, problems } = layServers(base, { ...overlay, table: sampled(table) });
+  const { servers, problems } = mergeServerTables(base, { ...overlay, table: sampled(table) });
   const built = Object.entries(servers).map(([name, server]): readonly [string, ServerSpec] => {
     const entry = table[name];
     const below = inherited[name];

@@ -2,8 +2,8 @@ import type { Diagnostic } from "../../errors/error.ts";
 import type { DeclaredAgents } from "../config/agent.ts";
 import { type Fixtures, mockServers } from "../config/mock.ts";
 import {
-  type LayeredTable,
-  layServers,
+  type MergedTable,
+  mergeServerTables,
   noServers,
   parseServers,
   readOverlay,
@@ -65,7 +65,7 @@ export interface ParseWazaEvalOptions {
 }
 
 export interface ParsedWazaEvalFile {
-  /** What can be told of it, so that the tasks can be looked at even when it is wrong. */
+  /** As much of it as could be read, so that the tasks are checked even when it is invalid. */
   readonly eval: WazaEval;
   /** Whether everything of it could be read, be it refused or not. */
   readonly isWhole: boolean;
@@ -76,7 +76,7 @@ export interface ParsedWazaEvalFile {
 
 /**
  * Reads an `eval.yaml` of waza, strictly. What it asks for that this version cannot do is refused by name; what has no effect
- * in that tool either, or changes no verdict, is told as a note.
+ * in that tool either, or changes no verdict, becomes a note.
  */
 export function parseWazaEval(document: JsonObject, options: ParseWazaEvalOptions): ParsedWazaEvalFile {
   const reader = new LenientReader(options.locate, { strict: true });
@@ -271,8 +271,8 @@ const twoTables: Problem = {
 };
 
 /** The servers of an overlay over nothing; one that lacks what a server needs is wrong, not one that nobody knows. */
-function declare(overlay: ServerOverlay, templates: ReadonlyMap<string, string>): LayeredTable {
-  const { problems, ...table } = layServers(noServers, overlay, { templates });
+function declare(overlay: ServerOverlay, templates: ReadonlyMap<string, string>): MergedTable {
+  const { problems, ...table } = mergeServerTables(noServers, overlay, { templates });
   const parts = Object.entries(overlay.table).filter(
     ([name, server]) => isJsonObject(server) && !Object.hasOwn(table.written, name),
   );
@@ -304,7 +304,7 @@ function readVariants(
     const path = ["variants", name];
     const overlay = isJsonObject(variant) ? readOverlay(pick(variant), path) : undefined;
     if (overlay === undefined) return { name, path };
-    addAll(layServers(servers, overlay, { templates }).problems, reader);
+    addAll(mergeServerTables(servers, overlay, { templates }).problems, reader);
     return { name, path, overlay };
   });
   if (read.every(({ overlay }) => overlay !== undefined))
