@@ -34,7 +34,7 @@ export interface AcpAgentOptions extends ProgramAgentOptions {
 }
 
 /**
- * Makes an agent that is a program which speaks the Agent Client Protocol. It is started for each trial, plays all user
+ * Creates an agent: a program that speaks the Agent Client Protocol. It is started for each trial, plays all user
  * turns in one session, and is stopped with everything that it started.
  *
  * `prepare` throws McpvalsError `agent/program-not-found`. `run` throws `agent/spawn-failed`, `agent/exited`,
@@ -72,7 +72,7 @@ async function runProgram(
     await program.stop(signal.aborted ? { stdinMs: 0 } : {});
     await session.finished();
   }
-  // What crashes with its answer may not have done what it says.
+  // A program that crashes with its answer may not have done what the answer says.
   if (program.endedBadly) throw program.exitedError("after its last turn");
 }
 
@@ -145,7 +145,7 @@ export class AcpSession {
     this.#model = spec.model;
   }
 
-  /** Plays one user turn. Throws McpvalsError, and the signal's reason after the agent was told to stop. */
+  /** Plays one user turn. Throws McpvalsError, and the signal's reason after asking the agent to stop. */
   async play(turn: number, user: string): Promise<void> {
     const { emit, signal } = this.#options.context;
     signal.throwIfAborted();
@@ -169,7 +169,7 @@ export class AcpSession {
     emit({ type: "turn.finished", turn, reason: this.#turnEnd(answer) });
   }
 
-  /** Tells the agent to stop, when the trial is over, and gives it a moment to; ends the exchange. Never throws. */
+  /** Asks the agent to stop at the end of the trial, waits a moment, and closes the connection. Never throws. */
   async close(): Promise<void> {
     const { context, program } = this.#options;
     if (this.#link === undefined) return;
@@ -202,7 +202,7 @@ export class AcpSession {
     }
   }
 
-  /** The models that a turn's answer tells the tokens of, else the one that is chosen in the session. */
+  /** The models whose tokens a turn's response reports, else the model chosen in the session. */
   #modelsIn(answer: WireObject): readonly string[] {
     const used = objectOf(objectOf(answer["_meta"])["quota"])["model_usage"];
     const models = Array.isArray(used) ? used.flatMap((each) => textOf(objectOf(each)["model"]) ?? []) : [];
@@ -218,7 +218,7 @@ export class AcpSession {
     return this.#options.startupMs ?? defaultStartupMs;
   }
 
-  /** Gives whether the agent can reach servers over HTTP. */
+  /** Returns whether the agent can reach servers over HTTP. */
   async #initialize(): Promise<boolean> {
     const { spec, program, context, version } = this.#options;
     const params = {
@@ -252,7 +252,7 @@ export class AcpSession {
     return objectOf(capabilities["mcpCapabilities"])["http"] === true;
   }
 
-  /** Begins the session; an agent that asks for a login is logged in when a key is there, and asked once more. */
+  /** Starts the session. If the agent asks for a login and a key is available, it logs in and tries again. */
   async #begin(canHttp: boolean): Promise<WireObject> {
     const { spec, context, cwd } = this.#options;
     const mcpServers = acpServers(context.endpoints, { connect: spec.connect, canHttp });
@@ -419,7 +419,7 @@ export interface PermissionAnswer {
 
 /**
  * Answers an agent that asks whether it may do something. What is allowed is allowed once where the agent offers that, and
- * what is denied is denied once; where no option says so, the request is cancelled.
+ * denials apply once; without a matching option the request is cancelled.
  */
 export function answerPermission(
   policy: PermissionPolicy,
@@ -435,11 +435,11 @@ export function answerPermission(
 
 export interface AcpConnect {
   readonly connect: AcpAgentSpec["connect"];
-  /** What the agent says of itself. */
+  /** The agent's name and version. */
   readonly canHttp: boolean;
 }
 
-/** Tells an agent where the servers are: by their address if it can or has to, else by a command that it starts. */
+/** The servers as the agent gets them: by URL if it supports that or must, else by a command to start. */
 function acpServers(endpoints: readonly GatewayEndpoint[], { connect, canHttp }: AcpConnect): McpServer[] {
   const overHttp = connect === undefined ? canHttp : connect === "http";
   return endpoints.map(({ server: name, url, bridge }) =>
@@ -454,17 +454,17 @@ function acpServers(endpoints: readonly GatewayEndpoint[], { connect, canHttp }:
   );
 }
 
-/** Tokens of each turn, where an agent tells them with its answer to the prompt. It does not tell of single requests. */
+/** Tokens of each turn, if an agent reports them with its response to the prompt; single requests are unknown. */
 export class AcpUsage {
   readonly #of: "turn" | "session";
   #before: Usage = none;
 
-  /** `session`: the agent tells the sum of all turns so far. */
+  /** `session`: the agent reports the sum of all turns so far. */
   constructor(of: "turn" | "session") {
     this.#of = of;
   }
 
-  /** The tokens of the turn that was answered; undefined when the agent does not tell. */
+  /** The tokens of the turn; undefined when the agent does not report them. */
   take(answer: unknown): Usage | undefined {
     const told = toldUsage(answer);
     if (told === undefined || this.#of === "turn") return told;
@@ -498,7 +498,7 @@ function toldUsage(answer: unknown): Usage | undefined {
   const read = countOf(told["cachedReadTokens"]);
   const written = countOf(told["cachedWriteTokens"]);
   const cached = (read ?? 0) + (written ?? 0);
-  // Some tell those of the cache apart from the input, as the sum of all shows.
+  // Some agents report cached tokens separately from the input; the total shows which.
   const isApart = told["totalTokens"] === input + cached + output;
   return {
     inputTokens: isApart ? input + cached : input,

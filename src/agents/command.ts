@@ -26,12 +26,12 @@ import { ConversationOutput, type TurnOutput, type TurnResult } from "./programs
 const drainMs = 1000;
 
 /**
- * Makes an agent that is a program which is started once for each user turn; see `CommandAgentSpec` for what is replaced in
+ * Creates an agent: a program that is started once for each user turn; see `CommandAgentSpec` for the placeholders in
  * its command line. With each turn ends everything that the program started. What it prints is recorded as it comes.
  *
- * A program that ends with another code than 0, or says that it could not act, is an agent that broke, not one that did
+ * A program that exits with another code than 0, or reports that it could not act, is an error, not an agent that did
  * badly. `prepare` throws McpvalsError `agent/program-not-found`. `run` throws `agent/spawn-failed`, `agent/exited`,
- * `agent/failed`, `agent/auth`, `agent/skills`, `agent/protocol` (what it printed is not the format that it was said to print), `agent/client-config`,
+ * `agent/failed`, `agent/auth`, `agent/skills`, `agent/protocol` (its output does not have the configured format), `agent/client-config`,
  * `config/unknown-reference` (a template names a server that is not there), `config/public-secret` (one in the command line
  * names an address), and the signal's reason.
  */

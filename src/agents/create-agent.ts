@@ -7,11 +7,11 @@ export interface AgentOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Longest one request to a model may take. */
   readonly modelMs: number;
-  /** Version of mcpvals, as agents that are programs are told. */
+  /** Version of mcpvals, for agent programs. */
   readonly version: string;
 }
 
-/** Makes the driver of an agent: every kind of agent, one line each. Kinds that need much code load it when they are used. */
+/** Creates the driver of an agent. Types that need much code are loaded when they are used. */
 export async function createAgent(spec: AgentSpec, options: AgentOptions): Promise<AgentDriver> {
   switch (spec.type) {
     case "model":

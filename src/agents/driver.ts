@@ -22,7 +22,7 @@ export interface AgentContext {
   readonly callTimeoutMs: number;
   /** What templates in a written plan refer to; absent: a plan has no templates. */
   readonly scope?: Scope;
-  /** The task's own solution, for who is to play it; absent when it has none. */
+  /** The task's own solution, for the oracle; absent when it has none. */
   readonly solution?: TaskSolution;
 }
 

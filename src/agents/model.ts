@@ -49,7 +49,7 @@ export function createModelAgent(spec: ModelAgentSpec, options: ModelAgentOption
     reach: "sessions",
     clientSide: (context) => ({
       ...writtenAnswers(context),
-      // A user is there all the time, even if there is nothing that this one agrees to.
+      // Elicitation is always supported, even if the task accepts nothing.
       elicitation: answersOf(context.elicitation),
       sampling: async (params, signal) => {
         if (acting === undefined) throw nobodyActs();
@@ -88,7 +88,7 @@ interface Actor {
 
 interface Stage {
   readonly context: AgentContext;
-  /** Aborted when the model could not be asked for a server: whatever the server makes of it proves nothing. */
+  /** Aborted when a server's request for sampling could not reach the model: the server's reaction proves nothing. */
   readonly broken: AbortController;
 }
 
@@ -156,7 +156,7 @@ function fewest(...limits: readonly (number | undefined)[]): number | undefined 
   return given.length === 0 ? undefined : Math.min(...given);
 }
 
-/** Tools without `execute`: the conversation makes the calls, so that nothing that a call throws is swallowed. */
+/** Tools without `execute`: the conversation makes the calls, so that the SDK does not swallow their errors. */
 function toolSet(
   ai: Awaited<ReturnType<typeof loadAiSdk>>,
   tools: ReadonlyMap<string, OfferedTool>,
@@ -224,7 +224,7 @@ export class Conversation {
     context.emit({ type: "turn.finished", turn, reason: end ?? "max-steps" });
   }
 
-  /** Asks the model once and makes the calls that it wants; where there are none, gives how the turn has ended. */
+  /** Asks the model once and makes its calls; without calls, returns how the turn ended. */
   async #step(turn: number): Promise<TurnEnd | undefined> {
     const { ask, context } = this.#options;
     context.signal.throwIfAborted();
@@ -239,7 +239,7 @@ export class Conversation {
     return undefined;
   }
 
-  /** Makes the calls of one answer at the same time, as agents do; the first that throws ends the others. */
+  /** Makes the calls of one response concurrently, as agents do; the first that throws ends the others. */
   async #callAll({ toolCalls, finishReason }: ModelTurn): Promise<ToolResult[]> {
     const failed = new AbortController();
     const signal = AbortSignal.any([this.#options.context.signal, failed.signal]);
@@ -301,7 +301,7 @@ function isObject(value: unknown): boolean {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What a server's request for sampling says about how the model is to be asked. */
+/** The parameters of a server's request for sampling. */
 export type SamplingRequest = Pick<
   Parameters<typeof generateText<ToolSet>>[0],
   "maxOutputTokens" | "temperature" | "stopSequences"
@@ -322,7 +322,7 @@ const invalidParams = -32_602;
 /** Errors that the client defines; the specification's own example for a refused sampling is -1. */
 const refused = -1;
 
-/** The refusal while nobody acts whose model could be asked. */
+/** The refusal of sampling while no agent turn is active. */
 export function nobodyActs(): SamplingRefusal {
   return new SamplingRefusal(refused, "the agent does not act now, so its model cannot be asked");
 }

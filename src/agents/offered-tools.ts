@@ -11,13 +11,13 @@ import type {
 /** A tool that a model may call, and what calling it does. */
 export interface OfferedTool {
   readonly definition: ToolDefinition;
-  /** Gives why a call cannot be made at all, as `rejected`. Throws as `ServerSession.callTool` does. */
+  /** Returns `rejected` with the reason when a call cannot be made. Throws as `ServerSession.callTool` does. */
   call(args: JsonObject, options: CallOptions): Promise<CallOutcome | { readonly rejected: string }>;
 }
 
 /**
- * The tools of all sessions, by the names under which a model sees them, and with `resources` tools of ours for the
- * servers' resources and prompts. A name that a server's tool has is its own: ours give way.
+ * The tools of all sessions by the names that the model sees, and with `resources` built-in tools for the
+ * servers' resources and prompts. If names collide, the server's tool keeps its name.
  */
 export function offeredTools(
   sessions: readonly ServerSession[],
@@ -51,7 +51,7 @@ function freeName(name: string, taken: ReadonlyMap<string, unknown>): string {
 }
 
 /**
- * Tools of ours with which a model reads resources and gets prompts, where servers have them; named as agent programs
+ * Built-in tools with which a model reads resources and gets prompts, if servers have them; named as agent programs
  * name theirs. What they do is on record as requests to the server.
  */
 function resourceTools(sessions: readonly ServerSession[]): readonly OfferedTool[] {
@@ -141,7 +141,7 @@ function listTool(sessions: readonly ServerSession[], options: ListToolOptions):
   };
 }
 
-/** Asks all servers for all kinds, and tells which did not give them; templates are what many servers do not know. */
+/** Lists everything of all servers, and reports failures except for templates, which many servers do not support. */
 async function listAll(
   sessions: readonly ServerSession[],
   kinds: readonly ListKind[],
@@ -211,7 +211,7 @@ async function withServer<T>(
   return { rejected: `no such server: ${JSON.stringify(server ?? null)}; there are: ${names}` };
 }
 
-/** An outcome as that of a tool call, whose content a model is told. */
+/** An outcome in the form of a tool call's. */
 function withContent(
   outcome: CallOutcome,
   blocks: (result: JsonObject) => readonly JsonObject[],
@@ -255,7 +255,7 @@ const legalName = /^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$/;
 const longestName = 64;
 
 /**
- * Gives every tool a name that is unique and that every provider accepts: its own when it is legal and only one server
+ * Gives every tool a unique name that all providers accept: its own if it is valid and only one server
  * has it; otherwise `SERVER__TOOL`, with illegal characters replaced and, where that is too long or taken, a hash of
  * both names at its end. The order of the tools does not matter. A tool that is listed twice gets one name.
  */
@@ -311,7 +311,7 @@ function hash(text: string): string {
   return (value >>> 0).toString(36).padStart(7, "0");
 }
 
-/** What a model is told of a tool call, in the form of the AI SDK's tool results. */
+/** The result of a tool call for the model, in the form of the AI SDK. */
 export type ToolOutput =
   | { readonly type: "text" | "error-text"; readonly value: string }
   | { readonly type: "content"; readonly value: OutputPart[] };
@@ -325,9 +325,9 @@ interface FilePart {
 type OutputPart = { readonly type: "text"; readonly text: string } | FilePart;
 
 /**
- * Turns the outcome of a tool call into what the model is told. The texts of a result are passed on as one, since
+ * Converts the outcome of a tool call for the model. The texts of a result are joined, since
  * Gemini wants one response a call; images follow it where the provider's tool results can carry them, and are
- * described where not. Errors, whether the tool's or the protocol's, and timeouts are told as errors.
+ * described where not. Errors of the tool or the protocol and timeouts become errors.
  */
 export function toolOutput(outcome: CallOutcome, options: { readonly images: boolean }): ToolOutput {
   switch (outcome.kind) {
@@ -374,7 +374,7 @@ function textOf(block: JsonObject): string | undefined {
   return isJsonObject(resource) && typeof resource["text"] === "string" ? resource["text"] : undefined;
 }
 
-/** A block of content in words: its text, or what it is. */
+/** A block of content as text: its text, or a description. */
 export function describeBlock(block: JsonObject): string {
   const text = textOf(block);
   if (text !== undefined) return text;
@@ -393,7 +393,7 @@ function sizeOf(base64: Json | undefined): string | undefined {
   return typeof base64 === "string" ? `${Math.floor((base64.length * 3) / 4)} bytes` : undefined;
 }
 
-/** The image types that every provider takes. Anything else would make it refuse the whole conversation. */
+/** The image types that every provider accepts; another type makes a provider refuse the whole conversation. */
 const passableImages = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
 /** An image that every provider takes; undefined for any other block. */

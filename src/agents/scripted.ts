@@ -23,7 +23,7 @@ import {
 import type { AgentContext, AgentDriver, ClientSideContext, TaskSolution } from "./driver.ts";
 
 /**
- * Makes an agent that plays a written plan: each user turn plays the actions up to and including the next `say`, the
+ * Creates an agent that plays a written plan: each user turn plays the actions up to and including the next `say`, the
  * last turn plays all that are left. A call goes to the server that it names, or to the only one that offers the tool;
  * when there is none or more than one, the call is recorded as rejected and the plan goes on, as it does after a tool
  * that fails. For tasks from files its texts may have templates, as a solution's have.
@@ -72,7 +72,7 @@ async function perform(action: ScriptedAction, turn: number, context: AgentConte
 }
 
 /**
- * Makes the agent that plays each task's own solution: each user turn plays the actions up to and including the next
+ * Creates the agent that plays each task's own solution: each user turn plays the actions up to and including the next
  * `say`, the last turn plays all that are left. Templates are replaced when an action's time has come. Outputs come from
  * calls that succeed; a call that fails, or that no server can be found for, is behaviour, and the solution goes on.
  *
@@ -173,7 +173,7 @@ function outputsOf({ kind, outputs = {} }: CallAction, result: JsonObject, scope
   return Object.fromEntries(Object.entries(outputs).map(([name, template]) => [name, text(template)]));
 }
 
-/** Makes the agent that does nothing: what passes with it checks nothing. Its `run` throws only the signal's reason. */
+/** Creates the agent that does nothing: a task that passes with it checks nothing. Its `run` throws only the signal's reason. */
 export function createNullAgent(spec: NullAgentSpec): AgentDriver {
   return {
     reach: "sessions",
@@ -224,8 +224,8 @@ async function playTurns<A>(play: Play<A>, { turns, emit, signal }: AgentContext
 }
 
 /**
- * Makes a call that is written down, on the server that it names, or on the only one that offers the tool or that there
- * is. When there is none or more than one, the call is recorded as rejected and undefined is given. Throws what the session
+ * Makes a call of a plan, on the server that it names, or on the only one that offers the tool or that there
+ * is. When there is none or more than one, the call is recorded as rejected and the result is undefined. Throws what the session
  * throws.
  */
 async function callServer(

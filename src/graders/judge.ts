@@ -25,16 +25,16 @@ import {
 
 /** `emit` is that of the trial that is graded. */
 export interface JudgeOptions extends AskOptions {
-  /** Gives a text that nobody can know before. Default: a random UUID. */
+  /** Returns an unpredictable text. Default: a random UUID. */
   readonly nonce?: () => string;
 }
 
 const name = "llm-judge";
 
 /**
- * Makes a grader that asks a language model for a score from 0 to 1; the grade passes at the spec's threshold. It
+ * Creates a grader that asks a language model for a score from 0 to 1; the grade passes at the spec's threshold. It
  * rests on the last assistant message and the tool calls. Without a usable verdict, for whatever reason, the grade is
- * an error without a score: `judge/no-verdict`, or the code that says why the model could not be asked.
+ * an error without a score: `judge/no-verdict`, or the code of the model's error.
  *
  * `grade` throws only the signal's reason.
  */
@@ -170,7 +170,7 @@ function readAnswer<V>(text: string, form: VerdictForm<V>): ReturnType<VerdictFo
     : { problem: `gave ${previewJson(other)}, which is no part of a verdict` };
 }
 
-/** Takes JSON only when it is all that there is in the fence and the fence is all that there is: a quoted one is no verdict. */
+/** Accepts JSON in a code fence only if there is nothing else: a quoted verdict is not one. */
 function withoutFence(text: string): string {
   const fenced = /^```(?:json)?\s*\n([\s\S]*?)\n?\s*```$/i.exec(text.trim());
   return fenced?.[1] ?? text;
@@ -180,7 +180,7 @@ function parse(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;
   } catch {
-    // A judge's answer may be any text; one that is no JSON is told as no verdict.
+    // A judge's answer may be any text; one that is not JSON is no verdict.
     return undefined;
   }
 }
@@ -197,9 +197,9 @@ function noVerdict(message: string, shown: string, cause?: unknown): McpvalsErro
 
 /** What a judge's verdict has to look like. */
 export interface VerdictForm<V> {
-  /** What the model is told; a verdict has no other properties, which could contradict it. */
+  /** The schema for the model; other properties, which could contradict the verdict, are not allowed. */
   readonly schema: JsonObject;
-  /** Reads an answer; `problem` says what the judge did instead. */
+  /** Parses an answer; `problem` says why it is no verdict. */
   readonly read: (
     answer: Readonly<Record<string, unknown>>,
   ) => { readonly verdict: V } | { readonly problem: string };
@@ -254,7 +254,7 @@ function shownReason(reason: string): string {
 }
 
 interface StepJudgeOptions extends Omit<AskOptions, "signal"> {
-  /** Gives a text that nobody can know before. Default: a random UUID. */
+  /** Returns an unpredictable text. Default: a random UUID. */
   readonly nonce?: () => string;
 }
 
@@ -262,7 +262,7 @@ interface StepJudgeOptions extends Omit<AskOptions, "signal"> {
 const longestInput = 400_000;
 
 /**
- * Makes the judge that steps ask. Whether a text contains a reference or equals it is the judge's own yes or no, with a
+ * Creates the judge for steps. Whether a text contains a reference or equals it is the judge's own yes or no, with a
  * score of 1 or 0; a rubric passes from the spec's threshold on. The judge throws `judge/no-verdict` without a usable
  * verdict, what the model throws when it could not be asked, and the signal's reason.
  */

@@ -19,7 +19,7 @@ export interface ModelAccess {
 /**
  * Decides which provider a model id means, where it is and which key opens it. An id is `PROVIDER/MODEL`; a bare
  * `claude-…`, `gpt-…`, `o3…` or `gemini-…` means its provider; with `baseURL`, any other name is a model of an
- * OpenAI-compatible server. What the spec says wins over the environment.
+ * OpenAI-compatible server. The spec overrides the environment.
  *
  * Throws `model/unknown-provider`, `model/no-key`, or `config/invalid-value` for a base URL that is none.
  */
@@ -154,11 +154,11 @@ function isSet(value: string | undefined): value is string {
 /** The wire format that a provider speaks. */
 export type ModelWire = "anthropic" | "openai-responses" | "openai-chat" | "openai-compatible" | "google";
 
-/** Where a kind of model is found and what it needs; everything that tells providers apart before one is loaded. */
+/** What distinguishes providers before their package is loaded: address, key, wire format. */
 export interface ModelProvider {
   readonly name: string;
   readonly wire: ModelWire;
-  /** Absent: the user has to give it. */
+  /** Absent: required from the user. */
   readonly baseURL?: string;
   /** Environment variables that replace `baseURL`, the first that is set. */
   readonly urlVariables: readonly string[];
@@ -227,7 +227,7 @@ const modelProviders: readonly ModelProvider[] = [
 ];
 
 /**
- * Refuses a model that nothing outside the config could make right. Throws `model/unknown-provider` or
+ * Refuses a model that is wrong in the config itself. Throws `model/unknown-provider` or
  * `config/invalid-value`; a missing key is no mistake of the config and shows when the model is asked.
  */
 export function checkModel(spec: ModelSpec, env: Environment): void {
@@ -239,7 +239,7 @@ export function checkModel(spec: ModelSpec, env: Environment): void {
   }
 }
 
-/** A model as the AI SDK's providers make it (its `LanguageModelV4`). */
+/** A model of the AI SDK's providers (`LanguageModelV4`). */
 export type LanguageModelV4 = ReturnType<typeof wrapLanguageModel>;
 
 /** What a model is asked, as the AI SDK hands it to a provider. */
@@ -248,5 +248,5 @@ export type ModelCallOptions = Parameters<LanguageModelV4["doGenerate"]>[0];
 /** What a model answered. */
 export type ModelAnswer = Awaited<ReturnType<LanguageModelV4["doGenerate"]>>;
 
-/** Environment variables, as handed in by whoever read them. */
+/** Environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;

@@ -10,7 +10,7 @@ export interface ModelFailure {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** An answer whose body is not used, whatever stands in it; the message says what is wrong with it. */
+/** A response whose body is not used; the message says what is wrong with it. */
 export class UnusableAnswer extends Error {
   constructor(problem: string) {
     super(problem);

@@ -7,8 +7,8 @@ import type { LanguageModelV4, ModelAccess } from "./locate-model.ts";
 import { UnusableAnswer } from "./model-failure.ts";
 
 /**
- * Makes the model that `access` describes, loading only its provider's package. It reads a limited amount of answers in its
- * life. Base URL, key and headers are always handed over: what a provider is not told it would read from the process's own
+ * Creates the model that `access` describes, loading only its provider's package. It reads a limited amount of responses in its
+ * lifetime. Base URL, key and headers are always passed: a provider reads missing ones from the process's own
  * environment.
  *
  * Throws `config/invalid-value` when the package cannot be loaded because of an empty variable in that environment.
@@ -48,7 +48,7 @@ async function openAICompatible(access: ModelAccess): Promise<LanguageModelV4> {
   })(access.model);
 }
 
-/** Some packages make a default provider as they load, which fails on a base URL variable that is set but empty. */
+/** Some packages create a default provider when they load, which fails if a base URL variable is set but empty. */
 async function loaded<T>(access: ModelAccess, loading: Promise<T>): Promise<T> {
   try {
     return await loading;
@@ -132,7 +132,7 @@ function parse(text: string): Json | undefined {
   try {
     return JSON.parse(text) as Json;
   } catch {
-    // Whoever reads it next says what it is instead.
+    // The next reader reports what it is instead.
     return undefined;
   }
 }

@@ -12,7 +12,7 @@ import { mostRead } from "./resolve-model.ts";
 
 /** How to retry, and the chance and time that it takes; all have defaults. */
 export interface RetrySettings extends Partial<RetryPolicy> {
-  /** Gives 0 to 1. */
+  /** Returns 0 to 1. */
   readonly random?: () => number;
   /** Resolves after `ms`; rejects when the signal aborts. */
   readonly sleep?: (ms: number, signal: AbortSignal | undefined) => Promise<void>;
@@ -269,7 +269,7 @@ export const defaultRetryPolicy: RetryPolicy = {
 
 /**
  * How long to wait after the given failed attempt, counting from 1: what the provider asked for, else exponential
- * backoff with full jitter. `random` gives 0 to 1.
+ * backoff with full jitter. `random` returns 0 to 1.
  */
 export function retryDelay(
   policy: RetryPolicy,

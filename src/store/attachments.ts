@@ -21,7 +21,7 @@ type Content = Pick<EventOf<"mcp.message">, "message" | "raw">;
 
 /**
  * Large messages of a journal, each kept once under the SHA-256 of its file in the folder `attachments`; in the journal
- * `{"$attachment": "<SHA-256>"}` stands in the message's place.
+ * `{"$attachment": "<SHA-256>"}` replaces the message.
  */
 export class Attachments {
   readonly #folder: string;
@@ -45,7 +45,7 @@ export class Attachments {
     return JSON.stringify({ ...rest, message: { $attachment: sha256 } });
   }
 
-  /** Makes the files written so far survive a power loss. */
+  /** Syncs the files written so far to disk. */
   async sync(): Promise<void> {
     const paths = this.#unsynced;
     this.#unsynced = [];
@@ -66,7 +66,7 @@ export class Attachments {
   }
 }
 
-/** Gives an event its large message back. Throws `store/corrupt` when the message's file is missing or was changed. */
+/** Restores an event's large message. Throws `store/corrupt` when its file is missing or was changed. */
 export function attach(folder: string, event: TraceEvent, budget: ReadBudget): TraceEvent {
   if (event.type !== "mcp.message") return event;
   const sha256 = referenceOf(event.message);
@@ -87,7 +87,7 @@ function contentOf(path: string): Buffer {
   }
 }
 
-/** A message that looks like a reference goes to a file however small, so that nobody can write a false one. */
+/** A message that looks like a reference is always stored in a file, so that references cannot be forged. */
 function needsFile(event: EventOf<"mcp.message">, json: string): boolean {
   return json.length > longestEvent || referenceOf(event.message) !== undefined;
 }

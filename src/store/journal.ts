@@ -19,7 +19,7 @@ export class Journal implements AsyncDisposable {
   #pending: string[] = [];
   #pendingBytes = 0;
   #timer: NodeJS.Timeout | undefined;
-  /** The sync that has not started yet: whoever commits before it starts is covered by it. */
+  /** The next sync, which covers all commits until it starts. */
   #nextSync: Promise<void> | undefined;
   #lastSync: Promise<void> = Promise.resolve();
   /** What broke the first write; nothing is written after it, since that would leave a gap in the record. */
@@ -73,12 +73,12 @@ export class Journal implements AsyncDisposable {
       this.#nextSync = undefined;
       return this.#sync();
     });
-    // A failed sync is reported to those who await it and must not fail the ones after it too.
+    // A failed sync rejects for its own callers and must not fail later syncs.
     this.#lastSync = this.#nextSync.catch(() => undefined);
     return this.#nextSync;
   }
 
-  /** Commits and closes. Rejects when that fails, unless a commit has told the failure before. */
+  /** Commits and closes. Rejects when that fails, unless a commit already rejected. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;

@@ -106,7 +106,7 @@ function corrupt(place: Place): McpvalsError {
   });
 }
 
-/** Most levels of lists and objects in one record: those of the deepest message, and what it stands in. */
+/** Maximum nesting of one record: that of the deepest message, and of the event around it. */
 const mostLevels = 500;
 
 /**
@@ -116,7 +116,7 @@ const mostLevels = 500;
 export class ReadBudget {
   #left = getHeapStatistics().heap_size_limit / 2;
 
-  /** Reads JSON. Throws `store/corrupt` for what would take more than is left or is nested too deeply, and an Error for what is none. */
+  /** Reads JSON. Throws `store/corrupt` for text over the remaining budget or nested too deeply, and an Error for invalid JSON. */
   parse(json: Uint8Array): unknown {
     const { deepest, weight } = new JsonMeter().push(json);
     this.#left -= weight;

@@ -12,7 +12,7 @@ import { isForeign, isLink, ownerOf } from "../files/ownership.ts";
 import { readRegularFile } from "../files/read-file.ts";
 import { makeFolder } from "../files/make-folder.ts";
 
-/** Where runs are kept unless `--output` says otherwise, relative to the working folder. */
+/** Default folder of runs, relative to the working folder. */
 export const defaultRunsFolder = join(".mcpvals", "runs");
 
 const blockCharacters = 64 * 1024;
@@ -96,12 +96,12 @@ export function refusePlanted(cwd: string): void {
   }
 }
 
-/** Tells git to ignore a folder, unless it has a `.gitignore` already. Throws what the file system throws. */
+/** Makes git ignore a folder, unless it has a `.gitignore` already. Throws what the file system throws. */
 export function keepOutOfGit(folder: string): void {
   try {
     writeFileSync(join(folder, ".gitignore"), "*\n", { flag: "wx" });
   } catch (error) {
-    // The file that is there already is the user's.
+    // The user's own file is kept.
     if (!hasCode(error, "EEXIST")) throw error;
   }
 }
@@ -164,7 +164,7 @@ export async function readRun(runs: string, name: string): Promise<StoredRun> {
   };
 }
 
-/** Reads one of our documents; that it has the given members tells it from anything else that is JSON. */
+/** Reads a document of the run folder, and checks that it has the given members. */
 function readDocument<T extends object>(
   folder: string,
   name: string,

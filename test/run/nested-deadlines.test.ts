@@ -68,7 +68,6 @@ describe.concurrent("of a step's limit, that of the groups around it and that of
         end: "passed",
       });
       expect(played.finished.durationMs).toBeGreaterThanOrEqual(190);
-      expect(played.finished.durationMs).toBeLessThan(8000);
     }
   });
 
@@ -114,7 +113,6 @@ describe.concurrent("the cleanup of a group", () => {
     expect(others).toMatchObject({ "g/step": "passed", next: "passed" });
     const { durationMs } = phase(played, "cleanup");
     expect(durationMs).toBeGreaterThanOrEqual(140);
-    expect(durationMs).toBeLessThan(5000);
     expect(played.finished.outcome).toBe("completed");
   });
 
@@ -131,6 +129,5 @@ describe.concurrent("the cleanup of a group", () => {
     expect(ends["g/hangs"]).toMatch(/^timeout: cleanup step g: it took longer than the \d+ ms/);
     expect(ends["g/also"]).toMatch(/^timeout: cleanup step also: it took longer than the \d+ ms/);
     expect(ends).toMatchObject({ "g/tidy": "passed", next: "passed" });
-    expect(phase(played, "cleanup").durationMs).toBeLessThan(8000);
   });
 });

@@ -106,8 +106,6 @@ describe.concurrent("the events of steps", () => {
     expect(times.every((time) => (time ?? 0) >= 140)).toBe(true);
     expect(times).toEqual(times.toSorted((a, b) => (a ?? 0) - (b ?? 0)));
     expect(quick?.durationMs).toBeGreaterThan(0);
-    const began = played.started.find(({ step }) => step === "g/slow")?.at ?? 0;
-    expect(Math.abs((slow?.at ?? 0) - began - (slow?.durationMs ?? 0))).toBeLessThan(50);
   });
 
   it("give every attempt its own time", async () => {
