@@ -30,28 +30,26 @@ export const jsonObject: z.ZodType<JsonObject> = z.record(z.string(), json);
 
 /** What every step has in the model, besides its type. */
 export const stepModel = {
-  id: text.describe("Unique in the task; templates call it `{steps.ID.outputs.NAME}`."),
-  name: text.describe("What the author calls it.").exactOptional(),
+  id: text.describe("Id for `{steps.ID.outputs.NAME}`, unique in the task."),
+  name: text.describe("Name of the step.").exactOptional(),
   timeoutMs: milliseconds.describe("Time limit of one attempt."),
-  continueOnError: z.boolean().describe("Its failure is recorded and changes nothing.").exactOptional(),
+  continueOnError: z.boolean().describe("Its failure is recorded but not counted.").exactOptional(),
   outputs: texts.describe("Templates by output name.").exactOptional(),
   retry: z
     .strictObject({ forMs: milliseconds, everyMs: milliseconds })
-    .describe(
-      "Try again until it passes or the time is up: no attempt begins later than `forMs` after the first.",
-    )
+    .describe("Repeat until it passes; no attempt starts later than `forMs` after the first.")
     .exactOptional(),
   retries: z
     .int()
     .min(0)
-    .describe("Attempts after a failed one, without a pause; only tool tests have them.")
+    .describe("Number of attempts after a failed one, without a pause; only in tool tests.")
     .exactOptional(),
   stableForMs: milliseconds.describe("After it passes, it must keep passing for this long.").exactOptional(),
   if: text.describe("The step is skipped unless this holds.").exactOptional(),
   failure: z
     .enum(["hard", "soft"])
     .describe(
-      "Only in the older forms. `hard`: a failure ends the phase, also in verify. `soft`: a failure, but not an error, does not end setup. Absent: a failure ends setup and nothing else.",
+      "Only in older formats. `hard`: a failure ends the phase, also in verify. `soft`: a failure, but not an error, does not end setup. Absent: a failure ends only setup.",
     )
     .exactOptional(),
 };
@@ -62,19 +60,16 @@ export const jsonExpectationModel = z
     path: text.describe("RFC 9535; a leading `.` or none is taken as `$.`."),
     exists: z.boolean().describe("Whether the path selects anything.").exactOptional(),
     equals: json
-      .describe("Compared as JSON. Of a path to several places, with the list of their values.")
+      .describe("The expected JSON value; for a path that selects several values, their list.")
       .exactOptional(),
     contains: json.describe("A part of a text, members of a list or an object.").exactOptional(),
     matches: text.describe("A regular expression (RE2) found anywhere in a text.").exactOptional(),
     type: z.enum(["string", "number", "boolean", "array", "object", "null"]).exactOptional(),
     count: z.int().min(0).describe("Number of values that the path selects.").exactOptional(),
     ignorePaths: z.array(text).describe("What `equals` and `contains` ignore.").exactOptional(),
-    loose: z
-      .literal(true)
-      .describe('Values that are printed alike are equal, such as 5 and "5".')
-      .exactOptional(),
+    loose: z.literal(true).describe('Values with equal texts are equal, such as 5 and "5".').exactOptional(),
   })
-  .meta({ id: "JsonExpectation", description: "What a place in a JSON document must be." });
+  .meta({ id: "JsonExpectation", description: "Expectations of a value in a JSON document." });
 
 /** What a text must be, in the model. */
 export const textExpectationModel = z
@@ -84,7 +79,7 @@ export const textExpectationModel = z
     matches: z.array(text).describe("Regular expressions (RE2), found anywhere.").exactOptional(),
     json: z
       .array(jsonExpectationModel)
-      .describe("The text must be JSON, and these must hold of it.")
+      .describe("The text must be JSON that meets these conditions.")
       .exactOptional(),
   })
   .meta({ id: "TextExpectation", description: "Expectations of a text; all that are given must hold." });

@@ -219,7 +219,7 @@ const env = variables.default({}).meta({
 const command = stepKind({
   summary: "Runs a shell command line.",
   model: {
-    run: text.describe("The line for the shell."),
+    run: text.describe("The shell command line."),
     shell: text.describe("Absent: the variable SHELL, else `/bin/sh`.").exactOptional(),
     workdir: text.describe("Relative to the task's folder.").exactOptional(),
     env: texts,
@@ -311,7 +311,7 @@ const http = stepKind({
     headers: texts,
     body: z.union([z.strictObject({ text }), z.strictObject({ json })]).exactOptional(),
     expect: z.strictObject({
-      status: z.array(z.union([z.int(), text])).describe("Of which one must fit; empty: any."),
+      status: z.array(z.union([z.int(), text])).describe("Alternatives; empty: any."),
       headers: z.record(text, textExpectationModel).exactOptional(),
       body: textExpectationModel.exactOptional(),
     }),
@@ -505,7 +505,7 @@ const llm = stepKind({
     contains: text.exactOptional(),
     exact: text.exactOptional(),
     rubric: text.exactOptional(),
-    input: text.describe("What is judged; absent: the agent's output.").exactOptional(),
+    input: text.describe("The text to judge; absent: the agent's output.").exactOptional(),
   },
   schema: closedObject({
     contains: filledText.optional().meta({ description: "What the text must say, in any wording." }),
@@ -544,7 +544,9 @@ const script = stepKind({
     args: z.array(text),
     env: texts,
     protocol: z.enum(["exit-code", "json"]),
-    workdir: z.enum(["task", "script"]).describe("Where it runs: the task's folder, or that of the script."),
+    workdir: z
+      .enum(["task", "script"])
+      .describe("The working folder: the task's folder, or that of the script."),
   },
   schema: closedObject({
     file: filledText.optional().meta({
@@ -674,12 +676,12 @@ const mcpOutputs = "Its `outputs` may use `{result}` and `{text}`.";
 const mcp = stepKind({
   summary: "Sends a request to a server.",
   model: {
-    server: text.describe("Absent: the one server that offers the tool, or the only server.").exactOptional(),
+    server: text.describe("Absent: the server that has the tool, or the only server.").exactOptional(),
     request: mcpRequestModel,
     expect: z.strictObject({
-      result: json.describe("Of a tool test; absent: any result is accepted.").exactOptional(),
+      result: json.describe("In a tool test; absent: any result passes.").exactOptional(),
       error: text
-        .describe("Of a tool test: the call must fail with an error that contains this text, ignoring case.")
+        .describe("In a tool test: the call must fail with an error that contains this text, ignoring case.")
         .exactOptional(),
       maxLatencyMs: milliseconds.exactOptional(),
       isError: z
@@ -687,17 +689,17 @@ const mcp = stepKind({
         .describe("Whether the call must fail. Absent: it must not, unless `error` is given.")
         .exactOptional(),
       text: textExpectationModel
-        .describe("Of the texts of the result's content, joined by line ends.")
+        .describe("Expectations of the result's texts, joined by line ends.")
         .exactOptional(),
       json: z
         .array(jsonExpectationModel)
         .describe(
-          "Of the structured content, else of the text as JSON; of a resource or prompt, of the whole result.",
+          "Expectations of the structured content, else of the text parsed as JSON; for a resource or prompt, of the whole result.",
         )
         .exactOptional(),
       schema: jsonObject.describe("JSON Schema for the same value.").exactOptional(),
       content: textExpectationModel
-        .describe("Only in the older forms: of the result's list of content, written as JSON.")
+        .describe("Only in older formats: expectations of the result's content list as JSON text.")
         .exactOptional(),
     }),
   },
@@ -754,10 +756,8 @@ function operationArgs(body: Readonly<Record<string, unknown>>): JsonObject {
 const extension = stepKind({
   summary: "An operation of an extension.",
   model: {
-    extension: text.describe(
-      "What the task calls the extension: an alias, its name in an eval, or its package.",
-    ),
-    operation: text.describe("What it is asked to do, over its protocol."),
+    extension: text.describe("The extension: an alias, its name in an eval, or its package."),
+    operation: text.describe("Name of the operation."),
     args: jsonObject.describe("Arguments, as templates."),
   },
   schema: closedObject({

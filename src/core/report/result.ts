@@ -32,9 +32,9 @@ const errorSchema = z
       .describe(
         "Cause: the user (usage), the environment, a time limit (timeout), an interruption, or a bug in mcpvals.",
       ),
-    message: z.string().describe("What went wrong, and where."),
-    hint: z.string().describe("What can be done about it.").exactOptional(),
-    detail: z.string().describe("Supporting text, such as the tail of a server's stderr.").exactOptional(),
+    message: z.string().describe("Error message."),
+    hint: z.string().describe("How to fix it.").exactOptional(),
+    detail: z.string().describe("Additional text, such as the end of a server's stderr.").exactOptional(),
   })
   .meta({ id: "Error", description: "An error as plain data." });
 
@@ -44,21 +44,19 @@ const gradeSchema = z
     verdict: z
       .enum(["pass", "fail", "error", "skip"])
       .describe("`error`: the grader gave no verdict; `skip`: there was nothing to grade."),
-    score: score.describe("0 to 1; null when there is nothing to score."),
-    reason: z.string().describe("Why, in words."),
-    evidence: z
-      .array(z.int().min(1))
-      .describe("Numbers of the events of the trial's trace that the verdict rests on."),
-    error: errorSchema.describe("Why there is no verdict, when `verdict` is `error`.").exactOptional(),
+    score: score.describe("0 to 1; null if there is nothing to score."),
+    reason: z.string().describe("Reason of the verdict."),
+    evidence: z.array(z.int().min(1)).describe("Numbers of the trace events that the verdict is based on."),
+    error: errorSchema.describe("Reason for the verdict `error`.").exactOptional(),
   })
   .meta({ id: "Grade", description: "The grade of one grader for one trial." });
 
 const usageSchema = z
   .strictObject({
-    inputTokens: count.describe("Tokens sent, as the provider counts them."),
-    outputTokens: count.describe("Tokens received, as the provider counts them."),
-    cacheReadTokens: count.describe("Of the tokens sent, those read from a cache.").exactOptional(),
-    cacheWriteTokens: count.describe("Of the tokens sent, those written to a cache.").exactOptional(),
+    inputTokens: count.describe("Input tokens, as counted by the provider."),
+    outputTokens: count.describe("Output tokens, as counted by the provider."),
+    cacheReadTokens: count.describe("Input tokens that were read from a cache.").exactOptional(),
+    cacheWriteTokens: count.describe("Input tokens that were written to a cache.").exactOptional(),
     requests: count
       .describe("Requests to the model that were answered; absent when unknown.")
       .exactOptional(),
@@ -67,13 +65,13 @@ const usageSchema = z
 
 const serverDigestSchema = z
   .strictObject({
-    calls: count.describe("Calls of its tools."),
-    errors: count.describe("Of these, those that failed or were not answered."),
-    distinctTools: count.describe("Different tools that were called."),
-    p50Ms: milliseconds.describe("Median time of an answer, in milliseconds.").exactOptional(),
-    p95Ms: milliseconds.describe("95th percentile of the time of an answer.").exactOptional(),
+    calls: count.describe("Number of calls of its tools."),
+    errors: count.describe("Number of calls that failed or were not answered."),
+    distinctTools: count.describe("Number of different tools that were called."),
+    p50Ms: milliseconds.describe("Median latency in milliseconds.").exactOptional(),
+    p95Ms: milliseconds.describe("95th percentile of the latency in milliseconds.").exactOptional(),
   })
-  .meta({ id: "ServerDigest", description: "The calls of one server by the agent." });
+  .meta({ id: "ServerDigest", description: "Calls of one server by the agent." });
 
 const digestSchema = z
   .strictObject({
@@ -83,7 +81,7 @@ const digestSchema = z
     serversUnused: z.array(z.string()).describe("Servers that it could reach and never called."),
     servers: z.record(z.string(), serverDigestSchema).describe("By name of the server."),
   })
-  .meta({ id: "ToolDigest", description: "What an agent did with tools, in numbers." });
+  .meta({ id: "ToolDigest", description: "Tool use of an agent." });
 
 const ranSchema = z.strictObject({
   programs: z.array(z.string()).nullable().describe("Names with versions; null if it reported none."),
@@ -98,28 +96,28 @@ const trialSchema = z
       .enum(["workflow", "tool-test", "task"])
       .describe("What the task is: a workflow, one direct tool call, or a task from a file of its own."),
     suite: z.string().describe("The suite of a tool test.").exactOptional(),
-    difficulty: z.string().describe("How hard the task is, where it says so.").exactOptional(),
-    tags: z.array(z.string()).describe("The task's tags, where it has any.").exactOptional(),
-    labels: z.record(z.string(), z.string()).describe("The task's labels, where it has any.").exactOptional(),
+    difficulty: z.string().describe("Difficulty of the task, if it has one.").exactOptional(),
+    tags: z.array(z.string()).describe("The task's tags, if it has any.").exactOptional(),
+    labels: z.record(z.string(), z.string()).describe("The task's labels, if it has any.").exactOptional(),
     agent: z.string().nullable().describe("Name of the agent; null when no agent takes part."),
-    variant: z.string().describe("Name of the set of servers, where the eval has variants.").exactOptional(),
-    attempt: z.int().min(1).describe("Which attempt of the task by the agent this is, counting from 1."),
+    variant: z.string().describe("Name of the variant, if the eval has variants.").exactOptional(),
+    attempt: z.int().min(1).describe("Number of the attempt of the task by the agent, from 1."),
     verdict: z
       .enum(verdicts)
       .describe("`fail`: the agent or server did the wrong thing; `error`: the environment broke."),
     score: score.describe("Average of the scored grades, 0 to 1; null when nothing was scored."),
-    durationMs: milliseconds.describe("From starting the servers to having stopped them, in milliseconds."),
+    durationMs: milliseconds.describe(
+      "Duration from the start of the servers until they are stopped, in milliseconds.",
+    ),
     grades: z.array(gradeSchema).describe("The grades; empty for a trial that did not complete."),
-    error: errorSchema.describe("Why the trial is `error`, `timeout` or `skip`.").exactOptional(),
-    usage: usageSchema.describe("Absent when no model was asked.").exactOptional(),
-    judgeUsage: usageSchema.describe("Of the model that judged; absent when none was asked.").exactOptional(),
+    error: errorSchema.describe("Reason of the verdict `error`, `timeout` or `skip`.").exactOptional(),
+    usage: usageSchema.describe("Model use of the agent; absent if no model was used.").exactOptional(),
+    judgeUsage: usageSchema.describe("Model use of the judge; absent if there was none.").exactOptional(),
     ran: ranSchema
       .describe("What ran if the agent is a program, as reported by the program or its model.")
       .exactOptional(),
     tools: digestSchema
-      .describe(
-        "What the agent did with tools; absent when no agent took part, or when there were no servers and no tools.",
-      )
+      .describe("Tool use of the agent; absent if there was no agent, or no servers and no tools.")
       .exactOptional(),
     mocks: z
       .array(z.string())
@@ -143,20 +141,18 @@ const summarySchema = z
 const agentSchema = z
   .strictObject({
     name: z.string().describe("Name of the agent, as trials refer to it."),
-    type: z.string().describe("What drives the agent, such as `model` or `scripted` (a written plan)."),
-    model: z.string().describe("The model that takes part, if any.").exactOptional(),
+    type: z.string().describe("Type of the agent, such as `model` or `scripted`."),
+    model: z.string().describe("The agent's model, if any.").exactOptional(),
   })
   .meta({ id: "Agent", description: "An agent of the run." });
 
 const extensionSchema = z.strictObject({
   name: z.string().describe("Its name in steps."),
-  package: z.string().describe("Where it comes from, as written."),
+  package: z.string().describe("Package, as written in the file."),
   version: z.string().describe("The version that was used; absent for a path without one.").exactOptional(),
   hash: z
     .string()
-    .describe(
-      "`sha256:HEX`: of a release or package over all of its files, as the lock has it; else of its program alone.",
-    )
+    .describe("`sha256:HEX` of all files of a release or package, as in the lock; else of the program alone.")
     .exactOptional(),
   sandbox: z.enum(["none", "process", "docker"]).describe("The sandbox that it ran in."),
 });
@@ -169,11 +165,11 @@ const environmentSchema = z
     agents: z.array(agentSchema).describe("The agents that were configured."),
     judge: z
       .strictObject({ model: z.string().describe("Its model id.") })
-      .describe("The model that judged; absent when none was asked to.")
+      .describe("The judge's model; absent if there was no judge.")
       .exactOptional(),
     servers: z
       .record(z.string(), json)
-      .describe("By name: how each is started or reached and what it may do, without secrets."),
+      .describe("By name: how each server is started or reached, and its settings, without secrets."),
     taskServers: z
       .record(z.string(), json)
       .describe("Servers that tasks declare themselves, by task and name.")
@@ -181,12 +177,10 @@ const environmentSchema = z
     extensions: z.array(extensionSchema).describe("Extensions that the tasks use.").exactOptional(),
     variants: z
       .record(z.string(), json)
-      .describe(
-        "The servers of each variant: `servers` by name, and by task under `tasks` where they differ from those.",
-      )
+      .describe("The servers of each variant: `servers` by name; tasks with other servers are in `tasks`.")
       .exactOptional(),
   })
-  .meta({ id: "Environment", description: "What the run ran with." });
+  .meta({ id: "Environment", description: "Versions, agents, servers and extensions of the run." });
 
 /** The result document of a run, such as the JSON reporter writes. */
 export const resultSchema = z
@@ -197,7 +191,7 @@ export const resultSchema = z
     verdict: z
       .enum(runVerdicts)
       .describe(
-        "`incomplete`: nothing failed, but errors, timeouts or a lack of evidence could have changed the verdict.",
+        "`incomplete`: nothing failed, but errors, timeouts or missing evidence could have changed the verdict.",
       ),
     startedAt: z.string().describe("When the run began: ISO 8601, UTC."),
     durationMs: milliseconds.describe("How long the run took, in milliseconds."),

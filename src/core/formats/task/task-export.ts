@@ -14,7 +14,7 @@ const stepExportSchema: z.ZodType<JsonObject> = z
         stepTypes.map(exportedStep) as [z.ZodObject],
       ) as unknown as z.ZodType<JsonObject>,
   )
-  .meta({ id: "Step", description: "One action, or one that has steps of its own." });
+  .meta({ id: "Step", description: "A step, which may contain steps." });
 
 const steps = z.array(stepExportSchema);
 
@@ -44,7 +44,7 @@ const solutionAction: z.ZodType<JsonObject> = z
   )
   .meta({
     id: "SolutionAction",
-    description: "One thing that solves the task, as if the agent had done it.",
+    description: "An action of the solution.",
   });
 
 function actionKinds() {
@@ -92,7 +92,7 @@ const sandbox = z
     image: text.exactOptional(),
     runtime: z.array(text).exactOptional(),
   })
-  .meta({ id: "Sandbox", description: "What confines the program." });
+  .meta({ id: "Sandbox", description: "The sandbox of the program." });
 
 const server = z
   .discriminatedUnion("transport", [
@@ -100,7 +100,7 @@ const server = z
       transport: z.literal("stdio"),
       command: text,
       args: z.array(text),
-      env: texts.describe("What the task itself says of the environment."),
+      env: texts.describe("The task's own variables and servers."),
       cwd: text.describe("Relative to the task's folder."),
       sandbox: sandbox.exactOptional(),
       ...sharedServer,
@@ -114,18 +114,18 @@ const server = z
   ])
   .meta({
     id: "Server",
-    description: "How a server of the task is started or reached; texts may be templates.",
+    description: "A server of the task; texts may contain templates.",
   });
 
 const artifact = z
   .strictObject({
     path: text.describe("Relative to the task's folder, with `/`."),
-    role: z.enum(["fixture", "script", "prompt", "extension"]).describe("What the task uses the file for."),
+    role: z.enum(["fixture", "script", "prompt", "extension"]).describe("Use of the file in the task."),
     mode: text.describe("Permission bits in octal, such as `0755`."),
     bytes: z.int().min(0),
     sha256: text.regex(/^[0-9a-f]{64}$/).describe("Of the file's bytes, in hexadecimal."),
-    text: text.describe("The file, when it is UTF-8 text.").exactOptional(),
-    base64: text.describe("The file, when it is not.").exactOptional(),
+    text: text.describe("Content of a UTF-8 text file.").exactOptional(),
+    base64: text.describe("Content of any other file.").exactOptional(),
   })
   .meta({ id: "Artifact", description: "A file that the task needs: either `text` or `base64`." });
 
@@ -140,26 +140,32 @@ export const taskExportSchema = z
     labels: texts,
     format: z
       .enum(["mcp-eval/v1", "script-form", "step-form"])
-      .describe("The form of the file; the last two are older ones."),
+      .describe("Format of the file; the last two are older formats."),
     prompt: z.array(text).describe("The prompt, turn by turn; empty: no agent takes part."),
     env: texts.describe("Variables for all steps, as templates."),
     inheritEnv: z
       .union([z.literal(true), z.array(text)])
-      .describe("Variables of the shell that the task's processes get besides a small safe set; true: all."),
+      .describe(
+        "Environment variables that the task's processes get in addition to a few basic ones; true: all.",
+      ),
     requires: z.array(requirement),
     servers: z.record(text, server).describe("Servers of the task itself, by name."),
-    fixtures: z.array(text).describe("Paths that are copied into the workspace, each under its last name."),
-    setup: steps.describe("In order; a failure is an error of the trial."),
-    verify: steps.describe("In order; a check that does not hold fails the trial."),
-    cleanup: steps.describe("In the order of the file; the last one is run first."),
-    solution: z.array(solutionAction).describe("How the task can be solved.").exactOptional(),
+    fixtures: z
+      .array(text)
+      .describe("Paths that are copied into the workspace, each under the last part of its path."),
+    setup: steps.describe("Setup steps; a failure makes the trial an error."),
+    verify: steps.describe("Verify steps; a failed check fails the trial."),
+    cleanup: steps.describe("Cleanup steps in the order of the file; they run in reverse order."),
+    solution: z.array(solutionAction).describe("The solution of the task.").exactOptional(),
     limits: z.strictObject({
-      timeoutMs: milliseconds.describe("For setup, agent and verify together.").exactOptional(),
+      timeoutMs: milliseconds.describe("Time limit of setup, agent and verify together.").exactOptional(),
       cleanupTimeoutMs: milliseconds,
     }),
-    trials: z.int().min(1).describe("Attempts, when the task asks for a number of its own.").exactOptional(),
-    stateProbe: z.array(text).describe("`STEP` or `STEP.OUTPUT`: what must be the same before and after."),
-    artifacts: z.array(artifact).describe("Every file that the task names, each once."),
+    trials: z.int().min(1).describe("Number of attempts, if the task sets one.").exactOptional(),
+    stateProbe: z
+      .array(text)
+      .describe("`STEP` or `STEP.OUTPUT`: outputs that must be the same before setup and after cleanup."),
+    artifacts: z.array(artifact).describe("All files that the task uses."),
   })
   .meta({ title: "mcpvals task export", description: "A portable task as one self-contained document." });
 
