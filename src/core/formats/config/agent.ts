@@ -142,62 +142,58 @@ const programFields = {
     }),
 };
 
-const namedProgram = {
-  check: ({ preset, command }: { preset?: unknown; command?: unknown }): boolean =>
-    preset !== undefined || command !== undefined,
-  message: { error: "must have preset or command" },
-};
+type Refinement = z.core.$RefinementCtx;
 
-const proxied = {
-  check: ({ preset, modelProxy }: { preset?: AgentPreset | undefined; modelProxy?: unknown }): boolean =>
-    modelProxy !== true || (preset !== undefined && presets[preset].modelApi !== undefined),
-  message: {
-    path: ["modelProxy"],
-    error: "must be {target, variable}: no preset says where the program's model is reached",
-  },
-};
-
-const reached = {
-  check: ({ preset, connect }: { preset?: AgentPreset | undefined; connect?: unknown }): boolean =>
-    connect !== "bridge" || preset === undefined || presets[preset].acp.httpOnly !== true,
-  message: { path: ["connect"], error: "must be http: this program takes servers by their address only" },
-};
-
-const chosenByAcp = {
-  check: ({
-    preset,
-    model,
-    args,
-  }: {
-    preset?: AgentPreset | undefined;
-    model?: unknown;
-    args?: unknown;
-  }): boolean =>
-    model === undefined ||
-    args === undefined ||
-    preset === undefined ||
-    presets[preset].acp.model.by !== "args",
-  message: { path: ["model"], error: "has no effect beside args of your own: choose the model among them" },
-};
-
-interface CommandLine {
-  readonly preset?: AgentPreset | undefined;
-  readonly model?: string | undefined;
-  readonly command?: string | undefined;
-  readonly args?: readonly string[] | undefined;
-  readonly nextArgs?: readonly string[] | undefined;
-  readonly env: Readonly<Record<string, string>>;
+function refuse(context: Refinement, message: string, key?: string): void {
+  context.addIssue({ code: "custom", message, ...(key === undefined ? {} : { path: [key] }) });
 }
 
-const chosenByCommand = {
-  check: ({ preset, model, command = "", args, nextArgs = [], env }: CommandLine): boolean => {
-    if (model === undefined || (preset !== undefined && args === undefined)) return true;
-    return [command, ...(args ?? []), ...nextArgs, ...Object.values(env)].some((text) =>
-      mentions(text, "model"),
+interface AnyProgram {
+  readonly preset?: AgentPreset | undefined;
+  readonly command?: string | undefined;
+  readonly args?: readonly string[] | undefined;
+  readonly env: Readonly<Record<string, string>>;
+  readonly model?: string | undefined;
+  readonly connect?: string | undefined;
+  readonly modelProxy?: unknown;
+}
+
+function checkProgram({ preset, command, modelProxy: proxy }: AnyProgram, context: Refinement): void {
+  if (preset === undefined && command === undefined) refuse(context, "must have preset or command");
+  if (proxy === true && (preset === undefined || presets[preset].modelApi === undefined))
+    refuse(
+      context,
+      "must be {target, variable}: no preset says where the program's model is reached",
+      "modelProxy",
     );
-  },
-  message: { path: ["model"], error: "has no effect: write {model} where the command line takes it" },
-};
+}
+
+function checkAcp({ preset, connect, model, args }: AnyProgram, context: Refinement): void {
+  if (preset === undefined) return;
+  const { acp } = presets[preset];
+  if (connect === "bridge" && acp.httpOnly === true)
+    refuse(context, "must be http: this program takes servers by their address only", "connect");
+  if (model !== undefined && args !== undefined && acp.model.by === "args")
+    refuse(context, "has no effect beside args of your own: choose the model among them", "model");
+}
+
+/** A model that no part of the command line names has no effect. */
+function checkCommandModel(
+  {
+    preset,
+    model,
+    command = "",
+    args,
+    nextArgs = [],
+    env,
+  }: AnyProgram & { readonly nextArgs?: readonly string[] | undefined },
+  context: Refinement,
+): void {
+  if (model === undefined || (preset !== undefined && args === undefined)) return;
+  const texts = [command, ...(args ?? []), ...nextArgs, ...Object.values(env)];
+  if (!texts.some((text) => mentions(text, "model")))
+    refuse(context, "has no effect: write {model} where the command line takes it", "model");
+}
 
 const acpAgentSchema = closedObject({
   type: z.literal("acp").meta({ description: "A program that speaks the Agent Client Protocol." }),
@@ -207,10 +203,8 @@ const acpAgentSchema = closedObject({
     defaultText: "`allow`; with `cwd`, `allow-mcp`",
   }),
 })
-  .refine(namedProgram.check, namedProgram.message)
-  .refine(proxied.check, proxied.message)
-  .refine(reached.check, reached.message)
-  .refine(chosenByAcp.check, chosenByAcp.message)
+  .superRefine(checkProgram)
+  .superRefine(checkAcp)
   .meta({
     id: "AcpAgent",
     title: "ACP agent",
@@ -237,9 +231,8 @@ const commandAgentSchema = closedObject({
     defaultText: "the preset's; without one none",
   }),
 })
-  .refine(namedProgram.check, namedProgram.message)
-  .refine(proxied.check, proxied.message)
-  .refine(chosenByCommand.check, chosenByCommand.message)
+  .superRefine(checkProgram)
+  .superRefine(checkCommandModel)
   .meta({
     id: "CommandAgent",
     title: "Command agent",

@@ -376,46 +376,45 @@ function modelRef(
 /** The assertions of a task set in the model's form; undefined when they say nothing. */
 function readAssertions(parsed: ParsedAssertions | undefined): AssertionSet | undefined {
   if (parsed === undefined) return undefined;
+  const { minToolCalls, maxToolCalls, callOrder, noDuplicateCalls } = parsed;
   const set: AssertionSet = withoutUndefined({
-    toolsUsed: tools(parsed.toolsUsed),
-    requireAny: tools(parsed.requireAny),
-    toolsNotUsed: tools(parsed.toolsNotUsed),
-    minToolCalls: parsed.minToolCalls,
-    maxToolCalls: parsed.maxToolCalls,
-    resourcesRead: resources(parsed.resourcesRead),
-    resourcesNotRead: resources(parsed.resourcesNotRead),
-    promptsUsed: prompts(parsed.promptsUsed),
-    promptsNotUsed: prompts(parsed.promptsNotUsed),
-    callOrder: parsed.callOrder,
-    noDuplicateCalls: parsed.noDuplicateCalls,
+    toolsUsed: patterns(parsed.toolsUsed, "tool"),
+    requireAny: patterns(parsed.requireAny, "tool"),
+    toolsNotUsed: patterns(parsed.toolsNotUsed, "tool"),
+    minToolCalls,
+    maxToolCalls,
+    resourcesRead: patterns(parsed.resourcesRead, "uri"),
+    resourcesNotRead: patterns(parsed.resourcesNotRead, "uri"),
+    promptsUsed: patterns(parsed.promptsUsed, "prompt"),
+    promptsNotUsed: patterns(parsed.promptsNotUsed, "prompt"),
+    callOrder,
+    noDuplicateCalls,
     skillsLoaded: skills(parsed.skillsLoaded),
     skillsNotLoaded: skills(parsed.skillsNotLoaded),
   });
-  const kinds = assertionKinds(set);
-  return kinds.length === 0 ? undefined : set;
+  return assertionKinds(set).length === 0 ? undefined : set;
 }
 
-function tools(list: ParsedAssertions["toolsUsed"]): readonly CallPattern[] | undefined {
-  return list?.map(({ server, tool, toolPattern }) => callPattern(server, tool, toolPattern));
-}
-
-function resources(list: ParsedAssertions["resourcesRead"]): readonly CallPattern[] | undefined {
-  return list?.map(({ server, uri, uriPattern }) => callPattern(server, uri, uriPattern));
-}
-
-function prompts(list: ParsedAssertions["promptsUsed"]): readonly CallPattern[] | undefined {
-  return list?.map(({ server, prompt, promptPattern }) => callPattern(server, prompt, promptPattern));
+/** An empty name or pattern is as if it were absent. */
+function patterns<K extends "tool" | "uri" | "prompt">(
+  list:
+    | readonly ({ readonly server: string } & { readonly [P in K | `${K}Pattern`]?: string | undefined })[]
+    | undefined,
+  key: K,
+): readonly CallPattern[] | undefined {
+  return list?.map((each) =>
+    withoutUndefined({
+      server: each.server,
+      name: each[key] || undefined,
+      pattern: each[`${key}Pattern`] || undefined,
+    }),
+  );
 }
 
 function skills(list: ParsedAssertions["skillsLoaded"]): readonly SkillPattern[] | undefined {
   return list?.map(({ skill, skillPattern }) =>
     withoutUndefined({ skill: skill || undefined, pattern: skillPattern || undefined }),
   );
-}
-
-/** An empty name or pattern is as if it were absent. */
-function callPattern(server: string, name: string | undefined, pattern: string | undefined): CallPattern {
-  return withoutUndefined({ server, name: name || undefined, pattern: pattern || undefined });
 }
 
 /** Providers that go by another name here. */
