@@ -21,7 +21,7 @@ import { findCommand, installFolders, isInside, listedMounts } from "./mounts.ts
 
 /**
  * Confines with Seatbelt of macOS: every access that the profile does not allow is refused. It was written for macOS 13 and
- * later and has not been tried there by its makers, so it is tried for real before it is used. Weaker than bubblewrap:
+ * later and has not been tested there by its authors, so a real attempt is made before it is used. Weaker than bubblewrap:
  * - other processes and their command lines can be seen;
  * - memory and processes are only watched, and what lost its parent is neither counted nor found at the end;
  * - `/tmp` is not there; TMPDIR names a fresh folder instead.

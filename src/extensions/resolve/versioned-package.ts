@@ -32,7 +32,7 @@ import {
   lockMismatch,
   newestTag,
   readRelease,
-  releaseSource,
+  ReleaseSource,
   tagsOf,
 } from "./release-source.ts";
 
@@ -263,7 +263,7 @@ function checkGiven({ record, folder }: CacheEntry, sha256: string | undefined):
     file: `${record.name} of ${record.package} ${record.version}`,
     expected: `${given}, as given`,
     found: record.hash,
-    hint: `Compare both with what its makers publish elsewhere. It is in ${folder}.`,
+    hint: `Compare both with what the authors publish elsewhere. It is in ${folder}.`,
   });
 }
 
@@ -312,7 +312,7 @@ export type VersionedContext = Omit<ResolverOptions, "onProgress"> & SourceConte
 export function sourceOf(ref: VersionedRef, context: VersionedContext): VersionedSource {
   switch (ref.kind) {
     case "release":
-      return releaseSource(ref, { ...context, base: baseAddress(context.releasesUrl) });
+      return new ReleaseSource(ref, { ...context, base: baseAddress(context.releasesUrl) });
     case "npm":
       return npmSource(ref, context);
   }

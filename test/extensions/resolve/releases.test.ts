@@ -244,7 +244,7 @@ describe("which version is meant", () => {
       resolverIn("/nowhere", { releasesUrl: mirror.url }).newest(use("@v1").package),
     );
     expect(refused.code).toBe("extension/not-found");
-    expect(refused.text).toContain("no repository acme/demo");
+    expect(refused.text).toContain("no public repository acme/demo");
   });
 });
 
@@ -350,7 +350,7 @@ describe("what cannot be had", () => {
     const resolver = resolverIn(await temporaryFolder(), { releasesUrl: mirror.url });
     const refused = await refusal(resolver.resolve(use("@v1.0.0"), undefined, normally));
     expect(refused.code).toBe("extension/integrity");
-    expect(refused.text).toContain("is longer than 500 MB");
+    expect(refused.text).toContain("is larger than the limit of 500 MB");
     expect(mirror.requests).toEqual(["/repos/acme/demo/releases/tags/v1.0.0"]);
   });
 

@@ -313,7 +313,7 @@ describe("a changed release", () => {
     const refused = await refusal(elsewhere.resolve(use, locked, normally));
     expect(refused.code).toBe("extension/integrity");
     expect(refused.text).toBe(
-      `checksums.sha256 of github.com/acme/demo v1.0.0 is not what it should be: expected ${locked?.checksums}, as locked, found sha256:${hash("sha256", checksumsOf(evil.files))}. Nothing of it was run. Somebody changed the release after it was locked, or the lock. Ask its makers why; if all is well, remove its entry from mcp-eval.lock and add it anew.`,
+      `checksums.sha256 of github.com/acme/demo v1.0.0 is not what it should be: expected ${locked?.checksums}, as locked, found sha256:${hash("sha256", checksumsOf(evil.files))}. Nothing of it was run. Somebody changed the release after it was locked, or the lock. Ask the authors why; if the change is right, remove its entry from mcp-eval.lock and add it again.`,
     );
     replaceRelease(here, { ...evil, checksums: false, digests: true });
     const without = await refusal(elsewhere.resolve(use, locked, normally));
@@ -407,11 +407,7 @@ describe("checksums that do not vouch", () => {
       (files) => ({ digests: true, checksums: { text: checksumsOf({ ...files, [zip]: "other" }) } }),
       "as its API tells",
     ],
-    [
-      "none at all",
-      () => ({ checksums: false }),
-      `nothing says what ${zip} of github.com/acme/demo v1.0.0 must be`,
-    ],
+    ["none at all", () => ({ checksums: false }), `${zip} of github.com/acme/demo v1.0.0 cannot be verified`],
   ])("%s", async (_, change, text) => {
     const here = await scene();
     const release = await upstreamRelease("v1.0.0", here.program);
