@@ -301,7 +301,7 @@ export class AcpSession {
     const setting = modelSetting(session);
     const { name } = this.#options.spec;
     if (setting === undefined)
-      throw new McpvalsError("agent/model-not-offered", `agent ${name} lets nobody choose a model`, {
+      throw new McpvalsError("agent/model-not-offered", `agent ${name} does not support choosing a model`, {
         hint: "Leave model out, and choose it by the program's own arguments or variables.",
       });
     if (!setting.values.includes(model))

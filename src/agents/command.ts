@@ -176,8 +176,8 @@ function failed({ name }: CommandAgentSpec, program: AgentProgram, message: stri
 }
 
 function notUnderstood({ name, output }: CommandAgentSpec, program: AgentProgram): McpvalsError {
-  return new McpvalsError("agent/protocol", `agent ${name} printed nothing that ${output} prints`, {
-    hint: `Check that its arguments make it print lines of JSON as ${output} does, or choose another output.`,
+  return new McpvalsError("agent/protocol", `the output of agent ${name} is not in the ${output} format`, {
+    hint: `Check that its arguments make it print JSON Lines as ${output} does, or choose another output.`,
     ...detailOf(program),
   });
 }
@@ -187,7 +187,7 @@ function cutOff({ name }: CommandAgentSpec, program: AgentProgram, missing: stri
     "agent/protocol",
     `the output of agent ${name} ends before the turn does: its last event is not ${missing}`,
     {
-      hint: "Something cut its output off, or the program ended too early; run the same command in a terminal.",
+      hint: "Its output was cut off, or the program ended too early; run the same command in a terminal.",
       ...detailOf(program),
     },
   );

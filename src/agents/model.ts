@@ -230,7 +230,7 @@ export class Conversation {
     context.signal.throwIfAborted();
     const answer = await ask(this.#messages);
     if (answer.rawFinishReason === "error")
-      throw new McpvalsError("model/invalid-response", "the model's answer was broken off by an error");
+      throw new McpvalsError("model/invalid-response", "the model's response ended with an error");
     if (answer.text.trim() !== "") context.emit({ type: "agent.message", turn, text: answer.text });
     for (const message of answer.responseMessages)
       if (message.role === "assistant") this.#messages.push(message);

@@ -22,7 +22,7 @@ function namedSources(sources: readonly string[], option: string | undefined): r
   if (option === undefined) return sources;
   const [other] = sources.filter((source) => source !== option);
   if (other === undefined) return [option];
-  const message = `two configs are named: ${other} and --config ${option}`;
+  const message = `two configs were given: ${other} and --config ${option}`;
   throw new McpvalsError("usage/invalid-option", message);
 }
 

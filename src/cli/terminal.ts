@@ -173,7 +173,7 @@ export function workingFolder(): string {
   try {
     return process.cwd();
   } catch (cause) {
-    throw new McpvalsError("config/not-found", "the working folder is gone", {
+    throw new McpvalsError("config/not-found", "the working folder no longer exists", {
       hint: "Change to a folder that exists.",
       cause,
     });
@@ -195,12 +195,12 @@ export function abortOnInterrupt(output?: string): Disposable & { readonly signa
       if (performance.now() - first < sameMs) return;
       killAllNow();
       const place = output === undefined ? "" : ` --output ${output}`;
-      writeError(`\nEnded at once. What had finished is kept: mcpvals show latest${place}`);
+      writeError(`\nEnded immediately. Finished trials are kept: mcpvals show latest${place}`);
       process.exit(130);
     }
     first = performance.now();
     writeError(
-      "\nInterrupted: cleaning up, stopping servers and writing results. Once more ends everything at once.",
+      "\nInterrupted: cleaning up, stopping servers and writing results. Interrupt again to end immediately.",
     );
     controller.abort(new McpvalsError("run/interrupted", `received ${name}`));
   };

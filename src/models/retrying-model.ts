@@ -162,7 +162,7 @@ class RetriedCall {
     const text = {
       "model/unreachable": `${access.label} at ${place} did not answer after ${attempts}: ${failure.reason}${note}`,
       "model/rejected": `${access.label} at ${place} refused the request: ${failure.reason}`,
-      "model/invalid-response": `${access.label} at ${place} gave an answer that cannot be used: ${failure.reason}`,
+      "model/invalid-response": `${access.label} at ${place} gave an invalid response: ${failure.reason}`,
     }[failure.code];
     const hint = hintOf(failure);
     return new McpvalsError(failure.code, this.#clean(text), {

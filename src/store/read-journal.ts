@@ -102,7 +102,7 @@ function isEvent(value: unknown): value is TraceEvent {
 function corrupt(place: Place): McpvalsError {
   return new McpvalsError("store/corrupt", `line ${place.line} of the journal does not match its checksum`, {
     location: place,
-    hint: "The file was changed or damaged after it was written; no totals can be taken from it.",
+    hint: "The file was changed or damaged after it was written; its totals would be wrong.",
   });
 }
 
@@ -121,7 +121,7 @@ export class ReadBudget {
     const { deepest, weight } = new JsonMeter().push(json);
     this.#left -= weight;
     if (this.#left < 0) {
-      throw new McpvalsError("store/corrupt", "the run is too large to be read into memory", {
+      throw new McpvalsError("store/corrupt", "the run is too large to read into memory", {
         hint: "Give Node more: NODE_OPTIONS=--max-old-space-size=MEGABYTES.",
       });
     }

@@ -173,7 +173,7 @@ function readDocument<T extends object>(
   try {
     const document = budget.parse(readRegularFile(join(folder, name), largestDocument));
     if (hasMembers<T>(document, members)) return document;
-    throw new Error("it is not what was written there");
+    throw new Error("it is not a document of a run");
   } catch (cause) {
     if (cause instanceof McpvalsError) throw cause;
     const reason = cause instanceof Error ? cause.message : String(cause);
@@ -210,7 +210,7 @@ async function findRun(runs: string, name: string): Promise<string> {
 
 function notFound(runs: string, name: string, ids: readonly string[]): McpvalsError {
   const newest = ids.slice(-5).toReversed();
-  return new McpvalsError("store/not-found", `no single run is meant by "${name}" in ${runs}`, {
+  return new McpvalsError("store/not-found", `no single run matches "${name}" in ${runs}`, {
     hint:
       newest.length === 0 ? "There are no runs there yet." : `There are, newest first: ${newest.join(", ")}`,
   });

@@ -306,7 +306,7 @@ describe("an agent that breaks", () => {
     const { events, thrown } = await play({ actions: [["print", "All done!"]], spec: { output: "gemini" } });
     expect(thrown).toMatchObject({
       code: "agent/protocol",
-      message: "agent it printed nothing that gemini prints",
+      message: "the output of agent it is not in the gemini format",
     });
     expect(eventsOf(events, "agent.output")).toEqual([
       { type: "agent.output", stream: "stdout", text: "All done!\n" },

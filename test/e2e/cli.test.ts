@@ -66,7 +66,7 @@ describe("run", () => {
     expect(await runShell(script, { cwd: parent.path })).toMatchObject({
       code: 2,
       stderr:
-        "error the working folder is gone (config/not-found)\n  hint: Change to a folder that exists.\n",
+        "error the working folder no longer exists (config/not-found)\n  hint: Change to a folder that exists.\n",
     });
   });
 
@@ -238,9 +238,9 @@ describe.concurrent("what is wrong on a command line", () => {
     ["list -a adda", /no agent is named "adda"[^]*Did you mean "ada"\?/],
     ["validate -a adda", /no agent is named "adda"[^]*Did you mean "ada"\?/],
     ["validate --run -a null", /--run proves tasks with the agents null and oracle/],
-    [`run ${file} -c other.yaml`, /two configs are named: mcp-eval.config.json and --config other.yaml/],
-    ["list a.yaml -c b.yaml", /two configs are named/],
-    ["validate a.yaml -c b.yaml", /two configs are named/],
+    [`run ${file} -c other.yaml`, /two configs were given: mcp-eval.config.json and --config other.yaml/],
+    ["list a.yaml -c b.yaml", /two configs were given/],
+    ["validate a.yaml -c b.yaml", /two configs were given/],
     ["run none.yaml", /there is no file or folder .*none\.yaml/],
     ["run -t arithmetic/ad", /no task matches "arithmetic\/ad"[^]*Did you mean "arithmetic\/add"\?/],
     ["run -a adda", /no agent is named "adda"[^]*Did you mean "ada"\?/],
@@ -250,7 +250,7 @@ describe.concurrent("what is wrong on a command line", () => {
     ["run -r json=", /names no file/],
     [`run -r json=${file}/x.json`, /cannot be written/],
     [`run -o ${file}`, /store\/unwritable/],
-    ["show 1999", /no single run is meant by "1999"/],
+    ["show 1999", /no single run matches "1999"/],
     ["show latest --trial t99", /no trial "t99"[^]*t4 \(sums\)/],
   ];
   beforeAll(async () => {
@@ -419,7 +419,7 @@ describe("show", () => {
     writeFileSync(join(cut, "journal.jsonl"), journal.slice(0, -40));
     const { code, stdout, stderr } = await mcpvals("show", cut, "--json");
     const shown = JSON.parse(stdout) as RunResult;
-    expect([code, stderr]).toEqual([exitCode(shown.verdict), expect.stringContaining("cut off")]);
+    expect([code, stderr]).toEqual([exitCode(shown.verdict), expect.stringContaining("incomplete")]);
     expect(shown.verdict).not.toBe("pass");
     expect(trialOf(shown, "arithmetic/add").verdict).toBe("pass");
     expect(trialOf(shown, "sums").verdict).not.toBe("fail");

@@ -65,7 +65,7 @@ const agentFaults: ModelFaults = {
     reply: always({ raw: "<html>gateway</html>" }),
     verdict: "error",
     code: "model/invalid-response",
-    says: ["gave an answer that cannot be used", "<html>gateway</html>"],
+    says: ["gave an invalid response", "<html>gateway</html>"],
   },
   "an empty answer": {
     reply: always({ text: "" }),

@@ -166,7 +166,7 @@ describe.each(Object.entries(ways))("an interruption %s", (_, send) => {
     send(pid);
     const { code, stdout, stderr } = await run.cli.finished;
     expect([code, stdout]).toEqual([130, ""]);
-    expect(stderr).toContain("Ended at once. What had finished is kept: mcpvals show latest");
+    expect(stderr).toContain("Ended immediately. Finished trials are kept: mcpvals show latest");
     expect(notes(run)).toEqual(["c3"]);
     await until(() => run.living().length === 0, "the end of all processes", 3000);
   });

@@ -92,13 +92,13 @@ describe.concurrent("a run whose servers heed nothing", () => {
     using run = await startHanging();
     const first = performance.now();
     signal(run, "SIGINT");
-    await run.cli.until(/Once more ends everything at once/);
+    await run.cli.until(/Interrupt again to end immediately/);
     await until(() => performance.now() - first > 150, "no longer the same key press");
     signal(run, "SIGINT");
     const { code, stderr } = await run.cli.finished;
     await untilNothingLives(run, killedMs);
     expect(code).toBe(130);
-    expect(stderr).toContain("Ended at once. What had finished is kept: mcpvals show latest\n");
+    expect(stderr).toContain("Ended immediately. Finished trials are kept: mcpvals show latest\n");
     await expectShown(run);
   });
 

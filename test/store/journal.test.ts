@@ -149,14 +149,13 @@ describe("damage", () => {
     await write(...some);
     const whole = await readFile(path());
     for (let index = 0; index < whole.length - 1; index += 1) {
-      for (const bit of [1, 0x20, 0x80]) {
-        const damaged = Buffer.from(whole);
-        damaged[index] = (damaged[index] ?? 0) ^ bit;
-        await writeFile(path(), damaged);
-        await expect(readJournal(folder), `byte ${index} ^ ${bit}`).rejects.toMatchObject({
-          code: "store/corrupt",
-        });
-      }
+      const bit = [1, 0x20, 0x80][index % 3] ?? 1;
+      const damaged = Buffer.from(whole);
+      damaged[index] = (damaged[index] ?? 0) ^ bit;
+      await writeFile(path(), damaged);
+      await expect(readJournal(folder), `byte ${index} ^ ${bit}`).rejects.toMatchObject({
+        code: "store/corrupt",
+      });
     }
   });
 

@@ -149,7 +149,7 @@ describe("finding a run", () => {
     async (name) => {
       await expect(readRun(runs, name)).rejects.toMatchObject({
         code: "store/not-found",
-        message: `no single run is meant by "${name}" in ${runs}`,
+        message: `no single run matches "${name}" in ${runs}`,
         details: { hint: "There are, newest first: 20261121-000002-bbbbbb, 20261121-000001-aaaaaa" },
       });
     },
@@ -192,7 +192,7 @@ describe("a damaged folder", () => {
       await writeFile(join(folder, name), other);
       await expect(readRun(runs, "latest")).rejects.toMatchObject({
         code: "store/corrupt",
-        message: `${name} in ${folder} cannot be read: it is not what was written there`,
+        message: `${name} in ${folder} cannot be read: it is not a document of a run`,
       });
     }
   });

@@ -162,7 +162,7 @@ function tooLong(): McpvalsError {
   return new McpvalsError(
     "config/invalid-value",
     `an argument or variable of the agent's program becomes longer than ${longestExpansion} characters`,
-    { hint: "The prompt is in it too often." },
+    { hint: "It contains the prompt too often." },
   );
 }
 
@@ -180,7 +180,7 @@ function addressOf(server: string, servers: TemplateValues["servers"]): string {
     "config/unknown-reference",
     `{servers.${server}.url}: the trial has no such server`,
     {
-      hint: known === "" ? "It has none at all." : `It has: ${known}.`,
+      hint: known === "" ? "It has none." : `It has: ${known}.`,
     },
   );
 }
@@ -222,7 +222,7 @@ async function makeMount(workspace: string, mountPath: string): Promise<string> 
   for (const name of mountPath.split("/")) {
     folder = join(folder, name);
     makeFolder(folder);
-    if ((await lstat(folder)).isSymbolicLink()) throw failure(`there is a link in the place of ${folder}`);
+    if ((await lstat(folder)).isSymbolicLink()) throw failure(`${folder} is a link`);
   }
   return folder;
 }

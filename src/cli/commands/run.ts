@@ -94,7 +94,7 @@ async function execute(sources: readonly string[], flags: RunFlags): Promise<num
   }
   const code = exitCode(outcome.result.verdict);
   if (code !== 0 || outcome.failures.length === 0) return code;
-  writeError("Everything passed, but not all of it could be written: exit 3.");
+  writeError("Everything passed, but not all reports could be written: exit 3.");
   return 3;
 }
 

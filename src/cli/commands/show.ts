@@ -45,20 +45,16 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 /** Returns the exit code: that of the run if it is reported again; 0 for one of its trials or tool uses. */
 async function execute(name: string, flags: ShowFlags): Promise<number> {
   const stored = await readRun(resolve(flags.output ?? defaultRunsFolder), name);
-  if (stored.torn) writeError("The journal's last line is cut off; what it held is lost, the rest is whole.");
+  if (stored.torn) writeError("The journal's last line is incomplete and was ignored.");
   try {
     return await show(stored, flags);
   } catch (cause) {
     if (cause instanceof McpvalsError) throw cause;
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new McpvalsError(
-      "store/corrupt",
-      `the run in ${stored.folder} is none that can be shown: ${reason}`,
-      {
-        hint: "Its files were not written by this version of mcpvals. If they were, please report it.",
-        cause,
-      },
-    );
+    throw new McpvalsError("store/corrupt", `the run in ${stored.folder} cannot be shown: ${reason}`, {
+      hint: "Its files were not written by this version of mcpvals. If they were, please report it.",
+      cause,
+    });
   }
 }
 

@@ -102,7 +102,7 @@ function rememberProofs(cwd: string, proofs: readonly TaskProof[]): void {
     recordProofs(cwd, [...tasks]);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    writeError(visibleText(`note: which tasks were proven cannot be kept for later runs: ${reason}`));
+    writeError(visibleText(`note: cannot store which tasks were proven: ${reason}`));
   }
 }
 
@@ -111,7 +111,7 @@ function portableOnly(loaded: LoadedConfig): LoadedConfig {
   const tasks = loaded.eval.tasks.filter((task) => task.form === "task");
   const others = loaded.eval.tasks.length - tasks.length;
   if (tasks.length === 0)
-    throw new McpvalsError("usage/no-match", "there is no task from a file of its own to be proven", {
+    throw new McpvalsError("usage/no-match", "there is no portable task to prove", {
       hint: "Name files of kind Task, or an Eval or config that has such tasks; leave out --run to only check files.",
     });
   if (others > 0)
