@@ -112,15 +112,15 @@ CELL = params(["row", "column", "value"], {"row": {"type": "integer", "minimum":
 NAMES = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 ROWS = {"type": "array", "items": {"type": "array", "items": SCALAR}}
 OPERATIONS = {
-    "write": (write, ["setup"], "Writes a table, over a file that is there.",
+    "write": (write, ["setup"], "Writes a table; replaces an existing file.",
               params(["path", "columns"], {"path": PATH, "columns": NAMES, "rows": ROWS})),
-    "count": (count, ["verify"], "Counts rows, those whose cells have the values of where.",
+    "count": (count, ["verify"], "Counts the rows whose cells have the values of where.",
               params(["path"], {"path": PATH, "where": {"type": "object", "additionalProperties": SCALAR}, "equals": COUNT, "atLeast": {"type": "integer", "minimum": 1}},
                      anyOf=[{"required": ["equals"]}, {"required": ["atLeast"]}])),
-    "expect": (expect, ["verify"], "Compares the names of the columns, and cells; the first row below the names is 1.",
+    "expect": (expect, ["verify"], "Compares column names and cells; the first row below the header is 1.",
                params(["path"], {"path": PATH, "columns": NAMES, "cells": {"type": "array", "items": CELL, "minItems": 1}},
                       anyOf=[{"required": ["columns"]}, {"required": ["cells"]}])),
-    "remove": (remove, ["setup", "cleanup"], "Removes a file; one that is not there is removed already.",
+    "remove": (remove, ["setup", "cleanup"], "Removes a file; a missing file is not an error.",
                params(["path"], {"path": PATH})),
 }
 MANIFEST = {

@@ -24,7 +24,7 @@ import { fieldEquals, resourceExists, resourceMatches } from "./operations/resou
 export const extension: Extension = defineExtension({
   name: "kubernetes",
   version: "0.1.0",
-  description: "Makes, removes and checks what is in a Kubernetes cluster.",
+  description: "Creates, deletes and checks objects in a Kubernetes cluster.",
   config: z.strictObject({
     kubeconfig: z.string().min(1).optional().describe("Default: KUBECONFIG, or ~/.kube/config."),
     context: z.string().min(1).optional().describe("Default: the kubeconfig's current context."),

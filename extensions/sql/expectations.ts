@@ -20,11 +20,11 @@ export const expectationArgs = {
     .array(row)
     .min(1)
     .optional()
-    .describe("Rows that must be among them; those by column name what matters."),
+    .describe("Rows that the result must contain; rows by column compare only the named columns."),
   rowCount: z.union([count, countRange]).optional().describe("How many rows there are."),
   value: jsonArgument.optional().describe("The only value of the only row."),
   empty: z.boolean().optional().describe("True: there is no row. False: there is one."),
-  columns: z.array(z.string()).optional().describe("Names of the columns in their order."),
+  columns: z.array(z.string()).optional().describe("Names of the columns, in order."),
 };
 
 /** Arguments of which one must be there. */

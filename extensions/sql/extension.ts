@@ -16,13 +16,13 @@ import { statementArgs, statementRules, withStatement } from "./statement.ts";
 const executeParams = z
   .strictObject({
     ...statementArgs,
-    transaction: z.boolean().default(true).describe("All of it or nothing."),
+    transaction: z.boolean().default(true).describe("Whether to run all statements in one transaction."),
   })
   .meta({ allOf: statementRules });
 
 /** Changes a database. */
 const execute = operation({
-  description: "Runs SQL statements, all of them or none.",
+  description: "Runs SQL statements in one transaction.",
   params: executeParams,
   phases: ["setup", "cleanup"],
   run: (args, context: OperationRun<Connections>) =>
@@ -72,7 +72,7 @@ const expectParams = z
 
 /** Checks what a query gives. */
 const expect = operation({
-  description: "Runs one SQL query, which cannot change anything, and compares what it gives.",
+  description: "Runs one read-only SQL query and checks its result.",
   params: expectParams,
   phases: ["verify"],
   run: (args, context: OperationRun<Connections>) =>
@@ -92,7 +92,7 @@ const expect = operation({
 export const extension: Extension = defineExtension({
   name: "sql",
   version: "0.1.0",
-  description: "Prepares and checks databases of PostgreSQL and SQLite.",
+  description: "Sets up and checks PostgreSQL and SQLite databases.",
   config,
   open: (settings) => new Connections(settings),
   close: (connections) => connections.close(),

@@ -16,13 +16,10 @@ export const jsonArgument = z.unknown().transform((value) => value as Json);
 /** Arguments that all operations have. */
 export const statementArgs = {
   sql: z.string().optional().describe("The SQL."),
-  file: z
-    .string()
-    .optional()
-    .describe("A file of the task's folder, or of the trial's workspace, that has the SQL."),
+  file: z.string().optional().describe("An SQL file in the task's folder or the trial's workspace."),
   params: z.array(jsonArgument).optional().describe("Values of $1, $2 and so on. Bytes are {base64: TEXT}."),
   connection: z.string().optional().describe("Name of a database of the config."),
-  url: z.string().optional().describe("Address of a database that the config need not have."),
+  url: z.string().optional().describe("Address of a database, instead of a connection of the config."),
 };
 
 /** What JSON Schema says beside the arguments: one text of SQL, and one database at most. */

@@ -21,7 +21,7 @@ type Args = z.output<typeof params>;
 
 /** `authCanI`: whether a user may do something. Only `expect` makes the answer count. */
 export const authCanI = operation({
-  description: "Asks whether a user may do something; with expect the answer must be that.",
+  description: "Asks whether a user may do something; with expect, the answer must be as expected.",
   params,
   async run(args, { resources: { api }, signal }: OperationRun<Cluster>) {
     const kind = args.as === undefined || args.as === "" ? "SelfSubjectAccessReview" : "SubjectAccessReview";

@@ -29,9 +29,13 @@ const params = z.strictObject({
   manifest: manifest.optional(),
   manifests: z.array(manifest).min(1).optional(),
   yaml: z.string().min(1).optional().describe("Manifests as YAML text, any number of documents."),
-  file: z.string().min(1).optional().describe("A YAML file of the task's folder, any number of documents."),
-  namespace: z.string().min(1).optional().describe("For manifests that name none."),
-  force: z.boolean().default(false).describe("True: take fields over that others have set."),
+  file: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("A YAML file in the task's folder, with any number of documents."),
+  namespace: z.string().min(1).optional().describe("For manifests without a namespace."),
+  force: z.boolean().default(false).describe("True: take over fields that others own."),
   fieldManager: z.string().min(1).default("mcpvals"),
 });
 
@@ -39,7 +43,7 @@ type Args = z.output<typeof params>;
 
 /** `apply`: makes objects be as manifests say, one after the other. */
 export const apply = operation({
-  description: "Makes objects be as manifests say (server-side apply), one after the other.",
+  description: "Applies manifests (server-side apply), one after the other.",
   phases: ["setup", "cleanup"],
   params,
   async run(args, context: OperationRun<Cluster>) {
@@ -136,8 +140,7 @@ function told(error: unknown, manifest: JsonObject): unknown {
 
 /** `create`: makes any object. */
 export const create = operation({
-  description:
-    "Creates an object of any kind; fails when it is there already. The arguments are its manifest.",
+  description: "Creates an object of any kind; fails if it exists. The arguments are its manifest.",
   params: z.looseObject({
     apiVersion: z.string().min(1).describe("Such as v1 or apps/v1."),
     kind: z.string().min(1).describe("Such as Pod or Deployment."),
@@ -152,11 +155,11 @@ export const create = operation({
 /** `delete`: deletes one object. */
 export const deleteObject = operation({
   description:
-    "Deletes one object in the foreground. Does not wait until it is gone, except with wait: true.",
+    "Deletes one object in the foreground. Does not wait until it is deleted, except with wait: true.",
   params: z.looseObject({
     ...manifestTargetFields,
-    ignoreNotFound: z.boolean().default(false).describe("True: that it is not there is a success."),
-    wait: z.boolean().default(false).describe("True: wait until it is gone."),
+    ignoreNotFound: z.boolean().default(false).describe("True: a missing object is not an error."),
+    wait: z.boolean().default(false).describe("True: wait until it is deleted."),
     timeout: waitingTime,
   }),
   run: (args, context: OperationRun<Cluster>) => removeObject(targetIn(args), args, context),

@@ -69,7 +69,7 @@ async function conditionFailure(
 const conditionFields = {
   condition: z.string().min(1).describe("Type of the condition, such as Ready or Available."),
   status: z.string().min(1).default("True"),
-  reason: z.string().min(1).optional().describe("The condition must have this reason too."),
+  reason: z.string().min(1).optional().describe("Expected reason of the condition."),
 };
 
 /** `condition`: a condition of an object has a status now. */
@@ -94,8 +94,8 @@ export const conditionStable = operation({
   params: z.strictObject({
     ...targetFields,
     ...conditionFields,
-    for: duration.describe("How long it must hold."),
-    every: duration.default("1s").describe("How often it is looked at."),
+    for: duration.describe("How long the condition must hold."),
+    every: duration.default("1s").describe("Polling interval."),
   }),
   async run(args, context: OperationRun<Cluster>) {
     const { resources: cluster, signal } = context;

@@ -42,7 +42,7 @@ const params = z.strictObject({
     .strictObject({ exitCode: z.int().default(0), stdout: text.optional(), stderr: text.optional() })
     .prefault({})
     .describe(
-      "stdout and stderr: a text that it equals, an end of line aside, or equals, contains, matches.",
+      "stdout and stderr: a text for equality without trailing line ends, or equals, contains, matches.",
     ),
 });
 

@@ -29,7 +29,7 @@ export const listContexts = operation({
 
 /** `getCurrentContext`: the context that all operations use. */
 export const getCurrentContext = operation({
-  description: "Tells the context of the kubeconfig that is used.",
+  description: "Returns the context of the kubeconfig that is used.",
   params: nothing,
   run(_args, { resources: { kubeconfig } }: OperationRun<Cluster>) {
     if (kubeconfig.context === undefined) throw new OperationFailed("the kubeconfig has no current context");
@@ -39,9 +39,9 @@ export const getCurrentContext = operation({
 
 /** `viewConfig`: the kubeconfig without its secrets. */
 export const viewConfig = operation({
-  description: "Shows the kubeconfig as YAML, its secrets removed.",
+  description: "Returns the kubeconfig as YAML, without secrets.",
   params: z.looseObject({
-    minify: z.boolean().default(false).describe("True: only what the current context uses."),
+    minify: z.boolean().default(false).describe("True: only the parts that the current context uses."),
   }),
   run({ minify }, { resources: { kubeconfig } }: OperationRun<Cluster>) {
     const { document, context } = kubeconfig;

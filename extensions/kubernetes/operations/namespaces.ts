@@ -41,12 +41,12 @@ export const createNamespaceWithLabels = operation({
 
 /** `delete-namespace`: deletes a namespace and waits until it is gone. */
 export const deleteNamespace = operation({
-  description: "Deletes a namespace with everything in it and waits until it is gone.",
+  description: "Deletes a namespace with all its objects and waits until it is deleted.",
   phases: ["setup", "cleanup"],
   params: z.strictObject({
     name: z.string().min(1),
-    ignoreNotFound: z.boolean().default(false).describe("True: that it is not there is a success."),
-    wait: z.boolean().default(true).describe("False: do not wait until it is gone."),
+    ignoreNotFound: z.boolean().default(false).describe("True: a missing object is not an error."),
+    wait: z.boolean().default(true).describe("False: do not wait until it is deleted."),
     timeout: waitingTime,
   }),
   run: ({ name, ...how }, context: OperationRun<Cluster>) => removeObject(namespaceNamed(name), how, context),
@@ -54,7 +54,7 @@ export const deleteNamespace = operation({
 
 /** `deleteGeneratedNamespaces`: deletes what `createNamespace`, and `create-namespace` with a prefix, made in this trial. */
 export const deleteGeneratedNamespaces = operation({
-  description: "Deletes all namespaces with generated names that this trial has made. Does not wait.",
+  description: "Deletes all namespaces with generated names that this trial created. Does not wait.",
   params: z.looseObject({}),
   async run(_args, context: OperationRun<Cluster>) {
     const { resources: cluster, signal } = context;

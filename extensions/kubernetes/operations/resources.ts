@@ -26,11 +26,11 @@ const count = z.union([
 
 const params = z.strictObject({
   ...kindFields,
-  name: z.string().min(1).optional().describe("Without it all objects of the kind that the labels select."),
+  name: z.string().min(1).optional().describe("Default: all objects of the kind that the labels select."),
   labelSelector: z
     .union([z.string().min(1), z.record(z.string(), z.string())])
     .optional()
-    .describe("As kubectl takes it, or a map of labels."),
+    .describe("In kubectl syntax, or a map of labels."),
   allNamespaces: z.boolean().default(false),
   exists: z.boolean().default(true).describe("False: there must be none."),
   count: count.optional().describe("How many there must be. Default: at least one."),
@@ -38,7 +38,7 @@ const params = z.strictObject({
 
 /** `resource-exists`: there are objects, so many, or none. */
 export const resourceExists = operation({
-  description: "An object exists, or objects with some labels exist, so many of them, or none at all.",
+  description: "An object exists, or a number of objects with some labels exists, or none.",
   phases: ["setup", "verify"],
   params,
   async run(args, { resources: cluster, signal }: OperationRun<Cluster>) {
@@ -126,7 +126,7 @@ const mostDifferences = 10;
 
 /** `resource-matches`: a live object contains a partial manifest. */
 export const resourceMatches = operation({
-  description: "A live object has everything that a partial manifest says; it may have more.",
+  description: "An object has all fields of a partial manifest; it may have more.",
   phases: ["setup", "verify"],
   params: z.strictObject({ manifest }),
   async run({ manifest }, { resources: cluster, signal }: OperationRun<Cluster>) {
@@ -151,11 +151,13 @@ const fieldEqualsParams = z.strictObject({
   path: z
     .string()
     .min(1)
-    .describe("A JSON path (RFC 9535) as $.spec.replicas, also written .spec.replicas or spec.replicas."),
-  value: json.optional().describe("What it must be."),
-  oneOf: z.array(json).min(1).optional().describe("It must be one of these."),
-  matches: z.string().min(1).optional().describe("A regular expression (RE2) that must be found in it."),
-  exists: z.boolean().optional().describe("Whether there must be such a field."),
+    .describe(
+      "A JSON path (RFC 9535) such as $.spec.replicas, also written .spec.replicas or spec.replicas.",
+    ),
+  value: json.optional().describe("Expected value."),
+  oneOf: z.array(json).min(1).optional().describe("Allowed values."),
+  matches: z.string().min(1).optional().describe("A regular expression (RE2) that must match in the value."),
+  exists: z.boolean().optional().describe("Whether the field must exist."),
 });
 
 type FieldEqualsArgs = z.output<typeof fieldEqualsParams>;
