@@ -2,7 +2,7 @@ import type { McpvalsError } from "../core/errors/error.ts";
 import { checkAgentTemplates, promptNotes } from "../core/formats/agent-templates.ts";
 import type { DeclaredAgents } from "../core/formats/config/agent.ts";
 import { checkPlans } from "../core/formats/config/check-config.ts";
-import { type EvalExtensions, settingsOf } from "../core/formats/extension/eval-extensions.ts";
+import { type EvalExtensions, settingsOf } from "../core/formats/extension/extension-table-schema.ts";
 import { type KeyPath, withoutUndefined } from "../core/formats/json.ts";
 import type { Eval } from "../core/formats/model.ts";
 import { placeProblems, type Problem } from "../core/formats/problem.ts";

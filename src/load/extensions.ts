@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import { resolve } from "node:path";
-import type { EvalExtensions } from "../core/formats/extension/eval-extensions.ts";
 import {
+  type EvalExtensions,
   type ExtensionPlaces,
   packageName,
   type ParsedExtensionTable,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseStrictYaml } from "../../src/core/formats/extension/parse-strict-yaml.ts";
+import { parseStrictYaml } from "../../src/core/formats/parse-yaml.ts";
 import { clientAdapters, mergeServers } from "../../src/servers/client-files/client-format.ts";
 import { failure } from "../load/support/load.ts";
 import { folderOf } from "../support/cli.ts";

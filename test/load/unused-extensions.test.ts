@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { unusedExtensionNotes } from "../../src/load/extensions.ts";
-import type { EvalExtensions } from "../../src/core/formats/extension/eval-extensions.ts";
+import type { EvalExtensions } from "../../src/core/formats/extension/extension-table-schema.ts";
 import { defaultSandbox, type Task } from "../../src/core/formats/model.ts";
 
 const declared = (name: string): EvalExtensions["declared"][string] => ({

@@ -1,4 +1,4 @@
-import type { Document, DocumentOptions, ParseOptions, SchemaOptions } from "yaml";
+import type { Document, DocumentOptions, LineCounter, ParseOptions, SchemaOptions, YAMLMap } from "yaml";
 
 type Yaml = Pick<typeof import("yaml"), "parseDocument">;
 type Options = ParseOptions & DocumentOptions & SchemaOptions;
@@ -18,4 +18,54 @@ export function parseYaml(text: string, yaml: Yaml, options: Options = {}): Docu
   } finally {
     if (stackTraceLimit !== undefined) errors.stackTraceLimit = stackTraceLimit;
   }
+}
+
+/**
+ * Reads YAML that a program may have written, in time linear to the text. Throws an Error for invalid YAML and for a
+ * duplicate key, which a bad merge may leave.
+ */
+export async function parseStrictYaml(text: string): Promise<unknown> {
+  const yaml = await import("yaml");
+  const lineCounter = new yaml.LineCounter();
+  // The library's own check for duplicate keys compares every key with every other.
+  const document = parseYaml(text, yaml, { lineCounter });
+  const [error] = document.errors;
+  if (error !== undefined) {
+    const { line, col } = lineCounter.linePos(error.pos[0]);
+    throw new Error(`${error.message} at line ${line}, column ${col}`, { cause: error });
+  }
+  let aliases = 0;
+  yaml.visit(document, {
+    Map: (_, map) => refuseDuplicates(map, lineCounter),
+    Alias: () => {
+      aliases += 1;
+      if (aliases > mostAliases) throw new Error(`it has more than ${mostAliases} aliases`);
+    },
+  });
+  return document.toJS();
+}
+
+/** Each of them makes the library look through all anchors. */
+const mostAliases = 100;
+
+interface ScalarKey {
+  readonly value: unknown;
+  readonly range?: readonly [number, ...number[]];
+}
+
+function refuseDuplicates(map: YAMLMap, lineCounter: LineCounter): void {
+  const seen = new Set<string>();
+  for (const { key } of map.items) {
+    if (!isScalarKey(key)) continue;
+    const name = String(key.value);
+    if (seen.has(name)) {
+      const { line, col } = lineCounter.linePos(key.range?.[0] ?? 0);
+      throw new Error(`duplicate key ${JSON.stringify(name)}, again at line ${line}, column ${col}`);
+    }
+    seen.add(name);
+  }
+}
+
+function isScalarKey(key: unknown): key is ScalarKey {
+  return typeof key === "object" && key !== null && "value" in key && !("items" in key);
 }

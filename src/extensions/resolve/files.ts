@@ -5,7 +5,7 @@ import { dirname, join, resolve } from "node:path";
 import type { ErrorCode } from "../../core/errors/catalogue.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { formatLock, type LockFile, parseLock } from "../../core/formats/extension/lock-file.ts";
-import { parseStrictYaml } from "../../core/formats/extension/parse-strict-yaml.ts";
+import { parseStrictYaml } from "../../core/formats/parse-yaml.ts";
 import { isForeign, ownerOf } from "../../files/ownership.ts";
 import { readRegularFile } from "../../files/read-file.ts";
 

@@ -8,7 +8,7 @@ import {
   parseEvalFile,
   type TaskSet,
 } from "../../core/formats/eval-file/parse-eval-file.ts";
-import type { EvalExtensions } from "../../core/formats/extension/eval-extensions.ts";
+import type { EvalExtensions } from "../../core/formats/extension/extension-table-schema.ts";
 import { asObject, memberOf, withoutUndefined } from "../../core/formats/json.ts";
 import type { AssertionSet, PortableTask, Task } from "../../core/formats/model.ts";
 import { placeProblems } from "../../core/formats/problem.ts";

@@ -1,6 +1,6 @@
 import { basename, dirname } from "node:path";
 import { buildServers } from "../../core/formats/config/server.ts";
-import { noExtensions } from "../../core/formats/extension/eval-extensions.ts";
+import { noExtensions } from "../../core/formats/extension/extension-table-schema.ts";
 import { withoutUndefined } from "../../core/formats/json.ts";
 import { assembleEval, defaultLimits, type LoadedConfig } from "../assemble-eval.ts";
 import { programCompleter, type LoadContext } from "../environment.ts";

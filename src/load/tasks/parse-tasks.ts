@@ -1,7 +1,7 @@
 import { dirname, resolve } from "node:path";
 import type { Diagnostic } from "../../core/errors/error.ts";
 import { formatLocation } from "../../core/errors/render.ts";
-import type { EvalExtensions } from "../../core/formats/extension/eval-extensions.ts";
+import type { EvalExtensions } from "../../core/formats/extension/extension-table-schema.ts";
 import type { ExtensionUse } from "../../core/formats/task/task-options.ts";
 import type { ProvidedServers } from "../../core/formats/config/server-tables.ts";
 import type { Eval, ServerSpec, Task, Variant } from "../../core/formats/model.ts";

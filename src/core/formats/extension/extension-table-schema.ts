@@ -1,6 +1,10 @@
 import * as z from "zod";
 import type { ErrorCode } from "../../errors/catalogue.ts";
+import type { SourceLocation } from "../../errors/error.ts";
 import { anyObject, closedObject, duration, filledText, httpUrl, texts } from "../config/config-fields.ts";
+import { asObject, formatKeyPath, type JsonObject, type KeyPath, withoutUndefined } from "../json.ts";
+import type { ExtensionSettings } from "../model.ts";
+import type { Locate, Problem } from "../problem.ts";
 import {
   defaultSandbox,
   fromFile,
@@ -15,10 +19,51 @@ import {
   saysSandbox,
   unconfined,
 } from "../sandbox.ts";
-import { asObject, formatKeyPath, type KeyPath, withoutUndefined } from "../json.ts";
-import type { Locate, Problem } from "../problem.ts";
-import { type DeclaredExtension, type EvalExtensions, usualOperationMs } from "./eval-extensions.ts";
 import { parsePackageRef } from "./package-ref.ts";
+
+/** What an eval says of extensions, and so gives to its tasks. */
+export interface EvalExtensions {
+  /** By the names that tasks use. */
+  readonly declared: Readonly<Record<string, DeclaredExtension>>;
+  /** For those that the eval does not declare. */
+  readonly sandbox: SandboxSpec;
+  /** Longest that an operation may take whose step says nothing, in milliseconds. */
+  readonly timeoutMs: number;
+  /** How all of them are fetched. */
+  readonly settings: ExtensionSettings;
+}
+
+/** An extension of an eval. */
+export interface DeclaredExtension {
+  readonly package: string;
+  /** Absolute folder that a relative package starts from. */
+  readonly dir: string;
+  /** The package without its version; of a path, the absolute one as far as that is known. */
+  readonly name: string;
+  readonly config: JsonObject;
+  readonly env: Readonly<Record<string, string>>;
+  readonly sandbox: SandboxSpec;
+  /** Absent: that of all. */
+  readonly timeoutMs?: number;
+  readonly location?: SourceLocation;
+}
+
+/** Longest that an operation may take where nobody says anything. */
+const usualOperationMs = 300_000;
+
+/** What there is without an eval, or with one that says nothing of extensions. */
+export const noExtensions: EvalExtensions = {
+  declared: {},
+  sandbox: defaultSandbox,
+  timeoutMs: usualOperationMs,
+  settings: {},
+};
+
+/** The settings, when there are any. */
+export function settingsOf(extensions: EvalExtensions | undefined): ExtensionSettings | undefined {
+  const { settings } = extensions ?? noExtensions;
+  return Object.keys(settings).length === 0 ? undefined : settings;
+}
 
 const alias = closedObject({
   package: filledText.meta({
@@ -53,8 +98,8 @@ function settingOr<S extends z.ZodType>(setting: S) {
   return z.union([setting, alias]).optional();
 }
 
-/** The settings, each of which may also be an extension of that name. */
-const settings = {
+/** The settingFields, each of which may also be an extension of that name. */
+const settingFields = {
   cacheDir: settingOr(filledText).meta({
     description: "Folder of downloaded extensions, relative to this file; `~/` is your home folder.",
     defaultText: "`~/.mcpvals/extensions`",
@@ -81,23 +126,23 @@ const settings = {
   }),
 };
 
-/** The keys of the table that are settings for all extensions. */
-export const extensionSettings: readonly string[] = Object.keys(settings);
+/** The keys of the table that are settingFields for all extensions. */
+export const extensionSettings: readonly string[] = Object.keys(settingFields);
 
-type Shape = z.ZodObject<typeof settings>;
+type Shape = z.ZodObject<typeof settingFields>;
 
-/** TypeScript wants what any key may have to include what the settings have. */
+/** TypeScript wants what any key may have to include what the settingFields have. */
 type AnyEntry = z.ZodType<
-  z.output<typeof alias> | z.output<Shape>[keyof typeof settings],
-  z.input<typeof alias> | z.input<Shape>[keyof typeof settings]
+  z.output<typeof alias> | z.output<Shape>[keyof typeof settingFields],
+  z.input<typeof alias> | z.input<Shape>[keyof typeof settingFields]
 >;
 
-/** The table `extensions` of an eval or a config: settings for all extensions, and extensions by the names that tasks use. */
-export const extensionTableSchema = closedObject(settings).catchall<AnyEntry>(alias).meta({
+/** The table `extensions` of an eval or a config: settingFields for all extensions, and extensions by the names that tasks use. */
+export const extensionTableSchema = closedObject(settingFields).catchall<AnyEntry>(alias).meta({
   id: "Extensions",
   title: "Extensions",
   description:
-    "The keys listed here are settings for all extensions. Every other key, and any key whose value has a `package`, is the name of an extension.",
+    "The keys listed here are settingFields for all extensions. Every other key, and any key whose value has a `package`, is the name of an extension.",
 });
 
 /** The table as its schema gives it. */
@@ -125,7 +170,7 @@ export function readExtensionTable(
   table: ParsedExtensionTable | undefined = {},
   places: ExtensionPlaces,
 ): EvalExtensions {
-  const { cacheDir, timeout, allowedSources, releasesUrl } = settingsOf(table);
+  const { cacheDir, timeout, allowedSources, releasesUrl } = tableSettings(table);
   const sandbox = generalSandbox(table, places);
   return {
     declared: Object.fromEntries(
@@ -153,7 +198,7 @@ export function extensionPackageProblems(table: unknown, path: KeyPath): Problem
 }
 
 /**
- * Entries and settings that say how something is confined, while nothing says that it is: they would be started without
+ * Entries and settingFields that say how something is confined, while nothing says that it is: they would be started without
  * any sandbox. Whoever wants that writes `sandbox: none`.
  */
 export function missingSandboxProblems(table: unknown, path: KeyPath): Problem[] {
@@ -198,13 +243,13 @@ type Settings = {
   >;
 };
 
-function settingsOf(table: ParsedExtensionTable): Settings {
+function tableSettings(table: ParsedExtensionTable): Settings {
   const members = Object.entries(table).filter(([, value]) => !isExtensionEntry(value));
   return Object.fromEntries(members);
 }
 
 function generalSandbox(table: ParsedExtensionTable, places: ExtensionPlaces): SandboxSpec {
-  const { sandbox, network } = settingsOf(table);
+  const { sandbox, network } = tableSettings(table);
   const all = mergeSandbox(defaultSandbox, sandbox, places.resolvePath);
   return network === undefined ? all : mergeSandbox(all, { network }, places.resolvePath);
 }

@@ -9,7 +9,7 @@ import {
   wrongIn,
 } from "../../../../test/support/task-file.ts";
 import { extensionsOf } from "../../../../test/support/extension-effects.ts";
-import { noExtensions } from "../extension/eval-extensions.ts";
+import { noExtensions } from "../extension/extension-table-schema.ts";
 import { defaultSandbox, type ExtensionSpec } from "../model.ts";
 import type { ParseTaskOptions } from "./task-options.ts";
 

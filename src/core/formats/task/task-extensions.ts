@@ -1,8 +1,12 @@
 import type { Diagnostic } from "../../errors/error.ts";
 import { type Expression, parseTemplate } from "../../templates/parse-template.ts";
 import { inVariable } from "../../templates/places.ts";
-import { type DeclaredExtension, type EvalExtensions, noExtensions } from "../extension/eval-extensions.ts";
-import { packageName } from "../extension/extension-table-schema.ts";
+import {
+  type DeclaredExtension,
+  type EvalExtensions,
+  noExtensions,
+  packageName,
+} from "../extension/extension-table-schema.ts";
 import { parsePackageRef } from "../extension/package-ref.ts";
 import type { ExtensionSpec, PortableTask } from "../model.ts";
 import { type Json, type KeyPath, withoutUndefined } from "../json.ts";

@@ -1,7 +1,7 @@
 import type { Diagnostic, SourceLocation } from "../../errors/error.ts";
 import type { CompleteStdio } from "../config/server.ts";
 import type { ProvidedServers } from "../config/server-tables.ts";
-import type { EvalExtensions } from "../extension/eval-extensions.ts";
+import type { EvalExtensions } from "../extension/extension-table-schema.ts";
 import type { ExtensionPhase } from "../extension/manifest.ts";
 import type { JsonObject, KeyPath } from "../json.ts";
 import type { ServerSpec, Task } from "../model.ts";

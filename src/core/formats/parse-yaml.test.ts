@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { parseStrictYaml } from "./parse-strict-yaml.ts";
+import { parseStrictYaml } from "./parse-yaml.ts";
 
 it("reads what YAML there is", async () => {
   expect(await parseStrictYaml("a: 1\nb: [&x {c: d}, *x]\n1: e\n")).toEqual({
