@@ -1,5 +1,9 @@
 import { expect } from "vitest";
-import { type EvalExtensions, extensionTableSchema, readExtensionTable } from "../../src/core/formats/extension/extension-table-schema.ts";
+import {
+  type EvalExtensions,
+  extensionTableSchema,
+  readExtensionTable,
+} from "../../src/core/formats/extension/extension-table-schema.ts";
 import type { ExtensionSpec, SandboxSpec } from "../../src/core/formats/model.ts";
 
 /** What a valid table of extensions in `/eval` gives to tasks. */

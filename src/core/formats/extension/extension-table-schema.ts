@@ -98,7 +98,7 @@ function settingOr<S extends z.ZodType>(setting: S) {
   return z.union([setting, alias]).optional();
 }
 
-/** The settingFields, each of which may also be an extension of that name. */
+/** The settings, each of which may also be an extension of that name. */
 const settingFields = {
   cacheDir: settingOr(filledText).meta({
     description: "Folder of downloaded extensions, relative to this file; `~/` is your home folder.",
@@ -126,23 +126,23 @@ const settingFields = {
   }),
 };
 
-/** The keys of the table that are settingFields for all extensions. */
+/** The keys of the table that are settings for all extensions. */
 export const extensionSettings: readonly string[] = Object.keys(settingFields);
 
 type Shape = z.ZodObject<typeof settingFields>;
 
-/** TypeScript wants what any key may have to include what the settingFields have. */
+/** TypeScript wants what any key may have to include what the settings have. */
 type AnyEntry = z.ZodType<
   z.output<typeof alias> | z.output<Shape>[keyof typeof settingFields],
   z.input<typeof alias> | z.input<Shape>[keyof typeof settingFields]
 >;
 
-/** The table `extensions` of an eval or a config: settingFields for all extensions, and extensions by the names that tasks use. */
+/** The table `extensions` of an eval or a config: settings for all extensions, and extensions by the names that tasks use. */
 export const extensionTableSchema = closedObject(settingFields).catchall<AnyEntry>(alias).meta({
   id: "Extensions",
   title: "Extensions",
   description:
-    "The keys listed here are settingFields for all extensions. Every other key, and any key whose value has a `package`, is the name of an extension.",
+    "The keys listed here are settings for all extensions. Every other key, and any key whose value has a `package`, is the name of an extension.",
 });
 
 /** The table as its schema gives it. */
@@ -198,7 +198,7 @@ export function extensionPackageProblems(table: unknown, path: KeyPath): Problem
 }
 
 /**
- * Entries and settingFields that say how something is confined, while nothing says that it is: they would be started without
+ * Entries and settings that say how something is confined, while nothing says that it is: they would be started without
  * any sandbox. Whoever wants that writes `sandbox: none`.
  */
 export function missingSandboxProblems(table: unknown, path: KeyPath): Problem[] {
