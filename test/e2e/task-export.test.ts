@@ -223,7 +223,7 @@ steps:
       everything.replace("[data]", "[../data]"),
       "outside the task's folder",
     ],
-    ["an Eval", "kind: Eval\nmetadata: { name: e }\n", "is not a t"],
+    ["an Eval", "kind: Eval\nmetadata: { name: e }\n", "is not a task"],
   ])("refuses %s", async (_, text, message) => {
     using folder = folderOf({ ...files, "task.yaml": text });
     const outcome = await runSource(["task", "export", "task.yaml"], { cwd: folder.path });
