@@ -11,29 +11,20 @@ import type { TaskFiles } from "../core/formats/task/parse-task.ts";
 import { parseTemplate } from "../core/templates/parse-template.ts";
 import { taskRoots } from "../core/templates/scope.ts";
 import { readRegularFile } from "../files/read-file.ts";
-import { type EnvironmentVariables, shownFrom } from "./environment.ts";
+import { shownFrom } from "./environment.ts";
 import { rootMembers } from "./read/document.ts";
 import { readDataText } from "./read/read-document.ts";
-import { parseTaskText } from "./tasks/parse-task-text.ts";
-
-export interface ExportOptions {
-  /** Absolute path of the folder that the file is named from. */
-  readonly cwd: string;
-  /** Whether paths of the task may leave its folder. */
-  readonly allowOutside: boolean;
-  /** Default: this process's. */
-  readonly environment?: EnvironmentVariables;
-}
+import { parseTaskText, type TaskOptions } from "./tasks/parse-task-text.ts";
 
 /** Makes one document of the task in a file, with the files that it names. Throws McpvalsError of kind `usage`. */
 export async function exportFile(
   file: string,
-  options: ExportOptions,
+  options: TaskOptions,
 ): Promise<{ readonly document: TaskExport; readonly notes: readonly string[] }> {
   const path = resolve(options.cwd, file);
   const dir = dirname(path);
   const source = readDataText(path, shownFrom(options.cwd, path));
-  const { task, servers, document, files, notes } = await parseTaskText(source, { path, ...options });
+  const { task, servers, document, files, notes } = await parseTaskText(source, path, options);
   const collected = collectArtifacts({ task, document, dir, files });
   return {
     document: exportTask(task, { servers, artifacts: collected.artifacts }),

@@ -2,20 +2,14 @@ import { basename, dirname, extname, resolve } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
 import { asObject, asText, memberOf } from "../../core/formats/json.ts";
-import { type EnvironmentVariables, shownFrom } from "../environment.ts";
+import { shownFrom } from "../environment.ts";
 import { documentKind, rootMembers } from "../read/document.ts";
 import { endingOf, readData, readDataText } from "../read/read-document.ts";
 import { SourceText } from "../read/source-text.ts";
-import { parseTaskText } from "../tasks/parse-task-text.ts";
+import { parseTaskText, type TaskOptions } from "../tasks/parse-task-text.ts";
 import { type MigratedTask, migrateTask } from "./migrate-task.ts";
 
-export interface MigrateOptions {
-  /** Absolute path of the folder that the file is named from. */
-  readonly cwd: string;
-  /** Whether paths of the task may leave its folder. */
-  readonly allowOutside: boolean;
-  /** Default: this process's. */
-  readonly environment?: EnvironmentVariables;
+export interface MigrateOptions extends TaskOptions {
   /** Where extensions come from, by their names in an Eval. Default: that is not known. */
   readonly packages?: ReadonlyMap<string, string>;
 }
@@ -35,8 +29,7 @@ export async function migrateFile(file: string, options: MigrateOptions): Promis
   const path = resolve(options.cwd, file);
   const shown = shownFrom(options.cwd, path);
   const source = readDataText(path, shown);
-  const place = { path, ...options };
-  const { files } = await parseTaskText(source, place);
+  const { files } = await parseTaskText(source, path, options);
   const migrated = migrateTask({
     text: source.text,
     shown,
@@ -45,7 +38,7 @@ export async function migrateFile(file: string, options: MigrateOptions): Promis
     read: (beside) => files.read(beside),
     ...(options.packages === undefined ? {} : { packages: options.packages }),
   });
-  if (migrated.changed) await parseTaskText(new SourceText(`${shown} (migrated)`, migrated.text), place);
+  if (migrated.changed) await parseTaskText(new SourceText(`${shown} (migrated)`, migrated.text), path, options);
   return { ...migrated, path, shown };
 }
 

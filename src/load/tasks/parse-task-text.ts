@@ -11,9 +11,10 @@ import { repositoryOf } from "../sources/find-sources.ts";
 import type { SourceText } from "../read/source-text.ts";
 import { filesOfTask } from "./task-files.ts";
 
-export interface TaskTextOptions {
-  /** Absolute path of the task's file. */
-  readonly path: string;
+/** How a task is read by itself. */
+export interface TaskOptions {
+  /** Absolute path of the folder that the file is named from. */
+  readonly cwd: string;
   /** Whether paths of the task may leave its folder. */
   readonly allowOutside: boolean;
   /** Default: this process's. */
@@ -36,8 +37,12 @@ export interface TaskAlone {
  * Reads the text of one task. Variables need not be set: they may be where the task runs. Throws one McpvalsError of kind
  * `usage` for everything that is wrong.
  */
-export async function parseTaskText(source: SourceText, options: TaskTextOptions): Promise<TaskAlone> {
-  const { path, allowOutside, environment = readEnvironment() } = options;
+export async function parseTaskText(
+  source: SourceText,
+  /** Absolute path of the task's file. */
+  path: string,
+  { allowOutside, environment = readEnvironment() }: Omit<TaskOptions, "cwd">,
+): Promise<TaskAlone> {
   const dir = dirname(path);
   const document = await parseData(source, endingOf(path));
   const root = rootMembers(document.value);
