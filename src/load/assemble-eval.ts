@@ -28,7 +28,7 @@ export interface LoadedConfig {
   readonly overrides: EnvironmentVariables;
   /** Values that must never be written. */
   readonly secrets: readonly Secret[];
-  /** What is valid but does not do what its author may think. */
+  /** Notes on what is valid but may not do what its author expects. */
   readonly notes: readonly string[];
   /** Why the judge that the files name cannot be asked, of kind `usage`: of interest only where a task asks it. */
   readonly judgeError?: McpvalsError;
@@ -54,7 +54,7 @@ export interface EvalParts {
   readonly config?: unknown;
   /** Variables that were put into files. */
   readonly variables: ReadonlyMap<string, string>;
-  /** What is wrong with the judge alone. */
+  /** Problems of the judge; they matter only to a run that asks it. */
   readonly judgeProblems?: readonly Problem[];
   readonly notes: readonly string[];
   readonly problems: FileProblems;
@@ -123,7 +123,7 @@ function withTasks(spec: Eval, { tasks, extensions }: EvalParts): Eval {
 
 const noRules = { notes: [] };
 
-/** What must hold once all tasks and servers are known; problems go to those of the parts. */
+/** Checks the rules between all tasks and servers; adds to the problems of the parts. */
 function checkEval(
   spec: Eval,
   { document, agents = {}, problems, tasks }: EvalParts,

@@ -41,7 +41,7 @@ interface ProcessContext {
   /** Folder of the config file. */
   readonly dir: string;
   readonly environment: EnvironmentVariables;
-  /** Variables from the command line; they win over everything. */
+  /** Variables from the command line; they override all others. */
   readonly overrides: EnvironmentVariables;
 }
 
@@ -142,7 +142,7 @@ export interface LoadContext {
   /** Absolute path of the folder that sources start from. */
   readonly cwd: string;
   readonly environment: EnvironmentVariables;
-  /** Variables from the command line; they win over everything. */
+  /** Variables from the command line; they override all others. */
   readonly overrides: EnvironmentVariables;
   /** Agents asked for; empty: the files' own choice. */
   readonly agents: readonly string[];

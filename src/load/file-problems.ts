@@ -25,7 +25,7 @@ const mostFrames = 100;
 /** The problems of all files that were read, in the order in which they were found. */
 export class FileProblems {
   readonly #diagnostics: Diagnostic[] = [];
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
   readonly #sources = new Map<string, SourceText>();
   #cause: unknown;
 
@@ -42,8 +42,8 @@ export class FileProblems {
     for (const diagnostic of diagnostics) {
       const { code, message, location } = diagnostic;
       const what = JSON.stringify([code, message, location]);
-      if (location !== undefined && this.#told.has(what)) continue;
-      this.#told.add(what);
+      if (location !== undefined && this.#reported.has(what)) continue;
+      this.#reported.add(what);
       this.#diagnostics.push(diagnostic);
     }
   }

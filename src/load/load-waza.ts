@@ -79,7 +79,7 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
       dir,
       document: opened.document,
       agents: file.agents,
-      tasks: { ...noTasks, ...servers.tasks, notes: toldOnce(notes) },
+      tasks: { ...noTasks, ...servers.tasks, notes: deduplicated(notes) },
       variables,
       notes: [
         ...(opened.document.notes ?? []),
@@ -137,7 +137,7 @@ function otherNotes({ dir }: Context, tasks: readonly Task[], agents: readonly A
 }
 
 /** Lists a note that many tasks have once, at the first place. */
-function toldOnce(notes: readonly string[]): readonly string[] {
+function deduplicated(notes: readonly string[]): readonly string[] {
   const places = new Map<string, string[]>();
   for (const note of notes) {
     const [, place = "", message = note] = /^(\S+:\d+:\d+): (.*)$/s.exec(note) ?? [];

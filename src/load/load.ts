@@ -48,7 +48,7 @@ export interface LoadOptions {
 const defaultTimeoutMs = 30_000;
 
 /**
- * Finds, reads, checks and completes what is to be evaluated. Throws one McpvalsError of kind `usage`, whose
+ * Finds, reads, checks and completes the files to evaluate. Throws one McpvalsError of kind `usage`, whose
  * `details.diagnostics` has all problems of all files, and the signal's reason.
  */
 export async function load(options: LoadOptions): Promise<LoadedConfig> {

@@ -5,7 +5,7 @@ import { formatLocation } from "../errors/render.ts";
 import { listNames } from "./did-you-mean.ts";
 import type { KeyPath } from "./json.ts";
 
-/** Something wrong with a document, placed by its key path; a {@link Diagnostic} before it has a file and a line. */
+/** A problem of a document at a key path; a {@link Diagnostic} before it has a file and a line. */
 export interface Problem {
   readonly code: ErrorCode;
   readonly message: string;
@@ -14,7 +14,7 @@ export interface Problem {
   readonly at: "key" | "value";
   /** The text inside the value that the message is about. */
   readonly text?: string;
-  /** Another place that has to do with it, such as the first of two equal names. */
+  /** A related place, such as the first of two equal names. */
   readonly alsoAt?: KeyPath;
   readonly hint?: string;
   /** Problems with the same value are reported once, with all places. */
@@ -48,7 +48,7 @@ export function placeProblems(problems: readonly Problem[], locate: Locate): Dia
         (a.location?.line ?? 0) - (b.location?.line ?? 0) ||
         (a.location?.column ?? 0) - (b.location?.column ?? 0),
     );
-  return toldOnce(placed);
+  return mergeSame(placed);
 }
 
 interface Placed {
@@ -56,7 +56,7 @@ interface Placed {
   readonly sameAs: string | undefined;
 }
 
-function toldOnce(placed: readonly Placed[]): Diagnostic[] {
+function mergeSame(placed: readonly Placed[]): Diagnostic[] {
   const groups = new Map<string | Placed, Diagnostic[]>();
   for (const each of placed) {
     const key = each.sameAs ?? each;
@@ -84,7 +84,7 @@ export interface Validated<T> {
 /** Maximum number of problems reported at once; a file with more has the same mistake many times. */
 export const mostProblems = 1000;
 
-/** Checks a document, or a part of one, against a schema. Copes with documents that are wrong in a great many places. */
+/** Checks a document, or a part of one, against a schema. Works for documents with very many mistakes too. */
 export function validate<S extends z.ZodType>(schema: S, document: unknown): Validated<z.output<S>> {
   try {
     return safeParse(schema, document);

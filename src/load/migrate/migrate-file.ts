@@ -38,7 +38,8 @@ export async function migrateFile(file: string, options: MigrateOptions): Promis
     read: (beside) => files.read(beside),
     ...(options.packages === undefined ? {} : { packages: options.packages }),
   });
-  if (migrated.changed) await parseTaskText(new SourceText(`${shown} (migrated)`, migrated.text), path, options);
+  if (migrated.changed)
+    await parseTaskText(new SourceText(`${shown} (migrated)`, migrated.text), path, options);
   return { ...migrated, path, shown };
 }
 

@@ -147,7 +147,7 @@ class Migration {
   }
 
   /** Adds a note, and the same as a comment in the file. */
-  #tell(place: string, text: string, path: readonly (string | number)[]): void {
+  #report(place: string, text: string, path: readonly (string | number)[]): void {
     this.notes.push(`${place}: ${text}`);
     this.#comments.push({ path, text });
   }
@@ -178,7 +178,7 @@ class Migration {
     if (runs > 1) lose("runs", "see --trials");
     if (!isKnown && difficulty !== "") {
       const text = `the difficulty is a label, as it is none of ${difficulties.join(", ")}`;
-      this.#tell("metadata.difficulty", text, ["metadata", "labels", "difficulty"]);
+      this.#report("metadata.difficulty", text, ["metadata", "labels", "difficulty"]);
     }
     return metadata;
   }
@@ -216,10 +216,11 @@ class Migration {
     const content = this.#source.read(file) ?? "";
     this.#prompt = content.trimEnd();
     if (literalText(content) !== content)
-      this.#tell("spec.prompt", "braces in the prompt's file are templates now; double those that are text", [
-        "spec",
-        "prompt",
-      ]);
+      this.#report(
+        "spec.prompt",
+        "braces in the prompt's file are templates now; double those that are text",
+        ["spec", "prompt"],
+      );
     return { file };
   }
 
@@ -237,7 +238,7 @@ class Migration {
     }
     if (pair !== undefined) pair.value = listOf(requires.map(({ item }) => item));
     for (const [index, { text }] of imports.entries())
-      if (text !== undefined) this.#tell("spec.imports", text, ["spec", "imports", index]);
+      if (text !== undefined) this.#report("spec.imports", text, ["spec", "imports", index]);
     const targets = (list: typeof read): Json | undefined =>
       list.length === 0 ? undefined : list.flatMap(({ target }) => target ?? []);
     return withoutUndefined({ imports: targets(imports), requires: targets(requires) });
@@ -287,7 +288,7 @@ class Migration {
       if (isReversed) this.#comments.push({ path: ["spec", phase], text: "the last step is run first" });
       const ordered = isReversed ? own.toReversed() : own;
       for (const [index, { raw, losses }] of ordered.entries())
-        for (const loss of losses) this.#tell(placeOfStep(raw), loss, ["spec", phase, index]);
+        for (const loss of losses) this.#report(placeOfStep(raw), loss, ["spec", phase, index]);
       return [phase, ordered.map((each) => this.#target(each))] as const;
     });
     return Object.fromEntries(all.filter(([, list]) => list.length > 0));
@@ -372,7 +373,7 @@ class Migration {
     if (steps.some(isProcess)) {
       const more = optional.length === 0 ? "" : `, such as ${optional.join(", ")}`;
       const text = `processes get spec.env, PATH, HOME, LANG and TMPDIR, no longer the whole environment of the shell; an Eval's inheritEnv passes more${more}`;
-      this.#tell("spec", text, ["spec"]);
+      this.#report("spec", text, ["spec"]);
     }
     return needed.length === 0
       ? undefined

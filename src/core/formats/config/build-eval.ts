@@ -101,7 +101,7 @@ interface Context {
 
 export interface BuiltTasks {
   readonly tasks: readonly Task[];
-  /** Names of the servers that a task names itself; tasks that are not here have all of them. */
+  /** Servers by the tasks that name them; other tasks have all servers. */
   readonly serversOf: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -192,7 +192,7 @@ function testStep(test: ToolTest, given: { server: string | undefined; timeoutMs
 
 export interface BuildVariantOptions {
   readonly tasks: readonly Task[];
-  /** Names of the servers that a task names itself; tasks that are not here have all of them. */
+  /** Servers by the tasks that name them; other tasks have all servers. */
   readonly serversOf: ReadonlyMap<string, readonly string[]>;
   readonly build: BuildServer;
 }

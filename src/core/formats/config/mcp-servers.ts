@@ -29,7 +29,7 @@ export const transports: ReadonlyMap<string, string> = new Map([
   ["mock", "mock"],
 ]);
 
-/** Names to suggest for a type that is none. */
+/** Names to suggest for an unknown type. */
 export const typeNames: readonly string[] = [
   "stdio",
   "local",
@@ -73,14 +73,14 @@ export interface NormalizedServers {
    * `completeServers` makes a config's `servers` of it.
    */
   readonly table: JsonObject;
-  /** What is wrong with names, keys and types; the rest is for the schema of servers to find. */
+  /** Problems of names, keys and types; the schema of servers finds the others. */
   readonly problems: readonly Problem[];
   /** The path in the document of a path in `table`. */
   readonly written: (path: KeyPath) => KeyPath;
 }
 
 /**
- * Gives the keys and types of an `mcp_servers` table the names that a config has for them: `workingDir` is `cwd`, `type: http`
+ * Renames the keys and types of an `mcp_servers` table as in a config: `workingDir` is `cwd`, `type: http`
  * is `transport: shttp`. `path` says where in the document the table stands. Entries may lack parts that a table below has.
  */
 export function normalizeMcpServers(document: Json | undefined, path: KeyPath): NormalizedServers {
@@ -160,7 +160,7 @@ function refuseKey(key: string, { path, state }: Place): void {
   });
 }
 
-/** Keys of other tools that have no counterpart of the same shape. */
+/** Keys of other tools without an equivalent key, with what to write instead. */
 const usualKeys: ReadonlyMap<string, string> = new Map([
   ["timeout", "How long the start may take is startup_timeout_ms, in milliseconds."],
   ["disabled", "Leave the server out, or write null for it where it is inherited."],
@@ -227,16 +227,15 @@ const marker = "inherit";
 const whole: ReadonlySet<string> = new Set(["mock"]);
 
 /**
- * Lays one `mcp_servers` table over another: tables are merged by key, everything else is replaced, `null` removes what is
- * below, and a table with `inherit: false` takes nothing from below. What it gives is a table of the same kind, so nulls and
- * markers are still in it and it can be laid over others: the merge is associative, and `{}` changes nothing. Use
- * `plainServers` for what remains in the end.
+ * Merges one `mcp_servers` table over another: tables are merged by key, everything else is replaced, `null` removes what is
+ * below, and a table with `inherit: false` takes nothing from below. The result keeps nulls and markers, so it can be merged over
+ * others: the merge is associative, and `{}` changes nothing. `plainServers` gives the final table.
  */
 export function mergeServers(base: JsonObject, overlay: JsonObject): JsonObject {
   return mergeTables(base, overlay, 0);
 }
 
-/** What a table says once nothing is laid over it any more: without what was removed, and without markers. */
+/** The final table: without removed members and markers. */
 export function plainServers(table: JsonObject): JsonObject {
   return plainTable(table, 0);
 }
@@ -317,7 +316,7 @@ function readServer(name: string, entry: JsonObject, options: ReadServersOptions
   return data === undefined ? { name, problems } : { name, server: data, problems };
 }
 
-/** What the entry leaves out: the transport, that a server is needed, that all tools are meant. */
+/** Fills in the transport and `required`, and leaves out `tools` that name all. */
 function completeServer(entry: JsonObject): JsonObject {
   const { tools, ...rest } = entry;
   const isAll = Array.isArray(tools) && tools.length === 1 && tools[0] === "*";

@@ -40,9 +40,9 @@ export interface ConfigParts {
   /** Without the tasks from files. */
   readonly eval: Eval;
   readonly notes: readonly string[];
-  /** What is said of tasks in files of their own. */
+  /** Settings for tasks from files. */
   readonly taskFiles: TaskFilesOfConfig;
-  /** The servers that those tasks' own are laid over. */
+  /** The servers over which those of the tasks are merged. */
   readonly provided: ProvidedServers;
   readonly extensions: ParsedExtensionTable | undefined;
   readonly agents: DeclaredAgents;
@@ -150,7 +150,7 @@ function isNamedBy(schema: z.core.$ZodType, path: KeyPath): boolean {
   return false;
 }
 
-/** What is valid but does not do what its author may think: one sentence each. */
+/** Notes on what is valid but may not do what its author expects: one sentence each. */
 function configNotes(
   config: ParsedConfig,
   { judged, servers }: { readonly judged: boolean; readonly servers: Servers },
@@ -202,7 +202,7 @@ function workflowNotes(config: ParsedConfig): string[] {
   });
 }
 
-/** Expectations that say less than their author may think. */
+/** Expectations that check less than their author may expect. */
 function weakNotes({ workflows, toolHealthSuites }: ParsedConfig): string[] {
   const steps = workflows.flatMap(({ steps: turns }, workflow) =>
     turns.flatMap(({ expectedState, expectedError }, index) => {

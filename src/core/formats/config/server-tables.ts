@@ -6,7 +6,7 @@ import { mergeServers, normalizeMcpServers, plainServers, readMcpServers } from 
 import { type Fixtures, mockServers } from "./mock.ts";
 import { type BuildServer, type ParsedServer, serverSchema, serverShapes, shapesOfKinds } from "./server.ts";
 
-/** Servers by name: as they are written, for others to be laid over, and as they are then. */
+/** A table of servers by name: as written, for overlays to change, and as parsed. */
 export interface ServerTable {
   /** In the spelling of a config. */
   readonly written: JsonObject;
@@ -14,7 +14,7 @@ export interface ServerTable {
   readonly servers: Readonly<Record<string, ParsedServer>>;
 }
 
-/** Servers that are laid over others: by name, `null` for one that is taken away, `inherit: false` to start empty. */
+/** An overlay changes a table of servers: `null` removes a server, `inherit: false` starts with an empty table. */
 export interface ServerOverlay {
   /** In the spelling of a config. */
   readonly table: JsonObject;
@@ -22,7 +22,7 @@ export interface ServerOverlay {
   readonly problems: readonly Problem[];
   /** The path in the document of a path in the table. */
   readonly place: (path: KeyPath) => KeyPath;
-  /** Whether servers that are new in it are `required` unless they say. */
+  /** Whether new servers are `required` unless they say otherwise. */
   readonly isRequired: boolean;
 }
 
@@ -38,8 +38,8 @@ export interface MergeOptions {
 export const noServers: ServerTable = { written: {}, servers: {} };
 
 /**
- * Reads the servers that stand in `container` under `servers` or `mcp_servers`, as a table to be laid over others; `path` is
- * that of the container. Undefined when it has neither.
+ * Reads `servers` or `mcp_servers` of `container` as an overlay; `path` is that of the container. Undefined when it has
+ * neither.
  */
 export function readOverlay(container: JsonObject, path: KeyPath): ServerOverlay | undefined {
   const { servers, mcp_servers: others } = container;
@@ -55,7 +55,6 @@ export function readOverlay(container: JsonObject, path: KeyPath): ServerOverlay
   return { table, problems: [...twice, ...problems], place, isRequired: false };
 }
 
-/** Both are one table. */
 function bothSpellings(path: KeyPath): Problem {
   const message = "servers and mcp_servers cannot both be given";
   const hint = "They are two spellings of one table; keep one of them.";
@@ -139,7 +138,7 @@ interface Unknown {
   readonly problem: Problem;
 }
 
-/** Entries that are taken away or changed and are not there. */
+/** Entries that remove or change a server that does not exist. */
 function unknownServers(below: JsonObject, { table, place }: ServerOverlay): Unknown[] {
   const known = Object.keys(below);
   const lost = Object.entries(table).filter(
@@ -174,8 +173,8 @@ function mapServers(table: JsonObject, change: (server: JsonObject, name: string
 }
 
 /**
- * A table of servers without what could not be meant any more when `overlay` is laid over it: where an entry of the overlay
- * says what kind of server it is, keys that only other kinds have, and their transport. Both tables have the keys of a config.
+ * A table of servers without the keys that do not fit the overlay: where an entry of the overlay says what kind of server it is,
+ * keys that only other kinds have, and their transport, are removed. Both tables have the keys of a config.
  */
 function withoutOtherKinds(base: JsonObject, overlay: JsonObject): JsonObject {
   const servers = Object.entries(base).map(([name, server]): [string, Json] => {
@@ -192,7 +191,7 @@ function isKind(value: Json | undefined): value is Kind {
   return typeof value === "string" && Object.hasOwn(shapesOfKinds, value);
 }
 
-/** The kinds that an entry can be by what it says; undefined when it leaves that open, or says what is none. */
+/** The possible kinds of an entry; undefined when it names none, or an unknown one. */
 function kindsSaid({ transport, command, url, mock }: JsonObject): readonly Kind[] | undefined {
   if (isKind(transport)) return [transport];
   if (isSaid(transport)) return undefined;
@@ -201,7 +200,7 @@ function kindsSaid({ transport, command, url, mock }: JsonObject): readonly Kind
   return isSaid(mock) ? ["mock"] : undefined;
 }
 
-/** Null takes a key away. */
+/** Null removes a key. */
 function isSaid(value: Json | undefined): boolean {
   return value !== undefined && value !== null;
 }
@@ -215,8 +214,8 @@ function fitting(server: JsonObject, kinds: readonly Kind[]): JsonObject {
 }
 
 /**
- * A server with the transport in the words of a config: `http`, as other tools call Streamable HTTP, is `shttp`; and `type`
- * is another name of `transport`. Whatever else it says is left to its schema.
+ * A server with the transport as a config names it: `http` is `shttp`, and `type` is another name of `transport`. Other values are
+ * left to the schema.
  */
 function usualTransport(server: Json): Json {
   if (!isJsonObject(server)) return server;
@@ -228,7 +227,7 @@ function usualTransport(server: Json): Json {
 
 const types = ["stdio", "http", "shttp", "sse"];
 
-/** An object with `server` or `servers`, in which every server says its transport in the words of a config. */
+/** An object with `server` or `servers`, in which every transport is named as in a config. */
 export function withUsualTransports(container: Json): Json {
   if (!isJsonObject(container)) return container;
   const { server, servers } = container;
@@ -252,16 +251,16 @@ export interface VariantTable extends ServerTable {
 export interface ConfigServers extends ServerTable {
   /** Absent when it has none. */
   readonly variants?: readonly VariantTable[];
-  /** What is wrong with `mcp_servers`, `mcp_mocks` and `variants`; the rest is left to the schema of the config. */
+  /** Problems of `mcp_servers`, `mcp_mocks` and `variants`; the schema of the config finds the others. */
   readonly problems: readonly Problem[];
 }
 
 export interface ConfigServersOptions {
   /** Path of the object that has the tables. Default: the document itself. */
   readonly path?: KeyPath;
-  /** Servers from outside, which those of the object win over. */
+  /** Servers from outside; those of the object override them. */
   readonly provided?: ServerTable;
-  /** Servers from outside, which win over those of the object. */
+  /** Servers from outside that override those of the object. */
   readonly winning?: ServerTable;
   readonly readFixtures?: ((path: string) => Fixtures) | undefined;
   /** Texts as written, by formatted path, of strings that variables went into. */
@@ -329,7 +328,7 @@ function readVariants(
   });
 }
 
-/** What an eval gives to its tasks, and what their own servers are laid over. */
+/** The servers that an eval gives to its tasks, and over which their own are merged. */
 export interface ProvidedServers {
   readonly base: ServerTable;
   /** Absent when the eval has none. */
