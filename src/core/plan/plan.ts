@@ -10,7 +10,7 @@ export interface Trial {
   readonly variant?: string;
   /** Counts from 1. */
   readonly attempt: number;
-  /** Trials of one lane run one after the other; without a lane a trial may overlap with any other. */
+  /** Name of a sequential group: its trials run one after the other. Without one a trial may overlap with any other. */
   readonly lane?: string;
 }
 
@@ -45,8 +45,8 @@ const parallelSuiteSlots = 4;
 
 /**
  * Lays out every trial of an eval: task by task, agent by agent, attempt by attempt.
- * Without an explicit concurrency everything shares one lane, except suites that are declared parallel;
- * with one, only the tests of a suite that is not parallel share a lane.
+ * Without an explicit concurrency all trials are in one sequential group, except suites that are declared parallel;
+ * with one, only the tests of a suite that is not parallel are in one.
  */
 export function createPlan(spec: Eval): Plan {
   const trials = spec.tasks
