@@ -17,35 +17,33 @@ import {
   ConfinedProgram,
   type Confinement,
   type Sandbox,
-  type Start,
   tryNothing,
   watchLimits,
 } from "./sandbox.ts";
 import { type Mount, type MountPlan, planMounts } from "./mounts.ts";
 
-/** Its own arguments and the filter of system calls, on the files that `spawnProcess` gives it. */
+/** Arguments and the filter of system calls come from file descriptors that `spawnProcess` opens. */
 const fromFiles = ["--args", "3", "--seccomp", "4"];
-/** The processes of bubblewrap itself below the first one: the one that takes in orphans inside. */
+/** Descendants that are bubblewrap itself: its init process inside. */
 const ownProcesses = 1;
-/** Node reserves as data half a gigabyte for the code of each of its threads that runs JavaScript. */
+/** Node reserves half a gigabyte of data for the code of each of its threads that run JavaScript. */
 const dataRoom = 4 * 1024 ** 3;
 
 /**
- * Confines with bubblewrap, by namespaces of the kernel: what is not listed is not there, whoever asks. The limits:
- * - the sum of memory, with files in memory, and the number of processes are watched many times a second; who breaks them is
- *   ended together with everything inside; what the kernel holds for a program but shows nobody (shared memory of System V
- *   that is not mapped, what is on its way in sockets) is not counted;
- * - one process gets no more than 4 GiB over the memory limit even between two looks (RLIMIT_DATA);
+ * Confines with bubblewrap, by namespaces of the kernel: what is not listed does not exist inside. The limits:
+ * - total memory, files in memory included, and the number of processes are polled many times a second; exceeding them ends
+ *   everything inside; memory that the kernel does not show (unmapped shared memory of System V, data in sockets) is not
+ *   counted;
+ * - one process gets at most 4 GiB over the memory limit between two polls (RLIMIT_DATA);
  * - `/tmp`, `/dev/shm` and a home folder outside of `/tmp` hold half of the memory each;
  * - core dumps are off. Processors and time are not limited here.
  *
- * What is inside ends with the first process of the sandbox, and with mcpvals. With `network: host` the abstract sockets of
- * this machine can be reached too. Files in a listed folder are not other files because they are sockets: what listens on
- * one can be reached.
+ * Everything inside ends with the first process of the sandbox, and with mcpvals. With `network: host` the abstract sockets
+ * of this machine can be reached too, and a socket in a listed folder can be reached in any case.
  */
 export const bubblewrap: Sandbox = {
   kind: "process",
-  check: checkOnce(async (spec, signal) => checkBubblewrap(spec, signal, startBubblewrap)),
+  check: checkOnce(checkBubblewrap),
   start: startBubblewrap,
 };
 
@@ -53,7 +51,7 @@ async function startBubblewrap(confinement: Confinement): Promise<ConfinedProces
   const { process, spec } = confinement;
   const [program, plan] = await Promise.all([findBubblewrap(), planMounts(confinement)]);
   const inside = bubblewrapArguments(process, plan, spec);
-  if (inside.some((argument) => argument.includes("\0"))) throw zeroInArgument();
+  if (inside.some((argument) => argument.includes("\0"))) throw nulInArgument();
   const child = await spawnProcess(outside(program, [plan.command, ...process.args], spec.memoryBytes), {
     given: [inside.map((argument) => `${argument}\0`).join(""), withoutKeys()],
   });
@@ -71,18 +69,17 @@ async function startBubblewrap(confinement: Confinement): Promise<ConfinedProces
   });
 }
 
-/** A zero ends an argument, and what came behind it in a variable would be arguments of bubblewrap. */
-function zeroInArgument(): McpvalsError {
+/** A NUL ends an argument: the rest of a variable would become arguments of bubblewrap. */
+function nulInArgument(): McpvalsError {
   return new McpvalsError(
     "server/spawn-failed",
-    "a variable or a path of a confined program has a zero byte",
+    "a variable or a path of a confined program contains a NUL byte",
   );
 }
 
 /**
- * The command that becomes bubblewrap. Nothing of the program's environment is in bubblewrap's own, where a library to be
- * loaded would be loaded outside; the variables that mark our processes are taken away, since its environment can be read
- * inside.
+ * The command that becomes bubblewrap. Its own environment has nothing of the program's, such as LD_PRELOAD, which would take
+ * effect outside; and nothing that marks processes of mcpvals, since it can be read inside.
  */
 function outside(program: string, command: readonly string[], memoryBytes: number): ProcessSpec {
   const kilobytes = Math.ceil((memoryBytes + dataRoom) / 1024);
@@ -119,7 +116,7 @@ function bubblewrapArguments(
     "--new-session",
     "--die-with-parent",
     ...mounts.flatMap(mountArguments),
-    // There is the file of bubblewrap itself, as it is outside: root owns it, and could change its mode.
+    // /proc/1/exe would be the file of bubblewrap outside, whose mode root could change.
     "--perms",
     "0555",
     "--size",
@@ -128,12 +125,12 @@ function bubblewrapArguments(
     "/proc/1",
     "--remount-ro",
     "/proc/1",
-    // What bubblewrap makes for the mounts is in memory without a limit.
+    // The folders that bubblewrap makes for mounts are in memory without a limit.
     "--remount-ro",
     "/dev",
     "--remount-ro",
     "/",
-    // Root may write settings of the system there even without capabilities.
+    // Root may change settings of the system there even without capabilities.
     "--remount-ro",
     "/proc",
     "--clearenv",
@@ -162,7 +159,7 @@ function mountArguments(mount: Mount): readonly string[] {
   }
 }
 
-/** Where the system's own programs are. The PATH of an extension must not choose what confines it. */
+/** Folders of system programs. The PATH of an extension must not choose what confines it. */
 const folders = ["/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin"];
 
 /** Absolute path of bubblewrap. Throws McpvalsError `sandbox/unavailable`. */
@@ -184,19 +181,21 @@ async function isProgram(path: string): Promise<boolean> {
 }
 
 /** Runs a program that does nothing. Throws McpvalsError `sandbox/unavailable`, and the signal's reason. */
-async function checkBubblewrap(spec: SandboxSpec, signal: AbortSignal, start: Start): Promise<void> {
-  const { exitCode, stderr } = await tryNothing(spec, signal, start);
-  if (exitCode !== 0) throw await explain(stderr);
+async function checkBubblewrap(spec: SandboxSpec, signal: AbortSignal): Promise<void> {
+  const { exitCode, stderr } = await tryNothing(spec, signal, startBubblewrap);
+  if (exitCode === 0) return;
+  const isOld = /unknown option|requires --unshare-user/i.test(stderr);
+  const reason = stderr === "" ? "it ended without an error message" : stderr;
+  throw new McpvalsError(
+    "sandbox/unavailable",
+    `bubblewrap does not work here: ${isOld ? "it is too old: " : ""}${reason}`,
+    {
+      hint: isOld ? "Install bubblewrap 0.8 or newer." : await namespaceHint(),
+    },
+  );
 }
 
-async function explain(said: string): Promise<McpvalsError> {
-  if (/unknown option|requires --unshare-user/i.test(said)) {
-    return refusal(`this bubblewrap is too old: ${said}`, "Install bubblewrap 0.8 or newer.");
-  }
-  return refusal(said === "" ? "it ended without a word" : said, await namespaceHint());
-}
-
-/** Names the setting of this machine that forbids user namespaces, when it is one that is known. */
+/** Names the setting of this machine that forbids user namespaces, if it is a known one. */
 async function namespaceHint(): Promise<string> {
   if ((await setting("kernel/unprivileged_userns_clone")) === "0") {
     return "User namespaces are forbidden here: sysctl kernel.unprivileged_userns_clone=1 allows them.";
@@ -220,23 +219,18 @@ async function setting(name: string): Promise<string | undefined> {
   try {
     return (await readFile(`/proc/sys/${name}`, "utf8")).trim();
   } catch {
-    return undefined; // this kernel has no such setting
+    return undefined; // this kernel does not have it
   }
 }
 
-function refusal(reason: string, hint?: string): McpvalsError {
-  const message = `bubblewrap does not work here: ${reason}`;
-  return new McpvalsError("sandbox/unavailable", message, hint === undefined ? {} : { hint });
-}
-
-/** What `statfs` says of file systems in memory. */
+/** Type of `tmpfs` in `statfs`. */
 const inMemory = 0x01021994;
-/** What a file costs that has nothing in it, in bytes. */
+/** Memory of an empty file, in bytes. */
 const emptyFile = 1024;
 
 /**
- * A function that gives how many bytes the files in memory have that a bubblewrap sandbox holds, by what descends from its
- * first process. What cannot be seen counts nothing: then only the sizes of these file systems limit it.
+ * A function that measures the files in memory of a sandbox, in bytes, from its processes. What cannot be read counts as 0:
+ * then only the sizes of these file systems limit it.
  */
 function memoryFileBytes(
   pid: number,
@@ -253,14 +247,14 @@ function memoryFileBytes(
   };
 }
 
-/** While a sandbox is being made, its folders are still those of this machine, which have another size. */
+/** While a sandbox is being set up, its folders are still those of this machine, which have another size. */
 function usedBytes(path: string, size: number): number {
   try {
     const { type, bsize, blocks, bfree, files, ffree } = statfsSync(path);
     if (type !== inMemory || blocks * bsize !== size) return 0;
     return (blocks - bfree) * bsize + (files - ffree) * emptyFile;
   } catch {
-    return 0; // it has ended, or it is not to be seen
+    return 0; // it has ended, or cannot be read
   }
 }
 
@@ -268,23 +262,22 @@ function usedBytes(path: string, size: number): number {
 const killMs = 2000;
 
 /**
- * A function that waits until everything in a bubblewrap sandbox has ended, once the first process has: the kernel ends what
- * is inside a moment later, and the innermost process of bubblewrap last. A program that lived for less than one look at
- * its processes is not waited for; its processes end all the same.
+ * A function that waits until everything in a sandbox has ended, once the first process has: the kernel ends the rest a
+ * moment later, the init process of bubblewrap last. A program that ended before the first poll is not waited for; its
+ * processes end as well.
  */
 function namespaceEnd(child: ManagedProcess): () => Promise<void> {
-  let innermost: ProcessInfo | undefined;
+  let init: ProcessInfo | undefined;
   const watch = watchTree(child.pid, async (descendants) => {
-    innermost = descendants.find(({ parent }) => parent === child.pid);
-    if (innermost !== undefined) watch[Symbol.dispose]();
+    init = descendants.find(({ parent }) => parent === child.pid);
+    if (init !== undefined) watch[Symbol.dispose]();
   });
   void child.exited.then(() => watch[Symbol.dispose]());
   return async () => {
-    if (innermost !== undefined) await untilGone(innermost);
+    if (init !== undefined) await untilGone(init);
   };
 }
 
-/** One that has ended but that nobody has taken note of is gone: its namespace was emptied before. */
 async function untilGone({ pid, started }: ProcessInfo): Promise<void> {
   const end = performance.now() + killMs;
   const lives = async (): Promise<boolean> =>
@@ -293,15 +286,15 @@ async function untilGone({ pid, started }: ProcessInfo): Promise<void> {
 }
 
 /**
- * A filter of system calls for bubblewrap's `--seccomp`: the keyrings of the kernel, which belong to the user and are in no
- * namespace, are not there. On processors that are not listed it allows everything.
+ * A filter of system calls for bubblewrap's `--seccomp`, which hides the kernel's keyrings: they belong to the user and are in
+ * no namespace. On processors that are not listed it allows everything.
  */
 export function withoutKeys(): Buffer {
   const tests = calls.flatMap(({ architecture, numbers }) => testsOf(architecture, numbers));
   return Buffer.concat([load(architectureAt), ...tests, end(allow)]);
 }
 
-/** Numbers of add_key, request_key and keyctl; with the bit of the x32 variant taken away. */
+/** Numbers of add_key, request_key and keyctl, without the bit of the x32 ABI. */
 const calls: readonly { readonly architecture: number; readonly numbers: readonly number[] }[] = [
   { architecture: 0xc000003e, numbers: [248, 249, 250] }, // x86-64
   { architecture: 0x40000003, numbers: [286, 287, 288] }, // 32 bit on it
@@ -313,7 +306,7 @@ const calls: readonly { readonly architecture: number; readonly numbers: readonl
 const numberAt = 0;
 const architectureAt = 4;
 const allow = 0x7fff0000;
-/** As where the kernel has no such call: ENOSYS. */
+/** ENOSYS, as for a call that the kernel does not have. */
 const notThere = 0x00050000 | 38;
 const x32Bit = 0x40000000;
 

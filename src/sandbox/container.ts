@@ -22,9 +22,9 @@ import { isInside, type ListedMount, listedMounts } from "./mounts.ts";
 
 /**
  * Confines with a container of Docker or Podman, whose image has the program's interpreter. The engine enforces the limits:
- * memory with files in memory, and 16 threads for each process that is allowed; going over the first ends the program,
- * going over the second makes starting a process fail. Paths are those of this machine, users too. A container is removed
- * when it is stopped; should mcpvals itself be killed, it ends only if its program heeds the end of its stdin.
+ * memory, files in memory included, whose excess ends the program; and 16 threads for each allowed process, beyond which
+ * starting one fails. Paths and users are those of this machine. A container is removed when it is stopped; when mcpvals
+ * itself is killed, it ends only if its program ends with its stdin.
  */
 export const container: Sandbox = {
   kind: "docker",
@@ -37,7 +37,6 @@ export const container: Sandbox = {
 
 const runtimes = new Map<string, ContainerRuntime>();
 
-/** Asks the engine once. */
 async function runtimeOf(spec: SandboxSpec, signal: AbortSignal): Promise<ContainerRuntime> {
   const key = JSON.stringify(spec.runtime ?? []);
   const runtime = runtimes.get(key) ?? (await findRuntime(spec, signal));
@@ -45,7 +44,7 @@ async function runtimeOf(spec: SandboxSpec, signal: AbortSignal): Promise<Contai
   return runtime;
 }
 
-/** How long finding the engine may take when nobody has checked it before, in milliseconds. */
+/** How long finding the engine may take when it was not checked before, in milliseconds. */
 const findMs = 60_000;
 /** Exit code of a program that was killed. */
 const killed = 137;
@@ -100,17 +99,17 @@ async function startContainer({
   }
 }
 
-/** The engine does not say afterwards why a program was killed; memory is why it kills. */
+/** The engine does not say why a program was killed; it kills only for memory. */
 function killedText({ memoryBytes }: SandboxSpec): string {
-  return `it was killed, as it is when it uses more than the ${inMegabytes(memoryBytes)} of memory that it may use`;
+  return `it was killed, as for using more than ${inMegabytes(memoryBytes)} of memory`;
 }
 
-/** Node inside is the image's own. Everything else is a file that is visible inside, or is the image's. */
+/** Inside, Node is that of the image. Any other program is visible inside, or is in the image. */
 async function commandInside(command: string): Promise<string> {
   return command === execPath || command === (await realpath(execPath)) ? "node" : command;
 }
 
-/** They would reach the container program itself. */
+/** Variables that would affect the container program itself. */
 function refuseUnsafe(names: readonly string[]): void {
   const unsafe = names.find((name) =>
     /^(PATH|HOME|LD_|DYLD_|DOCKER|CONTAINER|BUILDAH|PODMAN|XDG_|GO|TMPDIR)/.test(name),
@@ -127,7 +126,7 @@ interface EnvironmentFile {
   readonly remove: () => Promise<void>;
 }
 
-/** Only we may read it; it goes away with the container, or with mcpvals. */
+/** A file that only this user may read; it is removed with the container, or when mcpvals ends. */
 async function writeEnvironment(text: string): Promise<EnvironmentFile> {
   const folder = await makeTemporaryFolder("container");
   const path = join(folder, "env");
@@ -145,11 +144,11 @@ async function writeEnvironment(text: string): Promise<EnvironmentFile> {
   };
 }
 
-/** Longest time for fetching an image, in milliseconds. */
+/** Longest pull of an image, in milliseconds. */
 const pullMs = 15 * 60_000;
-/** Longest time for a container that does nothing, in milliseconds. */
+/** Longest run of a container that does nothing, in milliseconds. */
 const runMs = 60_000;
-/** Exit codes of a container that did nothing, and of one whose image has no program for that. */
+/** Exit codes of `true`, and of an image without that program. */
 const fineCodes: readonly (number | null)[] = [0, 127];
 
 /** The image that a spec names. Throws McpvalsError `sandbox/unavailable` when it names none. */
@@ -160,10 +159,7 @@ function imageOf({ image }: SandboxSpec): string {
   });
 }
 
-/**
- * Fetches the image unless it is here, and runs a container that does nothing, whether or not the image has a program for
- * that. Throws McpvalsError `sandbox/unavailable`, and the signal's reason.
- */
+/** Pulls the image unless it is here, and runs a container. Throws McpvalsError `sandbox/unavailable`, and the signal's reason. */
 async function checkContainer(
   spec: SandboxSpec,
   runtime: ContainerRuntime,
@@ -173,7 +169,7 @@ async function checkContainer(
   const found = await runRuntime(runtime.command, ["image", "inspect", image], signal);
   if (found.exitCode !== 0) {
     const pulled = await runRuntime(runtime.command, ["pull", image], signal, pullMs);
-    if (pulled.exitCode !== 0) throw refusal(`the image ${image} cannot be fetched`, pulled.stderr);
+    if (pulled.exitCode !== 0) throw refusal(`the image ${image} cannot be pulled`, pulled.stderr);
   }
   const confining = confiningArguments(runtime, spec);
   const args = ["run", ...runtime.runArguments, "--rm", ...confining, "--entrypoint", "true", image];
@@ -182,7 +178,7 @@ async function checkContainer(
 }
 
 function refusal(what: string, said: string): McpvalsError {
-  return new McpvalsError("sandbox/unavailable", `${what}: ${lastLine(said) ?? "it does not say why"}`, {
+  return new McpvalsError("sandbox/unavailable", `${what}: ${lastLine(said) ?? "no error message"}`, {
     hint: "Try the image in a terminal, with docker or podman: pull it, then run it.",
   });
 }
@@ -199,11 +195,11 @@ export interface ContainerPlan {
   readonly mounts: readonly ListedMount[];
   /** Absolute path of a file with lines of NAME=value. */
   readonly environmentFile: string;
-  /** Variables that the container program takes from its own environment. */
+  /** Variables that the container program copies from its own environment. */
   readonly passedVariables: readonly string[];
 }
 
-/** Containers count every thread as a process; a program such as Node has about ten. */
+/** Containers count each thread as a process; Node has about ten. */
 const threadsEach = 16;
 
 /** The arguments of a container program, from `run` on, that run a confined program. */
@@ -230,10 +226,10 @@ export function containerArguments(plan: ContainerPlan): readonly string[] {
   ];
 }
 
-/** Those of them that any program gets. */
+/** The arguments that confine any program. */
 function confiningArguments(runtime: ContainerPlan["runtime"], spec: SandboxSpec): readonly string[] {
   return [
-    // Podman has no program of its own that takes in orphans.
+    // Podman has no init process of its own.
     ...(runtime.engine === "docker" ? ["--init"] : ["--read-only-tmpfs=false"]),
     "--pull",
     "never",
@@ -267,29 +263,29 @@ function limits({ memoryBytes, processes }: SandboxSpec): readonly string[] {
   ];
 }
 
-/** Who the program is: we, so that files in the workspace are ours. Where the engine runs as us, root inside is we. */
+/** The program runs as this user, so that files in the workspace belong to this user: root inside of a rootless Docker. */
 function userArguments({ rootless, engine, user }: ContainerPlan["runtime"]): readonly string[] {
   if (!rootless) return ["--user", user];
   return engine === "docker" ? ["--user", "0:0"] : ["--userns=keep-id", "--user", user];
 }
 
-/** One line of CSV, as `--mount` takes it. */
+/** A line of CSV, as `--mount` takes it. */
 function mountText({ kind, at, source }: ListedMount): string {
   const fields = ["type=bind", `source=${source}`, `target=${at}`, ...(kind === "read" ? ["readonly"] : [])];
   return fields.map((field) => (/[",\n]/.test(field) ? `"${field.replaceAll('"', '""')}"` : field)).join(",");
 }
 
-/** Variables of a program in a container, by how they get there. */
+/** Variables of a program in a container, by how they are passed. */
 export interface ContainerEnvironment {
   /** Text of the file with most of them. */
   readonly file: string;
-  /** Those whose value has line breaks, which such a file cannot have. */
+  /** Those with line breaks, which such a file cannot contain. */
   readonly passed: Readonly<Record<string, string>>;
 }
 
 /**
- * Sorts variables by how they can get into a container without standing on a command line. PATH is left out, as it names
- * folders of this machine and not of the image; so are a HOME and a TMPDIR that are not visible inside: home is `/tmp` then.
+ * Sorts variables by how they can be passed without a command line. PATH is left out, since it names folders of this machine;
+ * so are a HOME and a TMPDIR that are not visible inside: home is `/tmp` then.
  */
 export function containerEnvironment(
   env: Readonly<Record<string, string>>,
@@ -320,16 +316,16 @@ export interface ContainerRuntime {
   /** Arguments that go directly after `run`. */
   readonly runArguments: readonly string[];
   readonly engine: "docker" | "podman";
-  /** Whether the engine runs as an ordinary user, so that user numbers inside are others than outside. */
+  /** Whether the engine runs as an ordinary user, so that user ids differ inside. */
   readonly rootless: boolean;
-  /** Our own user and group, as in `1000:1000`. */
+  /** This user and group, such as `1000:1000`. */
   readonly user: string;
 }
 
-/** How long a question to the engine may take, in milliseconds. */
+/** Longest wait for an answer of the engine, in milliseconds. */
 const longest = 30_000;
 
-/** Where container programs are. The PATH of an extension must not choose what confines it. */
+/** Folders of container programs. The PATH of an extension must not choose what confines it. */
 const programFolders = [
   "/usr/local/bin",
   "/usr/bin",
@@ -343,14 +339,14 @@ const programFolders = [
   "/run/current-system/sw/bin",
 ];
 
-/** Environment of the container program: it finds its settings in the home folder. */
+/** The container program finds its settings in the home folder. */
 function clientEnvironment(): Record<string, string> {
   return { PATH: programFolders.join(":"), HOME: homedir() };
 }
 
 /**
- * Finds the container program that the spec names, else `docker` or `podman`, whichever has an engine that answers. What
- * follows `run` in a runtime goes after `run`. Throws McpvalsError `sandbox/unavailable`, and the signal's reason.
+ * Finds the container program of the spec, else `docker` or `podman`, whichever has an engine that answers. Arguments after
+ * `run` in a runtime are added to `run`. Throws McpvalsError `sandbox/unavailable`, and the signal's reason.
  */
 async function findRuntime(spec: SandboxSpec, signal: AbortSignal): Promise<ContainerRuntime> {
   const candidates = spec.runtime === undefined ? [["docker"], ["podman"]] : [spec.runtime];
@@ -371,7 +367,7 @@ async function findRuntime(spec: SandboxSpec, signal: AbortSignal): Promise<Cont
 
 type EngineFacts = Pick<ContainerRuntime, "engine" | "rootless">;
 
-/** What an engine is, or why it is not to be had. */
+/** The kind of an engine, or why it is unavailable. */
 async function askEngine(command: readonly string[], signal: AbortSignal): Promise<EngineFacts | string> {
   let tried: Tried;
   try {

@@ -7,36 +7,36 @@ import { findProgram, interpreterOf } from "../process/environment.ts";
 import { explainSpawnError, type ProcessSpec } from "../process/spawn.ts";
 import type { Confinement } from "./sandbox.ts";
 
-/** One thing that a bubblewrap sandbox has at a path, which is absolute. Sizes are in bytes. */
+/** A mount of a bubblewrap sandbox at an absolute path. Sizes are in bytes. */
 export type Mount = { readonly at: string } & (
   | { readonly kind: "read"; readonly source: string }
   | { readonly kind: "write"; readonly source: string }
   | { readonly kind: "link"; readonly target: string }
-  /** A fresh file system in memory. */
+  /** A new file system in memory. */
   | { readonly kind: "memory"; readonly size: number }
-  /** A fresh empty folder in what the mount around it has. */
+  /** A new empty folder in the mount around it. */
   | { readonly kind: "folder" }
   | { readonly kind: "proc" }
   | { readonly kind: "devices" }
 );
 
-/** Whether a path is a folder or lies in it. Both are absolute and without `.` and `..`. */
+/** Whether a path is a folder or in it. Both are absolute and without `.` and `..`. */
 export function isInside(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder.endsWith("/") ? folder : `${folder}/`);
 }
 
-/** A file or folder of this machine that is shown inside at a path, which is absolute. */
+/** A file or folder of this machine that is visible inside at an absolute path. */
 export interface ListedMount {
   readonly kind: "read" | "write";
   readonly at: string;
-  /** Where it really is. */
+  /** Its real path. */
   readonly source: string;
 }
 
 /**
- * What a confinement lists, at its paths and, when links lead to it, also where it really is: programs ask for both. What is
- * to be read but lies in what may be written is left out: a program that ran there before could have put a link to anything
- * in its place. Throws McpvalsError `server/spawn-failed` for what is not there.
+ * The mounts of listed paths, at the path itself and at its real path, since programs use both. A readable path inside of a
+ * writable one is left out: an earlier program could have replaced it with a link to anything. Throws McpvalsError
+ * `server/spawn-failed` for a path that does not exist.
  */
 export async function listedMounts(
   read: readonly string[],
@@ -47,7 +47,6 @@ export async function listedMounts(
   return { readable: await each("read", outside), writable };
 }
 
-/** Each path once. */
 async function each(kind: ListedMount["kind"], paths: readonly string[]): Promise<readonly ListedMount[]> {
   const mounts = (await Promise.all(paths.map((path) => listed(kind, path)))).flat();
   return [...new Map(mounts.map((mount) => [mount.at, mount])).values()];
@@ -58,22 +57,21 @@ async function listed(kind: ListedMount["kind"], path: string): Promise<readonly
     const source = await realpath(path);
     return [...new Set([resolve(path), source])].map((at) => ({ kind, at, source }));
   } catch (cause) {
-    throw new McpvalsError("server/spawn-failed", `the sandbox cannot show ${path}: it is not there`, {
+    throw new McpvalsError("server/spawn-failed", `the sandbox cannot show ${path}: it does not exist`, {
       hint: "Check the paths that the sandbox lists.",
       cause,
     });
   }
 }
 
-/** The absolute path of one that a sandbox lists, which may be relative to `dir` or begin with `~/`. */
+/** The absolute path of a listed one, which may be relative to `dir` or begin with `~/`. */
 export function listedPath(path: string, dir: string, home: string): string {
   return path === "~" || path.startsWith("~/") ? join(home, path.slice(1)) : resolve(dir, path);
 }
 
 /**
- * What must be seen so that a program runs: its file, and the folder that it is installed in when that looks like one of
- * its own (`FOLDER/bin/NAME` beside `FOLDER/lib`), as for version managers and virtual environments. Never a home folder,
- * what is above one, or `~/.local`. `path` and the result are absolute.
+ * The paths that a program needs: its file, or the folder of its installation (`FOLDER/bin/NAME` beside `FOLDER/lib`), as with
+ * version managers and virtual environments. Never a home folder, a folder above one, or `~/.local`. Paths are absolute.
  */
 export async function installFolders(path: string, home: string): Promise<readonly string[]> {
   const real = await realpath(path);
@@ -89,7 +87,7 @@ async function installFolder(path: string, home: string): Promise<string | undef
     await access(join(folder, "lib"));
     return folder;
   } catch {
-    return undefined; // bin stands alone
+    return undefined; // not an installation of its own
   }
 }
 
@@ -97,21 +95,21 @@ function isPrivate(folder: string, home: string): boolean {
   return isInside(home, folder) || folder === join(home, ".local");
 }
 
-/** Programs that a sandbox must show so that another can run. */
+/** A program with what is needed to run it. */
 export interface FoundCommand {
   /** Absolute path of the program itself. */
   readonly command: string;
-  /** Absolute paths of it and of what its first line names. */
+  /** Absolute paths of the program and of its interpreters. */
   readonly programs: readonly string[];
 }
 
-/** Tells whether a path can be seen inside anyway. */
+/** Whether a path is visible inside anyway. */
 type IsVisible = (path: string) => boolean;
 
 /**
- * Finds the program of a spec, and the interpreter that its first line names. A name is looked for on the spec's PATH;
- * scripts that are found there but are not visible inside, such as the shims of version managers, are passed over, because
- * they would not find there what they stand for. Throws McpvalsError `server/spawn-failed` when there is no such program.
+ * Finds the program of a spec, and the interpreter of its first line. A name is searched on the spec's PATH; scripts there
+ * that are not visible inside, such as the shims of version managers, are skipped, since they would not work inside. Throws
+ * McpvalsError `server/spawn-failed` when there is no such program.
  */
 export async function findCommand(spec: ProcessSpec, isVisible: IsVisible): Promise<FoundCommand> {
   const command = await findUsable(spec.command, spec, isVisible);
@@ -133,7 +131,7 @@ async function findUsable(
   return undefined;
 }
 
-/** What runs a script, with what `env` looks for when that is it; undefined for what is no script. */
+/** The interpreter of a script, with the program that `env` starts; undefined for other files. */
 async function findInterpreter(
   path: string,
   spec: ProcessSpec,
@@ -147,14 +145,14 @@ async function findInterpreter(
   return found === undefined ? [interpreter.command] : [interpreter.command, found];
 }
 
-/** As much of a file as the system looks at to find its interpreter. */
+/** The first line of a file, as far as the system reads it to find the interpreter. */
 async function firstLine(path: string): Promise<string> {
   try {
     await using file = await open(path, "r");
     const { buffer, bytesRead } = await file.read(Buffer.alloc(256), 0, 256, 0);
     return buffer.toString("utf8", 0, bytesRead).split("\n")[0] ?? "";
   } catch {
-    return ""; // may be executed but not read: then it is no script
+    return ""; // executable but not readable, so not a script
   }
 }
 
@@ -173,9 +171,9 @@ async function explainMissing(spec: ProcessSpec): Promise<Error> {
 }
 
 /**
- * Puts mounts in the order in which they can be made, outer ones first, and leaves out what the one around them has
- * already. What may be written wins over what may be read at the same path. What is in what may be written is left
- * out too: a program that ran there before could have put a link to anything in its place.
+ * Orders mounts so that outer ones come first, and leaves out those that the mount around them has already. At one path,
+ * writable wins over readable. Mounts inside of a writable one are left out too: an earlier program could have put a link to
+ * anything in their place.
  */
 export function orderMounts(mounts: readonly Mount[]): readonly Mount[] {
   const sorted = [...mounts].sort((a, b) => depth(a.at) - depth(b.at) || rank(a) - rank(b));
@@ -187,7 +185,7 @@ export function orderMounts(mounts: readonly Mount[]): readonly Mount[] {
   return placed;
 }
 
-/** The innermost of some mounts that has a path; undefined when none has it. */
+/** The innermost mount around a path. */
 function mountAround(mounts: readonly Mount[], path: string): Mount | undefined {
   return mounts
     .filter(({ at }) => isInside(path, at))
@@ -216,13 +214,13 @@ function fitInto(placed: readonly Mount[], mount: Mount): Mount | undefined {
   }
 }
 
-/** In what is only read nothing can be made that is not there; what the system itself has at the top is there. */
+/** A read-only mount cannot get new folders; the folders at the top of a system exist. */
 function isOver(around: Mount, mount: Mount): boolean {
   if (mount.kind === "memory") return mount.at !== around.at && depth(mount.at) === 1;
   return mount.kind !== "read" && mount.kind !== "link" && mount.kind !== "folder";
 }
 
-/** One file system in memory is enough: another one in it is only a folder. */
+/** A file system in memory inside of another one is only a folder. */
 function fitIntoMemory(around: Mount, mount: Mount): Mount | undefined {
   if (mount.at === around.at) return mount.kind === "write" || mount.kind === "read" ? mount : undefined;
   return mount.kind === "memory" ? { kind: "folder", at: mount.at } : mount;
@@ -240,20 +238,20 @@ function rank({ kind }: Mount): number {
 
 /** What a program sees in a bubblewrap sandbox. */
 export interface MountPlan {
-  /** Absolute path of the program. */
+  /** Absolute path. */
   readonly command: string;
-  /** In the order in which they are to be made. */
+  /** In the order of mounting. */
   readonly mounts: readonly Mount[];
-  /** Where its home is. */
+  /** Its home folder. */
   readonly home: string;
 }
 
-/** Home of a program whose environment names none. */
+/** HOME of a program whose environment has none. */
 const ownHome = "/tmp/home";
 
 /**
- * Plans what a program sees: the system, itself with its interpreter, and what the confinement lists. Throws McpvalsError
- * `server/spawn-failed` when something of that is not there.
+ * Plans the mounts of a program: the system, the program with its interpreter, and the listed paths. Throws McpvalsError
+ * `server/spawn-failed` when one of them does not exist.
  */
 export async function planMounts({ process: program, read, write, spec }: Confinement): Promise<MountPlan> {
   const system = await systemMounts();
@@ -276,15 +274,15 @@ export async function planMounts({ process: program, read, write, spec }: Confin
   return { command, mounts, home };
 }
 
-/** What is fresh has only the folders that lead to a mount. */
+/** A new file system has only the folders that lead to a mount. */
 function isThere(mounts: readonly Mount[], path: string): boolean {
   const kind = mountAround(mounts, path)?.kind;
   if (kind === undefined || kind === "proc") return false;
-  const isFresh = kind === "memory" || kind === "folder";
-  return !isFresh || mounts.some(({ at }) => isInside(at, path));
+  const isNew = kind === "memory" || kind === "folder";
+  return !isNew || mounts.some(({ at }) => isInside(at, path));
 }
 
-/** Each holds at most half of the memory; what they hold counts as memory too. */
+/** Folders in memory. Each holds at most half of the memory limit, and its content counts as memory. */
 function scratch(named: readonly (string | undefined)[], memoryBytes: number): readonly Mount[] {
   const folders = new Set(["/tmp", "/dev/shm", ...named.filter((path) => path?.startsWith("/") === true)]);
   folders.delete("/");
@@ -298,7 +296,7 @@ function notVisible(cwd: string): McpvalsError {
   });
 }
 
-/** Programs and libraries. `/opt` is not among them: what is there is for its owners only. */
+/** Programs and libraries. `/opt` is not a system folder: its programs may be private. */
 const programFolders = [
   "/usr",
   "/bin",
@@ -312,7 +310,7 @@ const programFolders = [
   "/run/current-system",
 ];
 
-/** What programs need of /etc: names, time, certificates, the linker's and OpenSSL's settings. No keys and no passwords. */
+/** Files of /etc that programs need: names, time, certificates, settings of the linker and OpenSSL. No keys, no passwords. */
 const settings = [
   "alternatives",
   "ca-certificates",
@@ -345,7 +343,7 @@ const settings = [
   "timezone",
 ].map((name) => `/etc/${name}`);
 
-/** The system's own files, to be read, as far as this machine has them. */
+/** Read-only mounts of the system, as far as this machine has them. */
 async function systemMounts(): Promise<readonly Mount[]> {
   const [folders, files] = await Promise.all([
     Promise.all(programFolders.map(asItIs)),
@@ -354,7 +352,7 @@ async function systemMounts(): Promise<readonly Mount[]> {
   return [...folders, ...files].filter((mount) => mount !== undefined);
 }
 
-/** Where a folder is a link, as `/bin` often is, it is the same link inside. */
+/** A link, as `/bin` often is, stays the same link inside. */
 async function asItIs(at: string): Promise<Mount | undefined> {
   try {
     const isLink = (await lstat(at)).isSymbolicLink();
@@ -364,7 +362,7 @@ async function asItIs(at: string): Promise<Mount | undefined> {
   }
 }
 
-/** A link may point to where nothing is to be seen, so what it points to stands in its place. */
+/** The target of a link takes its place, since it may not be visible inside. */
 async function whatItIs(at: string): Promise<Mount | undefined> {
   try {
     await stat(at);

@@ -7,25 +7,53 @@ import type { StopOptions, StoppedBy, StopResult } from "../process/process-tree
 import { ProgramOutput } from "../process/program-output.ts";
 import type { ManagedProcess, ProcessExit, ProcessSpec } from "../process/spawn.ts";
 
-/** What a sandbox does besides what `spawnProcess` does. None of it throws. */
+/** A program to be started, and what it may access. All paths are absolute. */
+export interface Confinement {
+  /** As it would be started without a sandbox. */
+  readonly process: ProcessSpec;
+  /** Files and folders that it may read besides those of the system. */
+  readonly read: readonly string[];
+  /** Folders that it may write. */
+  readonly write: readonly string[];
+  readonly spec: SandboxSpec;
+}
+
+/** A confined program. */
+export interface ConfinedProcess extends ManagedProcess {
+  /** Which limit it broke, when it was ended for that; undefined otherwise. */
+  readonly brokenLimit: string | undefined;
+}
+
+/** One way to confine programs. */
+export interface Sandbox {
+  readonly kind: SandboxSpec["kind"];
+  /** Runs something in it once. Throws McpvalsError `sandbox/unavailable`, with a hint, where that does not work. */
+  check(spec: SandboxSpec, signal: AbortSignal): Promise<void>;
+  /**
+   * Starts the program. Stopping it ends everything that it started, even what tried to detach. Throws McpvalsError
+   * `server/spawn-failed`, and `sandbox/unavailable`.
+   */
+  start(confinement: Confinement): Promise<ConfinedProcess>;
+}
+
+/** What a sandbox adds to a process. None of it throws. */
 export interface Confining {
-  /** Why it was ended, when it broke a limit. */
   readonly brokenLimit: () => string | undefined;
   /**
-   * Signals what is inside, for a sandbox in which everything is killed when the process that confines it ends, so that
-   * this must not get SIGTERM itself. Absent: the whole tree gets SIGTERM.
+   * Signals the processes inside, for a sandbox whose end kills them all, so that the confining process must not get SIGTERM
+   * itself. Absent: the whole tree gets SIGTERM.
    */
   readonly signalInside?: (signal: "SIGTERM" | "SIGKILL") => Promise<void>;
-  /** Told when it is about to be stopped. */
+  /** Called before it is stopped. */
   readonly onStop?: () => void;
-  /** Removes what would outlive the process. Called whenever it has ended, perhaps more than once. */
+  /** Removes what would outlive the process. May be called more than once after its end. */
   readonly cleanUp?: () => Promise<void>;
 }
 
 /** Longest wait for the kernel to carry out SIGKILL, in milliseconds. */
 const killMs = 2000;
 
-/** A program behind the process that confines it. */
+/** A program inside the process that confines it. */
 export class ConfinedProgram implements ConfinedProcess {
   readonly pid: number;
   readonly stdin: Writable;
@@ -76,7 +104,7 @@ export class ConfinedProgram implements ConfinedProcess {
     return { ...result, durationMs: performance.now() - started, ...(by === undefined ? {} : { by }) };
   }
 
-  /** What ended it; undefined when the whole tree can be asked or has gone. */
+  /** What ended it; undefined when the whole tree can be stopped as usual, or has ended. */
   async #endInside({ stdinMs = 1000, termMs = 1000 }: StopOptions): Promise<StoppedBy | undefined> {
     const { signalInside } = this.#confining;
     if (signalInside === undefined || this.exit !== undefined) return undefined;
@@ -93,21 +121,21 @@ export class ConfinedProgram implements ConfinedProcess {
 }
 
 export interface Limited {
-  /** What confines the program; its descendants are what is limited. */
+  /** The confining process; its descendants are limited. */
   readonly child: ManagedProcess;
   readonly spec: SandboxSpec;
-  /** How many of the descendants belong to the sandbox and not to the program. */
+  /** How many of the descendants are processes of the sandbox itself. */
   readonly own: number;
-  /** Whether the child itself is the program and counts too. */
+  /** Whether the child itself is the program, and counts too. */
   readonly countsChild: boolean;
-  /** Bytes that the program holds besides the memory of its processes, as in memory file systems. */
+  /** Memory of the program, in bytes, that belongs to none of its processes, such as files in memory. */
   readonly besides?: (descendants: readonly ProcessInfo[]) => number;
 }
 
 /**
- * Looks many times a second at the processes of a sandbox, and ends them all when together they hold more memory, or are
- * more, than the spec allows. Between two looks they can go over: by how much is bounded only by what the sandbox itself
- * limits. The result says which limit was broken, from before the end of the process.
+ * Polls the processes of a sandbox many times a second, and ends them all when their memory or their number exceeds the limits
+ * of the spec. Between two polls they can exceed them, bounded only by limits of the sandbox itself. The result says which
+ * limit was broken, from before the end of the process.
  */
 export function watchLimits(limited: Limited): () => string | undefined {
   const { child } = limited;
@@ -135,17 +163,14 @@ async function findBroken(
   return `it used ${inMegabytes(bytes)} of memory, and may use ${inMegabytes(spec.memoryBytes)}`;
 }
 
-/**
- * Ends what is inside first: what is in a namespace ends with its first process, before the one that confines it can end,
- * so that nothing is left once that has.
- */
+/** Ends the processes inside first, so that none is left when the confining process has ended. */
 async function end(child: ManagedProcess): Promise<void> {
   await signalDescendants(child.pid, "SIGKILL");
   await settlesWithin(child.exited, killMs);
   await child.stop({ stdinMs: 0, termMs: 0 });
 }
 
-/** A size as people read it; MB are of 1024 * 1024 bytes, as in the spec. */
+/** A size in MB of 1024 * 1024 bytes, as in the spec. */
 export function inMegabytes(bytes: number): string {
   const megabytes = bytes / 1024 / 1024;
   return `${megabytes < 10 ? megabytes.toFixed(1) : Math.ceil(megabytes)} MB`;
@@ -153,32 +178,29 @@ export function inMegabytes(bytes: number): string {
 
 type Check = (spec: SandboxSpec, signal: AbortSignal) => Promise<void>;
 
-/**
- * A check that does its work once for specs that are alike in what can be missing here, as long as mcpvals runs. What failed
- * is tried again. Each caller waits no longer than its own signal allows.
- */
+/** Remembers for which specs a check succeeded, as far as they differ in what can be unavailable. Failures are tried again. */
 export function checkOnce(check: Check): Check {
-  const held = new Set<string>();
+  const passed = new Set<string>();
   return async (spec, signal) => {
     signal.throwIfAborted();
     const key = JSON.stringify([spec.network, spec.image, spec.runtime]);
-    if (held.has(key)) return;
+    if (passed.has(key)) return;
     await check(spec, signal);
-    held.add(key);
+    passed.add(key);
   };
 }
 
 /** Starts a confined program. */
 export type Start = (confinement: Confinement) => Promise<ConfinedProcess>;
 
-/** What came of a program that was run to its end; texts are without blanks around them. */
+/** The output of a program that has ended, trimmed. */
 export interface Tried {
   readonly exitCode: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** How long a program that does nothing may take, in milliseconds. */
+/** Longest run of a program that does nothing, in milliseconds. */
 const longest = 10_000;
 
 /** Runs a program that does nothing in a sandbox. Throws McpvalsError `sandbox/unavailable`, and the signal's reason. */
@@ -187,10 +209,7 @@ export async function tryNothing(spec: SandboxSpec, signal: AbortSignal, start: 
   return runToEnd(await start({ process, read: [], write: [], spec }), signal, longest);
 }
 
-/**
- * Collects what a program that was just started says until it ends, and stops it. Throws McpvalsError
- * `sandbox/unavailable` when it has not ended after `ms` milliseconds, and the signal's reason.
- */
+/** Collects the output of a program until it ends. Throws McpvalsError `sandbox/unavailable` after `ms`, and the signal's reason. */
 export async function runToEnd(child: ManagedProcess, signal: AbortSignal, ms: number): Promise<Tried> {
   const output = new ProgramOutput();
   output.attach(child);
@@ -209,7 +228,7 @@ export async function runToEnd(child: ManagedProcess, signal: AbortSignal, ms: n
   }
 }
 
-/** A sandbox that this platform does not have: it refuses everything. `reason` is a sentence without its full stop. */
+/** A sandbox that this platform does not have: it refuses everything. */
 export function unavailable(kind: SandboxSpec["kind"], reason: string): Sandbox {
   const refuse = (): Promise<never> =>
     Promise.reject(
@@ -218,33 +237,4 @@ export function unavailable(kind: SandboxSpec["kind"], reason: string): Sandbox 
       }),
     );
   return { kind, check: refuse, start: refuse };
-}
-
-/** A program to be started, and what it may see. All paths are absolute. */
-export interface Confinement {
-  /** Command, arguments, complete environment and folder, as they are without a sandbox. */
-  readonly process: ProcessSpec;
-  /** Files and folders that it may read besides the system's: the extension's own, the task's folder, what the spec lists. */
-  readonly read: readonly string[];
-  /** Folders that it may write: the trial's workspace. */
-  readonly write: readonly string[];
-  readonly spec: SandboxSpec;
-}
-
-/** A confined program. */
-export interface ConfinedProcess extends ManagedProcess {
-  /** Why it was ended, when it broke a limit; undefined otherwise. */
-  readonly brokenLimit: string | undefined;
-}
-
-/** One way to confine programs. */
-export interface Sandbox {
-  readonly kind: SandboxSpec["kind"];
-  /** Tries it once, for real. Throws McpvalsError `sandbox/unavailable` where it cannot be had, with what to do. */
-  check(spec: SandboxSpec, signal: AbortSignal): Promise<void>;
-  /**
-   * Starts the program. Stopping it ends everything that it started, whatever that did to hide. Throws McpvalsError
-   * `server/spawn-failed`, and `sandbox/unavailable`.
-   */
-  start(confinement: Confinement): Promise<ConfinedProcess>;
 }

@@ -6,7 +6,7 @@ import { type Sandbox, unavailable } from "./sandbox.ts";
 import { container } from "./container.ts";
 import { seatbelt } from "./seatbelt.ts";
 
-/** The sandbox of a kind as this platform has it; where it has none, one whose `check` and `start` say so. */
+/** The sandbox of a kind on this platform; without one, a sandbox whose `check` and `start` say so. */
 export function sandboxOf(kind: SandboxSpec["kind"], platform: string = runningPlatform()): Sandbox {
   switch (kind) {
     case "none":
@@ -15,7 +15,7 @@ export function sandboxOf(kind: SandboxSpec["kind"], platform: string = runningP
       return processSandbox(platform);
     case "docker":
       return platform === "win32"
-        ? unavailable(kind, "containers are not supported on Windows: paths would not be the same inside")
+        ? unavailable(kind, "containers are not supported on Windows, where paths inside would differ")
         : container;
   }
 }
@@ -25,11 +25,11 @@ function processSandbox(platform: string): Sandbox {
   if (platform === "darwin") return seatbelt;
   return unavailable(
     "process",
-    `the sandbox "process" is there on Linux and macOS only, and this is ${platform}`,
+    `the sandbox "process" exists only on Linux and macOS, and this is ${platform}`,
   );
 }
 
-/** No confinement: the program sees what mcpvals itself can see, and has no limits but time. */
+/** No confinement: the program can do what mcpvals itself can do. */
 export const noSandbox: Sandbox = {
   kind: "none",
   check: () => Promise.resolve(),

@@ -53,7 +53,7 @@ async function startSeatbelt({ process: program, read, write, spec }: Confinemen
     write: [...writable.map(({ at }) => at), own.path],
     network: spec.network,
   });
-  // The variables that mark our processes are taken away.
+  // Without the variables that mark processes of mcpvals.
   const clean = ["/usr/bin/env", "-u", processMarkerName, "-u", runMarkerName, command];
   try {
     const child = await spawnProcess({
@@ -77,7 +77,7 @@ interface OwnFolder {
   readonly remove: () => Promise<void>;
 }
 
-/** What it may write besides the workspace; removed when it has ended. */
+/** A folder that it may write besides the workspace; removed when it has ended. */
 async function makeOwnFolder(): Promise<OwnFolder> {
   const path = await makeTemporaryFolder("sandbox");
   const [home, temporary] = [join(path, "home"), join(path, "tmp")];
@@ -87,12 +87,12 @@ async function makeOwnFolder(): Promise<OwnFolder> {
   return { path, home, temporary, remove };
 }
 
-/** A folder that is left in the temporary folder is no reason to fail. */
+/** A leftover temporary folder is not a failure. */
 function warn(error: unknown): void {
   process.emitWarning(error instanceof Error ? error : String(error));
 }
 
-/** What a program may touch under Seatbelt. All paths are absolute and without links. */
+/** What a program may access under Seatbelt. All paths are absolute and without links. */
 export interface SeatbeltRules {
   readonly read: readonly string[];
   readonly write: readonly string[];
@@ -134,7 +134,7 @@ const systemFiles = [
   "/private/etc/services",
 ];
 
-/** Links at the top of the system, which must be seen to be followed. */
+/** Links at the top of the system, whose metadata must be readable to follow them. */
 const systemLinks = ["/etc", "/tmp", "/var", "/private", "/private/etc", "/private/var", "/private/tmp"];
 
 const services = [
@@ -155,8 +155,8 @@ const networkServices = [
 ];
 
 /**
- * The profile for `sandbox-exec` that denies everything but what the rules list, the system's own files and what a program
- * needs to run at all. Of the folders above a listed path only the names on the way to it can be seen.
+ * The profile for `sandbox-exec` that denies everything but the rules, the system's own files and what any program needs to
+ * run. Of the folders above a listed path only the metadata is readable.
  */
 export function seatbeltProfile({ read, write, network }: SeatbeltRules): string {
   const listed = [...read, ...write];
@@ -194,7 +194,7 @@ function quote(text: string): string {
   return `"${text.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
 }
 
-/** The folders that a path lies in, without the root. */
+/** The folders above a path, without the root. */
 function above(path: string): readonly string[] {
   const folder = dirname(path);
   return folder === path || folder === "/" ? [] : [folder, ...above(folder)];

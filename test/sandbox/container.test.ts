@@ -202,7 +202,7 @@ describe.skipIf(typeof way === "string")(`the docker sandbox${named}`, () => {
     const wanted = { ...found.wanted, memoryBytes: 128 * megabyte };
     expect(await bench.run([node, hostile("hog.mjs"), "1000"], { ...given, spec: wanted })).toMatchObject({
       stdout: "",
-      brokenLimit: "it was killed, as it is when it uses more than the 128 MB of memory that it may use",
+      brokenLimit: "it was killed, as for using more than 128 MB of memory",
     });
   });
 

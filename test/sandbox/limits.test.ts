@@ -174,7 +174,7 @@ describe.skipIf(reason !== undefined)(`the process sandbox${named}`, () => {
     const env = { EVIL: "x\0--bind\0/\0/tmp/all" };
     await expect(bench.start(["sh", "-c", "ls /tmp/all"], { env })).rejects.toMatchObject({
       code: "server/spawn-failed",
-      message: "a variable or a path of a confined program has a zero byte",
+      message: "a variable or a path of a confined program contains a NUL byte",
     });
   });
 
