@@ -10,7 +10,7 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { messageOf } from "./files.ts";
 import { makeFolder } from "../../files/make-folder.ts";
 
-/** One thing in an archive. */
+/** A file or folder of an archive. */
 export interface ArchiveEntry {
   /** As written. */
   readonly name: string;
@@ -30,7 +30,7 @@ export interface ReadOptions {
   readonly mostBytes: number;
 }
 
-/** Gives the entries of an archive, and the reason why they cannot be: links, devices, what is encrypted. */
+/** Gives the entries of an archive. Throws for links, devices and encrypted entries. */
 export type ArchiveReader = (path: string, options: ReadOptions) => AsyncIterable<ArchiveEntry>;
 
 export interface ArchiveLimits {
@@ -40,9 +40,9 @@ export interface ArchiveLimits {
 
 /** Limits of what is unpacked. */
 export const archiveLimits: ArchiveLimits = { bytes: 1024 ** 3, files: 10_000 };
-/** Programs become a tenth when they are packed; only what fills disks becomes less than a hundredth. */
-const mostTimes = 100;
-/** So much is allowed whatever the archive's size. */
+/** Largest ratio of unpacked to packed size. Programs have about 10; only an archive that is meant to fill disks has more than 100. */
+const mostRatio = 100;
+/** Allowed for archives of any size. */
 const alwaysBytes = 64 * 1024 ** 2;
 
 export interface UnpackOptions {
@@ -52,16 +52,15 @@ export interface UnpackOptions {
   readonly limits?: ArchiveLimits;
 }
 
-/** Tells by its name whether a file is an archive that can be unpacked. */
+/** Whether the name of a file is that of a supported archive. */
 export function isArchive(name: string): boolean {
   return loaderOf(name) !== undefined;
 }
 
 /**
- * Unpacks a `.zip`, `.tar.gz` or `.tgz` into a folder that is there and empty. Of permissions only the executable bit is
- * kept. The result is the paths of the files that have it. Throws McpvalsError `extension/unsafe-archive` for names that
- * leave the folder or fall together, links, devices, more than the limits, and more than a hundred times its own size; what was
- * written until then stays.
+ * Unpacks a `.zip`, `.tar.gz` or `.tgz` into an empty folder, and gives the paths of executable files; other permissions are
+ * ignored. Throws McpvalsError `extension/unsafe-archive` for names that leave the folder or collide, links, devices, and
+ * exceeded limits; what was written until then stays.
  */
 export async function unpackArchive(
   path: string,
@@ -72,7 +71,7 @@ export async function unpackArchive(
   if (load === undefined) throw unsafeArchive(shown, "is neither a zip nor a gzipped tar");
   const read = await load();
   const { size } = await stat(path);
-  const mostBytes = Math.min(limits.bytes, Math.max(alwaysBytes, size * mostTimes));
+  const mostBytes = Math.min(limits.bytes, Math.max(alwaysBytes, size * mostRatio));
   const writer = new Unpacking({ folder, shown, signal, mostBytes, mostFiles: limits.files });
   try {
     for await (const entry of read(path, { shown, signal, mostBytes })) await writer.add(entry);
@@ -92,7 +91,7 @@ function loaderOf(name: string): (() => Promise<ArchiveReader>) | undefined {
   return undefined;
 }
 
-/** A full disk is not the archive's fault; errors of reading it have codes without a number, or none. */
+/** A full disk is not the fault of the archive. Errors of the parsers have no errno. */
 function isSystemError(error: unknown): boolean {
   return error instanceof Error && "errno" in error && "syscall" in error;
 }
@@ -129,7 +128,7 @@ class Unpacking {
     const target = join(folder, path);
     makeFolder(dirname(target));
     const content = await entry.open();
-    // Never over something that is there.
+    // Never overwrites a file.
     const file = createWriteStream(target, { flags: "wx", mode: entry.executable ? 0o755 : 0o644 });
     await pipeline(() => this.#checked(content, entry.bytes), file, { signal });
     this.files += 1;
@@ -155,12 +154,12 @@ class Unpacking {
 }
 
 /**
- * Watches over the names that an archive has, on any system as strictly as on the strictest: they stay in their folder,
- * and no two of them are the same file where case does not count.
+ * Checks the names of an archive as the strictest file system requires: they stay in their folder, and no two of them are the
+ * same without case.
  */
 export class ArchiveNames {
   readonly #archive: string;
-  /** What is taken, by its name without case. */
+  /** By name without case. */
   readonly #taken = new Map<string, { readonly path: string; readonly kind: "file" | "folder" }>();
 
   /** `archive` is what errors call it. */
@@ -168,7 +167,7 @@ export class ArchiveNames {
     this.#archive = archive;
   }
 
-  /** Takes a name; the result is the path without a slash at its end. Throws McpvalsError `extension/unsafe-archive`. */
+  /** Checks a name, and gives its path without a trailing slash. Throws McpvalsError `extension/unsafe-archive`. */
   take(name: string, kind: "file" | "folder"): string {
     if (Buffer.byteLength(name) > longestName)
       throw unsafeArchive(this.#archive, `has the name ${show(name)}, which is too long`);
@@ -195,7 +194,7 @@ export class ArchiveNames {
   }
 }
 
-/** Longest name and longest part of one, in bytes. The second is that of file systems. */
+/** Longest path, and longest part of one, which file systems limit; in bytes. */
 const longestName = 1024;
 const longestPart = 255;
 
@@ -210,9 +209,9 @@ export function unsafeArchive(archive: string, fault: string, cause?: unknown): 
 function problemOf(part: string): string | undefined {
   if (part === "") return "is absolute or has an empty part";
   if (Buffer.byteLength(part) > longestPart) return "has a part that is too long";
-  if (part === "." || part === "..") return "leads out of its folder";
+  if (part === "." || part === "..") return "leaves its folder";
   if (part.includes("\\")) return "has a backslash";
-  if (part.includes(":")) return "has a colon, as a drive has";
+  if (part.includes(":")) return "has a colon, as in the name of a drive";
   if (/\p{Cc}/u.test(part)) return "has a control character";
   if (/[. ]$/.test(part)) return "has a part that ends in a dot or a space";
   return /^(con|prn|aux|nul|com\d|lpt\d)(\.|$)/i.test(part) ? "is a device on Windows" : undefined;
@@ -226,7 +225,7 @@ export function tooLarge(shown: string, mostBytes: number): McpvalsError {
   return unsafeArchive(shown, `unpacks to more than ${Math.round(mostBytes / 1024 ** 2)} MB`);
 }
 
-/** The entries of a gzipped tar. Throws McpvalsError `extension/unsafe-archive`, and an Error for what is no tar. */
+/** The entries of a gzipped tar. Throws McpvalsError `extension/unsafe-archive`, and an Error for an invalid file. */
 export async function* readTar(path: string, options: ReadOptions): AsyncIterable<ArchiveEntry> {
   const { shown, signal } = options;
   const parser = new Parser({ strict: true });
@@ -248,7 +247,7 @@ export async function* readTar(path: string, options: ReadOptions): AsyncIterabl
   }
 }
 
-/** What comes behind the end of the archive is not read: it may be endless. */
+/** Data behind the end of the archive is not read: it may be endless. */
 async function feed(path: string, parser: Parser, { shown, signal, mostBytes }: ReadOptions): Promise<void> {
   let isOver = false;
   let bytes = 0;
@@ -260,7 +259,7 @@ async function feed(path: string, parser: Parser, { shown, signal, mostBytes }: 
   try {
     for await (const chunk of file.pipe(chunks) as AsyncIterable<Buffer>) {
       bytes += chunk.length;
-      // Notes about files, of which there can be any number, are no files.
+      // Metadata between files has no limit of its own.
       if (bytes > 2 * mostBytes) throw tooLarge(shown, mostBytes);
       if (!parser.write(chunk) && !isOver) await once(parser, "drain", { signal });
       if (isOver) break;
@@ -271,7 +270,7 @@ async function feed(path: string, parser: Parser, { shown, signal, mostBytes }: 
   }
 }
 
-/** What a parser finds, to be asked for one by one. */
+/** The entries of a parser, one by one. */
 class TarEntries {
   readonly #found: ReadEntry[] = [];
   #state: "reading" | "ended" | { readonly error: unknown } = "reading";
@@ -284,7 +283,7 @@ class TarEntries {
       this.#wake();
     };
     parser.on("entry", take);
-    // What the parser knows no meaning of is refused when its turn comes.
+    // Entries of unknown types are refused later.
     parser.on("ignoredEntry", take);
     parser.on("error", (error: unknown) => this.fail(error));
     parser.on("end", () => {
@@ -309,7 +308,7 @@ class TarEntries {
   fail(error: unknown): void {
     if (this.#state !== "reading") return;
     this.#state = { error };
-    // Whoever is reading an entry would wait for its end forever.
+    // Otherwise the reader of the current entry would wait forever.
     this.#current?.on("error", () => undefined);
     this.#current?.destroy(error);
     this.#wake();
@@ -334,7 +333,7 @@ function titleOf(type: string): string {
   return type === "SymbolicLink" || type === "Link" ? "a link" : "which is neither a file nor a folder";
 }
 
-/** The entries of a zip. Throws McpvalsError `extension/unsafe-archive`, and an Error for what is no zip. */
+/** The entries of a zip. Throws McpvalsError `extension/unsafe-archive`, and an Error for an invalid file. */
 export async function* readZip(path: string, { shown }: ReadOptions): AsyncIterable<ArchiveEntry> {
   const zip = await openPromise(path, { autoClose: false, strictFileNames: true, validateEntrySizes: true });
   try {
@@ -359,7 +358,7 @@ function describeZipEntry(entry: Entry, shown: string): Omit<ArchiveEntry, "open
   return { name, kind, bytes: entry.uncompressedSize, executable: (mode & 0o111) !== 0 };
 }
 
-/** Kinds of files as Unix systems write them into a zip. */
+/** File types of Unix in a zip. */
 const typeBits = 0o170000;
 const linkType = 0o120000;
 const fileType = 0o100000;

@@ -19,19 +19,19 @@ export interface CacheEntry {
   readonly record: CacheRecord;
 }
 
-/** What is put into the cache, besides its files. */
+/** The record of a new version; the rest is computed from its files. */
 export type NewEntry = Omit<CacheRecord, "tree" | "files">;
 
 const recordName = "extension.json";
 const draftPrefix = ".new-";
 /** Levels of folders from the root to the folder of a version. */
 const deepest = 4;
-/** After this long whoever was writing it must be gone, also on another machine. */
+/** Age after which a draft is abandoned, also one of another machine. */
 const draftLifeMs = 24 * 60 * 60 * 1000;
 
-/** Nobody else may write there, whatever is usual for new folders. */
+/** Not writable by others, whatever the umask is. */
 const folderMode = 0o755;
-/** Longest name that is taken for a folder as it is. */
+/** Longest name of a folder. */
 const longestName = 150;
 
 /** The folder that has an entry's files. */
@@ -44,7 +44,7 @@ export class ExtensionCache {
   readonly #root: string;
   readonly #signal: AbortSignal;
 
-  /** `root` is absolute; it is made when something is put into it. */
+  /** `root` is absolute; it is made when something is added. */
   constructor(root: string, signal: AbortSignal) {
     this.#root = root;
     this.#signal = signal;
@@ -74,9 +74,9 @@ export class ExtensionCache {
   }
 
   /**
-   * Makes an entry of what `fill` puts into the folder that it is given; its result is what the entry is, and the paths
-   * of the executable files. Others may do the same at the same time: whoever is first has made it. One that is there
-   * already must be the same. When anything fails, nothing is left. Throws McpvalsError `extension/integrity`.
+   * Makes an entry of the files that `fill` puts into a folder; `fill` gives the record and the paths of the executable files.
+   * Of several processes at the same time the first one makes it; an entry that exists already must be the same. When
+   * anything fails, nothing is left. Throws McpvalsError `extension/integrity`.
    */
   async add(
     packageName: string,
@@ -149,7 +149,7 @@ export async function hashEntry(
   return hashTree(filesOf(entry), { executables: executablesOf(entry.record), signal });
 }
 
-/** The record of an entry, which must be about the place where it lies. */
+/** The record of an entry, which must belong to its folder. */
 function recordIn(folder: string, root: string): Promise<CacheRecord> {
   return readRecord(join(folder, recordName), ({ package: name, version, hash }) => {
     const isHere = dirname(folder) === placeOf(root, name, version);
@@ -164,25 +164,25 @@ interface Described {
   readonly record: CacheRecord | undefined;
 }
 
-/** Undefined for a folder that is no entry. */
+/** Undefined for a folder that is not an entry. */
 async function describe(folder: string, root: string): Promise<Described | undefined> {
   if (!/-[0-9a-f]{12}$/.test(folder)) return undefined;
   const [record, found] = await Promise.all([
-    recordIn(folder, root).catch(() => undefined), // whoever asks for this version is told why
+    recordIn(folder, root).catch(() => undefined), // resolving this version reports the reason
     stat(join(folder, recordName)).catch(() => undefined),
   ]);
   return found === undefined ? undefined : { folder, usedAt: found.mtime, record };
 }
 
 function cachedVersion({ folder, usedAt, record }: Described, root: string): CachedVersion {
-  if (record === undefined) return { ...whatItWas(folder, root), usedAt, folder, isDamaged: true };
+  if (record === undefined) return { ...fromPath(folder, root), usedAt, folder, isDamaged: true };
   const { package: name, version, platform, hash, files } = record;
   const bytes = Object.values(files).reduce((sum, file) => sum + file.bytes, 0);
   return { package: name, version, platform, hash, bytes, usedAt, folder };
 }
 
-/** As its place in the cache tells. */
-function whatItWas(folder: string, root: string): Omit<CachedVersion, "usedAt" | "folder"> {
+/** What the path of an entry says. */
+function fromPath(folder: string, root: string): Omit<CachedVersion, "usedAt" | "folder"> {
   const [source = "", ...rest] = relative(root, dirname(dirname(folder))).split(sep);
   return {
     package: source === "npm" ? `npm:${rest.join("/")}` : [source, ...rest].join("/"),
@@ -193,7 +193,7 @@ function whatItWas(folder: string, root: string): Omit<CachedVersion, "usedAt" |
   };
 }
 
-/** Who had put the one that was there into the cache may have put something else there. */
+/** An existing entry may have been put there by somebody else. */
 function checkSame({ folder, record }: CacheEntry, { package: name, version, tree }: CacheRecord): void {
   if (record.tree === tree) return;
   throw integrityError({
@@ -204,7 +204,7 @@ function checkSame({ folder, record }: CacheEntry, { package: name, version, tre
   });
 }
 
-/** Makes a folder that only we write; `home` is what errors name. */
+/** Makes a folder that only this user can write; `home` is what errors name. */
 function makeWritable(folder: string, home: string): void {
   try {
     makeFolder(folder, folderMode);
@@ -213,7 +213,7 @@ function makeWritable(folder: string, home: string): void {
   }
 }
 
-/** Folders so many levels below; not those that are being made, nor what links lead to. */
+/** Folders some levels below, without drafts and links. */
 async function subfolders(folder: string, levels: number): Promise<string[]> {
   if (levels === 0) return [folder];
   const below = (await readFolder(folder)).filter(
@@ -236,7 +236,7 @@ async function readFolder(folder: string) {
   }
 }
 
-/** When the folder is there already, somebody else has made the same. */
+/** When the folder exists already, another process has made the same. */
 async function moveInto(draft: string, folder: string): Promise<void> {
   try {
     await rename(draft, folder);
@@ -250,7 +250,7 @@ async function moveInto(draft: string, folder: string): Promise<void> {
   }
 }
 
-/** Removes what those who were killed had begun to make, in a folder and so many levels below it. */
+/** Removes drafts of killed processes, in a folder and some levels below it. */
 async function removeDrafts(folder: string, levels: number): Promise<void> {
   await removeLeftovers(folder, /^\.new-/);
   for (const entry of await readFolder(folder)) {
@@ -260,14 +260,14 @@ async function removeDrafts(folder: string, levels: number): Promise<void> {
       if (levels > 0) await removeDrafts(path, levels - 1);
       continue;
     }
-    const made = await stat(path).catch(() => undefined); // its maker may have just moved it
+    const made = await stat(path).catch(() => undefined); // it may have been moved just now
     if (made !== undefined && made.mtimeMs < Date.now() - draftLifeMs) {
       await rm(path, { recursive: true, force: true });
     }
   }
 }
 
-/** Removes a folder and those above it, as long as they are empty. */
+/** Removes a folder and those above it that are empty. */
 async function removeEmpty(folder: string, root: string): Promise<void> {
   for (let path = folder; path !== root && path.startsWith(root); path = dirname(path)) {
     try {
@@ -279,7 +279,7 @@ async function removeEmpty(folder: string, root: string): Promise<void> {
   }
 }
 
-/** A name of one folder, whatever the text is. */
+/** A valid name of a folder for any text. */
 function safeName(text: string): string {
   const name = text.toWellFormed().replace(/[^\w.+@~-]/gu, (character) => encodeURIComponent(character));
   if (name.length > longestName) return `%${name.slice(0, longestName)}-${hash("sha256", text).slice(0, 12)}`;
@@ -293,7 +293,7 @@ function shortHash(hash: string): string {
   return digits.slice(0, 12);
 }
 
-/** What the cache knows of a version, in `extension.json` beside its files. What the lock says counts more. */
+/** The record of a version, `extension.json` beside its files. The lock takes precedence. */
 export interface CacheRecord {
   /** Without its version. */
   readonly package: string;
@@ -305,7 +305,7 @@ export interface CacheRecord {
   /** `sha256:HEX` of the release's file of checksums. */
   readonly checksums?: string;
   readonly tree: string;
-  /** By path: SHA-256 in hex, and whether it is executable, to tell which file is not what it was. */
+  /** By path: SHA-256 in hex, and whether it is executable, to report which file has changed. */
   readonly files: Readonly<Record<string, RecordedFile>>;
 }
 
@@ -315,7 +315,7 @@ interface RecordedFile {
   readonly bytes: number;
 }
 
-/** In bytes; that of the most files that an archive may have is half as large. */
+/** In bytes; twice the record of the largest allowed number of files. */
 const largestRecord = 16 * 1024 * 1024;
 
 const schema = z.object({
@@ -329,14 +329,11 @@ const schema = z.object({
   files: z.record(z.string(), z.object({ hash: z.string(), executable: z.boolean(), bytes: z.number() })),
 });
 
-/**
- * Reads `extension.json`, which must be what `isRight` tells. Throws McpvalsError `extension/integrity` for one that nobody
- * of us wrote.
- */
+/** Reads `extension.json`. Throws McpvalsError `extension/integrity` when it is damaged, or `isRight` is false. */
 async function readRecord(path: string, isRight: (record: CacheRecord) => boolean): Promise<CacheRecord> {
   try {
     const record = schema.parse(JSON.parse(readRegularFile(path, largestRecord).toString("utf8")));
-    if (!isRight(record)) throw new Error("it is about another version than its folder");
+    if (!isRight(record)) throw new Error("it belongs to another version than its folder");
     return record;
   } catch (cause) {
     throw new McpvalsError(
@@ -350,7 +347,7 @@ async function readRecord(path: string, isRight: (record: CacheRecord) => boolea
   }
 }
 
-/** The paths of the files that were made executable. */
+/** The paths of the executable files. */
 function executablesOf({ files }: CacheRecord): ReadonlySet<string> {
   return new Set(Object.keys(files).filter((path) => files[path]?.executable === true));
 }
@@ -362,7 +359,7 @@ export function recordedFiles({ files }: Tree): CacheRecord["files"] {
   );
 }
 
-/** The first few files that are not as they were recorded, in words; undefined when all are. */
+/** The first few files that differ from their record, as text; undefined when none does. */
 export function changedFiles({ files: recorded }: CacheRecord, { files }: Tree): string | undefined {
   const found = new Set(files.map(({ path }) => path));
   const gone = Object.keys(recorded).filter((path) => !found.has(path));
@@ -374,13 +371,13 @@ export function changedFiles({ files: recorded }: CacheRecord, { files }: Tree):
   });
   const all = [...others, ...gone.map((path) => `${path} was removed`)];
   if (all.length === 0) return undefined;
-  const rest = all.length > mostTold ? [`${all.length - mostTold} more`] : [];
-  return [...all.slice(0, mostTold), ...rest].join(", ");
+  const rest = all.length > mostShown ? [`${all.length - mostShown} more`] : [];
+  return [...all.slice(0, mostShown), ...rest].join(", ");
 }
 
-const mostTold = 5;
+const mostShown = 5;
 
-/** A file in a folder. */
+/** A file of a folder. */
 export interface TreeFile {
   /** Relative, with slashes. */
   readonly path: string;
@@ -395,20 +392,17 @@ export interface Tree {
   readonly hash: string;
   /** In the order of their paths. */
   readonly files: readonly TreeFile[];
-  /** Whether the files and folders are, as far as the file system tells, what they were when they were read. */
+  /** Whether no file or folder has changed since it was read, according to the file system. */
   readonly isUntouched: () => boolean;
 }
 
 export interface TreeOptions {
-  /** Paths of the files that were made executable: where the system keeps no such bit, they count as it. */
+  /** Paths of executable files, for systems without an executable bit. */
   readonly executables: ReadonlySet<string>;
   readonly signal: AbortSignal;
 }
 
-/**
- * Reads every file of a folder. Throws McpvalsError `extension/integrity` when it has anything but files and folders:
- * a link could lead anywhere.
- */
+/** Reads every file of a folder. Throws McpvalsError `extension/integrity` for anything but files and folders, such as links. */
 export async function hashTree(folder: string, options: TreeOptions): Promise<Tree> {
   const stamps = new Map<string, string>();
   const paths = (await listFiles(folder, stamps)).sort(byCodeUnits);
@@ -429,23 +423,20 @@ export async function hashTree(folder: string, options: TreeOptions): Promise<Tr
 }
 
 /**
- * What changes with every change of a file, or of what is in a folder: nobody but root can set the time of the last change back.
- * Undefined for what is not there.
+ * A text that changes with every change of a file or folder: only root can set its ctime back. Undefined when it does not
+ * exist.
  */
 function stampOf(path: string): string | undefined {
   const found = lstatSync(path, { bigint: true, throwIfNoEntry: false });
   return found && `${found.dev} ${found.ino} ${found.size} ${found.mode} ${found.ctimeNs}`;
 }
 
-/**
- * Reading is synchronous, several times as fast for many small files, and before anything that it could keep waiting has
- * begun; others get their turn after so many files.
- */
+/** Reading is synchronous, which is several times as fast for many small files; the event loop continues after so many. */
 const filesInTurn = 50;
-/** Files up to this size are read at once, larger ones in pieces of it. */
+/** Files up to this size are read at once, larger ones in pieces. */
 const pieceBytes = 1024 * 1024;
 
-/** Paths of all files below a folder, relative and with slashes. What it meets is put into `stamps`. */
+/** Paths of all files below a folder, relative and with slashes. Adds the stamps of all files and folders to `stamps`. */
 export async function listFiles(folder: string, stamps = new Map<string, string>()): Promise<string[]> {
   stamps.set(folder, stampOf(folder) ?? "");
   const entries = await readdir(folder, { withFileTypes: true });
@@ -472,7 +463,7 @@ export function hashBytes(content: Uint8Array): string {
 function notPlain(path: string): McpvalsError {
   return new McpvalsError(
     "extension/integrity",
-    `${path} is neither a file nor a folder, and an extension has nothing else. Nothing of it was run.`,
+    `${path} is neither a file nor a folder, which extensions must not contain. Nothing of it was run.`,
     { hint: "Find out who put it there; then remove that version and fetch it again." },
   );
 }
@@ -505,13 +496,13 @@ async function hashPieces(file: number, signal: AbortSignal): Promise<{ hash: st
   }
 }
 
-/** Not the order of a language, which differs between machines. */
+/** Independent of the locale. */
 function byCodeUnits(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;
 }
 
-/** `sha256:HEX` of a program; undefined for one that may be run but not read. */
+/** `sha256:HEX` of a program; undefined for one that is not readable. */
 export async function programHash(path: string): Promise<string | undefined> {
   const sum = createHash("sha256");
   try {

@@ -37,7 +37,7 @@ export function extensionPlaces({
   };
 }
 
-/** Makes what turns packages into verified files. Nothing is read or fetched yet. */
+/** Creates a resolver. Nothing is read or fetched yet. */
 export function createResolver(options: ResolverOptions): ExtensionResolver {
   const { allowedSources, signal, home } = options;
   const cache = new ExtensionCache(options.cacheDir, signal);
@@ -53,8 +53,8 @@ export function createResolver(options: ResolverOptions): ExtensionResolver {
     if (ref.kind !== "path" && ref.kind !== "bundled") {
       return new VersionedPackage(text, { ref, source: () => sourceOf(ref, context), cache, signal });
     }
-    throw new McpvalsError("extension/invalid-package", `${text} has no versions that could be chosen.`, {
-      hint: "Versions are chosen of github.com/ORG/REPO and npm:NAME only.",
+    throw new McpvalsError("extension/invalid-package", `${text} has no versions to choose from.`, {
+      hint: "Only github.com/ORG/REPO and npm:NAME have versions.",
     });
   };
   return {
@@ -85,8 +85,8 @@ function refOf(text: string): PackageRef {
 }
 
 /**
- * Throws McpvalsError `extension/source-not-allowed` when none of the globs fits the package's name. A path is compared as
- * it is written, once `..` in its middle is gone. Without globs everything is allowed.
+ * Throws McpvalsError `extension/source-not-allowed` when no glob matches the name of the package. Paths are compared as they
+ * are written, but normalized. Without globs everything is allowed.
  */
 export function checkSource(ref: PackageRef, allowed: readonly string[] | undefined): void {
   if (isAllowedSource(ref, allowed)) return;
@@ -99,22 +99,21 @@ export function checkSource(ref: PackageRef, allowed: readonly string[] | undefi
   );
 }
 
-/** Tells whether one of the globs fits, as `checkSource` compares. */
 function isAllowedSource(ref: PackageRef, allowed: readonly string[] | undefined): boolean {
   if (allowed === undefined) return true;
   const name = ref.kind === "path" ? plainPath(ref.name) : ref.name;
-  return allowed.some((glob) => glob === name || fits(name, glob));
+  return allowed.some((glob) => glob === name || matches(name, glob));
 }
 
-/** What begins with `./` is below the folder; for the globs' own rules it would be the same without. */
-function fits(name: string, glob: string): boolean {
+/** A glob with `./` matches only paths with `./`, which picomatch would ignore. */
+function matches(name: string, glob: string): boolean {
   const [inside, wanted] = [name.startsWith("./"), glob.startsWith("./")];
   if (wanted && !inside) return false;
   const test = picomatch(wanted ? glob.slice(2) : glob, { dot: true, nonegate: true, windows: false });
   return test(inside ? name.slice(2) : name);
 }
 
-/** `./a/../../b` must not pass for something in `./a`, nor `./a\b` where that is the name of one file. */
+/** `./a/../../b` is not in `./a`, and `./a\b` is only on Windows. */
 function plainPath(path: string): string {
   const slashes = runningPlatform() === "win32" ? path.replaceAll("\\", "/") : path;
   const plain = posix.normalize(slashes);

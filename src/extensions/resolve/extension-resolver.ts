@@ -2,26 +2,26 @@ import type { LockedExtension } from "../../core/formats/extension/lock-file.ts"
 import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
 import type { PackageRef } from "../../core/formats/extension/package-ref.ts";
 
-/** From packages as they are written to verified files. */
+/** Resolves packages to verified files. */
 export interface ExtensionResolver {
   /**
-   * Uses the version of `locked` when there is one, else the newest that matches; fetches it when it is not cached; looks
-   * at every file before it returns. The result's `locked` is the entry to keep; there is none for paths and what comes
-   * with us. Throws McpvalsError of the codes `extension/…`, and the signal's reason.
+   * Uses the version of `locked`, else the newest one that matches; fetches it when it is not cached; verifies every file. The
+   * result's `locked` is the new entry of the lock; there is none for paths and included extensions. Throws McpvalsError of
+   * the codes `extension/…`, and the signal's reason.
    */
   resolve(
     spec: PackageUse,
     locked: LockedExtension | undefined,
     how: ResolveMode,
   ): Promise<{ readonly extension: ResolvedExtension; readonly locked?: LockedExtension }>;
-  /** The newest version that matches what is written, from the source. Throws as `resolve` does. */
+  /** The newest version of the source that matches the package as written. Throws as `resolve` does. */
   newest(packageText: string): Promise<string>;
   /**
-   * The lock's entry for a given version, from the cache when it is there (then without network). What `previous` has of
-   * that version for other platforms is kept. Throws as `resolve` does.
+   * The entry of the lock for a version, without network when it is cached. Files of `previous` for other platforms are kept
+   * when it has the same version. Throws as `resolve` does.
    */
   pin(packageText: string, version: string, previous: LockedExtension | undefined): Promise<LockedExtension>;
-  /** Looks at what is cached for an entry of the lock, for any platform; problems as sentences. */
+  /** Verifies the cached files of an entry of the lock, for any platform; gives problems as sentences. */
   verify(packageText: string, locked: LockedExtension): Promise<readonly string[]>;
   /** Everything in the cache. */
   cached(): Promise<readonly CachedVersion[]>;
@@ -39,7 +39,7 @@ export interface ResolveMode {
   readonly frozen: boolean;
   /** Only what is cached. */
   readonly offline: boolean;
-  /** SHA-256 of the release's file, in hex, as the user was told it elsewhere. */
+  /** SHA-256 of the release's file, in hex, as the user has given it. */
   readonly sha256?: string;
 }
 
@@ -55,7 +55,7 @@ export interface CachedVersion {
   /** Of all unpacked files together. */
   readonly bytes: number;
   readonly usedAt: Date;
-  /** Its record cannot be read: it is never used, and everything else here but its place is unknown. */
+  /** Its record cannot be read, so it is never used, and only its folder is known. */
   readonly isDamaged?: true;
   /** Absolute. */
   readonly folder: string;
@@ -103,7 +103,7 @@ export interface NpmRun {
  */
 export type RunNpm = (run: NpmRun) => Promise<string>;
 
-/** An extension whose files are here and are what they should be. */
+/** An extension with verified files. */
 export interface ResolvedExtension {
   /** The package as written. */
   readonly package: string;
@@ -111,8 +111,8 @@ export interface ResolvedExtension {
   /** Of the release or package; absent for paths. */
   readonly version?: string;
   /**
-   * `sha256:HEX`: of a release or package over all of its files, as the lock has it; else of the program alone, and absent when
-   * that may not be read.
+   * `sha256:HEX`: over all files of a release or package, as in the lock; else of the program alone, and absent when that is
+   * not readable.
    */
   readonly hash?: string;
   /** Absolute folder that has all of its files. */
@@ -120,21 +120,21 @@ export interface ResolvedExtension {
   /** Absolute path of the program. */
   readonly program: string;
   /**
-   * Throws McpvalsError `extension/integrity` when a file is no longer what it was when it was verified; to be called before each
-   * start. Absent where nothing was verified: for paths, and what comes with us.
+   * Throws McpvalsError `extension/integrity` when a file has changed since it was verified; to be called before each start.
+   * Absent for paths and included extensions, which are not verified.
    */
   readonly recheck?: () => Promise<void>;
-  /** From its `extension.yaml`; absent when it has none and must be asked. */
+  /** Its `extension.yaml`; without one the program must be asked. */
   readonly manifest?: ExtensionManifest;
 }
 
-/** Where one package with versions comes from. */
+/** The source of one package with versions. */
 export interface VersionedSource {
-  /** The newest version that is meant, or exactly the written one. Throws McpvalsError `extension/not-found`. */
+  /** The newest version that matches the package as written. Throws McpvalsError `extension/not-found`. */
   newest(): Promise<string>;
   /**
-   * Which file of a version is for this platform, and what it must be; nothing of it is fetched yet. Throws McpvalsError
-   * `extension/not-found`, and `extension/integrity` for what nobody vouches for and what is not as locked.
+   * The file of a version for this platform with its hash; it is not fetched yet. Throws McpvalsError `extension/not-found`,
+   * and `extension/integrity` for a file that cannot be verified or differs from the lock.
    */
   offer(version: string, expected: OfferExpectations): Promise<Offer>;
 }
@@ -145,7 +145,7 @@ export interface OfferExpectations {
   readonly sha256?: string;
 }
 
-/** A file that could be fetched. */
+/** A file that can be fetched. */
 export interface Offer {
   /** As the source writes it. */
   readonly version: string;
@@ -154,8 +154,8 @@ export interface Offer {
   /** `sha256:HEX` of the release's file of checksums. */
   readonly checksums?: string;
   /**
-   * Fetches it, checks it, and puts its files into a folder that is there and empty; beside that folder it may keep other
-   * files. Throws McpvalsError `extension/integrity` when it is not what was offered.
+   * Fetches it, verifies it, and puts its files into an empty folder; beside that folder it may keep other files. Throws
+   * McpvalsError `extension/integrity` when it is not what was offered.
    */
   fetch(folder: string): Promise<FetchedFiles>;
 }

@@ -16,10 +16,10 @@ export interface FetchOptions {
 export type Body = AsyncIterable<Uint8Array>;
 
 /**
- * Fetches what is at an address and hands its body to `read`; undefined when there is nothing (404). Redirects are
- * followed, at most five, as far as `checkAddress` lets them. What breaks on the way, and a server's own errors, are tried
- * a second time, `read` included. Throws McpvalsError `extension/unreachable` with the cause,
- * `extension/source-not-allowed`, what `read` throws as McpvalsError, and the signal's reason.
+ * Fetches an address and passes its body to `read`; undefined for 404. Follows at most five redirects that `checkAddress`
+ * allows. Failed connections and errors of the server are tried a second time, `read` included. Throws McpvalsError
+ * `extension/unreachable` with the cause, `extension/source-not-allowed`, what `read` throws as McpvalsError, and the
+ * signal's reason.
  */
 export async function fetchSource<T>(
   address: string,
@@ -99,7 +99,7 @@ async function follow(
   }
 }
 
-/** An Error that is worth another try, or an McpvalsError. */
+/** An Error for a response that is worth another try, else an McpvalsError. */
 function refusal(address: string, { status, statusText, headers }: Response): Error {
   if (status >= 500) return new Error(`the server answered ${status} ${statusText}`.trim());
   const isLimited = headers.get("x-ratelimit-remaining") === "0" || headers.has("retry-after");
@@ -116,7 +116,7 @@ function untilText(headers: Headers): string {
   return seconds === null ? "" : `; try again in ${seconds} seconds`;
 }
 
-/** Ends a request that says nothing for too long. */
+/** Aborts a request that sends nothing for too long. */
 class Silence {
   readonly #ms: number;
   readonly #controller = new AbortController();
@@ -162,7 +162,7 @@ function withoutQuery(address: string): string {
   return shown(new URL(address));
 }
 
-/** Node's own message says only that fetching failed. */
+/** The message of `fetch` itself says only that it failed. */
 function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const cause: unknown = error.cause;
@@ -175,9 +175,9 @@ function messageOf(error: unknown): string {
 const githubApi = "https://api.github.com";
 
 /**
- * Throws McpvalsError `extension/source-not-allowed` for an address that releases of `base` must not be fetched from:
- * another origin, except that GitHub's API leads to GitHub's files; and what is neither https nor loopback. `from` is the
- * address that led there.
+ * Throws McpvalsError `extension/source-not-allowed` for an address that releases of `base` must not come from: another
+ * origin, except files of GitHub for GitHub's API; and one that is neither https nor loopback. `from` is the address that
+ * led there.
  */
 export function checkAddress(address: URL, base: URL, from: string): void {
   if (!isPrivate(address)) {
@@ -188,7 +188,7 @@ export function checkAddress(address: URL, base: URL, from: string): void {
   throw notAllowed(`${from} leads to ${shown(address)}, another source than ${base.origin}`);
 }
 
-/** The base address of releases. Throws McpvalsError `extension/source-not-allowed` for one that cannot be used. */
+/** Parses the base address of releases. Throws McpvalsError `extension/source-not-allowed` for an invalid one. */
 export function baseAddress(text: string = githubApi): URL {
   const base = URL.parse(text);
   if (base === null) throw notAllowed(`releasesUrl is no address: ${text}`);
@@ -198,7 +198,7 @@ export function baseAddress(text: string = githubApi): URL {
   return base;
 }
 
-/** Without what could be a secret in it. */
+/** Without the query, which may contain a secret. */
 function shown(address: URL): string {
   return `${address.origin}${address.pathname}`;
 }

@@ -26,21 +26,18 @@ export interface ProgramWithManifest {
 
 export interface ProgramHints {
   readonly manifest: ExtensionManifest | undefined;
-  /** Names that it may have, the best first, with or without an ending. */
+  /** Names that it may have, the best first, with or without an extension. */
   readonly names: readonly string[];
   /** What errors call the extension. */
   readonly shown: string;
 }
 
-/** Endings of programs that Node runs, whatever their permissions are. */
+/** Whether Node runs a program, which then needs no executable bit. */
 function isNodeProgram(path: string): boolean {
   return /\.(?:js|mjs|cjs|ts|mts)$/i.test(path);
 }
 
-/**
- * The folder of the files' own top: most archives have all in one folder. With a slash at its end, or empty. What was
- * put beside it, the manifest, does not count.
- */
+/** The only folder at the top, with a slash, or empty: most archives have all files in one. A manifest beside it does not count. */
 export function topFolder(paths: readonly string[]): string {
   const tops = new Set(
     paths.filter((path) => path !== manifestName).map((path) => /^[^/]*\//.exec(path)?.[0] ?? ""),
@@ -50,8 +47,8 @@ export function topFolder(paths: readonly string[]): string {
 }
 
 /**
- * The path of the program among an extension's files: what the manifest says; else what is named as one of `names`, the
- * least deep one; else the only executable. Throws McpvalsError `extension/not-found`.
+ * The path of the program among an extension's files: that of the manifest; else the least deep file with one of the
+ * names; else the only executable. Throws McpvalsError `extension/not-found`.
  */
 export function chooseProgram(files: readonly Candidate[], hints: ProgramHints): string {
   const { manifest, shown } = hints;
@@ -68,7 +65,7 @@ export function chooseProgram(files: readonly Candidate[], hints: ProgramHints):
   const executables = files.filter(({ path, executable }) => executable || /\.exe$/i.test(path));
   const program = named[0] ?? (executables.length === 1 ? executables[0] : undefined);
   if (program !== undefined) return program.path;
-  throw notFound(`${shown} has no file that must be its program`, files);
+  throw notFound(`${shown} has no file that is clearly its program`, files);
 }
 
 function isNamed(path: string, name: string): boolean {
@@ -84,16 +81,16 @@ function notFound(message: string, files: readonly Candidate[]): McpvalsError {
   const names = files.slice(0, 20).map(({ path }) => path);
   const rest = files.length > names.length ? [`${files.length - names.length} more`] : [];
   return new McpvalsError("extension/not-found", `${message}. It has ${[...names, ...rest].join(", ")}.`, {
-    hint: `Whoever makes it names the program in ${manifestName}, with program.`,
+    hint: `Its author has to name the program in ${manifestName}, with program.`,
   });
 }
 
-/** What an extension says of itself, beside its program. */
+/** Name of the manifest beside a program. */
 export const manifestName = "extension.yaml";
 
 /**
  * Reads the `extension.yaml` of a folder; undefined when it has none. `shown` is what errors call the folder. Throws
- * McpvalsError `extension/invalid-manifest` with everything that is wrong with it.
+ * McpvalsError `extension/invalid-manifest` with all problems.
  */
 export async function readManifest(folder: string, shown: string): Promise<ExtensionManifest | undefined> {
   const path = join(folder, manifestName);
@@ -117,9 +114,8 @@ const schema = z.object({
 });
 
 /**
- * The program that the `package.json` of a folder names with `bin`, as a path in it: the only one, or the one that is
- * named as the package. Undefined without such a file or `bin`. Throws McpvalsError `extension/not-found` when it does not
- * say which.
+ * The program of `bin` in the `package.json` of a folder, as a path in it: the only one, or the one with the name of the
+ * package. Undefined without such a file or `bin`. Throws McpvalsError `extension/not-found` when it is ambiguous.
  */
 export function packageProgram(folder: string, shown: string): string | undefined {
   const found = packageOf(folder, shown);
@@ -133,7 +129,7 @@ export function packageProgram(folder: string, shown: string): string | undefine
   if (paths.length === 0) return undefined;
   throw new McpvalsError(
     "extension/not-found",
-    `${shown} has several programs, ${Object.keys(programs).join(", ")}, and none is named as the package, ${own}.`,
+    `${shown} has several programs, ${Object.keys(programs).join(", ")}, and none has the name of the package, ${own}.`,
     { hint: "Name the program itself, by its path." },
   );
 }
@@ -143,7 +139,7 @@ function packageOf(folder: string, shown: string): z.output<typeof schema> | und
     const text = readTextIfThere(join(folder, "package.json"), "extension/not-found");
     return text === undefined ? undefined : schema.parse(JSON.parse(text));
   } catch (cause) {
-    throw new McpvalsError("extension/not-found", `the package.json of ${shown} cannot be understood.`, {
+    throw new McpvalsError("extension/not-found", `the package.json of ${shown} is not valid.`, {
       cause,
     });
   }
@@ -154,16 +150,16 @@ function insideOnly(path: string, shown: string): string {
   if (!posix.isAbsolute(inside) && !inside.split("/").includes("..") && !inside.includes(":")) return inside;
   throw new McpvalsError(
     "extension/unsafe-archive",
-    `bin in the package.json of ${shown} leads out of the package: ${path}`,
+    `bin in the package.json of ${shown} leaves the package: ${path}`,
   );
 }
 
-/** A file of a release that fits a platform. */
+/** A file of a release for a platform. */
 export interface PlatformAsset {
   readonly name: string;
   /** `linux-amd64`, or `any` for what runs everywhere. */
   readonly platform: string;
-  /** What stands before the platform. */
+  /** The name before the platform. */
   readonly stem: string;
 }
 
@@ -208,7 +204,7 @@ function readName(name: string, platform: ReleasePlatform): RankedAsset | undefi
   return { name, platform: isAny ? "any" : platformName(platform), stem: withoutVersion(stem), rank };
 }
 
-/** In order of preference; the last is none at all. */
+/** In order of preference. */
 const endings = [".zip", ".tar.gz", ".tgz", ".exe", ".mjs", ".js", ".cjs", ""];
 
 const systemNames: Readonly<Record<string, readonly string[]>> = {
@@ -243,8 +239,8 @@ export interface PathPlace {
 }
 
 /**
- * An extension on this machine: a program, or a folder with an `extension.yaml` or a `package.json` that names it. Nothing
- * of it is copied or locked. Throws McpvalsError `extension/not-found` and `extension/invalid-manifest`.
+ * A local extension: a program, or a folder with an `extension.yaml` or a `package.json` that names it. It is not copied or
+ * locked. Throws McpvalsError `extension/not-found` and `extension/invalid-manifest`.
  */
 export async function resolvePath(
   ref: PathRef,
@@ -253,7 +249,7 @@ export async function resolvePath(
   const path = resolve(dir, withHome(ref.path, home));
   const found = await kindOf(path);
   if (found === undefined)
-    throw pathNotFound(`there is no extension ${path}`, `It is written as ${written}; check the path.`);
+    throw pathNotFound(`there is no extension at ${path}`, `It is written as ${written}; check the path.`);
   const extension = found === "folder" ? await ofFolder(path) : await ofFile(path);
   await checkProgram(extension.program);
   const hash = await programHash(extension.program);
@@ -274,7 +270,7 @@ async function ofFolder(folder: string): Promise<Found> {
   );
 }
 
-/** A manifest beside the file is its own when it names the file, or no program at all. */
+/** A manifest beside the file belongs to it when it names the file, or no program. */
 async function ofFile(program: string): Promise<Found> {
   const folder = dirname(program);
   const manifest = await readManifest(folder, folder);
@@ -313,7 +309,7 @@ async function kindOf(path: string): Promise<"file" | "folder" | undefined> {
 function withHome(path: string, home: string): string {
   if (path === "~") return home;
   if (/^~[/\\]/.test(path)) return join(home, path.slice(2));
-  // What is left of file:///C:/…
+  // From a URL such as file:///C:/…
   return /^\/[A-Za-z]:[/\\]/.test(path) ? path.slice(1) : path;
 }
 
@@ -323,28 +319,25 @@ function pathNotFound(message: string, hint?: string): McpvalsError {
 
 type BundledRef = Extract<PackageRef, { kind: "bundled" }>;
 
-/** Where the extensions are that come with mcpvals. */
+/** Where the included extensions are. */
 export interface BundledPlace {
   /** One folder for each extension. */
   readonly extensions: string;
-  /** What has all the files that they need; absent: each its own folder. */
+  /** Folder with all files that they need; absent: their own. */
   readonly files?: string;
 }
 
-/** In the built package they are beside us and complete; from source they share what this package has. */
+/** In the built package they are complete and beside this file; from source they share the dependencies of this package. */
 function ownPlace(): BundledPlace {
   if (extname(import.meta.url) !== ".ts") return { extensions: join(import.meta.dirname, "extensions") };
   const files = resolve(import.meta.dirname, "..", "..", "..");
   return { extensions: join(files, "extensions"), files };
 }
 
-/** Programs that one is looked for under when its manifest names none. */
+/** Programs of an extension whose manifest names none. */
 const usualPrograms = ["main.js", "main.ts", "main.py"];
 
-/**
- * An extension that comes with mcpvals. Throws McpvalsError `extension/not-found` for one that there is not, and
- * `extension/invalid-manifest`.
- */
+/** An included extension. Throws McpvalsError `extension/not-found` and `extension/invalid-manifest`. */
 export async function resolveBundled(
   ref: BundledRef,
   written: string,
@@ -363,7 +356,7 @@ export async function resolveBundled(
     return { package: written, ref, folder: place.files ?? home, program, ...own, ...sum };
   }
   throw new McpvalsError("extension/not-found", `${ref.name} has no program in ${home}.`, {
-    hint: "This installation of mcpvals is not complete: install it again.",
+    hint: "This installation of mcpvals is incomplete: install it again.",
   });
 }
 

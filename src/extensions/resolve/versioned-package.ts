@@ -38,13 +38,13 @@ import {
 
 export interface VersionedParts {
   readonly ref: VersionedRef;
-  /** Called only when it must be asked. */
+  /** Called when the source is needed. */
   readonly source: () => VersionedSource;
   readonly cache: ExtensionCache;
   readonly signal: AbortSignal;
 }
 
-/** A package with versions as it is written: from the lock, the cache and its source to verified files. */
+/** A package with versions: resolves it from the lock, the cache and its source to verified files. */
 export class VersionedPackage {
   readonly #written: string;
   readonly #parts: VersionedParts;
@@ -112,7 +112,7 @@ export class VersionedPackage {
     return problems;
   }
 
-  /** The lock's own word on what is for this platform. */
+  /** The file of the lock for this platform. */
   #fileOf({ files }: LockedExtension): LockedFile | undefined {
     return files[this.#platform] ?? files["any"];
   }
@@ -150,7 +150,7 @@ export class VersionedPackage {
     const known = file === undefined ? undefined : await cache.find(ref.name, locked.version, file.hash);
     if (known !== undefined) return known;
     if (how.frozen && file === undefined && locked.checksums === undefined) {
-      throw this.#notLocked(`the lock has ${this.#written} not for ${this.#platform}`);
+      throw this.#notLocked(`the lock has ${this.#written}, but not for ${this.#platform}`);
     }
     if (how.offline) throw this.#offline(`${ref.name} ${locked.version}`);
     return this.#fetched(locked.version, { locked, ...shaOf(how) });
@@ -163,8 +163,8 @@ export class VersionedPackage {
   }
 
   /**
-   * What the source offers. What is in the cache is not taken for it: no lock says that it is what it was, and whoever
-   * changed the files there could have changed what is noted of them.
+   * Fetches what the source offers. A cached version does not replace it: without a lock nothing vouches for the cache, whose
+   * records could have been changed with the files.
    */
   async #fetched(version: string, expected: OfferExpectations): Promise<CacheEntry> {
     const { ref } = this.#parts;
@@ -179,7 +179,7 @@ export class VersionedPackage {
     };
   }
 
-  /** One source, which remembers what it was told. */
+  /** The source, which remembers its answers. */
   #asked(): VersionedSource {
     this.#source ??= this.#parts.source();
     return this.#source;
@@ -195,7 +195,7 @@ export class VersionedPackage {
     });
   }
 
-  /** Reads all files, and compares them with the lock, else with what the cache noted of them. */
+  /** Reads all files, and compares them with the lock, else with the record of the cache. */
   async #checked(entry: CacheEntry, locked: string | undefined): Promise<Tree> {
     const { record } = entry;
     const tree = await hashEntry(entry, this.#parts.signal);
@@ -220,7 +220,7 @@ export class VersionedPackage {
     return entry;
   }
 
-  /** What is cached for this platform, the last used first. */
+  /** Cached entries for this platform, the last used first. */
   async #usable(): Promise<readonly CacheEntry[]> {
     const entries = await this.#parts.cache.entries(this.#parts.ref.name);
     return entries.filter(({ record }) => record.platform === this.#platform || record.platform === "any");
@@ -241,13 +241,13 @@ export class VersionedPackage {
   }
 }
 
-/** What is run must be among the files that were looked at, whatever the lock or a manifest names. */
+/** The program must be one of the verified files, whatever the lock or a manifest names. */
 function checkProgram(program: string, { files, shown, folder }: InstalledFiles): void {
   if (files.some(({ path }) => path === program)) return;
   throw new McpvalsError(
     "extension/integrity",
-    `the program of ${shown}, ${JSON.stringify(program)}, is none of its files in ${folder}. Nothing of it was run.`,
-    { hint: "Its manifest or its entry in mcp-eval.lock names another; find out who wrote that." },
+    `the program of ${shown}, ${JSON.stringify(program)}, is not one of its files in ${folder}. Nothing of it was run.`,
+    { hint: "Its manifest or its entry in mcp-eval.lock names another file; find out who wrote that." },
   );
 }
 
@@ -255,7 +255,7 @@ function shaOf({ sha256 }: ResolveMode): { sha256?: string } {
   return sha256 === undefined ? {} : { sha256 };
 }
 
-/** What the user has given counts for what is cached and locked too. */
+/** A hash that the user has given holds for cached and locked files too. */
 function checkGiven({ record, folder }: CacheEntry, sha256: string | undefined): void {
   const given = sha256 === undefined ? record.hash : givenHash(sha256);
   if (given === record.hash) return;
@@ -267,7 +267,7 @@ function checkGiven({ record, folder }: CacheEntry, sha256: string | undefined):
   });
 }
 
-/** The entry of the lock: what it has of the same version for other platforms stays. */
+/** The entry of the lock. Files of the same version for other platforms stay. */
 function lockOf({ record }: CacheEntry, previous: LockedExtension | undefined): LockedExtension {
   const { package: name, version, platform, checksums, hash, tree } = record;
   const isSame = previous?.version === version && previous.checksums === checksums;
@@ -279,7 +279,7 @@ function lockOf({ record }: CacheEntry, previous: LockedExtension | undefined): 
   };
 }
 
-/** One file has one hash, whatever platform it was locked on. */
+/** A file has one hash, whatever platform it was locked on. */
 function checkOffer(offer: Offer, locked: LockedExtension | undefined, ref: VersionedRef): void {
   const files = Object.values(locked?.files ?? {});
   const file = files.find(({ name }) => name === offer.name);
@@ -290,7 +290,7 @@ function checkOffer(offer: Offer, locked: LockedExtension | undefined, ref: Vers
   }
 }
 
-/** The newest of versions that fits what is written, without asking anybody. */
+/** The newest of some versions that matches the package as written. */
 function newestOf(versions: readonly string[], { kind, version }: VersionedRef): string | undefined {
   if (kind === "npm" && version !== "latest") {
     if (versions.includes(version)) return version;
@@ -308,7 +308,7 @@ export type VersionedRef = Extract<PackageRef, { kind: "release" | "npm" }>;
 /** What all sources need. */
 export type VersionedContext = Omit<ResolverOptions, "onProgress"> & SourceContext;
 
-/** The source of a package that has versions: one line for each kind. */
+/** The source of a package that has versions. */
 export function sourceOf(ref: VersionedRef, context: VersionedContext): VersionedSource {
   switch (ref.kind) {
     case "release":
@@ -318,7 +318,7 @@ export function sourceOf(ref: VersionedRef, context: VersionedContext): Versione
   }
 }
 
-/** The files of a package that are here and verified. */
+/** Verified files of a package. */
 export interface InstalledFiles {
   /** Name of the file that was fetched. */
   readonly name: string;

@@ -74,7 +74,7 @@ describe("a path", () => {
     ["./start.py", "and begin it with #!/usr/bin/env python3"],
     ["./empty", "names no program"],
     ["./gone", "there is no file"],
-    ["./several", "has several programs, a, b, and none is named as the package, several"],
+    ["./several", "has several programs, a, b, and none has the name of the package, several"],
   ])("%s is refused: %s", async (text, reason) => {
     const folder = await folderWith({
       "data.txt": "",
@@ -98,7 +98,7 @@ describe("a path", () => {
       const refused = await refusal(resolveIn(folder, "./package"));
       expect([refused.code, refused.text]).toEqual([
         "extension/unsafe-archive",
-        expect.stringContaining(`leads out of the package: ${bin}`),
+        expect.stringContaining(`leaves the package: ${bin}`),
       ]);
     },
   );
