@@ -41,7 +41,7 @@ describe("abortAfter", () => {
     expect([timers(), getEventListeners(aborted.signal, "abort")]).toEqual([before, []]);
   });
 
-  it("waits without end when the time is longer than a timer can be", async () => {
+  it("waits forever when the time is longer than a timer can be", async () => {
     using deadline = abortAfter(2 ** 40, () => "too late");
     using endless = abortAfter(Number.POSITIVE_INFINITY, () => "too late");
     await setImmediate();
@@ -50,7 +50,7 @@ describe("abortAfter", () => {
 });
 
 describe("withDeadline", () => {
-  it("gives what the work gives, and clears its timer", async () => {
+  it("gives the result of the work, and clears its timer", async () => {
     const before = timers();
     await expect(withDeadline(() => Promise.resolve(5), { ms: 60_000, onTimeout })).resolves.toBe(5);
     await expect(
@@ -59,7 +59,7 @@ describe("withDeadline", () => {
     expect(timers()).toBe(before);
   });
 
-  it("ends on time even when the work does not heed its signal", async () => {
+  it("ends on time even when the work ignores its signal", async () => {
     let seen: AbortSignal | undefined;
     const work = (signal: AbortSignal): Promise<never> => {
       seen = signal;
@@ -81,7 +81,7 @@ describe("withDeadline", () => {
 });
 
 describe("settlesWithin", () => {
-  it("tells work that has settled, well or badly, from work that has not", async () => {
+  it("tells settled work from pending work", async () => {
     const before = timers();
     expect(await settlesWithin(Promise.resolve(), 60_000)).toBe(true);
     expect(await settlesWithin(Promise.reject(new Error("broken")), 60_000)).toBe(true);

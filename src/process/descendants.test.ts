@@ -11,7 +11,7 @@ const info = (
   started: 1,
 });
 
-it("finds children and their children in any order, and nobody else", () => {
+it("finds all descendants in any order, and no other process", () => {
   const all = [info(5, 4), info(4, 2), info(2, 1), info(3, 1), info(6, 2), info(7, 3)];
   expect(descendantsOf(2, all).map(({ pid }) => pid)).toEqual([4, 6, 5]);
 });

@@ -9,7 +9,7 @@ import {
 } from "./environment.ts";
 
 describe("baseEnvironment", () => {
-  it("picks what a program needs and leaves the rest, on POSIX by exact name", () => {
+  it("picks the variables that programs need, on POSIX by exact name", () => {
     const env = {
       PATH: "/bin",
       Path: "/other",
@@ -34,14 +34,14 @@ describe("mergeEnvironments", () => {
     { Path: "b", HOME: undefined },
   ];
 
-  it("lets later ones win, on Windows whatever their case", () => {
+  it("lets later ones win, on Windows ignoring case", () => {
     expect(mergeEnvironments(environments, "linux")).toEqual({ PATH: "a", Path: "b", HOME: "h" });
     expect(mergeEnvironments(environments, "win32")).toEqual({ Path: "b", HOME: "h" });
   });
 });
 
 describe("localBinPath", () => {
-  it("puts every node_modules/.bin upwards in front, nearest first", () => {
+  it("puts every node_modules/.bin upwards first, nearest first", () => {
     expect(localBinPath("/home/me/app", "/usr/bin:/bin", posix)).toBe(
       "/home/me/app/node_modules/.bin:/home/me/node_modules/.bin:/home/node_modules/.bin:/node_modules/.bin:/usr/bin:/bin",
     );

@@ -40,7 +40,7 @@ describe("what a program writes", () => {
     ]);
   });
 
-  it("has whole characters however it is cut, and a mark for half ones", async () => {
+  it("has whole characters however the chunks are split, and a replacement for half ones", async () => {
     const started = program();
     for (const byte of Buffer.from("é🦊")) started.stdout.write(Buffer.of(byte));
     started.stderr.write(Buffer.from("é").subarray(0, 1));
@@ -58,13 +58,13 @@ describe("what a program writes", () => {
     expect((await finished(started)).stdout).toEqual({ text, omitted });
   });
 
-  it("loses the character that the limit cuts in two", async () => {
+  it("loses the character that the limit splits", async () => {
     const started = program(3);
     started.stdout.write("a🦊");
     expect((await finished(started)).stdout).toEqual({ text: "a", omitted: 2 });
   });
 
-  it("is still read when nobody wants it any more, and no longer kept", async () => {
+  it("is still read after stop, and no longer kept", async () => {
     const started = program();
     started.stdout.write("now");
     await started.output.settle(10);
@@ -77,7 +77,7 @@ describe("what a program writes", () => {
     expect(started.output.together).toBe("now");
   });
 
-  it("is read as long as there is more, although the time is up", async () => {
+  it("is read while there is more, although the time is up", async () => {
     const started = program();
     const settled = started.output.settle(0);
     let left = 8;
@@ -114,7 +114,7 @@ function read(chunks: readonly (string | Buffer)[], limit = 1000): Reading {
 }
 
 describe("LineReader", () => {
-  it("cuts lines wherever the chunks are cut", () => {
+  it("splits lines wherever the chunks are split", () => {
     const line = string({ unit: "grapheme" }).map((text) => text.replaceAll(/[\r\n]/g, ""));
     assert(
       property(array(line), array(nat(20)), (lines, sizes) => {
@@ -128,11 +128,11 @@ describe("LineReader", () => {
     );
   });
 
-  it("takes CRLF, empty lines and a last line without an end", () => {
+  it("accepts CRLF, empty lines and a last line without an end", () => {
     expect(read(["a\r\n\nb\r", "\nc"]).lines).toEqual(["a", "", "b", "c"]);
   });
 
-  it("refuses a line over the limit, in one chunk or many, once and for all", () => {
+  it("refuses a line over the limit, in one chunk or many, and reads nothing more", () => {
     expect(read(["12345\n", "123456\n", "1\n"], 5)).toEqual({ lines: ["12345"], tooLong: 1 });
     expect(read(["123", "45", "6", "\n1\n"], 5)).toEqual({ lines: [], tooLong: 1 });
     expect(read(["1\n2\n123456"], 5)).toEqual({ lines: ["1", "2"], tooLong: 1 });
@@ -166,7 +166,7 @@ it("keeps what is short", () => {
   expect(tailOf(" \n")).toBeUndefined();
 });
 
-it("begins with a whole line where it was cut, else with a whole word, since half of a secret would not be found", () => {
+it("begins with a whole line or word where it was truncated, so that no secret is split", () => {
   const filler = "x".repeat(4086);
   expect(tailOf("secret-12345\n", `${filler}\n`, "last\n")).toBe(`${filler}\nlast`);
   expect(tailOf(`secret-12345 ${filler}\nlast`)).toBe("last");

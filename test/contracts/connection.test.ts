@@ -228,7 +228,7 @@ describe.each(Object.entries(transports))("a server over %s", (transport, reach)
     ]);
   });
 
-  it("is told to cancel a call that takes too long, and goes on", async () => {
+  it("gets the cancellation of a call that takes too long, and goes on", async () => {
     const { session } = await start();
     const outcome = await session.callTool("slow", { ms: 60_000 }, callOptions({ timeoutMs: 100 }));
     expect(outcome).toEqual({

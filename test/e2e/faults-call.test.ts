@@ -163,7 +163,7 @@ describe("a server that goes wrong in a call", () => {
     ended = await runAll(faults);
   });
 
-  it.each(Object.entries(faults))("by %s gets the verdict that it deserves", (name, fault) => {
+  it.each(Object.entries(faults))("by %s gets its verdict", (name, fault) => {
     expectVerdict(ended, name, fault);
   });
 

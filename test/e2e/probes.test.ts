@@ -2,15 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { folderOf, runCli, runInline } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
-import {
-  closedAddress,
-  configFile,
-  fixtureServer,
-  gradesOf,
-  processTag,
-  toolTest,
-  trialOf,
-} from "./support.ts";
+import { closedAddress, configFile, fixtureServer, gradesOf, toolTest, trialOf } from "./support.ts";
 
 /** A scripted agent that calls one tool and then says that it is done. */
 function calls(tool: string): Config {
@@ -220,40 +212,5 @@ describe.concurrent("time", () => {
       configFile({ timeout: 600_000, ...toolTest("add", { args: { a: 2, b: 3 }, expectedResult: 5 }) }),
     );
     expect(code).toBe(0);
-  });
-
-  it("is kept with a silent server, which is an error and leaves no process", async () => {
-    const tag = processTag();
-    const { code, result } = await runInline(
-      configFile({
-        ...toolTest("echo"),
-        timeout: 1000,
-        server: { ...fixtureServer("--silent", "--grandchild"), env: tag.env },
-      }),
-    );
-    expect(await tag.living()).toEqual([]);
-    expect([code, result.verdict]).toEqual([3, "incomplete"]);
-    expect(trialOf(result, "suite/echo")).toMatchObject({
-      verdict: "error",
-      grades: [],
-      error: { code: "server/handshake-timeout" },
-    });
-  });
-
-  it("is kept with a tool that never answers, which is a timeout", async () => {
-    const tag = processTag();
-    const { code, result } = await runInline(
-      configFile({
-        ...toolTest("echo"),
-        timeout: 1000,
-        server: { ...fixtureServer("--mute=tools/call"), env: tag.env, startupTimeout: "20s" },
-      }),
-    );
-    expect(await tag.living()).toEqual([]);
-    expect([code, result.verdict]).toEqual([3, "incomplete"]);
-    expect(trialOf(result, "suite/echo")).toMatchObject({
-      verdict: "timeout",
-      error: { code: "server/call-timeout" },
-    });
   });
 });

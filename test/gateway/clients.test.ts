@@ -42,7 +42,7 @@ describe("agents that reach a server with an address", () => {
     expect(new Set(opened.record.of("mcp.message").map(({ client }) => client))).toEqual(new Set(["1"]));
   });
 
-  it("have left with the end of their session, and are another one afterwards", async () => {
+  it("disconnect with the end of their session, and are a new client afterwards", async () => {
     const opened = await openServer("s1");
     const named = { "mcp-session-id": "s1" };
     await post(opened, "initialize");
@@ -56,7 +56,7 @@ describe("agents that reach a server with an address", () => {
     expect(opened.record.of("gateway.connected").map(({ client }) => client)).toEqual(["1", "2"]);
   });
 
-  it("find it on record in each trial that uses it, as one that was there before from the second on", async () => {
+  it("are recorded in each trial with the server, as reused from the second on", async () => {
     const { host, record } = await openServer();
     const later = createRecord();
     host.watch(record.emit)();

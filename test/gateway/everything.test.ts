@@ -8,7 +8,7 @@ import { tour } from "./tour.ts";
 
 const ways = ["http", "bridge"] as const;
 
-describe("an agent of the reference server gets through the gateway what it gets without", () => {
+describe("an agent of the reference server gets the same with and without the gateway", () => {
   it("from a program", async () => {
     const direct = tour(
       new StdioClientTransport({ command: process.execPath, args: [everythingMain], stderr: "ignore" }),

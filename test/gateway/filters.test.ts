@@ -123,7 +123,7 @@ describe("what a server must not send", () => {
 });
 
 describe("what an agent must not send", () => {
-  it("too many levels: it gets an error, and the server hears nothing", async () => {
+  it("too many levels: it gets an error, and the server gets nothing", async () => {
     const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
     const deep = "[".repeat(500) + "]".repeat(500);
     const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"message":${deep}}}}`;

@@ -23,7 +23,7 @@ async function statusOf(url: string, headers: Record<string, string>): Promise<n
 }
 
 describe("the gateway", () => {
-  it("says nothing but 404 to whoever does not know the secret", async () => {
+  it("answers 404 to requests without the secret", async () => {
     const { endpoint, record, gateway, host } = await openGateway(await programHost([fixtureServer]));
     const url = new URL(endpoint.url);
     expect(url.hostname).toBe("127.0.0.1");
@@ -54,7 +54,7 @@ describe("the gateway", () => {
     expect(await statusOf(endpoint.url, { host: "localhost", origin: "http://localhost:5173" })).toBe(200);
   });
 
-  it("refuses foreign hosts and origins at the door of bridges too, and lets no other upgrade in", async () => {
+  it("refuses foreign hosts and origins of bridges too, and other upgrades", async () => {
     const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
     const bridge = endpoint.bridge.env["MCPVALS_BRIDGE_URL"] ?? "";
     const upgrade = { connection: "Upgrade", upgrade: "mcpvals-bridge" };
@@ -64,7 +64,7 @@ describe("the gateway", () => {
     expect(record.events).toEqual([]);
   });
 
-  it("answers a client that would rather have HTTP/2", async () => {
+  it("answers a client that offers HTTP/2", async () => {
     const { endpoint } = await openGateway(await programHost([fixtureServer]));
     const h2c = {
       connection: "Upgrade, HTTP2-Settings",
@@ -74,7 +74,7 @@ describe("the gateway", () => {
     expect(await statusOf(endpoint.url, h2c)).toBe(200);
   });
 
-  it("answers what is no message, no session and no method as servers over HTTP do", async () => {
+  it("answers invalid messages, sessions and methods as servers over HTTP do", async () => {
     const { endpoint } = await openGateway(await programHost([fixtureServer]));
     const post = (body: string, headers: Record<string, string> = {}): Promise<Response> =>
       fetch(endpoint.url, {
@@ -130,7 +130,7 @@ describe("the gateway", () => {
     }
   });
 
-  it("keeps clients without sessions apart by the ids that they wait for", async () => {
+  it("tells clients without sessions apart by the ids of their pending requests", async () => {
     const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
     const ask = async (message: string): Promise<unknown> => {
       const params = { name: "echo", arguments: { message } };
@@ -144,21 +144,24 @@ describe("the gateway", () => {
     expect(record.of("gateway.connected").length).toBeLessThanOrEqual(20);
   });
 
-  it.each(["http", "bridge"] as const)("outlives a client that vanishes in a call over %s", async (way) => {
-    const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
-    const client = await connectClient(transportTo(endpoint, way));
-    const calling = client
-      .callTool({ name: "slow", arguments: { ms: 60_000 } })
-      .catch((error: unknown) => error);
-    await vi.waitFor(() => expect(JSON.stringify(record.events)).toContain("slow"));
-    await client.close();
-    expect(await calling).toBeInstanceOf(Error);
-    const again = await connectClient(transportTo(endpoint, way));
-    const result = await again.callTool({ name: "echo", arguments: { message: "on" } });
-    expect(result.content).toEqual([{ type: "text", text: "on" }]);
-    if (way === "bridge") expect(typesIn(record)).toContain("gateway.disconnected");
-    expect(record.of("gateway.connected").map(({ client: name }) => name)).toEqual(["1", "2"]);
-  });
+  it.each(["http", "bridge"] as const)(
+    "survives a client that disconnects in a call over %s",
+    async (way) => {
+      const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
+      const client = await connectClient(transportTo(endpoint, way));
+      const calling = client
+        .callTool({ name: "slow", arguments: { ms: 60_000 } })
+        .catch((error: unknown) => error);
+      await vi.waitFor(() => expect(JSON.stringify(record.events)).toContain("slow"));
+      await client.close();
+      expect(await calling).toBeInstanceOf(Error);
+      const again = await connectClient(transportTo(endpoint, way));
+      const result = await again.callTool({ name: "echo", arguments: { message: "on" } });
+      expect(result.content).toEqual([{ type: "text", text: "on" }]);
+      if (way === "bridge") expect(typesIn(record)).toContain("gateway.disconnected");
+      expect(record.of("gateway.connected").map(({ client: name }) => name)).toEqual(["1", "2"]);
+    },
+  );
 
   it.each(["http", "bridge"] as const)(
     "tells a client over %s at once that the server died in a call",
@@ -173,7 +176,7 @@ describe("the gateway", () => {
     },
   );
 
-  it("tells a client at once that a server with an address is gone, and whoever has to judge it", async () => {
+  it("reports at once that a server with an address is gone, to the client and to the trial", async () => {
     const server = await startHttpFixture();
     const { endpoint, losses, record } = await openGateway(await addressHost(server.url));
     const client = await connectClient(transportTo(endpoint, "http"));
@@ -253,7 +256,7 @@ describe("mcpvals bridge", () => {
     return { code, stderr, stdout };
   };
 
-  it("says in a sentence why it cannot work", async () => {
+  it("says in one sentence why it cannot work", async () => {
     const { endpoint, gateway } = await openGateway(await programHost([fixtureServer]));
     const { bridge } = endpoint;
     const address = bridge.env["MCPVALS_BRIDGE_URL"] ?? "";
@@ -280,7 +283,7 @@ describe("mcpvals bridge", () => {
     });
   });
 
-  it("gives what was asked for before the end of its input", async () => {
+  it("gives the answers to requests before the end of its input", async () => {
     const { endpoint } = await openGateway(await programHost([fixtureServer]));
     const { command, args, env } = endpoint.bridge;
     const child = spawn(command, args, { env: { ...env }, stdio: ["pipe", "pipe", "inherit"] });

@@ -83,7 +83,7 @@ it.each(cases)("gives an agent over %s in the %s era a mock behind filters", asy
   expect(record.of("agent.output")).toEqual([]);
 });
 
-it("brings what is no message to the agent byte for byte", async () => {
+it("passes an invalid message to the agent byte for byte", async () => {
   const { endpoint, record } = await open();
   const response = await fetch(endpoint.url, {
     method: "POST",

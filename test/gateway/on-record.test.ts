@@ -62,22 +62,25 @@ describe("what an agent sends to an address", () => {
       { "content-type": "application/json; charset=utf-16le" },
     ],
     ["can be read in two ways", call("+AGQ-el"), { "content-type": 'application/json;CHARSET="utf-7"' }],
-  ])("goes no further when it %s, since nobody could tell what it was", async (_what, body, headers) => {
-    const { endpoint, got, record } = await openTo(json);
-    const response = await post(endpoint.url, body, headers);
-    expect([response.status, got]).toEqual([400, []]);
-    expect(await response.json()).toMatchObject({ error: { code: -32700 } });
-    expect(record.of("mcp.message")).toEqual([]);
-  });
+  ])(
+    "is not passed on when it %s, since the server could read it in another way",
+    async (_what, body, headers) => {
+      const { endpoint, got, record } = await openTo(json);
+      const response = await post(endpoint.url, body, headers);
+      expect([response.status, got]).toEqual([400, []]);
+      expect(await response.json()).toMatchObject({ error: { code: -32700 } });
+      expect(record.of("mcp.message")).toEqual([]);
+    },
+  );
 
-  it("is on record with a mark at its beginning, and with its character set", async () => {
+  it("is recorded with a byte order mark and with a character set", async () => {
     const { endpoint, got, record } = await openTo(json);
     await post(endpoint.url, `\uFEFF${call("add")}`, { "content-type": "application/json; charset=UTF-8" });
     expect(got).toHaveLength(1);
     expect(record.of("mcp.message")).toHaveLength(2);
   });
 
-  it("is no call when it is the body of a GET, which goes nowhere", async () => {
+  it("is no call in the body of a GET, which is not passed on", async () => {
     const { endpoint, got, record } = await openTo((response) => void response.writeHead(405).end());
     const body = call("add");
     const asking = request(endpoint.url, { method: "GET", headers: { "content-length": body.length } });
@@ -89,7 +92,7 @@ describe("what an agent sends to an address", () => {
   });
 });
 
-it("gives what a filter answered where the server has nothing to say to the rest of a list", async () => {
+it("gives the answers of a filter where the server answers nothing to the rest of a batch", async () => {
   const { endpoint, got, record } = await openTo((response) => void response.writeHead(202).end());
   const note = `{"jsonrpc":"2.0","method":"notifications/x"}`;
   const response = await post(endpoint.url, `[${call("del")},${note}]`);
@@ -98,7 +101,7 @@ it("gives what a filter answered where the server has nothing to say to the rest
   expect(record.of("mcp.message")).toHaveLength(3);
 });
 
-describe("what a server with an address answers is on record, and filtered,", () => {
+describe("the answer of a server with an address is recorded and filtered", () => {
   it.each<[string, Answer]>([
     [
       "in capitals",
@@ -144,7 +147,7 @@ describe("what a server with an address answers is on record, and filtered,", ()
   });
 });
 
-it("has a call on record that is nested too deeply to be passed on", async () => {
+it("records a call that is nested too deeply to be passed on", async () => {
   const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
   const args = `${'{"a":'.repeat(500)}1${"}".repeat(500)}`;
   const response = await post(endpoint.url, call("echo").replace("{}", args));

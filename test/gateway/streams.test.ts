@@ -102,8 +102,8 @@ describe("a subscription of 2026-07-28", () => {
   });
 });
 
-describe("what a program asks of an agent over HTTP", () => {
-  it("goes out on the response of the request that it belongs to", async () => {
+describe("a request of a program to an agent over HTTP", () => {
+  it("is sent on the response of the request that it belongs to", async () => {
     const { endpoint } = await openGateway(await programHost([conformingServer]));
     const session = await initialize(endpoint);
     const asked = await ask(endpoint, call(1, "test_sampling", { prompt: "p" }), session);
@@ -118,7 +118,7 @@ describe("what a program asks of an agent over HTTP", () => {
     expect(await asked.next()).toMatchObject({ id: 1, result: { content: [{ type: "text" }] } });
   });
 
-  it("waits for a stream where the client takes no events, and goes out on that", async () => {
+  it("waits for a stream where the client accepts no events", async () => {
     const { endpoint, record } = await openGateway(await programHost([conformingServer]));
     const session = await initialize(endpoint);
     const asking = ask(endpoint, call(1, "test_sampling", { prompt: "p" }), {
@@ -134,7 +134,7 @@ describe("what a program asks of an agent over HTTP", () => {
     expect(response.headers.get("content-type")).toBe("application/json");
   });
 
-  it("goes out on the response of the latest request, what tells of changes on the stream", async () => {
+  it("is sent on the response of the latest request, and notifications of changes on the stream", async () => {
     const script = `require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
       const { id, method } = JSON.parse(line);
       if (id === undefined) return;
@@ -152,7 +152,7 @@ describe("what a program asks of an agent over HTTP", () => {
     expect(await stream.next()).toMatchObject({ method: "notifications/tools/list_changed" });
   });
 
-  it("goes out on one stream: another one that the client opens takes its place", async () => {
+  it("is sent on one stream, which a later one replaces", async () => {
     const { endpoint } = await openGateway(await programHost([conformingServer]));
     const session = await initialize(endpoint);
     const first = await ask(endpoint, {}, session);
@@ -167,7 +167,7 @@ describe("what a program asks of an agent over HTTP", () => {
     expect((await asking).response.status).toBe(200);
   });
 
-  it("gives progress to the request with its token, whichever is the latest", async () => {
+  it("sends progress on the response of the request with its token", async () => {
     const { endpoint } = await openGateway(await programHost([conformingServer]));
     const session = await initialize(endpoint);
     const [first, second] = await Promise.all(
@@ -189,8 +189,8 @@ describe("what a program asks of an agent over HTTP", () => {
   });
 });
 
-describe("an agent that leaves its request", () => {
-  it("has taken it back, where it has no session", async () => {
+describe("an agent that ends its request", () => {
+  it("cancels it, where it has no session", async () => {
     const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
     const controller = new AbortController();
     const leaving = fetch(endpoint.url, {
@@ -211,7 +211,7 @@ describe("an agent that leaves its request", () => {
 });
 
 describe("an agent with a session", () => {
-  it("has taken nothing back when a connection of its breaks", async () => {
+  it("cancels nothing when a connection breaks", async () => {
     const { endpoint } = await openGateway(await programHost([fixtureServer]));
     const session = await initialize(endpoint);
     const controller = new AbortController();
@@ -231,7 +231,7 @@ describe("an agent with a session", () => {
 });
 
 describe("a stream that the server ends before the answer", () => {
-  it.each(["http", "bridge"] as const)("is taken up again for an agent over %s", async (way) => {
+  it.each(["http", "bridge"] as const)("is resumed for an agent over %s", async (way) => {
     const child = spawn(process.execPath, [conformingServer, "http"], {
       stdio: ["ignore", "pipe", "inherit"],
     });

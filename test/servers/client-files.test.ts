@@ -101,7 +101,7 @@ const fileOf: Readonly<Record<McpClient, string>> = {
 
 describe.each(mcpClients)("the file of %s", (client) => {
   it.each(["http", "bridge"] as const)(
-    "leads to servers over %s, and is gone afterwards",
+    "points to servers over %s, and is removed afterwards",
     async (connect) => {
       const folder = folderWith();
       const events: EventBody[] = [];
@@ -122,7 +122,7 @@ describe("a user's own file", () => {
     '\uFEFF{\r\n  // mine\r\n  "theme": "dark",\r\n  "mcpServers": { "calc": { "url": "old" }, "own": {} },\r\n}\r\n';
   const toml = '# mine\nmodel = "o"\nratio = 1.0\n\n[mcp_servers.own]\nurl = "http://own"\n';
 
-  it("is merged into, and put back as the same file", async () => {
+  it("is merged into, and restored as the same file", async () => {
     const folder = folderWith({
       ".gemini/settings.json": json,
       ".codex/config.toml": toml,
@@ -142,7 +142,7 @@ describe("a user's own file", () => {
     expect(contents(folder)).toEqual(before);
   });
 
-  it("is written anew where it has a server of ours, and whole numbers and others stay what they are", async () => {
+  it("is rewritten where it has a server of the same name, and integers stay integers", async () => {
     const text =
       'whole = 5\nhuge = 9007199254740993\nratio = 1.0\n\n[mcp_servers.calc]\nurl = "http://own"\n';
     const folder = folderWith({ ".codex/config.toml": text });
@@ -155,7 +155,7 @@ describe("a user's own file", () => {
     expect(readFileSync(join(folder, ".codex/config.toml"), "utf8")).toBe(text);
   });
 
-  it("that two clients read is on record for both", async () => {
+  it("that two clients read is recorded for both", async () => {
     const folder = folderWith();
     const events: EventBody[] = [];
     const files = await write(folder, ["copilot", "claude-code"], { events });
@@ -171,7 +171,7 @@ describe("a user's own file", () => {
     await files.restore();
   });
 
-  it("is put back whatever was made of ours, and what others put beside it stays", async () => {
+  it("is restored whatever became of the written file, and other new files stay", async () => {
     const folder = folderWith({ ".mcp.json": "{}" });
     const before = contents(folder);
     const files = await write(folder, ["copilot", "claude-code", "gemini", "cursor"]);
@@ -204,7 +204,7 @@ describe("a user's own file", () => {
     expect(contents(folder)).toEqual(before);
   });
 
-  it("that is no text, or no file, is left as it is", async () => {
+  it("that is not text, or not a file, is left unchanged", async () => {
     const folder = folderWith({ "opencode.json/x": "" });
     writeFileSync(join(folder, ".mcp.json"), Buffer.from([0x7b, 0xff, 0x7d]));
     writeFileSync(join(folder, ".cursor"), "a file");
@@ -236,7 +236,7 @@ describe.skipIf(process.platform === "win32")("links", () => {
     expect([contents(folder), contents(outside)]).toEqual(before);
   });
 
-  it("within the folder are put back as links", async () => {
+  it("within the folder are restored as links", async () => {
     const folder = folderWith({ "conf/mcp.json": '{"own":1}' });
     symlinkSync("conf/mcp.json", join(folder, ".mcp.json"));
     const before = contents(folder);
@@ -251,8 +251,8 @@ describe.skipIf(process.platform === "win32")("links", () => {
   });
 });
 
-describe("one folder for several", () => {
-  it("is had by one after the other in this process", async () => {
+describe("one folder for several runs", () => {
+  it("is used by one after the other in this process", async () => {
     const folder = folderWith({ ".mcp.json": "{}" });
     const before = contents(folder);
     const first = await write(folder, ["claude-code"]);
@@ -274,7 +274,7 @@ describe("one folder for several", () => {
     expect(contents(folder)).toEqual(before);
   });
 
-  it("is refused while another process has it", async () => {
+  it("is refused while another process uses it", async () => {
     const folder = folderWith();
     const other = await startOther(folder, "cursor");
     await expect(write(folder, ["claude-code"])).rejects.toMatchObject({
@@ -286,7 +286,7 @@ describe("one folder for several", () => {
     await (await write(folder, ["claude-code"])).restore();
   });
 
-  it("is left alone where something is in the way of a backup", async () => {
+  it("is left unchanged where a file is in the way of a backup", async () => {
     const folder = folderWith({ ".mcp.json": "{}", ".mcp.json.mcpvals-backup": "{}" });
     const before = contents(folder);
     await expect(write(folder, ["claude-code"])).rejects.toMatchObject({ code: "agent/client-config" });
@@ -294,7 +294,7 @@ describe("one folder for several", () => {
   });
 });
 
-describe("after an end of ours that restores nothing", () => {
+describe("after an end of this process without restore", () => {
   const files = { ".mcp.json": '{"own": 1}', ".codex/config.toml": "x = 1\n" };
   const clients = ["claude-code", "codex", "gemini", "opencode"];
 
@@ -332,7 +332,7 @@ describe("after an end of ours that restores nothing", () => {
     expect(contents(folder)).toEqual(before);
   });
 
-  it("a folder that claims to be such a one has no power over other files", async () => {
+  it("a forged journal does not change other files", async () => {
     const folder = folderWith({ "inner/keep.txt": "keep" });
     const inner = join(folder, "inner");
     const listed = ["../inner/keep.txt", join(inner, "keep.txt"), "keep.txt", 5, null];
@@ -343,7 +343,7 @@ describe("after an end of ours that restores nothing", () => {
   });
 });
 
-it("says so when a file cannot be put back", async () => {
+it("reports a file that cannot be restored", async () => {
   const folder = folderWith({ ".mcp.json": "{}" });
   const files = await write(folder, ["claude-code"]);
   rmSync(join(folder, ".mcp.json.mcpvals-backup"));
@@ -354,7 +354,7 @@ it("says so when a file cannot be put back", async () => {
   await (await write(folder, ["claude-code"])).restore();
 });
 
-it("gives a file of its own to programs that take its path", async () => {
+it("writes a separate file for programs that take its path", async () => {
   expect(mcpConfigText(endpoints)).toMatchSnapshot();
   expect(mcpConfigText(endpoints, "bridge")).toMatchSnapshot();
   const file = await writeMcpConfigFile(endpoints);

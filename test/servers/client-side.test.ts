@@ -111,14 +111,14 @@ describe.each([legacyStdio, ...modernEras])("$name", ({ version, spec }) => {
     }
   });
 
-  it("refuses to lead the user to an address", async () => {
+  it("refuses elicitation by url", async () => {
     const { session } = await start(await spec(), answers);
     const outcome = await session.callTool("ask-address", {}, callOptions());
     expect(JSON.stringify(outcome)).not.toContain("accept");
     expect(outcome.kind === "error" || (outcome.kind === "result" && outcome.result["isError"])).toBe(true);
   });
 
-  it("ends a call with the reason when it does not answer", async () => {
+  it("ends a call with the reason when a handler fails", async () => {
     const sampling = (): Promise<never> => Promise.reject(new Error("not now"));
     const { session } = await start(await spec(), { sampling });
     const outcome = await session.callTool("ask-model", {}, callOptions());
@@ -126,7 +126,7 @@ describe.each([legacyStdio, ...modernEras])("$name", ({ version, spec }) => {
     expect(JSON.stringify(outcome)).toContain("not now");
   });
 
-  it("reads resources, and tells tools that fail", async () => {
+  it("reads resources, and reports failing tools", async () => {
     const { session } = await start(await spec());
     expect(session.abilities).toEqual({ tools: true, resources: true, prompts: false });
     expect(await session.readResource("note://one", callOptions())).toMatchObject({
@@ -147,7 +147,7 @@ describe.each([legacyStdio, ...modernEras])("$name", ({ version, spec }) => {
     });
   });
 
-  it("tells proxies where a call goes, over HTTP since 2026-07-28", async () => {
+  it("sends the headers for proxies over HTTP since 2026-07-28", async () => {
     const { session, record } = await start(await spec());
     const overAddress = record.of("http.response").length > 0;
     expect(textOf(await session.callTool("routed", { region: "zürich" }, callOptions()))).toBe(
@@ -155,7 +155,7 @@ describe.each([legacyStdio, ...modernEras])("$name", ({ version, spec }) => {
     );
   });
 
-  it("asks for progress, and cancels what takes too long", async () => {
+  it("requests progress, and cancels a call that takes too long", async () => {
     const { session, record } = await start(await spec());
     const outcome = await session.callTool("slow", {}, callOptions({ timeoutMs: 400, progress: true }));
     expect(outcome).toMatchObject({ kind: "timeout", message: 'tool "slow" did not answer within 400 ms' });
@@ -166,7 +166,7 @@ describe.each([legacyStdio, ...modernEras])("$name", ({ version, spec }) => {
     expect(methods.includes("notifications/cancelled")).toBe(record.of("http.response").length === 0);
   });
 
-  it("limits a call that waits for us", async () => {
+  it("limits a call that waits for the client", async () => {
     const sampling = (_params: JsonObject, signal: AbortSignal): Promise<never> =>
       new Promise((_resolve, reject) => {
         signal.addEventListener("abort", () => reject(new Error("aborted")), { once: true });
@@ -189,7 +189,7 @@ describe("without a protocol", () => {
     expect(session.lost.aborted).toBe(false);
   });
 
-  it("greets with initialize where that is spoken", async () => {
+  it("uses initialize where the server accepts it", async () => {
     const { record } = await start(await overStdio("both"));
     expect(record.of("server.ready")[0]?.protocolVersion).toBe("2025-11-25");
   });

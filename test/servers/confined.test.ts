@@ -80,7 +80,7 @@ async function tried(
 }
 
 describe.skipIf(reason !== undefined)(`a server in a sandbox${note}`, () => {
-  it("has no network, reads what is listed and nothing else, and writes what is listed", async () => {
+  it("has no network, and reads and writes only the listed paths", async () => {
     const { seen, record, out } = await tried({
       read: [process.cwd(), "other/listed"],
       write: ["other/out"],
@@ -96,13 +96,13 @@ describe.skipIf(reason !== undefined)(`a server in a sandbox${note}`, () => {
     expect(seen).toMatchObject({ own: "yes", network: "yes", secret: "ENOENT", listed: "ENOENT" });
   });
 
-  it("that is not asked for is not there", async () => {
+  it("is not used unless it is configured", async () => {
     const { seen, record } = await tried(undefined);
     expect(seen).toEqual({ secret: "yes", listed: "yes", own: "yes", network: "yes" });
     expect(record.of("server.started")[0]).not.toHaveProperty("sandbox");
   });
 
-  it("says which program it does not show", async () => {
+  it("names the program that is not visible in it", async () => {
     const folder = await freshFolder();
     const program = join(folder, "tool");
     writeFileSync(program, "#!/usr/bin/env node\n", { mode: 0o755 });
@@ -119,7 +119,7 @@ describe.skipIf(reason !== undefined)(`a server in a sandbox${note}`, () => {
     });
   });
 
-  it("is lost with the limit that it broke", async () => {
+  it("is lost with the limit that it exceeded", async () => {
     const sandbox = { ...defaultSandbox, kind: "process" as const, read: [process.cwd()], processes: 1 };
     const script = `const { spawn } = require("node:child_process");
       for (let i = 0; i < 8; i += 1) spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"]);
@@ -144,7 +144,7 @@ describe.skipIf(reason !== undefined)(`a server in a sandbox${note}`, () => {
   });
 });
 
-it("a sandbox that cannot be had is told before anything starts", async () => {
+it("an unavailable sandbox is reported before anything starts", async () => {
   const sandbox: SandboxSpec = { ...defaultSandbox, kind: "docker", image: "i", runtime: ["no-such-engine"] };
   const servers = [stdioSpec("never-started", []), stdioSpec("never-started", [], { sandbox })];
   expect(await rejection(checkSandboxes(servers, signal))).toMatchObject({ code: "sandbox/unavailable" });

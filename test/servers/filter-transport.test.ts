@@ -32,7 +32,7 @@ const echo = (session: ServerSession, message = "hi", timeoutMs = 5000): Promise
 
 const always = (fault: Omit<Fault, "probability">): Rules => ({ faults: [{ ...fault, probability: 1 }] });
 
-it("shows an agent the tools that it may use, on record as the agent sees them", async () => {
+it("shows an agent its allowed tools, recorded as the agent sees them", async () => {
   const { session, record } = await filtered({ tools: ["echo", "ad*"] });
   expect(session.tools.map(({ name }) => name)).toEqual(["echo", "add"]);
   const [hidden] = record.of("tools.hidden");
@@ -45,7 +45,7 @@ it("shows an agent the tools that it may use, on record as the agent sees them",
   expect(await echo(session)).toMatchObject({ kind: "result" });
 });
 
-it("has requests wait, and says how long", async () => {
+it("holds requests, and records how long", async () => {
   const { session, record } = await filtered({ rateLimit: { requests: 1, perMs: 50 } });
   const before = record.of("request.held").length;
   const [, second] = await Promise.all([echo(session), echo(session)]);
@@ -54,7 +54,7 @@ it("has requests wait, and says how long", async () => {
   expect(second?.latencyMs).toBeGreaterThanOrEqual(held?.heldMs ?? Infinity);
 });
 
-it("fails a call, loses it, and cuts its result, on purpose", async () => {
+it("injects an error, a dropped call and a truncated result", async () => {
   const broken = await filtered(always({ kind: "error", code: -1, message: "on purpose" }));
   expect(await echo(broken.session)).toMatchObject({ kind: "error", code: -1, message: "on purpose" });
   const lost = await filtered(always({ kind: "drop" }));
@@ -67,7 +67,7 @@ it("fails a call, loses it, and cuts its result, on purpose", async () => {
   expect(last?.raw).toBeUndefined();
 });
 
-it("cuts the connection, so that every call fails at once, and the server is not lost", async () => {
+it("disconnects, so that every call fails at once, and the server is not lost", async () => {
   const { session, record } = await filtered(always({ kind: "disconnect", tool: "echo" }));
   const slow = session.callTool("slow", { ms: 60_000 }, callOptions());
   expect(await echo(session)).toMatchObject({ kind: "error" });

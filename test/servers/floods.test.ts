@@ -31,7 +31,7 @@ describe("a flood on stderr", () => {
     expect(record.events.at(-1)?.type).toBe("server.stopped");
   });
 
-  it("costs no memory to speak of", async () => {
+  it("needs little memory", async () => {
     const { peak: calm } = await peakMemory("peak");
     const { peak } = await peakMemory("peak", `--flood-stderr=${4 * flood}`);
     expect(peak - calm).toBeLessThan(100);
@@ -39,7 +39,7 @@ describe("a flood on stderr", () => {
 });
 
 describe("a flood of noise on stdout", () => {
-  it("gives fifty events, and then one that counts the rest", async () => {
+  it("is recorded in fifty events and one that counts the rest", async () => {
     const { session, record } = await startSession(fixtureSpec([`--flood-stdout=${flood}`]));
     await session.stop();
     expect(record.of("server.invalid_output")).toHaveLength(50);
@@ -48,7 +48,7 @@ describe("a flood of noise on stdout", () => {
     expect(omitted?.bytes).toBeGreaterThan(flood * 0.99);
   });
 
-  it("is cut in each event", async () => {
+  it("is truncated in each event", async () => {
     const { record } = await startSession(fixtureSpec([`--stdout=${"ä".repeat(5000)}`]));
     expect(record.of("server.invalid_output").map(({ text }) => text)).toEqual([`${"ä".repeat(2000)}…`]);
   });

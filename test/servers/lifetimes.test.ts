@@ -84,7 +84,7 @@ describe("a server that does not start", () => {
     },
   };
 
-  it("and is required ends the run before any trial, with 2 and the reason", async () => {
+  it("that is required ends the run before any trial, with exit code 2 and the reason", async () => {
     const tag = processTag();
     const good = { ...fixtureServer(), env: tag.env, required: true };
     using folder = folderOf({
@@ -101,13 +101,13 @@ describe("a server that does not start", () => {
     if (linux) expect(await tag.living()).toEqual([]);
   });
 
-  it("and is not required is left out of the trial, which goes on", async () => {
+  it("that is not required is left out of the trial, which goes on", async () => {
     const servers = { good: fixtureServer(), bad: { ...broken, required: false } };
     const { trials } = await evaluate({ servers, agents: script, workflows: [workflow] }, { output: false });
     expect(trials.map(({ verdict, error }) => error?.message ?? verdict)).toEqual(["pass"]);
   });
 
-  it("is an error of the trial otherwise", async () => {
+  it("is an error of the trial by default", async () => {
     const servers = { good: fixtureServer(), bad: broken };
     const { trials } = await evaluate({ servers, agents: script, workflows: [workflow] }, { output: false });
     expect(trials.map(({ error }) => error?.code)).toEqual(["server/exited"]);

@@ -90,10 +90,29 @@ function storyOf({ events }: Record): string[] {
 }
 
 describe("a server", () => {
-  it("of one trial is never seen by another", async () => {
-    const trials = trialsOf(["x"], 3);
+  it.each([
+    { lifetime: "per_trial", attempts: 3, expected: [1, 1, 1], living: 0 },
+    {
+      lifetime: "per_task",
+      tasks: ["x", "y"],
+      agents: ["a", "b"],
+      expected: [1, 2, 1, 2, 1, 2, 1, 2],
+      living: 0,
+    },
+    {
+      lifetime: "per_run",
+      tasks: ["x", "y"],
+      agents: ["a", "b"],
+      expected: [1, 2, 3, 4, 5, 6, 7, 8],
+      living: 1,
+    },
+  ] as const)("with the lifetime $lifetime serves its trials, and ends after them", async (each) => {
+    const { lifetime, tasks = ["x"], agents = ["a"], attempts = 2, expected, living } = each;
+    const trials = trialsOf(tasks, attempts, agents);
     const pool = poolFor(trials);
-    expect(await counts(pool, trials, counterSpec())).toEqual([1, 1, 1]);
+    expect(await counts(pool, trials, counterSpec({ lifetime }))).toEqual(expected);
+    await expectLiving(living);
+    await pool[Symbol.asyncDispose]();
     await expectLiving(0);
   });
 
@@ -102,17 +121,6 @@ describe("a server", () => {
     const pool = poolFor(trials);
     const counted = trials.map((trial) => counts(pool, [trial], counterSpec()));
     expect(await Promise.all(counted)).toEqual([[1], [1], [1], [1]]);
-  });
-
-  it("of a run serves all trials, whatever their task and agent, and ends with the run", async () => {
-    const trials = trialsOf(["x", "y"], 2, ["a", "b"]);
-    const pool = poolFor(trials);
-    expect(await counts(pool, trials, counterSpec({ lifetime: "per_run" }))).toEqual([
-      1, 2, 3, 4, 5, 6, 7, 8,
-    ]);
-    await expectLiving(1);
-    await pool[Symbol.asyncDispose]();
-    await expectLiving(0);
   });
 
   it("of a run is one, whatever stands between it and the agents of a trial", async () => {
@@ -129,15 +137,6 @@ describe("a server", () => {
       counted.push(...(await counts(pool, [trial], spec)));
     }
     expect(counted).toEqual([1, 2, 3]);
-  });
-
-  it("of a task serves its trials with one agent, and ends with the last of them", async () => {
-    const trials = trialsOf(["x", "y"], 2, ["a", "b"]);
-    const pool = poolFor(trials);
-    expect(await counts(pool, trials, counterSpec({ lifetime: "per_task" }))).toEqual([
-      1, 2, 1, 2, 1, 2, 1, 2,
-    ]);
-    await expectLiving(0);
   });
 
   it("of a task ends after the last of its trials that runs at the same time", async () => {

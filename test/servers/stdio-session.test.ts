@@ -1,8 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { livingProcesses } from "../process/support.ts";
 import { callOptions, fixtureSpec, rejection, startSession } from "./support.ts";
 
-const linux = process.platform === "linux";
 const text = (value: string): object => ({ content: [{ type: "text", text: value }] });
 const timers = (): number => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
 const latencyMs = expect.any(Number) as unknown;
@@ -96,21 +94,6 @@ describe("a server that is lost", () => {
     expect(await rejection(session.callTool("slow", { ms: 60_000 }, callOptions()))).toMatchObject({
       code: "server/exited",
     });
-  });
-
-  it("names the signal that ended it", async () => {
-    const { session } = await startSession(fixtureSpec());
-    const error = await rejection(session.callTool("crash", { signal: "SIGKILL" }, callOptions()));
-    expect(error.message).toBe('server "s" was ended by SIGKILL');
-  });
-
-  it("is noticed although a descendant holds its pipes", async () => {
-    const { session, record } = await startSession(fixtureSpec(["--grandchild"]));
-    const error = await rejection(session.callTool("crash", { code: 1 }, callOptions()));
-    expect(error.message).toBe('server "s" exited with code 1');
-    await session.stop();
-    expect(record.events.at(-1)).toMatchObject({ type: "server.stopped", by: "already-exited" });
-    if (linux) expect(await livingProcesses()).toEqual([]);
   });
 
   it("by a message over the limit", async () => {

@@ -79,7 +79,7 @@ describe("AnswerGuard", () => {
     expect(received).toEqual([refusal(message)]);
   });
 
-  it("keeps the error that answers a request, since the SDK would make another one of it", async () => {
+  it("keeps an error of the server, which the SDK would rewrite", async () => {
     const { guard, received, say } = setUp();
     const error = { code: -32002, message: "no", data: { uri: "a:b", more: 1 } };
     await guard.send({ jsonrpc: "2.0", id: 1, method: "resources/read" });

@@ -41,7 +41,7 @@ it("takes messages of up to 400 levels", () => {
   expect([received.length, events.length, broken]).toEqual([1, 1, []]);
 });
 
-it("breaks off for a message of more levels, and neither records nor passes it on", () => {
+it("stops at a message of more levels, which is neither recorded nor passed on", () => {
   const { say, received, events, broken } = setUp();
   say(nested(399));
   say(nested(100_000));
@@ -52,7 +52,7 @@ it("breaks off for a message of more levels, and neither records nor passes it o
   ]);
 });
 
-it("breaks off after 100,000 messages that are no answers", () => {
+it("stops after 100,000 messages that are not answers", () => {
   const { say, received, events, broken } = setUp();
   for (let count = 0; count < 100_000; count += 1) say({ jsonrpc: "2.0", method: "notifications/message" });
   for (let id = 0; id < 10; id += 1) say({ jsonrpc: "2.0", id, result: {} });
@@ -64,7 +64,7 @@ it("breaks off after 100,000 messages that are no answers", () => {
   ]);
 });
 
-it("breaks off after 10,000 requests", () => {
+it("stops after 10,000 requests", () => {
   const { say, received, broken } = setUp();
   for (let id = 0; id < 10_001; id += 1) say({ jsonrpc: "2.0", id, method: "ping" });
   expect([received.length, broken.length]).toEqual([10_000, 1]);

@@ -71,7 +71,7 @@ function connect(make: ReturnType<typeof createFilters>, client?: string) {
 const filtered = (rules: Rules, options: Partial<FiltersOptions> = {}) =>
   connect(createFilters(specOf(rules), { seed: "0", ...options }));
 
-it("knows whether anything stands in the way", () => {
+it("knows whether a server has filters", () => {
   expect(hasFilters(specOf({}))).toBe(false);
   expect(hasFilters(specOf({ faults: [] }))).toBe(false);
   expect(hasFilters(specOf({ tools: [] }))).toBe(true);
@@ -79,7 +79,7 @@ it("knows whether anything stands in the way", () => {
   expect(hasFilters(specOf({ faults: [{ kind: "drop", probability: 1 }] }))).toBe(true);
 });
 
-it("hides tools in answers of tools/list only, and keeps all else of the answer", async () => {
+it("hides tools in answers of tools/list only, and keeps the rest of the answer", async () => {
   const { say, hear, toClient, events } = filtered({ tools: ["read*"] });
   const tools = [{ name: "read_file", x: 1 }, { name: "write" }, { name: "delete" }, { odd: true }, 5];
   const page = { tools, nextCursor: "2", _meta: { a: 1 }, ttlMs: 0 };
@@ -96,7 +96,7 @@ it("hides tools in answers of tools/list only, and keeps all else of the answer"
   expect(events).toEqual([{ type: "tools.hidden", server: "s", tools: ["write", "delete"] }]);
 });
 
-it("leaves a listing alone that hides nothing, or is an error", async () => {
+it("leaves a listing unchanged that hides nothing or is an error", async () => {
   const { say, hear, toClient, events } = filtered({ tools: ["*"] });
   await say(ask(1, "tools/list"));
   await hear(result(1, { tools: [{ name: "a" }] }));
@@ -107,7 +107,7 @@ it("leaves a listing alone that hides nothing, or is an error", async () => {
   expect(events).toEqual([]);
 });
 
-it("refuses calls of tools that are not allowed, and the server never hears of them", async () => {
+it("answers calls of tools that are not allowed, and does not pass them on", async () => {
   const make = createFilters(specOf({ tools: ["echo"] }), { seed: "0" });
   const { say, toServer, toClient, events } = connect(make, "2");
   await say(call("a", "delete"));
@@ -142,7 +142,7 @@ it("holds requests over the limit, all of them and nothing else, and records how
   ]);
 });
 
-it("never sends a held request that is taken back, and gives its place to the next", async () => {
+it("never sends a held request that is cancelled, and gives its place to the next", async () => {
   const { say, toServer, events, ends } = filtered({ rateLimit: { requests: 1, perMs: 100 } });
   await say(call(1));
   void say(call(2));
@@ -158,7 +158,7 @@ it("never sends a held request that is taken back, and gives its place to the ne
   ]);
 });
 
-it("records how long a request was delayed that is taken back", async () => {
+it("records the delay of a cancelled request", async () => {
   const { say, toServer, events } = filtered({ faults: [{ kind: "delay", probability: 1, ms: 100 }] });
   void say(call(1));
   await vi.advanceTimersByTimeAsync(40);
@@ -168,7 +168,7 @@ it("records how long a request was delayed that is taken back", async () => {
   expect(events.at(-1)).toEqual({ type: "request.held", server: "s", id: 1, heldMs: 40 });
 });
 
-it("limits all trials together that share a server, and those alone that do not", async () => {
+it("limits trials that share a server together, and others separately", async () => {
   const spec = specOf({ rateLimit: { requests: 1, perMs: 100 } });
   const limiter = new RateLimiter({ requests: 1, perMs: 100 });
   const [one, other] = [1, 2].map((seed) => connect(createFilters(spec, { seed: `${seed}`, limiter })));
@@ -238,7 +238,7 @@ it("injects each kind of fault, and records it when it happens", async () => {
   ]);
 });
 
-it("lets several faults befall one request, in their order", async () => {
+it("applies several faults to one request, in order", async () => {
   const faults: Fault[] = [
     { kind: "delay", ms: 10, probability: 1 },
     { kind: "error", probability: 1 },
@@ -256,7 +256,7 @@ it("lets several faults befall one request, in their order", async () => {
   ]);
 });
 
-it("counts how often a fault happened over all connections of a trial; a cut of nothing is none", async () => {
+it("counts a fault over all connections of a trial; truncating nothing does not count", async () => {
   const faults: Fault[] = [{ kind: "truncate", bytes: 3, probability: 1, times: 1 }];
   const make = createFilters(specOf({ faults }), { seed: "0" });
   const [one, other] = [connect(make, "1"), connect(make, "2")];
@@ -277,24 +277,24 @@ it("counts how often a fault happened over all connections of a trial; a cut of 
   expect(again.toClient).toEqual([result(1, text("abc"))]);
 });
 
-/** Ids of the requests that an error befell. */
-const befallen = async (seed: string, tools: readonly string[], faults: Fault[]): Promise<unknown[]> => {
+/** Ids of the requests that got an error. */
+const idsWithError = async (seed: string, tools: readonly string[], faults: Fault[]): Promise<unknown[]> => {
   const { say, events } = filtered({ faults }, { seed });
   for (const [id, tool] of tools.entries()) await say(call(id, tool));
   return events.flatMap((event) => (event.type === "fault.injected" ? [event.id] : []));
 };
 
-it("meets the same calls with the same faults, whatever is called besides", async () => {
+it("applies the same faults to the same calls, whatever else is called", async () => {
   const faults: Fault[] = [{ kind: "error", tool: "a", probability: 0.5 }];
   await fc.assert(
     fc.asyncProperty(
       fc.string(),
       fc.array(fc.constantFrom("a", "b"), { maxLength: 40 }),
       async (seed, tools) => {
-        const all = await befallen(seed, tools, faults);
-        expect(await befallen(seed, tools, faults)).toEqual(all);
+        const all = await idsWithError(seed, tools, faults);
+        expect(await idsWithError(seed, tools, faults)).toEqual(all);
         const onlyA = tools.flatMap((tool, id) => (tool === "a" ? [id] : []));
-        const alone = await befallen(
+        const alone = await idsWithError(
           seed,
           onlyA.map(() => "a"),
           faults,
@@ -305,28 +305,28 @@ it("meets the same calls with the same faults, whatever is called besides", asyn
   );
 });
 
-it("is drawn for each fault by itself", async () => {
+it("draws for each fault by itself", async () => {
   const delay: Fault = { kind: "delay", ms: 0, probability: 0.5 };
   const { say, events } = filtered({ faults: [delay, delay] });
   const all = Promise.all(Array.from({ length: 50 }, (_, id) => say(call(id))));
   await vi.advanceTimersByTimeAsync(1);
   await all;
-  const befell = events.flatMap((event) => (event.type === "fault.injected" ? [event.id] : []));
-  const times = Array.from({ length: 50 }, (_, id) => befell.filter((each) => each === id).length);
+  const ids = events.flatMap((event) => (event.type === "fault.injected" ? [event.id] : []));
+  const times = Array.from({ length: 50 }, (_, id) => ids.filter((each) => each === id).length);
   expect(new Set(times)).toEqual(new Set([0, 1, 2]));
 });
 
 it("happens about as often as its probability says: always at 1, never at 0", async () => {
   const many = Array.from({ length: 2000 }, () => "a");
-  expect(await befallen("x", many, [{ kind: "error", probability: 1 }])).toHaveLength(2000);
-  expect(await befallen("x", many, [{ kind: "error", probability: 0 }])).toEqual([]);
-  const some = (await befallen("x", many, [{ kind: "error", probability: 0.25 }])).length;
+  expect(await idsWithError("x", many, [{ kind: "error", probability: 1 }])).toHaveLength(2000);
+  expect(await idsWithError("x", many, [{ kind: "error", probability: 0 }])).toEqual([]);
+  const some = (await idsWithError("x", many, [{ kind: "error", probability: 0.25 }])).length;
   expect(some).toBeGreaterThan(400);
   expect(some).toBeLessThan(600);
-  expect(await befallen("x", many, [{ kind: "error", probability: 0.25, times: 3 }])).toHaveLength(3);
+  expect(await idsWithError("x", many, [{ kind: "error", probability: 0.25, times: 3 }])).toHaveLength(3);
 });
 
-it("passes on whatever it does not know, untouched; a call without an id is no way around the allow-list", async () => {
+it("passes on unknown messages unchanged; a call without an id does not bypass the allow-list", async () => {
   const { say, hear, toServer, toClient, ends, events } = filtered({
     tools: ["echo"],
     rateLimit: { requests: 1000, perMs: 1 },
@@ -352,7 +352,7 @@ it("passes on whatever it does not know, untouched; a call without an id is no w
   ]);
 });
 
-it("tells which faults no request has met, and which names of an allow-list fit no tool", async () => {
+it("reports faults that no request has met, and names of an allow-list that match no tool", async () => {
   const faults: Fault[] = [
     { kind: "error", tool: "nxt", probability: 1 },
     { kind: "drop", tool: "a", probability: 0 },
@@ -372,7 +372,7 @@ it("tells which faults no request has met, and which names of an allow-list fit 
 
 const fits = (patterns: string[], names: string[]): string[] => names.filter(nameMatcher(patterns));
 
-it("takes names and globs", () => {
+it("matches names and globs", () => {
   const names = ["read", "read_file", "write_file", "files/read", ".hidden", "Read"];
   expect(fits(["read"], names)).toEqual(["read"]);
   expect(fits(["read*"], names)).toEqual(["read", "read_file"]);
@@ -384,7 +384,7 @@ it("takes names and globs", () => {
   expect(fits([], names)).toEqual([]);
 });
 
-it("takes a name for what it is, whatever its characters mean elsewhere", () => {
+it("matches a name literally, whatever its characters mean elsewhere", () => {
   expect(fits(["!read"], ["read", "!read", "write"])).toEqual(["!read"]);
   expect(fits(["a(b)[c]"], ["a(b)[c]"])).toEqual(["a(b)[c]"]);
   expect(fits(["#x"], ["#x", "x"])).toEqual(["#x"]);

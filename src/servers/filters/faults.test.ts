@@ -7,12 +7,12 @@ const first = (seed: string, count: number): number[] => {
   return Array.from({ length: count }, () => next());
 };
 
-it("gives the same numbers for the same seed, and others for another", () => {
+it("gives the same numbers for the same seed, and different ones for another", () => {
   expect(first("0/s/0", 3)).toEqual(first("0/s/0", 3));
   expect(first("0/s/0", 3)).not.toEqual(first("0/s/1", 3));
 });
 
-it("gives these numbers, on every machine and in every version", () => {
+it("gives fixed numbers for a seed", () => {
   expect(first("seed", 3)).toEqual([0.5276006809435785, 0.45600148756057024, 0.6399091784842312]);
 });
 
@@ -29,7 +29,7 @@ it("gives numbers from 0 to below 1 that are spread evenly", () => {
 
 const bytesOf = (text: string): number => Buffer.byteLength(text, "utf8");
 
-it("cuts a text at the last whole character that has room", () => {
+it("truncates a text at the last whole character that fits", () => {
   expect(truncateText("añb", 2)).toBe("a");
   expect(truncateText("añb", 3)).toBe("añ");
   expect(truncateText("😀😀", 7)).toBe("😀");
@@ -37,7 +37,7 @@ it("cuts a text at the last whole character that has room", () => {
   expect(truncateText("abc", 0)).toBe("");
 });
 
-it("leaves the longest beginning that fits, of every text", () => {
+it("keeps the longest beginning of each text that fits", () => {
   fc.assert(
     fc.property(fc.string({ unit: "grapheme" }), fc.nat(40), (text, bytes) => {
       const cut = truncateText(text, bytes);
@@ -49,7 +49,7 @@ it("leaves the longest beginning that fits, of every text", () => {
   );
 });
 
-it("cuts every text that a model reads and leaves out the structured content", () => {
+it("truncates every text that a model reads, and leaves out the structured content", () => {
   const result = {
     content: [
       { type: "text", text: "abcdef", annotations: { audience: ["user"] } },
@@ -80,7 +80,7 @@ it("cuts every text that a model reads and leaves out the structured content", (
   });
 });
 
-it("says so when nothing is longer", () => {
+it("gives undefined when no text is longer", () => {
   const result = { content: [{ type: "text", text: "abc" }], structuredContent: { a: 1 } };
   expect(truncateResult(result, 3)).toBeUndefined();
   expect(truncateResult({ tools: [{ name: "a", text: "long text" }] }, 3)).toBeUndefined();

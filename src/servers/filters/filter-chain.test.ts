@@ -38,7 +38,7 @@ const settled = async (): Promise<void> => {
   for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
 };
 
-it("passes on at once what nothing holds, with its text as it was", async () => {
+it("passes on at once what no filter holds, with its text unchanged", async () => {
   const run = new FilterChain([{}, { fromClient: (wire) => ({ kind: "pass", wire }) }]);
   const passed: FilterDecision[] = [];
   const wire: WireMessage = { message: request(1), text: ' {"jsonrpc":"2.0", "id":1,"method":"tools/call"}' };
@@ -64,7 +64,7 @@ it("asks filters in order towards the server and in reverse towards the client",
   expect(asked).toEqual(["a out", "b out", "b in", "a in"]);
 });
 
-it("brings a filter's own answer back through the filters before it, and asks none behind it", async () => {
+it("passes an answer of a filter back through the filters before it, and asks none behind it", async () => {
   const behind: string[] = [];
   const changed = { jsonrpc: "2.0", id: 1, result: { changed: true } } as const;
   const run = new FilterChain([
@@ -78,7 +78,7 @@ it("brings a filter's own answer back through the filters before it, and asks no
   expect(behind).toEqual([]);
 });
 
-it("lets requests and answers overtake a request that is held, and no notification", async () => {
+it("lets requests and answers overtake a held request, but no notification", async () => {
   const { held, outcomes, say } = holding();
   void say(request(1, "hold"));
   void say(request(2));
@@ -93,7 +93,7 @@ it("lets requests and answers overtake a request that is held, and no notificati
   expect(outcomes.slice(2)).toEqual(["pass hold 1", "pass notifications/initialized", "pass tools/call 3"]);
 });
 
-it("drops a held request that is taken back, and what takes it back", async () => {
+it("drops a held request that is cancelled, and its cancellation", async () => {
   const { outcomes, say } = holding();
   const first = say(request(1, "hold"));
   const taken = say(cancel(1));
@@ -104,7 +104,7 @@ it("drops a held request that is taken back, and what takes it back", async () =
   expect(outcomes.slice(2)).toEqual(["pass tools/call 2", "pass notifications/cancelled"]);
 });
 
-it("drops what takes back a request that a filter answered or dropped, once", async () => {
+it("drops the cancellation of a request that a filter answered or dropped, once", async () => {
   const own: Filter = {
     fromClient: (wire) =>
       "id" in wire.message ? { kind: "answer", wire: wireMessage(answer(1)) } : { kind: "pass", wire },
@@ -120,7 +120,7 @@ it("drops what takes back a request that a filter answered or dropped, once", as
   ]);
 });
 
-it("drops everything that waits when it is closed, and what comes later", async () => {
+it("drops waiting and later messages when it is closed", async () => {
   const { run, outcomes, say } = holding();
   const sent = [say(request(1, "hold")), say(notification("later")), say(request(2))];
   run.close();
@@ -137,7 +137,7 @@ it("drops everything that waits when it is closed, and what comes later", async 
   expect(received).toEqual(["drop"]);
 });
 
-it("does not wait for a filter that does not heed its signal", async () => {
+it("does not wait for a filter that ignores its signal", async () => {
   const run = new FilterChain([{ fromClient: () => new Promise<FilterDecision>(() => undefined) }]);
   const outcomes: string[] = [];
   const sending = run.fromClient(wireMessage(request(1)), ({ kind }) => void outcomes.push(kind));
@@ -146,7 +146,7 @@ it("does not wait for a filter that does not heed its signal", async () => {
   expect(outcomes).toEqual(["drop"]);
 });
 
-it("rejects with what a filter or the handing over throws, and goes on", async () => {
+it("rejects with the error of a filter or of delivering, and goes on", async () => {
   const broken = new Error("broken");
   const run = new FilterChain([
     {
@@ -184,7 +184,7 @@ it("never lets a message of the server overtake another, however long a filter t
   );
 });
 
-it("hands over everything once; notifications keep their place, requests that are not held keep theirs", async () => {
+it("delivers every message once; notifications and requests that are not held keep their order", async () => {
   const kinds = fc.constantFrom("hold", "request", "notification", "answer");
   await fc.assert(
     fc.asyncProperty(fc.array(kinds, { maxLength: 25 }), async (sequence) => {

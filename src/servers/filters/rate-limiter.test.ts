@@ -7,7 +7,7 @@ afterEach(() => void vi.useRealTimers());
 
 const never = new AbortController().signal;
 
-it("lets so many pass at once and the others in their order, when there is room", async () => {
+it("lets the limit pass at once, and the others in order when there is room", async () => {
   const limiter = new RateLimiter({ requests: 2, perMs: 100 });
   const passed: string[] = [];
   const note = (name: string) => () => void passed.push(`${name} ${performance.now() - start}`);
@@ -22,7 +22,7 @@ it("lets so many pass at once and the others in their order, when there is room"
   expect(limiter.pass(never)).toBeUndefined();
 });
 
-it("forgets who no longer wants to pass, and keeps no timer for nobody", async () => {
+it("forgets aborted requests, and keeps no timer when none waits", async () => {
   const limiter = new RateLimiter({ requests: 1, perMs: 100 });
   expect(limiter.pass(never)).toBeUndefined();
   const [first, second] = [new AbortController(), new AbortController()];
@@ -39,7 +39,7 @@ it("forgets who no longer wants to pass, and keeps no timer for nobody", async (
   expect(limiter.pass(never)).toBeUndefined();
 });
 
-it("never lets more pass in any span, nobody overtakes, and nobody waits without a reason", async () => {
+it("never exceeds the limit in any span, keeps the order, and holds no request longer than needed", async () => {
   const cases = fc.record({
     requests: fc.integer({ min: 1, max: 5 }),
     perMs: fc.integer({ min: 1, max: 50 }),

@@ -32,7 +32,7 @@ describe("an agent's connection", () => {
     expect(losses.map(({ code }) => code)).toEqual(["server/protocol-error"]);
   });
 
-  it("is cut when the agent itself goes round in circles", async () => {
+  it("is cut when the agent sends messages in a loop", async () => {
     const { connection, losses } = open();
     const kinds = new Set<string>();
     for (let index = 0; index < 100_001; index++)
@@ -57,7 +57,7 @@ describe("an agent's connection", () => {
     expect(events.map(({ type }) => type)).toEqual(["gateway.connected", "gateway.disconnected"]);
   });
 
-  it("has the text of a message on record where writing it again would give another", async () => {
+  it("records the text of a message where serializing it would give another", async () => {
     const { connection, events } = open();
     const text = `{"jsonrpc":"2.0","id":1.0,"method":"m"}`;
     await connection.fromAgent({ message: { jsonrpc: "2.0", id: 1, method: "m" }, text }, () => undefined);

@@ -3,7 +3,7 @@ import { Socket } from "node:net";
 import { expect, it } from "vitest";
 import { requestHeaders, responseHeaders } from "./http-proxy.ts";
 
-it("tells a server nothing of who the agent is, nor of its connection to us", () => {
+it("forwards neither credentials of the agent nor headers of its connection", () => {
   const request = new IncomingMessage(new Socket());
   const headers = {
     accept: "application/json, text/event-stream",
@@ -37,7 +37,7 @@ it("tells a server nothing of who the agent is, nor of its connection to us", ()
   });
 });
 
-it("gives an agent no way around us, and nothing that was true of the packed body only", () => {
+it("returns no header that leads around the gateway or describes the packed body", () => {
   const response = new Response(null, {
     headers: {
       "content-type": "application/json",

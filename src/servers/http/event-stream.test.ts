@@ -20,7 +20,7 @@ function cut(
 }
 
 describe("a stream of events", () => {
-  it("is cut at empty lines, and its fields are read", () => {
+  it("is split at empty lines, and its fields are read", () => {
     const text = `: hello\n\nid: 7\r\nevent:message\r\nretry: 50\r\ndata: {"a":\r\ndata: 1}\r\n\r\ndata\n\n: rest`;
     const { events, rest } = cut(text);
     expect(events.map(({ bytes: _bytes, ...fields }) => fields)).toEqual([
@@ -47,7 +47,7 @@ describe("a stream of events", () => {
     },
   );
 
-  it("holds no more than the limit of one event, and tells once", () => {
+  it("holds no more than the limit of one event, and reports it once", () => {
     expect(cut(`data: ${"x".repeat(90)}\n\n`.repeat(20), [], 100).tooLong).toBe(0);
     const { events, tooLong } = cut(`data: 1\n\ndata: ${"x".repeat(200)}\n\ndata: 2\n\n`, [20, 20, 100], 100);
     expect(events.map(({ data }) => data)).toEqual(["1"]);

@@ -5,7 +5,7 @@ const coded = (code: string): Error => Object.assign(new Error("low"), { code })
 const message = (cause: unknown): string => explainUnreachable("s", "http://h/mcp?k=1", cause).message;
 
 describe("shownUrl", () => {
-  it("leaves out whatever may be secret", () => {
+  it("leaves out possible secrets", () => {
     expect(shownUrl("https://user:pass@host.example:8443/a/b?key=secret#part")).toBe(
       "https://host.example:8443/a/b?…",
     );
@@ -15,7 +15,7 @@ describe("shownUrl", () => {
 });
 
 describe("explainUnreachable", () => {
-  it("finds the system's reason under what fetch throws", () => {
+  it("finds the reason of the system under the error of fetch", () => {
     const refused = new TypeError("fetch failed", { cause: coded("ECONNREFUSED") });
     expect(message(refused)).toBe('server "s" at http://h/mcp?…: connection refused');
     const everyAddress = new TypeError("fetch failed", {
@@ -25,14 +25,14 @@ describe("explainUnreachable", () => {
     expect(explainUnreachable("s", "http://h", refused).cause).toBe(refused);
   });
 
-  it("tells what lies under a failure without a code, or with one that it does not know", () => {
+  it("gives the message of the cause where the code is missing or unknown", () => {
     const badPort = new TypeError("fetch failed", { cause: new Error("bad port") });
     expect(message(badPort)).toBe('server "s" at http://h/mcp?…: the connection failed: bad port');
     const unknown = new TypeError("fetch failed", { cause: coded("ENEW") });
     expect(message(unknown)).toBe('server "s" at http://h/mcp?…: the connection failed (ENEW): low');
   });
 
-  it("gives what there is when the reason is not known", () => {
+  it("gives the message when there is no cause", () => {
     expect(message(new TypeError("fetch failed", { cause: coded("ENEW") }))).toContain(
       "the connection failed (ENEW)",
     );

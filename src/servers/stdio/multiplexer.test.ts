@@ -58,7 +58,7 @@ const answer = (id: unknown, result: object = {}): object => ({ jsonrpc: "2.0", 
 const text = (message: object): string => JSON.stringify(message);
 
 describe("one client", () => {
-  it("talks as if nobody stood between, byte for byte", () => {
+  it("is connected byte for byte", () => {
     const { client, read, serverSays } = setUp();
     const only = client();
     const odd = '{ "jsonrpc":"2.0","id":1e0, "method":"x/y","params":{"n":12345678901234567890,"n":1.00} }';
@@ -85,7 +85,7 @@ describe("ids", () => {
     answers: nat(3),
   });
 
-  it("never meet: everybody gets the answers to what it asked, under its own ids", () => {
+  it("never collide: each client gets its own answers, under its own ids", () => {
     assert(
       property(array(step, { maxLength: 40 }), (steps) => {
         const { client, read, serverSays } = setUp();
@@ -117,7 +117,7 @@ describe("ids", () => {
     );
   });
 
-  it("are left alone unless another client waits for the same one", () => {
+  it("are unchanged unless another client waits for the same id", () => {
     const { client, read, serverSays } = setUp();
     const [a, b] = [client(), client()];
     a.says(request(1));
@@ -161,7 +161,7 @@ describe("ids", () => {
     expect(read.at(-1)).toContain('"requestId":"mcpvals:');
   });
 
-  it("of a subscription lead its notifications back", () => {
+  it("of a subscription route its notifications", () => {
     const { client, read, serverSays } = setUp();
     const [a, b] = [client(), client()];
     a.says(request(1, "subscriptions/listen"));
@@ -176,8 +176,8 @@ describe("ids", () => {
   });
 });
 
-describe("what the server says by itself", () => {
-  it("goes to everybody who has begun", () => {
+describe("messages that the server sends by itself", () => {
+  it("go to every client that has begun", () => {
     const { client, serverSays } = setUp();
     const [a, b, silent] = [client(), client(), client()];
     a.says(request(0, "initialize"));
@@ -186,7 +186,7 @@ describe("what the server says by itself", () => {
     expect([a.heard.length, b.heard.length, silent.heard.length]).toEqual([1, 1, 0]);
   });
 
-  it("goes to a client that yields only while that waits, or is alone", () => {
+  it("go to a client that yields only while it waits or is alone", () => {
     const { client, serverSays } = setUp();
     const ours = client({ yields: true });
     ours.says(request(0, "initialize"));
@@ -205,7 +205,7 @@ describe("what the server says by itself", () => {
     ]);
   });
 
-  it("asks the client whose request is the newest, else who began last; the answer goes on as it is", () => {
+  it("ask the client with the newest request, else the one that began last; its answer is passed on unchanged", () => {
     const { client, read, serverSays } = setUp();
     const [a, b] = [client(), client()];
     a.says(request(0, "initialize"));
@@ -231,7 +231,7 @@ describe("what the server says by itself", () => {
 });
 
 describe("a client that leaves", () => {
-  it("takes its requests back, refuses what it was asked, and hears nothing more", async () => {
+  it("cancels its requests, refuses those of the server, and receives nothing more", async () => {
     const { client, read, serverSays } = setUp();
     const [a, b] = [client(), client()];
     a.says(request(1));
@@ -253,7 +253,7 @@ describe("a client that leaves", () => {
     await expect(a.channel.send(wire(request(3)))).rejects.toThrow("has closed");
   });
 
-  it("leaves nobody to answer the server, which is told", async () => {
+  it("leaves requests of the server without a client, which are answered with an error", async () => {
     const { client, read, serverSays } = setUp();
     await client().channel.close();
     serverSays(request(1, "roots/list"));
@@ -272,7 +272,7 @@ describe("a second handshake", () => {
     error: { code, message },
   });
 
-  it("is the server's to answer", () => {
+  it("is answered by the server", () => {
     const { client, read, serverSays } = setUp();
     const [a, b] = [client(), client()];
     for (const each of [a, b]) {
@@ -284,7 +284,7 @@ describe("a second handshake", () => {
     expect(b.heard).toEqual([welcome]);
   });
 
-  it("that the server refuses as the second one gets the first one's answer, and ends there", () => {
+  it("that the server refuses as the second one gets the first answer", () => {
     for (const error of [refusal(-32600, "no"), refusal(-32603, "Server already initialized")]) {
       const { client, read, serverSays } = setUp();
       const [a, b] = [client(), client()];
@@ -298,7 +298,7 @@ describe("a second handshake", () => {
     }
   });
 
-  it("that is refused for another reason, and a first one, get the refusal", () => {
+  it("that is refused for another reason gets the refusal, as does a first one", () => {
     const { client, serverSays } = setUp();
     const [a, b] = [client(), client()];
     a.says(hello);
@@ -312,7 +312,7 @@ describe("a second handshake", () => {
   });
 });
 
-it("tells everybody once when the server has gone", async () => {
+it("reports the end of the server to every client once", async () => {
   const { client, multiplexer } = setUp();
   const [a, b] = [client(), client()];
   await b.channel.close();
@@ -323,7 +323,7 @@ it("tells everybody once when the server has gone", async () => {
 
 const spaces = constantFrom("", " ", "\n\t");
 
-it("replaces one value and nothing else, wherever it stands", () => {
+it("replaces one value and nothing else, wherever it is", () => {
   assert(
     property(jsonValue(), jsonValue(), spaces, (before, old, space) => {
       const text = (id: string): string =>

@@ -21,7 +21,7 @@ describe("OutputRecorder", () => {
     expect(events).toEqual([stderr("token=abcd\n"), stderr("next line\n"), stderr("and more")]);
   });
 
-  it("never cuts a line in two, and leaves out one that is longer than all that is recorded", () => {
+  it("never splits a line, and leaves out one that is longer than the limit", () => {
     const { events } = record((recorder) => {
       for (let piece = 0; piece < 3; piece += 1) recorder.stderr(Buffer.alloc(9000, "x"));
       recorder.flush();
@@ -48,7 +48,7 @@ describe("OutputRecorder", () => {
     });
   });
 
-  it("records fifty invalid lines, cut, and counts the rest", () => {
+  it("records fifty invalid lines, truncated, and counts the rest", () => {
     const { events } = record((recorder) => {
       for (let line = 0; line < 60; line += 1)
         recorder.invalidLine(Buffer.from(`${line} ${"é".repeat(3000)}`));
@@ -78,7 +78,7 @@ it("keeps the last 4 KiB of stderr, also of a flood", () => {
   expect(tail.stderrTail).toMatch(/^(?:line 9\n)+the last words$/);
 });
 
-it("keeps the first line that is no message, cut", () => {
+it("keeps the first line that is not a message, truncated", () => {
   const tail = new OutputTail();
   expect(tail.firstInvalidLine).toBeUndefined();
   for (const number of [0, 1]) tail.invalidLine(Buffer.from(`${number} ${"é".repeat(3000)}`));
