@@ -26,7 +26,7 @@ let outFailure: Error | undefined;
 process.stdout.on("error", (error) => {
   if (!isGone(error)) outFailure ??= error;
 });
-// There is no other place to tell it.
+// An error of stderr cannot be reported anywhere.
 process.stderr.on("error", () => undefined);
 
 /** A reader that stops reading, as `| head` does, or a terminal that was closed, must not turn a finished run into a crash. */
@@ -39,12 +39,12 @@ export function writeOut(text: string): void {
   writeLine(process.stdout, withoutCommands(text));
 }
 
-/** Writes a file that was asked for to stdout, as it is. */
+/** Writes the content of a file to stdout, unchanged. */
 export function writeFile(content: string): void {
   writeLine(process.stdout, content);
 }
 
-/** Writes a value to stdout as JSON; `space` is the indentation of what is in it. */
+/** Writes a value to stdout as JSON, indented by `space`. */
 export function writeJson(value: unknown, space?: number): void {
   writeLine(process.stdout, visibleJson(JSON.stringify(value, undefined, space)));
 }
@@ -53,7 +53,7 @@ function writeLine(stream: NodeJS.WriteStream, text: string): void {
   stream.write(text.endsWith("\n") ? text : `${text}\n`);
 }
 
-/** Who shows messages on a terminal that is being drawn on. */
+/** Shows messages while a reporter draws on the terminal. */
 let showNotice: ((text: string) => void) | undefined;
 
 /**
@@ -73,7 +73,7 @@ function takeNotices(listener: (text: string) => void): () => void {
   };
 }
 
-/** Waits until everything written so far has left the process; gives the error if stdout could not take it. */
+/** Waits until all output is flushed. Returns the error if writing to stdout failed. */
 export async function finishOutput(): Promise<Error | undefined> {
   for (const stream of [process.stdout, process.stderr]) {
     await new Promise<void>((done) => {
@@ -115,7 +115,7 @@ function repeat(ms: number, callback: () => void): () => void {
   return () => clearInterval(timer);
 }
 
-/** Opening a pipe that nobody reads would wait for a reader without end, so it is tried first. */
+/** Opening a named pipe without a reader would block, so a non-blocking attempt comes first. */
 function openForAppending(path: string): number {
   const isPipe = statSync(path, { throwIfNoEntry: false })?.isFIFO() === true;
   const tried = isPipe ? openSync(path, constants.O_WRONLY | constants.O_NONBLOCK) : undefined;
@@ -128,7 +128,7 @@ function openForAppending(path: string): number {
 
 /**
  * A file as reporters see it. Throws `store/unwritable` at once when it cannot be written. Until something is written an
- * older file stays as it is, and one that was not there is gone again when nothing was.
+ * existing file stays unchanged; a new file is removed again if nothing is written.
  */
 export function fileOutput(file: string): ReporterOutput & { close(): void } {
   const path = resolve(file);
@@ -162,7 +162,7 @@ export function fileOutput(file: string): ReporterOutput & { close(): void } {
   }
 }
 
-/** Tells on stderr what is valid in a config but does not do what its author may think. */
+/** Writes the notes of a config to stderr. */
 export function writeNotes({ notes, secrets }: Pick<LoadedConfig, "notes" | "secrets">): void {
   const redact = createRedactor(secrets);
   for (const note of notes) writeError(visibleText(`note: ${redact(note)}`));

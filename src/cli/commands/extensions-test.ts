@@ -23,7 +23,7 @@ export interface ContractFlags {
 }
 
 /**
- * Carries out `mcpvals extensions test` and gives the exit code: 0 when the program does all that an extension must, else
+ * `mcpvals extensions test`; returns the exit code: 0 when the program does all that an extension must, else
  * 1. Throws McpvalsError `extension/not-found` and `extension/invalid-manifest`.
  */
 export async function testExtension(program: string, flags: ContractFlags): Promise<number> {

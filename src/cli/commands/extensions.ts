@@ -337,7 +337,7 @@ interface Update {
 }
 
 /**
- * `mcpvals extensions update`; returns the exit code. locks the newest version that matches what is written.
+ * `mcpvals extensions update`; returns the exit code. It locks the newest version that matches what is written.
  * When one of the packages fails, nothing is changed. Throws McpvalsError of the codes `extension/…`.
  */
 async function update(names: readonly string[], flags: ExtensionFlags): Promise<number> {

@@ -102,7 +102,7 @@ function workflowLines(task: Task): string[] {
 /** Longest part of a description or prompt that is shown. */
 const purposeWidth = 90;
 
-/** A task with its file, and what it is about in one line: its description, else what the agent is told. */
+/** A task with its file, and its description, or else its prompt, in one line. */
 function taskLines({ name, description, turns, servers, portable }: Task): string[] {
   const labels = Object.entries(portable?.labels ?? {}).map(([key, value]) => `${key}=${value}`);
   const facts = [
@@ -148,7 +148,7 @@ function testLine(task: Task): string {
   return tool === title ? title : `${title}  (${tool})`;
 }
 
-/** A variant, and what is other in it than without it, in any of the tasks. */
+/** A variant, and how its servers differ from those without it, in any of the tasks. */
 export function variantLine({ name, servers }: Variant, spec: Eval): string {
   const all = Object.values(servers).flatMap((table) => Object.keys(table));
   const changes = spec.tasks.flatMap((task) => differences(withoutVariants(spec, task), servers[task.name]));
@@ -175,7 +175,7 @@ function differences(base: ServerTable, changed: ServerTable = {}): string[] {
   });
 }
 
-/** What a server is, where that is other; and else what is set otherwise. */
+/** The new target if it differs, and the settings that differ. */
 function difference(before: ServerSpec, after: ServerSpec): string[] {
   const target = targetOf(after);
   const [old, set] = [settings(before), settings(after)];
@@ -204,7 +204,7 @@ function describe(key: string, server: ServerSpec): string {
   return key === "lifetime" ? lifetimeOf(server) : key.replace(/Ms$/, "");
 }
 
-/** Where a server is reached, or what is started for it. */
+/** The server's URL or command. */
 function targetOf(server: ServerSpec): string {
   if (server.transport === "mock") return "written answers";
   return server.transport === "stdio" ? [server.command, ...server.args].join(" ") : server.url;

@@ -46,7 +46,7 @@ export interface ValidateRunFlags extends ExtensionRunFlags {
 const usualConcurrency = 4;
 
 /**
- * Carries out `mcpvals validate --run` and gives the exit code: 0 when all tasks that could be tried are proven, 1 when one
+ * `mcpvals validate --run`; returns the exit code: 0 when all tasks that could be tried are proven, 1 when one
  * is not, 3 when something broke or nothing could be tried, 130 when it was interrupted. Throws McpvalsError of kind
  * `usage` for files that are wrong.
  */
@@ -93,7 +93,7 @@ function failsIdle({ nothing, repeating }: TaskProof): boolean {
   );
 }
 
-/** A folder that cannot be written costs no more than a note of later runs. */
+/** If the folder cannot be written, later runs only lack this information. */
 function rememberProofs(cwd: string, proofs: readonly TaskProof[]): void {
   const passing = new Set(proofs.filter((proof) => !failsIdle(proof)).map(({ task }) => task));
   const tasks = new Set(proofs.map(({ task }) => task).filter((task) => !passing.has(task)));
@@ -106,7 +106,7 @@ function rememberProofs(cwd: string, proofs: readonly TaskProof[]): void {
   }
 }
 
-/** Only tasks from files of their own can be proven. */
+/** Only portable tasks can be proven. */
 function portableOnly(loaded: LoadedConfig): LoadedConfig {
   const tasks = loaded.eval.tasks.filter((task) => task.form === "task");
   const others = loaded.eval.tasks.length - tasks.length;
@@ -196,7 +196,7 @@ export async function proveTasks(loaded: LoadedConfig, options: ProveOptions): P
   );
 }
 
-/** An agent that answers each turn with what it was told. */
+/** An agent that answers each turn with its prompt. */
 function repeating(tasks: readonly Task[]): AgentSpec {
   const plan = tasks.map(({ name, turns }) => [name, turns.map(({ user }) => ({ say: user }))] as const);
   return { type: "scripted", name: "repeats the prompt", plan: Object.fromEntries(plan) };
@@ -217,7 +217,7 @@ interface Place {
   readonly memory: NonNullable<RunOptions["compareState"]>;
 }
 
-/** By what `trialName` gives. */
+/** By the result of `trialName`. */
 type Trials = ReadonlyMap<string, ProofTrial>;
 
 /**
@@ -284,12 +284,12 @@ function once(task: Task): Task {
   return { ...task, portable };
 }
 
-/** The one trial that an agent makes of a task in a variant. */
+/** Key of an agent's trial of a task in a variant. */
 function trialName({ task, variant }: Pick<Trial, "task" | "variant">): string {
   return JSON.stringify([task, variant]);
 }
 
-/** Keeps what is to be known of every trial. */
+/** Collects the trials for the proof. */
 function collector(trials: Map<string, ProofTrial>): Reporter {
   const events = new Map<string, TraceEvent[]>();
   return {

@@ -85,7 +85,7 @@ async function execute({ load: options, filters, json }: ConfigQuery): Promise<n
 /** Tasks that are named in one note. */
 const mostNames = 10;
 
-/** What is told of tasks that ask a judge where none can be asked. */
+/** Notes about tasks that need a judge that is not available. */
 function judgeNotes({ eval: spec, judgeError }: LoadedConfig): readonly string[] {
   const asking = spec.tasks.filter((task) => usesJudge(task.verify)).map(({ name }) => JSON.stringify(name));
   if (asking.length === 0 || spec.judge !== undefined) return [];
