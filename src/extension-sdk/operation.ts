@@ -14,11 +14,11 @@ export interface OperationDefinition<S extends z.ZodType, R> {
   readonly description?: string;
   /** Arguments, an object. Hosts see it as JSON Schema, so it cannot have what JSON has not, such as dates. */
   readonly params: S;
-  /** Where it can be used. Default: everywhere. */
+  /** Phases in which it can be used. Default: all. */
   readonly phases?: readonly ExtensionPhase[];
   /**
-   * Does it. `args` are checked, and have the defaults. Without an annotation `context` has no resources; with
-   * `context: OperationRun<Db>` the operation fits extensions whose `open` makes a `Db`.
+   * Carries it out. `args` are validated, with defaults. Without an annotation `context` has no resources; with
+   * `context: OperationRun<Db>` the operation is for extensions whose `open` gives a `Db`.
    */
   readonly run: (
     args: z.output<S>,
@@ -30,16 +30,13 @@ export interface OperationDefinition<S extends z.ZodType, R> {
 export interface Operation<R> {
   readonly declaration: OperationDeclaration;
   /**
-   * Checks the arguments and runs it. Throws RpcError for arguments that do not fit, and whatever it throws but
+   * Validates the arguments and runs it. Throws RpcError for invalid arguments, and what the operation throws except
    * OperationFailed.
    */
   readonly execute: (args: JsonObject, context: OperationRun<R>) => Promise<OperationResult>;
 }
 
-/**
- * Makes an operation. Throws an Error when `params` is no object, or has what JSON Schema cannot say, or when `phases` is
- * empty.
- */
+/** Defines an operation. Throws an Error when `params` is not an object or has no JSON Schema, or `phases` is empty. */
 export function operation<S extends z.ZodType, R = unknown>(
   definition: OperationDefinition<S, R>,
 ): Operation<R> {
@@ -62,39 +59,38 @@ export function operation<S extends z.ZodType, R = unknown>(
 
 export type LogLevel = LogParams["level"];
 
-/** Tells the host something that goes into the record of the trial; it never decides anything. */
+/** Sends a message to the record of the trial; it has no effect on the result. */
 export type Log = (level: LogLevel, message: string, data?: JsonObject) => void;
 
-/** What `open` of an extension is given besides its config. */
+/** Passed to `open` of an extension besides its config. */
 export interface StartContext {
   readonly log: Log;
-  /** Aborts when the host has gone or asks the program to end. */
+  /** Aborts when the host has gone, or ends the program. */
   readonly signal: AbortSignal;
 }
 
-/** What an operation is given besides its arguments; `R` is what `open` of the extension made. */
+/** Passed to an operation besides its arguments; `R` is the result of `open`. */
 export interface OperationRun<R> extends OperationContext {
   readonly resources: R;
-  /** Aborts when the time is up, the host has gone, or it asks the program to end. Hand it to everything that waits. */
+  /** Aborts when the time is up, the host has gone, or ends the program. Pass it to everything that waits. */
   readonly signal: AbortSignal;
   /** `timeout` in milliseconds. */
   readonly timeoutMs: number;
   readonly log: Log;
 }
 
-/** How an operation ended. Nothing at all means success. */
+/** The result of an operation; undefined means success. */
 export interface OperationOutcome {
-  /** Default: true. False: what was asked did not hold, or was not done. */
+  /** Default: true. False: the check failed, or the action was not carried out. */
   readonly success?: boolean;
   readonly message?: string;
-  /** What later steps may use. */
+  /** Values for later steps. */
   readonly outputs?: Readonly<Record<string, Json>>;
 }
 
 /**
- * To be thrown by an operation when what was asked did not hold: `success: false` with this message, which is a finding
- * about the agent. Any other error that it throws is answered with the JSON-RPC error -32603 and its text: the step is an
- * error, and no finding.
+ * Thrown by an operation when the check failed: `success: false` with this message, which is a finding about the agent. Any
+ * other error is answered with the JSON-RPC error -32603 and its text: the step is an error, not a finding.
  */
 export class OperationFailed extends Error {
   readonly outputs: Readonly<Record<string, Json>> | undefined;

@@ -21,13 +21,13 @@ import {
 } from "./operation.ts";
 import { Session } from "./session.ts";
 
-/** How long what is under way may take once the program has to end, in milliseconds. */
+/** How long a running operation may take once the program has to end, in milliseconds. */
 const workMs = 600;
 /** How long `close` may take then, in milliseconds. */
 const closeMs = 1500;
 const signalExitCodes = { SIGTERM: 143, SIGINT: 130, SIGHUP: 129 } as const;
 
-/** Is an extension's program, as its arguments say; see `Extension.serve`. Ends the process. */
+/** Runs the program of an extension; see `Extension.serve`. */
 async function serve<C, R>(
   manifest: ExtensionManifest,
   definition: ExtensionDefinition<C, R>,
@@ -51,7 +51,7 @@ interface Program<C, R> {
   readonly stdout: OwnStdout;
 }
 
-/** Knows when the program has to end, and with which exit code. */
+/** Says when the program has to end, and with which exit code. */
 class ProgramEnd {
   readonly #controller = new AbortController();
   code: number | undefined;
@@ -72,7 +72,7 @@ class ProgramEnd {
     this.#controller.abort(new Error(reason, { cause }));
   }
 
-  /** Waits for work, or until it has had so many milliseconds since the end has come. */
+  /** Waits for work, but at most `ms` milliseconds after the program has to end. */
   async wait(work: Promise<void>, ms: number): Promise<void> {
     const over = new Promise<void>((resolve) => {
       const start = (): void => void setTimeout(resolve, ms);
@@ -87,7 +87,7 @@ function readArguments(): { readonly words: readonly string[]; readonly options:
   const { positionals, values } = parseArgs({
     options: { input: { type: "string" }, config: { type: "string" }, manifest: { type: "boolean" } },
     allowPositionals: true,
-    // What a host may add later must not keep the program from answering as well as it can.
+    // Unknown options of future hosts are ignored.
     strict: false,
   });
   const { input, config, manifest } = values;
@@ -120,7 +120,7 @@ async function run<C, R>(
   if (verb === undefined) return jsonRpc(program, options.config);
   const { name } = program.manifest;
   throw new Error(
-    `there is no ${verb}. Use ${name} without arguments, ${name} action|check NAME --input FILE, ${name} --config JSON or ${name} --manifest.`,
+    `unknown command ${verb}. Use ${name} without arguments, ${name} action|check NAME --input FILE, ${name} --config JSON or ${name} --manifest.`,
   );
 }
 
@@ -150,12 +150,12 @@ async function jsonRpc<C, R>(
   const send = (message: object): Promise<void> => stdout.write(`${JSON.stringify(message)}\n`);
   const log: Log = (level, message, data) => {
     const params = { level, message, ...(data === undefined ? {} : { data }) };
-    // A host that has gone is noticed when stdout is.
+    // The error of stdout reports that the host has gone.
     send({ jsonrpc: "2.0", method: "log", params }).catch(() => undefined);
   };
   const session = new Session(definition, { log, signal: end.signal });
   if (config !== undefined) await session.open(objectOf(parse(config, "--config"), "--config"));
-  // Who writes a config as an argument pipes its requests and is done, before they are answered.
+  // With a config as an argument, requests are piped, so stdin may end before they are answered.
   const onInputEnd = (): void => {
     if (config === undefined) end.come("the host has closed stdin", 0);
   };
@@ -168,28 +168,25 @@ async function jsonRpc<C, R>(
   return 0;
 }
 
-/** Ends the process even if something that an operation left, such as a connection, would keep it. */
+/** Ends the process even if an operation left something open, such as a connection. */
 async function leave(code: number): Promise<void> {
   await new Promise<void>((resolve) => process.stderr.write("", () => resolve()));
   process.exit(code);
 }
 
-/** The way to the host. */
+/** The output to the host. */
 export interface OwnStdout {
-  /** Settles when the text has been handed to the system; rejects when nobody reads it any more. */
+  /** Settles when the text was written; rejects when stdout is closed. */
   readonly write: (text: string) => Promise<void>;
 }
 
-/**
- * Takes stdout for the protocol alone: from now on everything else that this process writes there, such as with
- * `console.log`, goes to stderr. `onGone` is called when nobody reads stdout any more.
- */
+/** Reserves stdout for the protocol: other output of this process to stdout goes to stderr. `onGone` is called when it is closed. */
 function ownStdout(onGone: (error: Error) => void): OwnStdout {
   const { stdout, stderr } = process;
   const write = stdout.write.bind(stdout);
   stdout.write = stderr.write.bind(stderr);
   stdout.on("error", onGone);
-  // Nobody is left to tell when stderr is gone too.
+  // Nothing can be reported when stderr is closed too.
   stderr.on("error", () => undefined);
   return {
     write: (text) =>
@@ -205,20 +202,17 @@ export interface OneShotCall {
   readonly operation: string | undefined;
   /** Path of a file with `{args, context, config?}`. */
   readonly input: string | undefined;
-  /** JSON of the config; it goes before that of the file. */
+  /** JSON of the config; takes precedence over that of the file. */
   readonly config: string | undefined;
 }
 
-/** Phases that a verb stands for when the input has no phase, most likely first. */
+/** Phases of a verb when the input has none, most likely first. */
 const phasesOf: Readonly<Record<OneShotCall["verb"], readonly ExtensionPhase[]>> = {
   action: ["setup", "cleanup"],
   check: ["verify"],
 };
 
-/**
- * Runs one operation, with `open` before it and `close` after it. Throws when it cannot be known whether what was asked
- * holds: for an input that cannot be read, and as `open`, `Session.execute` and `close` do.
- */
+/** Runs one operation, with `open` before it and `close` after it. Throws for an invalid input, and as these do. */
 async function runOneShot<C, R>(
   session: Session<C, R>,
   { verb, operation, input, config }: OneShotCall,
@@ -253,7 +247,7 @@ function parse(text: string, what: string): Json {
   }
 }
 
-/** Throws an Error unless the value is an object; one that is left out, or null, is empty. */
+/** Throws an Error unless the value is an object; an absent one and null count as empty. */
 function objectOf(value: Json | undefined, what: string): JsonObject {
   if (value === undefined || value === null) return {};
   if (isJsonObject(value)) return value;
@@ -267,19 +261,16 @@ export function manifestText(manifest: ExtensionManifest, program?: string): str
   return stringify(written, { aliasDuplicateObjects: false, lineWidth: 110 });
 }
 
-/** A host on the other side of two streams. */
+/** The connection to a host. */
 export interface HostChannel {
   readonly input: Readable;
-  /** Writes one message; settles when it is on its way. */
+  /** Writes one message. */
   readonly send: (message: object) => Promise<void>;
-  /** Called when the host writes no more. */
+  /** Called when stdin ends. */
   readonly onInputEnd: () => void;
 }
 
-/**
- * Answers a host's requests, one at a time and in their order. Settles when `shutdown` has been answered, or when the host
- * writes no more and everything before is answered. Rejects when the host cannot be written to.
- */
+/** Answers requests one at a time, in their order, until `shutdown` or the end of stdin. Rejects when stdout is closed. */
 async function serveJsonRpc<C, R>(
   manifest: ExtensionManifest,
   session: Session<C, R>,
@@ -364,7 +355,7 @@ function readCall(params: JsonObject): Parameters<Session<unknown, unknown>["exe
   return { operation, args: objectParam(args, "args"), context, phases: extensionPhases };
 }
 
-/** Some hosts write null for an object without members. */
+/** Some hosts write null for an empty object. */
 function objectParam(value: Json | undefined, name: string): JsonObject {
   if (value === undefined || value === null) return {};
   if (isJsonObject(value)) return value;
@@ -373,10 +364,7 @@ function objectParam(value: Json | undefined, name: string): JsonObject {
 
 const newline = 0x0a;
 
-/**
- * Gives the lines of a stream of UTF-8, of any length and however they arrive, the last one also without a line end. The
- * stream is read whether or not somebody takes the lines, so that `onEnd` is called as soon as it ends.
- */
+/** The lines of a stream, of any length; the last one may lack its line end. The stream is read ahead, so that `onEnd` is called at once. */
 async function* readLines(input: Readable, onEnd: () => void): AsyncGenerator<string> {
   input.once("end", onEnd).once("close", onEnd);
   const chunks: AsyncIterable<readonly Buffer[]> = on(input, "data", { close: ["end", "close"] });
@@ -400,7 +388,7 @@ export type RequestId = string | number | null;
 export type Incoming =
   | { readonly kind: "request"; readonly id: RequestId; readonly method: string; readonly params: JsonObject }
   | { readonly kind: "notification"; readonly method: string }
-  /** To be answered at once; `id` is null where none can be read. */
+  /** An invalid message; `id` is null when it has no valid one. */
   | { readonly kind: "refused"; readonly id: RequestId; readonly error: RpcError };
 
 /** Reads one JSON-RPC message. Params that are left out or null are an empty object. */
@@ -441,18 +429,19 @@ function isId(id: Json): id is RequestId {
 
 /** An extension, not yet running. */
 export interface Extension {
-  /** What it says of itself. */
+  /** Its manifest. */
   readonly manifest: ExtensionManifest;
   /**
-   * Is the program: speaks JSON-RPC on stdin and stdout; with `action NAME --input FILE` or `check NAME --input FILE` runs
-   * one operation, and says only on stderr, with exit code 1, when nothing can be known of it; with `--config JSON` starts with that config and answers `execute` until stdin ends; with `--manifest`
-   * prints `extension.yaml`. Ends the process. What is written to stdout meanwhile, as with `console.log`, goes to stderr;
-   * a program that an operation starts must not inherit stdout.
+   * Runs the program, and ends the process. Without arguments it speaks JSON-RPC on stdin and stdout; `action NAME --input
+   * FILE` and `check NAME --input FILE` run one operation, with a message on stderr and exit code 1 when it cannot give a
+   * result; `--config JSON` opens the extension with that config and answers `execute` until stdin ends; `--manifest` prints
+   * `extension.yaml`. Other output to stdout, such as of `console.log`, goes to stderr. A program that an operation starts
+   * must not inherit stdout.
    */
   serve(): Promise<void>;
 }
 
-/** Makes an extension. Throws an Error when it has no name, no version or no operation. */
+/** Defines an extension. Throws an Error when it has no name, no version or no operation. */
 export function defineExtension<C = JsonObject, R = undefined>(
   definition: ExtensionDefinition<C, R>,
 ): Extension {

@@ -118,5 +118,5 @@ test("--manifest prints an extension.yaml that says the same", async () => {
 test("an unknown word is refused with what there is", async () => {
   const { code, stdout, stderr } = await new Program(["serve"]).ended;
   expect({ code, stdout }).toEqual({ code: 1, stdout: [] });
-  expect(stderr).toMatch(/^sample: there is no serve\. Use sample without arguments, /);
+  expect(stderr).toMatch(/^sample: unknown command serve\. Use sample without arguments, /);
 });
