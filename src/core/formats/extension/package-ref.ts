@@ -63,7 +63,8 @@ function npm(text: string): ParsedPackageRef {
   const written = text.slice("npm:".length);
   const { name, version } = split(written, written.startsWith("@") ? 1 : 0);
   if (!npmName.test(name)) return refused(text, "is not a valid npm package", "Write npm:NAME@VERSION.");
-  if (!/^[\w.+~^<>=*| -]+$/.test(version) || version.trim() === "") {
+  // npm takes a version that begins with a dot for a folder.
+  if (!/^[\w.+~^<>=*| -]+$/.test(version) || /^\s*(?:\.|$)/.test(version)) {
     return refused(text, "has no version after the @", "Write a version, a range or a tag of npm.");
   }
   return { ok: true, ref: { kind: "npm", name: `npm:${name}`, package: name, version } };
