@@ -285,7 +285,7 @@ describe("what gives tokens and sends", () => {
     };
     await expect(renewAll()).rejects.toMatchObject({
       code: "server/unauthorized",
-      message: expect.stringContaining("a new token 1000 times") as string,
+      message: expect.stringContaining("refused 1000 tokens") as string,
     });
     expect(given).toBe(1000);
   });
