@@ -198,11 +198,12 @@ export function abortOnInterrupt(output?: string): Disposable & { readonly signa
       writeError(`\nEnded immediately. Finished trials are kept: mcpvals show latest${place}`);
       process.exit(130);
     }
-    first = performance.now();
     writeError(
       "\nInterrupted: cleaning up, stopping servers and writing results. Interrupt again to end immediately.",
     );
     controller.abort(new McpvalsError("run/interrupted", `received ${name}`));
+    // Counted from here: the same signal may be waiting while the abort listeners run.
+    first = performance.now();
   };
   const signals: readonly NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];
   for (const name of signals) process.on(name, onSignal);

@@ -164,7 +164,7 @@ export class ReleaseSource implements VersionedSource {
         const message = `${this.#context.base.origin} has no public repository ${owner}/${repo}.`;
         throw new McpvalsError("extension/not-found", message);
       }
-      all.push(...found);
+      for (const each of found) all.push(each);
       if (found.length < pageLength) break;
     }
     return all.filter(({ draft }) => draft !== true);
