@@ -20,8 +20,8 @@ export async function trialOverhead(): Promise<readonly Row[]> {
       name: "a trial, no-op agent, no server",
       measured: times.map(({ size, perTrial }) => `${size}: ${perTrial.toFixed(3)} ms`).join(", "),
       floor: "-",
-      target: "under 1 ms, linear to 100,000",
-      holds: times.every(({ perTrial }) => perTrial < 1) && largest <= smallest * 1.5,
+      target: "under 0.3 ms, linear to 100,000",
+      holds: times.every(({ perTrial }) => perTrial < 0.3) && largest <= smallest * 1.5,
     },
   ];
 }
