@@ -8,14 +8,14 @@ import { readRegularFile } from "../files/read-file.ts";
 import { defaultRunsFolder, keepOutOfGit, refusePlanted } from "./run-folder.ts";
 
 const file = join(dirname(defaultRunsFolder), "proofs.json");
-/** More tasks than this are forgotten, oldest first. */
+/** Maximum number of recorded tasks; the oldest are dropped first. */
 const mostTasks = 10_000;
 const largestFile = 1024 * 1024;
 const proofsSchema = z.object({ version: z.literal(1), tasks: z.array(z.string()) });
 
 /**
- * Records below the working folder, in `.mcpvals/proofs.json`, that these tasks were seen to fail when the agent does nothing. A
- * changed task is another one. Throws `store/unwritable`, or what the file system throws.
+ * Records in `.mcpvals/proofs.json` of the working folder that these tasks fail when the agent does nothing. A task that is
+ * changed later counts as unproven again. Throws `store/unwritable`, or what the file system throws.
  */
 export function recordProofs(cwd: string, tasks: readonly Task[]): void {
   refusePlanted(cwd);
@@ -27,13 +27,13 @@ export function recordProofs(cwd: string, tasks: readonly Task[]): void {
   renameSync(`${path}.part`, path);
 }
 
-/** Those of the tasks that {@link recordProofs} did not record, in their present form. */
+/** The tasks that {@link recordProofs} has not recorded as they are now. */
 export function unprovenTasks(cwd: string, tasks: readonly Task[]): readonly Task[] {
   const known = new Set(readHashes(join(cwd, file)));
   return tasks.filter((task) => !known.has(hashOf(task)));
 }
 
-/** Nothing for a file that is absent, or not one of these: its only use is to leave out a note. */
+/** Empty when the file is absent or invalid: then `run` only prints a note more. */
 function readHashes(path: string): readonly string[] {
   try {
     return proofsSchema.parse(JSON.parse(readRegularFile(path, largestFile).toString())).tasks;

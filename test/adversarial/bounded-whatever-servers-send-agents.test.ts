@@ -78,9 +78,11 @@ describe("an agent program", () => {
     ]);
   });
 
-  it("that asks for permission with 9 MB, without end, may write 256 MiB", async () => {
-    const attack = config("acp", "asked", "count=1000", "bytes=9000000");
-    using run = startRun(attack, { args: ["--agent", "bad", "--agent", "good"] });
+  it.each<[string, string[]]>([
+    ["asks for permission with 9 MB, without end", ["asked", "count=1000", "bytes=9000000"]],
+    ["thinks 9 MB, without end", ["thoughts", "count=1000", "bytes=9000000"]],
+  ])("that %s may write 256 MiB", async (_what, attack) => {
+    using run = startRun(config("acp", ...attack), { args: ["--agent", "bad", "--agent", "good"] });
     const { result, peak } = await run.ended();
     expect(result.trials.map(({ verdict, error }) => [verdict, error?.message])).toEqual([
       ["error", "agent bad wrote more than 256 MiB in one trial"],

@@ -77,7 +77,7 @@ async function execute(sources: readonly string[], flags: RunFlags): Promise<num
     concurrency: flags.concurrency,
     timeoutMs: flags.timeout,
   });
-  for (const note of unprovenNotes(prepared.eval)) writeError(visibleText(`note: ${note}`));
+  writeNotes({ notes: unprovenNotes(prepared.eval), secrets: loaded.secrets });
   const names = flags.reporter ?? prepared.eval.reporters;
   const outcome = await run(prepared, {
     cwd: workingFolder(),
