@@ -2,11 +2,10 @@ import { pathToFileURL } from "node:url";
 import { answerText } from "../core/checks/result-text.ts";
 import { McpvalsError } from "../core/errors/error.ts";
 import type {
+  BuiltinAgentSpec,
   ElicitationAnswer,
   Json,
   JsonObject,
-  NullAgentSpec,
-  OracleAgentSpec,
   ScriptedAction,
   ScriptedAgentSpec,
   SolutionAction,
@@ -78,7 +77,7 @@ async function perform(action: ScriptedAction, turn: number, context: AgentConte
  *
  * `run` throws `task/no-solution`, `task/template`, what the sessions throw, and the signal's reason.
  */
-export function createOracle(spec: OracleAgentSpec): AgentDriver {
+export function createOracle(spec: BuiltinAgentSpec): AgentDriver {
   return {
     reach: "sessions",
     clientSide: writtenAnswers,
@@ -107,7 +106,7 @@ interface ScopedAction {
   readonly scope: Scope;
 }
 
-function solutionOf({ task, solution }: AgentContext, spec: OracleAgentSpec): TaskSolution {
+function solutionOf({ task, solution }: AgentContext, spec: BuiltinAgentSpec): TaskSolution {
   if (solution !== undefined) return solution;
   throw new McpvalsError(
     "task/no-solution",
@@ -174,7 +173,7 @@ function outputsOf({ kind, outputs = {} }: CallAction, result: JsonObject, scope
 }
 
 /** Creates the agent that does nothing: a task that passes with it checks nothing. Its `run` throws only the signal's reason. */
-export function createNullAgent(spec: NullAgentSpec): AgentDriver {
+export function createNullAgent(spec: BuiltinAgentSpec): AgentDriver {
   return {
     reach: "sessions",
     prepare: () => Promise.resolve(),

@@ -1,6 +1,6 @@
 import { Argument, Command, InvalidArgumentError, Option } from "commander";
 import { McpvalsError } from "../core/errors/error.ts";
-import { agentPresets } from "../core/formats/agent-model.ts";
+import { agentPresets } from "../core/formats/presets/presets.ts";
 import { reporterHelp } from "../core/formats/reporters.ts";
 import { parseDuration } from "../core/formats/duration.ts";
 import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";

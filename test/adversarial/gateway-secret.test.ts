@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { agentPresets, mcpClients } from "../../src/core/formats/agent-model.ts";
+import { agentPresets, mcpClients } from "../../src/core/formats/model.ts";
 import { presets } from "../../src/core/formats/presets/presets.ts";
 import { writeClientFiles, writeMcpConfigFile } from "../../src/servers/client-files/write-client-files.ts";
 import { load, problems } from "../load/support/load.ts";

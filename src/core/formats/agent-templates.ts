@@ -1,5 +1,4 @@
 import { argumentRefusal } from "../templates/shell-line.ts";
-import type { CommandAgentSpec } from "./agent-model.ts";
 import { didYouMean, suggestion } from "./did-you-mean.ts";
 import { asList, asObject, formatKeyPath, type KeyPath } from "./json.ts";
 import type { Problem } from "./problem.ts";
@@ -25,25 +24,33 @@ export function mentions(text: string, name: TemplateName): boolean {
 }
 
 /** Notes on command agents that are not given the prompt: one sentence each. */
-export function promptNotes(agents: readonly { readonly type: string }[]): string[] {
-  return agents.filter(isCommand).flatMap((agent) => {
-    const { name, args, nextArgs, stdin } = agent;
-    if (stdin) return [];
-    const way = "write {prompt} into its arguments, or set stdin: true";
-    if (!takesPrompt(agent, args)) return [`agent "${name}" is never given the prompt: ${way}`];
-    return nextArgs === undefined || takesPrompt(agent, nextArgs)
-      ? []
-      : [`agent "${name}" is not given the prompt after the first turn: nextArgs has no {prompt}`];
-  });
-}
-
-function isCommand(agent: { readonly type: string }): agent is CommandAgentSpec {
-  return agent.type === "command";
-}
-
-function takesPrompt({ command, env }: CommandAgentSpec, args: readonly string[]): boolean {
-  const texts = [command, ...args, ...Object.values(env)];
-  return texts.some((text) => mentions(text, "prompt") || mentions(text, "promptJson"));
+export function promptNotes(
+  agents: readonly {
+    readonly type: string;
+    readonly name: string;
+    readonly command?: string;
+    readonly args?: readonly string[];
+    readonly nextArgs?: readonly string[];
+    readonly env?: Readonly<Record<string, string>>;
+    readonly stdin?: boolean;
+  }[],
+): string[] {
+  return agents.flatMap(
+    ({ type, name, command = "", args = [], nextArgs = args, env = {}, stdin = false }) => {
+      if (type !== "command" || stdin) return [];
+      const takesPrompt = (list: readonly string[]): boolean =>
+        [command, ...list, ...Object.values(env)].some(
+          (text) => mentions(text, "prompt") || mentions(text, "promptJson"),
+        );
+      if (!takesPrompt(args)) {
+        const way = "write {prompt} into its arguments, or set stdin: true";
+        return [`agent "${name}" is never given the prompt: ${way}`];
+      }
+      return takesPrompt(nextArgs)
+        ? []
+        : [`agent "${name}" is not given the prompt after the first turn: nextArgs has no {prompt}`];
+    },
+  );
 }
 
 /** The agents that a file declares, as they are written or parsed. */

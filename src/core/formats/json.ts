@@ -18,6 +18,30 @@ export function withoutUndefined<T extends object>(value: T): WithoutUndefined<T
   return Object.fromEntries(members) as WithoutUndefined<T>;
 }
 
+/** A type with all members read-only, and optional ones absent rather than undefined, at any depth; JSON values stay as they are. */
+export type Exact<T> = [JsonObject] extends [T] ? T : ExactMembers<T>;
+type ExactMembers<T> = T extends readonly (infer Item)[]
+  ? readonly Exact<Item>[]
+  : string extends keyof T
+    ? { readonly [K in keyof T]: Exact<T[K]> }
+    : T extends object
+      ? { readonly [K in keyof T as undefined extends T[K] ? never : K]: Exact<T[K]> } & {
+          readonly [K in keyof T as undefined extends T[K] ? K : never]?: Exact<Exclude<T[K], undefined>>;
+        }
+      : T;
+
+/** Leaves out the members that are undefined, at any depth. */
+export function exact<T>(value: T): Exact<T> {
+  return leaveOut(value) as Exact<T>;
+}
+
+function leaveOut(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(leaveOut);
+  if (typeof value !== "object" || value === null) return value;
+  const members = Object.entries(value).filter(([, member]) => member !== undefined);
+  return Object.fromEntries(members.map(([key, member]) => [key, leaveOut(member)]));
+}
+
 /** A member whatever the case of its key, with the key as written; what is empty is as if it were absent. */
 export function memberOf(document: unknown, name: string): readonly [key: string, value: unknown] {
   const object = asObject(document);

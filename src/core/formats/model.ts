@@ -1,14 +1,37 @@
 import type { SourceLocation } from "../errors/error.ts";
-import type { AgentSpec, ModelSpec } from "./agent-model.ts";
+import type { AgentSpec, ModelSpec } from "./config/agent.ts";
+import type { ServerSpec } from "./config/server.ts";
 import type { Json, JsonObject } from "./json.ts";
 import type { SandboxSpec } from "./sandbox.ts";
-import type { ServerSpec } from "./server-model.ts";
 import type { Step } from "./step.ts";
 
-export * from "./agent-model.ts";
+export type {
+  AcpAgentSpec,
+  AgentSkills,
+  AgentSpec,
+  BuiltinAgentSpec,
+  CommandAgentSpec,
+  ModelAgentSpec,
+  ModelSpec,
+  PermissionPolicy,
+  ScriptedAction,
+  ScriptedAgentSpec,
+} from "./config/agent.ts";
+export type { MockDefinition, MockResponse } from "./config/mock.ts";
+export type {
+  Fault,
+  HttpServerSpec,
+  MockServerSpec,
+  OAuthSpec,
+  RateLimit,
+  ServerLifetime,
+  ServerSpec,
+  StdioServerSpec,
+} from "./config/server.ts";
 export type * from "./json.ts";
+export type { ModelProxySpec } from "./presets/preset.ts";
+export * from "./presets/presets.ts";
 export * from "./sandbox.ts";
-export type * from "./server-model.ts";
 
 /** What every file format parses to: which tasks run, with which agents, against which servers. Durations are in milliseconds. */
 export interface Eval {

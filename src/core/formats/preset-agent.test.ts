@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { agentPresets } from "./model.ts";
-import { acpOfPreset, commandOfPreset } from "./agent-presets.ts";
+import { acpOfPreset, commandOfPreset } from "./config/agent.ts";
 
 describe("acpOfPreset", () => {
   it.each([
@@ -18,7 +18,7 @@ describe("acpOfPreset", () => {
     ],
   ] as const)("of %s with the model %s", (preset, model, line, env) => {
     const parts = acpOfPreset(preset, model);
-    expect([parts.preset, [parts.command, ...parts.args].join(" "), parts.env]).toEqual([preset, line, env]);
+    expect([[parts.command, ...parts.args].join(" "), parts.env]).toEqual([line, env]);
   });
 });
 

@@ -1,26 +1,32 @@
 import * as z from "zod";
-import { acpOfPreset, commandOfPreset } from "../agent-presets.ts";
-import { presets } from "../presets/presets.ts";
 import { mentions } from "../agent-templates.ts";
 import { suggestion } from "../did-you-mean.ts";
-import { withoutUndefined } from "../json.ts";
+import { exact, type Exact } from "../json.ts";
+import type { ModelProxySpec, SkillsPlace } from "../presets/preset.ts";
 import {
-  type AcpAgentSpec,
   type AgentPreset,
   agentPresets,
-  type AgentSpec,
-  type CommandAgentSpec,
+  type CommandOutput,
   commandOutputs,
+  type McpClient,
   mcpClients,
-  type ModelAgentSpec,
-  type ModelProxySpec,
-} from "../model.ts";
-import { anyObject, closedObject, filledText, httpUrl, nameKey } from "./config-fields.ts";
+  presets,
+} from "../presets/presets.ts";
+import {
+  anyObject,
+  closedObject,
+  filledText,
+  httpUrl,
+  nameKey,
+  type Parsed,
+  variableNames,
+  variables,
+} from "./config-fields.ts";
 
 const modelFields = {
-  model: filledText.meta({
-    description: "`PROVIDER/MODEL`, such as `anthropic/claude-sonnet-4-5`; with `baseURL` any name.",
-  }),
+  model: filledText.describe(
+    "`PROVIDER/MODEL`, such as `anthropic/claude-sonnet-4-5`; with `baseURL` any name.",
+  ),
   baseURL: httpUrl.optional().meta({
     description: "Address of the provider's API, or of any OpenAI-compatible server.",
     defaultText: "the provider's own",
@@ -53,8 +59,8 @@ const modelAgentSchema = closedObject({
   headers: z
     .record(filledText, z.string())
     .optional()
-    .meta({ description: "HTTP headers sent to the provider. Their values are not recorded." }),
-  maxSteps: z.int().min(1).default(20).meta({ description: "Model calls allowed in one user turn." }),
+    .describe("HTTP headers sent to the provider. Their values are not recorded."),
+  maxSteps: z.int().min(1).default(20).describe("Model calls allowed in one user turn."),
   system: z.string().optional().meta({ description: "System prompt.", defaultText: "none" }),
   resources: z.boolean().optional().meta({
     description: "Whether the model gets tools of mcpvals to read resources and get prompts.",
@@ -67,24 +73,25 @@ const modelAgentSchema = closedObject({
 });
 
 const scriptedCall = closedObject({
-  call: filledText.meta({ description: "Tool to call." }),
+  call: filledText.describe("Tool to call."),
   server: filledText.optional().meta({
     description: "Server to call it on.",
     defaultText: "the one that offers the tool",
   }),
-  args: anyObject.default({}).meta({ description: "Arguments of the call." }),
+  args: anyObject.default({}).describe("Arguments of the call."),
 }).meta({ id: "ScriptedCall", title: "Scripted call", description: "Calls one tool." });
 
 const scriptedSay = closedObject({
-  say: z.string().meta({ description: "The agent's message. It ends the turn." }),
+  say: z.string().describe("The agent's message. It ends the turn."),
 }).meta({ id: "ScriptedSay", title: "Scripted words", description: "Says something." });
 
 const scriptedAgentSchema = closedObject({
-  type: z.literal("scripted").meta({ description: "A plan instead of a model." }),
-  plan: z.record(nameKey, z.array(z.union([scriptedCall, scriptedSay]))).meta({
-    description:
+  type: z.literal("scripted").describe("A plan instead of a model."),
+  plan: z
+    .record(nameKey, z.array(z.union([scriptedCall, scriptedSay])))
+    .describe(
       "Actions in order, by the name of the workflow or task. Each one that the agent plays needs a plan. For task files, texts may contain templates such as `{workspace}`, as in their `solution`.",
-  }),
+    ),
 }).meta({
   id: "ScriptedAgent",
   title: "Scripted agent",
@@ -92,10 +99,8 @@ const scriptedAgentSchema = closedObject({
 });
 
 const modelProxy = closedObject({
-  target: httpUrl.meta({ description: "Address of the provider's API." }),
-  variable: filledText.meta({
-    description: "Environment variable of the program that is set to the proxy's URL.",
-  }),
+  target: httpUrl.describe("Address of the provider's API."),
+  variable: filledText.describe("Environment variable of the program that is set to the proxy's URL."),
 }).meta({ id: "ModelProxy", title: "Model proxy", description: "The API that the proxy forwards to." });
 
 const programFields = {
@@ -109,17 +114,12 @@ const programFields = {
     defaultText: "the preset's; without one it is required",
   }),
   args: z.array(z.string()).optional().meta({ description: "Its arguments.", defaultText: "the preset's" }),
-  env: z
-    .record(z.string().regex(/^[^=\0]+$/, { error: "must be the name of a variable" }), z.string())
-    .default({})
-    .meta({ description: "Environment variables for the program, on top of a small safe set." }),
-  inheritEnv: z
-    .union([z.array(filledText), z.literal(true)])
+  env: variables.default({}).describe("Environment variables for the program, on top of a small safe set."),
+  inheritEnv: variableNames
     .default([])
-    .meta({
-      description:
-        "Variables to pass on from your own environment, by name, besides those of the preset; `true` passes on all of them.",
-    }),
+    .describe(
+      "Variables to pass on from your own environment, by name, besides those of the preset; `true` passes on all of them.",
+    ),
   cwd: filledText.optional().meta({
     description: "Folder that the program works in, relative to the config file.",
     defaultText: "a fresh one for each trial",
@@ -142,61 +142,22 @@ const programFields = {
     }),
 };
 
-type Refinement = z.core.$RefinementCtx;
+type Program = z.output<z.ZodObject<typeof programFields>>;
 
-function refuse(context: Refinement, message: string, key?: string): void {
+function refuse(context: z.core.$RefinementCtx, message: string, key?: string): void {
   context.addIssue({ code: "custom", message, ...(key === undefined ? {} : { path: [key] }) });
 }
 
-interface AnyProgram {
-  readonly preset?: AgentPreset | undefined;
-  readonly command?: string | undefined;
-  readonly args?: readonly string[] | undefined;
-  readonly env: Readonly<Record<string, string>>;
-  readonly model?: string | undefined;
-  readonly connect?: string | undefined;
-  readonly modelProxy?: unknown;
-}
-
-function checkProgram({ preset, command, modelProxy: proxy }: AnyProgram, context: Refinement): void {
+function checkProgram({ preset, command, modelProxy: proxy }: Program, context: z.core.$RefinementCtx): void {
   if (preset === undefined && command === undefined) refuse(context, "must have preset or command");
-  if (proxy === true && (preset === undefined || presets[preset].modelApi === undefined))
-    refuse(
-      context,
-      "must be {target, variable}: no preset says where the program's model is reached",
-      "modelProxy",
-    );
-}
-
-function checkAcp({ preset, connect, model, args }: AnyProgram, context: Refinement): void {
-  if (preset === undefined) return;
-  const { acp } = presets[preset];
-  if (connect === "bridge" && acp.httpOnly === true)
-    refuse(context, "must be http: this program takes servers by their address only", "connect");
-  if (model !== undefined && args !== undefined && acp.model.by === "args")
-    refuse(context, "has no effect beside args of your own: choose the model among them", "model");
-}
-
-/** A model that no part of the command line names has no effect. */
-function checkCommandModel(
-  {
-    preset,
-    model,
-    command = "",
-    args,
-    nextArgs = [],
-    env,
-  }: AnyProgram & { readonly nextArgs?: readonly string[] | undefined },
-  context: Refinement,
-): void {
-  if (model === undefined || (preset !== undefined && args === undefined)) return;
-  const texts = [command, ...(args ?? []), ...nextArgs, ...Object.values(env)];
-  if (!texts.some((text) => mentions(text, "model")))
-    refuse(context, "has no effect: write {model} where the command line takes it", "model");
+  if (proxy === true && (preset === undefined || presets[preset].modelApi === undefined)) {
+    const message = "must be {target, variable}: no preset says where the program's model is reached";
+    refuse(context, message, "modelProxy");
+  }
 }
 
 const acpAgentSchema = closedObject({
-  type: z.literal("acp").meta({ description: "A program that speaks the Agent Client Protocol." }),
+  type: z.literal("acp").describe("A program that speaks the Agent Client Protocol."),
   ...programFields,
   permissions: z.enum(["allow", "allow-mcp", "deny"]).optional().meta({
     description: "The answer to its permission requests; `allow-mcp` allows only tools of servers.",
@@ -204,7 +165,14 @@ const acpAgentSchema = closedObject({
   }),
 })
   .superRefine(checkProgram)
-  .superRefine(checkAcp)
+  .superRefine(({ preset, connect, model, args }, context) => {
+    if (preset === undefined) return;
+    const { acp } = presets[preset];
+    if (connect === "bridge" && acp.httpOnly === true)
+      refuse(context, "must be http: this program takes servers by their address only", "connect");
+    if (model !== undefined && args !== undefined && acp.model.by === "args")
+      refuse(context, "has no effect beside args of your own: choose the model among them", "model");
+  })
   .meta({
     id: "AcpAgent",
     title: "ACP agent",
@@ -212,7 +180,7 @@ const acpAgentSchema = closedObject({
   });
 
 const commandAgentSchema = closedObject({
-  type: z.literal("command").meta({ description: "A program that is started for each user turn." }),
+  type: z.literal("command").describe("A program that is started for each user turn."),
   ...programFields,
   nextArgs: z.array(z.string()).optional().meta({
     description: "Arguments of every turn but the first.",
@@ -232,7 +200,13 @@ const commandAgentSchema = closedObject({
   }),
 })
   .superRefine(checkProgram)
-  .superRefine(checkCommandModel)
+  .superRefine(({ preset, model, command = "", args, nextArgs = [], env }, context) => {
+    // The preset's arguments name the model; one that no part of the command line names has no effect.
+    if (model === undefined || (preset !== undefined && args === undefined)) return;
+    const texts = [command, ...(args ?? []), ...nextArgs, ...Object.values(env)];
+    if (!texts.some((text) => mentions(text, "model")))
+      refuse(context, "has no effect: write {model} where the command line takes it", "model");
+  })
   .meta({
     id: "CommandAgent",
     title: "Command agent",
@@ -240,28 +214,21 @@ const commandAgentSchema = closedObject({
       "A program that is started once for each user turn. In `command`, `args` and `env`, `{prompt}`, `{promptJson}` (it as a JSON string), `{workspace}`, `{cwd}`, `{mcpConfig}` (a file with `mcpServers`), `{model}`, `{session}` (id of the session before) and, in `env` only, `{servers.NAME.url}` are replaced; `{{` writes a brace.",
   });
 
+const agents = [modelAgentSchema, scriptedAgentSchema, acpAgentSchema, commandAgentSchema] as const;
+
 /** What `agents.NAME` may be. */
 export const namedAgentSchema = z.union([
   filledText.regex(/^[^/\s]+\/\S+$/, { error: 'must be a model id such as "anthropic/claude-sonnet-4-5"' }),
-  modelAgentSchema,
-  scriptedAgentSchema,
-  acpAgentSchema,
-  commandAgentSchema,
+  ...agents,
 ]);
 
 /** What `agent` may be; a text is the name of one in `agents`, a model id, or a preset. */
-export const agentSchema = z.union([
-  filledText,
-  modelAgentSchema,
-  scriptedAgentSchema,
-  acpAgentSchema,
-  commandAgentSchema,
-]);
+export const agentSchema = z.union([filledText, ...agents]);
 
 /** An agent as parsed. */
 export type ParsedAgent = z.output<typeof namedAgentSchema>;
-/** An agent that is a program, as parsed. */
-type ParsedProgram = z.output<typeof acpAgentSchema> | z.output<typeof commandAgentSchema>;
+type ParsedAcp = z.output<typeof acpAgentSchema>;
+type ParsedCommand = z.output<typeof commandAgentSchema>;
 
 /** The model that judges. */
 export const judgeSchema = closedObject({
@@ -278,45 +245,100 @@ export const judgeSchema = closedObject({
   description: "The model that grades workflows, with `llmJudge` or `--llm`.",
 });
 
+/** How to reach a language model. */
+export type ModelSpec = Omit<Parsed<typeof modelAgentSchema>, "type" | "maxSteps" | "system" | "resources">;
+
+export interface ModelAgentSpec extends Omit<Parsed<typeof modelAgentSchema>, "type"> {
+  readonly type: "model";
+  readonly name: string;
+}
+
+export interface ScriptedAgentSpec extends Parsed<typeof scriptedAgentSchema> {
+  readonly name: string;
+}
+
+/** One thing a scripted agent does: call a tool, or say something, which ends the turn. */
+export type ScriptedAction = ScriptedAgentSpec["plan"][string][number];
+
+/** Agents that need no declaration: `oracle` plays a task's own solution, `null` does nothing. */
+const builtinAgents = ["oracle", "null"] as const;
+
+export interface BuiltinAgentSpec {
+  readonly type: (typeof builtinAgents)[number];
+  readonly name: string;
+}
+
+/** Skills that a program gets: the contents of some folders, copied into the folder in which it looks for skills. */
+export interface AgentSkills extends SkillsPlace {
+  /** Absolute paths: folders with a folder for each skill, or the folder of one skill. */
+  readonly folders: readonly string[];
+}
+
+interface ProgramAgentSpec extends Pick<Exact<Program>, "preset" | "model" | "connect"> {
+  readonly name: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  /** The complete environment of the program. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Absolute path of the folder that it works in; absent: the trial's workspace. */
+  readonly cwd?: string;
+  readonly modelProxy?: ModelProxySpec;
+  readonly skills?: AgentSkills;
+}
+
+/** A program that speaks the Agent Client Protocol on its stdin and stdout. */
+export interface AcpAgentSpec extends ProgramAgentSpec {
+  readonly type: "acp";
+  readonly permissions: PermissionPolicy;
+}
+
+/** The answer to an agent's own permission requests. `allow-mcp` allows calls of tools of servers only. */
+export type PermissionPolicy = NonNullable<ParsedAcp["permissions"]>;
+
+/** A program that is started once for each user turn; the description of its schema says what is replaced in its texts. */
+export interface CommandAgentSpec extends ProgramAgentSpec, Pick<Exact<ParsedCommand>, "type" | "nextArgs"> {
+  readonly output: CommandOutput;
+  readonly stdin: boolean;
+  readonly configFiles: readonly McpClient[];
+}
+
+export type AgentSpec =
+  | ModelAgentSpec
+  | ScriptedAgentSpec
+  | BuiltinAgentSpec
+  | AcpAgentSpec
+  | CommandAgentSpec;
+
 /** The agents of a file: `agent` is a name, a model id, or an agent. */
 export interface DeclaredAgents {
   readonly agent?: ParsedAgent | undefined;
   readonly agents?: Readonly<Record<string, ParsedAgent>> | undefined;
 }
 
-/** Agents that need no declaration: `oracle` plays a task's own solution, `null` does nothing. */
-const builtinAgents = ["oracle", "null"] as const;
-
-/** Names that an agent can be asked for by without being declared. */
-const undeclaredAgents: readonly string[] = [...builtinAgents, ...agentPresets];
-
 /** One agent that will run. */
 export type AgentChoice =
   | { readonly kind: "known"; readonly name: string; readonly agent: ParsedAgent }
-  | { readonly kind: "builtin"; readonly name: (typeof builtinAgents)[number] }
+  | { readonly kind: "builtin"; readonly name: BuiltinAgentSpec["type"] }
   /** No agent has this name; `hint` lists those that there are. */
   | { readonly kind: "unknown"; readonly name: string; readonly hint: string };
 
 /** Decides which agents run: those asked for, else `agent`, else all of `agents`, else the default one. */
 export function chooseAgents(
-  { agent, agents = {} }: DeclaredAgents,
+  { agent, agents: declared = {} }: DeclaredAgents,
   requested: readonly string[],
 ): readonly AgentChoice[] {
-  const inline: AgentChoice | undefined =
-    typeof agent === "object" ? { kind: "known", name: inlineAgentName(agent), agent } : undefined;
-  if (requested.length > 0)
-    return [...new Set(requested)].map((name) =>
-      name === inline?.name ? inline : resolveAgent(name, agents),
-    );
-  if (inline !== undefined) return [inline];
-  if (typeof agent === "string") return [resolveAgent(agent, agents)];
-  const declared = Object.entries(agents);
-  return declared.length === 0
-    ? [{ kind: "known", name: "claude", agent: "anthropic/claude-sonnet-4-5" }]
-    : declared.map(([name, each]) => ({ kind: "known", name, agent: each }));
+  const inline = typeof agent === "object" ? { name: inlineAgentName(agent), agent } : undefined;
+  const all = inline === undefined ? declared : { ...declared, [inline.name]: inline.agent };
+  if (requested.length > 0) return [...new Set(requested)].map((name) => resolveAgent(name, all));
+  if (inline !== undefined) return [{ kind: "known", ...inline }];
+  if (typeof agent === "string") return [resolveAgent(agent, declared)];
+  const names = Object.keys(declared);
+  return names.length > 0
+    ? names.map((name) => resolveAgent(name, declared))
+    : [{ kind: "known", name: "claude", agent: "anthropic/claude-sonnet-4-5" }];
 }
 
-/** The name that an agent without one goes by: its preset, its model, its program, or "scripted". */
+/** The name of an agent without one: its preset, its model, its program, or "scripted". */
 function inlineAgentName(agent: Exclude<ParsedAgent, string>): string {
   if (agent.type === "scripted") return "scripted";
   if (agent.type !== "acp" && agent.type !== "command") return agent.model;
@@ -332,7 +354,7 @@ function resolveAgent(name: string, declared: Readonly<Record<string, ParsedAgen
   if (preset !== undefined)
     return { kind: "known", name, agent: { type: "acp", preset, env: {}, inheritEnv: [] } };
   if (name.includes("/")) return { kind: "known", name, agent: name };
-  const known = suggestion(name, [...Object.keys(declared), ...undeclaredAgents], "agents");
+  const known = suggestion(name, [...Object.keys(declared), ...builtinAgents, ...agentPresets], "agents");
   return { kind: "unknown", name, hint: `${known} A model id is written PROVIDER/MODEL.` };
 }
 
@@ -345,116 +367,109 @@ export function buildAgents(choices: readonly AgentChoice[], complete: CompleteP
   });
 }
 
-/** What the loader needs to know of an agent that is a program. */
-interface ProgramNeeds {
-  /** As written. */
-  readonly command: string;
-  /** Variables of its own. */
-  readonly env: Readonly<Record<string, string>>;
-  /** Variables of the shell that it gets. */
-  readonly inheritEnv: readonly string[] | true;
-  /** As written. */
-  readonly cwd?: string;
-  /** Names in braces are replaced in its environment later, which has to leave what it inherits as it is. */
-  readonly isTemplate: boolean;
-}
-
 /**
  * What the loader adds to an agent that is a program: the whole environment, and an absolute path where a folder, or a command
  * beside the file, is named.
  */
-export type CompleteProgram = (needs: ProgramNeeds) => {
-  readonly env: Readonly<Record<string, string>>;
-  readonly cwd?: string;
-  readonly command?: string;
-};
+export type CompleteProgram = (
+  program: Pick<Exact<Program>, "env" | "inheritEnv" | "cwd"> & {
+    readonly command: string;
+    /** Whether names in braces are replaced later in its environment; inherited values must stay as they are. */
+    readonly isTemplate: boolean;
+  },
+) => Pick<ProgramAgentSpec, "env" | "cwd"> & { readonly command?: string };
 
-const defaultMaxSteps = 20;
-
-/** An agent of which nothing is known but its model. */
+/** A model agent with nothing but its model. */
 export function modelAgent(name: string, model: string): ModelAgentSpec {
-  return { type: "model", name, model, maxSteps: defaultMaxSteps };
+  return { type: "model", name, model, maxSteps: 20 };
 }
 
 /** Builds one agent of a config. */
 export function buildAgent(name: string, agent: ParsedAgent, complete: CompleteProgram): AgentSpec {
   if (typeof agent === "string") return modelAgent(name, agent);
-  switch (agent.type) {
-    case "acp":
-      return buildAcp(name, agent, complete);
-    case "command":
-      return buildCommand(name, agent, complete);
-    case "scripted": {
-      const plan = Object.entries(agent.plan).map(
-        ([workflow, actions]) => [workflow, actions.map(withoutUndefined)] as const,
-      );
-      return { type: "scripted", name, plan: Object.fromEntries(plan) };
-    }
-    case "model":
-    case undefined: {
-      const spec: ModelAgentSpec = withoutUndefined({ ...agent, type: "model" as const, name });
-      return spec;
-    }
+  if (agent.type === "scripted") return exact({ ...agent, name });
+  if (agent.type === "acp") {
+    const { preset, model, cwd, permissions = cwd === undefined ? "allow" : "allow-mcp" } = agent;
+    const usual = preset === undefined ? {} : acpOfPreset(preset, model);
+    return exact({ type: agent.type, ...programParts(name, agent, usual, complete), permissions });
   }
-}
-
-type Parsed<T extends ParsedProgram["type"]> = Extract<ParsedProgram, { readonly type: T }>;
-
-function buildAcp(name: string, agent: Parsed<"acp">, complete: CompleteProgram): AcpAgentSpec {
-  const { preset, model } = agent;
-  const usual = preset === undefined ? { args: [], env: {} } : acpOfPreset(preset, model);
-  return withoutUndefined({
-    type: "acp" as const,
-    ...programParts(name, agent, { usual, complete }),
-    permissions: agent.permissions ?? (agent.cwd === undefined ? "allow" : "allow-mcp"),
-  });
-}
-
-function buildCommand(name: string, agent: Parsed<"command">, complete: CompleteProgram): CommandAgentSpec {
-  const { preset, model, args, nextArgs } = agent;
-  const usual: Partial<CommandAgentSpec> = preset === undefined ? {} : commandOfPreset(preset, model);
-  return withoutUndefined({
-    type: "command" as const,
-    ...programParts(name, agent, { usual, complete }),
-    // Arguments of a preset's own later turns would not fit first ones that are not the preset's.
-    nextArgs: nextArgs ?? (args === undefined ? usual.nextArgs : undefined),
-    stdin: agent.stdin ?? (args === undefined ? usual.stdin : undefined) ?? false,
+  if (agent.type !== "command") return exact({ ...agent, type: "model", name });
+  const usual: Partial<CommandAgentSpec> =
+    agent.preset === undefined ? {} : commandOfPreset(agent.preset, agent.model);
+  // The preset's arguments for later turns and its stdin do not fit other arguments than its own.
+  const { nextArgs, stdin }: Partial<CommandAgentSpec> = agent.args === undefined ? usual : {};
+  return exact({
+    type: agent.type,
+    ...programParts(name, agent, usual, complete),
+    nextArgs: agent.nextArgs ?? nextArgs,
+    stdin: agent.stdin ?? stdin ?? false,
     output: agent.output ?? usual.output ?? "text",
     configFiles: agent.configFiles ?? usual.configFiles ?? [],
   });
 }
 
-interface ProgramOptions {
-  readonly usual: Partial<Pick<CommandAgentSpec, "command" | "args" | "env">>;
-  readonly complete: CompleteProgram;
-}
-
-function programParts(name: string, agent: ParsedProgram, { usual, complete }: ProgramOptions) {
-  const { preset, model, connect, cwd, inheritEnv } = agent;
-  const known = preset === undefined ? [] : presets[preset].inheritEnv;
+function programParts(
+  name: string,
+  agent: ParsedAcp | ParsedCommand,
+  usual: Partial<Pick<ProgramAgentSpec, "command" | "args" | "env">>,
+  complete: CompleteProgram,
+) {
+  const { preset, model, connect, cwd, inheritEnv, modelProxy: proxy } = agent;
+  const known = preset === undefined ? undefined : presets[preset];
   const command = agent.command ?? usual.command ?? "";
-  const world = complete(
-    withoutUndefined({
-      command,
-      env: { ...usual.env, ...agent.env },
-      inheritEnv: inheritEnv === true ? inheritEnv : [...new Set([...known, ...inheritEnv])],
-      cwd,
-      isTemplate: agent.type === "command",
-    }),
-  );
   return {
     name,
     preset,
     command,
     args: agent.args ?? usual.args ?? [],
-    ...world,
+    ...complete(
+      exact({
+        command,
+        env: { ...usual.env, ...agent.env },
+        inheritEnv: inheritEnv === true ? true : [...new Set([...(known?.inheritEnv ?? []), ...inheritEnv])],
+        cwd,
+        isTemplate: agent.type === "command",
+      }),
+    ),
     model,
     connect,
-    modelProxy: proxyOf(agent),
+    modelProxy: proxy === true ? known?.modelApi : proxy,
   };
 }
 
-function proxyOf({ preset, modelProxy }: ParsedProgram): ModelProxySpec | undefined {
-  if (modelProxy !== true) return modelProxy;
-  return preset === undefined ? undefined : presets[preset].modelApi;
+/**
+ * What a preset decides of an agent that speaks the Agent Client Protocol. `env` has what the program needs besides the
+ * variables of the preset's `inheritEnv`.
+ */
+export function acpOfPreset(
+  preset: AgentPreset,
+  model?: string,
+): Pick<ProgramAgentSpec, "command" | "args" | "env"> {
+  const { command, args, env, model: choice } = presets[preset].acp;
+  if (model === undefined || choice.by === "session") return { command, args, env };
+  const named = (text: string): string => text.replaceAll("{model}", model);
+  return choice.by === "args"
+    ? { command, args: [...args, ...choice.args.map(named)], env }
+    : { command, args, env: { ...env, [choice.variable]: named(choice.value) } };
+}
+
+/** What a preset decides of an agent that is started for each turn; templates are left in its arguments. */
+export function commandOfPreset(
+  preset: AgentPreset,
+  model?: string,
+): Omit<CommandAgentSpec, "type" | "name" | "preset"> {
+  const { command, args, nextArgs, modelArgs, env, stdin, usesClientFile } = presets[preset].headless;
+  const withModel = (list: readonly string[]): readonly string[] => {
+    const at = list.findIndex((each) => each.startsWith("-"));
+    return model === undefined ? list : [...list.slice(0, at), ...modelArgs, ...list.slice(at)];
+  };
+  return {
+    command,
+    args: withModel(args),
+    nextArgs: withModel(nextArgs),
+    env,
+    output: preset,
+    stdin,
+    configFiles: usesClientFile ? [preset] : [],
+  };
 }

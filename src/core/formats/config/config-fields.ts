@@ -2,7 +2,10 @@ import * as z from "zod";
 import { McpvalsError } from "../../errors/error.ts";
 import { compilePattern } from "../../templates/pattern.ts";
 import { parseDuration, parseGoDuration } from "../duration.ts";
-import type { Json, JsonObject } from "../model.ts";
+import type { Exact, Json, JsonObject } from "../json.ts";
+
+/** What a schema gives, as the model has it. */
+export type Parsed<S extends z.ZodType> = Exact<z.output<S>>;
 
 /**
  * An object that refuses keys it does not know; the message of that issue, and of the one for what is no object, lists the
@@ -52,6 +55,15 @@ export const anyObject = z
     error: "must be an object",
   })
   .meta({ type: "object" });
+
+/** Variables by name. */
+export const variables = z.record(
+  z.string().regex(/^[^=\0]+$/, { error: "must be the name of a variable" }),
+  z.string(),
+);
+
+/** Names of variables of the environment that a program gets; `true`: all. */
+export const variableNames = z.union([z.array(filledText), z.literal(true)]);
 
 /** A length of time with a unit, as Go writes it; parses to milliseconds. */
 export const goDuration = z

@@ -12,8 +12,8 @@ const answer = closedObject({
     defaultText: "any question",
   }),
   server: filledText.optional().meta({ description: "The server that asks.", defaultText: "any" }),
-  action: z.enum(["accept", "decline", "cancel"]).meta({ description: "The user's action." }),
-  content: anyObject.optional().meta({ description: "The answer; only with `accept`." }),
+  action: z.enum(["accept", "decline", "cancel"]).describe("The user's action."),
+  content: anyObject.optional().describe("The answer; only with `accept`."),
 })
   .refine(({ action, content }) => content === undefined || action === "accept", {
     error: 'must not have content, since its action is not "accept"',
@@ -33,34 +33,37 @@ export const elicitationDescription =
 const expectTools = z.array(filledText);
 
 const workflowStep = closedObject({
-  user: filledText.meta({ description: "What the user says to the agent." }),
-  expectTools: expectTools.optional().meta({
-    description:
+  user: filledText.describe("What the user says to the agent."),
+  expectTools: expectTools
+    .optional()
+    .describe(
       "Tools that must be called; the lists of all steps are joined. Prefer the workflow's `expectTools`, which takes precedence.",
-  }),
-  expectedState: filledText.optional().meta({
-    description:
+    ),
+  expectedState: filledText
+    .optional()
+    .describe(
       "Text that the turn's last message or last tool result must contain, ignoring case; a number at its start or end must be a whole number. The user's text must not contain it, unless the workflow has `expectTools` or a judge.",
-  }),
-  expectedError: filledText.optional().meta({
-    description: "A tool call in this turn must fail with an error that contains this text.",
-  }),
+    ),
+  expectedError: filledText
+    .optional()
+    .describe("A tool call in this turn must fail with an error that contains this text."),
 }).meta({ id: "WorkflowStep", title: "Workflow step", description: "One user turn." });
 
 /** An agent's task: user turns and what is expected of them. */
 const workflowSchema = closedObject({
-  name: filledText.meta({ description: "Unique in the file." }),
-  description: z.string().optional().meta({ description: "Shown in lists and reports." }),
-  steps: z.array(workflowStep).min(1).meta({ description: "User turns, in order; at least one." }),
-  expectTools: expectTools.optional().meta({
-    description:
+  name: filledText.describe("Unique in the file."),
+  description: z.string().optional().describe("Shown in lists and reports."),
+  steps: z.array(workflowStep).min(1).describe("User turns, in order; at least one."),
+  expectTools: expectTools
+    .optional()
+    .describe(
       "Tools that must be called in this order, over the whole workflow. An empty list expects nothing.",
-  }),
+    ),
   servers: z.array(filledText).min(1).optional().meta({
     description: "Names of the servers that the agent gets.",
     defaultText: "all",
   }),
-  elicitation: elicitationSchema.optional().meta({ description: elicitationDescription }),
+  elicitation: elicitationSchema.optional().describe(elicitationDescription),
 }).meta({
   id: "Workflow",
   title: "Workflow",
@@ -69,7 +72,7 @@ const workflowSchema = closedObject({
 });
 
 const toolTest = closedObject({
-  name: filledText.meta({ description: "The tool to call." }),
+  name: filledText.describe("The tool to call."),
   description: z
     .string()
     .optional()
@@ -78,16 +81,14 @@ const toolTest = closedObject({
     description: "Server to call it on.",
     defaultText: "the suite's, else the one that offers the tool",
   }),
-  args: anyObject.default({}).meta({ description: "Arguments of the call." }),
+  args: anyObject.default({}).describe("Arguments of the call."),
   expectedResult: anyJson.optional().meta({
     description: "What the result must be or contain: any JSON value.",
     defaultText: "any result that is not an error",
   }),
-  expectedError: filledText.optional().meta({
-    description: "The call must fail with an error that contains this text.",
-  }),
-  maxLatency: duration.optional().meta({ description: "Longest time for the answer." }),
-  retries: z.int().min(0).max(5).default(0).meta({ description: "Further attempts after a failed one." }),
+  expectedError: filledText.optional().describe("The call must fail with an error that contains this text."),
+  maxLatency: duration.optional().describe("Longest time for the answer."),
+  retries: z.int().min(0).max(5).default(0).describe("Further attempts after a failed one."),
   timeout: duration.optional().meta({
     description: "Time limit of the call.",
     defaultText: "the suite's `timeout`",
@@ -100,10 +101,10 @@ const toolTest = closedObject({
 
 /** Direct calls of tools. */
 const suiteSchema = closedObject({
-  name: filledText.meta({ description: "Unique in the file." }),
-  description: z.string().optional().meta({ description: "For readers of the file." }),
-  tests: z.array(toolTest).min(1).meta({ description: "At least one." }),
-  parallel: z.boolean().default(false).meta({ description: "Whether the tests may run at the same time." }),
+  name: filledText.describe("Unique in the file."),
+  description: z.string().optional().describe("For readers of the file."),
+  tests: z.array(toolTest).min(1).describe("At least one."),
+  parallel: z.boolean().default(false).describe("Whether the tests may run at the same time."),
   timeout: duration.optional().meta({
     description: "Time limit of each call in this suite.",
     defaultText: "`timeout`",
@@ -119,10 +120,8 @@ const suiteSchema = closedObject({
 });
 
 const limits = closedObject({
-  trial: duration.prefault("5m").meta({
-    description: "A whole trial, from starting its servers to its last check.",
-  }),
-  modelCall: duration.prefault("2m").meta({ description: "One request to a model." }),
+  trial: duration.prefault("5m").describe("A whole trial, from starting its servers to its last check."),
+  modelCall: duration.prefault("2m").describe("One request to a model."),
 }).meta({ id: "Limits", title: "Limits", description: "Time limits." });
 
 const reporter = z.string().refine(isReporter, {
@@ -131,11 +130,12 @@ const reporter = z.string().refine(isReporter, {
 
 /** A set of servers, laid over those of the file. */
 const variantSchema = closedObject({
-  servers: anyObject.optional().meta({
-    description:
+  servers: anyObject
+    .optional()
+    .describe(
       "Merged over the servers by name: maps are merged, lists replaced, `null` removes, `inherit: false` starts empty.",
-  }),
-  mcp_servers: anyObject.optional().meta({ description: "Another spelling of `servers`." }),
+    ),
+  mcp_servers: anyObject.optional().describe("Another spelling of `servers`."),
 }).meta({
   id: "Variant",
   title: "Variant",
@@ -144,27 +144,27 @@ const variantSchema = closedObject({
 
 /** Fields of everything that has servers and variants. */
 export const serverTableFields = {
-  mcp_servers: anyObject.optional().meta({
-    description:
+  mcp_servers: anyObject
+    .optional()
+    .describe(
       "Another spelling of `servers`, as other tools use: `type` for `transport`, `workingDir`, `startup_timeout_ms`, `capture_stderr`; its servers are `required` unless they say otherwise.",
-  }),
-  mocks: z.record(nameKey, mockSchema).optional().meta({
-    description: "Mocks by the names of servers; each replaces the server of its name.",
-  }),
-  mcp_mocks: z.array(mcpMockSchema).optional().meta({
-    description: "Another spelling of `mocks`, as other tools use.",
-  }),
+    ),
+  mocks: z
+    .record(nameKey, mockSchema)
+    .optional()
+    .describe("Mocks by the names of servers; each replaces the server of its name."),
+  mcp_mocks: z.array(mcpMockSchema).optional().describe("Another spelling of `mocks`, as other tools use."),
   serverLifetime: lifetimeSchema.optional().meta({
     description: "Lifetime of servers that set none.",
     defaultText: "`per_trial`; for servers with a URL `per_run`",
   }),
-  mcp_server_lifetime: lifetimeSchema.optional().meta({
-    description: "Another spelling of `serverLifetime`.",
-  }),
-  variants: z.record(nameKey, variantSchema).optional().meta({
-    description:
+  mcp_server_lifetime: lifetimeSchema.optional().describe("Another spelling of `serverLifetime`."),
+  variants: z
+    .record(nameKey, variantSchema)
+    .optional()
+    .describe(
       "Sets of servers by name, merged over the servers of the file. Every task runs with each of them, and not with the base servers alone.",
-  }),
+    ),
   seed: z.int().min(0).optional().meta({
     description: "Seed of the random numbers of faults.",
     defaultText: "`0`",
@@ -173,70 +173,68 @@ export const serverTableFields = {
 
 /** The config format: the one source of its types, its validation, its JSON Schema and its reference page. */
 export const configSchema = closedObject({
-  $schema: z.string().optional().meta({ description: "Address of the JSON Schema, for editors." }),
+  $schema: z.string().optional().describe("Address of the JSON Schema, for editors."),
   name: filledText.optional().meta({
     description: "Name of the evaluation, for reports.",
     defaultText: "the name of the folder that holds the file",
   }),
-  description: z.string().optional().meta({ description: "For readers of the file." }),
-  server: serverSchema.optional().meta({
-    description: 'The only server under test; its name is "default". Not together with `servers`.',
-  }),
-  servers: z.record(nameKey, serverSchema).optional().meta({
-    description: "The servers under test, by name. Not together with `server`.",
-  }),
+  description: z.string().optional().describe("For readers of the file."),
+  server: serverSchema
+    .optional()
+    .describe('The only server under test; its name is "default". Not together with `servers`.'),
+  servers: z
+    .record(nameKey, serverSchema)
+    .optional()
+    .describe("The servers under test, by name. Not together with `server`."),
   ...serverTableFields,
   agent: agentSchema.optional().meta({
     description:
       "The agent that runs: a name from `agents`, a model id, an agent, or the name of a preset (`gemini`).",
     defaultText: "all in `agents`; without any, `anthropic/claude-sonnet-4-5`, named claude",
   }),
-  agents: z.record(nameKey, namedAgentSchema).default({}).meta({
-    description: "Agents by name: an agent, or a model id. Without `agent`, all of them run.",
-  }),
+  agents: z
+    .record(nameKey, namedAgentSchema)
+    .default({})
+    .describe("Agents by name: an agent, or a model id. Without `agent`, all of them run."),
   workflows: z
     .array(workflowSchema)
     .prefault([])
-    .meta({ description: "Conversations that agents play with the servers." }),
-  toolHealthSuites: z.array(suiteSchema).prefault([]).meta({ description: "Direct calls of tools." }),
-  tasks: z.array(filledText).prefault([]).meta({
-    description:
+    .describe("Conversations that agents play with the servers."),
+  toolHealthSuites: z.array(suiteSchema).prefault([]).describe("Direct calls of tools."),
+  tasks: z
+    .array(filledText)
+    .prefault([])
+    .describe(
       "Task files (`kind: Task`): paths or globs, relative to the config file. They get the config's servers and their own.",
-  }),
+    ),
   inheritEnv: z
     .union([z.array(filledText), z.literal(true)])
     .default([])
-    .meta({
-      description:
-        "Variables of your own environment that the steps of `tasks` get, by name; `true` passes on all of them. Without it they get only what programs need to start.",
-    }),
+    .describe(
+      "Variables of your own environment that the steps of `tasks` get, by name; `true` passes on all of them. Without it they get only what programs need to start.",
+    ),
   extensions: extensionTableSchema.optional().meta({
     description: "Extensions by the names that `tasks` use, and settings for all of them.",
     defaultText: "only those that tasks import",
   }),
-  llmJudge: z.boolean().default(false).meta({
-    description: "Whether a model also judges every workflow; `--llm` does the same.",
-  }),
+  llmJudge: z
+    .boolean()
+    .default(false)
+    .describe("Whether a model also judges every workflow; `--llm` does the same."),
   openaiKey: z.string().optional().meta({
     description: "Key for a judge from OpenAI.",
     defaultText: "the variable `OPENAI_API_KEY`",
   }),
-  judgeModel: filledText.default("gpt-4o").meta({
-    description: "Model of the judge: one of OpenAI's, or `PROVIDER/MODEL`. `judge` takes precedence.",
-  }),
-  passThreshold: z.number().min(0).max(1).default(0.8).meta({
-    description: "Lowest score of the judge that passes.",
-  }),
-  judge: judgeSchema.optional().meta({
-    description: "All settings of the judge. It is used only with `llmJudge` or `--llm`.",
-  }),
-  timeout: duration
-    .prefault("30s")
-    .meta({ description: "Limit of each tool call, and of each server's start." }),
-  limits: limits.prefault({}).meta({ description: "Time limits of trials and model calls." }),
-  trials: z.int().min(1).max(10_000).default(1).meta({
-    description: "Attempts of each task, by each agent.",
-  }),
+  judgeModel: filledText
+    .default("gpt-4o")
+    .describe("Model of the judge: one of OpenAI's, or `PROVIDER/MODEL`. `judge` takes precedence."),
+  passThreshold: z.number().min(0).max(1).default(0.8).describe("Lowest score of the judge that passes."),
+  judge: judgeSchema
+    .optional()
+    .describe("All settings of the judge. It is used only with `llmJudge` or `--llm`."),
+  timeout: duration.prefault("30s").describe("Limit of each tool call, and of each server's start."),
+  limits: limits.prefault({}).describe("Time limits of trials and model calls."),
+  trials: z.int().min(1).max(10_000).default(1).describe("Attempts of each task, by each agent."),
   concurrency: z.int().min(1).max(1024).optional().meta({
     description: "Trials at once.",
     defaultText: "one after the other, except suites that are `parallel`",

@@ -1,42 +1,44 @@
 import * as z from "zod";
-import { withoutUndefined } from "../json.ts";
-import type {
-  Fault,
-  HttpServerSpec,
-  JsonObject,
-  MockDefinition,
-  MockResponse,
-  MockTool,
-  OAuthSpec,
-  ServerLifetime,
-  ServerSpec,
-  StdioServerSpec,
-} from "../model.ts";
-import { defaultSandbox, mergeSandbox, sandboxLimits, sandboxSchema, unconfined } from "../sandbox.ts";
-import { closedObject, duration, filledText, httpUrl } from "./config-fields.ts";
-import { mockSchema, type ParsedMock, type ParsedMockTool } from "./mock.ts";
+import { exact } from "../json.ts";
+import {
+  defaultSandbox,
+  mergeSandbox,
+  sandboxLimits,
+  sandboxSchema,
+  type SandboxSpec,
+  unconfined,
+} from "../sandbox.ts";
+import {
+  closedObject,
+  duration,
+  filledText,
+  httpUrl,
+  type Parsed,
+  variableNames,
+  variables,
+} from "./config-fields.ts";
+import { type MockDefinition, mockSchema } from "./mock.ts";
 
-/** Lifetimes as they may be written; the last is another name of `per_run`. */
-const lifetimes = ["per_trial", "per_task", "per_run", "per_benchmark"] as const;
-
-/** How long one started server serves. */
+/** How long one started server serves; `per_benchmark` is another name of `per_run`. */
 export const lifetimeSchema = z
-  .enum(lifetimes)
+  .enum(["per_trial", "per_task", "per_run", "per_benchmark"])
   .transform((written) => (written === "per_benchmark" ? ("per_run" as const) : written))
   .meta({ id: "Lifetime", title: "Lifetime", description: "How long one server process is used." });
 
 const rateLimit = closedObject({
-  requests: z.int().min(1).meta({ description: "Maximum number of requests in the period." }),
-  per: duration.meta({ description: "The period." }),
-}).meta({ id: "RateLimit", title: "Rate limit", description: "Limits the rate of requests; others wait." });
+  requests: z.int().min(1).describe("Maximum number of requests in the period."),
+  per: duration.describe("The period."),
+})
+  .transform(({ requests, per }) => ({ requests, perMs: per }))
+  .meta({ id: "RateLimit", title: "Rate limit", description: "Limits the rate of requests; others wait." });
 
 const faultTarget = {
   tool: filledText.optional().meta({
     description: "Name or glob of the affected tools; only for `tools/call`.",
     defaultText: "any",
   }),
-  method: filledText.default("tools/call").meta({ description: "The affected method." }),
-  probability: z.number().min(0).max(1).default(1).meta({ description: "0: never, 1: always." }),
+  method: filledText.default("tools/call").describe("The affected method."),
+  probability: z.number().min(0).max(1).default(1).describe("0: never, 1: always."),
   times: z.int().min(1).optional().meta({
     description: "Maximum number of times in one trial.",
     defaultText: "no limit",
@@ -44,18 +46,20 @@ const faultTarget = {
 };
 
 const delayFault = closedObject({
-  kind: z.literal("delay").meta({ description: "The request is delayed." }),
+  kind: z.literal("delay").describe("The request is delayed."),
   ...faultTarget,
-  delay: duration.meta({ description: "The delay." }),
-}).meta({ id: "DelayFault", title: "Delay", description: "Delays a request." });
+  delay: duration.describe("The delay."),
+})
+  .transform(({ delay, ...fault }) => ({ ...fault, ms: delay }))
+  .meta({ id: "DelayFault", title: "Delay", description: "Delays a request." });
 
 const dropFault = closedObject({
-  kind: z.literal("drop").meta({ description: "The request is never answered." }),
+  kind: z.literal("drop").describe("The request is never answered."),
   ...faultTarget,
 }).meta({ id: "DropFault", title: "Drop", description: "Drops a request." });
 
 const errorFault = closedObject({
-  kind: z.literal("error").meta({ description: "mcpvals answers with a JSON-RPC error." }),
+  kind: z.literal("error").describe("mcpvals answers with a JSON-RPC error."),
   ...faultTarget,
   code: z.int().optional().meta({ description: "Code of the error.", defaultText: "-32603" }),
   message: filledText
@@ -64,13 +68,13 @@ const errorFault = closedObject({
 }).meta({ id: "ErrorFault", title: "Error", description: "Answers with an error." });
 
 const truncateFault = closedObject({
-  kind: z.literal("truncate").meta({ description: "The texts of the result are cut." }),
+  kind: z.literal("truncate").describe("The texts of the result are cut."),
   ...faultTarget,
-  bytes: z.int().min(0).meta({ description: "Length that is kept of each text, in bytes." }),
+  bytes: z.int().min(0).describe("Length that is kept of each text, in bytes."),
 }).meta({ id: "TruncateFault", title: "Truncate", description: "Truncates a result." });
 
 const disconnectFault = closedObject({
-  kind: z.literal("disconnect").meta({ description: "The connection is closed." }),
+  kind: z.literal("disconnect").describe("The connection is closed."),
   ...faultTarget,
 }).meta({ id: "DisconnectFault", title: "Disconnect", description: "Closes the connection." });
 
@@ -85,6 +89,13 @@ const fault = z
     description: "An injected fault; `kind` is its type.",
   });
 
+const protocol = z
+  .enum(["auto", "legacy", "modern"])
+  .transform((name) => (name === "auto" ? undefined : name));
+
+/** Without names where `*` names all. */
+const toolNames = z.array(filledText).transform((names) => (names.includes("*") ? undefined : names));
+
 /** What every kind of server may have, beside how it is reached. */
 const sharedServerFields = {
   startupTimeout: duration.optional().meta({
@@ -95,7 +106,7 @@ const sharedServerFields = {
     .int()
     .min(1)
     .default(10 * 1024 * 1024)
-    .meta({ description: "Largest single message accepted from the server, in bytes." }),
+    .describe("Largest single message accepted from the server, in bytes."),
   lifetime: lifetimeSchema.optional().meta({
     description:
       "How long one server process is used: for one trial, for all trials of a task with one agent, or for the run. `per_benchmark` is another name of `per_run`.",
@@ -106,17 +117,16 @@ const sharedServerFields = {
       "If it cannot start: `true`: nothing runs; `false`: trials run without it; not set: the trial is an error.",
     defaultText: "neither",
   }),
-  tools: z.array(filledText).optional().meta({
+  tools: toolNames.optional().meta({
     description: "Tools that agents see and may call, by name or glob (`*`).",
     defaultText: "all",
   }),
-  rateLimit: rateLimit
+  rateLimit: rateLimit.optional().describe("Maximum number of requests of agents in a period; others wait."),
+  faults: z
+    .array(fault)
     .optional()
-    .meta({ description: "Maximum number of requests of agents in a period; others wait." }),
-  faults: z.array(fault).optional().meta({
-    description: "Faults that are injected between agents and this server. Steps are not affected.",
-  }),
-  protocol: z.enum(["auto", "legacy", "modern"]).optional().meta({
+    .describe("Faults that are injected between agents and this server. Steps are not affected."),
+  protocol: protocol.optional().meta({
     description:
       "`legacy`: starts with `initialize`; `modern`: protocol 2026-07-28; `auto`: `legacy`, or `modern` if the server refuses that.",
     defaultText: "`auto`",
@@ -128,76 +138,70 @@ const sharedServerFields = {
 };
 
 const bearer = closedObject({
-  type: z.literal("bearer").meta({ description: "A bearer token in the header `Authorization`." }),
-  token: filledText.meta({ description: "The token; use `${VAR}` to keep it out of the file." }),
-}).meta({ id: "BearerAuth", title: "Bearer token", description: "A fixed token." });
+  type: z.literal("bearer").describe("A bearer token in the header `Authorization`."),
+  token: filledText.describe("The token; use `${VAR}` to keep it out of the file."),
+})
+  .transform(({ type: kind, token }) => ({ kind, token }))
+  .meta({ id: "BearerAuth", title: "Bearer token", description: "A fixed token." });
 
 const clientCredentials = closedObject({
-  type: z.literal("client-credentials").meta({ description: "OAuth 2.1 client credentials." }),
-  clientId: filledText.meta({ description: "The client id." }),
-  clientSecret: filledText.meta({
-    description: "The client secret; use `${VAR}` to keep it out of the file.",
-  }),
+  type: z.literal("client-credentials").describe("OAuth 2.1 client credentials."),
+  clientId: filledText.describe("The client id."),
+  clientSecret: filledText.describe("The client secret; use `${VAR}` to keep it out of the file."),
   scope: filledText.optional().meta({ description: "The requested scopes.", defaultText: "none" }),
   issuer: httpUrl.optional().meta({
     description: "The only authorization server that gets the secret.",
     defaultText: "none; then no token is requested",
   }),
-}).meta({
-  id: "ClientCredentialsAuth",
-  title: "Client credentials",
-  description: "A token that is requested with client id and secret.",
-});
+})
+  .transform(({ type: kind, ...client }) => ({ kind, ...client }))
+  .meta({
+    id: "ClientCredentialsAuth",
+    title: "Client credentials",
+    description: "A token that is requested with client id and secret.",
+  });
 
 const storedTokens = closedObject({
-  type: z.literal("stored").meta({ description: "Tokens of an earlier login." }),
-  file: filledText.meta({
-    description:
-      "JSON file with `access_token` and `refresh_token`, relative to this one; new tokens are written back.",
-  }),
-  clientId: filledText.optional().meta({ description: "The client id, for refreshing." }),
-  clientSecret: filledText.optional().meta({ description: "The client secret, for refreshing." }),
+  type: z.literal("stored").describe("Tokens of an earlier login."),
+  file: filledText.describe(
+    "JSON file with `access_token` and `refresh_token`, relative to this one; new tokens are written back.",
+  ),
+  clientId: filledText.optional().describe("The client id, for refreshing."),
+  clientSecret: filledText.optional().describe("The client secret, for refreshing."),
   issuer: httpUrl.optional().meta({
     description: "The only authorization server that gets the refresh token.",
     defaultText: "the file's `issuer`, or none",
   }),
-}).meta({ id: "StoredAuth", title: "Stored tokens", description: "Tokens in a file." });
+})
+  .transform(({ type: kind, ...client }) => ({ kind, ...client }))
+  .meta({ id: "StoredAuth", title: "Stored tokens", description: "Tokens in a file." });
 
-/** How a server with an address is told who asks. */
-const authSchema = z.discriminatedUnion("type", [bearer, clientCredentials, storedTokens]).meta({
-  id: "Auth",
-  title: "Auth",
-  description: "Authentication; `type` is the method.",
-});
-
+const authSchema = z
+  .discriminatedUnion("type", [bearer, clientCredentials, storedTokens])
+  .meta({ id: "Auth", title: "Auth", description: "Authentication; `type` is the method." });
 const auth = authSchema.optional().meta({ description: "Authentication.", defaultText: "none" });
 
 const headers = z
   .record(filledText, z.string())
   .default({})
-  .meta({ description: "HTTP headers sent with every request. Their values are not recorded." });
+  .describe("HTTP headers sent with every request. Their values are not recorded.");
 
 const stdioServer = closedObject({
-  transport: z.literal("stdio").meta({ description: "A program that talks over stdin and stdout." }),
-  command: filledText.meta({
-    description: "The program to start. Those in `node_modules/.bin` above `cwd` are found by name.",
-  }),
-  args: z.array(z.string()).default([]).meta({ description: "Its arguments." }),
-  env: z
-    .record(z.string().regex(/^[^=\0]+$/, { error: "must be the name of a variable" }), z.string())
-    .default({})
-    .meta({ description: "Environment variables for the program, on top of a small safe set." }),
+  transport: z.literal("stdio").describe("A program that talks over stdin and stdout."),
+  command: filledText.describe(
+    "The program to start. Those in `node_modules/.bin` above `cwd` are found by name.",
+  ),
+  args: z.array(z.string()).default([]).describe("Its arguments."),
+  env: variables.default({}).describe("Environment variables for the program, on top of a small safe set."),
   cwd: filledText.optional().meta({
     description: "Folder that the program starts in, relative to the config file.",
     defaultText: "the config file's folder",
   }),
-  inheritEnv: z
-    .union([z.array(filledText), z.literal(true)])
+  inheritEnv: variableNames
     .default([])
-    .meta({
-      description:
-        "Variables to pass on from your own environment, by name; `true` passes on all of them. Without it a server gets only what programs need to start (`PATH`, `HOME`, …).",
-    }),
+    .describe(
+      "Variables to pass on from your own environment, by name; `true` passes on all of them. Without it a server gets only what programs need to start (`PATH`, `HOME`, …).",
+    ),
   sandbox: sandboxSchema.optional().meta({
     description: "The sandbox of the program. Its other settings may also be given here.",
     defaultText: "`none`",
@@ -214,25 +218,21 @@ const stdioServer = closedObject({
   .meta({ id: "StdioServer", title: "Server over stdio", description: "A local program." });
 
 const shttpServer = closedObject({
-  transport: z.literal(["shttp", "http"]).meta({ description: "Streamable HTTP." }),
-  url: httpUrl.meta({ description: "The server's MCP address." }),
+  transport: z.literal(["shttp", "http"]).describe("Streamable HTTP."),
+  url: httpUrl.describe("The server's MCP address."),
   headers,
   auth,
   ...sharedServerFields,
 }).meta({ id: "ShttpServer", title: "Server over Streamable HTTP", description: "A server with a URL." });
 
 const sseServer = closedObject({
-  transport: z.literal("sse").meta({ description: "The older HTTP+SSE transport." }),
-  url: httpUrl.meta({ description: "The address of the event stream." }),
+  transport: z.literal("sse").describe("The older HTTP+SSE transport."),
+  url: httpUrl.describe("The address of the event stream."),
   headers,
   auth,
-  reconnect: z.boolean().optional().meta({ description: "Accepted for older configs; has no effect." }),
-  reconnectInterval: duration.optional().meta({ description: "Accepted for older configs; has no effect." }),
-  maxReconnectAttempts: z
-    .int()
-    .min(0)
-    .optional()
-    .meta({ description: "Accepted for older configs; has no effect." }),
+  reconnect: z.boolean().optional().describe("Accepted for older configs; has no effect."),
+  reconnectInterval: duration.optional().describe("Accepted for older configs; has no effect."),
+  maxReconnectAttempts: z.int().min(0).optional().describe("Accepted for older configs; has no effect."),
   ...sharedServerFields,
 }).meta({
   id: "SseServer",
@@ -241,8 +241,8 @@ const sseServer = closedObject({
 });
 
 const mockServer = closedObject({
-  transport: z.literal("mock").meta({ description: "A server with fixed responses." }),
-  mock: mockSchema.meta({ description: "Its tools, resources, prompts and responses." }),
+  transport: z.literal("mock").describe("A server with fixed responses."),
+  mock: mockSchema.describe("Its tools, resources, prompts and responses."),
   ...sharedServerFields,
 }).meta({ id: "MockServer", title: "Mock server", description: "A mock server." });
 
@@ -273,23 +273,85 @@ export type ParsedServer = z.output<typeof serverSchema>;
 /** A local server as a file gives it. */
 export type ParsedStdioServer = Extract<ParsedServer, { transport: "stdio" }>;
 
-type ParsedHttpServer = Extract<ParsedServer, { transport: "shttp" | "http" | "sse" }>;
-type ParsedFault = NonNullable<ParsedServer["faults"]>[number];
+/** How long one started server serves; see docs/architecture.md, "Servers". */
+export type ServerLifetime = z.output<typeof lifetimeSchema>;
+
+/** At most `requests` of the client's requests in any `perMs`; others wait. */
+export type RateLimit = Parsed<typeof rateLimit>;
+
+/** A fault that is injected between agents and a server. */
+export interface Fault {
+  readonly kind: z.output<typeof fault>["kind"];
+  /** Name or glob; only for `tools/call`. Absent: any tool. */
+  readonly tool?: string;
+  /** Absent: `tools/call`. */
+  readonly method?: string;
+  /** 0 to 1. */
+  readonly probability: number;
+  /** Maximum number of times in one trial. Absent: no limit. */
+  readonly times?: number;
+  /** Of `delay`. */
+  readonly ms?: number;
+  /** Of `truncate`. */
+  readonly bytes?: number;
+  /** Of `error`, like `message`. */
+  readonly code?: number;
+  readonly message?: string;
+}
+
+/** How to get an access token by OAuth 2.1. The file of stored tokens is an absolute path. */
+export type OAuthSpec = Exclude<Parsed<typeof authSchema>, { readonly kind: "bearer" }>;
+
+interface ServerBase extends Omit<
+  Parsed<z.ZodObject<typeof sharedServerFields>>,
+  "startupTimeout" | "faults"
+> {
+  readonly faults?: readonly Fault[];
+  /** Time limit of handshake and `tools/list` together. */
+  readonly startupTimeoutMs: number;
+}
+
+export interface StdioServerSpec extends ServerBase {
+  readonly transport: "stdio";
+  readonly command: string;
+  readonly args: readonly string[];
+  /** The complete environment of the process. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Absolute path. */
+  readonly cwd: string;
+  /** Absent: no sandbox. */
+  readonly sandbox?: SandboxSpec;
+}
+
+export interface HttpServerSpec extends ServerBase {
+  /** `shttp` is Streamable HTTP; `sse` is the older HTTP+SSE transport. */
+  readonly transport: "shttp" | "sse";
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly auth?: OAuthSpec;
+}
+
+export interface MockServerSpec extends ServerBase {
+  readonly transport: "mock";
+  readonly mock: MockDefinition;
+}
+
+export type ServerSpec = StdioServerSpec | HttpServerSpec | MockServerSpec;
 
 /** What the loader adds to a local server: where it starts, and in which environment. */
 export type CompleteStdio = (server: ParsedStdioServer, name: string) => Pick<StdioServerSpec, "cwd" | "env">;
 
 export interface BuildServerOptions {
   readonly completeStdio: CompleteStdio;
-  /** Longest that the start may take, unless the server says. */
+  /** For servers that set none. */
   readonly startupTimeoutMs: number;
-  /** Lifetime of servers that have none of their own. */
+  /** For servers that set none. */
   readonly lifetime?: ServerLifetime | undefined;
   /** Makes the path of a file absolute. Default: it is left as written. */
   readonly resolvePath?: ((path: string) => string) | undefined;
 }
 
-/** Makes the model's server of one that is valid. */
+/** Converts a valid server to the model. */
 export type BuildServer = (name: string, server: ParsedServer) => ServerSpec;
 
 /** Builds all servers of a table. */
@@ -300,135 +362,41 @@ export function buildServers(
   return Object.fromEntries(Object.entries(servers).map(([name, server]) => [name, build(name, server)]));
 }
 
-/** Turns a valid server into the model's. */
+/** Converts a valid server to the model. */
 export function buildServer(name: string, server: ParsedServer, options: BuildServerOptions): ServerSpec {
-  const common = commonParts(server, options);
-  switch (server.transport) {
-    case "stdio": {
-      const { command, args } = server;
-      const complete = options.completeStdio(server, name);
-      return { transport: "stdio", command, args, ...complete, ...sandboxPart(server, options), ...common };
-    }
-    case "shttp":
-    case "http":
-    case "sse": {
-      const transport = server.transport === "sse" ? "sse" : "shttp";
-      return { transport, url: server.url, ...credentials(server, options), ...common };
-    }
-    case "mock":
-      return { transport: "mock", mock: buildMock(server.mock), ...common };
-  }
-}
-
-function sandboxPart(
-  { sandbox, network, read, write, memory, processes, image }: ParsedStdioServer,
-  { resolvePath = (path) => path }: BuildServerOptions,
-): Pick<StdioServerSpec, "sandbox"> {
-  const own = mergeSandbox(defaultSandbox, sandbox, resolvePath);
-  const spec = mergeSandbox(own, { network, read, write, memory, processes, image }, resolvePath);
-  return spec.kind === "none" ? {} : { sandbox: spec };
-}
-
-type Common = Omit<
-  ServerSpec,
-  "transport" | "command" | "args" | "env" | "cwd" | "sandbox" | "url" | "headers" | "auth" | "mock"
->;
-
-function commonParts(server: ParsedServer, options: BuildServerOptions): Common {
-  const { rateLimit, protocol } = server;
-  return withoutUndefined({
+  const { resolvePath = (path) => path } = options;
+  const common = exact({
     startupTimeoutMs: server.startupTimeout ?? options.startupTimeoutMs,
     maxMessageBytes: server.maxMessageBytes,
     lifetime: server.lifetime ?? options.lifetime,
     required: server.required,
-    tools: server.tools?.includes("*") === true ? undefined : server.tools,
-    rateLimit: rateLimit === undefined ? undefined : { requests: rateLimit.requests, perMs: rateLimit.per },
-    faults: server.faults?.map(buildFault),
-    protocol: protocol === "auto" ? undefined : protocol,
+    tools: server.tools,
+    rateLimit: server.rateLimit,
+    faults: server.faults,
+    protocol: server.protocol,
     captureStderr: server.captureStderr,
   });
-}
-
-function buildFault(fault: ParsedFault): Fault {
-  if (fault.kind !== "delay") return withoutUndefined(fault);
-  const { delay, ...rest } = fault;
-  return withoutUndefined({ ...rest, ms: delay });
-}
-
-/** A token that is known is a header like others. */
-function credentials(
-  { headers, auth }: ParsedHttpServer,
-  { resolvePath = (path) => path }: BuildServerOptions,
-): Pick<HttpServerSpec, "headers" | "auth"> {
-  if (auth === undefined) return { headers };
-  if (auth.type === "bearer") return { headers: { ...headers, Authorization: `Bearer ${auth.token}` } };
-  return { headers, auth: oauth(auth, resolvePath) };
-}
-
-function oauth(
-  auth: Exclude<NonNullable<ParsedHttpServer["auth"]>, { type: "bearer" }>,
-  resolvePath: (path: string) => string,
-): OAuthSpec {
-  if (auth.type === "stored") {
-    const { type: kind, file, ...client } = auth;
-    return withoutUndefined({ kind, file: resolvePath(file), ...client });
+  if (server.transport === "mock") return { transport: "mock", mock: exact(server.mock), ...common };
+  if (server.transport === "stdio") {
+    const { transport, command, args, network, read, write, memory, processes, image } = server;
+    const own = mergeSandbox(defaultSandbox, server.sandbox, resolvePath);
+    const sandbox = mergeSandbox(own, { network, read, write, memory, processes, image }, resolvePath);
+    return {
+      transport,
+      command,
+      args,
+      ...options.completeStdio(server, name),
+      ...(sandbox.kind === "none" ? {} : { sandbox }),
+      ...common,
+    };
   }
-  const { type: kind, ...client } = auth;
-  return withoutUndefined({ kind, ...client });
-}
-
-type ParsedResponse = ParsedMockTool["responses"][number];
-
-/** Turns a valid mock into the model's. */
-function buildMock({ instructions, tools, resources, prompts, state }: ParsedMock): MockDefinition {
-  return withoutUndefined({
-    instructions,
-    tools: Object.fromEntries(Object.entries(tools).map(([name, tool]) => [name, buildTool(tool)])),
-    resources: resources.map((resource) =>
-      withoutUndefined({ ...resource, name: resource.name ?? resource.uri }),
-    ),
-    prompts: prompts.map((prompt) =>
-      withoutUndefined({ ...prompt, arguments: prompt.arguments.map((each) => withoutUndefined(each)) }),
-    ),
-    state,
-  });
-}
-
-function buildTool(tool: ParsedMockTool): MockTool {
-  const outputSchema = tool.outputSchema ?? tool.output_schema;
-  return withoutUndefined({
-    description: tool.description,
-    inputSchema: ofObjects(tool.inputSchema ?? tool.input_schema ?? {}),
-    outputSchema: outputSchema === undefined ? undefined : ofObjects(outputSchema),
-    responses: tool.responses.map(buildResponse),
-  });
-}
-
-function ofObjects(schema: JsonObject): JsonObject {
-  return { type: "object", ...schema };
-}
-
-function buildResponse(response: ParsedResponse): MockResponse {
-  return withoutUndefined({
-    match: response.match,
-    matchSchema: response.matchSchema ?? response.match_schema,
-    matchRegex: response.matchRegex ?? response.match_regex,
-    when: response.when,
-    set: response.set,
-    latencyMs: response.latency,
-    answer: answerOf(response),
-  });
-}
-
-function answerOf({
-  error,
-  protocolError,
-  malformed,
-  silence,
-  ...rest
-}: ParsedResponse): MockResponse["answer"] {
-  if (error !== undefined) return { kind: "error", message: error };
-  if (protocolError !== undefined) return { kind: "protocol-error", ...protocolError };
-  if (malformed !== undefined) return { kind: "malformed", text: malformed };
-  return silence === true ? { kind: "silence" } : { kind: "return", value: rest.return ?? null };
+  const { url, headers, auth: given } = server;
+  const http = { transport: server.transport === "sse" ? "sse" : "shttp", url, headers, ...common } as const;
+  if (given === undefined) return http;
+  if (given.kind === "bearer")
+    return { ...http, headers: { ...headers, Authorization: `Bearer ${given.token}` } };
+  return {
+    ...http,
+    auth: exact(given.kind === "stored" ? { ...given, file: resolvePath(given.file) } : given),
+  };
 }

@@ -28,12 +28,9 @@ function neededUnless(key: string, types: readonly string[]): object {
 }
 
 const agentRef = closedObject({
-  type: z.enum(agentTypes).meta({ description: "`file`, or a built-in agent." }),
-  path: z
-    .string()
-    .optional()
-    .meta({ description: "The agent's file, relative to this file; for `type: file`." }),
-  model: z.string().optional().meta({ description: "`PROVIDER:MODEL`; for `builtin.llm-agent`." }),
+  type: z.enum(agentTypes).describe("`file`, or a built-in agent."),
+  path: z.string().optional().describe("The agent's file, relative to this file; for `type: file`."),
+  model: z.string().optional().describe("`PROVIDER:MODEL`; for `builtin.llm-agent`."),
 }).meta({
   id: "AgentRef",
   title: "Agent",
@@ -48,17 +45,15 @@ const agentRef = closedObject({
 });
 
 const judge = closedObject({
-  ref: agentRef.optional().meta({ description: "The model that judges, as an agent." }),
+  ref: agentRef.optional().describe("The model that judges, as an agent."),
   env: closedObject({
-    baseUrlKey: filledText.meta({ description: "Variable with the base URL of the provider's API." }),
-    apiKeyKey: filledText.meta({ description: "Variable with the API key." }),
-    modelNameKey: filledText.meta({
-      description: "Variable with the model: `PROVIDER:MODEL`, or one of OpenAI's.",
-    }),
+    baseUrlKey: filledText.describe("Variable with the base URL of the provider's API."),
+    apiKeyKey: filledText.describe("Variable with the API key."),
+    modelNameKey: filledText.describe("Variable with the model: `PROVIDER:MODEL`, or one of OpenAI's."),
   })
     .optional()
-    .meta({ description: "Names of environment variables with the judge's model; the older form of `ref`." }),
-  passThreshold: z.number().min(0).max(1).optional().meta({ description: "Lowest score that passes." }),
+    .describe("Names of environment variables with the judge's model; the older form of `ref`."),
+  passThreshold: z.number().min(0).max(1).optional().describe("Lowest score that passes."),
 }).meta({
   id: "Judge",
   title: "Judge",
@@ -67,23 +62,21 @@ const judge = closedObject({
 });
 
 const source = closedObject({
-  repo: filledText.meta({ description: "Address of a git repository." }),
-  ref: filledText.meta({ description: "Branch, tag or commit." }),
-  serverMapping: texts
-    .optional()
-    .meta({ description: "Names of its servers, by the names that its tasks use." }),
+  repo: filledText.describe("Address of a git repository."),
+  ref: filledText.describe("Branch, tag or commit."),
+  serverMapping: texts.optional().describe("Names of its servers, by the names that its tasks use."),
 }).meta({
   id: "Source",
   title: "Source",
   description: "Tasks in a git repository. Validated but never fetched; a task set that uses one is refused.",
 });
 
-const server = filledText.meta({ description: "Name of the server." });
+const server = filledText.describe("Name of the server.");
 
 const toolPattern = closedObject({
   server,
-  tool: z.string().optional().meta({ description: "Name of the tool." }),
-  toolPattern: patternText.optional().meta({ description: "Regular expression (RE2) found in the name." }),
+  tool: z.string().optional().describe("Name of the tool."),
+  toolPattern: patternText.optional().describe("Regular expression (RE2) found in the name."),
 }).meta({
   id: "ToolPattern",
   title: "Tool calls",
@@ -92,8 +85,8 @@ const toolPattern = closedObject({
 
 const resourcePattern = closedObject({
   server,
-  uri: z.string().optional().meta({ description: "URI of the resource." }),
-  uriPattern: patternText.optional().meta({ description: "Regular expression (RE2) found in the URI." }),
+  uri: z.string().optional().describe("URI of the resource."),
+  uriPattern: patternText.optional().describe("Regular expression (RE2) found in the URI."),
 }).meta({
   id: "ResourcePattern",
   title: "Reads of resources",
@@ -102,8 +95,8 @@ const resourcePattern = closedObject({
 
 const promptPattern = closedObject({
   server,
-  prompt: z.string().optional().meta({ description: "Name of the prompt." }),
-  promptPattern: patternText.optional().meta({ description: "Regular expression (RE2) found in the name." }),
+  prompt: z.string().optional().describe("Name of the prompt."),
+  promptPattern: patternText.optional().describe("Regular expression (RE2) found in the name."),
 }).meta({
   id: "PromptPattern",
   title: "Prompts",
@@ -111,16 +104,16 @@ const promptPattern = closedObject({
 });
 
 const orderedCall = closedObject({
-  type: z.enum(["tool", "resource", "prompt"]).meta({ description: "The kind of call." }),
+  type: z.enum(["tool", "resource", "prompt"]).describe("The kind of call."),
   server,
-  name: z.string().meta({ description: "Name of the tool or prompt, or URI of the resource." }),
+  name: z.string().describe("Name of the tool or prompt, or URI of the resource."),
 }).meta({ id: "OrderedCall", title: "Call", description: "One call, by its exact name." });
 
 const skillPattern = closedObject({
-  skill: z.string().optional().meta({ description: "Name of the skill." }),
+  skill: z.string().optional().describe("Name of the skill."),
   skillPattern: patternText
     .optional()
-    .meta({ description: "Regular expression (RE2) that must match in the arguments of the load." }),
+    .describe("Regular expression (RE2) that must match in the arguments of the load."),
 }).meta({
   id: "SkillPattern",
   title: "Skill",
@@ -131,13 +124,13 @@ const skills = closedObject({
   sources: z
     .array(
       closedObject({
-        type: z.literal("path").meta({ description: "A folder beside this file; the only kind." }),
-        path: filledText.meta({
-          description: "Folder of one skill, or with one folder per skill, relative to this file.",
-        }),
+        type: z.literal("path").describe("A folder beside this file; the only kind."),
+        path: filledText.describe(
+          "Folder of one skill, or with one folder per skill, relative to this file.",
+        ),
       }),
     )
-    .meta({ description: "Where the skills are." }),
+    .describe("Where the skills are."),
 }).meta({
   id: "Skills",
   title: "Skills",
@@ -147,61 +140,43 @@ const skills = closedObject({
 const calls = z.int().min(0).optional();
 
 const assertions = closedObject({
-  toolsUsed: z.array(toolPattern).optional().meta({ description: "Every entry matches a successful call." }),
-  requireAny: z
-    .array(toolPattern)
-    .optional()
-    .meta({ description: "At least one entry matches a successful call." }),
-  toolsNotUsed: z
-    .array(toolPattern)
-    .optional()
-    .meta({ description: "No entry matches any call, not even a failed one." }),
-  minToolCalls: calls.meta({ description: "Minimum number of successful tool calls, over all servers." }),
-  maxToolCalls: calls.meta({ description: "Maximum number of tool calls, over all servers." }),
-  resourcesRead: z
-    .array(resourcePattern)
-    .optional()
-    .meta({ description: "Every entry matches a successful read." }),
-  resourcesNotRead: z.array(resourcePattern).optional().meta({ description: "No entry matches any read." }),
-  promptsUsed: z
-    .array(promptPattern)
-    .optional()
-    .meta({ description: "Every entry matches a prompt that the agent got." }),
-  promptsNotUsed: z
-    .array(promptPattern)
-    .optional()
-    .meta({ description: "No entry matches a prompt that the agent got." }),
+  toolsUsed: z.array(toolPattern).optional().describe("Every entry matches a successful call."),
+  requireAny: z.array(toolPattern).optional().describe("At least one entry matches a successful call."),
+  toolsNotUsed: z.array(toolPattern).optional().describe("No entry matches any call, not even a failed one."),
+  minToolCalls: calls.describe("Minimum number of successful tool calls, over all servers."),
+  maxToolCalls: calls.describe("Maximum number of tool calls, over all servers."),
+  resourcesRead: z.array(resourcePattern).optional().describe("Every entry matches a successful read."),
+  resourcesNotRead: z.array(resourcePattern).optional().describe("No entry matches any read."),
+  promptsUsed: z.array(promptPattern).optional().describe("Every entry matches a prompt that the agent got."),
+  promptsNotUsed: z.array(promptPattern).optional().describe("No entry matches a prompt that the agent got."),
   callOrder: z
     .array(orderedCall)
     .optional()
-    .meta({ description: "These calls succeeded in this order; others may come in between." }),
-  noDuplicateCalls: z
-    .boolean()
-    .optional()
-    .meta({ description: "No tool was called twice with equal arguments." }),
+    .describe("These calls succeeded in this order; others may come in between."),
+  noDuplicateCalls: z.boolean().optional().describe("No tool was called twice with equal arguments."),
   skillsLoaded: z
     .array(skillPattern)
     .optional()
-    .meta({ description: "Every entry matches a skill that the agent loaded. Needs `skills`." }),
+    .describe("Every entry matches a skill that the agent loaded. Needs `skills`."),
   skillsNotLoaded: z
     .array(skillPattern)
     .optional()
-    .meta({ description: "No entry matches a skill that the agent loaded. Needs `skills`." }),
+    .describe("No entry matches a skill that the agent loaded. Needs `skills`."),
 }).meta({ id: "Assertions", title: "Assertions", description: "Assertions about the agent's calls." });
 
 const taskSet = closedObject({
-  path: filledText.optional().meta({ description: "One task file, relative to this file." }),
+  path: filledText.optional().describe("One task file, relative to this file."),
   glob: filledText
     .optional()
-    .meta({ description: "Task files, relative to this file; files of other kinds are ignored." }),
+    .describe("Task files, relative to this file; files of other kinds are ignored."),
   source: z
     .string()
     .optional()
     .meta({ description: "Name of one of the `sources`. Refused: sources are never fetched.", maxLength: 0 }),
-  labelSelector: texts.optional().meta({ description: "Labels that a task must all have." }),
+  labelSelector: texts.optional().describe("Labels that a task must all have."),
   assertions: assertions
     .optional()
-    .meta({ description: "Assertions about the agent's calls, in addition to the tasks' own steps." }),
+    .describe("Assertions about the agent's calls, in addition to the tasks' own steps."),
 }).meta({
   id: "TaskSet",
   title: "Task set",
@@ -210,39 +185,36 @@ const taskSet = closedObject({
 });
 
 const config = closedObject({
-  agent: agentRef.optional().meta({ description: "The agent." }),
-  agentFile: z.string().optional().meta({ description: "Older form of `agent: {type: file, path: …}`." }),
+  agent: agentRef.optional().describe("The agent."),
+  agentFile: z.string().optional().describe("Older form of `agent: {type: file, path: …}`."),
   agents: z
     .record(nameKey, namedAgentSchema)
     .optional()
-    .meta({ description: "Agents by name, as in a config: an agent, or a model id. All of them run." }),
-  mcpConfigFile: z.string().optional().meta({
-    description: "File with `mcpServers`, as MCP clients use, relative to this file.",
-  }),
-  servers: z.record(nameKey, serverSchema).optional().meta({
-    description: "Servers by name, as in a config; they take precedence over those of `mcpConfigFile`.",
-  }),
+    .describe("Agents by name, as in a config: an agent, or a model id. All of them run."),
+  mcpConfigFile: z
+    .string()
+    .optional()
+    .describe("File with `mcpServers`, as MCP clients use, relative to this file."),
+  servers: z
+    .record(nameKey, serverSchema)
+    .optional()
+    .describe("Servers by name, as in a config; they take precedence over those of `mcpConfigFile`."),
   ...serverTableFields,
   inheritEnv: z
     .union([z.array(filledText), z.literal(true)])
     .optional()
-    .meta({ description: "Environment variables that the tasks' processes get, by name; `true`: all." }),
+    .describe("Environment variables that the tasks' processes get, by name; `true`: all."),
   llmJudge: judge.optional(),
-  extensions: extensionTableSchema.optional().meta({
-    description: "Extensions by the names that tasks use, and settings for all of them.",
-  }),
-  sources: z.record(nameKey, source).optional().meta({ description: "Repositories of tasks, by name." }),
+  extensions: extensionTableSchema
+    .optional()
+    .describe("Extensions by the names that tasks use, and settings for all of them."),
+  sources: z.record(nameKey, source).optional().describe("Repositories of tasks, by name."),
   skills: skills.optional(),
   defaultTaskLimits: closedObject({ timeout: goDuration.optional(), cleanupTimeout: goDuration.optional() })
     .optional()
-    .meta({ description: "Time limits of tasks that set none." }),
-  runs: z.int().min(1).max(10_000).optional().meta({ description: "Attempts of each task, by each agent." }),
-  parallel: z
-    .int()
-    .min(1)
-    .max(1024)
-    .optional()
-    .meta({ description: "Trials at once, of tasks that are `parallel`." }),
+    .describe("Time limits of tasks that set none."),
+  runs: z.int().min(1).max(10_000).optional().describe("Attempts of each task, by each agent."),
+  parallel: z.int().min(1).max(1024).optional().describe("Trials at once, of tasks that are `parallel`."),
   taskSets: z.array(taskSet).optional().meta({ description: "Which tasks run.", minItems: 1 }),
 }).meta({
   id: "EvalConfig",
@@ -253,15 +225,15 @@ const config = closedObject({
 
 /** The eval format: the one source of its validation and its JSON Schema. */
 export const evalSchema = closedObject({
-  $schema: z.string().optional().meta({ description: "Address of the JSON Schema, for editors." }),
+  $schema: z.string().optional().describe("Address of the JSON Schema, for editors."),
   apiVersion: z
     .string()
     .optional()
-    .meta({ description: "`mcp-eval/v1` refuses unknown keys; the older ones and none ignore them." }),
-  kind: z.literal("Eval").meta({ description: "The kind of file." }),
+    .describe("`mcp-eval/v1` refuses unknown keys; the older ones and none ignore them."),
+  kind: z.literal("Eval").describe("The kind of file."),
   metadata: closedObject({
-    name: z.string().optional().meta({ description: "Name of the evaluation, for reports." }),
-    description: z.string().optional().meta({ description: "For readers of the file." }),
+    name: z.string().optional().describe("Name of the evaluation, for reports."),
+    description: z.string().optional().describe("For readers of the file."),
   }).optional(),
   config,
 }).meta({ title: "mcpvals eval", description: "Which tasks run, with which agents, against which servers." });

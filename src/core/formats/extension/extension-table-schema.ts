@@ -66,10 +66,9 @@ export function settingsOf(extensions: EvalExtensions | undefined): ExtensionSet
 }
 
 const alias = closedObject({
-  package: filledText.meta({
-    description:
-      "Where it comes from: `github.com/ORG/REPO@VERSION`, `npm:NAME@VERSION`, `mcpvals:NAME`, or a path relative to this file.",
-  }),
+  package: filledText.describe(
+    "Where it comes from: `github.com/ORG/REPO@VERSION`, `npm:NAME@VERSION`, `mcpvals:NAME`, or a path relative to this file.",
+  ),
   config: anyObject.optional().meta({
     description: "Settings that are passed to it at start; texts may contain templates of tasks.",
     defaultText: "none",

@@ -14,3 +14,11 @@ export type AgentPreset = keyof typeof all;
 export const presets: Readonly<Record<AgentPreset, Preset>> = all;
 
 export const agentPresets = Object.keys(all) as readonly AgentPreset[];
+
+/** Programs whose MCP config files can be written into a workspace. */
+export const mcpClients = [...agentPresets, "vscode", "cursor"] as const;
+export type McpClient = (typeof mcpClients)[number];
+
+/** Formats of the output of agent programs. */
+export const commandOutputs = ["text", ...agentPresets] as const;
+export type CommandOutput = (typeof commandOutputs)[number];

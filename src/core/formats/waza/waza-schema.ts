@@ -12,7 +12,7 @@ const anything = z.unknown().optional();
 const servers = z.unknown().optional().meta({ servers: true });
 /** A version is a text; YAML makes a number of `1.0`. */
 const version = z.union([z.string(), z.number()]).optional();
-const seconds = z.number().positive().max(2_000_000).meta({ description: "Seconds." });
+const seconds = z.number().positive().max(2_000_000).describe("Seconds.");
 const workers = z.int().min(1).max(1024).optional();
 
 /** A grader, whatever its type. */
