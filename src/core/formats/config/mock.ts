@@ -98,6 +98,10 @@ const toolSchema = anyObject.refine(({ type = "object" }) => type === "object", 
   error: 'must be a JSON Schema of type "object"',
 });
 
+function objectSchema(schema: JsonObject = {}): JsonObject {
+  return { type: "object", ...schema };
+}
+
 const mockToolSchema = closedObject({
   description: z.string().optional().describe("Its description."),
   inputSchema: toolSchema.optional().meta({
@@ -114,7 +118,6 @@ const mockToolSchema = closedObject({
 })
   .refine(isSpelledOnce, bothSpellings)
   .transform(({ description, inputSchema, input_schema, outputSchema, output_schema, responses }) => {
-    const objectSchema = (schema: JsonObject = {}): JsonObject => ({ type: "object", ...schema });
     const output = outputSchema ?? output_schema;
     return {
       description,
