@@ -2,7 +2,7 @@ import type { OperationResult } from "../core/formats/extension/protocol.ts";
 import type { ExtensionSpec, JsonObject } from "../core/formats/model.ts";
 import type { Phase } from "../core/trace/events.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
-import type { ResolvedExtension } from "./resolve/extension-resolver.ts";
+import type { ResolvedExtension } from "./resolve/program.ts";
 
 /** The extensions of one trial. */
 export interface OperationHost {

@@ -85,7 +85,7 @@ async function partsOf(
   { eval: spec, env, overrides, dir, secrets, extensionUses }: ExtensionsInput,
   releasesUrl?: string,
 ): Promise<Pick<PrepareOptions, "tasks" | "uses" | "dir" | "secrets" | "places" | "given">> {
-  const { extensionPlaces } = await import("../extensions/resolve/create-resolver.ts");
+  const { extensionPlaces } = await import("../extensions/resolve/resolver.ts");
   const { tasks, extensionSettings: settings } = spec;
   const places = extensionPlaces({ options: { releasesUrl }, settings, env });
   return { tasks, uses: extensionUses, dir, secrets, places, given: overrides };

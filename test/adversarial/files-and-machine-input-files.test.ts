@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import { packageProgram, readManifest } from "../../src/extensions/resolve/program.ts";
-import { projectNpmrc } from "../../src/extensions/resolve/npm-source.ts";
+import { projectNpmrc } from "../../src/extensions/resolve/npm.ts";
 import { readLock } from "../../src/extensions/resolve/files.ts";
 import { readRegularFile } from "../../src/files/read-file.ts";
 import { recoverFolder } from "../../src/servers/client-files/journal.ts";

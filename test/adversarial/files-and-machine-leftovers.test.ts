@@ -109,7 +109,8 @@ describe.skipIf(process.platform !== "linux")(
         writeFileSync(join(cache, "github.com/acme/other/v1", name, "part"), "");
       }
       const entries = new ExtensionCache(cache, new AbortController().signal);
-      const failing = entries.add("github.com/acme/demo", "v1", () => Promise.reject(new Error("no")));
+      const fetch = (): Promise<never> => Promise.reject(new Error("no"));
+      const failing = entries.add("github.com/acme/demo", { version: "v1", name: "x", hash: "x", fetch });
       await expect(failing).rejects.toThrow("no");
       expect(readdirSync(join(cache, "github.com/acme/other/v1"))).toEqual([living]);
     });

@@ -15,7 +15,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import { cacheFolder } from "../../src/load/cache-folder.ts";
 import { load } from "../../src/load/load.ts";
-import { projectNpmrc } from "../../src/extensions/resolve/npm-source.ts";
+import { projectNpmrc } from "../../src/extensions/resolve/npm.ts";
 import { readLock } from "../../src/extensions/resolve/files.ts";
 import { privateFolder } from "../../src/files/ownership.ts";
 import { localBinPath } from "../../src/process/environment.ts";

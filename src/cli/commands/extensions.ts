@@ -6,9 +6,13 @@ import { McpvalsError } from "../../core/errors/error.ts";
 import { listNames, suggestion } from "../../core/formats/did-you-mean.ts";
 import type { LockedExtension, LockFile } from "../../core/formats/extension/lock-file.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
-import { createResolver, extensionPlaces } from "../../extensions/resolve/create-resolver.ts";
-import type { CachedVersion, ExtensionResolver } from "../../extensions/resolve/extension-resolver.ts";
+import type { CachedVersion } from "../../extensions/resolve/cache.ts";
 import { readLock, writeLock } from "../../extensions/resolve/files.ts";
+import {
+  createResolver,
+  extensionPlaces,
+  type ExtensionResolver,
+} from "../../extensions/resolve/resolver.ts";
 import { environment } from "../../load/environment.ts";
 import { countOf, displayWidth, padToWidth } from "../../reporters/format/text.ts";
 import { age, duration, jsonObject, type SetExitCode, sha256, subcommand } from "../flags.ts";

@@ -14,7 +14,7 @@ import { TextTail, WholeLines } from "../../process/program-output.ts";
 import { listedPath } from "../../sandbox/mounts.ts";
 import type { ConfinedProcess, Confinement } from "../../sandbox/sandbox.ts";
 import type { PreparedExtension } from "../operation-host.ts";
-import type { ResolvedExtension } from "../resolve/extension-resolver.ts";
+import type { ResolvedExtension } from "../resolve/program.ts";
 import { largestAnswer } from "./rpc-message.ts";
 
 /** Longest wait for output that was written before the end when a descendant holds the pipe, in milliseconds. */

@@ -16,7 +16,7 @@ import { findProgram } from "../../process/environment.ts";
 import { sandboxOf } from "../../sandbox/sandboxes.ts";
 import { askManifest, extensionEnvironment } from "../host/ask-manifest.ts";
 import type { PreparedExtension, PreparedExtensions } from "../operation-host.ts";
-import type { ExtensionPlaces } from "../resolve/extension-resolver.ts";
+import type { ExtensionPlaces } from "../resolve/resolver.ts";
 import { checkUses } from "./check-uses.ts";
 import { checkSources, packageKey, type ResolvedPackages, resolvePackages } from "./resolve-packages.ts";
 

@@ -4,9 +4,14 @@ import { type Diagnostic, McpvalsError } from "../../core/errors/error.ts";
 import type { LockedExtension, LockFile } from "../../core/formats/extension/lock-file.ts";
 import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
 import type { ExtensionSpec } from "../../core/formats/model.ts";
-import { checkSource, createResolver } from "../resolve/create-resolver.ts";
-import type { ExtensionPlaces, ExtensionResolver, ResolvedExtension } from "../resolve/extension-resolver.ts";
 import { readLock, writeLock } from "../resolve/files.ts";
+import type { ResolvedExtension } from "../resolve/program.ts";
+import {
+  checkSource,
+  createResolver,
+  type ExtensionPlaces,
+  type ExtensionResolver,
+} from "../resolve/resolver.ts";
 
 export interface PackagesToResolve {
   readonly specs: readonly ExtensionSpec[];

@@ -4,25 +4,25 @@ import { stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
-import { Parser, type ReadEntry } from "tar";
-import { type Entry, openPromise } from "yauzl";
+import type { ReadEntry } from "tar";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { messageOf } from "./files.ts";
 import { makeFolder } from "../../files/make-folder.ts";
+import { messageOf } from "./files.ts";
 
-/** A file or folder of an archive. */
-export interface ArchiveEntry {
+type Kind = "file" | "folder";
+
+interface ArchiveEntry {
   /** As written. */
   readonly name: string;
-  readonly kind: "file" | "folder";
+  readonly kind: Kind;
   /** As the archive says, in bytes. */
   readonly bytes: number;
   readonly executable: boolean;
-  /** Called once for a file, before the next entry is asked for. */
+  /** Called at most once, before the next entry is asked for. */
   open(): Promise<AsyncIterable<Uint8Array>>;
 }
 
-export interface ReadOptions {
+interface ReadOptions {
   /** What errors call the archive. */
   readonly shown: string;
   readonly signal: AbortSignal;
@@ -30,31 +30,26 @@ export interface ReadOptions {
   readonly mostBytes: number;
 }
 
-/** Gives the entries of an archive. Throws for links, devices and encrypted entries. */
-export type ArchiveReader = (path: string, options: ReadOptions) => AsyncIterable<ArchiveEntry>;
-
-export interface ArchiveLimits {
-  readonly bytes: number;
-  readonly files: number;
-}
-
 /** Limits of what is unpacked. */
-export const archiveLimits: ArchiveLimits = { bytes: 1024 ** 3, files: 10_000 };
+export const archiveLimits = { bytes: 1024 ** 3, files: 10_000 };
 /** Largest ratio of unpacked to packed size. Programs have about 10; only an archive that is meant to fill disks has more than 100. */
 const mostRatio = 100;
 /** Allowed for archives of any size. */
 const alwaysBytes = 64 * 1024 ** 2;
-
-export interface UnpackOptions {
-  /** What errors call the archive. */
-  readonly shown: string;
-  readonly signal: AbortSignal;
-  readonly limits?: ArchiveLimits;
-}
+/** Longest path, and longest part of one, which file systems limit; in bytes. */
+const longestName = 1024;
+const longestPart = 255;
 
 /** Whether the name of a file is that of a supported archive. */
 export function isArchive(name: string): boolean {
-  return loaderOf(name) !== undefined;
+  return /\.(?:zip|tar\.gz|tgz)$/i.test(name);
+}
+
+/** The error `extension/unsafe-archive`: `archive` and `fault` make a sentence. */
+export function unsafeArchive(archive: string, fault: string, cause?: unknown): McpvalsError {
+  return new McpvalsError("extension/unsafe-archive", `${archive} ${fault}. Nothing of it was kept.`, {
+    cause,
+  });
 }
 
 /**
@@ -65,148 +60,94 @@ export function isArchive(name: string): boolean {
 export async function unpackArchive(
   path: string,
   folder: string,
-  { shown, signal, limits = archiveLimits }: UnpackOptions,
+  options: { readonly shown: string; readonly signal: AbortSignal; readonly limits?: typeof archiveLimits },
 ): Promise<ReadonlySet<string>> {
-  const load = loaderOf(path);
-  if (load === undefined) throw unsafeArchive(shown, "is neither a zip nor a gzipped tar");
-  const read = await load();
+  const { shown, signal, limits = archiveLimits } = options;
   const { size } = await stat(path);
   const mostBytes = Math.min(limits.bytes, Math.max(alwaysBytes, size * mostRatio));
-  const writer = new Unpacking({ folder, shown, signal, mostBytes, mostFiles: limits.files });
+  const executables = new Set<string>();
+  const checkName = nameChecker(shown);
+  let [entries, files, total] = [0, 0, 0];
+  const read = /\.zip$/i.test(path) ? readZip : readTar;
   try {
-    for await (const entry of read(path, { shown, signal, mostBytes })) await writer.add(entry);
+    for await (const entry of read(path, { shown, signal, mostBytes })) {
+      signal.throwIfAborted();
+      entries += 1;
+      if (entries > limits.files) throw unsafeArchive(shown, `has more than ${limits.files} files`);
+      const name = checkName(entry.name, entry.kind);
+      total += entry.bytes;
+      if (total > mostBytes) throw tooLarge(shown, mostBytes);
+      const target = join(folder, name);
+      makeFolder(entry.kind === "folder" ? target : dirname(target));
+      if (entry.kind === "folder") continue;
+      const content = withLength(await entry.open(), entry.bytes, shown);
+      // Never overwrites a file.
+      const file = createWriteStream(target, { flags: "wx", mode: entry.executable ? 0o755 : 0o644 });
+      await pipeline(content, file, { signal });
+      files += 1;
+      if (entry.executable) executables.add(name);
+    }
   } catch (error) {
     signal.throwIfAborted();
-    if (error instanceof McpvalsError || isSystemError(error)) throw error;
+    // A full disk is not the fault of the archive. Errors of the parsers have no errno.
+    const isSystemError = error instanceof Error && "errno" in error && "syscall" in error;
+    if (error instanceof McpvalsError || isSystemError) throw error;
     throw unsafeArchive(shown, `cannot be unpacked: ${messageOf(error)}`, error);
   }
-  if (writer.files === 0) throw unsafeArchive(shown, "has no files");
-  return writer.executables;
+  if (files === 0) throw unsafeArchive(shown, "has no files");
+  return executables;
 }
 
-/** Readers are loaded when they are needed, which is seldom. */
-function loaderOf(name: string): (() => Promise<ArchiveReader>) | undefined {
-  if (/\.zip$/i.test(name)) return async () => (await import("./archive.ts")).readZip;
-  if (/\.(tar\.gz|tgz)$/i.test(name)) return async () => (await import("./archive.ts")).readTar;
-  return undefined;
+/** Throws unless the content has exactly the announced number of bytes. */
+async function* withLength(
+  content: AsyncIterable<Uint8Array>,
+  announced: number,
+  shown: string,
+): AsyncIterable<Uint8Array> {
+  let bytes = 0;
+  for await (const chunk of content) {
+    bytes += chunk.length;
+    if (bytes > announced) throw unsafeArchive(shown, "has a file that is longer than it says");
+    yield chunk;
+  }
+  if (bytes < announced) throw unsafeArchive(shown, "ends in the middle of a file");
 }
 
-/** A full disk is not the fault of the archive. Errors of the parsers have no errno. */
-function isSystemError(error: unknown): boolean {
-  return error instanceof Error && "errno" in error && "syscall" in error;
-}
-
-interface UnpackingOptions extends ReadOptions {
-  readonly folder: string;
-  readonly mostFiles: number;
-}
-
-class Unpacking {
-  readonly executables = new Set<string>();
-  files = 0;
-  readonly #options: UnpackingOptions;
-  readonly #names: ArchiveNames;
-  #entries = 0;
-  #bytes = 0;
-
-  constructor(options: UnpackingOptions) {
-    this.#options = options;
-    this.#names = new ArchiveNames(options.shown);
-  }
-
-  async add(entry: ArchiveEntry): Promise<void> {
-    const { folder, shown, signal, mostFiles } = this.#options;
-    signal.throwIfAborted();
-    this.#entries += 1;
-    if (this.#entries > mostFiles) throw unsafeArchive(shown, `has more than ${mostFiles} files`);
-    const path = this.#names.take(entry.name, entry.kind);
-    this.#count(entry.bytes);
-    if (entry.kind === "folder") {
-      makeFolder(join(folder, path));
-      return;
-    }
-    const target = join(folder, path);
-    makeFolder(dirname(target));
-    const content = await entry.open();
-    // Never overwrites a file.
-    const file = createWriteStream(target, { flags: "wx", mode: entry.executable ? 0o755 : 0o644 });
-    await pipeline(() => this.#checked(content, entry.bytes), file, { signal });
-    this.files += 1;
-    if (entry.executable) this.executables.add(path);
-  }
-
-  #count(bytes: number): void {
-    this.#bytes += bytes;
-    const { shown, mostBytes } = this.#options;
-    if (this.#bytes > mostBytes) throw tooLarge(shown, mostBytes);
-  }
-
-  async *#checked(content: AsyncIterable<Uint8Array>, announced: number): AsyncIterable<Uint8Array> {
-    let bytes = 0;
-    for await (const chunk of content) {
-      bytes += chunk.length;
-      if (bytes > announced)
-        throw unsafeArchive(this.#options.shown, "has a file that is longer than it says");
-      yield chunk;
-    }
-    if (bytes < announced) throw unsafeArchive(this.#options.shown, "ends in the middle of a file");
-  }
+function tooLarge(shown: string, mostBytes: number): McpvalsError {
+  return unsafeArchive(shown, `unpacks to more than ${Math.round(mostBytes / 1024 ** 2)} MB`);
 }
 
 /**
- * Checks the names of an archive as the strictest file system requires: they stay in their folder, and no two of them are the
- * same without case.
+ * Makes a function that checks the names of one archive as the strictest file system requires, and gives their paths without a
+ * trailing slash: they stay in their folder, and no two of them are the same without case. It throws McpvalsError
+ * `extension/unsafe-archive`.
  */
-export class ArchiveNames {
-  readonly #archive: string;
-  /** By name without case. */
-  readonly #taken = new Map<string, { readonly path: string; readonly kind: "file" | "folder" }>();
-
-  /** `archive` is what errors call it. */
-  constructor(archive: string) {
-    this.#archive = archive;
-  }
-
-  /** Checks a name, and gives its path without a trailing slash. Throws McpvalsError `extension/unsafe-archive`. */
-  take(name: string, kind: "file" | "folder"): string {
-    if (Buffer.byteLength(name) > longestName)
-      throw unsafeArchive(this.#archive, `has the name ${show(name)}, which is too long`);
-    const parts = (kind === "folder" ? name.replace(/\/+$/, "") : name).replace(/^(\.\/)+/, "").split("/");
-    if (kind === "folder" && (parts.join("/") === "" || parts.join("/") === ".")) return "";
-    const reason = parts.map((part) => problemOf(part)).find((problem) => problem !== undefined);
-    if (reason !== undefined)
-      throw unsafeArchive(this.#archive, `has the name ${show(name)}, which ${reason}`);
-    for (let count = 1; count < parts.length; count += 1) {
-      this.#claim(parts.slice(0, count).join("/"), "folder");
-    }
-    const path = parts.join("/");
-    this.#claim(path, kind);
-    return path;
-  }
-
-  #claim(path: string, kind: "file" | "folder"): void {
+export function nameChecker(archive: string): (name: string, kind: Kind) => string {
+  /** By path without case. */
+  const taken = new Map<string, { readonly path: string; readonly kind: Kind }>();
+  const claim = (path: string, kind: Kind): void => {
     const key = path.normalize("NFC").toLowerCase();
-    const earlier = this.#taken.get(key);
-    if (earlier === undefined) this.#taken.set(key, { path, kind });
+    const earlier = taken.get(key);
+    if (earlier === undefined) taken.set(key, { path, kind });
     else if (earlier.path !== path || earlier.kind !== kind || kind === "file") {
-      throw unsafeArchive(this.#archive, `has both ${show(earlier.path)} and ${show(path)}`);
+      throw unsafeArchive(archive, `has both ${show(earlier.path)} and ${show(path)}`);
     }
-  }
-}
-
-/** Longest path, and longest part of one, which file systems limit; in bytes. */
-const longestName = 1024;
-const longestPart = 255;
-
-/** The error `extension/unsafe-archive`: `archive` and `fault` make a sentence. */
-export function unsafeArchive(archive: string, fault: string, cause?: unknown): McpvalsError {
-  return new McpvalsError("extension/unsafe-archive", `${archive} ${fault}. Nothing of it was kept.`, {
-    cause,
-  });
+  };
+  return (name, kind) => {
+    const parts = (kind === "folder" ? name.replace(/\/+$/, "") : name).replace(/^(\.\/)+/, "").split("/");
+    const path = parts.join("/");
+    if (kind === "folder" && (path === "" || path === ".")) return "";
+    const isTooLong = Buffer.byteLength(name) > longestName;
+    const fault = isTooLong ? "is too long" : parts.map(faultOf).find((each) => each !== undefined);
+    if (fault !== undefined) throw unsafeArchive(archive, `has the name ${show(name)}, which ${fault}`);
+    for (const index of parts.keys()) if (index > 0) claim(parts.slice(0, index).join("/"), "folder");
+    claim(path, kind);
+    return path;
+  };
 }
 
 /** What is wrong with one part of a path, as the end of a sentence. */
-function problemOf(part: string): string | undefined {
+function faultOf(part: string): string | undefined {
   if (part === "") return "is absolute or has an empty part";
   if (Buffer.byteLength(part) > longestPart) return "has a part that is too long";
   if (part === "." || part === "..") return "leaves its folder";
@@ -221,24 +162,67 @@ function show(name: string): string {
   return JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
 }
 
-export function tooLarge(shown: string, mostBytes: number): McpvalsError {
-  return unsafeArchive(shown, `unpacks to more than ${Math.round(mostBytes / 1024 ** 2)} MB`);
-}
-
 /** The entries of a gzipped tar. Throws McpvalsError `extension/unsafe-archive`, and an Error for an invalid file. */
-export async function* readTar(path: string, options: ReadOptions): AsyncIterable<ArchiveEntry> {
-  const { shown, signal } = options;
+async function* readTar(
+  path: string,
+  { shown, signal, mostBytes }: ReadOptions,
+): AsyncIterable<ArchiveEntry> {
+  const { Parser } = await import("tar");
   const parser = new Parser({ strict: true });
-  const entries = new TarEntries(parser);
   const stop = new AbortController();
-  const fed = feed(path, parser, { ...options, signal: AbortSignal.any([stop.signal, signal]) }).catch(
-    (error: unknown) => entries.fail(error),
-  );
+  let isOver = false;
+  let current: ReadEntry | undefined;
+  let fail: ((error: unknown) => void) | undefined;
+  const entries = new ReadableStream<ReadEntry>({
+    start(controller) {
+      fail = (error) => {
+        controller.error(error);
+        // Otherwise the reader of the current entry would wait forever.
+        current?.on("error", () => undefined);
+        current?.destroy(error);
+      };
+      parser.on("entry", (entry) => controller.enqueue(entry));
+      // Entries of unknown types are refused below.
+      parser.on("ignoredEntry", (entry) => controller.enqueue(entry));
+      parser.on("error", (error) => fail?.(error));
+      parser.on("end", () => controller.close());
+      parser.on("eof", () => {
+        isOver = true;
+      });
+    },
+  });
+  const feed = async (): Promise<void> => {
+    const both = AbortSignal.any([stop.signal, signal]);
+    const [file, chunks] = [createReadStream(path, { signal: both }), createGunzip()];
+    file.on("error", (error) => chunks.destroy(error));
+    let bytes = 0;
+    try {
+      for await (const chunk of file.pipe(chunks) as AsyncIterable<Buffer>) {
+        bytes += chunk.length;
+        // Metadata between files has no limit of its own.
+        if (bytes > 2 * mostBytes) throw tooLarge(shown, mostBytes);
+        if (!parser.write(chunk) && !isOver) await once(parser, "drain", { signal: both });
+        // Data behind the end of the archive may be endless.
+        if (isOver) break;
+      }
+      parser.end();
+    } finally {
+      file.destroy();
+    }
+  };
+  const fed = feed().catch((error: unknown) => fail?.(error));
   try {
-    for (;;) {
-      const entry = await entries.next();
-      if (entry === undefined) return;
-      yield describeTarEntry(entry, shown);
+    for await (const entry of entries) {
+      current = entry;
+      const { path: name, type, size: bytes, mode = 0 } = entry;
+      const kind = tarKinds[type];
+      if (kind === undefined) {
+        const isLink = type === "SymbolicLink" || type === "Link";
+        const what = isLink ? "a link" : "which is neither a file nor a folder";
+        throw unsafeArchive(shown, `has ${JSON.stringify(name)}, ${what}`);
+      }
+      yield { name, kind, bytes, executable: (mode & 0o111) !== 0, open: async () => entry };
+      current = undefined;
       entry.resume();
     }
   } finally {
@@ -247,119 +231,35 @@ export async function* readTar(path: string, options: ReadOptions): AsyncIterabl
   }
 }
 
-/** Data behind the end of the archive is not read: it may be endless. */
-async function feed(path: string, parser: Parser, { shown, signal, mostBytes }: ReadOptions): Promise<void> {
-  let isOver = false;
-  let bytes = 0;
-  parser.on("eof", () => {
-    isOver = true;
-  });
-  const [file, chunks] = [createReadStream(path, { signal }), createGunzip()];
-  file.on("error", (error) => chunks.destroy(error));
-  try {
-    for await (const chunk of file.pipe(chunks) as AsyncIterable<Buffer>) {
-      bytes += chunk.length;
-      // Metadata between files has no limit of its own.
-      if (bytes > 2 * mostBytes) throw tooLarge(shown, mostBytes);
-      if (!parser.write(chunk) && !isOver) await once(parser, "drain", { signal });
-      if (isOver) break;
-    }
-    parser.end();
-  } finally {
-    file.destroy();
-  }
-}
-
-/** The entries of a parser, one by one. */
-class TarEntries {
-  readonly #found: ReadEntry[] = [];
-  #state: "reading" | "ended" | { readonly error: unknown } = "reading";
-  #current: ReadEntry | undefined;
-  #wake: () => void = () => undefined;
-
-  constructor(parser: Parser) {
-    const take = (entry: ReadEntry): void => {
-      this.#found.push(entry);
-      this.#wake();
-    };
-    parser.on("entry", take);
-    // Entries of unknown types are refused later.
-    parser.on("ignoredEntry", take);
-    parser.on("error", (error: unknown) => this.fail(error));
-    parser.on("end", () => {
-      if (this.#state === "reading") this.#state = "ended";
-      this.#wake();
-    });
-  }
-
-  /** The next one, once the one before was read; undefined at the end. */
-  async next(): Promise<ReadEntry | undefined> {
-    this.#current = undefined;
-    for (;;) {
-      if (typeof this.#state === "object") throw this.#state.error;
-      this.#current = this.#found.shift();
-      if (this.#current !== undefined || this.#state === "ended") return this.#current;
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    }
-  }
-
-  fail(error: unknown): void {
-    if (this.#state !== "reading") return;
-    this.#state = { error };
-    // Otherwise the reader of the current entry would wait forever.
-    this.#current?.on("error", () => undefined);
-    this.#current?.destroy(error);
-    this.#wake();
-  }
-}
-
-function describeTarEntry(entry: ReadEntry, shown: string): ArchiveEntry {
-  const { path: name, type, size: bytes, mode = 0 } = entry;
-  const kind = kinds[type];
-  if (kind === undefined) throw unsafeArchive(shown, `has ${JSON.stringify(name)}, ${titleOf(type)}`);
-  return { name, kind, bytes, executable: (mode & 0o111) !== 0, open: () => Promise.resolve(entry) };
-}
-
-const kinds: Readonly<Record<string, ArchiveEntry["kind"]>> = {
+const tarKinds: Readonly<Record<string, Kind>> = {
   File: "file",
   OldFile: "file",
   ContiguousFile: "file",
   Directory: "folder",
 };
 
-function titleOf(type: string): string {
-  return type === "SymbolicLink" || type === "Link" ? "a link" : "which is neither a file nor a folder";
-}
+/** File types of Unix in a zip. */
+const zipTypes = { mask: 0o170000, link: 0o120000, file: 0o100000, folder: 0o040000 };
 
 /** The entries of a zip. Throws McpvalsError `extension/unsafe-archive`, and an Error for an invalid file. */
-export async function* readZip(path: string, { shown }: ReadOptions): AsyncIterable<ArchiveEntry> {
+async function* readZip(path: string, { shown }: ReadOptions): AsyncIterable<ArchiveEntry> {
+  const { openPromise } = await import("yauzl");
   const zip = await openPromise(path, { autoClose: false, strictFileNames: true, validateEntrySizes: true });
   try {
     for await (const entry of zip.eachEntry()) {
-      yield { ...describeZipEntry(entry, shown), open: () => zip.openReadStreamPromise(entry) };
+      const name = entry.fileName;
+      const mode = entry.externalFileAttributes >>> 16;
+      const type = mode & zipTypes.mask;
+      const kind = name.endsWith("/") ? "folder" : "file";
+      if (entry.isEncrypted()) throw unsafeArchive(shown, `has ${JSON.stringify(name)} encrypted`);
+      if (type === zipTypes.link) throw unsafeArchive(shown, `has a link, ${JSON.stringify(name)}`);
+      if (type !== 0 && type !== zipTypes[kind]) {
+        throw unsafeArchive(shown, `has ${JSON.stringify(name)}, which is neither a file nor a folder`);
+      }
+      const open = (): Promise<AsyncIterable<Uint8Array>> => zip.openReadStreamPromise(entry);
+      yield { name, kind, bytes: entry.uncompressedSize, executable: (mode & 0o111) !== 0, open };
     }
   } finally {
     zip.close();
   }
 }
-
-function describeZipEntry(entry: Entry, shown: string): Omit<ArchiveEntry, "open"> {
-  const mode = entry.externalFileAttributes >>> 16;
-  const name = entry.fileName;
-  if (entry.isEncrypted()) throw unsafeArchive(shown, `has ${JSON.stringify(name)} encrypted`);
-  const kind = name.endsWith("/") ? "folder" : "file";
-  const type = mode & typeBits;
-  if (type === linkType) throw unsafeArchive(shown, `has a link, ${JSON.stringify(name)}`);
-  if (type !== 0 && type !== (kind === "file" ? fileType : folderType)) {
-    throw unsafeArchive(shown, `has ${JSON.stringify(name)}, which is neither a file nor a folder`);
-  }
-  return { name, kind, bytes: entry.uncompressedSize, executable: (mode & 0o111) !== 0 };
-}
-
-/** File types of Unix in a zip. */
-const typeBits = 0o170000;
-const linkType = 0o120000;
-const fileType = 0o100000;
-const folderType = 0o040000;

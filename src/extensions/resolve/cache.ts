@@ -1,16 +1,75 @@
 import { createHash, hash, randomBytes } from "node:crypto";
-import { closeSync, createReadStream, fstatSync, lstatSync, openSync, readFileSync, readSync } from "node:fs";
+import { closeSync, fstatSync, lstatSync, openSync, readSync } from "node:fs";
 import { readdir, rename, rm, rmdir, stat, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join, relative, sep } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import * as z from "zod";
 import { McpvalsError } from "../../core/errors/error.ts";
+import type { LockedExtension } from "../../core/formats/extension/lock-file.ts";
+import { withoutUndefined } from "../../core/formats/json.ts";
 import { makeFolder } from "../../files/make-folder.ts";
 import { readRegularFile } from "../../files/read-file.ts";
 import { runningPlatform } from "../../process/environment.ts";
 import { ownMark, removeLeftovers } from "../../process/folders.ts";
 import { hasCode, integrityError, unwritable } from "./files.ts";
-import type { CachedVersion } from "./extension-resolver.ts";
+
+/** A file that a source offers for this platform. */
+export interface Offer {
+  /** As the source writes it. */
+  readonly version: string;
+  readonly name: string;
+  readonly hash: string;
+  /** `sha256:HEX` of the release's file of checksums. */
+  readonly checksums?: string | undefined;
+  /**
+   * Fetches it, verifies it, and puts its files into an empty folder; beside that folder it may keep other files. Throws
+   * McpvalsError `extension/integrity` when it is not what was offered.
+   */
+  readonly fetch: (folder: string) => Promise<FetchedFiles>;
+}
+
+export interface FetchedFiles {
+  /** Such as `linux-amd64`, or `any`. */
+  readonly platform: string;
+  /** Paths of the executable files. */
+  readonly executables: ReadonlySet<string>;
+}
+
+/** The source of one package with versions; it remembers its answers. */
+export interface PackageSource {
+  /** The newest version that matches the package as written. Throws McpvalsError `extension/not-found`. */
+  newest(): Promise<string>;
+  /**
+   * The file of a version for this platform with its hash; it is not fetched yet. Throws McpvalsError `extension/not-found`,
+   * and `extension/integrity` for a file that cannot be verified or differs from the lock or from `sha256`, in hex, that the
+   * user has given.
+   */
+  offer(version: string, locked?: LockedExtension, sha256?: string): Promise<Offer>;
+}
+
+/** What a source needs. */
+export interface SourceContext {
+  readonly signal: AbortSignal;
+  /** Is told what is fetched, in one line. */
+  readonly onProgress: (message: string) => void;
+}
+
+/** The record of a version, `extension.json` beside its files. The lock takes precedence. */
+const recordSchema = z.object({
+  /** Without its version. */
+  package: z.string(),
+  version: z.string(),
+  platform: z.string(),
+  /** Name and hash of the file that was fetched, as in the lock. */
+  name: z.string(),
+  hash: z.string(),
+  /** `sha256:HEX` of the release's file of checksums. */
+  checksums: z.string().exactOptional(),
+  tree: z.string(),
+  /** By path: SHA-256 in hex, and whether it is executable, to report which file has changed. */
+  files: z.record(z.string(), z.object({ hash: z.string(), executable: z.boolean(), bytes: z.number() })),
+});
+type CacheRecord = z.output<typeof recordSchema>;
 
 /** A version in the cache. */
 export interface CacheEntry {
@@ -19,16 +78,32 @@ export interface CacheEntry {
   readonly record: CacheRecord;
 }
 
-/** The record of a new version; the rest is computed from its files. */
-export type NewEntry = Omit<CacheRecord, "tree" | "files">;
+/** What is known of a version in the cache. */
+export interface CachedVersion {
+  /** Without its version. */
+  readonly package: string;
+  readonly version: string;
+  /** Such as `linux-amd64`, or `any`. */
+  readonly platform: string;
+  /** Of the file that was fetched, as the lock has it. */
+  readonly hash: string;
+  /** Of all unpacked files together. */
+  readonly bytes: number;
+  readonly usedAt: Date;
+  /** Its record cannot be read, so it is never used, and only its folder is known. */
+  readonly isDamaged?: true;
+  /** Absolute. */
+  readonly folder: string;
+}
 
 const recordName = "extension.json";
+/** In bytes; twice the record of the largest allowed number of files. */
+const largestRecord = 16 * 1024 * 1024;
 const draftPrefix = ".new-";
-/** Levels of folders from the root to the folder of a version. */
-const deepest = 4;
 /** Age after which a draft is abandoned, also one of another machine. */
 const draftLifeMs = 24 * 60 * 60 * 1000;
-
+/** Levels of folders from the root to the folder of a version. */
+const deepest = 4;
 /** Not writable by others, whatever the umask is. */
 const folderMode = 0o755;
 /** Longest name of a folder. */
@@ -52,11 +127,10 @@ export class ExtensionCache {
 
   /** All entries of a package, the last used first; those with a damaged record are left out. */
   async entries(packageName: string): Promise<readonly CacheEntry[]> {
-    const folders = await subfolders(placeOf(this.#root, packageName), 2);
-    const found = await Promise.all(folders.map((folder) => describe(folder, this.#root)));
+    const folders = await subfolders(this.#placeOf(packageName), 2);
+    const found = await Promise.all(folders.map((folder) => this.#describe(folder)));
     return found
-      .flatMap((each) => (each?.record === undefined ? [] : [{ ...each, record: each.record }]))
-      .filter(({ record }) => record.package === packageName)
+      .flatMap((each) => (each?.record?.package === packageName ? { ...each, record: each.record } : []))
       .sort((a, b) => b.usedAt.getTime() - a.usedAt.getTime());
   }
 
@@ -65,40 +139,50 @@ export class ExtensionCache {
    * record is damaged.
    */
   async find(packageName: string, version: string, hash: string): Promise<CacheEntry | undefined> {
-    const folders = await subfolders(placeOf(this.#root, packageName, version), 1);
+    const folders = await subfolders(this.#placeOf(packageName, version), 1);
     for (const folder of folders.filter((each) => each.endsWith(`-${shortHash(hash)}`))) {
-      const record = await recordIn(folder, this.#root);
+      const record = this.#record(folder);
       if (record.hash === hash) return { folder, record };
     }
     return undefined;
   }
 
   /**
-   * Makes an entry of the files that `fill` puts into a folder; `fill` gives the record and the paths of the executable files.
-   * Of several processes at the same time the first one makes it; an entry that exists already must be the same. When
-   * anything fails, nothing is left. Throws McpvalsError `extension/integrity`.
+   * Fetches what is offered and makes an entry of it. Of several processes at the same time the first one makes it; an entry
+   * that exists already must be the same. When anything fails, nothing is left. Throws McpvalsError `extension/integrity`.
    */
-  async add(
-    packageName: string,
-    version: string,
-    fill: (folder: string) => Promise<{ entry: NewEntry; executables: ReadonlySet<string> }>,
-  ): Promise<CacheEntry> {
-    const home = placeOf(this.#root, packageName, version);
+  async add(packageName: string, { fetch, version, name, hash, checksums }: Offer): Promise<CacheEntry> {
+    const home = this.#placeOf(packageName, version);
     makeWritable(home, home);
     await removeDrafts(this.#root, deepest);
     const draft = join(home, `${draftPrefix}${ownMark()}-${randomBytes(6).toString("hex")}`);
+    const files = join(draft, "files");
     try {
-      makeWritable(join(draft, "files"), home);
-      const { entry, executables } = await fill(join(draft, "files"));
-      const tree = await hashTree(join(draft, "files"), { executables, signal: this.#signal });
-      const record = { ...entry, tree: tree.hash, files: recordedFiles(tree) };
+      makeWritable(files, home);
+      const { platform, executables } = await fetch(files);
+      const tree = await hashTree(files, { executables, signal: this.#signal });
+      const source = {
+        package: packageName,
+        version,
+        platform,
+        name,
+        hash,
+        ...withoutUndefined({ checksums }),
+      };
+      const record = { ...source, tree: tree.hash, files: recordedFiles(tree) };
       const text = `${JSON.stringify(record, undefined, 2)}\n`;
       await writeFile(join(draft, recordName), text, { flag: "wx", mode: 0o644 });
-      const folder = join(home, `${safeName(entry.platform)}-${shortHash(entry.hash)}`);
+      const folder = join(home, `${safeName(platform)}-${shortHash(hash)}`);
       await moveInto(draft, folder);
-      const made = { folder, record: await recordIn(folder, this.#root) };
-      checkSame(made, record);
-      return made;
+      const made = { folder, record: this.#record(folder) };
+      if (made.record.tree === record.tree) return made;
+      // It exists already, and may have been put there by somebody else.
+      throw integrityError({
+        file: `what is cached of ${packageName} ${version} in ${folder}`,
+        expected: `${record.tree}, as it was fetched now`,
+        found: made.record.tree,
+        hint: `Somebody changed the cache. Find out who; then remove ${folder}, and it is fetched again.`,
+      });
     } catch (error) {
       await rm(draft, { recursive: true, force: true });
       await removeEmpty(home, this.#root);
@@ -119,18 +203,22 @@ export class ExtensionCache {
 
   /** Everything that is there, by package and version. What has another form than ours is left out. */
   async list(): Promise<readonly CachedVersion[]> {
-    const folders = await Promise.all([
-      subfolders(join(this.#root, "github.com"), 4),
-      subfolders(join(this.#root, "npm"), 3),
-      subfolders(join(this.#root, "npm"), 4),
-    ]);
-    const versions = await Promise.all(
+    const [github, npm] = [join(this.#root, "github.com"), join(this.#root, "npm")];
+    const folders = await Promise.all([subfolders(github, 4), subfolders(npm, 3), subfolders(npm, 4)]);
+    const found = await Promise.all(
       folders
         .flat()
         .sort()
-        .map((folder) => describe(folder, this.#root)),
+        .map((folder) => this.#describe(folder)),
     );
-    return versions.flatMap((version) => (version === undefined ? [] : [cachedVersion(version, this.#root)]));
+    return found.flatMap((each): CachedVersion[] => {
+      if (each === undefined) return [];
+      const { folder, usedAt, record } = each;
+      if (record === undefined) return [{ ...this.#fromPath(folder), usedAt, folder, isDamaged: true }];
+      const { package: name, version, platform, hash, files } = record;
+      const bytes = Object.values(files).reduce((sum, file) => sum + file.bytes, 0);
+      return [{ package: name, version, platform, hash, bytes, usedAt, folder }];
+    });
   }
 
   async remove({ folder }: CachedVersion): Promise<void> {
@@ -139,69 +227,58 @@ export class ExtensionCache {
     await rm(folder, { recursive: true, force: true });
     await removeEmpty(dirname(folder), this.#root);
   }
-}
 
-/** Looks at all files of an entry. */
-export async function hashEntry(
-  entry: CacheEntry,
-  signal: AbortSignal,
-): Promise<Awaited<ReturnType<typeof hashTree>>> {
-  return hashTree(filesOf(entry), { executables: executablesOf(entry.record), signal });
-}
+  /** The folder of a package, or of one of its versions. */
+  #placeOf(packageName: string, ...version: readonly string[]): string {
+    return join(this.#root, ...[...packageName.split(/[/:]/), ...version].map(safeName));
+  }
 
-/** The record of an entry, which must belong to its folder. */
-function recordIn(folder: string, root: string): Promise<CacheRecord> {
-  return readRecord(join(folder, recordName), ({ package: name, version, hash }) => {
-    const isHere = dirname(folder) === placeOf(root, name, version);
-    return isHere && folder.endsWith(`-${shortHash(hash)}`);
-  });
-}
+  /**
+   * The record of an entry, which must belong to its folder. Throws McpvalsError `extension/integrity` when it does not, or
+   * is damaged.
+   */
+  #record(folder: string): CacheRecord {
+    const path = join(folder, recordName);
+    try {
+      const text = readRegularFile(path, largestRecord).toString("utf8");
+      const record = recordSchema.parse(JSON.parse(text));
+      const isHere = dirname(folder) === this.#placeOf(record.package, record.version);
+      if (isHere && folder.endsWith(`-${shortHash(record.hash)}`)) return record;
+      throw new Error("it belongs to another version than its folder");
+    } catch (cause) {
+      const message = `${path} is damaged, so what is beside it cannot be trusted.`;
+      throw new McpvalsError("extension/integrity", message, {
+        hint: "Remove its folder, as mcpvals extensions prune does; the extension is then fetched again.",
+        cause,
+      });
+    }
+  }
 
-interface Described {
-  readonly folder: string;
-  readonly usedAt: Date;
-  /** Undefined when it is damaged. */
-  readonly record: CacheRecord | undefined;
-}
+  /** Undefined for a folder that is not an entry; `record` is undefined when it is damaged. */
+  async #describe(folder: string) {
+    if (!/-[0-9a-f]{12}$/.test(folder)) return undefined;
+    const found = await stat(join(folder, recordName)).catch(() => undefined);
+    if (found === undefined) return undefined;
+    let record: CacheRecord | undefined;
+    try {
+      record = this.#record(folder);
+    } catch {
+      // Resolving this version reports the reason.
+    }
+    return { folder, usedAt: found.mtime, record };
+  }
 
-/** Undefined for a folder that is not an entry. */
-async function describe(folder: string, root: string): Promise<Described | undefined> {
-  if (!/-[0-9a-f]{12}$/.test(folder)) return undefined;
-  const [record, found] = await Promise.all([
-    recordIn(folder, root).catch(() => undefined), // resolving this version reports the reason
-    stat(join(folder, recordName)).catch(() => undefined),
-  ]);
-  return found === undefined ? undefined : { folder, usedAt: found.mtime, record };
-}
-
-function cachedVersion({ folder, usedAt, record }: Described, root: string): CachedVersion {
-  if (record === undefined) return { ...fromPath(folder, root), usedAt, folder, isDamaged: true };
-  const { package: name, version, platform, hash, files } = record;
-  const bytes = Object.values(files).reduce((sum, file) => sum + file.bytes, 0);
-  return { package: name, version, platform, hash, bytes, usedAt, folder };
-}
-
-/** What the path of an entry says. */
-function fromPath(folder: string, root: string): Omit<CachedVersion, "usedAt" | "folder"> {
-  const [source = "", ...rest] = relative(root, dirname(dirname(folder))).split(sep);
-  return {
-    package: source === "npm" ? `npm:${rest.join("/")}` : [source, ...rest].join("/"),
-    version: basename(dirname(folder)),
-    platform: basename(folder).slice(0, -13),
-    hash: "",
-    bytes: 0,
-  };
-}
-
-/** An existing entry may have been put there by somebody else. */
-function checkSame({ folder, record }: CacheEntry, { package: name, version, tree }: CacheRecord): void {
-  if (record.tree === tree) return;
-  throw integrityError({
-    file: `what is cached of ${name} ${version} in ${folder}`,
-    expected: `${tree}, as it was fetched now`,
-    found: record.tree,
-    hint: `Somebody changed the cache. Find out who; then remove ${folder}, and it is fetched again.`,
-  });
+  /** What the path of an entry says. */
+  #fromPath(folder: string): Omit<CachedVersion, "usedAt" | "folder"> {
+    const [source = "", ...rest] = relative(this.#root, dirname(dirname(folder))).split(sep);
+    return {
+      package: source === "npm" ? `npm:${rest.join("/")}` : [source, ...rest].join("/"),
+      version: basename(dirname(folder)),
+      platform: basename(folder).slice(0, -13),
+      hash: "",
+      bytes: 0,
+    };
+  }
 }
 
 /** Makes a folder that only this user can write; `home` is what errors name. */
@@ -213,27 +290,21 @@ function makeWritable(folder: string, home: string): void {
   }
 }
 
-/** Folders some levels below, without drafts and links. */
-async function subfolders(folder: string, levels: number): Promise<string[]> {
-  if (levels === 0) return [folder];
-  const below = (await readFolder(folder)).filter(
-    (entry) => entry.isDirectory() && !entry.name.startsWith(draftPrefix),
-  );
-  return (await Promise.all(below.map(({ name }) => subfolders(join(folder, name), levels - 1)))).flat();
-}
-
-/** The folder of a package, or of one of its versions. */
-function placeOf(root: string, packageName: string, ...version: readonly string[]): string {
-  return join(root, ...[...packageName.split(/[/:]/), ...version].map(safeName));
-}
-
 async function readFolder(folder: string) {
   try {
-    return await readdir(folder, { withFileTypes: true });
+    const entries = await readdir(folder, { withFileTypes: true });
+    return entries.filter((entry) => entry.isDirectory());
   } catch (error) {
     if (hasCode(error, "ENOENT", "ENOTDIR")) return [];
     throw error;
   }
+}
+
+/** Folders some levels below, without drafts and links. */
+async function subfolders(folder: string, levels: number): Promise<string[]> {
+  if (levels === 0) return [folder];
+  const below = (await readFolder(folder)).filter(({ name }) => !name.startsWith(draftPrefix));
+  return (await Promise.all(below.map(({ name }) => subfolders(join(folder, name), levels - 1)))).flat();
 }
 
 /** When the folder exists already, another process has made the same. */
@@ -241,11 +312,7 @@ async function moveInto(draft: string, folder: string): Promise<void> {
   try {
     await rename(draft, folder);
   } catch (error) {
-    const isThere = await stat(join(folder, recordName)).then(
-      () => true,
-      () => false,
-    );
-    if (!isThere) throw error;
+    if (lstatSync(join(folder, recordName), { throwIfNoEntry: false }) === undefined) throw error;
     await rm(draft, { recursive: true, force: true });
   }
 }
@@ -253,10 +320,9 @@ async function moveInto(draft: string, folder: string): Promise<void> {
 /** Removes drafts of killed processes, in a folder and some levels below it. */
 async function removeDrafts(folder: string, levels: number): Promise<void> {
   await removeLeftovers(folder, /^\.new-/);
-  for (const entry of await readFolder(folder)) {
-    if (!entry.isDirectory()) continue;
-    const path = join(folder, entry.name);
-    if (!entry.name.startsWith(draftPrefix)) {
+  for (const { name } of await readFolder(folder)) {
+    const path = join(folder, name);
+    if (!name.startsWith(draftPrefix)) {
       if (levels > 0) await removeDrafts(path, levels - 1);
       continue;
     }
@@ -293,89 +359,34 @@ function shortHash(hash: string): string {
   return digits.slice(0, 12);
 }
 
-/** The record of a version, `extension.json` beside its files. The lock takes precedence. */
-export interface CacheRecord {
-  /** Without its version. */
-  readonly package: string;
-  readonly version: string;
-  readonly platform: string;
-  /** Name and hash of the file that was fetched, as in the lock. */
-  readonly name: string;
-  readonly hash: string;
-  /** `sha256:HEX` of the release's file of checksums. */
-  readonly checksums?: string;
-  readonly tree: string;
-  /** By path: SHA-256 in hex, and whether it is executable, to report which file has changed. */
-  readonly files: Readonly<Record<string, RecordedFile>>;
-}
-
-interface RecordedFile {
-  readonly hash: string;
-  readonly executable: boolean;
-  readonly bytes: number;
-}
-
-/** In bytes; twice the record of the largest allowed number of files. */
-const largestRecord = 16 * 1024 * 1024;
-
-const schema = z.object({
-  package: z.string(),
-  version: z.string(),
-  platform: z.string(),
-  name: z.string(),
-  hash: z.string(),
-  checksums: z.string().exactOptional(),
-  tree: z.string(),
-  files: z.record(z.string(), z.object({ hash: z.string(), executable: z.boolean(), bytes: z.number() })),
-});
-
-/** Reads `extension.json`. Throws McpvalsError `extension/integrity` when it is damaged, or `isRight` is false. */
-async function readRecord(path: string, isRight: (record: CacheRecord) => boolean): Promise<CacheRecord> {
-  try {
-    const record = schema.parse(JSON.parse(readRegularFile(path, largestRecord).toString("utf8")));
-    if (!isRight(record)) throw new Error("it belongs to another version than its folder");
-    return record;
-  } catch (cause) {
-    throw new McpvalsError(
-      "extension/integrity",
-      `${path} is damaged, so what is beside it cannot be trusted.`,
-      {
-        hint: "Remove its folder, as mcpvals extensions prune does; the extension is then fetched again.",
-        cause,
-      },
-    );
-  }
-}
-
-/** The paths of the executable files. */
-function executablesOf({ files }: CacheRecord): ReadonlySet<string> {
-  return new Set(Object.keys(files).filter((path) => files[path]?.executable === true));
+/** Reads all files of an entry. */
+export function hashEntry(entry: CacheEntry, signal: AbortSignal): Promise<Tree> {
+  const { files } = entry.record;
+  const executables = new Set(Object.keys(files).filter((path) => files[path]?.executable === true));
+  return hashTree(filesOf(entry), { executables, signal });
 }
 
 /** The files of a folder as a record has them. */
 export function recordedFiles({ files }: Tree): CacheRecord["files"] {
-  return Object.fromEntries(
-    files.map(({ path, hash, executable, bytes }) => [path, { hash, executable, bytes }]),
-  );
+  return Object.fromEntries(files.map(({ path, ...file }) => [path, file]));
 }
+
+const mostShown = 5;
 
 /** The first few files that differ from their record, as text; undefined when none does. */
 export function changedFiles({ files: recorded }: CacheRecord, { files }: Tree): string | undefined {
-  const found = new Set(files.map(({ path }) => path));
-  const gone = Object.keys(recorded).filter((path) => !found.has(path));
-  const others = files.flatMap(({ path, hash, executable }) => {
-    const before = Object.hasOwn(recorded, path) ? recorded[path] : undefined;
+  const gone = new Set(Object.keys(recorded));
+  const changes = files.flatMap(({ path, hash, executable }) => {
+    const before = gone.delete(path) ? recorded[path] : undefined;
     if (before === undefined) return [`${path} was added`];
     if (before.hash !== hash) return [`${path} was changed`];
     return before.executable === executable ? [] : [`${path} was made ${executable ? "" : "not "}executable`];
   });
-  const all = [...others, ...gone.map((path) => `${path} was removed`)];
+  const all = [...changes, ...[...gone].map((path) => `${path} was removed`)];
   if (all.length === 0) return undefined;
   const rest = all.length > mostShown ? [`${all.length - mostShown} more`] : [];
   return [...all.slice(0, mostShown), ...rest].join(", ");
 }
-
-const mostShown = 5;
 
 /** A file of a folder. */
 export interface TreeFile {
@@ -396,21 +407,22 @@ export interface Tree {
   readonly isUntouched: () => boolean;
 }
 
-export interface TreeOptions {
-  /** Paths of executable files, for systems without an executable bit. */
-  readonly executables: ReadonlySet<string>;
-  readonly signal: AbortSignal;
-}
-
-/** Reads every file of a folder. Throws McpvalsError `extension/integrity` for anything but files and folders, such as links. */
-export async function hashTree(folder: string, options: TreeOptions): Promise<Tree> {
+/**
+ * Reads every file of a folder; `executables` are the paths of executable files, for systems without an executable bit. Throws
+ * McpvalsError `extension/integrity` for anything but files and folders, such as links.
+ */
+export async function hashTree(
+  folder: string,
+  { executables, signal }: { readonly executables: ReadonlySet<string>; readonly signal: AbortSignal },
+): Promise<Tree> {
   const stamps = new Map<string, string>();
-  const paths = (await listFiles(folder, stamps)).sort(byCodeUnits);
+  // The order of code units is independent of the locale.
+  const paths = (await listFiles(folder, stamps)).sort();
   const files: TreeFile[] = [];
   for (const path of paths) {
-    if (files.length % filesInTurn === 0) await turn();
-    options.signal.throwIfAborted();
-    files.push(await hashFile(folder, path, options));
+    const { mode, ...content } = await hashFile(join(folder, path), signal);
+    const executable = runningPlatform() === "win32" ? executables.has(path) : (mode & 0o100) !== 0;
+    files.push({ path, executable, ...content });
   }
   const lines = files.map(
     ({ path, hash, executable }) => `${executable ? "x" : "-"} ${hash} ${JSON.stringify(path)}\n`,
@@ -431,11 +443,6 @@ function stampOf(path: string): string | undefined {
   return found && `${found.dev} ${found.ino} ${found.size} ${found.mode} ${found.ctimeNs}`;
 }
 
-/** Reading is synchronous, which is several times as fast for many small files; the event loop continues after so many. */
-const filesInTurn = 50;
-/** Files up to this size are read at once, larger ones in pieces. */
-const pieceBytes = 1024 * 1024;
-
 /** Paths of all files below a folder, relative and with slashes. Adds the stamps of all files and folders to `stamps`. */
 export async function listFiles(folder: string, stamps = new Map<string, string>()): Promise<string[]> {
   stamps.set(folder, stampOf(folder) ?? "");
@@ -447,12 +454,39 @@ export async function listFiles(folder: string, stamps = new Map<string, string>
         stamps.set(path, stampOf(path) ?? "");
         return [entry.name];
       }
-      if (!entry.isDirectory()) throw notPlain(path);
-      const below = await listFiles(path, stamps);
-      return below.map((path) => `${entry.name}/${path}`);
+      if (entry.isDirectory()) return (await listFiles(path, stamps)).map((each) => `${entry.name}/${each}`);
+      const message = `${path} is neither a file nor a folder, which extensions must not contain. Nothing of it was run.`;
+      throw new McpvalsError("extension/integrity", message, {
+        hint: "Find out who put it there; then remove that version and fetch it again.",
+      });
     }),
   );
   return found.flat();
+}
+
+/** In bytes. */
+const pieceBytes = 1024 * 1024;
+const piece = Buffer.allocUnsafeSlow(pieceBytes);
+
+/** SHA-256 of a file in hex. It is read synchronously, piece by piece: several times as fast for many small files. */
+async function hashFile(
+  path: string,
+  signal: AbortSignal,
+): Promise<{ readonly hash: string; readonly bytes: number; readonly mode: number }> {
+  const file = openSync(path, "r");
+  try {
+    const sum = createHash("sha256");
+    for (let bytes = 0; ;) {
+      await turn();
+      signal.throwIfAborted();
+      const length = readSync(file, piece);
+      if (length === 0) return { hash: sum.digest("hex"), bytes, mode: fstatSync(file).mode };
+      sum.update(piece.subarray(0, length));
+      bytes += length;
+    }
+  } finally {
+    closeSync(file);
+  }
 }
 
 /** `sha256:HEX` */
@@ -460,56 +494,12 @@ export function hashBytes(content: Uint8Array): string {
   return `sha256:${hash("sha256", content)}`;
 }
 
-function notPlain(path: string): McpvalsError {
-  return new McpvalsError(
-    "extension/integrity",
-    `${path} is neither a file nor a folder, which extensions must not contain. Nothing of it was run.`,
-    { hint: "Find out who put it there; then remove that version and fetch it again." },
-  );
-}
-
-async function hashFile(folder: string, path: string, options: TreeOptions): Promise<TreeFile> {
-  const file = openSync(join(folder, path), "r");
-  try {
-    const { size, mode } = fstatSync(file);
-    const executable = runningPlatform() === "win32" ? options.executables.has(path) : (mode & 0o100) !== 0;
-    if (size <= pieceBytes) {
-      const content = readFileSync(file);
-      return { path, hash: hash("sha256", content), executable, bytes: content.length };
-    }
-    return { path, executable, ...(await hashPieces(file, options.signal)) };
-  } finally {
-    closeSync(file);
-  }
-}
-
-async function hashPieces(file: number, signal: AbortSignal): Promise<{ hash: string; bytes: number }> {
-  const sum = createHash("sha256");
-  const piece = Buffer.allocUnsafe(pieceBytes);
-  for (let bytes = 0; ;) {
-    const length = readSync(file, piece, 0, pieceBytes, bytes);
-    if (length === 0) return { hash: sum.digest("hex"), bytes };
-    sum.update(piece.subarray(0, length));
-    bytes += length;
-    await turn();
-    signal.throwIfAborted();
-  }
-}
-
-/** Independent of the locale. */
-function byCodeUnits(a: string, b: string): number {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
-}
-
 /** `sha256:HEX` of a program; undefined for one that is not readable. */
 export async function programHash(path: string): Promise<string | undefined> {
-  const sum = createHash("sha256");
   try {
-    for await (const piece of createReadStream(path)) sum.update(piece as Buffer);
+    return `sha256:${(await hashFile(path, new AbortController().signal)).hash}`;
   } catch (error) {
     if (hasCode(error, "EACCES", "EPERM")) return undefined;
     throw error;
   }
-  return `sha256:${sum.digest("hex")}`;
 }

@@ -9,23 +9,34 @@ import { parseStrictYaml } from "../../core/formats/parse-yaml.ts";
 import { isForeign, ownerOf } from "../../files/ownership.ts";
 import { readRegularFile } from "../../files/read-file.ts";
 
-export interface Mismatch {
-  /** What was compared, with where it is: a file, or all files of a folder. */
+/**
+ * The error `extension/integrity` for a file, or all files of a folder, that is not what it must be; `expected` tells also who
+ * says so.
+ */
+export function integrityError(mismatch: {
   readonly file: string;
-  /** What it must be, and who says so. */
   readonly expected: string;
   readonly found: string;
   readonly hint: string;
-  readonly detail?: string;
+}): McpvalsError {
+  const { file, expected, found, hint } = mismatch;
+  const message = `${file} is not what it should be: expected ${expected}, found ${found}. Nothing of it was run.`;
+  return new McpvalsError("extension/integrity", message, { hint });
 }
 
-/** The error `extension/integrity` for a file that is not what it must be. */
-export function integrityError({ file, expected, found, hint, detail }: Mismatch): McpvalsError {
-  const message = `${file} is not what it should be: expected ${expected}, found ${found}. Nothing of it was run.`;
-  return new McpvalsError("extension/integrity", message, {
-    hint,
-    ...(detail === undefined ? {} : { detail }),
+/** The error for files that differ from the lock. */
+export function lockMismatch(file: string, locked: string, found: string): McpvalsError {
+  return integrityError({
+    file,
+    expected: `${locked}, as locked`,
+    found,
+    hint: "Somebody changed the release after it was locked, or the lock. Ask the authors why; if the change is right, remove its entry from mcp-eval.lock and add it again.",
   });
+}
+
+/** A hash that the user has given, as the lock has it. */
+export function givenHash(sha256: string): string {
+  return `sha256:${sha256.replace(/^sha256:/i, "").toLowerCase()}`;
 }
 
 /** The error for a path that cannot be written; any other error stays as it is. */

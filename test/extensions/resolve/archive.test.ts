@@ -1,7 +1,7 @@
 import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { unpackArchive, type UnpackOptions } from "../../../src/extensions/resolve/archive.ts";
+import { unpackArchive } from "../../../src/extensions/resolve/archive.ts";
 import { type ArchiveMember, tarOf, zipOf } from "../../support/release-mirror.ts";
 import { refusal, temporaryFolder } from "./resolving.ts";
 
@@ -16,7 +16,7 @@ const members: readonly ArchiveMember[] = [
 async function unpack(
   bytes: Buffer,
   ending: string,
-  options: Partial<UnpackOptions> = {},
+  options: Partial<Parameters<typeof unpackArchive>[2]> = {},
 ): Promise<{ folder: string; executables: ReadonlySet<string> }> {
   const home = await temporaryFolder();
   const folder = join(home, "files");

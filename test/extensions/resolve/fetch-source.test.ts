@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { fetchSource } from "../../../src/extensions/resolve/fetch-source.ts";
+import { fetchSource } from "../../../src/extensions/resolve/releases.ts";
 import { startReleaseMirror } from "../../support/release-mirror.ts";
 import { refusal } from "./resolving.ts";
 

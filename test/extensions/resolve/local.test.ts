@@ -3,8 +3,7 @@ import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, test } from "vitest";
-import { resolveBundled } from "../../../src/extensions/resolve/program.ts";
-import type { ResolvedExtension } from "../../../src/extensions/resolve/extension-resolver.ts";
+import { resolveBundled, type ResolvedExtension } from "../../../src/extensions/resolve/program.ts";
 import { manifestText, normally, refusal, resolverIn, temporaryFolder } from "./resolving.ts";
 
 /** Writes files into a folder of its own; those that begin with a shebang are executable. */
@@ -150,7 +149,7 @@ describe("one that comes with mcpvals", () => {
     ],
   ])("%s", async (_, files, program) => {
     const extensions = await folderWith(files);
-    const found = await resolveBundled(ref("sql"), "mcpvals:sql", { extensions });
+    const found = await resolveBundled(ref("sql"), { extensions });
     expect(found).toMatchObject({
       package: "mcpvals:sql",
       version: "1.0.0",

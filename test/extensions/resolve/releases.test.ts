@@ -398,9 +398,7 @@ describe("the cache", () => {
       if (waiting.length === 2) for (const go of waiting) go();
       return true;
     };
-    const module = pathToFileURL(
-      join(import.meta.dirname, "../../../src/extensions/resolve/create-resolver.ts"),
-    );
+    const module = pathToFileURL(join(import.meta.dirname, "../../../src/extensions/resolve/resolver.ts"));
     const options = { cacheDir: join(folder, "cache"), releasesUrl: mirror.url, home: folder, env: {} };
     const code = `
       const { createResolver } = await import(${JSON.stringify(module.href)});

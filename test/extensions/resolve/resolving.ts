@@ -3,12 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { McpvalsError } from "../../../src/core/errors/error.ts";
-import { createResolver } from "../../../src/extensions/resolve/create-resolver.ts";
+import { createResolver } from "../../../src/extensions/resolve/resolver.ts";
 import type {
   ExtensionResolver,
   ResolveMode,
   ResolverOptions,
-} from "../../../src/extensions/resolve/extension-resolver.ts";
+} from "../../../src/extensions/resolve/resolver.ts";
 import { platformName } from "../../../src/extensions/resolve/program.ts";
 import { releasePlatform } from "../../../src/process/environment.ts";
 import { type ArchiveMember, type MirrorRelease, zipOf } from "../../support/release-mirror.ts";

@@ -4,8 +4,8 @@ import { join, relative, sep } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { hashTree, recordedFiles } from "../../../src/extensions/resolve/cache.ts";
-import { readChecksums } from "../../../src/extensions/resolve/release-source.ts";
-import type { ExtensionResolver } from "../../../src/extensions/resolve/extension-resolver.ts";
+import { readChecksums } from "../../../src/extensions/resolve/releases.ts";
+import type { ExtensionResolver } from "../../../src/extensions/resolve/resolver.ts";
 import {
   type ArchiveMember,
   checksumsOf,
