@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { isJsonObject } from "../../src/core/formats/json.ts";
 import type { Json, JsonObject } from "../../src/core/formats/model.ts";
-import { canonicalKey, entryKeys, transports, typeNames } from "../../src/core/formats/config/mcp-servers.ts";
+import { canonicalKey, entryKeys, transports, typeNames } from "../../src/core/formats/config/server-tables.ts";
 
 /**
  * The JSON Schema (draft 2020-12) of what a schema accepts. `defaultTexts` keeps `defaultText`, the words for defaults that are not

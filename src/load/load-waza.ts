@@ -309,7 +309,7 @@ function lay(
 ): MergedTable {
   return overlay === undefined
     ? { ...servers, problems: [] }
-    : mergeServerTables(servers, overlay, { templates });
+    : mergeServerTables(servers, overlay, templates);
 }
 
 /** Adds what is wrong with a variant only together with the servers of a task. */

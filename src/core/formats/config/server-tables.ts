@@ -1,24 +1,30 @@
 import { suggestion } from "../did-you-mean.ts";
-import { formatKeyPath, isJsonObject, type KeyPath } from "../json.ts";
-import type { Json, JsonObject, ServerLifetime } from "../model.ts";
-import { type Problem, validate } from "../problem.ts";
-import { mergeServers, normalizeMcpServers, plainServers, readMcpServers } from "./mcp-servers.ts";
+import { formatKeyPath, isJsonObject, type Json, type JsonObject, type KeyPath } from "../json.ts";
+import { mostProblems, type Problem, validate } from "../problem.ts";
+import { problemsOfIssues } from "../zod-problems.ts";
 import { type Fixtures, mockServers } from "./mock.ts";
-import { type BuildServer, type ParsedServer, serverSchema, serverShapes, shapesOfKinds } from "./server.ts";
+import {
+  type BuildServer,
+  type ParsedServer,
+  type ServerLifetime,
+  serverSchema,
+  serverShapes,
+  shapesOfKinds,
+} from "./server.ts";
 
-/** A table of servers by name: as written, for overlays to change, and as parsed. */
+/** Servers by name: as written, so that others can be merged over them, and as parsed. */
 export interface ServerTable {
-  /** In the spelling of a config. */
+  /** With the keys of a config. */
   readonly written: JsonObject;
   /** Those that are valid. */
   readonly servers: Readonly<Record<string, ParsedServer>>;
 }
 
-/** An overlay changes a table of servers: `null` removes a server, `inherit: false` starts with an empty table. */
+/** A table that is merged over another: `null` removes a server, `inherit: false` starts with an empty table. */
 export interface ServerOverlay {
-  /** In the spelling of a config. */
+  /** With the keys of a config. */
   readonly table: JsonObject;
-  /** Problems of the table by itself. */
+  /** Problems of names, keys and types; the schema of servers finds the others. */
   readonly problems: readonly Problem[];
   /** The path in the document of a path in the table. */
   readonly place: (path: KeyPath) => KeyPath;
@@ -30,29 +36,37 @@ export interface MergedTable extends ServerTable {
   readonly problems: readonly Problem[];
 }
 
-export interface MergeOptions {
-  /** Texts as written, by formatted path, of strings that variables went into. */
-  readonly templates?: ReadonlyMap<string, string> | undefined;
-}
+/** Texts as written, by formatted path, of strings that variables went into. */
+type Templates = ReadonlyMap<string, string> | undefined;
 
 export const noServers: ServerTable = { written: {}, servers: {} };
 
-/**
- * Reads `servers` or `mcp_servers` of `container` as an overlay; `path` is that of the container. Undefined when it has
- * neither.
- */
-export function readOverlay(container: JsonObject, path: KeyPath): ServerOverlay | undefined {
-  const { servers, mcp_servers: others } = container;
-  if (servers === undefined && others === undefined) return undefined;
-  if (servers === undefined) {
-    const { table, problems, written } = normalizeMcpServers(others, [...path, "mcp_servers"]);
-    return { table, problems, place: written, isRequired: true };
-  }
+function invalid(predicate: string, path: KeyPath): Problem {
+  return { code: "config/invalid-value", message: `${formatKeyPath(path)} ${predicate}`, path, at: "value" };
+}
+
+/** Whether null or another value is given; null removes a key. */
+function isGiven(value: Json | undefined): boolean {
+  return value !== undefined && value !== null;
+}
+
+/** The servers of `servers` or `mcp_servers` of an object at `path`; undefined when it has neither. */
+export function readOverlay(
+  { servers, mcp_servers: others }: JsonObject,
+  path: KeyPath,
+): ServerOverlay | undefined {
+  if (servers === undefined)
+    return others === undefined ? undefined : readMcpServers(others, [...path, "mcp_servers"]);
   const at = [...path, "servers"];
-  const twice = others === undefined ? [] : [bothSpellings([...path, "mcp_servers"])];
-  const { table, problems } = plainOverlay(servers, at);
-  const place = (inner: KeyPath): KeyPath => [...at, ...inner];
-  return { table, problems: [...twice, ...problems], place, isRequired: false };
+  const problems = others === undefined ? [] : [bothSpellings([...path, "mcp_servers"])];
+  const table: Record<string, Json> = {};
+  if (!isJsonObject(servers)) problems.push(invalid("must be an object: servers by name", at));
+  for (const [name, server] of Object.entries(isJsonObject(servers) ? servers : {})) {
+    if (server === null || isJsonObject(server) || (name === "inherit" && typeof server === "boolean"))
+      table[name] = usualTransport(server);
+    else problems.push(invalid("must be an object, or null to take the server away", [...at, name]));
+  }
+  return { table, problems, place: (inner) => [...at, ...inner], isRequired: false };
 }
 
 function bothSpellings(path: KeyPath): Problem {
@@ -61,60 +75,294 @@ function bothSpellings(path: KeyPath): Problem {
   return { code: "config/invalid-value", message, path, at: "key", hint };
 }
 
-function plainOverlay(
-  servers: Json,
+/** Other names of keys in `mcp_servers`, with those of a config. */
+const aliases: ReadonlyMap<string, string> = new Map([
+  ["working_dir", "cwd"],
+  ["workingDir", "cwd"],
+  ["workdir", "cwd"],
+  ["startup_timeout_ms", "startupTimeout"],
+  ["capture_stderr", "captureStderr"],
+  ["rate_limit", "rateLimit"],
+  ["inherit_env", "inheritEnv"],
+  ["max_message_bytes", "maxMessageBytes"],
+]);
+
+/** The config's name of a key of `mcp_servers`. */
+export function canonicalKey(key: string): string {
+  return aliases.get(key) ?? key;
+}
+
+/** Names of transports in `type` and `transport` of `mcp_servers`, with those of a config; ignoring case, `-` and `_`. */
+export const transports: ReadonlyMap<string, string> = new Map([
+  ["stdio", "stdio"],
+  ["local", "stdio"],
+  ["http", "shttp"],
+  ["streamablehttp", "shttp"],
+  ["shttp", "shttp"],
+  ["sse", "sse"],
+  ["mock", "mock"],
+]);
+
+/** Names to suggest for an unknown type. */
+export const typeNames: readonly string[] = "stdio local http streamable-http sse remote mock".split(" ");
+
+const commonKeys =
+  "type command args env cwd url transport headers tools startup_timeout_ms lifetime required capture_stderr";
+
+/** Every key of an entry of `mcp_servers`, the usual ones first. */
+export const entryKeys: readonly string[] = [
+  ...new Set([...commonKeys.split(" "), ...Object.keys(serverShapes), ...aliases.keys()]),
+];
+
+/** Keys of other tools without an equivalent key, with what to write instead. */
+const otherTools: ReadonlyMap<string, string> = new Map([
+  ["timeout", "How long the start may take is startup_timeout_ms, in milliseconds."],
+  ["disabled", "Leave the server out, or write null for it where it is inherited."],
+  ["alwaysAllow", "The tools that an agent may use are tools."],
+  ["allowedTools", "The tools that an agent may use are tools."],
+  ["allowed_tools", "The tools that an agent may use are tools."],
+]);
+
+/** Names of servers. Objects do not keep the key `__proto__`. */
+const namePattern = /^(?!__proto__$)[A-Za-z0-9_-]+$/;
+
+/** Reads `mcp_servers`: `workingDir` is `cwd`, `type: http` is `transport: shttp`, and so on. */
+function readMcpServers(document: Json, path: KeyPath): ServerOverlay {
+  const problems: Problem[] = [];
+  const table: Record<string, Json> = {};
+  /** Keys as written, by server and the config's name. */
+  const renamed = new Map<string | number, ReadonlyMap<string | number, string>>();
+  const place = ([name, key, ...rest]: KeyPath): KeyPath => {
+    if (name === undefined || key === undefined) return [...path, ...(name === undefined ? [] : [name])];
+    return [...path, name, renamed.get(name)?.get(key) ?? key, ...rest];
+  };
+  if (document !== null && !isJsonObject(document))
+    problems.push(invalid("must be an object: servers by name", path));
+  for (const [name, entry] of Object.entries(isJsonObject(document) ? document : {})) {
+    const at = [...path, name];
+    if (name === "inherit") {
+      if (typeof entry === "boolean") table[name] = entry;
+      else problems.push(invalid("must be true or false; no server can have this name", at));
+    } else if (!namePattern.test(name)) {
+      const message = `the name of a server must be of letters, digits, _ and -, not ${JSON.stringify(name.slice(0, 80))}`;
+      problems.push({ code: "config/invalid-value", message, path: at, at: "key" });
+    } else if (isJsonObject(entry)) {
+      const { members, keys } = readEntry(entry, at, problems);
+      table[name] = members;
+      renamed.set(name, keys);
+    } else if (entry === null) table[name] = null;
+    else problems.push(invalid("must be an object, or null to remove the server", at));
+  }
+  return { table, problems, place, isRequired: true };
+}
+
+/** An entry of `mcp_servers` with the keys of a config, and the keys as written. */
+function readEntry(
+  entry: JsonObject,
   path: KeyPath,
-): { readonly table: JsonObject; readonly problems: Problem[] } {
-  if (!isJsonObject(servers))
-    return { table: {}, problems: [invalid("must be an object: servers by name", path)] };
-  const entries = Object.entries(servers);
-  const wrong = entries.filter(([name, server]) => !isRight(name, server));
+  problems: Problem[],
+): { readonly members: JsonObject; readonly keys: ReadonlyMap<string, string> } {
+  const where = formatKeyPath(path);
+  const keys = new Map<string, string>();
+  const members: Record<string, Json> = {};
+  const transport = readTransport(entry, path, problems);
+  if (transport !== undefined) {
+    members["transport"] = transport;
+    keys.set("transport", entry["type"] === undefined ? "transport" : "type");
+  }
+  for (const [key, value] of Object.entries(entry)) {
+    if (key === "type" || key === "transport") continue;
+    const canonical = canonicalKey(key);
+    const first = keys.get(canonical);
+    const place = { path: [...path, key], at: "key" } as const;
+    if (key !== "inherit" && !entryKeys.includes(key)) {
+      const message = `unknown key ${JSON.stringify(key.slice(0, 80))} in ${where}`;
+      const hint = otherTools.get(key) ?? suggestion(key, entryKeys, "keys");
+      problems.push({ code: "config/unknown-key", message, ...place, hint });
+    } else if (first !== undefined) {
+      const message = `${key} and ${first} in ${where} are the same setting`;
+      problems.push({ code: "config/duplicate-name", message, ...place, hint: "Keep one of them." });
+    } else {
+      members[canonical] = value;
+      keys.set(canonical, key);
+    }
+  }
+  return { members, keys };
+}
+
+/** What `type` and `transport` say together; `type: remote` leaves it to `transport`. Undefined: neither says anything. */
+function readTransport(entry: JsonObject, path: KeyPath, problems: Problem[]): Json | undefined {
+  let isRemote = false;
+  const said: Json[] = [];
+  for (const key of ["type", "transport"] as const) {
+    const value = entry[key];
+    const name = typeof value === "string" ? value : "";
+    const transport = value === null ? null : transports.get(name.toLowerCase().replaceAll(/[-_\s]/g, ""));
+    if (key === "type" && name.toLowerCase() === "remote") isRemote = true;
+    else if (transport !== undefined) said.push(transport);
+    else if (value !== undefined)
+      problems.push({
+        ...invalid("is not a type of server", [...path, key]),
+        hint: suggestion(name, typeNames, "types"),
+      });
+  }
+  const [first = isRemote ? "shttp" : undefined, second = first] = said;
+  if (first !== second) {
+    const message = `type and transport in ${formatKeyPath(path)} contradict each other`;
+    const at = [...path, "transport"];
+    problems.push({ code: "config/invalid-value", message, path: at, at: "value" });
+  }
+  return first;
+}
+
+/** A server with the transport as a config names it: `http` is `shttp`, and `type` is another name of `transport`. */
+function usualTransport(server: Json): Json {
+  if (!isJsonObject(server)) return server;
+  const { type, transport, ...rest } = server;
+  if (transport === "http" && type === undefined) return { ...server, transport: "shttp" };
+  if (transport !== undefined || typeof type !== "string") return server;
+  if (!["stdio", "http", "shttp", "sse"].includes(type)) return server;
+  return { transport: type === "http" ? "shttp" : type, ...rest };
+}
+
+/** An object with `server` or `servers`, in which every transport is named as in a config. */
+export function withUsualTransports(container: Json): Json {
+  if (!isJsonObject(container)) return container;
+  const { server, servers } = container;
   return {
-    table: Object.fromEntries(
-      entries
-        .filter(([name, server]) => isRight(name, server))
-        .map(([name, server]) => [name, usualTransport(server)]),
-    ),
-    problems: wrong.map(([name]) =>
-      invalid("must be an object, or null to take the server away", [...path, name]),
-    ),
+    ...container,
+    ...(server === undefined ? {} : { server: usualTransport(server) }),
+    ...(isJsonObject(servers) ? { servers: mapMembers(servers, usualTransport) } : {}),
   };
 }
 
-function isRight(name: string, server: Json): boolean {
-  return server === null || isJsonObject(server) || (name === "inherit" && typeof server === "boolean");
+function mapMembers(table: JsonObject, change: (member: Json, name: string) => Json): JsonObject {
+  return Object.fromEntries(Object.entries(table).map(([name, member]) => [name, change(member, name)]));
 }
 
-function invalid(predicate: string, path: KeyPath): Problem {
-  return { code: "config/invalid-value", message: `${formatKeyPath(path)} ${predicate}`, path, at: "value" };
+/**
+ * Merges one table of servers over another: maps are merged by key, everything else is replaced, `null` removes what is
+ * below, and a map with `inherit: false` takes nothing from below. The result keeps nulls and `inherit`, so it can be merged over
+ * others: the merge is associative, and `{}` changes nothing. `plainServers` gives the final table.
+ */
+export function mergeServers(base: JsonObject, overlay: JsonObject): JsonObject {
+  return mergeMaps(base, overlay, 0);
 }
 
-/** Merges an overlay over servers. Problems of servers that the overlay does not change are left out. */
-export function mergeServerTables(
-  base: ServerTable,
-  overlay: ServerOverlay,
-  { templates }: MergeOptions = {},
-): MergedTable {
-  const below = overlay.table["inherit"] === false ? {} : base.written;
-  const unknown = unknownServers(below, overlay);
-  const lost = new Set(unknown.map(({ name }) => name));
-  const table = Object.fromEntries(Object.entries(overlay.table).filter(([name]) => !lost.has(name)));
-  const fitting = withoutOtherKinds(base.written, table);
-  const written = mapServers(plainServers(mergeServers(fitting, table)), (server, name) => ({
-    ...transportOf(server),
-    ...(overlay.isRequired && !Object.hasOwn(below, name) ? { required: true } : {}),
-    ...server,
-  }));
-  const touched = Object.fromEntries(Object.entries(written).filter(([name]) => Object.hasOwn(table, name)));
-  const own = readMcpServers(touched, {
-    written: overlay.place,
-    ...(templates === undefined ? {} : { templates }),
+/** Depth 0 is the table of servers, 1 a server, whose `mock` is one value. */
+function mergeMaps(base: JsonObject, overlay: JsonObject, depth: number): JsonObject {
+  if (overlay["inherit"] === false) return overlay;
+  const keys = new Set([...Object.keys(base), ...Object.keys(overlay)]);
+  const members = [...keys].map((key): [string, Json] => {
+    const below = Object.hasOwn(base, key) ? base[key] : undefined;
+    const above = Object.hasOwn(overlay, key) ? overlay[key] : undefined;
+    if (above === undefined) return [key, below ?? null];
+    if (below === undefined || isMock(key, depth) || !isJsonObject(above)) return [key, above];
+    // A map over something else hides it, also from tables that this one is merged over later.
+    return [key, isJsonObject(below) ? mergeMaps(below, above, depth + 1) : { ...above, inherit: false }];
   });
+  const table = Object.fromEntries(members);
+  return base["inherit"] === false ? { ...table, inherit: false } : table;
+}
+
+function isMock(key: string, depth: number): boolean {
+  return depth === 1 && key === "mock";
+}
+
+/** The final table: without removed members and `inherit`. */
+export function plainServers(table: JsonObject, depth = 0): JsonObject {
+  const members = Object.entries(table)
+    .filter(([key, value]) => value !== null && !(key === "inherit" && typeof value === "boolean"))
+    .map(([key, value]): [string, Json] => [
+      key,
+      isJsonObject(value) && !isMock(key, depth) ? plainServers(value, depth + 1) : value,
+    ]);
+  return Object.fromEntries(members);
+}
+
+/**
+ * Merges an overlay over servers. Problems of servers that the overlay does not change are left out. Without `base` the overlay
+ * is the whole table: an entry that lacks what a server needs is then an incomplete server, not a change of an unknown one.
+ */
+export function mergeServerTables(
+  base: ServerTable | undefined,
+  overlay: ServerOverlay,
+  templates?: Templates,
+): MergedTable {
+  const { place } = overlay;
+  const below = overlay.table["inherit"] === false ? {} : (base?.written ?? {});
+  const problems = [...overlay.problems];
+  const table: Record<string, Json> = {};
+  for (const [name, entry] of Object.entries(overlay.table)) {
+    const isChange = entry === null || (base !== undefined && isJsonObject(entry) && !saysKind(entry));
+    if (isChange && !Object.hasOwn(below, name)) problems.push(unknownServer(name, entry, below, place));
+    else table[name] = entry;
+  }
+  const fitting = mapMembers(base?.written ?? {}, (server, name) =>
+    isJsonObject(server)
+      ? withoutOtherKinds(server, Object.hasOwn(table, name) ? table[name] : null)
+      : server,
+  );
+  const written: Record<string, Json> = {};
+  const servers: Record<string, ParsedServer> = {};
+  for (const [name, server] of Object.entries(plainServers(mergeServers(fitting, table)))) {
+    if (!isJsonObject(server)) continue;
+    const isNew = !Object.hasOwn(below, name);
+    const { command, url, mock } = server;
+    const implied =
+      command !== undefined ? "stdio" : url !== undefined ? "shttp" : mock === undefined ? undefined : "mock";
+    const whole = {
+      ...(implied === undefined ? {} : { transport: implied }),
+      ...(overlay.isRequired && isNew ? { required: true } : {}),
+      ...server,
+    };
+    written[name] = whole;
+    const { data, problems: own } = readServer(name, whole, { place, templates });
+    if (data !== undefined) servers[name] = data;
+    if (Object.hasOwn(table, name)) problems.push(...own);
+  }
+  return { written, servers, problems };
+}
+
+/** Whether an entry says what kind of server it is. */
+export function saysKind(entry: Json): boolean {
+  return (
+    isJsonObject(entry) && ["command", "url", "mock", "transport"].some((key) => entry[key] !== undefined)
+  );
+}
+
+function unknownServer(name: string, entry: Json, below: JsonObject, place: ServerOverlay["place"]): Problem {
+  const known = suggestion(name, Object.keys(below), "servers");
   return {
-    written,
-    servers: parseServers(written),
-    problems: [...overlay.problems, ...unknown.map(({ problem }) => problem), ...own.problems],
+    code: "config/unknown-reference",
+    message: `no server is named ${JSON.stringify(name.slice(0, 80))}`,
+    path: place([name]),
+    at: entry === null ? "value" : "key",
+    hint: entry === null ? known : `${known} A new one needs command, url or mock.`,
   };
+}
+
+type Kind = keyof typeof shapesOfKinds;
+
+function isKind(value: Json | undefined): value is Kind {
+  return typeof value === "string" && Object.hasOwn(shapesOfKinds, value);
+}
+
+/** A server without its transport and the keys that no kind of server has which the entry above can mean. */
+function withoutOtherKinds(server: JsonObject, above: Json | undefined): JsonObject {
+  const { transport, command, url, mock } = isJsonObject(above) ? above : {};
+  let kinds: readonly Kind[];
+  if (isKind(transport)) kinds = [transport];
+  else if (isGiven(transport)) return server;
+  else if (isGiven(command)) kinds = ["stdio"];
+  else if (isGiven(url)) kinds = ["shttp", "sse"];
+  else if (isGiven(mock)) kinds = ["mock"];
+  else return server;
+  const members = Object.entries(server).filter(([key, value]) => {
+    if (key === "transport") return !isKind(value) || kinds.includes(value);
+    return !Object.hasOwn(serverShapes, key) || kinds.some((kind) => Object.hasOwn(shapesOfKinds[kind], key));
+  });
+  return Object.fromEntries(members);
 }
 
 /** The servers of a table that are valid. */
@@ -126,120 +374,53 @@ export function parseServers(written: JsonObject): Readonly<Record<string, Parse
   return Object.fromEntries(valid);
 }
 
-/** The transport that a command or an address implies. */
-function transportOf({ command, url, mock }: JsonObject): JsonObject {
-  if (command !== undefined) return { transport: "stdio" };
-  if (url !== undefined) return { transport: "shttp" };
-  return mock === undefined ? {} : { transport: "mock" };
-}
-
-interface Unknown {
-  readonly name: string;
-  readonly problem: Problem;
-}
-
-/** Entries that remove or change a server that does not exist. */
-function unknownServers(below: JsonObject, { table, place }: ServerOverlay): Unknown[] {
-  const known = Object.keys(below);
-  const lost = Object.entries(table).filter(
-    ([name, server]) => !Object.hasOwn(below, name) && (server === null || isPart(server)),
-  );
-  return lost.map(([name, server]) => ({
-    name,
-    problem: {
-      code: "config/unknown-reference",
-      message: `no server is named ${JSON.stringify(name.slice(0, 80))}`,
-      path: place([name]),
-      at: server === null ? "value" : "key",
-      hint: [suggestion(name, known, "servers"), ...(server === null ? [] : [newServerHint])].join(" "),
-    },
-  }));
-}
-
-const newServerHint = "A new one needs command, url or mock.";
-
-/** Whether an entry leaves open what kind of server it is. */
-function isPart(server: Json): boolean {
-  return (
-    isJsonObject(server) && ["command", "url", "mock", "transport"].every((key) => server[key] === undefined)
-  );
-}
-
-function mapServers(table: JsonObject, change: (server: JsonObject, name: string) => JsonObject): JsonObject {
-  const servers = Object.entries(table).flatMap(([name, server]) =>
-    isJsonObject(server) ? [[name, change(server, name)] as const] : [],
-  );
-  return Object.fromEntries(servers);
-}
-
-/**
- * A table of servers without the keys that do not fit the overlay: where an entry of the overlay says what kind of server it is,
- * keys that only other kinds have, and their transport, are removed. Both tables have the keys of a config.
- */
-function withoutOtherKinds(base: JsonObject, overlay: JsonObject): JsonObject {
-  const servers = Object.entries(base).map(([name, server]): [string, Json] => {
-    const above = Object.hasOwn(overlay, name) ? overlay[name] : undefined;
-    const kinds = isJsonObject(above) ? kindsSaid(above) : undefined;
-    return [name, kinds === undefined || !isJsonObject(server) ? server : fitting(server, kinds)];
+/** Reads a whole server; its problems name the keys that the author wrote. */
+function readServer(
+  name: string,
+  server: JsonObject,
+  { place, templates }: Pick<ServerOverlay, "place"> & { readonly templates: Templates },
+): { readonly data?: ParsedServer; readonly problems: readonly Problem[] } {
+  const unclear = kindProblem(name, server, place);
+  if (unclear !== undefined) return { problems: [unclear] };
+  const { data, issues } = validate(serverSchema, server);
+  if (data !== undefined) return { data, problems: [] };
+  const keyOf = (key: string): string => String(place([name, key]).at(-1));
+  const placed = issues.slice(0, mostProblems).map((issue) => {
+    const own = issue.path.map((key) => (typeof key === "symbol" ? String(key) : key));
+    const path = [...place([name, ...own])];
+    const isUnknown = issue.code === "unrecognized_keys" && own.length === 0;
+    return isUnknown ? { ...issue, path, keys: issue.keys.map(keyOf) } : { ...issue, path };
   });
-  return Object.fromEntries(servers);
+  const members = Object.fromEntries(Object.entries(server).map(([key, value]) => [keyOf(key), value]));
+  const document = place([name]).reduceRight<Json>((inner, key) => ({ [key]: inner }), members);
+  return { problems: problemsOfIssues(placed, document, templates) };
 }
 
-type Kind = keyof typeof shapesOfKinds;
-
-function isKind(value: Json | undefined): value is Kind {
-  return typeof value === "string" && Object.hasOwn(shapesOfKinds, value);
-}
-
-/** The possible kinds of an entry; undefined when it names none, or an unknown one. */
-function kindsSaid({ transport, command, url, mock }: JsonObject): readonly Kind[] | undefined {
-  if (isKind(transport)) return [transport];
-  if (isSaid(transport)) return undefined;
-  if (isSaid(command)) return ["stdio"];
-  if (isSaid(url)) return ["shttp", "sse"];
-  return isSaid(mock) ? ["mock"] : undefined;
-}
-
-/** Null removes a key. */
-function isSaid(value: Json | undefined): boolean {
-  return value !== undefined && value !== null;
-}
-
-function fitting(server: JsonObject, kinds: readonly Kind[]): JsonObject {
-  const members = Object.entries(server).filter(([key, value]) => {
-    if (key === "transport") return !isKind(value) || kinds.includes(value);
-    return !Object.hasOwn(serverShapes, key) || kinds.some((kind) => Object.hasOwn(shapesOfKinds[kind], key));
-  });
-  return Object.fromEntries(members);
-}
-
-/**
- * A server with the transport as a config names it: `http` is `shttp`, and `type` is another name of `transport`. Other values are
- * left to the schema.
- */
-function usualTransport(server: Json): Json {
-  if (!isJsonObject(server)) return server;
-  const { type, transport, ...rest } = server;
-  if (transport === "http" && type === undefined) return { ...server, transport: "shttp" };
-  if (transport !== undefined || typeof type !== "string" || !types.includes(type)) return server;
-  return { transport: type === "http" ? "shttp" : type, ...rest };
-}
-
-const types = ["stdio", "http", "shttp", "sse"];
-
-/** An object with `server` or `servers`, in which every transport is named as in a config. */
-export function withUsualTransports(container: Json): Json {
-  if (!isJsonObject(container)) return container;
-  const { server, servers } = container;
-  return {
-    ...container,
-    ...(server === undefined ? {} : { server: usualTransport(server) }),
-    ...(isJsonObject(servers) ? { servers: usualTable(servers) } : {}),
-  };
-}
-
-function usualTable(servers: JsonObject): JsonObject {
-  return Object.fromEntries(Object.entries(servers).map(([name, server]) => [name, usualTransport(server)]));
+/** Exactly one of `command` and `url` says what a server is, unless it is a mock; and its transport must fit. */
+function kindProblem(name: string, server: JsonObject, place: ServerOverlay["place"]): Problem | undefined {
+  const { command, url, transport } = server;
+  if (transport === "mock") return undefined;
+  const path = place([name]);
+  const where = formatKeyPath(path);
+  if (command !== undefined && url !== undefined) {
+    const message = `${where} has both command and url, so that it is not clear what it is`;
+    const hint = "Keep one of them; null removes one that is inherited.";
+    return { code: "config/invalid-value", message, path: place([name, "url"]), at: "key", hint };
+  }
+  if (command === undefined && url === undefined) {
+    const needed =
+      transport === undefined ? '"command" or "url"' : transport === "stdio" ? '"command"' : '"url"';
+    const message = `missing key ${needed} in ${where}`;
+    const hint = "A program to start has command; a server with an address has url.";
+    return { code: "config/missing-key", message, path, at: "key", hint };
+  }
+  const isLocal = command !== undefined;
+  if (transport === undefined || isLocal === (transport === "stdio")) return undefined;
+  const message = `${where} has ${isLocal ? "command" : "url"}, which its type does not fit`;
+  const hint = isLocal
+    ? "A program's type is stdio."
+    : "The type of a server with an address is http or sse.";
+  return { code: "config/invalid-value", message, path: place([name, "transport"]), at: "value", hint };
 }
 
 /** A set of servers under a name. */
@@ -263,72 +444,43 @@ export interface ConfigServersOptions {
   /** Servers from outside that override those of the object. */
   readonly winning?: ServerTable;
   readonly readFixtures?: ((path: string) => Fixtures) | undefined;
-  /** Texts as written, by formatted path, of strings that variables went into. */
-  readonly templates?: ReadonlyMap<string, string> | undefined;
+  readonly templates?: Templates;
 }
 
 /** Reads `server`, `servers`, `mcp_servers`, `mocks`, `mcp_mocks` and `variants`. Never fails. */
 export function readConfigServers(document: Json, options: ConfigServersOptions = {}): ConfigServers {
-  const { path = [], provided = noServers, winning = noServers, readFixtures } = options;
+  const { path = [], provided = noServers, winning = noServers, readFixtures, templates } = options;
   const container = isJsonObject(document) ? document : {};
-  const declared = declaredServers(container, options);
+  const declared = declaredServers(container, path, templates);
   const mocks = mockServers(container, { path, readFixtures });
   const written = { ...provided.written, ...declared.written, ...mocks.servers, ...winning.written };
   const base: ServerTable = { written, servers: parseServers(written) };
-  const variants = readVariants(container["variants"], base, { ...options, path: [...path, "variants"] });
-  return {
-    ...base,
-    ...(variants === undefined ? {} : { variants: variants.map(({ table }) => table) }),
-    problems: [
-      ...declared.problems,
-      ...mocks.problems,
-      ...(variants ?? []).flatMap(({ problems }) => problems),
-    ],
-  };
-}
-
-interface Declared {
-  readonly written: JsonObject;
-  readonly problems: readonly Problem[];
-}
-
-function declaredServers(container: JsonObject, { path = [], templates }: ConfigServersOptions): Declared {
-  const { server, servers, mcp_servers: others } = container;
-  if (others !== undefined && (server !== undefined || servers !== undefined)) {
-    return { written: tableOf(container), problems: [bothSpellings([...path, "mcp_servers"])] };
-  }
-  if (others === undefined) return { written: tableOf(container), problems: [] };
-  const overlay = readOverlay({ mcp_servers: others }, path);
-  return overlay === undefined
-    ? { written: {}, problems: [] }
-    : mergeServerTables(noServers, overlay, { templates });
-}
-
-function tableOf({ server, servers }: JsonObject): JsonObject {
-  if (server !== undefined) return { default: server };
-  return isJsonObject(servers) ? servers : {};
-}
-
-interface ReadVariant {
-  readonly table: VariantTable;
-  readonly problems: readonly Problem[];
-}
-
-function readVariants(
-  variants: Json | undefined,
-  base: ServerTable,
-  { path = [], templates }: ConfigServersOptions,
-): ReadVariant[] | undefined {
-  if (!isJsonObject(variants) || Object.keys(variants).length === 0) return undefined;
-  return Object.entries(variants).map(([name, variant]) => {
-    const overlay = readOverlay(isJsonObject(variant) ? variant : {}, [...path, name]);
-    if (overlay === undefined) return { table: { ...base, name }, problems: [] };
-    const { problems, ...table } = mergeServerTables(base, overlay, { templates });
-    return { table: { ...table, name }, problems };
+  const problems = [...declared.problems, ...mocks.problems];
+  const { variants: sets } = container;
+  if (!isJsonObject(sets) || Object.keys(sets).length === 0) return { ...base, problems };
+  const variants = Object.entries(sets).map(([name, variant]): VariantTable => {
+    const overlay = readOverlay(isJsonObject(variant) ? variant : {}, [...path, "variants", name]);
+    if (overlay === undefined) return { ...base, name };
+    const { problems: own, ...table } = mergeServerTables(base, overlay, templates);
+    problems.push(...own);
+    return { ...table, name };
   });
+  return { ...base, variants, problems };
 }
 
-/** The servers that an eval gives to its tasks, and over which their own are merged. */
+function declaredServers(
+  { server, servers, mcp_servers: others }: JsonObject,
+  path: KeyPath,
+  templates: Templates,
+): Omit<MergedTable, "servers"> {
+  if (others !== undefined && server === undefined && servers === undefined)
+    return mergeServerTables(noServers, readMcpServers(others, [...path, "mcp_servers"]), templates);
+  const problems = others === undefined ? [] : [bothSpellings([...path, "mcp_servers"])];
+  if (server !== undefined) return { written: { default: server }, problems };
+  return { written: isJsonObject(servers) ? servers : {}, problems };
+}
+
+/** The servers that an eval gives to its tasks; those of the tasks are merged over them. */
 export interface ProvidedServers {
   readonly base: ServerTable;
   /** Absent when the eval has none. */

@@ -1,5 +1,6 @@
 import { type Expression, parseTemplate } from "../../templates/parse-template.ts";
 import { taskRoots } from "../../templates/scope.ts";
+import { saysKind } from "../config/server-tables.ts";
 import { suggestion } from "../did-you-mean.ts";
 import { packageProblem } from "../extension/extension-table-schema.ts";
 import { parsePackageRef } from "../extension/package-ref.ts";
@@ -20,7 +21,6 @@ import {
 } from "./read-task.ts";
 import { isGivenByEval, isWord, type TaskImport } from "./task-extensions.ts";
 import type { Findings, ParseTaskOptions, TaskFiles } from "./task-options.ts";
-import { saysKind } from "./task-servers.ts";
 
 /** Checks everything that must hold between the parts of a task whose file fits the schema. */
 export function checkTask(

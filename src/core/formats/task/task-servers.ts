@@ -4,6 +4,7 @@ import { buildServer, buildServers, type ParsedServer } from "../config/server.t
 import {
   mergeServerTables,
   noServers,
+  saysKind,
   type ServerOverlay,
   type ServerTable,
 } from "../config/server-tables.ts";
@@ -77,13 +78,6 @@ function fitting(table: JsonObject, below: JsonObject): JsonObject {
         name,
         isJsonObject(entry) && saysKind(entry) ? { ...entry, inherit: false } : entry,
       ]),
-  );
-}
-
-/** Whether an entry of `servers` says what kind of server it is. */
-export function saysKind(entry: Json): boolean {
-  return (
-    isJsonObject(entry) && ["command", "url", "mock", "transport"].some((key) => entry[key] !== undefined)
   );
 }
 

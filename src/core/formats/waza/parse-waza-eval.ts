@@ -2,7 +2,6 @@ import type { Diagnostic } from "../../errors/error.ts";
 import type { DeclaredAgents } from "../config/agent.ts";
 import { type Fixtures, mockServers } from "../config/mock.ts";
 import {
-  type MergedTable,
   mergeServerTables,
   noServers,
   parseServers,
@@ -12,7 +11,6 @@ import {
 } from "../config/server-tables.ts";
 import { asList, asText, isJsonObject, type KeyPath, withoutUndefined } from "../json.ts";
 import { type LenientReader as Reader, LenientReader } from "../lenient-reader.ts";
-import { readMcpServers } from "../config/mcp-servers.ts";
 import type { JsonObject, ServerLifetime } from "../model.ts";
 import type { Locate, Problem } from "../problem.ts";
 import {
@@ -253,7 +251,8 @@ function readWazaServers(
   const atTop = readOverlay(pick(document), []);
   if (inConfig !== undefined && atTop !== undefined) reader.problem(twoTables);
   const overlay = atTop ?? inConfig;
-  const declared = overlay === undefined ? { ...noServers, problems: [] } : declare(overlay, templates);
+  const declared =
+    overlay === undefined ? { ...noServers, problems: [] } : mergeServerTables(undefined, overlay, templates);
   const mocks = mockServers({ mcp_mocks: document["mcp_mocks"] ?? [] }, { path: [], readFixtures });
   const written = { ...declared.written, ...mocks.servers };
   const servers: ServerTable = { written, servers: { ...declared.servers, ...parseServers(mocks.servers) } };
@@ -269,20 +268,6 @@ const twoTables: Problem = {
   at: "key",
   hint: "Keep one of them: either is the table of the eval's servers.",
 };
-
-/** The servers of an overlay over nothing; one that lacks what a server needs is wrong, not one that nobody knows. */
-function declare(overlay: ServerOverlay, templates: ReadonlyMap<string, string>): MergedTable {
-  const { problems, ...table } = mergeServerTables(noServers, overlay, { templates });
-  const parts = Object.entries(overlay.table).filter(
-    ([name, server]) => isJsonObject(server) && !Object.hasOwn(table.written, name),
-  );
-  const own = readMcpServers(Object.fromEntries(parts), { written: overlay.place, templates });
-  return { ...table, problems: [...problems.filter((each) => !isPart(each)), ...own.problems] };
-}
-
-function isPart({ code, at }: Problem): boolean {
-  return code === "config/unknown-reference" && at === "key";
-}
 
 /** Only this spelling is a table of servers here. */
 function pick({ mcp_servers }: JsonObject): JsonObject {
@@ -304,7 +289,7 @@ function readVariants(
     const path = ["variants", name];
     const overlay = isJsonObject(variant) ? readOverlay(pick(variant), path) : undefined;
     if (overlay === undefined) return { name, path };
-    addAll(mergeServerTables(servers, overlay, { templates }).problems, reader);
+    addAll(mergeServerTables(servers, overlay, templates).problems, reader);
     return { name, path, overlay };
   });
   if (read.every(({ overlay }) => overlay !== undefined))
