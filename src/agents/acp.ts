@@ -1,35 +1,35 @@
 import type {
+  ClientConnection,
   McpServer,
+  PermissionOption,
   RequestPermissionRequest,
   RequestPermissionResponse,
 } from "@agentclientprotocol/sdk";
 import { McpvalsError } from "../core/errors/error.ts";
+import { withoutUndefined } from "../core/formats/json.ts";
 import type { AcpAgentSpec, PermissionPolicy } from "../core/formats/model.ts";
-import { objectOf, type Preset, textOf, type WireObject } from "../core/formats/presets/preset.ts";
-import { presets } from "../core/formats/presets/presets.ts";
-import type { TurnEnd, Usage } from "../core/trace/events.ts";
-import { settlesWithin } from "../process/deadline.ts";
-import type { GatewayEndpoint } from "../servers/gateway/endpoint.ts";
-import type { AgentContext, AgentDriver } from "./driver.ts";
-import {
-  type AcpAnswerer,
-  acpAnswerError,
-  AcpLink,
-  type AcpRequest,
-  authError,
-} from "./programs/acp-link.ts";
-import { AcpUpdates } from "./programs/acp-updates.ts";
+import { objectOf, textOf, type WireObject } from "../core/formats/presets/preset.ts";
+import type { TurnEnd } from "../core/trace/events.ts";
+import { abortWithAny, settlesWithin, withDeadline } from "../process/deadline.ts";
+import { closed } from "../process/process-tree.ts";
+import { openAcpStream } from "./acp-stream.ts";
+import { AcpUpdates, AcpUsage, objectsIn } from "./acp-updates.ts";
 import {
   type AgentProgram,
   copySkills,
   findAgentProgram,
-  type ProgramAgentOptions,
+  loginDetails,
+  presetOf,
   startAgentProgram,
-} from "./programs/agent-program.ts";
-import { withModelProxy } from "./programs/model-proxy.ts";
+} from "./agent-program.ts";
+import type { AgentContext, AgentDriver } from "./driver.ts";
+import { withModelProxy } from "./model-proxy.ts";
+import { ProgramLines } from "./program-lines.ts";
 
-export interface AcpAgentOptions extends ProgramAgentOptions {
-  /** Longest that the program may take for its first answer, and to begin a session, in milliseconds. Default: 60000. */
+export interface AcpAgentOptions {
+  /** Version of mcpvals, which the agent is told. */
+  readonly version: string;
+  /** Longest that the program may take for its first answer, and to begin a session, in milliseconds. */
   readonly startupMs?: number;
 }
 
@@ -38,184 +38,186 @@ export interface AcpAgentOptions extends ProgramAgentOptions {
  * turns in one session, and is stopped with everything that it started.
  *
  * `prepare` throws McpvalsError `agent/program-not-found`. `run` throws `agent/spawn-failed`, `agent/exited`,
- * `agent/protocol`, `agent/startup-timeout`, `agent/auth`, `agent/failed`, `agent/skills`, `agent/model-not-offered`, and the signal's
- * reason.
+ * `agent/protocol`, `agent/startup-timeout`, `agent/auth`, `agent/failed`, `agent/skills`, `agent/model-not-offered`, and
+ * the signal's reason.
  */
 export function createAcpAgent(spec: AcpAgentSpec, options: AcpAgentOptions): AgentDriver {
-  const facts = spec.preset === undefined ? undefined : presets[spec.preset];
   return {
     reach: "endpoints",
-    prepare: () => findAgentProgram(spec, facts?.acp.package),
+    prepare: () => findAgentProgram(spec, presetOf(spec.preset)?.acp.package),
     run: async (context) => {
       context.signal.throwIfAborted();
-      await withModelProxy(spec, context, (env) => runProgram({ ...spec, env }, context, options));
+      await withModelProxy(spec, context, (env) => playSession({ ...spec, env }, context, options));
     },
   };
 }
 
-async function runProgram(
+async function playSession(
   spec: AcpAgentSpec,
   context: AgentContext,
-  options: AcpAgentOptions,
+  { version, startupMs = 60_000 }: AcpAgentOptions,
 ): Promise<void> {
-  const { emit, signal } = context;
-  const { name, command, args, env } = spec;
-  const cwd = spec.cwd ?? context.workspace;
+  const { emit, signal, turns } = context;
+  const { name, command, args, env, cwd = context.workspace } = spec;
   await copySkills(spec.skills, context);
+  const sdk = await import("@agentclientprotocol/sdk");
   const program = await startAgentProgram({ name, command, args, env, cwd, emit });
-  const session = new AcpSession({ spec, program, context, cwd, ...options });
+  const session = new AcpSession(sdk, { spec, context, program, cwd, version, startupMs });
   try {
     await session.open();
-    for (const [turn, { user }] of context.turns.entries()) await session.play(turn, user);
+    for (const [turn, { user }] of turns.entries()) await session.play(turn, user);
   } finally {
     await session.close();
     await program.stop(signal.aborted ? { stdinMs: 0 } : {});
-    await session.finished();
+    await session.watching;
   }
   // A program that crashes with its answer may not have done what the answer says.
   if (program.endedBadly) throw program.exitedError("after its last turn");
 }
 
-export interface AcpSessionOptions {
+interface SessionOptions extends Required<AcpAgentOptions> {
   readonly spec: AcpAgentSpec;
-  readonly program: AgentProgram;
   readonly context: AgentContext;
+  readonly program: AgentProgram;
   /** Absolute path of the folder that the agent works in. */
   readonly cwd: string;
-  readonly version: string;
-  readonly startupMs?: number;
 }
 
-/** The version of the protocol that we speak. */
+/** The version of the protocol that mcpvals speaks. */
 const protocolVersion = 1;
-const defaultStartupMs = 60_000;
+/** Lines that are not messages which a program may write before its first answer; a banner has fewer. */
+const mostOtherLines = 20;
+/** How long what was written before the end may take to arrive, in milliseconds. */
+const drainMs = 200;
+/** How long a program whose stdout has ended may take to end itself, in milliseconds. */
+const exitMs = 1000;
 /** How long an agent may take to end a turn that was cancelled, in milliseconds. */
 const cancelMs = 1000;
+/** The protocol's error code for a request that needs a login. */
+const authRequired = -32_000;
 
-/** One session with an agent program, in which all user turns are played. */
-export class AcpSession {
-  readonly #options: AcpSessionOptions;
-  readonly #facts: Preset | undefined;
+const turnEnds: Readonly<Record<string, TurnEnd>> = {
+  end_turn: "done",
+  max_tokens: "max-tokens",
+  max_turn_requests: "max-steps",
+  refusal: "refused",
+  cancelled: "cancelled",
+};
+
+/** One session with a running agent program, in which all user turns are played. */
+class AcpSession {
+  /** Settles soon after the program was stopped, when nothing of the session waits any more. */
+  readonly watching: Promise<void>;
+  readonly #options: SessionOptions;
+  readonly #stream: ReturnType<typeof openAcpStream>;
+  readonly #connection: ClientConnection;
   readonly #updates: AcpUpdates;
   readonly #usage: AcpUsage;
-  #link: AcpLink | undefined;
+  readonly #otherLines: ProgramLines;
+  /** Aborts when the program cannot go on, with the reason. */
+  readonly #lost = new AbortController();
+  /** The first lines that are not messages, before the first answer. */
+  #banner: string[] = [];
+  #hasAnswered = false;
+  #doing = "at the start";
+  #lastRequest: Promise<unknown> = Promise.resolve();
   #authMethods: readonly string[] = [];
   #turn = 0;
   #id = "";
-  #toldOthers = false;
-  /** That is chosen in the session, where the agent has such a setting. */
   #model: string | undefined;
+  #foreignReported = false;
 
-  constructor(options: AcpSessionOptions) {
-    const { spec, context } = options;
+  /** Begins to listen to the program. */
+  constructor(sdk: typeof import("@agentclientprotocol/sdk"), options: SessionOptions) {
+    const { spec, context, program } = options;
     this.#options = options;
-    this.#facts = spec.preset === undefined ? undefined : presets[spec.preset];
-    this.#usage = new AcpUsage(this.#facts?.acp.usage ?? "turn");
+    this.#usage = new AcpUsage(presetOf(spec.preset)?.acp.usage ?? "turn");
     this.#updates = new AcpUpdates({
       emit: context.emit,
+      preset: spec.preset,
       servers: context.endpoints.map(({ server }) => server),
       skillTool: spec.skills?.tool,
       onRefused: (note) => {
-        throw authError(note, this.#answerer);
+        throw new McpvalsError("agent/auth", this.#notLoggedIn(note), this.#loginDetails);
       },
-      ...(spec.preset === undefined ? {} : { preset: spec.preset }),
     });
+    this.#otherLines = new ProgramLines("stdout", context.emit);
+    this.#stream = openAcpStream({
+      stdin: program.process.stdin,
+      stdout: program.process.stdout,
+      onUpdate: (params) => this.#takeUpdate(objectOf(params)),
+      onOther: (line) => this.#takeOther(line),
+      onBroken: (problem) =>
+        this.#lost.abort(typeof problem === "string" ? this.#protocolError(problem) : problem),
+    });
+    this.#connection = sdk
+      .client({ name: "mcpvals" })
+      .onRequest(sdk.methods.client.session.requestPermission, ({ params }) => this.#answerPermission(params))
+      .connect(this.#stream);
+    this.watching = this.#watch();
   }
 
-  /** Shakes hands and begins the session. Throws McpvalsError, and the signal's reason. */
+  /** Does the handshake and begins the session. Throws McpvalsError, and the signal's reason. */
   async open(): Promise<void> {
-    const { spec, program, context } = this.#options;
-    this.#link = await AcpLink.open({
-      name: spec.name,
-      program,
-      emit: context.emit,
-      signal: context.signal,
-      onUpdate: (params) => this.#takeUpdate(objectOf(params)),
-      onPermission: (request) => this.#answerPermission(request),
-    });
-    const canHttp = await this.#initialize();
-    const session = await this.#begin(canHttp);
+    const { spec } = this.#options;
+    const preset = presetOf(spec.preset)?.acp;
+    const session = await this.#begin(await this.#initialize());
     const id = textOf(session["sessionId"]);
-    if (id === undefined) throw this.#linked.protocolError("began a session without an id");
+    if (id === undefined) throw this.#protocolError("began a session without an id");
     this.#id = id;
-    await this.#chooseMode(session);
+    const modeId = preset?.mode;
+    if (modeId !== undefined && objectOf(session["modes"])["currentModeId"] !== modeId)
+      await this.#ask("session/set_mode", { sessionId: id, modeId });
     this.#model = modelSetting(session)?.current;
-    if (spec.model === undefined || (this.#facts?.acp.model.by ?? "session") !== "session") return;
+    if (spec.model === undefined || (preset?.model.by ?? "session") !== "session") return;
     await this.#chooseModel(spec.model, session);
     this.#model = spec.model;
   }
 
-  /** Plays one user turn. Throws McpvalsError, and the signal's reason after asking the agent to stop. */
+  /** Plays one user turn. Throws McpvalsError, and the signal's reason. */
   async play(turn: number, user: string): Promise<void> {
+    const { spec, program } = this.#options;
     const { emit, signal } = this.#options.context;
     signal.throwIfAborted();
     this.#turn = turn;
     this.#updates.begin(turn);
     emit({ type: "turn.started", turn, user });
-    const prompt = [{ type: "text", text: user }];
-    const params = { sessionId: this.#id, prompt };
-    const asked = this.#ask({ method: "session/prompt", params, doing: `in turn ${turn + 1}` });
-    const answer = await asked.catch(async (error: unknown) => {
+    const params = { sessionId: this.#id, prompt: [{ type: "text", text: user }] };
+    let answer: WireObject;
+    try {
+      answer = await this.#ask("session/prompt", params, `in turn ${turn + 1}`, Infinity);
+      signal.throwIfAborted();
+    } finally {
       this.#updates.end();
-      throw error;
-    });
-    signal.throwIfAborted();
-    this.#updates.end();
+    }
     const usage = this.#usage.take(answer);
     if (usage !== undefined) emit({ type: "agent.usage", source: "agent", usage });
-    for (const model of this.#modelsIn(answer)) emit({ type: "agent.told", model });
+    // The models whose tokens the response reports, else the model of the session.
+    const used = objectsIn(objectOf(objectOf(answer["_meta"])["quota"])["model_usage"]);
+    const models = used.flatMap(({ model }) => textOf(model) ?? []);
+    for (const model of models.length > 0 ? models : [this.#model])
+      if (model !== undefined) emit({ type: "agent.told", model });
     const { failure } = this.#updates;
-    if (failure !== undefined) throw this.#failedError(failure);
-    emit({ type: "turn.finished", turn, reason: this.#turnEnd(answer) });
+    if (failure !== undefined)
+      throw program.error("agent/failed", `agent ${spec.name} could not act: ${failure}`);
+    const reason = turnEnds[String(answer["stopReason"])];
+    if (reason === undefined)
+      throw this.#protocolError(
+        `ended a turn for an unknown reason: ${JSON.stringify(answer["stopReason"])}`,
+      );
+    emit({ type: "turn.finished", turn, reason });
   }
 
-  /** Asks the agent to stop at the end of the trial, waits a moment, and closes the connection. Never throws. */
+  /** At the end of the trial, asks the agent to stop and waits a moment; closes the connection. Never throws. */
   async close(): Promise<void> {
     const { context, program } = this.#options;
-    if (this.#link === undefined) return;
     if (context.signal.aborted && this.#id !== "") {
-      const ended = this.#link.settled();
-      this.#link.notify("session/cancel", { sessionId: this.#id });
-      await settlesWithin(Promise.race([ended, program.process.exited]), cancelMs);
+      this.#connection.agent.notify("session/cancel", { sessionId: this.#id }).catch(() => undefined);
+      await settlesWithin(Promise.race([this.#lastRequest, program.process.exited]), cancelMs);
     }
-    this.#link.close();
-  }
-
-  /** Settles when nothing of the session waits any more, which is soon after the program was stopped. */
-  async finished(): Promise<void> {
-    await this.#link?.finished();
-  }
-
-  #failedError(failure: string): McpvalsError {
-    const { spec, program } = this.#options;
-    const detail = program.stderrTail();
-    const message = `agent ${spec.name} could not act: ${failure}`;
-    return new McpvalsError("agent/failed", message, detail === undefined ? {} : { detail });
-  }
-
-  #takeUpdate({ sessionId, update, message }: WireObject): void {
-    if (sessionId === this.#id) this.#updates.take(objectOf(update ?? message));
-    else if (this.#id !== "" && !this.#toldOthers) {
-      this.#toldOthers = true;
-      const text = `[left out, as of another session than ours: updates of ${JSON.stringify(sessionId)}]\n`;
-      this.#options.context.emit({ type: "agent.output", stream: "stdout", text: text.slice(0, 500) });
-    }
-  }
-
-  /** The models whose tokens a turn's response reports, else the model chosen in the session. */
-  #modelsIn(answer: WireObject): readonly string[] {
-    const used = objectOf(objectOf(answer["_meta"])["quota"])["model_usage"];
-    const models = Array.isArray(used) ? used.flatMap((each) => textOf(objectOf(each)["model"]) ?? []) : [];
-    return models.length > 0 || this.#model === undefined ? models : [this.#model];
-  }
-
-  get #linked(): AcpLink {
-    if (this.#link === undefined) throw new Error("the session is not open");
-    return this.#link;
-  }
-
-  get #startupMs(): number {
-    return this.#options.startupMs ?? defaultStartupMs;
+    this.#stream.stop();
+    this.#connection.close();
+    this.#otherLines.finish();
   }
 
   /** Returns whether the agent can reach servers over HTTP. */
@@ -226,75 +228,42 @@ export class AcpSession {
       clientInfo: { name: "mcpvals", version },
       clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
     };
-    const answer = await this.#ask({
-      method: "initialize",
-      params,
-      doing: "before it had answered initialize",
-      ms: this.#startupMs,
-    });
-    if (answer["protocolVersion"] !== protocolVersion)
-      throw this.#linked.protocolError(
-        `speaks version ${JSON.stringify(answer["protocolVersion"])} of the Agent Client Protocol, not ${protocolVersion}`,
+    const answer = await this.#ask("initialize", params, "before it had answered initialize");
+    const { protocolVersion: spoken, authMethods, agentInfo, agentCapabilities } = answer;
+    if (spoken !== protocolVersion)
+      throw this.#protocolError(
+        `speaks version ${JSON.stringify(spoken)} of the Agent Client Protocol, not ${protocolVersion}`,
       );
-    const methods = Array.isArray(answer["authMethods"]) ? answer["authMethods"].map(objectOf) : [];
-    this.#authMethods = methods.flatMap(({ id }) => textOf(id) ?? []);
-    const { name, version: itsVersion } = objectOf(answer["agentInfo"]);
-    const told = [textOf(name), textOf(itsVersion)].filter((text) => text !== undefined).join(" ");
-    context.emit({
-      type: "agent.started",
-      agent: spec.name,
-      kind: "acp",
-      ...(spec.model === undefined ? {} : { model: spec.model }),
-      ...(told === "" ? {} : { program: told }),
-      pid: program.process.pid,
-    });
-    const capabilities = objectOf(answer["agentCapabilities"]);
-    return objectOf(capabilities["mcpCapabilities"])["http"] === true;
+    this.#authMethods = objectsIn(authMethods).flatMap(({ id }) => textOf(id) ?? []);
+    const { name, version: itsVersion } = objectOf(agentInfo);
+    const { pid } = program.process;
+    const info = [textOf(name), textOf(itsVersion)].filter((text) => text !== undefined).join(" ");
+    const known = withoutUndefined({ model: spec.model, program: info === "" ? undefined : info });
+    context.emit({ type: "agent.started", agent: spec.name, kind: "acp", ...known, pid });
+    return objectOf(objectOf(agentCapabilities)["mcpCapabilities"])["http"] === true;
   }
 
-  /** Starts the session. If the agent asks for a login and a key is available, it logs in and tries again. */
+  /** Begins the session. If the agent asks for a login and has a key, it logs in and is asked again. */
   async #begin(canHttp: boolean): Promise<WireObject> {
     const { spec, context, cwd } = this.#options;
-    const mcpServers = acpServers(context.endpoints, { connect: spec.connect, canHttp });
-    const request = {
-      method: "session/new",
-      params: {
-        cwd,
-        mcpServers,
-        ...(this.#facts?.acp.sessionMeta === undefined ? {} : { _meta: this.#facts.acp.sessionMeta }),
-      },
-      doing: "before the session had begun",
-      ms: this.#startupMs,
-    };
-    try {
-      return await this.#ask(request);
-    } catch (error) {
-      const method = this.#loginMethod(error);
-      if (method === undefined) throw error;
-      await this.#ask({ ...request, method: "authenticate", params: { methodId: method } });
-      return this.#ask(request);
-    }
-  }
-
-  #loginMethod(error: unknown): string | undefined {
-    const login = this.#facts?.acp.login;
-    if (!(error instanceof McpvalsError) || error.code !== "agent/auth" || login === undefined)
-      return undefined;
-    const { env } = this.#options.spec;
-    const hasKey = login.variables.some((variable) => (env[variable] ?? "") !== "");
-    return hasKey && this.#authMethods.includes(login.method) ? login.method : undefined;
-  }
-
-  /** Puts the session into the mode in which the agent asks, where it may begin in another one. */
-  async #chooseMode(session: WireObject): Promise<void> {
-    const modeId = this.#facts?.acp.mode;
-    if (modeId === undefined || objectOf(session["modes"])["currentModeId"] === modeId) return;
-    await this.#ask({
-      method: "session/set_mode",
-      params: { sessionId: this.#id, modeId },
-      doing: "before the session had begun",
-      ms: this.#startupMs,
+    const preset = presetOf(spec.preset)?.acp;
+    const overHttp = spec.connect === undefined ? canHttp : spec.connect === "http";
+    const mcpServers: McpServer[] = context.endpoints.map(({ server: name, url, bridge }) => {
+      if (overHttp) return { type: "http", name, url, headers: [] };
+      const env = Object.entries(bridge.env).map(([variable, value]) => ({ name: variable, value }));
+      return { name, command: bridge.command, args: [...bridge.args], env };
     });
+    const params = withoutUndefined({ cwd, mcpServers, _meta: preset?.sessionMeta });
+    try {
+      return await this.#ask("session/new", params);
+    } catch (error) {
+      const login = preset?.login;
+      const isRefused = error instanceof McpvalsError && error.code === "agent/auth";
+      const hasKey = login?.variables.some((variable) => (spec.env[variable] ?? "") !== "");
+      if (!isRefused || hasKey !== true || !this.#authMethods.includes(login?.method ?? "")) throw error;
+      await this.#ask("authenticate", { methodId: login?.method });
+      return this.#ask("session/new", params);
+    }
   }
 
   async #chooseModel(model: string, session: WireObject): Promise<void> {
@@ -304,210 +273,167 @@ export class AcpSession {
       throw new McpvalsError("agent/model-not-offered", `agent ${name} does not support choosing a model`, {
         hint: "Leave model out, and choose it by the program's own arguments or variables.",
       });
-    if (!setting.values.includes(model))
+    const { configId, values, current } = setting;
+    if (!values.includes(model))
       throw new McpvalsError("agent/model-not-offered", `agent ${name} does not offer the model ${model}`, {
-        hint: `It offers ${setting.values.join(", ")}.`,
+        hint: `It offers ${values.join(", ")}.`,
       });
-    if (setting.current === model) return;
-    await this.#ask({
-      method: "session/set_config_option",
-      params: { sessionId: this.#id, configId: setting.configId, value: model },
-      doing: "before the session had begun",
-      ms: this.#startupMs,
-    });
+    if (current === model) return;
+    await this.#ask("session/set_config_option", { sessionId: this.#id, configId, value: model });
   }
 
-  /** Asks the agent; the answer is an object. */
-  async #ask(request: AcpRequest): Promise<WireObject> {
-    const { context } = this.#options;
+  /**
+   * Sends a request; `doing` says in messages when it is sent, such as `in turn 1`. Throws McpvalsError `agent/auth`,
+   * `agent/failed`, `agent/exited`, `agent/protocol`, `agent/startup-timeout`, and the signal's reason.
+   */
+  async #ask(
+    method: string,
+    params: object,
+    doing = "before the session had begun",
+    ms: number = this.#options.startupMs,
+  ): Promise<WireObject> {
+    const { signal } = this.#options.context;
+    this.#doing = doing;
+    using end = abortWithAny([this.#lost.signal, signal]);
+    const send = (): Promise<unknown> => {
+      this.#lastRequest = this.#connection.agent.request(method, params);
+      return this.#lastRequest;
+    };
+    const onTimeout = (): McpvalsError => this.#timeoutError(method, ms);
     try {
-      return objectOf(await this.#linked.request(request));
+      const answer = await withDeadline(send, { ms, signal: end.signal, onTimeout });
+      this.#hasAnswered = true;
+      return objectOf(answer);
     } catch (error) {
-      if (error === context.signal.reason) throw error;
-      throw acpAnswerError(error, request.method, this.#answerer);
+      throw error === signal.reason ? error : this.#answerError(error, method);
     }
   }
 
-  get #answerer(): AcpAnswerer {
+  /** The error for an agent's error answer: it could not act, which is not bad behaviour. */
+  #answerError(cause: unknown, method: string): unknown {
+    if (!(cause instanceof Error) || !("code" in cause) || typeof cause.code !== "number") return cause;
+    const data = "data" in cause ? (cause.data ?? undefined) : undefined;
+    const detail = typeof data === "string" ? data : JSON.stringify(data);
+    const details = withoutUndefined({ detail, cause });
+    const { program, spec } = this.#options;
+    if (cause.code === authRequired)
+      return program.error("agent/auth", this.#notLoggedIn(cause.message), {
+        ...this.#loginDetails,
+        ...details,
+      });
+    const message = `agent ${spec.name} answered ${method} with an error: ${cause.message}`;
+    return program.error("agent/failed", message, details);
+  }
+
+  #notLoggedIn(reason: string): string {
+    return `agent ${this.#options.spec.name} is not logged in: ${reason}`;
+  }
+
+  get #loginDetails(): ReturnType<typeof loginDetails> {
+    return loginDetails(this.#options.spec.preset, this.#authMethods);
+  }
+
+  /** The error for a violation of the protocol. */
+  #protocolError(what: string): McpvalsError {
     const { spec, program } = this.#options;
-    return {
-      name: spec.name,
-      ...(this.#facts === undefined ? {} : { facts: this.#facts }),
-      authMethods: this.#authMethods,
-      stderrTail: program.stderrTail(),
-    };
+    const [first] = this.#banner;
+    const details = first === undefined ? {} : { detail: `stdout: ${first}` };
+    return program.error("agent/protocol", `agent ${spec.name} ${what}`, details);
+  }
+
+  #timeoutError(method: string, ms: number): McpvalsError {
+    const { spec, program } = this.#options;
+    const missing = `did not answer ${method} within ${ms} ms`;
+    if (this.#banner.length > 0) return this.#protocolError(`${missing}, but wrote something else`);
+    return program.error("agent/startup-timeout", `agent ${spec.name} ${missing}`, {
+      hint: "Run the same command in a terminal: it may wait for a login, or may not speak the Agent Client Protocol.",
+    });
+  }
+
+  #takeUpdate({ sessionId, update, message }: WireObject): void {
+    if (sessionId === this.#id) this.#updates.take(objectOf(update ?? message));
+    else if (this.#id !== "" && !this.#foreignReported) {
+      this.#foreignReported = true;
+      const text = `[left out, as of another session than ours: updates of ${JSON.stringify(sessionId)}]\n`;
+      this.#options.context.emit({ type: "agent.output", stream: "stdout", text: text.slice(0, 500) });
+    }
+  }
+
+  #takeOther(line: Buffer): void {
+    this.#otherLines.push(Buffer.concat([line, Buffer.from("\n")]));
+    if (this.#hasAnswered) return;
+    if (this.#banner.length < mostOtherLines) this.#banner.push(line.toString("utf8", 0, 500));
+    else this.#lost.abort(this.#protocolError("does not speak the Agent Client Protocol on stdout"));
+  }
+
+  async #watch(): Promise<void> {
+    const { program } = this.#options;
+    const { exited, stdout } = program.process;
+    const silent = closed(stdout);
+    await Promise.race([exited, silent]);
+    // The last answer can still arrive after the program has ended, and the other way around.
+    if (program.process.exit !== undefined) await settlesWithin(silent, drainMs);
+    else await settlesWithin(exited, exitMs);
+    const isRunning = program.process.exit === undefined;
+    this.#lost.abort(
+      isRunning
+        ? this.#protocolError("closed its stdout and went on running")
+        : program.exitedError(this.#doing),
+    );
   }
 
   #answerPermission({ toolCall, options }: RequestPermissionRequest): RequestPermissionResponse {
     const { spec, context } = this.#options;
-    // By the protocol, what is still asked after a cancel is answered so.
+    // The protocol demands this answer after a cancel.
     if (context.signal.aborted) return { outcome: { outcome: "cancelled" } };
     const call = objectOf(toolCall);
     this.#updates.takeAsked(call);
     const isMcp = this.#updates.originOf(call).source.startsWith("mcp:");
-    const { decision, optionId } = answerPermission(spec.permissions, options, { isMcp });
-    const callId = textOf(call["toolCallId"]);
+    const { decision, optionId } = answerPermission(spec.permissions, options, isMcp);
     context.emit({
       type: "agent.permission",
       turn: this.#turn,
-      ...(callId === undefined ? {} : { callId }),
+      ...withoutUndefined({ callId: textOf(call["toolCallId"]) }),
       title: this.#updates.titleOf(call),
       decision,
       policy: spec.permissions,
     });
     return { outcome: optionId === undefined ? { outcome: "cancelled" } : { outcome: "selected", optionId } };
   }
-
-  #turnEnd(answer: WireObject): TurnEnd {
-    const { stopReason } = answer;
-    switch (stopReason) {
-      case "end_turn":
-        return "done";
-      case "max_tokens":
-        return "max-tokens";
-      case "max_turn_requests":
-        return "max-steps";
-      case "refusal":
-        return "refused";
-      case "cancelled":
-        return "cancelled";
-      default:
-        throw this.#linked.protocolError(`ended a turn for an unknown reason: ${JSON.stringify(stopReason)}`);
-    }
-  }
 }
 
-/** The setting of a session by which an agent lets its model be chosen. */
-export interface ModelSetting {
+interface ModelSetting {
   readonly configId: string;
-  /** Values that can be chosen. */
   readonly values: readonly string[];
   readonly current: string | undefined;
 }
 
-/** Finds that setting in the answer to `session/new`; undefined when the agent has none. */
-function modelSetting(session: WireObject): ModelSetting | undefined {
-  const options = listOf(session["configOptions"]);
-  const setting = options.find((option) => option["category"] === "model" && option["type"] === "select");
+/** The setting that chooses the model, in the answer to `session/new`; undefined when the agent has none. */
+function modelSetting({ configOptions }: WireObject): ModelSetting | undefined {
+  const setting = objectsIn(configOptions).find(
+    ({ category, type }) => category === "model" && type === "select",
+  );
   const configId = textOf(setting?.["id"]);
   if (setting === undefined || configId === undefined) return undefined;
-  const choices = listOf(setting["options"]).flatMap((choice) =>
-    "options" in choice ? listOf(choice["options"]) : [choice],
+  const choices = objectsIn(setting["options"]).flatMap((choice) =>
+    "options" in choice ? objectsIn(choice["options"]) : [choice],
   );
-  return {
-    configId,
-    values: choices.flatMap((choice) => textOf(choice["value"]) ?? []),
-    current: textOf(setting["currentValue"]),
-  };
-}
-
-function listOf(value: unknown): readonly WireObject[] {
-  return Array.isArray(value) ? value.map(objectOf) : [];
-}
-
-/** One answer that an agent offers to its question. */
-export interface PermissionChoice {
-  readonly optionId: string;
-  readonly kind: string;
-}
-
-export interface PermissionAnswer {
-  readonly decision: "allowed" | "denied" | "cancelled";
-  /** The option that is chosen; absent: none, which cancels the request. */
-  readonly optionId?: string;
+  const values = choices.flatMap(({ value }) => textOf(value) ?? []);
+  return { configId, values, current: textOf(setting["currentValue"]) };
 }
 
 /**
- * Answers an agent that asks whether it may do something. What is allowed is allowed once where the agent offers that, and
- * denials apply once; without a matching option the request is cancelled.
+ * Chooses the answer to an agent that asks permission. What is allowed is allowed once where the agent offers that, and
+ * denials apply once; without a matching option the request is cancelled, and there is no `optionId`.
  */
 export function answerPermission(
   policy: PermissionPolicy,
-  options: readonly PermissionChoice[],
-  { isMcp }: { readonly isMcp: boolean },
-): PermissionAnswer {
+  options: readonly Pick<PermissionOption, "kind" | "optionId">[],
+  isMcp: boolean,
+): { readonly decision: "allowed" | "denied" | "cancelled"; readonly optionId?: string } {
   const allowed = policy === "allow" || (policy === "allow-mcp" && isMcp);
   const kinds = allowed ? ["allow_once", "allow_always"] : ["reject_once"];
   const chosen = kinds.flatMap((kind) => options.filter((option) => option.kind === kind)).at(0);
   if (chosen === undefined) return { decision: "cancelled" };
   return { decision: allowed ? "allowed" : "denied", optionId: chosen.optionId };
-}
-
-export interface AcpConnect {
-  readonly connect: AcpAgentSpec["connect"];
-  /** The agent's name and version. */
-  readonly canHttp: boolean;
-}
-
-/** The servers as the agent gets them: by URL if it supports that or must, else by a command to start. */
-function acpServers(endpoints: readonly GatewayEndpoint[], { connect, canHttp }: AcpConnect): McpServer[] {
-  const overHttp = connect === undefined ? canHttp : connect === "http";
-  return endpoints.map(({ server: name, url, bridge }) =>
-    overHttp
-      ? { type: "http", name, url, headers: [] }
-      : {
-          name,
-          command: bridge.command,
-          args: [...bridge.args],
-          env: Object.entries(bridge.env).map(([variable, value]) => ({ name: variable, value })),
-        },
-  );
-}
-
-/** Tokens of each turn, if an agent reports them with its response to the prompt; single requests are unknown. */
-export class AcpUsage {
-  readonly #of: "turn" | "session";
-  #before: Usage = none;
-
-  /** `session`: the agent reports the sum of all turns so far. */
-  constructor(of: "turn" | "session") {
-    this.#of = of;
-  }
-
-  /** The tokens of the turn; undefined when the agent does not report them. */
-  take(answer: unknown): Usage | undefined {
-    const told = toldUsage(answer);
-    if (told === undefined || this.#of === "turn") return told;
-    const before = this.#before;
-    this.#before = told;
-    return {
-      inputTokens: told.inputTokens - before.inputTokens,
-      outputTokens: told.outputTokens - before.outputTokens,
-      ...difference("cacheReadTokens", told, before),
-      ...difference("cacheWriteTokens", told, before),
-    };
-  }
-}
-
-const none: Usage = { inputTokens: 0, outputTokens: 0 };
-
-function difference(
-  name: "cacheReadTokens" | "cacheWriteTokens",
-  told: Usage,
-  before: Usage,
-): Partial<Usage> {
-  const now = told[name];
-  return now === undefined ? {} : { [name]: now - (before[name] ?? 0) };
-}
-
-function toldUsage(answer: unknown): Usage | undefined {
-  const told = objectOf(objectOf(answer)["usage"]);
-  const input = countOf(told["inputTokens"]);
-  const output = countOf(told["outputTokens"]);
-  if (input === undefined || output === undefined) return undefined;
-  const read = countOf(told["cachedReadTokens"]);
-  const written = countOf(told["cachedWriteTokens"]);
-  const cached = (read ?? 0) + (written ?? 0);
-  // Some agents report cached tokens separately from the input; the total shows which.
-  const isApart = told["totalTokens"] === input + cached + output;
-  return {
-    inputTokens: isApart ? input + cached : input,
-    outputTokens: output,
-    ...(read === undefined ? {} : { cacheReadTokens: read }),
-    ...(written === undefined ? {} : { cacheWriteTokens: written }),
-  };
-}
-
-function countOf(value: unknown): number | undefined {
-  return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : undefined;
 }

@@ -1,8 +1,14 @@
-import type { ElicitationAnswer, JsonObject, SolutionAction, Turn } from "../core/formats/model.ts";
+import type {
+  AgentSpec,
+  ElicitationAnswer,
+  JsonObject,
+  SolutionAction,
+  Turn,
+} from "../core/formats/model.ts";
 import type { Scope } from "../core/templates/scope.ts";
 import type { Emit } from "../core/trace/events.ts";
-import type { GatewayEndpoint } from "../servers/gateway/endpoint.ts";
 import type { ClientSide, ServerSession } from "../servers/client/session.ts";
+import type { GatewayEndpoint } from "../servers/gateway/endpoint.ts";
 
 /** What an agent gets for one trial. */
 export interface AgentContext {
@@ -14,7 +20,7 @@ export interface AgentContext {
   readonly endpoints: readonly GatewayEndpoint[];
   /** Absolute path of the folder that the agent works in. */
   readonly workspace: string;
-  /** Has work done when the trial ends, after the servers have stopped, whatever happens until then. */
+  /** Adds work to be done when the trial ends, after the servers have stopped, whatever happens until then. */
   readonly defer: (work: () => Promise<void>) => void;
   readonly emit: Emit;
   /** Aborts on the trial's deadline, on interruption and when a server is lost. */
@@ -36,8 +42,8 @@ export interface TaskSolution {
 
 /**
  * Turns user turns and servers into behaviour. A driver emits `turn.started`, `agent.message` and `turn.finished`
- * for every turn, in order; tool calls are recorded by the sessions that it uses. What the agent does badly is
- * behaviour and never thrown; an agent that cannot act throws McpvalsError.
+ * for every turn, in order; tool calls are recorded by the sessions that it uses. Bad behaviour of the agent is never
+ * thrown; an agent that cannot act throws McpvalsError.
  */
 export interface AgentDriver {
   /** Whether the agent is a program, which reaches servers over the gateway. */
@@ -54,4 +60,29 @@ export interface ClientSideContext {
   readonly emit: Emit;
   readonly workspace: string;
   readonly elicitation: readonly ElicitationAnswer[];
+}
+
+export interface AgentOptions {
+  /** Variables that models may take their keys and base URLs from. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Longest that one request to a model may take, in milliseconds. */
+  readonly modelMs: number;
+  /** Version of mcpvals, for agent programs. */
+  readonly version: string;
+}
+
+/** Creates the driver of an agent, whose code is loaded now. */
+export async function createAgent(spec: AgentSpec, options: AgentOptions): Promise<AgentDriver> {
+  switch (spec.type) {
+    case "model":
+      return (await import("./model.ts")).createModelAgent(spec, options);
+    case "scripted":
+    case "oracle":
+    case "null":
+      return (await import("./scripted.ts")).createWrittenAgent(spec);
+    case "acp":
+      return (await import("./acp.ts")).createAcpAgent(spec, options);
+    case "command":
+      return (await import("./command.ts")).createCommandAgent(spec);
+  }
 }

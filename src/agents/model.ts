@@ -1,14 +1,9 @@
 import type { FinishReason, generateText, ModelMessage, ToolModelMessage, ToolSet } from "ai";
 import { McpvalsError } from "../core/errors/error.ts";
-import { isJsonObject } from "../core/formats/json.ts";
+import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import type { Json, JsonObject, ModelAgentSpec } from "../core/formats/model.ts";
-import type { Emit, TurnEnd } from "../core/trace/events.ts";
-import {
-  type Environment,
-  type LanguageModelV4,
-  locateModel,
-  type ModelAccess,
-} from "../models/locate-model.ts";
+import type { TurnEnd } from "../core/trace/events.ts";
+import { type Environment, locateModel, type ModelAccess } from "../models/locate-model.ts";
 import { resolveModel } from "../models/resolve-model.ts";
 import {
   callSettings,
@@ -33,18 +28,18 @@ const defaultSystem =
   "what they return. When you are done, answer the user briefly.";
 
 /**
- * Makes an agent that is a loop around a language model: it is told the user's turns one after the other in one
+ * Creates an agent that is a loop around a language model: it gets the user's turns one after the other in one
  * conversation, calls the tools of all sessions, and sees their results, until it answers without calling any or has
- * been asked `maxSteps` times in a turn. Calls of tools that do not exist or with arguments that are no JSON object
- * are recorded as rejected and told to the model as errors. With tools of ours it reads the servers' resources and
- * prompts. While it acts, servers can ask its model (sampling), with a context of its own; and, whenever, the user.
+ * been asked `maxSteps` times in a turn. Calls of tools that do not exist or with arguments that are not a JSON object
+ * are recorded as rejected and reported to the model as errors. With built-in tools it reads the servers' resources and
+ * prompts. While it acts, servers can ask its model (sampling), with a context of its own; and the user at any time.
  *
  * `prepare` throws `model/unknown-provider`, `model/no-key` or `config/invalid-value`; `run` throws these, the final
  * errors of the model (`model/unreachable`, `model/rejected`, `model/invalid-response`), what the sessions throw, and
  * the signal's reason.
  */
 export function createModelAgent(spec: ModelAgentSpec, options: ModelAgentOptions): AgentDriver {
-  let acting: Actor | undefined;
+  let current: Conversation | undefined;
   return {
     reach: "sessions",
     clientSide: (context) => ({
@@ -52,163 +47,108 @@ export function createModelAgent(spec: ModelAgentSpec, options: ModelAgentOption
       // Elicitation is always supported, even if the task accepts nothing.
       elicitation: answersOf(context.elicitation),
       sampling: async (params, signal) => {
-        if (acting === undefined) throw nobodyActs();
-        return acting.sample(params, signal);
+        if (current === undefined)
+          throw new SamplingRefusal(refused, "the agent does not act now, so its model cannot be asked");
+        return current.sample(params, signal);
       },
     }),
     prepare: async () => {
       locateModel(spec, options.env);
     },
-    run: async (given) => {
-      given.signal.throwIfAborted();
+    run: async (context) => {
+      context.signal.throwIfAborted();
+      // Aborts when a server's request for sampling could not reach the model: the server's reaction proves nothing.
       const broken = new AbortController();
-      using end = abortWithAny([given.signal, broken.signal]);
-      const context = { ...given, signal: end.signal };
-      const actor = await createActor(spec, options, { context, broken });
+      using end = abortWithAny([context.signal, broken.signal]);
+      const conversation = await createConversation(
+        spec,
+        options,
+        { ...context, signal: end.signal },
+        broken,
+      );
       try {
-        acting = actor;
+        current = conversation;
         context.emit({ type: "agent.started", agent: spec.name, kind: "model", model: spec.model });
-        for (const [turn, { user }] of context.turns.entries()) await actor.conversation.playTurn(turn, user);
+        for (const [turn, { user }] of context.turns.entries()) await conversation.playTurn(turn, user);
         end.signal.throwIfAborted();
       } finally {
-        acting = undefined;
+        current = undefined;
       }
     },
   };
 }
 
 type Request = Omit<Parameters<typeof generateText<ToolSet>>[0], "messages" | "prompt">;
+/** The model's answer to one request. */
+type Answer = Awaited<ReturnType<typeof generateText<ToolSet>>>;
+type ToolCall = Answer["toolCalls"][number];
+type ToolResult = Extract<ToolModelMessage["content"][number], { type: "tool-result" }>;
 
-/** The agent of one trial while it acts. */
-interface Actor {
-  readonly conversation: Conversation;
-  /** Asks the model what a server wants to know from it. Throws refusals, and what asking the model throws. */
-  sample(params: JsonObject, signal: AbortSignal): Promise<JsonObject>;
+async function createConversation(
+  spec: ModelAgentSpec,
+  { env, modelMs, retry }: ModelAgentOptions,
+  context: AgentContext,
+  broken: AbortController,
+): Promise<Conversation> {
+  const access = locateModel(spec, env);
+  const ai = await loadAiSdk();
+  const tools = offeredTools(context.sessions, { resources: spec.resources !== false });
+  const model = await createRetryingModel(await resolveModel(access), {
+    access,
+    purpose: "agent",
+    emit: context.emit,
+    requestTimeoutMs: modelMs,
+    ...withoutUndefined({ retry }),
+  });
+  // Tools without `execute`: the conversation makes the calls, so that the SDK does not swallow their errors.
+  const toolSet = [...tools].map(([name, { definition }]) => [
+    name,
+    ai.dynamicTool({
+      ...withoutUndefined({ description: definition.description }),
+      // OpenAI refuses a schema without `type` or `properties`, which many servers leave out for tools without arguments.
+      inputSchema: ai.jsonSchema({ type: "object", properties: {}, ...definition.inputSchema }),
+    }),
+  ]);
+  return new Conversation({
+    ai,
+    access,
+    shared: { ...callSettings(spec, access), model },
+    own: {
+      instructions: spec.system ?? defaultSystem,
+      ...(tools.size === 0 ? {} : { tools: Object.fromEntries(toolSet) as ToolSet }),
+      stopWhen: ai.isStepCount(1),
+    },
+    spec,
+    context,
+    tools,
+    broken,
+  });
 }
 
-interface Stage {
+interface ConversationOptions {
+  readonly ai: Awaited<ReturnType<typeof loadAiSdk>>;
+  readonly access: ModelAccess;
+  /** The settings of every request. */
+  readonly shared: Request;
+  /** The settings of the agent's own requests only. */
+  readonly own: Partial<Request>;
+  readonly spec: ModelAgentSpec;
   readonly context: AgentContext;
-  /** Aborted when a server's request for sampling could not reach the model: the server's reaction proves nothing. */
+  readonly tools: ReadonlyMap<string, OfferedTool>;
   readonly broken: AbortController;
 }
 
-async function createActor(
-  spec: ModelAgentSpec,
-  options: ModelAgentOptions,
-  { context, broken }: Stage,
-): Promise<Actor> {
-  const access = locateModel(spec, options.env);
-  const ai = await loadAiSdk();
-  const tools = offeredTools(context.sessions, { resources: spec.resources !== false });
-  const model = await agentModel(access, options, context.emit);
-  const shared = { ...callSettings(spec, access), model };
-  const request: Request = {
-    ...shared,
-    instructions: spec.system ?? defaultSystem,
-    ...(tools.size === 0 ? {} : { tools: toolSet(ai, tools) }),
-    stopWhen: ai.isStepCount(1),
-    abortSignal: context.signal,
-  };
-  const conversation = new Conversation({
-    ask: (messages) => ai.generateText({ ...request, messages }),
-    context,
-    tools,
-    maxSteps: spec.maxSteps,
-    images: takesImages(access),
-  });
-  let sampled = 0;
-  return {
-    conversation,
-    sample: async (params, signal) => {
-      const asked = readSampling(params);
-      sampled += 1;
-      if (sampled > mostSampled) throw askedTooOften();
-      const maxOutputTokens = fewest(asked.maxOutputTokens, spec.maxOutputTokens);
-      const settings = { ...shared, ...asked, ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }) };
-      using end = abortWithAny([signal, context.signal]);
-      try {
-        const answer = await ai.generateText({ ...settings, abortSignal: end.signal });
-        return samplingResult(answer, access.model);
-      } catch (error) {
-        if (!end.signal.aborted) broken.abort(error);
-        throw error;
-      }
-    },
-  };
-}
-
-async function agentModel(
-  access: ModelAccess,
-  { modelMs: requestTimeoutMs, retry }: ModelAgentOptions,
-  emit: Emit,
-): Promise<LanguageModelV4> {
-  return createRetryingModel(await resolveModel(access), {
-    access,
-    purpose: "agent",
-    emit,
-    requestTimeoutMs,
-    ...(retry === undefined ? {} : { retry }),
-  });
-}
-
-function fewest(...limits: readonly (number | undefined)[]): number | undefined {
-  const given = limits.filter((limit) => limit !== undefined);
-  return given.length === 0 ? undefined : Math.min(...given);
-}
-
-/** Tools without `execute`: the conversation makes the calls, so that the SDK does not swallow their errors. */
-function toolSet(
-  ai: Awaited<ReturnType<typeof loadAiSdk>>,
-  tools: ReadonlyMap<string, OfferedTool>,
-): ToolSet {
-  return Object.fromEntries(
-    [...tools].map(([name, { definition }]) => [
-      name,
-      ai.dynamicTool({
-        ...(definition.description === undefined ? {} : { description: definition.description }),
-        inputSchema: ai.jsonSchema(completeSchema(definition.inputSchema)),
-      }),
-    ]),
-  );
-}
-
-/** OpenAI refuses a schema without `type` or `properties`, which many servers leave out for tools without arguments. */
-function completeSchema(schema: JsonObject): object {
-  return { type: "object", properties: {}, ...schema };
-}
-
-/** OpenAI's chat format has only text in tool results; an image would be sent as megabytes of base64 text. */
-function takesImages(access: ModelAccess): boolean {
-  return access.wire !== "openai-chat" && access.wire !== "openai-compatible";
-}
-
-/** What a model gave when it was asked once. */
-export type ModelTurn = Awaited<ReturnType<typeof generateText<ToolSet>>>;
-
-export interface ConversationOptions {
-  /** Asks the model once, without calling any tools. */
-  readonly ask: (messages: ModelMessage[]) => Promise<ModelTurn>;
-  readonly context: AgentContext;
-  readonly tools: ReadonlyMap<string, OfferedTool>;
-  /** How often the model may be asked in one user turn. */
-  readonly maxSteps: number;
-  /** Whether the model's tool results can carry images. */
-  readonly images: boolean;
-}
-
-/** What a turn ends with when the model's last answer was not ended by the model. */
+/** How a turn ends when something cut off the model's last answer. */
 const cutOffEnds: Readonly<Partial<Record<FinishReason, TurnEnd>>> = {
   length: "max-tokens",
   "content-filter": "refused",
 };
 
-type RequestedCall = ModelTurn["toolCalls"][number];
-type ToolResult = Extract<ToolModelMessage["content"][number], { type: "tool-result" }>;
-
-/** All messages between user, model and tools in one trial. */
-export class Conversation {
+/** The agent of one trial while it acts: all messages between user, model and tools. */
+class Conversation {
   readonly #messages: ModelMessage[] = [];
   readonly #options: ConversationOptions;
+  #sampled = 0;
 
   constructor(options: ConversationOptions) {
     this.#options = options;
@@ -216,37 +156,60 @@ export class Conversation {
 
   /** Plays one user turn; throws what asking the model and calling the tools throw. */
   async playTurn(turn: number, user: string): Promise<void> {
-    const { context, maxSteps } = this.#options;
+    const { context, spec } = this.#options;
     context.emit({ type: "turn.started", turn, user });
     this.#messages.push({ role: "user", content: user });
     let end: TurnEnd | undefined;
-    for (let step = 0; end === undefined && step < maxSteps; step += 1) end = await this.#step(turn);
+    for (let step = 0; end === undefined && step < spec.maxSteps; step += 1) end = await this.#step(turn);
     context.emit({ type: "turn.finished", turn, reason: end ?? "max-steps" });
+  }
+
+  /** Answers `sampling/createMessage`. Throws refusals, and what asking the model throws. */
+  async sample(params: JsonObject, signal: AbortSignal): Promise<JsonObject> {
+    const { ai, access, shared, spec, context, broken } = this.#options;
+    const asked = readSampling(params);
+    this.#sampled += 1;
+    if (this.#sampled > mostSampled)
+      throw new SamplingRefusal(refused, `the model may be asked ${mostSampled} times in one trial`);
+    const limits = [asked.maxOutputTokens, spec.maxOutputTokens].filter((limit) => limit !== undefined);
+    const limit = limits.length === 0 ? {} : { maxOutputTokens: Math.min(...limits) };
+    using end = abortWithAny([signal, context.signal]);
+    try {
+      const request = { ...shared, ...asked, ...limit, abortSignal: end.signal };
+      const { text, finishReason } = await ai.generateText(request);
+      const stopReason = { stop: "endTurn", length: "maxTokens" }[String(finishReason)] ?? finishReason;
+      return { role: "assistant", content: { type: "text", text }, model: access.model, stopReason };
+    } catch (error) {
+      if (!end.signal.aborted) broken.abort(error);
+      throw error;
+    }
   }
 
   /** Asks the model once and makes its calls; without calls, returns how the turn ended. */
   async #step(turn: number): Promise<TurnEnd | undefined> {
-    const { ask, context } = this.#options;
+    const { ai, shared, own, context } = this.#options;
     context.signal.throwIfAborted();
-    const answer = await ask(this.#messages);
+    const request = { ...shared, ...own, abortSignal: context.signal, messages: this.#messages };
+    const answer = await ai.generateText(request);
     if (answer.rawFinishReason === "error")
       throw new McpvalsError("model/invalid-response", "the model's response ended with an error");
     if (answer.text.trim() !== "") context.emit({ type: "agent.message", turn, text: answer.text });
-    for (const message of answer.responseMessages)
-      if (message.role === "assistant") this.#messages.push(message);
+    this.#messages.push(...answer.responseMessages.filter(({ role }) => role === "assistant"));
     if (answer.toolCalls.length === 0) return cutOffEnds[answer.finishReason] ?? "done";
     this.#messages.push({ role: "tool", content: await this.#callAll(answer) });
     return undefined;
   }
 
   /** Makes the calls of one response concurrently, as agents do; the first that throws ends the others. */
-  async #callAll({ toolCalls, finishReason }: ModelTurn): Promise<ToolResult[]> {
+  async #callAll({ toolCalls, finishReason }: Answer): Promise<ToolResult[]> {
     const failed = new AbortController();
     const signal = AbortSignal.any([this.#options.context.signal, failed.signal]);
     const settled = await Promise.allSettled(
       toolCalls.map(async (call) => {
+        const { toolCallId, toolName } = call;
         try {
-          return await this.#answerCall(call, finishReason, signal);
+          const output = await this.#answerCall(call, finishReason, signal);
+          return { type: "tool-result" as const, toolCallId, toolName, output };
         } catch (error) {
           failed.abort(error);
           throw error;
@@ -257,55 +220,45 @@ export class Conversation {
     return settled.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
   }
 
-  async #answerCall(call: RequestedCall, finish: FinishReason, signal: AbortSignal): Promise<ToolResult> {
-    const { toolCallId, toolName } = call;
-    const tool = this.#options.tools.get(toolName);
-    const reason = this.#rejection(call, tool, finish);
-    if (tool === undefined || reason !== undefined) {
-      return { type: "tool-result", toolCallId, toolName, output: this.#reject(call, tool, reason ?? "") };
+  async #answerCall(
+    call: ToolCall,
+    finish: FinishReason,
+    signal: AbortSignal,
+  ): Promise<ToolResult["output"]> {
+    const { access, context, tools } = this.#options;
+    const tool = tools.get(call.toolName);
+    let rejected = rejectionOf(call, finish, tools);
+    if (tool !== undefined && rejected === undefined) {
+      const options = { timeoutMs: context.callTimeoutMs, signal, progress: true };
+      const outcome = await tool.call(call.input as JsonObject, options);
+      // OpenAI's chat format has only text in tool results; an image would be sent as megabytes of base64 text.
+      const images = access.wire !== "openai-chat" && access.wire !== "openai-compatible";
+      if (!("rejected" in outcome)) return toolOutput(outcome, { images });
+      ({ rejected } = outcome);
     }
-    const { context, images } = this.#options;
-    const options = { timeoutMs: context.callTimeoutMs, signal, progress: true };
-    const outcome = await tool.call(call.input as JsonObject, options);
-    const output =
-      "rejected" in outcome ? this.#reject(call, tool, outcome.rejected) : toolOutput(outcome, { images });
-    return { type: "tool-result", toolCallId, toolName, output };
-  }
-
-  /** Why a call cannot be made; undefined when it can. */
-  #rejection(call: RequestedCall, tool: OfferedTool | undefined, finish: FinishReason): string | undefined {
-    if (tool === undefined) {
-      const names = [...this.#options.tools.keys()].join(", ");
-      return `there is no tool called ${JSON.stringify(call.toolName)}; the tools are: ${names || "none"}`;
-    }
-    if (finish === "length" || finish === "content-filter" || finish === "error") {
-      return `the answer with this call was cut off (${finish}), so it was not made`;
-    }
-    if (call.invalid === true || !isObject(call.input))
-      return "the arguments of this call are not a JSON object";
-    return undefined;
-  }
-
-  #reject(call: RequestedCall, tool: OfferedTool | undefined, reason: string): ToolResult["output"] {
-    this.#options.context.emit({
-      type: "tool.rejected",
-      tool: tool?.definition.name ?? call.toolName,
-      args: call.input as Json,
-      reason,
-    });
+    const name = tool?.definition.name ?? call.toolName;
+    const reason = rejected ?? "";
+    context.emit({ type: "tool.rejected", tool: name, args: call.input as Json, reason });
     return { type: "error-text", value: `Error: ${reason}` };
   }
 }
 
-function isObject(value: unknown): boolean {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+/** Why a call cannot be made; undefined when it can. */
+function rejectionOf(
+  { toolName, input, invalid }: ToolCall,
+  finish: FinishReason,
+  tools: ReadonlyMap<string, OfferedTool>,
+): string | undefined {
+  if (!tools.has(toolName)) {
+    const names = [...tools.keys()].join(", ") || "none";
+    return `there is no tool called ${JSON.stringify(toolName)}; the tools are: ${names}`;
+  }
+  if (["length", "content-filter", "error"].includes(finish))
+    return `the answer with this call was cut off (${finish}), so it was not made`;
+  return invalid === true || !isJsonObject(input as Json)
+    ? "the arguments of this call are not a JSON object"
+    : undefined;
 }
-
-/** The parameters of a server's request for sampling. */
-export type SamplingRequest = Pick<
-  Parameters<typeof generateText<ToolSet>>[0],
-  "maxOutputTokens" | "temperature" | "stopSequences"
-> & { readonly instructions?: string; readonly messages: ModelMessage[] };
 
 /** A refusal that the server gets as a JSON-RPC error. */
 class SamplingRefusal extends Error {
@@ -321,62 +274,42 @@ class SamplingRefusal extends Error {
 const invalidParams = -32_602;
 /** Errors that the client defines; the specification's own example for a refused sampling is -1. */
 const refused = -1;
-
-/** The refusal of sampling while no agent turn is active. */
-export function nobodyActs(): SamplingRefusal {
-  return new SamplingRefusal(refused, "the agent does not act now, so its model cannot be asked");
-}
-
 /** How often servers may ask the model in one trial: each time costs what a request to a model costs. */
-export const mostSampled = 1000;
-
-/** The refusal when servers have asked {@link mostSampled} times. */
-export function askedTooOften(): SamplingRefusal {
-  return new SamplingRefusal(refused, `the model may be asked ${mostSampled} times in one trial`);
-}
+const mostSampled = 1000;
 
 /**
- * Reads the params of `sampling/createMessage`. Preferences for models and requests for context are not heeded: the
- * specification leaves both to the client. Throws a refusal, with a code for the server, for a request without messages, or with tools,
- * which this client does not declare.
+ * Reads the params of `sampling/createMessage`. Preferences for models and requests for context are ignored: the
+ * specification leaves both to the client. Throws a refusal for a request without messages, or with tools, which this client
+ * does not declare.
  */
-export function readSampling(params: JsonObject): SamplingRequest {
+function readSampling(params: JsonObject): Pick<
+  Request,
+  "maxOutputTokens" | "temperature" | "stopSequences"
+> & {
+  readonly instructions?: string;
+  readonly messages: ModelMessage[];
+} {
   const { tools, messages, systemPrompt, maxTokens, temperature, stopSequences } = params;
   if (Array.isArray(tools) && tools.length > 0)
     throw new SamplingRefusal(
       invalidParams,
       "this client does not declare sampling.tools: ask without tools",
     );
-  const said = Array.isArray(messages) ? messages.filter(isJsonObject).map(messageOf) : [];
-  if (said.length === 0) throw new SamplingRefusal(invalidParams, "there are no messages to answer");
+  const read = Array.isArray(messages) ? messages.filter(isJsonObject).map(messageOf) : [];
+  if (read.length === 0) throw new SamplingRefusal(invalidParams, "there are no messages to answer");
+  const stops = (Array.isArray(stopSequences) ? stopSequences : []) as readonly Json[];
   return {
-    messages: said,
+    messages: read,
     ...(typeof systemPrompt === "string" ? { instructions: systemPrompt } : {}),
     ...(typeof maxTokens === "number" ? { maxOutputTokens: maxTokens } : {}),
     ...(typeof temperature === "number" ? { temperature } : {}),
-    ...(Array.isArray(stopSequences) ? { stopSequences: stopSequences.filter(isText) } : {}),
+    ...(stops.length === 0 ? {} : { stopSequences: stops.filter((stop) => typeof stop === "string") }),
   };
 }
-
-/** The result of `sampling/createMessage`. */
-export function samplingResult(
-  { text, finishReason }: { readonly text: string; readonly finishReason: FinishReason },
-  model: string,
-): JsonObject {
-  return {
-    role: "assistant",
-    content: { type: "text", text },
-    model,
-    stopReason: stopReasons[finishReason] ?? finishReason,
-  };
-}
-
-const stopReasons: Readonly<Partial<Record<FinishReason, string>>> = { stop: "endTurn", length: "maxTokens" };
 
 function messageOf({ role, content }: JsonObject): ModelMessage {
-  const blocks = (Array.isArray(content) ? (content as readonly Json[]) : [content ?? ""]).filter(
-    isJsonObject,
-  );
+  const written = (Array.isArray(content) ? content : [content ?? ""]) as readonly Json[];
+  const blocks = written.filter(isJsonObject);
   if (role === "assistant") return { role, content: blocks.map(describeBlock).join("\n") || "(nothing)" };
   return {
     role: "user",
@@ -384,8 +317,4 @@ function messageOf({ role, content }: JsonObject): ModelMessage {
       (block) => passableImage(block) ?? { type: "text", text: describeBlock(block) || "(nothing)" },
     ),
   };
-}
-
-function isText(value: Json): value is string {
-  return typeof value === "string";
 }

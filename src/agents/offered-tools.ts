@@ -1,18 +1,15 @@
 import { isJsonObject } from "../core/formats/json.ts";
 import type { Json, JsonObject } from "../core/formats/model.ts";
-import type {
-  CallOptions,
-  CallOutcome,
-  ServerAbilities,
-  ServerSession,
-  ToolDefinition,
-} from "../servers/client/session.ts";
+import type { CallOptions, CallOutcome, ServerSession, ToolDefinition } from "../servers/client/session.ts";
+
+/** The outcome of a tool, or why the call could not be made. */
+type Called = CallOutcome | { readonly rejected: string };
 
 /** A tool that a model may call, and what calling it does. */
 export interface OfferedTool {
   readonly definition: ToolDefinition;
-  /** Returns `rejected` with the reason when a call cannot be made. Throws as `ServerSession.callTool` does. */
-  call(args: JsonObject, options: CallOptions): Promise<CallOutcome | { readonly rejected: string }>;
+  /** Throws as `ServerSession.callTool` does. */
+  call(args: JsonObject, options: CallOptions): Promise<Called>;
 }
 
 /**
@@ -23,123 +20,121 @@ export function offeredTools(
   sessions: readonly ServerSession[],
   { resources }: { readonly resources: boolean },
 ): ReadonlyMap<string, OfferedTool> {
-  const refs = sessions.flatMap(({ name, tools }) =>
-    tools.map((tool) => ({ server: name, tool: tool.name })),
+  const refs = sessions.flatMap((session) =>
+    session.tools.map((definition) => ({
+      server: session.name,
+      tool: definition.name,
+      definition,
+      call: ((args, options) => session.callTool(definition.name, args, options)) as OfferedTool["call"],
+    })),
   );
-  const offered = new Map<string, OfferedTool>();
-  for (const [name, ref] of nameTools(refs)) {
-    const session = sessions.find((candidate) => candidate.name === ref.server);
-    const definition = session?.tools.find((tool) => tool.name === ref.tool);
-    if (session !== undefined && definition !== undefined) offered.set(name, serverTool(session, definition));
+  const offered = new Map<string, OfferedTool>(nameTools(refs));
+  for (const tool of resources ? resourceTools(sessions) : []) {
+    let { name } = tool.definition;
+    for (let number = 2; offered.has(name); number += 1) name = `${tool.definition.name}_${number}`;
+    offered.set(name, tool);
   }
-  for (const tool of resources ? resourceTools(sessions) : [])
-    offered.set(freeName(tool.definition.name, offered), tool);
   return offered;
-}
-
-function serverTool(session: ServerSession, definition: ToolDefinition): OfferedTool {
-  return {
-    definition,
-    call: (args, options) => session.callTool(definition.name, args, options),
-  };
-}
-
-function freeName(name: string, taken: ReadonlyMap<string, unknown>): string {
-  let free = name;
-  for (let number = 2; taken.has(free); number += 1) free = `${name}_${number}`;
-  return free;
 }
 
 /**
  * Built-in tools with which a model reads resources and gets prompts, if servers have them; named as agent programs
- * name theirs. What they do is on record as requests to the server.
+ * name theirs. The record has their requests to the server.
  */
 function resourceTools(sessions: readonly ServerSession[]): readonly OfferedTool[] {
-  const having = (ability: keyof ServerAbilities): readonly ServerSession[] =>
-    sessions.filter(({ abilities }) => abilities[ability]);
-  const [readable, prompting] = [having("resources"), having("prompts")];
-  return [
-    ...(readable.length === 0 ? [] : [listResources(readable), readResource(readable)]),
-    ...(prompting.length === 0 ? [] : [listPrompts(prompting), getPrompt(prompting)]),
-  ];
-}
-
-function listResources(sessions: readonly ServerSession[]): OfferedTool {
-  return listTool(sessions, {
-    name: "list_mcp_resources",
-    description: "Lists the resources, and the templates of resources, that MCP servers offer.",
-    kinds: ["resources", "resourceTemplates"],
-  });
-}
-
-function listPrompts(sessions: readonly ServerSession[]): OfferedTool {
-  return listTool(sessions, {
-    name: "list_mcp_prompts",
-    description: "Lists the prompts that MCP servers offer, and their arguments.",
-    kinds: ["prompts"],
-  });
-}
-
-function readResource(sessions: readonly ServerSession[]): OfferedTool {
-  return {
-    definition: {
+  const readable = sessions.filter(({ abilities }) => abilities.resources);
+  const prompting = sessions.filter(({ abilities }) => abilities.prompts);
+  const ofResources = [
+    listTool(readable, {
+      name: "list_mcp_resources",
+      description: "Lists the resources, and the templates of resources, that MCP servers offer.",
+      kinds: ["resources", "resourceTemplates"],
+    }),
+    readTool(readable, {
       name: "read_mcp_resource",
       description: "Reads one resource of an MCP server.",
-      inputSchema: schemaOf(sessions, {
-        required: ["server", "uri"],
-        properties: { uri: { type: "string", description: "URI of the resource, as it is listed." } },
-      }),
-    },
-    call: (args, options) =>
-      withServer(sessions, args, async (session) => {
-        const { uri } = args;
+      properties: { uri: { type: "string", description: "URI of the resource, as it is listed." } },
+      async read(session, { uri }, options) {
         if (typeof uri !== "string") return { rejected: "uri is not a text" };
         return withContent(await session.readResource(uri, options), resourceBlocks);
-      }),
-  };
-}
-
-function getPrompt(sessions: readonly ServerSession[]): OfferedTool {
-  return {
-    definition: {
+      },
+    }),
+  ];
+  const ofPrompts = [
+    listTool(prompting, {
+      name: "list_mcp_prompts",
+      description: "Lists the prompts that MCP servers offer, and their arguments.",
+      kinds: ["prompts"],
+    }),
+    readTool(prompting, {
       name: "get_mcp_prompt",
       description: "Gets one prompt of an MCP server: messages that say how to go about something.",
-      inputSchema: schemaOf(sessions, {
-        required: ["server", "name"],
-        properties: {
-          name: { type: "string", description: "Name of the prompt, as it is listed." },
-          arguments: { type: "object", description: "Its arguments, all of them texts." },
-        },
-      }),
-    },
-    call: (args, options) =>
-      withServer(sessions, args, async (session) => {
-        const { name, arguments: given = {} } = args;
+      properties: {
+        name: { type: "string", description: "Name of the prompt, as it is listed." },
+        arguments: { type: "object", description: "Its arguments, all of them texts." },
+      },
+      async read(session, { name, arguments: given = {} }, options) {
         if (typeof name !== "string") return { rejected: "name is not a text" };
         if (!isJsonObject(given)) return { rejected: "arguments is not an object" };
         return withContent(await session.getPrompt(name, given, options), promptBlocks);
-      }),
+      },
+    }),
+  ];
+  return [...(readable.length === 0 ? [] : ofResources), ...(prompting.length === 0 ? [] : ofPrompts)];
+}
+
+interface ReadTool {
+  readonly name: string;
+  readonly description: string;
+  /** Besides the server; the first is required. */
+  readonly properties: JsonObject;
+  read(session: ServerSession, args: JsonObject, options: CallOptions): Promise<Called>;
+}
+
+function readTool(
+  sessions: readonly ServerSession[],
+  { name, description, properties, read }: ReadTool,
+): OfferedTool {
+  const names = sessions.map((session) => session.name);
+  const server = { type: "string", enum: names, description: "Name of the server." };
+  const required = ["server", ...Object.keys(properties).slice(0, 1)];
+  return {
+    definition: {
+      name,
+      description,
+      inputSchema: { type: "object", properties: { server, ...properties }, required },
+    },
+    async call(args, options) {
+      const session = sessions.find((each) => each.name === args["server"]);
+      if (session !== undefined) return read(session, args, options);
+      const wanted = JSON.stringify(args["server"] ?? null);
+      return { rejected: `no such server: ${wanted}; there are: ${names.join(", ")}` };
+    },
   };
 }
 
 type ListKind = Parameters<ServerSession["list"]>[0];
 
-interface ListToolOptions {
-  readonly name: string;
-  readonly description: string;
-  readonly kinds: readonly ListKind[];
-}
-
-function listTool(sessions: readonly ServerSession[], options: ListToolOptions): OfferedTool {
-  const { name, description, kinds } = options;
+function listTool(
+  sessions: readonly ServerSession[],
+  { kinds, ...tool }: Pick<ReadTool, "name" | "description"> & { readonly kinds: readonly ListKind[] },
+): OfferedTool {
+  const ofOne = readTool(sessions, {
+    ...tool,
+    properties: {},
+    read: (session, _, options) => listAll([session], kinds, options),
+  });
+  const enumeration = sessions.map(({ name }) => name);
+  const server = { type: "string", enum: enumeration, description: "Name of one server; without it, all." };
   return {
-    definition: { name, description, inputSchema: schemaOf(sessions, { required: [], properties: {} }) },
-    call: (args, callOptions) =>
-      args["server"] === undefined || args["server"] === null
-        ? listAll(sessions, kinds, callOptions)
-        : withServer(sessions, args, (session) => listAll([session], kinds, callOptions)),
+    definition: { ...tool, inputSchema: { type: "object", properties: { server }, required: [] } },
+    call: (args, options) =>
+      (args["server"] ?? null) === null ? listAll(sessions, kinds, options) : ofOne.call(args, options),
   };
 }
+
+/** JSON-RPC's code for a method that the server does not have. */
+const methodNotFound = -32_601;
 
 /** Lists everything of all servers, and reports failures except for templates, which many servers do not support. */
 async function listAll(
@@ -148,67 +143,26 @@ async function listAll(
   options: CallOptions,
 ): Promise<CallOutcome> {
   const started = performance.now();
-  const listed: Record<string, Json> = {};
+  const listed: Record<string, readonly JsonObject[]> = {};
   const problems: string[] = [];
   for (const kind of kinds) {
-    const outcomes = await Promise.all(
-      sessions.map(async (session) => ({ server: session.name, outcome: await session.list(kind, options) })),
-    );
-    listed[kind] = outcomes.flatMap(({ server, outcome }) => itemsOf(kind, server, outcome));
-    problems.push(...outcomes.flatMap(({ server, outcome }) => problemOf(kind, server, outcome)));
+    const outcomes = await Promise.all(sessions.map((session) => session.list(kind, options)));
+    listed[kind] = sessions.flatMap(({ name: server }, index) => {
+      const outcome = outcomes[index];
+      if (outcome?.kind === "result")
+        return objectsIn(outcome.result[kind]).map((item) => ({ server, ...item }));
+      const isUnsupported = outcome?.kind === "error" && outcome.code === methodNotFound;
+      if (kind !== "resourceTemplates" || !isUnsupported) problems.push(`${server}: ${outcome?.message}`);
+      return [];
+    });
   }
   const text = JSON.stringify(problems.length === 0 ? listed : { ...listed, problems });
-  const isError = problems.length > 0 && kinds.every((kind) => isEmpty(listed[kind]));
+  const isError = problems.length > 0 && Object.values(listed).every((items) => items.length === 0);
   return {
     kind: "result",
     result: { content: [{ type: "text", text }], ...(isError ? { isError } : {}) },
     latencyMs: performance.now() - started,
   };
-}
-
-function itemsOf(kind: ListKind, server: string, outcome: CallOutcome): JsonObject[] {
-  const items = outcome.kind === "result" ? outcome.result[kind] : [];
-  return (Array.isArray(items) ? items : []).filter(isJsonObject).map((item) => ({ server, ...item }));
-}
-
-/** JSON-RPC's code for a method that the server does not have. */
-const methodNotFound = -32_601;
-
-function problemOf(kind: ListKind, server: string, outcome: CallOutcome): string[] {
-  if (outcome.kind === "result") return [];
-  const isOptional =
-    kind === "resourceTemplates" && outcome.kind === "error" && outcome.code === methodNotFound;
-  return isOptional ? [] : [`${server}: ${outcome.message}`];
-}
-
-function isEmpty(value: Json | undefined): boolean {
-  return Array.isArray(value) && value.length === 0;
-}
-
-function schemaOf(
-  sessions: readonly ServerSession[],
-  { required, properties }: { readonly required: readonly string[]; readonly properties: JsonObject },
-): JsonObject {
-  const names = sessions.map(({ name }) => name);
-  const description = required.includes("server")
-    ? "Name of the server."
-    : "Name of one server; without it, all.";
-  return {
-    type: "object",
-    properties: { server: { type: "string", enum: names, description }, ...properties },
-    required,
-  };
-}
-
-async function withServer<T>(
-  sessions: readonly ServerSession[],
-  { server }: JsonObject,
-  work: (session: ServerSession) => Promise<T>,
-): Promise<T | { readonly rejected: string }> {
-  const session = sessions.find(({ name }) => name === server);
-  if (session !== undefined) return work(session);
-  const names = sessions.map(({ name }) => name).join(", ");
-  return { rejected: `no such server: ${JSON.stringify(server ?? null)}; there are: ${names}` };
 }
 
 /** An outcome in the form of a tool call's. */
@@ -230,12 +184,11 @@ function resourceBlocks({ contents }: JsonObject): readonly JsonObject[] {
 
 function promptBlocks({ messages }: JsonObject): readonly JsonObject[] {
   return objectsIn(messages).flatMap(({ role, content }) => {
-    const said = `${typeof role === "string" ? role : "user"}:`;
-    const blocks = Array.isArray(content) ? objectsIn(content) : objectsIn([content ?? null]);
-    return blocks.flatMap((block) =>
+    const speaker = `${typeof role === "string" ? role : "user"}:`;
+    return objectsIn(Array.isArray(content) ? content : [content ?? null]).flatMap((block) =>
       typeof block["text"] === "string"
-        ? [{ type: "text", text: `${said} ${block["text"]}` }]
-        : [{ type: "text", text: said }, block],
+        ? [{ type: "text", text: `${speaker} ${block["text"]}` }]
+        : [{ type: "text", text: speaker }, block],
     );
   });
 }
@@ -259,47 +212,34 @@ const longestName = 64;
  * has it; otherwise `SERVER__TOOL`, with illegal characters replaced and, where that is too long or taken, a hash of
  * both names at its end. The order of the tools does not matter. A tool that is listed twice gets one name.
  */
-export function nameTools(tools: readonly ToolRef[]): ReadonlyMap<string, ToolRef> {
-  const distinct = new Map(tools.map((ref) => [keyOf(ref), ref]));
-  const refs = [...distinct.values()].toSorted(byKey);
-  const owners = countBy(refs.map((ref) => ref.tool));
-  const keepsName = (ref: ToolRef): boolean => owners.get(ref.tool) === 1 && legalName.test(ref.tool);
+export function nameTools<T extends ToolRef>(tools: readonly T[]): ReadonlyMap<string, T> {
+  const keyOf = ({ server, tool }: ToolRef): string => JSON.stringify([server, tool]);
+  const distinct = new Map(tools.toReversed().map((ref) => [keyOf(ref), ref]));
+  const refs = [...distinct.values()].toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+  const sameName = Map.groupBy(refs, ({ tool }) => tool);
+  const keepsName = ({ tool }: ToolRef): boolean => sameName.get(tool)?.length === 1 && legalName.test(tool);
   const names = new Map(refs.filter(keepsName).map((ref) => [ref.tool, ref]));
-  const others = refs.filter((ref) => !keepsName(ref));
-  const wanted = countBy(others.map(qualifiedName));
-  for (const ref of others) {
-    const name = qualifiedName(ref);
-    const free = name.length <= longestName && wanted.get(name) === 1 && !names.has(name);
-    names.set(free ? name : hashedName(name, ref, names), ref);
+  const others = Map.groupBy(
+    refs.filter((ref) => !keepsName(ref)),
+    qualifiedName,
+  );
+  for (const [name, same] of others) {
+    for (const ref of same) {
+      const isFree = name.length <= longestName && same.length === 1 && !names.has(name);
+      let free = name;
+      for (let round = 0; !isFree && (round === 0 || names.has(free)); round += 1) {
+        const suffix = `_${hash(`${round}${keyOf(ref)}`)}`;
+        free = `${name.slice(0, longestName - suffix.length)}${suffix}`;
+      }
+      names.set(free, ref);
+    }
   }
   return names;
-}
-
-function keyOf({ server, tool }: ToolRef): string {
-  return JSON.stringify([server, tool]);
-}
-
-function byKey(a: ToolRef, b: ToolRef): number {
-  return keyOf(a) < keyOf(b) ? -1 : 1;
-}
-
-function countBy(values: readonly string[]): ReadonlyMap<string, number> {
-  const counts = new Map<string, number>();
-  for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1);
-  return counts;
 }
 
 function qualifiedName({ server, tool }: ToolRef): string {
   const name = `${server}__${tool}`.replaceAll(/[^a-zA-Z0-9_-]/g, "_");
   return /^[a-zA-Z_]/.test(name) ? name : `_${name}`;
-}
-
-function hashedName(name: string, ref: ToolRef, taken: ReadonlyMap<string, ToolRef>): string {
-  for (let round = 0; ; round += 1) {
-    const suffix = `_${hash(`${round}${keyOf(ref)}`)}`;
-    const candidate = `${name.slice(0, longestName - suffix.length)}${suffix}`;
-    if (!taken.has(candidate)) return candidate;
-  }
 }
 
 /** FNV-1a with 32 bits, over UTF-16 code units; seven characters of base 36. */
@@ -314,7 +254,10 @@ function hash(text: string): string {
 /** The result of a tool call for the model, in the form of the AI SDK. */
 export type ToolOutput =
   | { readonly type: "text" | "error-text"; readonly value: string }
-  | { readonly type: "content"; readonly value: OutputPart[] };
+  | {
+      readonly type: "content";
+      readonly value: ({ readonly type: "text"; readonly text: string } | FilePart)[];
+    };
 
 interface FilePart {
   readonly type: "file";
@@ -322,55 +265,40 @@ interface FilePart {
   readonly data: { type: "data"; data: string };
 }
 
-type OutputPart = { readonly type: "text"; readonly text: string } | FilePart;
-
 /**
  * Converts the outcome of a tool call for the model. The texts of a result are joined, since
  * Gemini wants one response a call; images follow it where the provider's tool results can carry them, and are
  * described where not. Errors of the tool or the protocol and timeouts become errors.
  */
-export function toolOutput(outcome: CallOutcome, options: { readonly images: boolean }): ToolOutput {
-  switch (outcome.kind) {
-    case "result":
-      return resultOutput(outcome.result, options.images);
-    case "error": {
-      const code = outcome.code === undefined ? "" : ` ${outcome.code}`;
-      return { type: "error-text", value: `MCP error${code}: ${outcome.message}` };
-    }
-    case "timeout":
-      return { type: "error-text", value: outcome.message };
+export function toolOutput(outcome: CallOutcome, { images }: { readonly images: boolean }): ToolOutput {
+  if (outcome.kind === "timeout") return { type: "error-text", value: outcome.message };
+  if (outcome.kind === "error") {
+    const code = outcome.code === undefined ? "" : ` ${outcome.code}`;
+    return { type: "error-text", value: `MCP error${code}: ${outcome.message}` };
   }
-}
-
-function resultOutput(result: JsonObject, passImages: boolean): ToolOutput {
-  const content = result["content"];
-  const blocks = Array.isArray(content) ? content.filter(isJsonObject) : [];
-  const isError = result["isError"] === true;
-  const passed = new Map<JsonObject, OutputPart>();
-  for (const block of passImages && !isError ? blocks : []) {
-    const image = passableImage(block);
-    if (image !== undefined) passed.set(block, image);
+  const { content, structuredContent, isError = false } = outcome.result;
+  const texts: string[] = [];
+  const files: FilePart[] = [];
+  const blocks = objectsIn(content);
+  for (const block of blocks) {
+    const file = images && isError !== true ? passableImage(block) : undefined;
+    if (file === undefined) texts.push(describeBlock(block));
+    else files.push(file);
   }
-  const texts = blocks.filter((block) => !passed.has(block)).map(describeBlock);
-  const structured = result["structuredContent"];
-  if (structured !== undefined && !blocks.some((block) => textOf(block) !== undefined)) {
-    texts.push(JSON.stringify(structured));
-  }
-  const text = texts.join("\n") || emptyText(passed.size);
-  if (isError) return { type: "error-text", value: text };
-  if (passed.size === 0) return { type: "text", value: text };
-  return { type: "content", value: [{ type: "text", text }, ...passed.values()] };
-}
-
-/** Providers refuse results without any text, or leave the call unanswered. */
-function emptyText(images: number): string {
-  if (images === 0) return "(empty result)";
-  return images === 1 ? "(an image)" : `(${images} images)`;
+  if (structuredContent !== undefined && blocks.every((block) => textOf(block) === undefined))
+    texts.push(JSON.stringify(structuredContent));
+  // Providers refuse results without any text, or leave the call unanswered.
+  const nothing = ["(empty result)", "(an image)"][files.length] ?? `(${files.length} images)`;
+  const text = texts.join("\n") || nothing;
+  if (isError === true) return { type: "error-text", value: text };
+  return files.length === 0
+    ? { type: "text", value: text }
+    : { type: "content", value: [{ type: "text", text }, ...files] };
 }
 
 function textOf(block: JsonObject): string | undefined {
-  if (typeof block["text"] === "string") return block["text"];
-  const resource = block["resource"];
+  const { text, resource } = block;
+  if (typeof text === "string") return text;
   return isJsonObject(resource) && typeof resource["text"] === "string" ? resource["text"] : undefined;
 }
 
@@ -378,27 +306,19 @@ function textOf(block: JsonObject): string | undefined {
 export function describeBlock(block: JsonObject): string {
   const text = textOf(block);
   if (text !== undefined) return text;
-  const resource = isJsonObject(block["resource"]) ? block["resource"] : block;
+  const { name, uri, mimeType, blob, data } = isJsonObject(block["resource"]) ? block["resource"] : block;
   const kind = typeof block["type"] === "string" ? block["type"].replaceAll("_", " ") : "content";
-  const details = [
-    resource["name"],
-    resource["uri"],
-    resource["mimeType"],
-    sizeOf(resource["blob"] ?? resource["data"]),
-  ].filter((detail) => typeof detail === "string");
+  const base64 = blob ?? data;
+  const size = typeof base64 === "string" ? `${Math.floor((base64.length * 3) / 4)} bytes` : undefined;
+  const details = [name, uri, mimeType, size].filter((detail) => typeof detail === "string");
   return `[${[kind, ...details].join(" ")}]`;
-}
-
-function sizeOf(base64: Json | undefined): string | undefined {
-  return typeof base64 === "string" ? `${Math.floor((base64.length * 3) / 4)} bytes` : undefined;
 }
 
 /** The image types that every provider accepts; another type makes a provider refuse the whole conversation. */
 const passableImages = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
 /** An image that every provider takes; undefined for any other block. */
-export function passableImage(block: JsonObject): FilePart | undefined {
-  const { type, data, mimeType } = block;
+export function passableImage({ type, data, mimeType }: JsonObject): FilePart | undefined {
   if (type !== "image" || typeof mimeType !== "string" || !passableImages.has(mimeType)) return undefined;
   if (typeof data !== "string" || data.length % 4 !== 0 || !/^[A-Za-z0-9+/]+={0,2}$/.test(data))
     return undefined;

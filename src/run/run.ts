@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { resolve } from "node:path";
-import { createAgent } from "../agents/create-agent.ts";
+import { createAgent } from "../agents/driver.ts";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import { usesJudge } from "../core/formats/uses-judge.ts";
 import type { Grade, GradeContext, Grader } from "../core/grade/grader.ts";

@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import { gzipSync } from "node:zlib";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { startModelProxy } from "../../src/agents/programs/model-proxy.ts";
+import { startModelProxy } from "../../src/agents/model-proxy.ts";
 import { createRetryingModel } from "../../src/models/retrying-model.ts";
 import { locateModel } from "../../src/models/locate-model.ts";
 import { resolveModel } from "../../src/models/resolve-model.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { fillTemplate, type TemplateValues } from "../../src/agents/programs/agent-program.ts";
+import { fillTemplate, type TemplateValues } from "../../src/agents/agent-program.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { Json } from "../../src/core/formats/model.ts";
 import { envRoot, expanderOf } from "../../src/core/templates/expand.ts";

@@ -6,7 +6,7 @@ import type { TrialResult } from "../../src/core/report/result.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { createAcpAgent } from "../../src/agents/acp.ts";
 import { createCommandAgent } from "../../src/agents/command.ts";
-import { ConversationOutput, type TurnResult } from "../../src/agents/programs/turn-output.ts";
+import { ConversationOutput, type TurnResult } from "../../src/agents/turn-output.ts";
 import { agentPresets, type AgentPreset, type CommandOutput } from "../../src/core/formats/model.ts";
 import { eventsOf } from "../support/agent-context.ts";
 import { type PlayedProgram, playProgram } from "../support/agent-programs.ts";
@@ -53,19 +53,16 @@ describe("the output of a program that is cut off before its last event is no en
   it("and the trial is an error that says so", async () => {
     const said = { type: "item.completed", item: { type: "agent_message", text: "It is 42." } };
     const played = await playProgram(
-      createCommandAgent(
-        {
-          type: "command",
-          name: "it",
-          command: process.execPath,
-          args: [join(programs, "command-agent.ts"), JSON.stringify([["print", JSON.stringify(said)]])],
-          env: {},
-          output: "codex",
-          stdin: false,
-          configFiles: [],
-        },
-        { version: "0.0.0" },
-      ),
+      createCommandAgent({
+        type: "command",
+        name: "it",
+        command: process.execPath,
+        args: [join(programs, "command-agent.ts"), JSON.stringify([["print", JSON.stringify(said)]])],
+        env: {},
+        output: "codex",
+        stdin: false,
+        configFiles: [],
+      }),
       { users: ["hello"] },
     );
     expect(played.thrown).toMatchObject({

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { AgentDriver, ClientSideContext } from "../../src/agents/driver.ts";
 import { createModelAgent } from "../../src/agents/model.ts";
-import { createOracle, createScriptedAgent } from "../../src/agents/scripted.ts";
+import { createWrittenAgent } from "../../src/agents/scripted.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { ModelAgentSpec } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
@@ -78,7 +78,7 @@ describe("the user's answers", () => {
   ];
 
   test("are the first that fit, and no without one", async () => {
-    const agent = createScriptedAgent({ type: "scripted", name: "s", plan: {} });
+    const agent = createWrittenAgent({ type: "scripted", name: "s", plan: {} });
     const side = agent.clientSide?.({ ...noAnswers, elicitation });
     expect(await askUser(side, "What is your name?")).toEqual({ action: "accept", content: { name: "Ada" } });
     expect(await askUser(side, "Pay?", "bank")).toEqual({ action: "cancel" });
@@ -89,8 +89,8 @@ describe("the user's answers", () => {
   test("and what is not there is not declared, but the user of a model", async () => {
     const provider = await provide([]);
     const [scripted, oracle] = [
-      createScriptedAgent({ type: "scripted", name: "s", plan: {} }),
-      createOracle({ type: "oracle", name: "o" }),
+      createWrittenAgent({ type: "scripted", name: "s", plan: {} }),
+      createWrittenAgent({ type: "oracle", name: "o" }),
     ];
     expect([scripted, oracle].map((agent) => agent.clientSide?.(noAnswers))).toEqual([{}, {}]);
     const side = model(provider).clientSide?.(noAnswers);
@@ -109,7 +109,7 @@ describe("the user's answers", () => {
         { call: "get-roots-list", args: {} },
       ],
     };
-    const agent = createScriptedAgent({ type: "scripted", name: "s", plan });
+    const agent = createWrittenAgent({ type: "scripted", name: "s", plan });
     const { messages, run } = await everythingFor(agent, {
       workspace: "/tmp/here",
       elicitation: [{ action: "accept", content: { name: "Ada" } }],

@@ -44,7 +44,7 @@ function specOf({ actions, args = [], nextActions, spec = {} }: Setup): CommandA
 }
 
 function play(setup: Setup): Promise<PlayedProgram> {
-  const agent = createCommandAgent(specOf(setup), { version: "0.0.0" });
+  const agent = createCommandAgent(specOf(setup));
   return playProgram(agent, { users: ["hello"], ...setup });
 }
 
@@ -316,13 +316,12 @@ describe("an agent that breaks", () => {
   it("by not being there is told before anything starts, with what to install", async () => {
     const agent = createCommandAgent(
       specOf({ actions: [], spec: { command: "no-such-agent", preset: "codex" } }),
-      { version: "0.0.0" },
     );
     await expect(agent.prepare()).rejects.toMatchObject({
       code: "agent/program-not-found",
       details: { hint: expect.stringContaining("@openai/codex") as string },
     });
-    await createCommandAgent(specOf({ actions: [] }), { version: "0.0.0" }).prepare();
+    await createCommandAgent(specOf({ actions: [] })).prepare();
   });
 
   it("by not starting is an error", async () => {

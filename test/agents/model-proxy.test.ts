@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { startModelProxy, withModelProxy } from "../../src/agents/programs/model-proxy.ts";
+import { startModelProxy, withModelProxy } from "../../src/agents/model-proxy.ts";
 import type { Usage } from "../../src/core/trace/events.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createAgent } from "../../src/agents/create-agent.ts";
+import { createAgent } from "../../src/agents/driver.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import { recordedContext } from "../support/agent-context.ts";
 import { anyTool, stubSession } from "../support/sessions.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createOracle } from "../../src/agents/scripted.ts";
+import { createWrittenAgent } from "../../src/agents/scripted.ts";
 import type { Json, JsonObject, SolutionAction } from "../../src/core/formats/model.ts";
 import { type Scope, withLocals } from "../../src/core/templates/scope.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
@@ -61,7 +61,7 @@ async function play(actions: readonly SolutionAction[], options: PlayOptions = {
   const outputs = new Map<string, JsonObject>();
   const scope: Scope = withLocals(scopeOf({}, { ...plainTrial("task"), outputs }), roots);
   const context = recordedContext({ users, sessions });
-  const oracle = createOracle({ type: "oracle", name: "seer" });
+  const oracle = createWrittenAgent({ type: "oracle", name: "seer" });
   await oracle.prepare();
   await oracle.run({ ...context, solution: { actions, scope, outputs } });
   return { context, outputs };
@@ -261,7 +261,7 @@ describe("foreach", () => {
 
 test("a task without a solution cannot be played, and nothing happens", async () => {
   const context = recordedContext({ users: ["go"] });
-  await expect(createOracle({ type: "oracle", name: "seer" }).run(context)).rejects.toMatchObject({
+  await expect(createWrittenAgent({ type: "oracle", name: "seer" }).run(context)).rejects.toMatchObject({
     code: "task/no-solution",
     message: 'agent seer plays solutions, and "task" has none',
   });

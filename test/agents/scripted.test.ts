@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createScriptedAgent } from "../../src/agents/scripted.ts";
+import { createWrittenAgent } from "../../src/agents/scripted.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { JsonObject, ScriptedAction } from "../../src/core/formats/model.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
@@ -7,8 +7,8 @@ import { resolveIn } from "../../src/core/templates/scope.ts";
 import { recordedContext } from "../support/agent-context.ts";
 import { anyTool, startEverything, stubSession, textResult } from "../support/sessions.ts";
 
-function agent(plan: readonly ScriptedAction[]): ReturnType<typeof createScriptedAgent> {
-  return createScriptedAgent({ type: "scripted", name: "script", plan: { task: plan } });
+function agent(plan: readonly ScriptedAction[]): ReturnType<typeof createWrittenAgent> {
+  return createWrittenAgent({ type: "scripted", name: "script", plan: { task: plan } });
 }
 
 interface Log {

@@ -1,7 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { copySkills } from "../../src/agents/programs/agent-program.ts";
+import { copySkills } from "../../src/agents/agent-program.ts";
 import { exportFile } from "../../src/load/export-file.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { failure, load } from "../load/support/load.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { createOracle } from "../../src/agents/scripted.ts";
+import { createWrittenAgent } from "../../src/agents/scripted.ts";
 import type { SolutionAction } from "../../src/core/formats/model.ts";
 import type { TraceEvent } from "../../src/core/trace/events.ts";
 import { leaf } from "../support/leaf-steps.ts";
@@ -25,7 +25,7 @@ function said(events: readonly TraceEvent[]): readonly string[] {
   return events.flatMap((event) => (event.type === "agent.message" ? event.text : []));
 }
 
-const oracle = createOracle({ type: "oracle", name: "oracle" });
+const oracle = createWrittenAgent({ type: "oracle", name: "oracle" });
 
 it("what a solution's own calls give is seen by the solution alone, which sees what setup gave", async () => {
   const seen = scriptStepOf({ inline: echo }, { id: "seen", protocol: "json" });

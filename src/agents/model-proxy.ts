@@ -10,12 +10,12 @@ import {
 import { request as requestHttps } from "node:https";
 import { PassThrough, pipeline, type Transform } from "node:stream";
 import { createBrotliDecompress, createUnzip } from "node:zlib";
-import type { AgentPreset, ModelProxySpec } from "../../core/formats/model.ts";
-import { objectOf, textOf, type WireObject } from "../../core/formats/presets/preset.ts";
-import { presets } from "../../core/formats/presets/presets.ts";
-import { jsonExcess } from "../../core/formats/read-json.ts";
-import type { Emit, Usage } from "../../core/trace/events.ts";
-import { ByteStore, LineReader } from "../../process/program-output.ts";
+import type { AgentPreset, ModelProxySpec } from "../core/formats/model.ts";
+import { objectOf, textOf, type WireObject } from "../core/formats/presets/preset.ts";
+import { presets } from "../core/formats/presets/presets.ts";
+import { jsonExcess } from "../core/formats/read-json.ts";
+import type { Emit, Usage } from "../core/trace/events.ts";
+import { ByteStore, LineReader } from "../process/program-output.ts";
 
 export interface ModelProxyOptions {
   /** Address of the provider's API. */

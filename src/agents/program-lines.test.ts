@@ -1,6 +1,6 @@
 import { array, assert, json, nat, oneof, property, string } from "fast-check";
 import { describe, expect, it } from "vitest";
-import { JsonLines } from "./json-lines.ts";
+import { JsonLines } from "./program-lines.ts";
 
 function read(chunks: readonly Buffer[], limit = 1000): { objects: unknown[]; others: string[] } {
   const objects: unknown[] = [];

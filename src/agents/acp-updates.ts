@@ -1,0 +1,247 @@
+import { McpvalsError } from "../core/errors/error.ts";
+import { withoutUndefined } from "../core/formats/json.ts";
+import type { AgentPreset, Json } from "../core/formats/model.ts";
+import { jsonOf, objectOf, textOf, type WireObject } from "../core/formats/presets/preset.ts";
+import type { Emit, EventBody, Usage } from "../core/trace/events.ts";
+import { toolOrigin, type ToolOrigin } from "../core/trace/tool-origin.ts";
+import { presetOf } from "./agent-program.ts";
+import { longestMessage } from "./program-lines.ts";
+
+export interface AcpUpdatesOptions {
+  readonly emit: Emit;
+  readonly preset?: AgentPreset | undefined;
+  /** Names of the servers that the agent reaches. */
+  readonly servers: readonly string[];
+  /** The agent's tool that loads a skill; absent: the preset's. */
+  readonly skillTool?: string | undefined;
+  /** Called when the agent reports that its key was refused, with its own words. */
+  readonly onRefused: (note: string) => void;
+}
+
+interface ToolState {
+  readonly name: string;
+  /** The protocol's kind of tool, such as `execute`. */
+  readonly kind?: string | undefined;
+  readonly origin: ToolOrigin;
+  readonly status: "started" | "completed" | "failed";
+  readonly args?: Json | undefined;
+  readonly result?: Json | undefined;
+  readonly parentCallId?: string | undefined;
+}
+
+/**
+ * Turns what an agent reports while it acts into events: its text, joined to one message from one use of a tool to the next,
+ * and its uses of tools.
+ */
+export class AcpUpdates {
+  readonly #options: AcpUpdatesOptions;
+  readonly #tools = new Map<string, ToolState>();
+  /** Ids of the uses of tools that were recorded. */
+  readonly #recorded = new Set<string>();
+  #turn: number | undefined;
+  #failure: string | undefined;
+  #text = "";
+  #messageId: string | undefined;
+
+  constructor(options: AcpUpdatesOptions) {
+    this.#options = options;
+  }
+
+  /** Why the agent's model could not be reached, by its last notice in this turn. */
+  get failure(): string | undefined {
+    return this.#failure;
+  }
+
+  /** Later updates belong to this turn. */
+  begin(turn: number): void {
+    this.#turn = turn;
+    this.#failure = undefined;
+  }
+
+  /** Updates are ignored until the next turn begins. */
+  end(): void {
+    this.#flush();
+    this.#turn = undefined;
+  }
+
+  /** Takes the `update` of a `session/update`. Throws McpvalsError `agent/protocol` for a message that is too long. */
+  take(update: WireObject): void {
+    if (this.#turn === undefined || this.#isNotice(update)) return;
+    const { sessionUpdate: kind } = update;
+    // Plans, thoughts, modes and the like are not behaviour towards servers or the user.
+    if (kind === "agent_message_chunk") this.#takeChunk(update);
+    else if (kind === "tool_call" || kind === "tool_call_update") this.#takeTool(update, this.#turn);
+  }
+
+  /** Takes a tool that the agent asks permission for: some agents report it nowhere else until it is done. */
+  takeAsked(call: WireObject): void {
+    const callId = textOf(call["toolCallId"]);
+    if (callId === undefined || this.#tools.has(callId)) return;
+    this.#flush();
+    this.#tools.set(callId, this.#next(call, undefined));
+  }
+
+  /** The origin of a tool that the agent asks permission for, which it may have reported before. */
+  originOf(call: WireObject): ToolOrigin {
+    const known = this.#tools.get(textOf(call["toolCallId"]) ?? "");
+    const origin = this.#originOf(toolName(call));
+    return origin.tool === undefined && known !== undefined ? known.origin : origin;
+  }
+
+  /** The agent's title of such a tool. */
+  titleOf(call: WireObject): string {
+    const known = this.#tools.get(textOf(call["toolCallId"]) ?? "");
+    return textOf(call["title"]) ?? toolName(call) ?? known?.name ?? "";
+  }
+
+  /** Whether an update is a notice, which is recorded as output; a notice after a failure is its reason. */
+  #isNotice(update: WireObject): boolean {
+    const notice = presetOf(this.#options.preset)?.acp.readNotice?.(update) ?? {};
+    const { note, failure, isRefused, program } = notice;
+    if (failure !== undefined) this.#failure = failure ?? undefined;
+    else if (note !== undefined && this.#failure !== undefined) this.#failure = note.trim();
+    if (program !== undefined) this.#emit({ type: "agent.told", program });
+    if (note === undefined) return false;
+    this.#emit({ type: "agent.output", stream: "stdout", text: `${note.trim()}\n` });
+    if (isRefused === true) this.#options.onRefused(note);
+    return true;
+  }
+
+  #takeChunk(update: WireObject): void {
+    const messageId = textOf(update["messageId"]);
+    if (messageId !== this.#messageId) this.#flush();
+    this.#messageId = messageId;
+    const { type, text } = objectOf(update["content"]);
+    if (type === "text") this.#text += textOf(text) ?? "";
+    if (this.#text.length <= longestMessage) return;
+    const message = `the agent wrote a message of more than ${longestMessage} characters`;
+    throw new McpvalsError("agent/protocol", message);
+  }
+
+  #flush(): void {
+    const text = this.#text;
+    this.#text = "";
+    if (text.trim() === "" || this.#turn === undefined) return;
+    this.#emit({ type: "agent.message", turn: this.#turn, text });
+  }
+
+  /** Once the record has ended, which `emit` reports with 0, nothing needs to be kept. */
+  #emit(event: EventBody): void {
+    if (this.#options.emit(event) !== 0) return;
+    this.#turn = undefined;
+    this.#tools.clear();
+    this.#recorded.clear();
+  }
+
+  #takeTool(call: WireObject, turn: number): void {
+    const callId = textOf(call["toolCallId"]);
+    if (callId === undefined) return;
+    const before = this.#tools.get(callId);
+    if (before === undefined) this.#flush();
+    const now = this.#next(call, before);
+    this.#tools.set(callId, now);
+    if (before !== undefined && this.#recorded.has(callId) && !hasNews(before, now)) return;
+    this.#recorded.add(callId);
+    const { kind: _, origin, ...state } = now;
+    this.#emit(withoutUndefined({ type: "agent.tool" as const, turn, callId, ...origin, ...state }));
+  }
+
+  #next(call: WireObject, before: ToolState | undefined): ToolState {
+    const given = toolName(call);
+    // A tool that was identified as a server's keeps its name, whatever title the agent gives it later.
+    const isNamed = before?.origin.tool !== undefined;
+    const title = given === undefined || isNamed ? (before?.name ?? "") : given;
+    const kind = textOf(call["kind"]) ?? before?.kind;
+    // The title of an agent's own tool can be anything, such as the command line; its kind is the same for each use.
+    const isOwn =
+      given !== undefined && given === call["title"] && this.#originOf(title).source === "builtin";
+    const name = (isOwn && kind !== "other" ? kind : undefined) ?? title;
+    const { status } = call;
+    return {
+      name,
+      kind,
+      origin: isNamed ? before.origin : this.#originOf(name),
+      status: status === "completed" || status === "failed" ? status : (before?.status ?? "started"),
+      args: argsOf(call["rawInput"]) ?? before?.args,
+      result: resultOf(call) ?? before?.result,
+      parentCallId: claudeMeta(call, "parentToolUseId") ?? before?.parentCallId,
+    };
+  }
+
+  #originOf(name: string | undefined): ToolOrigin {
+    const { preset, servers, skillTool } = this.#options;
+    if (name === undefined || name === "") return { source: "unknown" };
+    return toolOrigin(name, { servers, skillTool, ...withoutUndefined({ preset }) });
+  }
+}
+
+function hasNews(before: ToolState, now: ToolState): boolean {
+  if (before.status !== now.status || before.name !== now.name) return true;
+  return JSON.stringify(before.args) !== JSON.stringify(now.args);
+}
+
+/** Codex reports a server's tool as `{server, tool, arguments}`. */
+function argsOf(input: unknown): Json | undefined {
+  const { server, tool, arguments: args, ...rest } = objectOf(input);
+  const isCodex = typeof server === "string" && typeof tool === "string" && Object.keys(rest).length === 0;
+  return jsonOf(isCodex && args !== undefined ? args : input);
+}
+
+function resultOf(call: WireObject): Json | undefined {
+  const raw = jsonOf(call["rawOutput"]);
+  if (raw !== undefined) return raw;
+  const content = objectsIn(call["content"]);
+  if (content.length === 0) return undefined;
+  const texts = content.map((part) => textOf(objectOf(part["content"])["text"]));
+  return texts.every((text) => text !== undefined) ? texts.join("\n") : jsonOf(content);
+}
+
+/** The name of a tool: the protocol had only titles for long, so agents have the name in places of their own. */
+function toolName(call: WireObject): string | undefined {
+  return textOf(call["name"]) ?? claudeMeta(call, "toolName") ?? textOf(call["title"]);
+}
+
+function claudeMeta(call: WireObject, key: string): string | undefined {
+  return textOf(objectOf(objectOf(call["_meta"])["claudeCode"])[key]);
+}
+
+/** The objects of an array from the wire; what is not an object becomes an empty one. */
+export function objectsIn(value: unknown): readonly WireObject[] {
+  return Array.isArray(value) ? value.map(objectOf) : [];
+}
+
+/** Tokens of each turn, if an agent reports them with its response to the prompt; single requests are unknown. */
+export class AcpUsage {
+  readonly #of: "turn" | "session";
+  #before: Usage = { inputTokens: 0, outputTokens: 0 };
+
+  /** `session`: the agent reports the sum of all turns so far. */
+  constructor(of: "turn" | "session") {
+    this.#of = of;
+  }
+
+  /** The tokens of the turn; undefined when the agent does not report them. */
+  take(answer: unknown): Usage | undefined {
+    const reported = reportedUsage(objectOf(objectOf(answer)["usage"]));
+    if (reported === undefined || this.#of === "turn") return reported;
+    const before = this.#before;
+    this.#before = reported;
+    const keys = Object.keys(reported) as (keyof Usage)[];
+    const counts = keys.map((key) => [key, (reported[key] ?? 0) - (before[key] ?? 0)]);
+    return { ...reported, ...Object.fromEntries(counts) };
+  }
+}
+
+function reportedUsage(usage: WireObject): Usage | undefined {
+  const count = (key: string): number | undefined => {
+    const value = usage[key];
+    return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : undefined;
+  };
+  const [input, output] = [count("inputTokens"), count("outputTokens")];
+  if (input === undefined || output === undefined) return undefined;
+  const [cacheReadTokens, cacheWriteTokens] = [count("cachedReadTokens"), count("cachedWriteTokens")];
+  const cached = (cacheReadTokens ?? 0) + (cacheWriteTokens ?? 0);
+  // Some agents report cached tokens separately from the input; the total shows which.
+  const inputTokens = usage["totalTokens"] === input + cached + output ? input + cached : input;
+  return withoutUndefined({ inputTokens, outputTokens: output, cacheReadTokens, cacheWriteTokens });
+}

@@ -1,0 +1,159 @@
+import type { WireObject } from "../core/formats/presets/preset.ts";
+import { JsonMeter, mostMemory, repeatedKey } from "../core/formats/read-json.ts";
+import type { Emit } from "../core/trace/events.ts";
+import { ByteStore, TextTail, WholeLines } from "../process/program-output.ts";
+
+/** Records what a program writes as `agent.output`: whole lines up to a limit, then only how much more there was. */
+export class ProgramLines {
+  readonly #record: (text: string) => void;
+  readonly #lines: WholeLines;
+  readonly #tail = new TextTail();
+
+  constructor(stream: "stdout" | "stderr", emit: Emit) {
+    this.#record = (text) => void emit({ type: "agent.output", stream, text });
+    this.#lines = new WholeLines(this.#record);
+  }
+
+  /** The last 4 KiB; undefined when empty. */
+  get tail(): string | undefined {
+    return this.#tail.text;
+  }
+
+  push(chunk: Buffer): void {
+    this.#tail.push(chunk);
+    this.#lines.push(chunk);
+  }
+
+  /** Records an unfinished line, and how much was left out. */
+  finish(): void {
+    const omitted = this.#lines.finish();
+    if (omitted > 0) this.#record(`[${omitted} more bytes were left out]\n`);
+  }
+}
+
+export interface JsonLinesOptions {
+  /** Longest line, in bytes; longer ones are left out. */
+  readonly limit: number;
+  /** Called with what the program did wrong; no further line is read. */
+  readonly onBroken: (problem: string) => void;
+  readonly onObject: (line: WireObject) => void;
+  /** Called with each line that is not a JSON object, with its line end. */
+  readonly onOther: (line: Buffer) => void;
+}
+
+const newline = 0x0a;
+
+/** Reads lines of JSON from what a program prints. */
+export class JsonLines {
+  readonly #options: JsonLinesOptions;
+  readonly #unfinished = new ByteStore();
+  /** Of the unfinished line, including what was dropped. */
+  #length = 0;
+  readonly #budget = new MessageBudget();
+  #isBroken = false;
+
+  constructor(options: JsonLinesOptions) {
+    this.#options = options;
+  }
+
+  push(chunk: Buffer): void {
+    let start = 0;
+    for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {
+      this.#hold(chunk.subarray(start, end));
+      this.#readLine();
+      start = end + 1;
+    }
+    this.#hold(chunk.subarray(start));
+  }
+
+  /** Reads the last line, if it has no line end. */
+  finish(): void {
+    if (this.#length > 0) this.#readLine();
+  }
+
+  #hold(piece: Buffer): void {
+    this.#length += piece.length;
+    if (this.#length > this.#options.limit || this.#isBroken) this.#unfinished.clear();
+    else this.#unfinished.push(piece);
+  }
+
+  #readLine(): void {
+    const { limit, onBroken, onObject, onOther } = this.#options;
+    const [line, length] = [this.#unfinished.take(), this.#length];
+    this.#length = 0;
+    if (this.#isBroken) return;
+    if (length > limit) return onOther(Buffer.from(`[a line of ${length} bytes was left out]\n`));
+    // Most output that is not JSON need not be parsed: an object begins with a brace.
+    const isCandidate = /^\s*\{/.test(line.toString("latin1", 0, 64));
+    let problem = isCandidate ? this.#budget.problemOf(line) : undefined;
+    if (problem === undefined) {
+      const text = line.toString("utf8");
+      const object = isCandidate ? parseObject(text) : undefined;
+      if (object === undefined) return onOther(Buffer.concat([line, Buffer.from("\n")]));
+      problem = repeatedKeyProblem(text);
+      if (problem === undefined) return onObject(object);
+    }
+    this.#isBroken = true;
+    onBroken(problem);
+  }
+}
+
+/** The JSON object that a text is; undefined for anything else. */
+export function parseObject(text: string): WireObject | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? (value as WireObject)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Longest message of a program, in bytes. */
+export const longestMessage: number = 10 * 1024 * 1024;
+const mostLevels = 400;
+/** Most memory that all messages of a program may take in one trial, read one after the other, in bytes. */
+const mostTotalMemory = 2 * mostMemory;
+/** Requests that a program may make in one trial: each waits for an answer, which the program need not read. */
+const mostRequests = 20_000;
+
+/**
+ * Limits the messages of a program in one trial: part of each stays in memory, such as the names of tools and the text of
+ * an unfinished message. Problems are phrases that follow the program's name.
+ */
+export class MessageBudget {
+  #left = mostTotalMemory;
+  #requests = 0;
+
+  /** Why a message must not be parsed; undefined when it may be. */
+  problemOf(line: Uint8Array): string | undefined {
+    if (line.length > longestMessage) return `wrote a message of more than ${longestMessage} bytes`;
+    const { deepest, weight } = new JsonMeter().push(line);
+    if (deepest > mostLevels) return `wrote a message nested more than ${mostLevels} levels deep`;
+    if (weight > mostMemory)
+      return `wrote a message of so many values that it would take more than ${inMebibytes(mostMemory)} of memory`;
+    this.#left -= weight;
+    return this.#left < 0 ? `wrote more than ${inMebibytes(mostTotalMemory)} in one trial` : undefined;
+  }
+
+  /** Why a further request must not be answered; undefined when it may be. */
+  problemOfRequest(): string | undefined {
+    this.#requests += 1;
+    return this.#requests > mostRequests
+      ? `asked for something more than ${mostRequests} times in one trial`
+      : undefined;
+  }
+}
+
+/** Why a parsed message must not be used: JSON readers differ on which of two equal keys counts. */
+export function repeatedKeyProblem(text: string): string | undefined {
+  const key = repeatedKey(text);
+  return key === undefined
+    ? undefined
+    : `wrote a message with the key ${JSON.stringify(key.slice(0, 80))} twice`;
+}
+
+function inMebibytes(bytes: number): string {
+  return `${bytes / 1024 / 1024} MiB`;
+}
