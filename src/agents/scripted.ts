@@ -64,19 +64,19 @@ function actionsOf(
   spec: ScriptedAgentSpec | BuiltinAgentSpec,
   { task, scope, solution }: AgentContext,
 ): Actions {
-  if (spec.type === "null") return playPlan([], undefined);
   const name = JSON.stringify(task);
-  if (spec.type === "oracle") {
-    if (solution !== undefined) return playSolution(solution.actions, solution.scope, solution.outputs);
-    const message = `agent ${spec.name} plays solutions, and ${name} has none`;
-    const hint = "Give the task a spec.solution, or choose another agent.";
-    throw new McpvalsError("task/no-solution", message, { hint });
+  if (spec.type === "scripted") {
+    const plan = Object.hasOwn(spec.plan, task) ? spec.plan[task] : undefined;
+    if (plan !== undefined) return playPlan(plan, scope);
+    const names = Object.keys(spec.plan).map((each) => JSON.stringify(each));
+    const known = names.length === 0 ? "it has none at all" : `it has plans for ${names.join(", ")}`;
+    throw new McpvalsError("agent/no-plan", `agent ${spec.name} has no plan for ${name}; ${known}`);
   }
-  const plan = Object.hasOwn(spec.plan, task) ? spec.plan[task] : undefined;
-  if (plan !== undefined) return playPlan(plan, scope);
-  const names = Object.keys(spec.plan).map((each) => JSON.stringify(each));
-  const known = names.length === 0 ? "it has none at all" : `it has plans for ${names.join(", ")}`;
-  throw new McpvalsError("agent/no-plan", `agent ${spec.name} has no plan for ${name}; ${known}`);
+  if (spec.type === "null") return playPlan([], undefined);
+  if (solution !== undefined) return playSolution(solution.actions, solution.scope, solution.outputs);
+  const message = `agent ${spec.name} plays solutions, and ${name} has none`;
+  const hint = "Give the task a spec.solution, or choose another agent.";
+  throw new McpvalsError("task/no-solution", message, { hint });
 }
 
 function* playPlan(plan: readonly ScriptedAction[], scope: Scope | undefined): Actions {
