@@ -29,7 +29,7 @@ export function openAcpStream(options: AcpStreamOptions): Stream & { readonly st
   /** Ids of mcpvals' requests that wait for an answer. */
   const waiting = new Set<unknown>();
   const budget = new MessageBudget();
-  let enqueue = (_: AnyMessage): void => undefined;
+  let controller: Pick<ReadableStreamDefaultController<AnyMessage>, "enqueue"> | undefined;
   const breakOff = (problem: string | Error): void => {
     lines.stop();
     onBroken(problem);
@@ -44,7 +44,8 @@ export function openAcpStream(options: AcpStreamOptions): Stream & { readonly st
     const problem = problemOf(message, text, budget);
     if (problem !== undefined) breakOff(problem);
     else if (updates.includes(message["method"]) && !("id" in message)) onUpdate(message["params"]);
-    else if (isMessage(message) && ("method" in message || waiting.delete(message["id"]))) enqueue(message);
+    else if (isMessage(message) && ("method" in message || waiting.delete(message["id"])))
+      controller?.enqueue(message);
     else onOther(line);
   };
   const lines = new LineReader({
@@ -62,16 +63,8 @@ export function openAcpStream(options: AcpStreamOptions): Stream & { readonly st
   stdout.once("end", () => lines.end());
   return {
     readable: new ReadableStream<AnyMessage>({
-      start: (controller) => {
-        enqueue = (message) => controller.enqueue(message);
-      },
-      cancel: () => lines.stop(),
-    }),
-    writable: new WritableStream<AnyMessage>({
-      write(message) {
-        if ("id" in message && "method" in message) waiting.add(message.id);
-        // A broken pipe means that the program has ended, which is reported elsewhere.
-        return new Promise((resolve) => stdin.write(`${JSON.stringify(message)}\n`, () => resolve()));
+      start(given) {
+        controller = given;
       },
     }),
     stop: () => lines.stop(),

@@ -54,7 +54,7 @@ export class AgentProgram {
     });
     void process.exited.then(({ exitCode, signal }) => {
       const expected = this.#stopRequested || (endsItself === true && exitCode === 0);
-      emit({ type: "agent.exited", exitCode, signal, expected });
+      return emit({ type: "agent.exited", exitCode, signal, expected });
     });
   }
 
@@ -171,8 +171,6 @@ export async function copySkills(
 ): Promise<void> {
   if (skills === undefined) return;
   const { folders, mountPath, tool } = skills;
-  const failure = (message: string, cause?: unknown): McpvalsError =>
-    new McpvalsError("agent/skills", message, { cause });
   let files = 0;
   const copyFolder = async (from: string, to: string): Promise<void> => {
     makeFolder(to);
@@ -209,4 +207,8 @@ export async function copySkills(
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw failure(`the skills cannot be copied: ${reason}`, cause);
   }
+}
+
+function failure(message: string, cause?: unknown): McpvalsError {
+  return new McpvalsError("agent/skills", message, { cause });
 }

@@ -144,6 +144,9 @@ const cutOffEnds: Readonly<Partial<Record<FinishReason, TurnEnd>>> = {
   "content-filter": "refused",
 };
 
+/** The specification's names of reasons why a model stopped. */
+const stopReasons: Readonly<Partial<Record<FinishReason, string>>> = { stop: "endTurn", length: "maxTokens" };
+
 /** The agent of one trial while it acts: all messages between user, model and tools. */
 class Conversation {
   readonly #messages: ModelMessage[] = [];
@@ -177,7 +180,7 @@ class Conversation {
     try {
       const request = { ...shared, ...asked, ...limit, abortSignal: end.signal };
       const { text, finishReason } = await ai.generateText(request);
-      const stopReason = { stop: "endTurn", length: "maxTokens" }[String(finishReason)] ?? finishReason;
+      const stopReason = stopReasons[finishReason] ?? finishReason;
       return { role: "assistant", content: { type: "text", text }, model: access.model, stopReason };
     } catch (error) {
       if (!end.signal.aborted) broken.abort(error);

@@ -54,7 +54,7 @@ function resourceTools(sessions: readonly ServerSession[]): readonly OfferedTool
       name: "read_mcp_resource",
       description: "Reads one resource of an MCP server.",
       properties: { uri: { type: "string", description: "URI of the resource, as it is listed." } },
-      async read(session, { uri }, options) {
+      read: async (session, { uri }, options) => {
         if (typeof uri !== "string") return { rejected: "uri is not a text" };
         return withContent(await session.readResource(uri, options), resourceBlocks);
       },
@@ -73,7 +73,7 @@ function resourceTools(sessions: readonly ServerSession[]): readonly OfferedTool
         name: { type: "string", description: "Name of the prompt, as it is listed." },
         arguments: { type: "object", description: "Its arguments, all of them texts." },
       },
-      async read(session, { name, arguments: given = {} }, options) {
+      read: async (session, { name, arguments: given = {} }, options) => {
         if (typeof name !== "string") return { rejected: "name is not a text" };
         if (!isJsonObject(given)) return { rejected: "arguments is not an object" };
         return withContent(await session.getPrompt(name, given, options), promptBlocks);
@@ -88,7 +88,7 @@ interface ReadTool {
   readonly description: string;
   /** Besides the server; the first is required. */
   readonly properties: JsonObject;
-  read(session: ServerSession, args: JsonObject, options: CallOptions): Promise<Called>;
+  readonly read: (session: ServerSession, args: JsonObject, options: CallOptions) => Promise<Called>;
 }
 
 function readTool(
@@ -227,7 +227,7 @@ export function nameTools<T extends ToolRef>(tools: readonly T[]): ReadonlyMap<s
     for (const ref of same) {
       const isFree = name.length <= longestName && same.length === 1 && !names.has(name);
       let free = name;
-      for (let round = 0; !isFree && (round === 0 || names.has(free)); round += 1) {
+      for (let round = 0; round === 0 ? !isFree : names.has(free); round += 1) {
         const suffix = `_${hash(`${round}${keyOf(ref)}`)}`;
         free = `${name.slice(0, longestName - suffix.length)}${suffix}`;
       }
