@@ -66,6 +66,16 @@ export function openAcpStream(options: AcpStreamOptions): Stream & { readonly st
       start(given) {
         controller = given;
       },
+      cancel: () => lines.stop(),
+    }),
+    writable: new WritableStream<AnyMessage>({
+      write(message) {
+        if ("id" in message && "method" in message) waiting.add(message.id);
+        // A broken pipe means that the program has ended, which is reported elsewhere.
+        return new Promise((resolve) => {
+          stdin.write(`${JSON.stringify(message)}\n`, () => resolve());
+        });
+      },
     }),
     stop: () => lines.stop(),
   };
