@@ -4,7 +4,14 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, test } from "vitest";
 import { resolveBundled, type ResolvedExtension } from "../../../src/extensions/resolve/program.ts";
-import { manifestText, normally, refusal, resolverIn, temporaryFolder } from "./resolving.ts";
+import {
+  expectRefusal,
+  fromCache,
+  manifestText,
+  normally,
+  resolverIn,
+  temporaryFolder,
+} from "./resolving.ts";
 
 /** Writes files into a folder of its own; those that begin with a shebang are executable. */
 async function folderWith(files: Readonly<Record<string, string>>): Promise<string> {
@@ -18,10 +25,8 @@ async function folderWith(files: Readonly<Record<string, string>>): Promise<stri
 }
 
 async function resolveIn(folder: string, text: string): Promise<ResolvedExtension> {
-  const { extension, locked } = await resolverIn(folder).resolve({ package: text, dir: folder }, undefined, {
-    frozen: true,
-    offline: true,
-  });
+  const use = { package: text, dir: folder };
+  const { extension, locked } = await resolverIn(folder).resolve(use, undefined, fromCache);
   expect(locked).toBeUndefined();
   return extension;
 }
@@ -82,9 +87,7 @@ describe("a path", () => {
       "gone/extension.yaml": `${manifestText}program: gone\n`,
       "several/package.json": JSON.stringify({ bin: { a: "a.js", b: "b.js" } }),
     });
-    const refused = await refusal(resolveIn(folder, text));
-    expect(refused.code).toBe("extension/not-found");
-    expect(refused.text).toContain(reason);
+    await expectRefusal(resolveIn(folder, text), "not-found", reason);
   });
 
   test.each(["../demo", "bin/../../demo", "/bin/sh", "..\\demo", "C:/demo"])(
@@ -94,21 +97,14 @@ describe("a path", () => {
         demo: "#!/bin/sh\n",
         "package/package.json": JSON.stringify({ bin }),
       });
-      const refused = await refusal(resolveIn(folder, "./package"));
-      expect([refused.code, refused.text]).toEqual([
-        "extension/unsafe-archive",
-        expect.stringContaining(`leaves the package: ${bin}`),
-      ]);
+      await expectRefusal(resolveIn(folder, "./package"), "unsafe-archive", `leaves the package: ${bin}`);
     },
   );
 
   test("a manifest that cannot be read is refused", async () => {
     const folder = await folderWith({ "demo/demo": "#!/bin/sh\n", "demo/extension.yaml/x": "" });
-    const refused = await refusal(resolveIn(folder, "./demo/demo"));
-    expect([refused.code, refused.text]).toEqual([
-      "extension/invalid-manifest",
-      expect.stringContaining("extension.yaml cannot be read: it is not a regular file"),
-    ]);
+    const text = "extension.yaml cannot be read: it is not a regular file";
+    await expectRefusal(resolveIn(folder, "./demo/demo"), "invalid-manifest", text);
   });
 
   test.each([
@@ -122,17 +118,19 @@ describe("a path", () => {
     ],
   ])("its manifest is named by its path when it is wrong: %j", async (manifest, text) => {
     const folder = await folderWith({ "demo/demo": "#!/bin/sh\n", "demo/extension.yaml": manifest });
-    const refused = await refusal(resolveIn(folder, "./demo"));
-    expect([refused.code, refused.text]).toEqual(["extension/invalid-manifest", expect.stringMatching(text)]);
-    expect(refused.text.startsWith(join(folder, "demo", "extension.yaml"))).toBe(true);
+    const refused = await expectRefusal(resolveIn(folder, "./demo"), "invalid-manifest");
+    expect(refused).toMatch(text);
+    expect(refused.startsWith(join(folder, "demo", "extension.yaml"))).toBe(true);
   });
 
   test("it has no versions", async () => {
     const resolver = resolverIn("/nowhere");
-    expect((await refusal(resolver.newest("./demo"))).code).toBe("extension/invalid-package");
-    expect((await refusal(resolver.newest("what"))).code).toBe("extension/invalid-package");
-    const bad = resolver.resolve({ package: "what", dir: "/" }, undefined, normally);
-    expect((await refusal(bad)).code).toBe("extension/invalid-package");
+    await expectRefusal(resolver.newest("./demo"), "invalid-package");
+    await expectRefusal(resolver.newest("what"), "invalid-package");
+    await expectRefusal(
+      resolver.resolve({ package: "what", dir: "/" }, undefined, normally),
+      "invalid-package",
+    );
   });
 });
 
@@ -161,9 +159,7 @@ describe("one that comes with mcpvals", () => {
   });
 
   test("a name that there is not is refused with those that there are", async () => {
-    const refused = await refusal(resolveIn("/", "mcpvals:sqll"));
-    expect(refused.code).toBe("extension/not-found");
-    expect(refused.text).toContain(`mcpvals comes with no extension sqll. Did you mean "sql"?`);
-    expect(refused.text).toContain("kubernetes");
+    const text = `mcpvals comes with no extension sqll. Did you mean "sql"?`;
+    await expectRefusal(resolveIn("/", "mcpvals:sqll"), "not-found", text, "kubernetes");
   });
 });

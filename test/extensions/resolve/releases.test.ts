@@ -5,30 +5,42 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
-import { type MirrorRelease, startReleaseMirror, tarOf, zipOf } from "../../support/release-mirror.ts";
+import { type FetchOptions, fetchSource } from "../../../src/extensions/resolve/releases.ts";
+import { type MirrorRelease, tarOf, zipOf } from "../../support/release-mirror.ts";
 import {
   executable,
+  expectRefusal,
+  fromCache,
   manifestText,
   normally,
   platform,
-  refusal,
+  releaseScene,
   resolverIn,
   temporaryFolder,
   upstreamRelease,
 } from "./resolving.ts";
 
 const program = "#!/bin/sh\necho hello\n";
-const use = (version = ""): { package: string; dir: string } => ({
-  package: `github.com/acme/demo${version}`,
-  dir: "/",
-});
+const name = "github.com/acme/demo@v1";
+const use = { package: name, dir: "/" };
+const noHash = `sha256:${"a".repeat(64)}`;
 
-/** Both halves of the platform's name as others write them. */
-const [os = "", arch = ""] = platform.split("-");
-const otherArch = arch === "amd64" ? "x86_64" : "aarch64";
+/** A mirror with versions of the same program, newest first, and what resolving the newest into the cache gave. */
+async function resolvedScene(versions: readonly string[], rest: Partial<MirrorRelease> = {}) {
+  const here = await releaseScene(
+    ...(await Promise.all(versions.map((tag) => upstreamRelease(tag, program, rest)))),
+  );
+  const { extension, locked } = await here.resolver.resolve(use, undefined, normally);
+  if (locked === undefined) throw new Error("there is no entry");
+  return { ...here, extension, locked };
+}
 
 describe("a release becomes verified files", () => {
-  const layouts: readonly [string, () => Promise<MirrorRelease["files"]>, string][] = [
+  /** Both halves of the platform's name as others write them. */
+  const [os = "", arch = ""] = platform.split("-");
+  const otherArch = arch === "amd64" ? "x86_64" : "aarch64";
+
+  test.each<[string, () => Promise<MirrorRelease["files"]>, string]>([
     [
       "a zip with a program of its name",
       async () => ({ [`demo-${platform}.zip`]: await zipOf([executable(`demo-${platform}`, program)]) }),
@@ -66,124 +78,80 @@ describe("a release becomes verified files", () => {
       }),
       "x/start",
     ],
-  ];
-
-  test.each(layouts)("%s", async (_, files, path) => {
+  ])("%s", async (_, files, path) => {
     const made = { "extension.yaml": manifestText, ...(await files()) };
-    await using mirror = await startReleaseMirror({ "acme/demo": [{ tag: "v1.0.0", files: made }] });
-    const folder = await temporaryFolder();
-    const resolver = resolverIn(folder, { releasesUrl: mirror.url });
-    const { extension, locked } = await resolver.resolve(use("@v1"), undefined, normally);
-    expect(extension).toMatchObject({ package: "github.com/acme/demo@v1", version: "v1.0.0" });
-    expect(extension.program).toBe(join(extension.folder, path));
-    expect(extension.manifest).toMatchObject({ name: "demo", protocol: "json-rpc" });
+    const { resolver } = await releaseScene({ tag: "v1.0.0", files: made });
+    const { extension, locked } = await resolver.resolve(use, undefined, normally);
+    expect(extension).toMatchObject({
+      package: name,
+      version: "v1.0.0",
+      program: join(extension.folder, path),
+      manifest: { name: "demo", protocol: "json-rpc" },
+    });
     expect(await readFile(extension.program, "utf8")).toBe(program);
     expect((await stat(extension.program)).mode & 0o777).toBe(0o755);
-    const [name = "", content = ""] = Object.entries(made).find(([each]) => each !== "extension.yaml") ?? [];
+    const [asset = "", content = ""] = Object.entries(made).find(([each]) => each !== "extension.yaml") ?? [];
     const sums = Object.entries(made).map(([each, bytes]) => `${hash("sha256", bytes)}  ${each}\n`);
+    const tree = expect.stringMatching(/^sha256:[0-9a-f]{64}$/);
+    const file = { name: asset, hash: `sha256:${hash("sha256", content)}`, tree };
     expect(locked).toEqual({
       package: "github.com/acme/demo",
       version: "v1.0.0",
       checksums: `sha256:${hash("sha256", sums.join(""))}`,
-      files: {
-        [name.includes("any") ? "any" : platform]: {
-          name,
-          hash: `sha256:${hash("sha256", content)}`,
-          tree: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
-        },
-      },
+      files: { [asset.includes("any") ? "any" : platform]: file },
     });
   });
 
   test("what is locked and cached needs no request at all", async () => {
-    await using mirror = await startReleaseMirror({
-      "acme/demo": [await upstreamRelease("v1.0.0", program)],
-    });
-    const resolver = resolverIn(await temporaryFolder(), { releasesUrl: mirror.url });
-    const first = await resolver.resolve(use("@v1"), undefined, normally);
+    const { mirror, resolver, extension, locked } = await resolvedScene(["v1.0.0"]);
     mirror.requests.splice(0);
-    const how = { frozen: true, offline: true };
-    const again = { ...first, extension: { ...first.extension, recheck: expect.any(Function) } };
-    expect(await resolver.resolve(use("@v1"), first.locked, how)).toEqual(again);
-    expect(await resolver.pin(use("@v1").package, "1.0.0", first.locked)).toEqual(first.locked);
+    const again = { extension: { ...extension, recheck: expect.any(Function) }, locked };
+    expect(await resolver.resolve(use, locked, fromCache)).toEqual(again);
+    expect(await resolver.pin(name, "1.0.0", locked)).toEqual(locked);
     expect(mirror.requests).toEqual([]);
   });
 
   test("the lock's version is used although there is a newer one, fetched anew into an empty cache", async () => {
-    await using mirror = await startReleaseMirror({
-      "acme/demo": [await upstreamRelease("v1.0.0", program)],
-    });
-    const resolver = resolverIn(await temporaryFolder(), { releasesUrl: mirror.url });
-    const { locked } = await resolver.resolve(use("@v1"), undefined, normally);
-    mirror.releases.get("acme/demo")?.unshift(await upstreamRelease("v1.1.0", "#!/bin/sh\n"));
-    const elsewhere = resolverIn(await temporaryFolder(), { releasesUrl: mirror.url });
-    const again = await elsewhere.resolve(use("@v1"), locked, { frozen: true, offline: false });
-    expect(again.extension.version).toBe("v1.0.0");
-    expect(again.locked).toEqual(locked);
-    expect(await elsewhere.newest(use("@v1").package)).toBe("v1.1.0");
+    const { elsewhere, publish, locked } = await resolvedScene(["v1.0.0"]);
+    publish(await upstreamRelease("v1.1.0", "#!/bin/sh\n"), await upstreamRelease("v1.0.0", program));
+    const again = await elsewhere().resolve(use, locked, { frozen: true, offline: false });
+    expect(again).toMatchObject({ extension: { version: "v1.0.0" }, locked });
+    expect(await elsewhere().newest(name)).toBe("v1.1.0");
   });
 
   test("another platform's entry of the lock stays, and this one's is added to it", async () => {
-    await using mirror = await startReleaseMirror({
-      "acme/demo": [await upstreamRelease("v1.0.0", program)],
-    });
-    const resolver = resolverIn(await temporaryFolder(), { releasesUrl: mirror.url });
-    const { locked } = await resolver.resolve(use("@v1"), undefined, normally);
-    if (locked === undefined) throw new Error("there is no entry");
-    const other = {
-      name: "demo-plan9-mips.zip",
-      hash: `sha256:${"a".repeat(64)}`,
-      tree: `sha256:${"b".repeat(64)}`,
-    };
+    const { resolver, locked } = await resolvedScene(["v1.0.0"]);
+    const other = { name: "demo-plan9-mips.zip", hash: noHash, tree: noHash };
     const before = { ...locked, files: { "plan9-mips": other } };
-    const again = await resolver.resolve(use("@v1"), before, { frozen: true, offline: false });
+    const again = await resolver.resolve(use, before, { frozen: true, offline: false });
     expect(again.locked?.files).toEqual({ "plan9-mips": other, ...locked.files });
   });
 
-  test.each<[string, Partial<MirrorRelease>, string]>([
-    ["another version", { checksums: false, digests: true }, "v0.9.0"],
-    ["other checksums", {}, "v1.0.0"],
-  ])("another platform's entry of the lock goes when it is of %s", async (_, rest, version) => {
-    await using mirror = await startReleaseMirror({
-      "acme/demo": [await upstreamRelease("v1.0.0", program, rest)],
-    });
-    const resolver = resolverIn(await temporaryFolder(), { releasesUrl: mirror.url });
-    const { locked } = await resolver.resolve(use("@v1"), undefined, normally);
-    if (locked === undefined) throw new Error("there is no entry");
-    const { checksums } = locked;
-    const hash = `sha256:${"a".repeat(64)}`;
-    const previous = {
-      ...locked,
-      version,
-      ...(checksums === undefined ? {} : { checksums: hash }),
-      files: { "plan9-mips": { name: "demo-plan9-mips.zip", hash, tree: hash } },
-    };
-    expect(await resolver.pin(use("@v1").package, "v1.0.0", previous)).toEqual(locked);
+  test.each<[string, Partial<MirrorRelease>, object]>([
+    ["another version", { checksums: false, digests: true }, { version: "v0.9.0" }],
+    ["other checksums", {}, { checksums: noHash }],
+  ])("another platform's entry of the lock goes when it is of %s", async (_, rest, change) => {
+    const { resolver, locked } = await resolvedScene(["v1.0.0"], rest);
+    const files = { "plan9-mips": { name: "demo-plan9-mips.zip", hash: noHash, tree: noHash } };
+    expect(await resolver.pin(name, "v1.0.0", { ...locked, ...change, files })).toEqual(locked);
   });
 
   test("the checksums that are locked are those of now, also around a file that is cached", async () => {
+    const { resolver, elsewhere, publish, locked } = await resolvedScene(["v1.0.0"]);
     const release = await upstreamRelease("v1.0.0", program);
-    await using mirror = await startReleaseMirror({ "acme/demo": [release] });
-    const folder = await temporaryFolder();
-    const resolver = resolverIn(folder, { releasesUrl: mirror.url });
-    const { locked } = await resolver.resolve(use("@v1"), undefined, normally);
-    mirror.releases.set("acme/demo", [{ ...release, files: { ...release.files, more: "more" } }]);
-    const later = await resolver.resolve(use("@v1"), undefined, normally);
-    expect(later.locked?.files).toEqual(locked?.files);
-    expect(later.locked?.checksums).not.toBe(locked?.checksums);
-    const elsewhere = resolverIn(join(folder, "other"), { releasesUrl: mirror.url });
-    expect((await elsewhere.resolve(use("@v1"), later.locked, normally)).locked).toEqual(later.locked);
+    publish({ ...release, files: { ...release.files, more: "more" } });
+    const later = await resolver.resolve(use, undefined, normally);
+    expect(later.locked?.files).toEqual(locked.files);
+    expect(later.locked?.checksums).not.toBe(locked.checksums);
+    expect((await elsewhere().resolve(use, later.locked, normally)).locked).toEqual(later.locked);
   });
 
   test("what is fetched is told", async () => {
-    await using mirror = await startReleaseMirror({
-      "acme/demo": [await upstreamRelease("v1.0.0", program)],
-    });
-    const told: string[] = [];
-    const onProgress = (message: string): void => void told.push(message);
-    const resolver = resolverIn(await temporaryFolder(), { releasesUrl: mirror.url, onProgress });
-    await resolver.resolve(use("@v1"), undefined, normally);
-    expect(told).toEqual([`fetching demo-${platform}.zip of github.com/acme/demo v1.0.0 (0.0 MB)`]);
+    const { elsewhere } = await releaseScene(await upstreamRelease("v1.0.0", program));
+    const messages: string[] = [];
+    const onProgress = (message: string): void => void messages.push(message);
+    await elsewhere("x", { onProgress }).resolve(use, undefined, normally);
+    expect(messages).toEqual([`fetching demo-${platform}.zip of github.com/acme/demo v1.0.0 (0.0 MB)`]);
   });
 });
 
@@ -191,8 +159,12 @@ describe("which version is meant", () => {
   const tags = ["nightly", "v2.0.0-rc.1", "v1.10.0", "v1.9.3", "1.2.5", "v1.2.4", "v0.9.0", "v1.11.0-beta"];
   const releases = tags.map((tag) => ({ tag, prerelease: tag.includes("-"), files: {} }));
   const draft = { tag: "v1.99.0", draft: true, files: {} };
+  const later = [
+    { tag: "v3.0.0-rc.1", prerelease: true, files: {} },
+    { tag: "v2.1.0", files: {} },
+  ];
 
-  test.each([
+  test.each<[string, string, (readonly MirrorRelease[])?]>([
     ["@v1", "v1.10.0"],
     ["@1", "v1.10.0"],
     ["@v1.2", "1.2.5"],
@@ -202,104 +174,73 @@ describe("which version is meant", () => {
     ["@v2.0.0-rc.1", "v2.0.0-rc.1"],
     ["@nightly", "nightly"],
     ["@v0", "v0.9.0"],
-  ])("%s is %s", async (version, expected) => {
-    await using mirror = await startReleaseMirror({ "acme/demo": [draft, ...releases] });
-    const resolver = resolverIn("/nowhere", { releasesUrl: mirror.url });
-    expect(await resolver.newest(use(version).package)).toBe(expected);
-  });
-
-  test.each(["", "@latest"])("%s is the newest release that is no preview", async (version) => {
-    const list = [
-      { tag: "v3.0.0-rc.1", prerelease: true, files: {} },
-      { tag: "v2.1.0", files: {} },
-      ...releases,
-    ];
-    await using mirror = await startReleaseMirror({ "acme/demo": list });
-    const resolver = resolverIn("/nowhere", { releasesUrl: mirror.url });
-    expect(await resolver.newest(use(version).package)).toBe("v2.1.0");
+    ["", "v2.1.0", later],
+    ["@latest", "v2.1.0", later],
+  ])("%s is %s", async (version, expected, others = []) => {
+    const { resolver } = await releaseScene(draft, ...others, ...releases);
+    expect(await resolver.newest(`github.com/acme/demo${version}`)).toBe(expected);
   });
 
   test("all pages are looked at", async () => {
     const many = Array.from({ length: 250 }, (_, index) => ({ tag: `v2.${index}.0`, files: {} }));
-    await using mirror = await startReleaseMirror({ "acme/demo": [...many, { tag: "v1.0.0", files: {} }] });
-    const resolver = resolverIn("/nowhere", { releasesUrl: mirror.url });
-    expect(await resolver.newest(use("@v1").package)).toBe("v1.0.0");
+    const { resolver, mirror } = await releaseScene(...many, { tag: "v1.0.0", files: {} });
+    expect(await resolver.newest(name)).toBe("v1.0.0");
     expect(mirror.requests).toHaveLength(3);
   });
 
   test.each([
-    ["@v7", "github.com/acme/demo has no release v7. It has nightly, v2.0.0-rc.1,"],
-    ["@v1.9.9", "github.com/acme/demo has no release v1.9.9. It has nightly, v2.0.0-rc.1,"],
-  ])("%s is not there", async (version, text) => {
-    await using mirror = await startReleaseMirror({ "acme/demo": releases });
-    const resolver = resolverIn("/nowhere", { releasesUrl: mirror.url });
-    const refused = await refusal(resolver.newest(use(version).package));
-    expect(refused.code).toBe("extension/not-found");
-    expect(refused.text).toContain(text);
-  });
-
-  test("a repository that is not there", async () => {
-    await using mirror = await startReleaseMirror();
-    const refused = await refusal(
-      resolverIn("/nowhere", { releasesUrl: mirror.url }).newest(use("@v1").package),
-    );
-    expect(refused.code).toBe("extension/not-found");
-    expect(refused.text).toContain("no public repository acme/demo");
+    ["acme/demo@v7", "github.com/acme/demo has no release v7. It has nightly, v2.0.0-rc.1,"],
+    ["acme/demo@v1.9.9", "github.com/acme/demo has no release v1.9.9. It has nightly, v2.0.0-rc.1,"],
+    ["acme/none@v1", "no public repository acme/none"],
+  ])("%s is not there", async (wanted, text) => {
+    const { resolver } = await releaseScene(...releases);
+    await expectRefusal(resolver.newest(`github.com/${wanted}`), "not-found", text);
   });
 });
 
 describe("what cannot be had", () => {
   test("a platform that the release has no file for", async () => {
     const files = { "demo-plan9-mips.zip": "x", "other.txt": "y" };
-    await using mirror = await startReleaseMirror({ "acme/demo": [{ tag: "v1.0.0", files }] });
-    const resolver = resolverIn(await temporaryFolder(), { releasesUrl: mirror.url });
-    expect(await refusal(resolver.resolve(use("@v1"), undefined, normally))).toEqual({
-      code: "extension/not-found",
-      text: `github.com/acme/demo v1.0.0 has no file for ${platform}. It has demo-plan9-mips.zip, other.txt, checksums.sha256. Expected is a name such as demo-${platform}.zip.`,
-    });
+    const { resolver } = await releaseScene({ tag: "v1.0.0", files });
+    expect(await expectRefusal(resolver.resolve(use, undefined, normally), "not-found")).toBe(
+      `github.com/acme/demo v1.0.0 has no file for ${platform}. It has demo-plan9-mips.zip, other.txt, checksums.sha256. Expected is a name such as demo-${platform}.zip.`,
+    );
   });
 
   test("frozen: what is not in the lock", async () => {
-    const resolver = resolverIn(await temporaryFolder());
-    const refused = await refusal(resolver.resolve(use("@v1"), undefined, { frozen: true, offline: false }));
-    expect(refused).toEqual({
-      code: "extension/not-locked",
-      text: "github.com/acme/demo@v1 is not in the lock, and nothing else may be used (frozen). ",
+    const work = resolverIn(await temporaryFolder()).resolve(use, undefined, {
+      frozen: true,
+      offline: false,
     });
+    expect(await expectRefusal(work, "not-locked")).toBe(
+      "github.com/acme/demo@v1 is not in the lock, and nothing else may be used (frozen). ",
+    );
   });
 
   test("offline: what is not in the cache, locked or not; the newest that fits is taken when it is", async () => {
-    const list = [await upstreamRelease("v1.1.0", program), await upstreamRelease("v1.0.0", program)];
-    await using mirror = await startReleaseMirror({ "acme/demo": list });
-    const resolver = resolverIn(await temporaryFolder(), { releasesUrl: mirror.url });
+    const versions = await Promise.all(["v1.1.0", "v1.0.0"].map((tag) => upstreamRelease(tag, program)));
+    const { resolver, mirror } = await releaseScene(...versions);
     const offline = { frozen: false, offline: true };
-    const refused = await refusal(resolver.resolve(use("@v1"), undefined, offline));
-    expect(refused.code).toBe("extension/unreachable");
-    expect(refused.text).toContain("mcpvals extensions add github.com/acme/demo@v1");
-    const locked = await resolver.pin(use("@v1").package, "v1.0.0", undefined);
-    await resolver.pin(use("@v1").package, "v1.1.0", undefined);
+    const add = "mcpvals extensions add github.com/acme/demo@v1";
+    await expectRefusal(resolver.resolve(use, undefined, offline), "unreachable", add);
+    const locked = await resolver.pin(name, "v1.0.0", undefined);
+    await resolver.pin(name, "v1.1.0", undefined);
     mirror.requests.splice(0);
-    expect((await resolver.resolve(use("@v1"), undefined, offline)).extension.version).toBe("v1.1.0");
-    expect((await resolver.resolve(use("@v1"), locked, offline)).extension.version).toBe("v1.0.0");
-    const other = { ...locked, version: "v1.0.5" };
-    expect((await refusal(resolver.resolve(use("@v1"), other, offline))).code).toBe("extension/unreachable");
+    expect((await resolver.resolve(use, undefined, offline)).extension.version).toBe("v1.1.0");
+    expect((await resolver.resolve(use, locked, offline)).extension.version).toBe("v1.0.0");
+    await expectRefusal(resolver.resolve(use, { ...locked, version: "v1.0.5" }, offline), "unreachable");
     expect(mirror.requests).toEqual([]);
   });
 
   test("a server that is away is told with its address", async () => {
-    const mirror = await startReleaseMirror();
+    const { mirror, resolver } = await releaseScene();
     await mirror[Symbol.asyncDispose]();
-    const refused = await refusal(
-      resolverIn("/nowhere", { releasesUrl: mirror.url }).newest(use("@v1").package),
-    );
-    expect(refused.code).toBe("extension/unreachable");
-    expect(refused.text).toContain(
-      `${mirror.url}/repos/acme/demo/releases could not be fetched: fetch failed: connect`,
-    );
+    const text = `${mirror.url}/repos/acme/demo/releases could not be fetched: fetch failed: connect`;
+    await expectRefusal(resolver.newest(name), "unreachable", text);
   });
 
   test("a server's error is tried once more", async () => {
-    await using mirror = await startReleaseMirror({ "acme/demo": [{ tag: "v1.0.0", files: {} }] });
+    const { mirror, resolver } = await releaseScene({ tag: "v1.0.0", files: {} });
     let failures = 1;
     mirror.interfere = (_, response) => {
       if (failures === 0) return false;
@@ -307,89 +248,80 @@ describe("what cannot be had", () => {
       response.writeHead(502).end();
       return true;
     };
-    const resolver = resolverIn("/nowhere", { releasesUrl: mirror.url });
-    expect(await resolver.newest(use("@v1").package)).toBe("v1.0.0");
+    expect(await resolver.newest(name)).toBe("v1.0.0");
     failures = 2;
-    const refused = await refusal(resolver.newest(use("@v1").package));
-    expect(refused.text).toContain("could not be fetched: the server answered 502 Bad Gateway");
+    const text = "could not be fetched: the server answered 502 Bad Gateway";
+    await expectRefusal(resolver.newest(name), "unreachable", text);
     expect(failures).toBe(0);
   });
 
   test("a limit of requests says when more are allowed", async () => {
-    await using mirror = await startReleaseMirror();
-    mirror.interfere = (_, response) => {
-      response.writeHead(403, { "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1700000000" }).end();
-      return true;
-    };
-    const refused = await refusal(
-      resolverIn("/nowhere", { releasesUrl: mirror.url }).newest(use("@v1").package),
-    );
-    expect(refused.code).toBe("extension/unreachable");
-    expect(refused.text).toContain(
-      "its limit of requests is used up; more are allowed from 2023-11-14T22:13:20.000Z on",
-    );
+    const { mirror, answer, resolver } = await releaseScene();
+    const headers = { "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1700000000" };
+    answer("", (response) => response.writeHead(403, headers).end());
+    const text = "its limit of requests is used up; more are allowed from 2023-11-14T22:13:20.000Z on";
+    await expectRefusal(resolver.newest(name), "unreachable", text);
     expect(mirror.requests).toHaveLength(1);
   });
 
   test("a file that is too large is not even asked for", async () => {
-    await using mirror = await startReleaseMirror();
-    mirror.interfere = (request, response) => {
-      const address = `${mirror.url}/files/demo`;
-      const digest = `sha256:${"0".repeat(64)}`;
-      const asset = {
-        name: `demo-${platform}`,
-        size: 501 * 1024 ** 2,
-        browser_download_url: address,
-        digest,
-      };
-      response.end(
-        JSON.stringify(request.url?.includes("/tags/") ? { tag_name: "v1.0.0", assets: [asset] } : []),
-      );
-      return true;
-    };
-    const resolver = resolverIn(await temporaryFolder(), { releasesUrl: mirror.url });
-    const refused = await refusal(resolver.resolve(use("@v1.0.0"), undefined, normally));
-    expect(refused.code).toBe("extension/integrity");
-    expect(refused.text).toContain("is larger than the limit of 500 MB");
+    const { mirror, answer, resolver } = await releaseScene();
+    const place = { size: 501 * 1024 ** 2, browser_download_url: `${mirror.url}/files/demo` };
+    const asset = { name: `demo-${platform}`, digest: noHash, ...place };
+    const release = { tag_name: "v1.0.0", assets: [asset] };
+    answer("/tags/v1.0.0", (response) => response.end(JSON.stringify(release)));
+    const work = resolver.resolve({ ...use, package: `${name}.0.0` }, undefined, normally);
+    await expectRefusal(work, "integrity", "is larger than the limit of 500 MB");
     expect(mirror.requests).toEqual(["/repos/acme/demo/releases/tags/v1.0.0"]);
   });
 
   test("an aborted run ends with its reason", async () => {
-    await using mirror = await startReleaseMirror();
+    const { elsewhere, answer } = await releaseScene();
     const end = new AbortController();
-    mirror.interfere = () => {
-      end.abort(new Error("interrupted"));
-      return true;
-    };
-    const resolver = resolverIn("/nowhere", { releasesUrl: mirror.url, signal: end.signal });
-    await expect(resolver.newest(use("@v1").package)).rejects.toThrow("interrupted");
+    answer("", () => end.abort(new Error("interrupted")));
+    await expect(elsewhere("x", { signal: end.signal }).newest(name)).rejects.toThrow("interrupted");
   });
+
+  test.each([
+    ["nothing at all", false, { silenceMs: 100 }, "nothing came for 100 ms", 2],
+    ["the beginning only", true, { silenceMs: 100 }, "nothing came for 100 ms", 2],
+    ["a little again and again", true, { mostMs: 300 }, "it took more than 0.3 seconds", 1],
+  ])(
+    "a server that sends %s is given up",
+    async (_, begins, limits: Partial<FetchOptions>, text, attempts) => {
+      const { mirror, answer } = await releaseScene();
+      answer("", (response) => {
+        if (begins) response.writeHead(200).write("x");
+        if (limits.mostMs === undefined) return;
+        const drip = setInterval(() => response.write("x"), 20);
+        response.on("close", () => clearInterval(drip));
+      });
+      const { signal } = new AbortController();
+      const options = { base: new URL(mirror.url), signal, accept: "*/*", ...limits };
+      const work = fetchSource(`${mirror.url}/x?token=1`, options, async (body) => {
+        for await (const chunk of body) expect(chunk.length).toBeGreaterThan(0);
+      });
+      await expectRefusal(work, "unreachable", `${mirror.url}/x could not be fetched: ${text}`);
+      expect(mirror.requests).toEqual(Array.from({ length: attempts }, () => "/x?token=1"));
+    },
+  );
 });
 
 describe("the cache", () => {
-  test("two resolvers at once both succeed, and one entry is there", async () => {
-    await using mirror = await startReleaseMirror({
-      "acme/demo": [await upstreamRelease("v1.0.0", program)],
-    });
-    const folder = await temporaryFolder();
+  test("several resolvers at once succeed, and one entry is there", async () => {
+    const { folder, elsewhere } = await releaseScene(await upstreamRelease("v1.0.0", program));
     const results = await Promise.all(
-      Array.from({ length: 6 }, () =>
-        resolverIn(folder, { releasesUrl: mirror.url }).resolve(use("@v1"), undefined, normally),
-      ),
+      Array.from({ length: 6 }, () => elsewhere(".").resolve(use, undefined, normally)),
     );
     expect(new Set(results.map(({ extension }) => extension.program)).size).toBe(1);
     const home = join(folder, "cache", "github.com", "acme", "demo", "v1.0.0");
-    const [entry = "", ...others] = await readdir(home);
-    expect(others).toEqual([]);
-    expect(entry).toBe(`${platform}-${results[0]?.locked?.files[platform]?.hash.slice(7, 19)}`);
+    const entry = `${platform}-${results[0]?.locked?.files[platform]?.hash.slice(7, 19)}`;
+    expect(await readdir(home)).toEqual([entry]);
     expect(await readdir(join(home, entry))).toEqual(["extension.json", "files"]);
   });
 
   test("two processes at once both succeed", async () => {
-    await using mirror = await startReleaseMirror({
-      "acme/demo": [await upstreamRelease("v1.0.0", program)],
-    });
-    const folder = await temporaryFolder();
+    const { folder, mirror } = await releaseScene(await upstreamRelease("v1.0.0", program));
     // Both have asked for the file before either gets it.
     const waiting: (() => void)[] = [];
     mirror.interfere = (request, response) => {
@@ -398,13 +330,12 @@ describe("the cache", () => {
       if (waiting.length === 2) for (const go of waiting) go();
       return true;
     };
-    const module = pathToFileURL(join(import.meta.dirname, "../../../src/extensions/resolve/resolver.ts"));
+    const module = join(import.meta.dirname, "../../../src/extensions/resolve/resolver.ts");
     const options = { cacheDir: join(folder, "cache"), releasesUrl: mirror.url, home: folder, env: {} };
     const code = `
-      const { createResolver } = await import(${JSON.stringify(module.href)});
+      const { createResolver } = await import(${JSON.stringify(pathToFileURL(module).href)});
       const resolver = createResolver({ ...${JSON.stringify(options)}, signal: new AbortController().signal });
-      const how = { frozen: false, offline: false };
-      const { extension } = await resolver.resolve(${JSON.stringify(use("@v1"))}, undefined, how);
+      const { extension } = await resolver.resolve(${JSON.stringify(use)}, undefined, ${JSON.stringify(normally)});
       process.stdout.write(extension.program);`;
     const run = (): Promise<{ stdout: string }> =>
       promisify(execFile)(process.execPath, ["--input-type=module", "--eval", code], { env: {} });
@@ -416,19 +347,14 @@ describe("the cache", () => {
   });
 
   test("it is listed with sizes and last uses, and emptied", async () => {
-    const list = [await upstreamRelease("v1.1.0", program), await upstreamRelease("v1.0.0", program)];
-    await using mirror = await startReleaseMirror({ "acme/demo": list });
-    const folder = await temporaryFolder();
-    const resolver = resolverIn(folder, { releasesUrl: mirror.url });
-    expect(await resolver.cached()).toEqual([]);
     const before = Date.now() - 2000;
-    await resolver.pin(use().package, "v1.0.0", undefined);
-    await resolver.resolve(use("@v1"), undefined, normally);
+    const { folder, resolver } = await resolvedScene(["v1.1.0", "v1.0.0"]);
+    await resolver.pin("github.com/acme/demo", "v1.0.0", undefined);
     const cached = await resolver.cached();
-    const bytes = program.length + manifestText.length;
+    const entry = { package: "github.com/acme/demo", platform, bytes: program.length + manifestText.length };
     expect(cached).toMatchObject([
-      { package: "github.com/acme/demo", version: "v1.0.0", platform, bytes },
-      { package: "github.com/acme/demo", version: "v1.1.0", platform, bytes },
+      { ...entry, version: "v1.0.0" },
+      { ...entry, version: "v1.1.0" },
     ]);
     for (const { usedAt } of cached) expect(usedAt.getTime()).toBeGreaterThan(before);
     for (const version of cached) await resolver.remove(version);
@@ -437,14 +363,12 @@ describe("the cache", () => {
   });
 
   test("pin changes to another version and back, the second time without a request", async () => {
-    const list = [await upstreamRelease("v1.1.0", program), await upstreamRelease("v1.0.0", program)];
-    await using mirror = await startReleaseMirror({ "acme/demo": list });
-    const resolver = resolverIn(await temporaryFolder(), { releasesUrl: mirror.url });
-    const old = await resolver.pin(use("@v1").package, "v1.0.0", undefined);
-    const { locked } = await resolver.resolve(use("@v1"), undefined, normally);
-    expect(locked?.version).toBe("v1.1.0");
+    const { resolver, mirror, locked } = await resolvedScene(["v1.1.0", "v1.0.0"]);
+    const old = await resolver.pin(name, "v1.0.0", locked);
+    expect([locked.version, old.version]).toEqual(["v1.1.0", "v1.0.0"]);
     mirror.requests.splice(0);
-    expect(await resolver.pin(use("@v1").package, "v1.0.0", locked)).toEqual(old);
+    expect(await resolver.pin(name, "v1.1.0", old)).toEqual(locked);
+    expect(await resolver.pin(name, "v1.0.0", locked)).toEqual(old);
     expect(mirror.requests).toEqual([]);
   });
 });
