@@ -5,7 +5,7 @@ import { suggestion } from "../did-you-mean.ts";
 import { asObject, formatKeyPath, type KeyPath } from "../json.ts";
 import type { Eval } from "../model.ts";
 import type { Problem } from "../problem.ts";
-import type { AgentChoice, DeclaredAgents, ParsedAgent } from "./agent.ts";
+import type { AgentChoice, DeclaredAgents } from "./agent.ts";
 import type { ParsedConfig } from "./config-schema.ts";
 import type { ConfigServers } from "./server-tables.ts";
 
@@ -25,286 +25,220 @@ export interface CheckedConfig {
   readonly templates: ReadonlyMap<string, string>;
 }
 
+type Add = (code: ErrorCode, message: string, path: KeyPath, rest?: Partial<Problem>) => void;
+
+interface Checks extends CheckedConfig {
+  /** Adds a problem, of the value at the path unless `rest` says otherwise. */
+  readonly add: Add;
+  /** A text in quotes, as written in the file: never what a variable holds. */
+  readonly quoted: (text: string, path: KeyPath) => string;
+}
+
+function collect(check: (add: Add) => void): Problem[] {
+  const problems: Problem[] = [];
+  check((code, message, path, rest = {}) => problems.push({ code, message, path, at: "value", ...rest }));
+  return problems;
+}
+
 /** Everything that must hold between the parts of a config. */
 export function checkConfig(checked: CheckedConfig): Problem[] {
-  return [
-    ...checkServers(checked),
-    ...checkSomethingRuns(checked),
-    ...checkNames(checked),
-    ...checkServerReferences(checked),
-    ...checkTestsInVariants(checked),
-    ...checkAgents(checked),
-    ...checkResults(checked),
-    ...checkWorkflows(checked),
+  const quoted = (text: string, path: KeyPath): string => {
+    const written = checked.templates.get(formatKeyPath(path)) ?? text;
+    return JSON.stringify(written.length > 80 ? `${written.slice(0, 80)}…` : written);
+  };
+  const rules = [
+    checkServers,
+    checkNames,
+    checkServerReferences,
+    checkTestsInVariants,
+    checkAgents,
+    checkResults,
+    checkWorkflows,
   ];
+  return collect((add) => {
+    for (const rule of rules) rule({ ...checked, add, quoted });
+  });
 }
 
-function problem(code: ErrorCode, message: string, place: Omit<Problem, "code" | "message">): Problem {
-  return { code, message, ...place };
-}
-
-/** A name and its place in the file. */
-interface Place {
-  readonly name: string;
-  readonly path: KeyPath;
-}
-
-/** A name in quotes, as written in the file: never what a variable holds. */
-function quoted({ name, path }: Place, { templates }: CheckedConfig): string {
-  const text = templates.get(formatKeyPath(path)) ?? name;
-  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text);
-}
-
-function checkServers({ config, servers, hasProvided }: CheckedConfig): Problem[] {
+function checkServers({ config, servers, hasProvided, add }: Checks): void {
   const { server, mocks = {}, mcp_mocks = [], tasks, workflows, toolHealthSuites } = config;
   const hasTable = config.servers !== undefined || config.mcp_servers !== undefined || hasProvided;
   const hasMocks = mcp_mocks.length + Object.keys(mocks).length > 0;
+  const runs = workflows.length + toolHealthSuites.length;
   if (server !== undefined && hasTable) {
     const hint = "Move the server of `server` into `servers`, under a name.";
-    const place = { path: ["servers"], at: "key", hint } as const;
-    return [problem("config/invalid-value", "server and servers cannot both be given", place)];
-  }
-  const needsServer = workflows.length + toolHealthSuites.length > 0 || tasks.length === 0;
-  if (needsServer && server === undefined && !hasTable && !hasMocks) {
+    add("config/invalid-value", "server and servers cannot both be given", ["servers"], { at: "key", hint });
+  } else if (server === undefined && !hasTable && !hasMocks && (runs > 0 || tasks.length === 0)) {
     const hint = "Add server: {transport, …}, or servers: {NAME: {transport, …}}; or pass --mcp-config FILE.";
-    const place = { path: [], at: "value", hint } as const;
-    return [problem("config/missing-key", 'missing key "server" or "servers"', place)];
+    add("config/missing-key", 'missing key "server" or "servers"', [], { hint });
+  } else if (hasTable && !hasMocks && Object.keys(servers.written).length === 0)
+    add("config/invalid-value", "servers must have at least one server", ["servers"]);
+  if (runs + tasks.length === 0)
+    add("config/nothing-to-run", "there is nothing to run: no workflows, no toolHealthSuites, no tasks", []);
+}
+
+/** Refuses duplicate names; whether there are any. */
+function checkUnique(
+  names: readonly string[],
+  kind: string,
+  pathOf: (index: number) => KeyPath,
+  { add, quoted }: Checks,
+): boolean {
+  const paths = new Map<string, KeyPath>();
+  for (const [index, name] of names.entries()) {
+    const path = pathOf(index);
+    const first = paths.get(name);
+    if (first === undefined) paths.set(name, path);
+    else {
+      const message = `two ${kind} are named ${quoted(name, path)}: ${formatKeyPath(first)} and ${formatKeyPath(path)}`;
+      add("config/duplicate-name", message, path, { alsoAt: first, hint: "Rename one of them." });
+    }
   }
-  if (!hasTable || hasMocks || Object.keys(servers.written).length > 0) return [];
-  const place = { path: ["servers"], at: "value" } as const;
-  return [problem("config/invalid-value", "servers must have at least one server", place)];
+  return paths.size < names.length;
 }
 
-function checkSomethingRuns({ config }: CheckedConfig): Problem[] {
-  if (config.workflows.length + config.toolHealthSuites.length + config.tasks.length > 0) return [];
-  const message = "there is nothing to run: no workflows, no toolHealthSuites, no tasks";
-  return [problem("config/nothing-to-run", message, { path: [], at: "value" })];
-}
-
-function checkNames(checked: CheckedConfig): Problem[] {
-  const { workflows, toolHealthSuites } = checked.config;
-  const flows = workflows.map(({ name }, index) => ({ name, path: ["workflows", index, "name"] }));
-  const suites = toolHealthSuites.map(({ name }, index) => ({
-    name,
-    path: ["toolHealthSuites", index, "name"],
-  }));
-  const sameSuites = duplicates(suites, "suites", checked);
-  // Two suites of one name would also make all of their tests duplicates.
-  const sameTasks = sameSuites.length > 0 ? [] : taskClashes(flows, testPlaces(checked.config));
-  return [...duplicates(flows, "workflows", checked), ...sameSuites, ...sameTasks];
-}
-
-/** Tests whose task, named `SUITE/TITLE`, has the name of another task. */
-function taskClashes(workflows: readonly Place[], tests: readonly Place[]): Problem[] {
-  const first = new Map(workflows.map((place) => [place.name, place.path]));
-  return tests.flatMap(({ name, path }) => {
-    const earlier = first.get(name);
-    if (earlier === undefined) first.set(name, path);
-    if (earlier === undefined) return [];
-    const message = `two tasks have one name: ${formatKeyPath(earlier)} and ${formatKeyPath(path)}`;
-    const hint = "A test's task is named SUITE/TITLE. Rename one of them.";
-    return [problem("config/duplicate-name", message, { path, at: "value", alsoAt: earlier, hint })];
-  });
-}
-
-/** Tool tests by the names of their tasks. */
-function testPlaces({ toolHealthSuites }: ParsedConfig): Place[] {
-  return toolHealthSuites.flatMap((suite, index) =>
-    testTitles(suite).map((title, test) => ({
-      name: `${suite.name}/${title}`,
-      path: ["toolHealthSuites", index, "tests", test],
-    })),
+function checkNames(checks: Checks): void {
+  const { workflows, toolHealthSuites: suites } = checks.config;
+  const paths = new Map<string, KeyPath>(
+    workflows.map(({ name }, index) => [name, ["workflows", index, "name"]]),
   );
-}
-
-function duplicates(places: readonly Place[], kind: string, checked: CheckedConfig): Problem[] {
-  const first = new Map<string, KeyPath>();
-  return places.flatMap((place) => {
-    const { path } = place;
-    const earlier = first.get(place.name);
-    if (earlier === undefined) first.set(place.name, path);
-    if (earlier === undefined) return [];
-    const both = `${formatKeyPath(earlier)} and ${formatKeyPath(path)}`;
-    const message = `two ${kind} are named ${quoted(place, checked)}: ${both}`;
-    const hint = "Rename one of them.";
-    return [problem("config/duplicate-name", message, { path, at: "value", alsoAt: earlier, hint })];
-  });
-}
-
-function checkServerReferences(checked: CheckedConfig): Problem[] {
-  const { config } = checked;
-  const named = config.workflows.map(({ servers = [] }, workflow) =>
-    servers.map((name, index): Place => ({ name, path: ["workflows", workflow, "servers", index] })),
-  );
-  const answering = config.workflows.flatMap(({ elicitation = [] }, workflow) =>
-    elicitation.flatMap(({ server }, index) =>
-      placeOf(server, ["workflows", workflow, "elicitation", index, "server"]),
-    ),
-  );
-  const called = config.toolHealthSuites.flatMap(({ server, tests }, suite) => [
-    ...placeOf(server, ["toolHealthSuites", suite, "server"]),
-    ...tests.flatMap((test, index) =>
-      placeOf(test.server, ["toolHealthSuites", suite, "tests", index, "server"]),
-    ),
-  ]);
-  const planned = plansOf(config).flatMap(({ path, plan }) =>
-    Object.entries(plan).flatMap(([name, actions]) =>
-      actions.flatMap((action, index) =>
-        placeOf("server" in action ? action.server : undefined, [...path, name, index, "server"]),
-      ),
-    ),
-  );
-  const known = knownServers(checked);
-  const unknown = [...named.flat(), ...answering, ...called, ...planned]
-    .filter(({ name }) => !known.includes(name))
-    .map((place) =>
-      problem("config/unknown-reference", `no server is named ${quoted(place, checked)}`, {
-        path: place.path,
-        at: "value",
-        hint: suggestion(place.name, known, "servers"),
-      }),
-    );
-  return [...unknown, ...named.flatMap((places) => duplicates(places, "servers", checked))];
-}
-
-function placeOf(name: string | undefined, path: KeyPath): Place[] {
-  return name === undefined ? [] : [{ name, path }];
+  const flows = workflows.map(({ name }) => name);
+  checkUnique(flows, "workflows", (index) => ["workflows", index, "name"], checks);
+  const suiteNames = suites.map(({ name }) => name);
+  // Two suites of one name also make all of their tests duplicates.
+  if (checkUnique(suiteNames, "suites", (index) => ["toolHealthSuites", index, "name"], checks)) return;
+  for (const [index, suite] of suites.entries())
+    for (const [test, title] of testTitles(suite).entries()) {
+      const path = ["toolHealthSuites", index, "tests", test];
+      const name = `${suite.name}/${title}`;
+      const first = paths.get(name);
+      if (first === undefined) paths.set(name, path);
+      else {
+        const message = `two tasks have one name: ${formatKeyPath(first)} and ${formatKeyPath(path)}`;
+        const hint = "A test's task is named SUITE/TITLE. Rename one of them.";
+        checks.add("config/duplicate-name", message, path, { alsoAt: first, hint });
+      }
+    }
 }
 
 /** Names of all servers, those of variants included. */
-function knownServers({ servers: { written, variants = [] } }: CheckedConfig): readonly string[] {
+function knownServers({ servers: { written, variants = [] } }: Checks): readonly string[] {
   return [...new Set([written, ...variants.map((each) => each.written)].flatMap(Object.keys))];
 }
 
-/** A tool test names its server itself, so it cannot run where a variant has no such server. */
-function checkTestsInVariants(checked: CheckedConfig): Problem[] {
-  const { written, variants = [] } = checked.servers;
-  const [only, ...others] = Object.keys(written);
-  const usual = others.length === 0 ? only : undefined;
-  const called = checked.config.toolHealthSuites.flatMap((suite) =>
-    suite.tests.flatMap((test) => test.server ?? suite.server ?? usual ?? []),
-  );
-  const known = knownServers(checked);
-  return variants.flatMap((variant) => {
-    const path = ["variants", variant.name];
-    const lost = [...new Set(called)].filter(
-      (server) => known.includes(server) && !Object.hasOwn(variant.written, server),
-    );
-    return lost.map((server) => {
-      const message = `${formatKeyPath(path)} has no server ${JSON.stringify(server)}, which tool tests call`;
-      const hint = `Keep it in ${JSON.stringify(variant.name)}, or put those tests into a config of their own.`;
-      return problem("config/unknown-reference", message, { path, at: "key", hint });
-    });
-  });
+function checkServerReferences(checks: Checks): void {
+  const { config, add, quoted } = checks;
+  const known = knownServers(checks);
+  const refer = (name: string | undefined, path: KeyPath): void => {
+    if (name === undefined || known.includes(name)) return;
+    const message = `no server is named ${quoted(name, path)}`;
+    add("config/unknown-reference", message, path, { hint: suggestion(name, known, "servers") });
+  };
+  for (const [index, { servers = [], elicitation = [] }] of config.workflows.entries()) {
+    const path = ["workflows", index];
+    for (const [at, name] of servers.entries()) refer(name, [...path, "servers", at]);
+    for (const [at, { server }] of elicitation.entries())
+      refer(server, [...path, "elicitation", at, "server"]);
+    checkUnique(servers, "servers", (at) => [...path, "servers", at], checks);
+  }
+  for (const [index, { server, tests }] of config.toolHealthSuites.entries()) {
+    const path = ["toolHealthSuites", index];
+    refer(server, [...path, "server"]);
+    for (const [at, test] of tests.entries()) refer(test.server, [...path, "tests", at, "server"]);
+  }
+  for (const { path, plan } of plansOf(config))
+    for (const [name, actions] of Object.entries(plan))
+      for (const [at, action] of actions.entries())
+        if ("server" in action) refer(action.server, [...path, name, at, "server"]);
 }
 
-function checkAgents(checked: CheckedConfig): Problem[] {
-  return checked.chosen.flatMap((choice) => {
-    if (choice.kind !== "unknown") return [];
+/** A tool test names its server itself, so it cannot run where a variant has no such server. */
+function checkTestsInVariants(checks: Checks): void {
+  const { written, variants = [] } = checks.servers;
+  const [only, ...others] = Object.keys(written);
+  const usual = others.length === 0 ? only : undefined;
+  const called = checks.config.toolHealthSuites.flatMap((suite) =>
+    suite.tests.flatMap((test) => test.server ?? suite.server ?? usual ?? []),
+  );
+  const known = knownServers(checks);
+  for (const { name, written: own } of variants)
+    for (const server of new Set(called)) {
+      if (!known.includes(server) || Object.hasOwn(own, server)) continue;
+      const path = ["variants", name];
+      const message = `${formatKeyPath(path)} has no server ${JSON.stringify(server)}, which tool tests call`;
+      const hint = `Keep it in ${JSON.stringify(name)}, or put those tests into a config of their own.`;
+      checks.add("config/unknown-reference", message, path, { at: "key", hint });
+    }
+}
+
+function checkAgents({ chosen, requested, add, quoted }: Checks): void {
+  for (const choice of chosen) {
+    if (choice.kind !== "unknown") continue;
     const { name, hint } = choice;
-    const isRequested = checked.requested.includes(name);
+    const isRequested = requested.includes(name);
     const path = [isRequested ? "agents" : "agent"];
-    const message = `no agent is named ${quoted({ name, path }, checked)}`;
-    return [problem("config/unknown-reference", message, { path, at: isRequested ? "key" : "value", hint })];
-  });
+    const message = `no agent is named ${quoted(name, path)}`;
+    add("config/unknown-reference", message, path, { at: isRequested ? "key" : "value", hint });
+  }
 }
 
 const operators = ["$equals", "$contains"];
 
 /** Expected results with an unknown operator, which would be taken for a key of the result, and those that always hold. */
-function checkResults(checked: CheckedConfig): Problem[] {
-  return checked.config.toolHealthSuites.flatMap(({ tests }, suite) =>
-    tests.flatMap(({ expectedResult }, test) => {
+function checkResults({ config, add, quoted }: Checks): void {
+  for (const [suite, { tests }] of config.toolHealthSuites.entries())
+    for (const [test, { expectedResult }] of tests.entries()) {
       const path = ["toolHealthSuites", suite, "tests", test, "expectedResult"];
-      const [name, ...others] = Object.keys(asObject(expectedResult));
-      const operator = others.length === 0 && name?.startsWith("$") === true ? name : undefined;
-      const empty = emptyIn(expectedResult, path);
-      return [
-        ...(operator === undefined || operators.includes(operator)
-          ? []
-          : [unknownOperator(operator, path, checked)]),
-        ...(empty === undefined
-          ? []
-          : [
-              emptyObjectProblem(
-                empty,
-                "Leave it out, or write {$equals: {}} for an object without members.",
-              ),
-            ]),
-      ];
-    }),
-  );
-}
-
-function unknownOperator(name: string, parent: KeyPath, checked: CheckedConfig): Problem {
-  const path = [...parent, name];
-  const message = `unknown operator ${quoted({ name, path }, checked)} in ${formatKeyPath(parent)}`;
-  const escape = "A result with that very key is expected with {$contains: {…}}.";
-  const hint = `${suggestion(name, operators, "operators")} ${escape}`;
-  return problem("config/unknown-key", message, { path, at: "key", hint });
-}
-
-/** Where `{}` is expected, which every object contains. */
-function emptyIn(expected: unknown, path: KeyPath): KeyPath | undefined {
-  if (isContainedEverywhere(expected)) return path;
-  const { $contains, ...others } = asObject(expected);
-  const isOperator = Object.keys(others).length === 0;
-  return isOperator && isContainedEverywhere($contains) ? [...path, "$contains"] : undefined;
+      const [[operator, operand] = ["", undefined], ...others] = Object.entries(asObject(expectedResult));
+      const isOperator = others.length === 0 && operator.startsWith("$");
+      const inner = [...path, operator];
+      if (isOperator && !operators.includes(operator)) {
+        const message = `unknown operator ${quoted(operator, inner)} in ${formatKeyPath(path)}`;
+        const escape = "A result with that very key is expected with {$contains: {…}}.";
+        const hint = `${suggestion(operator, operators, "operators")} ${escape}`;
+        add("config/unknown-key", message, inner, { at: "key", hint });
+      }
+      const isEmpty = isContainedEverywhere(expectedResult);
+      if (!isEmpty && !(operator === "$contains" && isOperator && isContainedEverywhere(operand))) continue;
+      const hint = "Leave it out, or write {$equals: {}} for an object without members.";
+      const problem = emptyObjectProblem(isEmpty ? path : inner, hint);
+      add(problem.code, problem.message, problem.path, problem);
+    }
 }
 
 /** Workflows that expect nothing, or only what an agent would pass that repeats what the user says. */
-function checkWorkflows(checked: CheckedConfig): Problem[] {
-  const { config, judged } = checked;
-  if (judged && (config.judge?.passThreshold ?? config.passThreshold) !== 0) return [];
-  return config.workflows.flatMap((workflow, index) => {
+function checkWorkflows({ config, judged, add, quoted }: Checks): void {
+  if (judged && (config.judge?.passThreshold ?? config.passThreshold) !== 0) return;
+  for (const [index, workflow] of config.workflows.entries()) {
     const { steps, name } = workflow;
     const path = ["workflows", index];
-    if ([workflow, ...steps].some(({ expectTools = [] }) => expectTools.length > 0)) return [];
-    if (steps.some((step) => (step.expectedState ?? step.expectedError) !== undefined))
-      return echoes(workflow, path, checked);
-    const shown = quoted({ name, path: [...path, "name"] }, checked);
-    const message = `${formatKeyPath(path)} (${shown}) expects nothing, so it could not fail`;
-    const hint =
-      "Give it expectedState, expectedError or expectTools, or turn on the judge with llmJudge or --llm (and a passThreshold over 0).";
-    return [problem("config/checks-nothing", message, { path, at: "value", hint })];
-  });
+    if ([workflow, ...steps].some(({ expectTools = [] }) => expectTools.length > 0)) continue;
+    if (steps.every((step) => (step.expectedState ?? step.expectedError) === undefined)) {
+      const message = `${formatKeyPath(path)} (${quoted(name, [...path, "name"])}) expects nothing, so it could not fail`;
+      const hint =
+        "Give it expectedState, expectedError or expectTools, or turn on the judge with llmJudge or --llm (and a passThreshold over 0).";
+      add("config/checks-nothing", message, path, { hint });
+    }
+    for (const [at, { expectedState }] of steps.entries()) {
+      if (expectedState === undefined) continue;
+      // The step's own user first: that is the likelier mistake.
+      const said = steps.slice(0, at + 1).findLastIndex(({ user }) => statesText(user, expectedState));
+      if (said === -1) continue;
+      const place = [...path, "steps", at, "expectedState"];
+      const user = [...path, "steps", said, "user"];
+      const message = `${formatKeyPath(place)}: ${quoted(expectedState, place)} is also in ${formatKeyPath(user)}, so an agent that repeats it would pass`;
+      const hint =
+        "Expect what only the work can give, or add expectTools, so that tools must have been called too.";
+      add("config/checks-nothing", message, place, { alsoAt: user, hint });
+    }
+  }
 }
 
-function echoes(
-  { steps }: ParsedConfig["workflows"][number],
-  parent: KeyPath,
-  checked: CheckedConfig,
-): Problem[] {
-  return steps.flatMap(({ expectedState: state }, index) => {
-    if (state === undefined) return [];
-    // The step's own user first: that is the likelier mistake.
-    const said = steps.slice(0, index + 1).findLastIndex(({ user }) => statesText(user, state));
-    if (said === -1) return [];
-    const path = [...parent, "steps", index, "expectedState"];
-    const user = [...parent, "steps", said, "user"];
-    const shown = quoted({ name: state, path }, checked);
-    const message = `${formatKeyPath(path)}: ${shown} is also in ${formatKeyPath(user)}, so an agent that repeats it would pass`;
-    const hint =
-      "Expect what only the work can give, or add expectTools, so that tools must have been called too.";
-    return [problem("config/checks-nothing", message, { path, at: "value", alsoAt: user, hint })];
-  });
-}
-
-interface DeclaredPlan {
-  /** The agent's name. */
-  readonly name: string;
-  readonly path: KeyPath;
-  readonly plan: Extract<ParsedAgent, { readonly type: "scripted" }>["plan"];
-}
-
-function plansOf({ agent, agents = {} }: DeclaredAgents): DeclaredPlan[] {
+/** The plans of scripted agents, with their agents' names. */
+function plansOf({ agent, agents = {} }: DeclaredAgents) {
   const all = [
     { name: "scripted", agent, path: ["agent", "plan"] },
-    ...Object.entries(agents).map(([name, each]) => ({
-      name,
-      agent: each,
-      path: ["agents", name, "plan"],
-    })),
+    ...Object.entries(agents).map(([name, each]) => ({ name, agent: each, path: ["agents", name, "plan"] })),
   ];
   return all.flatMap(({ name, agent: each, path }) =>
     typeof each === "object" && each.type === "scripted" ? [{ name, path, plan: each.plan }] : [],
@@ -313,58 +247,40 @@ function plansOf({ agent, agents = {} }: DeclaredAgents): DeclaredPlan[] {
 
 /**
  * What is wrong with the plans of scripted agents, once all tasks are known: plans for no task, and, of agents that run, tasks
- * without a plan and plans whose turns are not as many as those of the workflow.
+ * without a plan and plans with another number of turns than the workflow.
  */
 export function checkPlans(declared: DeclaredAgents, { tasks, agents }: Eval): Problem[] {
   const played = new Map(tasks.filter(({ turns }) => turns.length > 0).map((task) => [task.name, task]));
   const hasFiles = tasks.some(({ portable }) => portable !== undefined);
-  return plansOf(declared).flatMap(({ name, path, plan }) => {
-    const unknown = Object.keys(plan).filter((key) => !played.has(key));
-    const runs = agents.some((agent) => agent.type === "scripted" && agent.name === name);
-    return [
-      ...unknown.map((key) =>
-        problem(
-          "config/unknown-reference",
-          `no workflow ${hasFiles ? "or task " : ""}is named ${JSON.stringify(key)}`,
-          {
-            path: [...path, key],
-            at: "key",
-            hint: suggestion(key, [...played.keys()], hasFiles ? "tasks" : "workflows"),
-          },
-        ),
-      ),
-      ...(runs
-        ? [...played.values()].flatMap((task) => planProblem(task, { path, actions: plan[task.name] }))
-        : []),
-    ];
+  return collect((add) => {
+    for (const { name: agent, path, plan } of plansOf(declared)) {
+      for (const key of Object.keys(plan)) {
+        if (played.has(key)) continue;
+        const message = `no workflow ${hasFiles ? "or task " : ""}is named ${JSON.stringify(key)}`;
+        const hint = suggestion(key, [...played.keys()], hasFiles ? "tasks" : "workflows");
+        add("config/unknown-reference", message, [...path, key], { at: "key", hint });
+      }
+      if (!agents.some(({ type, name }) => type === "scripted" && name === agent)) continue;
+      for (const { name, form, turns } of played.values()) {
+        const actions = plan[name];
+        if (actions === undefined) {
+          const message = `${formatKeyPath(path)} has no plan for the ${form} ${JSON.stringify(name)}`;
+          const hint = `Add a plan under that ${form}'s name, or choose another agent.`;
+          add("agent/no-plan", message, path, { at: "key", hint });
+          continue;
+        }
+        // Each `say` ends a turn; what follows the last one, or an empty plan, is a turn without words.
+        const last = actions.at(-1);
+        const ended = actions.filter((action) => "say" in action).length;
+        const planned = last !== undefined && "say" in last ? ended : ended + 1;
+        if (form !== "workflow" || planned === turns.length) continue;
+        const counts = `has ${countOf(planned, "turn")}, the workflow has ${countOf(turns.length, "step")}`;
+        const message = `the plan for ${JSON.stringify(name)} ${counts}: each \`say\` ends a turn`;
+        const hint = 'End every turn but the last with a `say`; a turn without words ends with `say: ""`.';
+        add("config/invalid-value", message, [...path, name], { at: "key", hint });
+      }
+    }
   });
-}
-
-type Actions = DeclaredPlan["plan"][string];
-
-function planProblem(
-  { name, form, turns }: Eval["tasks"][number],
-  { path, actions }: { readonly path: KeyPath; readonly actions: Actions | undefined },
-): Problem[] {
-  const shown = JSON.stringify(name);
-  if (actions === undefined) {
-    const hint = `Add a plan under that ${form}'s name, or choose another agent.`;
-    const message = `${formatKeyPath(path)} has no plan for the ${form} ${shown}`;
-    return [problem("agent/no-plan", message, { path, at: "key", hint })];
-  }
-  const planned = turnsOf(actions);
-  if (form !== "workflow" || planned === turns.length) return [];
-  const counts = `has ${countOf(planned, "turn")}, the workflow has ${countOf(turns.length, "step")}`;
-  const message = `the plan for ${shown} ${counts}: each \`say\` ends a turn`;
-  const hint = 'End every turn but the last with a `say`; a turn without words ends with `say: ""`.';
-  return [problem("config/invalid-value", message, { path: [...path, name], at: "key", hint })];
-}
-
-/** Each `say` ends a turn; what follows the last one is a turn without words, and so is a plan without actions. */
-function turnsOf(actions: Actions): number {
-  const ended = actions.filter((action) => "say" in action).length;
-  const last = actions.at(-1);
-  return last !== undefined && "say" in last ? ended : ended + 1;
 }
 
 function countOf(count: number, what: string): string {

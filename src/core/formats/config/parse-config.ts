@@ -5,17 +5,22 @@ import {
   missingSandboxProblems,
   type ParsedExtensionTable,
 } from "../extension/extension-table-schema.ts";
-import { formatKeyPath, type KeyPath } from "../json.ts";
-import type { Eval, Json } from "../model.ts";
+import { exact, formatKeyPath, type Json, type KeyPath, withoutUndefined } from "../json.ts";
+import type { Eval, JudgeSpec, Task } from "../model.ts";
 import { type Locate, mostProblems, placeProblems, type Problem, validate } from "../problem.ts";
 import { echoedArguments, inexactNumbers, shortTexts, strayKeys } from "../weak-expectations.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
-import { chooseAgents, type DeclaredAgents } from "./agent.ts";
-import { buildEval, type BuildOptions, expectedTools, providedServers } from "./build-eval.ts";
-import { checkConfig, checkPlans } from "./check-config.ts";
+import { buildAgents, chooseAgents, type CompleteProgram, type DeclaredAgents } from "./agent.ts";
+import { checkConfig, checkPlans, testTitles } from "./check-config.ts";
 import { configSchema, type ParsedConfig } from "./config-schema.ts";
 import type { Fixtures } from "./mock.ts";
-import type { ParsedServer } from "./server.ts";
+import {
+  buildServer,
+  type BuildServer,
+  buildServers,
+  type CompleteStdio,
+  type ParsedServer,
+} from "./server.ts";
 import {
   noServers,
   type ProvidedServers,
@@ -24,7 +29,20 @@ import {
   withUsualTransports,
 } from "./server-tables.ts";
 
-export interface ParseConfigOptions extends BuildOptions {
+export interface ParseConfigOptions {
+  /** The eval's name unless the config has one. */
+  readonly defaultName: string;
+  /** Overrides `llmJudge`. */
+  readonly judge?: boolean;
+  /** Model that judges, whatever the config says. */
+  readonly judgeModel?: string;
+  /** Agents, or model ids, instead of the config's choice. */
+  readonly agents?: readonly string[];
+  readonly completeStdio: CompleteStdio;
+  readonly completeProgram: CompleteProgram;
+  /** Makes the path of a file absolute. Default: it is left as written. */
+  readonly resolvePath?: (path: string) => string;
+  readonly locate: Locate;
   /** Texts as written, by formatted key path, of strings that variables went into; messages show these. */
   readonly templates?: ReadonlyMap<string, string>;
   /** Problems found before the document was parsed. */
@@ -70,7 +88,10 @@ export interface TaskFilesOfConfig {
  */
 export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEval {
   const { earlier = [], templates = new Map(), readFixtures, locate, agents: requested = [] } = options;
-  const { provided: outside = noServers } = options;
+  const { provided: outside = noServers, completeStdio, resolvePath } = options;
+  const refusal = (problems: readonly Problem[]) =>
+    ({ ok: false, diagnostics: placeProblems(problems.slice(0, mostProblems), locate) }) as const;
+
   const document = withUsualTransports(given);
   const { data, issues } = validate(configSchema, document);
   const servers = readConfigServers(document, { templates, readFixtures, provided: outside });
@@ -78,23 +99,49 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
     ...problemsOfIssues(issues.slice(0, mostProblems), document, templates),
     ...servers.problems,
   ];
-  const wrong = [
-    ...earlier,
-    ...found.filter((problem) => !earlier.some((cause) => isWithin(problem, cause))),
-  ];
-  if (wrong.length > 0 || data === undefined) return refusal(wrong, locate);
+  const isKnown = ({ path }: Problem): boolean =>
+    earlier.some(({ path: outer }) => formatKeyPath(path.slice(0, outer.length)) === formatKeyPath(outer));
+  const wrong = [...earlier, ...found.filter((problem) => !isKnown(problem))];
+  if (wrong.length > 0 || data === undefined) return refusal(wrong);
+
+  const { variants, problems: _, ...base } = servers;
+  const lifetime = data.serverLifetime ?? data.mcp_server_lifetime;
+  const starting = { completeStdio, startupTimeoutMs: data.timeout, lifetime, resolvePath };
+  const build: BuildServer = (name, server) => buildServer(name, server, starting);
+  const provided = withoutUndefined({ base, variants, build, lifetime });
   const chosen = chooseAgents(data, requested);
   const judged = options.judge ?? (data.llmJudge || options.judgeModel !== undefined);
-  const hasProvided = Object.keys(outside.written).length > 0;
-  const provided = providedServers(data, servers, options);
+  const stepsOnly = !judged && data.judge !== undefined && data.tasks.length > 0;
+  const built = buildServers(base.servers, build);
+  const tasks = buildTasks(data, Object.keys(built), locate);
   const parts: ConfigParts = {
-    eval: buildEval(data, { provided, chosen, judged }, options),
-    notes: configNotes(data, { judged, servers: servers.servers }),
+    eval: {
+      name: data.name ?? options.defaultName,
+      servers: built,
+      agents: buildAgents(chosen, options.completeProgram),
+      tasks: tasks.map(({ task }) => task),
+      ...(judged || stepsOnly ? { judge: buildJudge(data, options.judgeModel) } : {}),
+      ...(stepsOnly ? { judgesStepsOnly: true } : {}),
+      trials: data.trials,
+      ...exact({ concurrency: data.concurrency, seed: data.seed }),
+      limits: { trialMs: data.limits.trial, callMs: data.timeout, modelMs: data.limits.modelCall },
+      reporters: data.reporters,
+      ...(variants === undefined
+        ? {}
+        : {
+            variants: variants.map(({ name, servers: own }) => ({
+              name,
+              servers: serversOfTasks(tasks, buildServers(own, build)),
+            })),
+          }),
+    },
+    notes: configNotes(data, judged, servers.servers),
     taskFiles: { patterns: data.tasks, inheritEnv: data.inheritEnv },
     provided,
     extensions: data.extensions,
     agents: { agent: data.agent, agents: data.agents },
   };
+  const hasProvided = Object.keys(outside.written).length > 0;
   const broken = [
     ...extensionPackageProblems(data.extensions, ["extensions"]),
     ...missingSandboxProblems(data.extensions, ["extensions"]),
@@ -102,19 +149,107 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
     // Tasks from files may have plans too, and are not known here.
     ...(data.tasks.length === 0 ? checkPlans(data, parts.eval) : []),
   ];
-  return broken.length > 0 ? { ...refusal(broken, locate), parts } : { ok: true, ...parts };
+  return broken.length > 0 ? { ...refusal(broken), parts } : { ok: true, ...parts };
 }
 
-function refusal(
-  problems: readonly Problem[],
+/** What a config says of one model says nothing of another, so a model from outside takes only the threshold. */
+function buildJudge(config: ParsedConfig, override: string | undefined): JudgeSpec {
+  const { judgeModel, openaiKey } = config;
+  const judge = override === undefined ? config.judge : undefined;
+  const named = override ?? judge?.model ?? judgeModel;
+  const model = judge !== undefined || named.includes("/") ? named : `openai/${named}`;
+  const isOpenAI = model.startsWith("openai/") && judge?.baseURL === undefined;
+  return {
+    ...exact({ ...judge, apiKey: judge?.apiKey ?? (isOpenAI ? openaiKey : undefined) }),
+    model,
+    passThreshold: config.judge?.passThreshold ?? config.passThreshold,
+  };
+}
+
+interface BuiltTask {
+  readonly task: Task;
+  /** The servers that it names; absent: all. */
+  readonly named: readonly string[] | undefined;
+}
+
+/**
+ * Makes a task of every workflow and of every tool test, tool tests first: whether tools work comes before
+ * whether an agent can work with them.
+ */
+function buildTasks(
+  { toolHealthSuites, workflows, timeout }: ParsedConfig,
+  servers: readonly string[],
   locate: Locate,
-): { readonly ok: false; readonly diagnostics: readonly Diagnostic[] } {
-  return { ok: false, diagnostics: placeProblems(problems.slice(0, mostProblems), locate) };
+): readonly BuiltTask[] {
+  const usual = servers.length === 1 ? servers[0] : undefined;
+  const tests = toolHealthSuites.flatMap((suite, index) => {
+    const titles = testTitles(suite);
+    return suite.tests.map((test, at): BuiltTask => {
+      const server = test.server ?? suite.server ?? usual;
+      const named = server === undefined ? undefined : [server];
+      const path = ["toolHealthSuites", index, "tests", at];
+      const step = {
+        type: "mcp" as const,
+        id: "call",
+        server,
+        request: { kind: "tool" as const, tool: test.name, args: test.args },
+        expect: { result: test.expectedResult, error: test.expectedError, maxLatencyMs: test.maxLatency },
+        timeoutMs: test.timeout ?? suite.timeout ?? timeout,
+        retries: test.retries,
+      };
+      return {
+        named,
+        task: {
+          name: `${suite.name}/${titles[at] ?? test.name}`,
+          form: "tool-test",
+          suite: suite.name,
+          servers: named ?? servers,
+          turns: [],
+          expectTools: [],
+          verify: [exact(step)],
+          parallel: suite.parallel,
+          ...exact({ description: test.description, location: locate({ path, at: "value" }) }),
+        },
+      };
+    });
+  });
+  const conversations = workflows.map((workflow, index): BuiltTask => {
+    const { name, description, servers: named, steps, elicitation } = workflow;
+    const location = locate({ path: ["workflows", index], at: "value" });
+    return {
+      named,
+      task: {
+        name,
+        form: "workflow",
+        servers: named ?? servers,
+        turns: steps.map(({ expectTools: __, ...turn }) => exact(turn)),
+        expectTools: expectedTools(workflow),
+        verify: [],
+        parallel: false,
+        ...exact({ description, elicitation, location }),
+      },
+    };
+  });
+  return [...tests, ...conversations];
 }
 
-/** Whether a problem is at the place of another one, or inside it. */
-function isWithin({ path }: Problem, { path: outer }: Problem): boolean {
-  return formatKeyPath(path.slice(0, outer.length)) === formatKeyPath(outer);
+/** The tools that a workflow expects: its own list, or those of its steps joined when it has none. */
+function expectedTools({ expectTools = [], steps }: ParsedConfig["workflows"][number]): readonly string[] {
+  return expectTools.length > 0 ? expectTools : steps.flatMap((step) => step.expectTools ?? []);
+}
+
+/** By task, those of the servers that the task names. */
+function serversOfTasks(
+  tasks: readonly BuiltTask[],
+  servers: Eval["servers"],
+): Record<string, Eval["servers"]> {
+  const entries = Object.entries(servers);
+  return Object.fromEntries(
+    tasks.map(({ task, named }) => [
+      task.name,
+      Object.fromEntries(entries.filter(([name]) => named?.includes(name) ?? true)),
+    ]),
+  );
 }
 
 /**
@@ -153,53 +288,29 @@ function isNamedBy(schema: z.core.$ZodType, path: KeyPath): boolean {
 /** Notes on what is valid but may not do what its author expects: one sentence each. */
 function configNotes(
   config: ParsedConfig,
-  { judged, servers }: { readonly judged: boolean; readonly servers: Servers },
+  judged: boolean,
+  servers: Readonly<Record<string, ParsedServer>>,
 ): string[] {
-  return [
-    ...serverNotes(servers),
-    ...lifetimeNotes(config),
-    ...judgeNotes(config, judged),
-    ...workflowNotes(config),
-    ...weakNotes(config),
-  ];
-}
-
-type Servers = Readonly<Record<string, ParsedServer>>;
-
-function lifetimeNotes({ serverLifetime, mcp_server_lifetime: other }: ParsedConfig): string[] {
-  return serverLifetime === undefined || other === undefined
-    ? []
-    : ["mcp_server_lifetime has no effect: serverLifetime wins"];
-}
-
-function serverNotes(servers: Servers): string[] {
-  return Object.entries(servers).flatMap(([name, server]) => {
-    if (server.transport !== "sse") return [];
-    const keys = (["reconnect", "reconnectInterval", "maxReconnectAttempts"] as const).filter(
-      (key) => server[key] !== undefined,
-    );
-    return keys.map((key) => `server "${name}": ${key} has no effect; a lost connection is an error`);
-  });
-}
-
-function judgeNotes(config: ParsedConfig, judged: boolean): string[] {
-  const { judge, judgeModel } = config;
-  if (!judged) {
-    const unused = judge !== undefined && config.tasks.length === 0;
-    return unused ? ["judge is not asked: set llmJudge to true, or pass --llm"] : [];
+  const { judge, judgeModel, tasks, serverLifetime, mcp_server_lifetime: lifetime } = config;
+  const notes: string[] = [];
+  for (const [name, server] of Object.entries(servers))
+    if (server.transport === "sse")
+      for (const key of ["reconnect", "reconnectInterval", "maxReconnectAttempts"] as const)
+        if (server[key] !== undefined)
+          notes.push(`server "${name}": ${key} has no effect; a lost connection is an error`);
+  if (serverLifetime !== undefined && lifetime !== undefined)
+    notes.push("mcp_server_lifetime has no effect: serverLifetime wins");
+  if (judge !== undefined && judged && judgeModel !== "gpt-4o")
+    notes.push("judgeModel has no effect: judge.model wins");
+  if (judge !== undefined && !judged && tasks.length === 0)
+    notes.push("judge is not asked: set llmJudge to true, or pass --llm");
+  for (const workflow of config.workflows) {
+    const { name, steps } = workflow;
+    const ofSteps = steps.flatMap((step) => step.expectTools ?? []);
+    if (ofSteps.length > 0 && JSON.stringify(ofSteps) !== JSON.stringify(expectedTools(workflow)))
+      notes.push(`workflow "${name}": expectTools of its steps has no effect; the workflow's own list wins`);
   }
-  return judge === undefined || judgeModel === "gpt-4o" ? [] : [`judgeModel has no effect: judge.model wins`];
-}
-
-function workflowNotes(config: ParsedConfig): string[] {
-  return config.workflows.flatMap((workflow) => {
-    const stepTools = workflow.steps.flatMap((step) => step.expectTools ?? []);
-    const tools = expectedTools(workflow);
-    if (stepTools.length === 0 || JSON.stringify(stepTools) === JSON.stringify(tools)) return [];
-    return [
-      `workflow "${workflow.name}": expectTools of its steps has no effect; the workflow's own list wins`,
-    ];
-  });
+  return [...notes, ...weakNotes(config)];
 }
 
 /** Expectations that check less than their author may expect. */
@@ -214,15 +325,17 @@ function weakNotes({ workflows, toolHealthSuites }: ParsedConfig): string[] {
     }),
   );
   const tests = toolHealthSuites.flatMap((suite, index) =>
-    suite.tests.flatMap(({ name, args, expectedResult, expectedError }, test) => {
+    suite.tests.flatMap(({ name: tool, args, expectedResult, expectedError }, test) => {
       const path = ["toolHealthSuites", index, "tests", test];
+      const given = [...path, "args"];
+      const result = [...path, "expectedResult"];
       return [
-        ...shortTexts(expectedResult, [...path, "expectedResult"]),
+        ...shortTexts(expectedResult, result),
         ...shortTexts(expectedError, [...path, "expectedError"]),
-        ...echoedArguments(expectedResult, { tool: name, args }, [...path, "expectedResult"]),
-        ...strayKeys(args, ["expectedResult", "expectedError", "maxLatency"], [...path, "args"]),
-        ...inexactNumbers(args, [...path, "args"]),
-        ...inexactNumbers(expectedResult, [...path, "expectedResult"]),
+        ...echoedArguments(expectedResult, { tool, args }, result),
+        ...strayKeys(args, ["expectedResult", "expectedError", "maxLatency"], given),
+        ...inexactNumbers(args, given),
+        ...inexactNumbers(expectedResult, result),
       ];
     }),
   );
