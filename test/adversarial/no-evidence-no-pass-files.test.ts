@@ -1,6 +1,7 @@
-import { mkdirSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { failure, load, problems } from "../load/support/load.ts";
 import { folderOf } from "../support/cli.ts";
 
@@ -14,35 +15,29 @@ spec:
 ${spec}`;
 }
 
-const model = "anthropic:claude-sonnet-4-5";
-
-function evalOf(taskSets: string): string {
+function evalOf(...taskSets: string[]): string {
   return `kind: Eval
 apiVersion: mcp-eval/v1
 metadata: { name: e }
 config:
-  agent: { type: builtin.llm-agent, model: "${model}" }
+  agent: { type: builtin.llm-agent, model: "anthropic:claude-sonnet-4-5" }
   taskSets:
-${taskSets}`;
+${taskSets.map((set) => `    - ${set}\n`).join("")}`;
 }
 
 const config = "server: { transport: stdio, command: node }\ntasks: ['t/**/*.yaml']\n";
 
-// docs/tasks.md, "The first task": a file without content among tasks is refused.
-describe("a task file that has lost its content is refused, not left out", () => {
-  const contents: readonly (readonly [string, string])[] = [
-    ["nothing", ""],
-    ["blanks", " \n\r\n\t\n"],
-    ["comments", "# kind: Task\n  # verify\n"],
-    ["a mark", "---\n"],
-    ["marks and comments", "%YAML 1.2\n---\n# a task\n...\n"],
-    ["two empty documents", "---\n---\n"],
-    ["a byte order mark", "\uFEFF"],
-    ["null", "null\n"],
-    ["~", "--- ~ # nothing\n"],
-  ];
+/** What is said of a folder with a good task and another file: its problems, or its notes if it loads. */
+async function saidOf(other: string): Promise<readonly string[]> {
+  using folder = folderOf({ "t/a.yaml": task("a"), "t/b.yaml": other });
+  const loaded = load(folder.path, { source: "t" }).then(({ notes }) => notes);
+  return await loaded.catch(() => problems(folder.path, { source: "t" }));
+}
 
-  it.each(contents)("%s, in a folder", async (_, text) => {
+// docs/tasks.md, "The first task".
+describe("a task file that has lost its content is refused, not left out", () => {
+  const comments = ["# kind: Task\n  # verify\n", "%YAML 1.2\n---\n# a task\n...\n", "--- ~ # nothing\n"];
+  it.each(["", " \n\r\n\t\n", "---\n", "---\n---\n", "\uFEFF", "null\n", ...comments])("%j", async (text) => {
     using folder = folderOf({ "t/a.yaml": task("a"), "t/below/b.yaml": text });
     const file = join("t", "below", "b.yaml");
     expect(await problems(folder.path, { source: "t" })).toEqual([
@@ -50,109 +45,69 @@ describe("a task file that has lost its content is refused, not left out", () =>
     ]);
   });
 
+  const a = { "t/a.yaml": task("a") };
   it.each([
     ["alone in a folder", "t", {}],
-    ["in a glob", "t/*.yaml", { "t/a.yaml": task("a") }],
-    ["as JSON", "t", { "t/a.yaml": task("a"), "t/b.yaml": "x: 1", "t/b.json": "" }],
-    [
-      "in the tasks of a config",
-      "mcp-eval.config.yaml",
-      { "t/a.yaml": task("a"), "mcp-eval.config.yaml": config },
-    ],
-    ["in a task set", "eval.yaml", { "t/a.yaml": task("a"), "eval.yaml": evalOf("    - glob: t/*.yaml\n") }],
+    ["in a glob", "t/*.yaml", a],
+    ["as JSON", "t", { ...a, "t/b.yaml": "x: 1", "t/b.json": "" }],
+    ["in the tasks of a config", "mcp-eval.config.yaml", { ...a, "mcp-eval.config.yaml": config }],
+    ["in a task set", "eval.yaml", { ...a, "eval.yaml": evalOf("glob: t/*.yaml") }],
   ])("%s", async (_, source, files) => {
     using folder = folderOf({ "t/b.yaml": "# later\n", ...files });
-    expect(await problems(folder.path, { source })).toContainEqual(
-      expect.stringMatching(
-        /^t.b\.(yaml|json) config\/invalid-value t.b\.\S+ is empty, so it is not a task$/,
-      ),
-    );
+    const empty = /^t.b\.(yaml|json) config\/invalid-value t.b\.\S+ is empty, so it is not a task$/;
+    expect(await problems(folder.path, { source })).toContainEqual(expect.stringMatching(empty));
   });
 
   it("but a fixture may be empty", async () => {
-    const fixtures = "  fixtures: [data, one.yaml]\n";
-    using folder = folderOf({
-      "t/a.yaml": task("a", fixtures),
-      "t/data/deep/empty.yaml": "",
-      "t/one.yaml": "",
-      "t/data.yaml": "",
-    });
-    expect(await problems(folder.path, { source: "t" })).toEqual([
-      expect.stringMatching(/t.data\.yaml is empty/),
-    ]);
+    const fixtures = { "t/data/deep/empty.yaml": "", "t/one.yaml": "", "t/data.yaml": "" };
+    using folder = folderOf({ "t/a.yaml": task("a", "  fixtures: [data, one.yaml]\n"), ...fixtures });
+    const found = await problems(folder.path, { source: "t" });
+    expect(found).toEqual([expect.stringMatching(/t.data\.yaml is empty/)]);
   });
 
-  it("a task in UTF-16 is refused", async () => {
+  it("in UTF-16", async () => {
     using folder = folderOf({ "t/a.yaml": task("a") });
-    const file = join(folder.path, "t", "b.yaml");
-    mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, Buffer.from(`\uFEFF${task("b")}`, "utf16le"));
-    expect(await problems(folder.path, { source: "t" })).toEqual([
-      expect.stringMatching(/^t.b\.yaml:1:1 config\/unreadable .* is not UTF-8 text$/),
-    ]);
+    writeFileSync(join(folder.path, "t/b.yaml"), Buffer.from(`\uFEFF${task("b")}`, "utf16le"));
+    const found = await problems(folder.path, { source: "t" });
+    expect(found).toEqual([expect.stringMatching(/^t.b\.yaml:1:1 config\/unreadable .* is not UTF-8 text$/)]);
   });
 
+  const nested = (indent: string): string => task("b").trim().replaceAll("\n", `\n${indent}`);
+  const several = /^t.b\.yaml:\d+:1 config\/syntax the file holds more than one document/;
+  const version = /^t.b\.yaml:1:13 config\/invalid-value apiVersion must be one of mcp-eval\/v1/;
+  const list = /^t.b\.yaml has tasks in a list, which are not taken/;
   it.each([
-    ["after another document", `a: 1\n---\n${task("b")}`],
-    ["after a manifest", `apiVersion: v1\nkind: Pod\n---\n${task("b")}`],
-    ["after an empty document", `---\n# nothing\n---\n${task("b")}`],
-    ["before another", `${task("b")}---\n${task("c")}`],
-  ])("a task %s in one file is refused", async (_, text) => {
-    using folder = folderOf({ "t/a.yaml": task("a"), "t/b.yaml": text });
-    expect(await problems(folder.path, { source: "t" })).toEqual([
-      expect.stringMatching(/^t.b\.yaml:\d+:1 config\/syntax the file holds more than one document/),
-    ]);
-  });
-
-  it.each([
-    ["another group", task("b").replace("mcp-eval/v1", "mcp.eval/v1")],
-    ["another version", task("b").replace("mcp-eval/v1", "mcp-eval/v2")],
-  ])("a task of %s is refused", async (_, text) => {
-    using folder = folderOf({ "t/a.yaml": task("a"), "t/b.yaml": text });
-    expect(await problems(folder.path, { source: "t" })).toEqual([
-      expect.stringMatching(/^t.b\.yaml:1:13 config\/invalid-value apiVersion must be one of mcp-eval\/v1/),
-    ]);
-  });
-
-  it("a task of which only the name is left is noted", async () => {
-    using folder = folderOf({ "t/a.yaml": task("a"), "t/b.yaml": "metadata: { name: b }\n" });
-    const { notes } = await load(folder.path, { source: "t" });
-    expect(notes).toEqual([expect.stringMatching(/^t.b\.yaml has no kind, so it is not taken as a task/)]);
-  });
-
-  it.each([
-    ["a list", `- ${task("b").trim().replaceAll("\n", "\n  ")}\n`],
-    ["a list in a map", `kind: List\nitems:\n  - ${task("b").trim().replaceAll("\n", "\n    ")}\n`],
-  ])("tasks in %s are noted", async (_, text) => {
-    using folder = folderOf({ "t/a.yaml": task("a"), "t/b.yaml": text });
-    const { notes } = await load(folder.path, { source: "t" });
-    expect(notes).toEqual([expect.stringMatching(/^t.b\.yaml has tasks in a list, which are not taken/)]);
+    ["after another document", `a: 1\n---\n${task("b")}`, several],
+    ["after a manifest", `apiVersion: v1\nkind: Pod\n---\n${task("b")}`, several],
+    ["after an empty document", `---\n# nothing\n---\n${task("b")}`, several],
+    ["before another", `${task("b")}---\n${task("c")}`, several],
+    ["of another group", task("b").replace("mcp-eval/v1", "mcp.eval/v1"), version],
+    ["of another version", task("b").replace("mcp-eval/v1", "mcp-eval/v2"), version],
+    ["of only a name", "metadata: { name: b }\n", /^t.b\.yaml has no kind, so it is not taken as a task/],
+    ["in a list", `- ${nested("  ")}\n`, list],
+    ["in a list in a map", `kind: List\nitems:\n  - ${nested("    ")}\n`, list],
+  ])("%s", async (_, text, message) => {
+    expect(await saidOf(text)).toEqual([expect.stringMatching(message)]);
   });
 });
 
-// docs/tasks.md, "Many tasks": a task set that reaches no task is refused.
+// docs/tasks.md, "Many tasks".
 describe("a task set that reaches no task is refused", () => {
   const files = { "t/a.yaml": task("a"), "t/b.yaml": task("b"), "t/x.yaml": "a: 1\n" };
 
-  it.each([
-    [
-      "a glob that matches no file",
-      "glob: t/none-*.yaml",
-      "no file of kind Task is at the glob t/none-*.yaml",
-    ],
-    ["a glob that matches no task", "glob: t/x*.yaml", "no file of kind Task is at the glob t/x*.yaml"],
-    ["a path", "path: t/gone.yaml", "no file of kind Task is at the path t/gone.yaml"],
-    ["a path to something else", "path: t/x.yaml", "no file of kind Task is at the path t/x.yaml"],
-  ])("by %s", async (_, set, message) => {
-    using folder = folderOf({ ...files, "eval.yaml": evalOf(`    - path: t/a.yaml\n    - ${set}\n`) });
-    expect(await problems(folder.path, { source: "eval.yaml" })).toEqual([
-      `eval.yaml:8:7 config/not-found config.taskSets[1]: ${message}`,
-    ]);
-  });
+  it.each(["glob: t/none-*.yaml", "glob: t/x*.yaml", "path: t/gone.yaml", "path: t/x.yaml"])(
+    "%s",
+    async (set) => {
+      using folder = folderOf({ ...files, "eval.yaml": evalOf("path: t/a.yaml", set) });
+      expect(await problems(folder.path, { source: "eval.yaml" })).toEqual([
+        `eval.yaml:8:7 config/not-found config.taskSets[1]: no file of kind Task is at the ${set.replace(":", "")}`,
+      ]);
+    },
+  );
 
   it("by its labels, also where another set reaches the tasks", async () => {
-    const sets = "    - glob: t/*.yaml\n    - { glob: t/*.yaml, labelSelector: { area: c } }\n";
-    using folder = folderOf({ ...files, "eval.yaml": evalOf(sets) });
+    const sets = ["glob: t/*.yaml", "{ glob: t/*.yaml, labelSelector: { area: c } }"];
+    using folder = folderOf({ ...files, "eval.yaml": evalOf(...sets) });
     const { details, code } = await failure(folder.path, { source: "eval.yaml" });
     expect(code).toBe("usage/no-match");
     expect(details.diagnostics).toMatchObject([
@@ -164,22 +119,103 @@ describe("a task set that reaches no task is refused", () => {
     ]);
   });
 
-  it("in an eval of waza", async () => {
-    const waza = "config: { trials_per_task: 1 }\ntasks: ['w/*.yaml']\n";
-    using folder = folderOf({ "eval.yaml": waza });
-    expect(await problems(folder.path, { source: "eval.yaml" })).toContain(
-      'eval.yaml:2:9 config/not-found tasks: there is no task file at "w/*.yaml"',
-    );
-    using empty = folderOf({ "eval.yaml": waza, "w/a.yaml": "# nothing\n" });
-    expect(await problems(empty.path, { source: "eval.yaml" })).toContainEqual(
-      expect.stringMatching(/^w.a\.yaml:1:1 config\/syntax the file is empty$/),
-    );
+  const waza = "config: { trials_per_task: 1 }\ntasks: ['w/*.yaml']\n";
+  it.each<[string, Record<string, string>, RegExp]>([
+    [
+      "of waza",
+      { "eval.yaml": waza },
+      /^eval.yaml:2:9 config\/not-found tasks: there is no task file at "w\/\*.yaml"$/,
+    ],
+    [
+      "of waza, with an empty file",
+      { "eval.yaml": waza, "w/a.yaml": "# no\n" },
+      /^w.a\.yaml:1:1 config\/syntax the file is empty$/,
+    ],
+    ["of a config", { "eval.yaml": config }, /tasks: no file of kind Task is at "t\/\*\*\/\*.yaml"/],
+  ])("%s", async (_, written, message) => {
+    using folder = folderOf(written);
+    const found = await problems(folder.path, { source: "eval.yaml" });
+    expect(found).toContainEqual(expect.stringMatching(message));
+  });
+});
+
+/** A config as a program may return it. */
+function programConfig(test: unknown, rest: object = {}): Config {
+  const made: unknown = {
+    server: { transport: "stdio", command: "node", args: ["server.js"], env: {}, cwd: undefined },
+    toolHealthSuites: [{ name: "sums", tests: [{ name: "add", ...Object(test) }] }],
+    ...rest,
+  };
+  return made as Config;
+}
+
+class Sum {
+  readonly sum = 5;
+}
+
+const cyclic: { self?: unknown } = {};
+cyclic.self = cyclic;
+const throwing = {
+  get sum(): number {
+    throw new Error("no sum");
+  },
+};
+
+// docs/reference/config.md.
+describe("a value that JSON cannot hold is refused, with its place", () => {
+  it.each<[string, unknown]>([
+    [".sum: undefined is not JSON", { sum: undefined }],
+    [".a[0].b: undefined", { a: [{ b: undefined }] }],
+    ["[0]: undefined is not JSON", [undefined]],
+    ["[0]: undefined is not JSON", Object.assign([], { length: 1 })],
+    [': a list with the member "sum" is not JSON', Object.assign([1], { sum: 5 })],
+    [": undefined is not JSON", undefined],
+    [": NaN is not a number that JSON has", NaN],
+    [": a value of type function is not JSON", () => 5],
+    [": a value of type symbol is not JSON", Symbol("s")],
+    [": a key that is a symbol", { [Symbol("s")]: 1 }],
+    [": a value of type bigint is not JSON", 5n],
+    [".at: a Date is not JSON", { at: new Date(0) }],
+    [": a Map is not JSON", new Map([["sum", 5]])],
+    [": a Sum is not JSON", new Sum()],
+    [": a String is not JSON", Object("5")],
+    [".toJSON: a value of type function", { toJSON: () => ({}) }],
+    [".sum: its getter threw: no sum", throwing],
+  ])("expectedResult%s", async (message, expectedResult) => {
+    const found = await problems(import.meta.dirname, { source: programConfig({ expectedResult }) });
+    const place = "toolHealthSuites[0].tests[0].expectedResult";
+    expect(found).toEqual([expect.stringContaining(`${place}${message}`)]);
   });
 
-  it("in a config", async () => {
-    using folder = folderOf({ "mcp-eval.config.yaml": config });
-    expect(await problems(folder.path)).toContainEqual(
-      expect.stringContaining('tasks: no file of kind Task is at "t/**/*.yaml"'),
-    );
+  it("a cycle", async () => {
+    const found = await problems(import.meta.dirname, { source: programConfig({ expectedResult: cyclic }) });
+    expect(found).toEqual([expect.stringContaining("nested deeper than 200 levels")]);
+  });
+
+  const http = { transport: "shttp", url: "http://127.0.0.1" };
+  const workflow = (steps: object, rest: object = {}): object => ({
+    workflows: [{ name: "w", steps, ...rest }],
+  });
+  it.each<[string, object]>([
+    ["toolHealthSuites[0].tests[0].expectedError", programConfig({ expectedError: undefined })],
+    ["toolHealthSuites[0].tests[0].maxLatency", programConfig({ maxLatency: undefined })],
+    ["toolHealthSuites[0].tests[0].args.a", programConfig({ args: { a: undefined } })],
+    ["server.env.KEY", { server: { transport: "stdio", command: "x", env: { KEY: undefined } } }],
+    ["servers.a", { server: undefined, servers: { a: undefined } }],
+    ["server.headers.a", { server: { ...http, headers: { a: undefined } } }],
+    ["workflows[0].steps[0].expectedState", workflow([{ user: "x", expectedState: undefined }])],
+    ["workflows[0].expectTools", workflow([{ user: "x" }], { expectTools: undefined })],
+    ["tasks[0]", { tasks: [undefined] }],
+  ])("undefined as %s", async (place, rest) => {
+    const found = await problems(import.meta.dirname, { source: programConfig({}, rest) });
+    expect(found).toContain(`(config) config/invalid-value ${place}: undefined is not JSON`);
+  });
+
+  it("but a setting that is undefined counts as absent", async () => {
+    const absent = { name: undefined, timeout: undefined, limits: { trial: undefined }, judge: undefined };
+    const agents = { a: { type: "model", model: "openai/gpt-5", maxSteps: undefined } };
+    const source = programConfig({}, { ...absent, agents, workflows: [] });
+    const { eval: spec } = await load(import.meta.dirname, { source });
+    expect([spec.limits.callMs, spec.tasks.length]).toEqual([30_000, 1]);
   });
 });

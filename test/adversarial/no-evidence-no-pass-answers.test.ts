@@ -1,0 +1,452 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { checkJson } from "../../src/core/checks/json-expectation.ts";
+import type { Config } from "../../src/core/formats/config/config-schema.ts";
+import { statesText } from "../../src/core/formats/contains-text.ts";
+import type { JudgeSpec, Json } from "../../src/core/formats/model.ts";
+import type { FileStep, JsonExpectation } from "../../src/core/formats/step.ts";
+import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
+import type { Check } from "../../src/core/trace/events.ts";
+import { evaluate } from "../../src/evaluate.ts";
+import { askJudge, scoreForm, yesOrNoForm } from "../../src/graders/judge.ts";
+import { runStep } from "../../src/steps/run-step.ts";
+import { fixtureServer, trialOf } from "../e2e/support.ts";
+import { failure, load } from "../load/support/load.ts";
+import { folderOf, root } from "../support/cli.ts";
+import { startFakeProvider } from "../support/fake-provider.ts";
+import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
+import { command, type Step, taskOf } from "./task-verdicts.ts";
+
+const value: Json = {
+  items: [
+    { name: "a", status: "ok", tags: [] },
+    { name: "b", status: "ok", tags: ["x"] },
+  ],
+  user1: { email: "a@b.c" },
+  next: null,
+  total: 2,
+};
+const nulls: Json = { items: [{ tag: null }, { tag: null }], mixed: [null, { name: "a" }] };
+
+function only(expectation: JsonExpectation, from: Json = value): Check {
+  const [check, ...others] = checkJson("json", [expectation], from);
+  if (check === undefined || others.length > 0) throw new Error("not one check");
+  return check;
+}
+
+const absent = { exists: false };
+const none = { count: 0 };
+const misspelt = (name: string): string => `there is "${name}" there, did you mean that?`;
+
+// docs/tasks.md, "Steps".
+describe("that nothing is at a path is evidence only where its parent is there", () => {
+  it.each<[string, Omit<JsonExpectation, "path">, string, Json?]>([
+    ["$.itmes[0].error", absent, `$.itmes leads to nothing already; ${misspelt("items")}`],
+    ["$.meta.error", absent, "$.meta leads to nothing already"],
+    ["$.itmes[*]", none, "$.itmes leads to nothing already"],
+    ["$.itmes[?@.status == 'failed']", none, "$.itmes leads to nothing already"],
+    ["$.itmes[*].name", { equals: [] }, "$.itmes leads to nothing already"],
+    ["$.total[*]", none, "$.total is 2, which has no members"],
+    ["$.items.error", absent, "which has no members"],
+    ["$.user1[0]", absent, "which has no entries"],
+    ["$.error", absent, '$ is "fine", which has no members', "fine"],
+    ["$.next.cursor", absent, "$.next is null, which has no members"],
+    ["$.next[0]", absent, "$.next is null, which has no entries"],
+    ["$.next[*]", none, "$.next is null, which has no members"],
+    ["$.next[?@.a == 1]", none, "$.next is null"],
+    ["$.next..a", absent, "$.next is null"],
+    ["$.error", absent, "$ is null", null],
+    ["$.next[*].name", { equals: [] }, "$.next is null"],
+    ["$.error", absent, "$ is [], which has no members", []],
+  ])("%s %j", (path, expected, reason, from) => {
+    const message = expect.stringContaining(reason) as string;
+    expect(only({ path, ...expected }, from)).toMatchObject({ passed: false, unplaced: true, message });
+  });
+
+  it.each<[string, Omit<JsonExpectation, "path">, Json?]>([
+    ["$.error", absent],
+    ["$.items[*].tag.name", absent, nulls],
+    ["$.mixed[?@.name == 'c']", none, nulls],
+    ["$.items[2]", absent],
+    ["$.items[0].tags[*]", none],
+    ["$.items[?@.status == 'failed'].name", none],
+    ["$.items[*].error", absent],
+    ["$..error", absent],
+    ["$.error", absent, {}],
+    ["$.user2", absent],
+    ["$.items[?@.status != 'failed']", { count: 2 }],
+    ["$.items[?!@.error]", { count: 2 }],
+    ["$.items[?@.name == 'a' && @.status == 'ok']", { count: 1 }],
+    ["$.items[0]['name', 'error']", { count: 1 }],
+    ["$.items[?@.tags[?@ == 'x']]", { count: 1 }],
+  ])("%s %j is evidence, without a doubt", (path, expected, from) => {
+    const { passed, doubt } = only({ path, ...expected }, from);
+    expect([passed, doubt]).toEqual([true, undefined]);
+  });
+
+  it.each<[string, Omit<JsonExpectation, "path">, string, Json?]>([
+    ["$.itmes", absent, "items"],
+    ["$..itmes", absent, "items"],
+    ["$['itmes', 'error']", none, "items"],
+    ["$.Items", absent, "items"],
+    ["$.items[*].staus", absent, "status"],
+    ["$.items[?@.staus == 'failed']", none, "status"],
+    ["$.items[?@.name == 'c' && !(@.staus == 'ok')]", none, "status"],
+    ["$.items[?@.staus != 'failed']", { count: 2 }, "status"],
+    ["$.items[?!@.staus]", { count: 2 }, "status"],
+    ["$.items[?!(@.staus == 'failed')]", { count: 2 }, "status"],
+    ["$.items[?@.staus == 'x' || @.name == 'a']", { exists: true }, "status"],
+    ["$.items[?@.staus == @.satus]", { count: 2 }, "status"],
+    ["$.items[?@.name != @.staus]", { count: 2 }, "status"],
+    ["$.items[?@.name != $.totl]", { count: 2 }, "total"],
+    ["$[?@.emial != 'x'].email", { exists: true }, "email"],
+    ["$.items[?!match(@.staus, 'f.*')]", { count: 2 }, "status"],
+    ["$[?@.meta.colur != 'red'].name", { count: 1 }, "colour", [{ name: "a", meta: { colour: "red" } }]],
+    ["$.items[0]['name', 'staus']", { count: 1 }, "status"],
+    ["$.items[?@.staus != 'failed'].name", { equals: ["a", "b"] }, "status"],
+  ])("%s %j passes with a doubt", (path, expected, near, from) => {
+    const { passed, doubt } = only({ path, ...expected }, from);
+    expect([passed, doubt]).toEqual([true, expect.stringContaining(misspelt(near))]);
+  });
+});
+
+// docs/tasks.md, "Control flow".
+describe("a `not` does not pass when there was nothing to check", () => {
+  type Look = Omit<Extract<FileStep["action"], { kind: "check" }>, "kind" | "exists">;
+  const failed = (path: string): Look => ({ content: { json: [{ path, equals: "failed" }] } });
+  const text = JSON.stringify(value);
+
+  it.each<[string | undefined, Look, string]>([
+    [text, failed("$.itmes[0].status"), "failed"],
+    ["oops", failed("$.items[0].status"), "failed"],
+    ['{"a":1,"a":2}', failed("$.a"), "failed"],
+    ["", failed("$.a"), "failed"],
+    [undefined, { content: { contains: ["secret"] } }, "failed"],
+    [text, failed("$.items[0].status"), "passed"],
+    [text, failed("$.error"), "passed"],
+    [undefined, {}, "passed"],
+  ])("a file with %j, not %j: %3$s", async (content, look, expected) => {
+    using trial = temporaryTrial();
+    const path = join(trial.workspace, "a.json");
+    if (content !== undefined) writeFileSync(path, content);
+    const action = { kind: "check", exists: true, ...look } as const;
+    const step: FileStep = { type: "file", id: "f", path, action, timeoutMs: 60_000 };
+    const { outcome, checks } = await runStep(
+      { type: "not", id: "not", steps: [step], timeoutMs: 60_000 },
+      stepContext({ trial, scope: scopeOf({}) }),
+    );
+    expect(outcome).toBe(expected);
+    if (expected === "failed") expect(checks.every(({ unplaced }) => unplaced === true)).toBe(true);
+  });
+});
+
+// docs/tasks.md, "Steps".
+describe("a check that passes with a doubt gives the trial a warning", () => {
+  const state = (json: object): Step => ({ file: { path: "state.json", expect: { json } } });
+  const itmes = /^verify step ".*" passed, but \$\.itmes leads to nothing; there is "items" there/;
+
+  it.each<[Step, RegExp | undefined]>([
+    [state({ path: "$.itmes", exists: false }), itmes],
+    [{ not: state({ path: "$.itmes" }) }, itmes],
+    [
+      { file: { path: "{workspace}/out/a.txt", expect: { exists: false } } },
+      /passed, but not even the folder that the file would be in is there$/,
+    ],
+    [state({ path: "$.error", exists: false }), undefined],
+  ])("%j", async (step, warning) => {
+    const servers = { m: { transport: "mock", mock: { tools: { t: { responses: [{ return: "x" }] } } } } };
+    const task = taskOf("t", { servers, verify: [{ allOf: [step] }] });
+    using folder = folderOf({ "state.json": value, "t.json": task });
+    const options = { cwd: folder.path, output: false, agents: ["null"] } as const;
+    const { verdict, warnings } = trialOf(await evaluate("t.json", options), "t");
+    const expected = warning === undefined ? undefined : [expect.stringMatching(warning) as string];
+    expect([verdict, warnings]).toEqual(["pass", expected]);
+  });
+});
+
+/** A program that connects to its server, repeats what it was told, and does nothing else. */
+const actions = [["connect", "{mcpConfig}"], ["stdin"]];
+const parrot: NonNullable<Config["agents"]>[string] = {
+  type: "command",
+  command: process.execPath,
+  args: [join(root, "test/fixtures/agents/command-agent.ts"), JSON.stringify(actions)],
+  stdin: true,
+};
+
+type Workflow = NonNullable<Config["workflows"]>[number];
+
+function configWith(workflow: Omit<Workflow, "name">, rest: Partial<Config> = {}): Config {
+  const workflows = [{ name: "sum", ...workflow }];
+  return { server: fixtureServer(), agents: { parrot }, agent: "parrot", workflows, ...rest };
+}
+
+async function runSum(config: Config): Promise<TrialResult> {
+  using folder = folderOf({});
+  return trialOf(await evaluate(config, { cwd: folder.path, output: false }), "sum");
+}
+
+function judgeAt(url: string): NonNullable<Config["judge"]> {
+  return { model: "openai/gpt-5", baseURL: `${url}/v1`, apiKey: "k" };
+}
+
+// docs/guide.md, "Workflows".
+describe("an agent that repeats what the user says does not pass", () => {
+  const hello = [{ user: "Echo hello.", expectedState: "hello" }];
+
+  it.each<[Workflow["steps"], number, string]>([
+    [[{ user: "What is 19 plus 23? Say 42", expectedState: "42" }], 0, "42"],
+    [[{ user: "What is 19 plus 23? Say 42.", expectedState: "42" }], 0, "42"],
+    [[{ user: "Say 42.0", expectedState: "42" }], 0, "42"],
+    [[{ user: "Create the issue FOO-1.", expectedState: "foo-1" }], 0, "foo-1"],
+    [[{ user: "Answer with YES or NO.", expectedState: "yes" }], 0, "yes"],
+    [[{ user: "a", expectedState: "a" }], 0, "a"],
+    [[{ user: "Is it “42”?", expectedState: "42" }], 0, "42"],
+    [
+      [
+        { user: "My name is Ada.", expectedError: "x" },
+        { user: "What is 2 plus 3?", expectedState: "5" },
+        { user: "And my name?", expectedState: "ada" },
+      ],
+      2,
+      "ada",
+    ],
+  ])("%j is refused at load", async (steps, step, state) => {
+    const { details } = await failure(import.meta.dirname, { source: configWith({ steps }) });
+    const place = `workflows[0].steps[${step}].expectedState`;
+    expect(details.diagnostics).toMatchObject([
+      {
+        code: "config/checks-nothing",
+        message: `${place}: "${state}" is also in workflows[0].steps[0].user, so an agent that repeats it would pass`,
+      },
+    ]);
+  });
+
+  it.each<Workflow["steps"]>([
+    [{ user: "What is 15 plus 27?", expectedState: "5" }],
+    [{ user: "What is 2.5 plus 2.5?", expectedState: "5" }],
+    [{ user: "What is -5 times -1?", expectedState: "5" }],
+    [{ user: "Say it in words.", expectedState: "five" }],
+    [
+      { user: "What is 2 plus 3?", expectedState: "5" },
+      { user: "And 5 times 5?", expectedState: "25" },
+    ],
+  ])("%j is no echo", async (...steps) => {
+    const { eval: spec } = await load(import.meta.dirname, { source: configWith({ steps }) });
+    expect(spec.tasks).toHaveLength(1);
+  });
+
+  it("with expectTools it loads, fails for the tools, and the echo is a warning", async () => {
+    const warning = /^turn 1: expectedState "hello" stands in what the user says/;
+    expect(await runSum(configWith({ steps: hello, expectTools: ["echo"] }))).toMatchObject({
+      verdict: "fail",
+      warnings: [expect.stringMatching(warning) as string],
+    });
+  });
+
+  it("a tool result that has the state is evidence, and no warning", async () => {
+    const plan = { sum: [{ call: "echo", args: { message: "hello" } }, { say: "hello" }] };
+    const rest = { agents: { script: { type: "scripted", plan } }, agent: "script" } as const;
+    const { verdict, warnings } = await runSum(configWith({ steps: hello, expectTools: ["echo"] }, rest));
+    expect([verdict, warnings]).toEqual(["pass", undefined]);
+  });
+
+  it("with a judge it loads, and the echo is a warning", async () => {
+    await using provider = await startFakeProvider(() => ({ text: '{"score": 1, "reason": "Fine."}' }));
+    const steps = [{ user: "Say 42.", expectedState: "42" }];
+    const judged = configWith({ steps }, { llmJudge: true, judge: judgeAt(provider.url) });
+    expect((await runSum(judged)).warnings).toEqual([
+      'turn 1: expectedState "42" stands in what the user says, and no tool result has it: an agent that repeats the user would pass',
+    ]);
+  });
+});
+
+// docs/guide.md, "Workflows".
+describe("a state's number is a whole number", () => {
+  it.each([
+    ["It is 5.", "5"],
+    ["It is 5.0.", "5"],
+    ["5", "5"],
+    ["2-5", "5"],
+    ["[10,5,3]", "5"],
+    ["[10,500,3]", "500"],
+    ["version 1.2.3", "1.2"],
+    ["$5, or 5%", "5"],
+    ["15, then 5", "5"],
+    ["total 50, total 5", "total 5"],
+    ["3.50", "3.50"],
+    ["x5y", "5"],
+    ["\u001b[1m5\u001b[0m", "5"],
+    ["\u001b[31mred", "\u001b[31m"],
+    ["total:\u200b 5", "total: 5"],
+    ["a\u200bb", "\u200b"],
+  ])("%j states %j", (text, state) => {
+    expect(statesText(text, state)).toBe(true);
+  });
+
+  const numbers = [
+    "15",
+    "51",
+    "0.5",
+    "of .5",
+    "5.2",
+    "5.05",
+    "It is -5.",
+    "\u22125",
+    "(-5)",
+    "",
+    "\u001b[5m",
+  ];
+  const marks = ["\u009b5m", "\u001b]8;;http://127.0.0.1/5\u0007here", "1\u200b5", "1\u00ad5", "1\u00855"];
+  const digits = ["\u06635", "5\u0663", "5\u00b2", "\u20135", "\uff0d5"];
+  it.each([
+    ...[...numbers, ...marks, ...digits].map((text) => [text, "5"] as const),
+    ["total 50", "total 5"],
+    ["3.55", "3.5"],
+    ["\u00135", "15"],
+    ["abc", "\u200b"],
+  ] as const)("%j does not state %j", (text, state) => {
+    expect(statesText(text, state)).toBe(false);
+  });
+
+  it("in a text of any length", () => {
+    const text = "1".repeat(2_000_000);
+    expect([statesText(text, "1".repeat(10)), statesText(`${text} 1`, "1")]).toEqual([false, true]);
+  });
+});
+
+async function runTask(verify: Step, rest: object = {}): Promise<RunResult> {
+  const prompt = "What is 19 plus 23? It is not 41, it is 42.";
+  using folder = folderOf({
+    "t.json": taskOf("t", { prompt, verify: [verify] }),
+    "mcp-eval.config.json": {
+      servers: {},
+      mocks: { m: { tools: { t: { responses: [{ return: "x" }] } } } },
+      tasks: ["t.json"],
+      agent: parrot,
+      ...rest,
+    },
+  });
+  return await evaluate("mcp-eval.config.json", { cwd: folder.path, output: false });
+}
+
+// docs/tasks.md, "Templates".
+describe("a check of the agent's answer whose expected text is in the prompt gives a warning", () => {
+  const look = (run: string, stdout: unknown): Step =>
+    command(run, { stdin: "{agent.output}", expect: { stdout } });
+  const contains = look("cat", { contains: "42" });
+  const warning = (text: string): string =>
+    `expects "${text}" of the agent's answer, which stands in the prompt: an agent that repeats the prompt may pass`;
+
+  it.each<[string, Step, string]>([
+    ["contains", contains, "42"],
+    ["equals", look("grep -o 42", "42"), "42"],
+    ["inside other steps", { anyOf: [{ foreach: { var: "x", in: [1], steps: [contains] } }] }, "42"],
+    [
+      "but only where the prompt has it, and the agent's answer is looked at",
+      {
+        allOf: [
+          look("cat", { contains: "plus" }),
+          command("expr 40 + 2", { expect: { stdout: "42" } }),
+          look("wc -w", { matches: "1" }),
+        ],
+      },
+      "plus",
+    ],
+  ])("by %s", async (_, verify, text) => {
+    expect(trialOf(await runTask(verify), "t")).toMatchObject({
+      verdict: "pass",
+      warnings: [expect.stringMatching(new RegExp(`^verify step ".*" ${warning(text)}$`)) as string],
+    });
+  });
+
+  it("by llm", async () => {
+    await using provider = await startFakeProvider(() => ({ text: '{"passed": true, "reason": "It is."}' }));
+    const result = await runTask({ llm: { contains: "42" } }, { judge: judgeAt(provider.url) });
+    expect(trialOf(result, "t").warnings).toEqual([expect.stringContaining(warning("42"))]);
+  });
+});
+
+/** What a judge's model has to answer for the rejection to match. */
+async function expectNoVerdict(
+  form: typeof scoreForm | typeof yesOrNoForm,
+  reply: { readonly text: string } | { readonly raw: string },
+  expected: object | undefined,
+): Promise<void> {
+  await using provider = await startFakeProvider([reply]);
+  const spec: JudgeSpec = {
+    model: "openai/gpt-4o",
+    api: "chat",
+    baseURL: provider.url,
+    apiKey: "k",
+    passThreshold: 0.8,
+  };
+  const options = { env: {}, emit: () => 0, signal: new AbortController().signal, modelMs: 10_000 };
+  const prompt = { system: "Judge.", user: "Was it well done?" };
+  const asked = askJudge<unknown>({ prompt, form }, spec, options);
+  if (expected === undefined) await expect(asked).resolves.toMatchObject({ score: 1 });
+  else await expect(asked).rejects.toMatchObject(expected);
+}
+
+/** A body of the chat API with a verdict that passes. */
+function envelope(choices = "@first", more = ""): string {
+  const message = `{"role":"assistant","content":${JSON.stringify('{"score":1,"reason":"fine"}')}}`;
+  const first = '{"index":0,"message":@message,"finish_reason":"stop"}';
+  const all = choices.replaceAll("@first", first).replaceAll("@message", message);
+  return `{"id":"c","object":"chat.completion","created":1,"model":"m",${more}"choices":[${all}]}`;
+}
+
+// docs/guide.md, "The judge".
+describe("a judge's answer that is not exactly one verdict is none", () => {
+  const twice = {
+    code: "judge/no-verdict",
+    message: expect.stringMatching(/"\w+" twice in one answer$/) as string,
+  };
+  it.each([
+    [scoreForm, '{"score":0,"score":1,"reason":"x"}'],
+    [scoreForm, '{"score":1,"reason":"bad","score":0,"reason":"good"}'],
+    [scoreForm, '{"score":0,"\\u0073core":1,"reason":"x"}'],
+    [scoreForm, '```json\n{"score":0,"score":1,"reason":"x"}\n```'],
+    [scoreForm, '{"score":1,"reason":"x","details":{"ok":false,"ok":true}}'],
+    [yesOrNoForm, '{"passed":false,"reason":"no","passed":true}'],
+  ])("a key twice: %2$s", (form, text) => expectNoVerdict(form, { text }, twice));
+
+  it.each([
+    [scoreForm, '{"score":1,"reason":"x","passed":false}', "passed"],
+    [scoreForm, '{"score":1,"Score":0,"reason":"x"}', "Score"],
+    [yesOrNoForm, '{"Passed":false,"passed":true,"reason":"x"}', "Passed"],
+    [yesOrNoForm, '{"passed":true,"reason":"x","score":0}', "score"],
+  ])("another key: %2$s", (form, text, key) => {
+    const message = `openai/gpt-4o gave "${key}", which is no part of a verdict`;
+    return expectNoVerdict(form, { text }, { code: "judge/no-verdict", message });
+  });
+
+  it.each([
+    [envelope(), undefined],
+    [envelope("@first", '"error":null,'), undefined],
+    [envelope('{"index":0,"message":{"content":"{}","content":"{}"}}'), /has the key "content" twice/],
+    [envelope("@first", '"error":{"message":"overloaded"},'), /has an error: .*overloaded/],
+    [envelope("@first,@first"), /more than one answer/],
+  ])("an envelope %s", (raw, message) => {
+    const expected = {
+      code: "model/invalid-response",
+      message: expect.stringMatching(message ?? "") as string,
+    };
+    return expectNoVerdict(scoreForm, { raw }, message && expected);
+  });
+
+  it.each([
+    ['"error"', 'did not end its answer: finish reason "error"'],
+    ['"length"', "was cut off at its output limit"],
+    ['"content_filter"', "refused to judge"],
+    ['"tool_calls"', 'did not end its answer: finish reason "tool_calls"'],
+    ["null", "did not end its answer: no finish reason"],
+  ])("a finish reason of %s", (reason, message) => {
+    const raw = envelope(`{"index":0,"message":@message,"finish_reason":${reason}}`);
+    return expectNoVerdict(
+      scoreForm,
+      { raw },
+      { code: "judge/no-verdict", message: `openai/gpt-4o ${message}` },
+    );
+  });
+});

@@ -1,0 +1,427 @@
+import { describe, expect, it } from "vitest";
+import { checkExpectedResult } from "../../src/core/checks/expected-result.ts";
+import { checkJson } from "../../src/core/checks/json-expectation.ts";
+import { checkText } from "../../src/core/checks/text-expectation.ts";
+import { McpvalsError } from "../../src/core/errors/error.ts";
+import { leavesNothing } from "../../src/core/formats/cannot-fail.ts";
+import type { Config } from "../../src/core/formats/config/config-schema.ts";
+import type { Json } from "../../src/core/formats/model.ts";
+import { readRpcMessage } from "../../src/extensions/host/rpc-message.ts";
+import { load, problems } from "../load/support/load.ts";
+import { fixtureServer } from "../e2e/support.ts";
+import { folderOf } from "../support/cli.ts";
+import { command, type Step, taskOf } from "./task-verdicts.ts";
+
+/** The problems of a task with these steps in verify, or its notes, each beginning at its place in `spec`. */
+async function said(...verify: readonly Step[]): Promise<readonly string[]> {
+  using folder = folderOf({
+    "t.json": taskOf("t", { servers: { s: fixtureServer() }, verify }),
+    "own.txt": "x",
+  });
+  const shorten = (text: string): string => text.replace(/^t\.json:[\d:]+ /, "").replace(/^spec\./, "");
+  const { notes } = await load(folder.path, { source: "t.json" }).catch(async (error: unknown) => {
+    if (!(error instanceof McpvalsError)) throw error;
+    return { notes: await problems(folder.path, { source: "t.json" }) };
+  });
+  return notes.map((note) => shorten(note.replace(/^t\.json:[\d:]+: /, "")));
+}
+
+const containing = (text: string): string => expect.stringContaining(text) as string;
+const mcp = (expected: object): Step => ({ mcp: { server: "s", tool: "echo", expect: expected } });
+const json = (path: string, expected: object, ...ignorePaths: string[]): Step =>
+  mcp({ json: { path, ...expected, ...(ignorePaths.length === 0 ? {} : { ignorePaths }) } });
+const schemaOf = (schema: Json): Step => mcp({ schema });
+
+// docs/tasks.md, "Steps".
+describe("an expectation that could not fail is refused at load", () => {
+  const ignored: Step[] = [
+    json("$.a", { equals: { b: 1 } }, "$.*"),
+    json("$.a", { equals: { b: { c: 1 } } }, "$..*"),
+    json("$.a", { equals: { b: 1 } }, "$"),
+    json("$", { equals: { b: 1, c: 2 } }, "$.b", "$['c']"),
+    json("$", { equals: { b: { c: 1 } } }, "$.b.*"),
+    json("$", { equals: [1, 2] }, "$[*]"),
+    json("$", { equals: [1, 2] }, "$[?@ != 'x']"),
+    json("$", { contains: { b: 1 } }, "$.*"),
+    json("$", { equals: {} }, "$.*"),
+    json("$", { equals: [] }, "$[*]"),
+    json("$", { contains: {} }),
+  ];
+  const texts: Step[] = [
+    mcp({ text: { matches: ".*" } }),
+    mcp({ text: { matches: ["a", "x*|y"] } }),
+    { http: { url: "http://127.0.0.1", expect: { body: { matches: "(?s).*" } } } },
+    command("test -d .", { expect: { stdout: { matches: "^" } } }),
+    { llm: { contains: "42", input: "agent.output" } },
+  ];
+  const schemas: Json[] = [
+    {},
+    { title: "a", $comment: "b" },
+    { properties: { a: {} }, allOf: [true], required: [], minLength: 0 },
+    { oneOf: [{}] },
+    { not: { not: {} } },
+    { not: { not: { not: { not: true } } } },
+    { contains: {}, minContains: 0 },
+    { contains: { const: 1 }, minContains: 0 },
+    { minContains: 2 },
+    { type: ["string", "number", "boolean", "object", "array", "null"] },
+    {
+      anyOf: [
+        ["string", "number"],
+        ["boolean", "object"],
+        ["array", "null"],
+      ].map((type) => ({ type })),
+    },
+    { pattern: ".*" },
+    { pattern: "" },
+    { propertyNames: { pattern: "x*" } },
+    { $ref: "#/$defs/a", $defs: { a: {} } },
+    { $ref: "#" },
+    { then: { type: "string" } },
+    { anyOf: [{ type: "object" }, {}] },
+  ];
+
+  it.each([...ignored, ...texts, ...schemas.map(schemaOf)])("%j", async (step) => {
+    expect(await said(step)).toEqual([expect.stringMatching(/^config\/checks-nothing /)]);
+  });
+
+  it.each<[object, string]>([
+    [{ schema: { type: "object", requried: ["a"] } }, 'unknown keyword "requried"'],
+    [{ schema: { type: "object", properties: { a: { typ: "string" } } } }, 'unknown keyword "typ"'],
+    [{ schema: { type: "string", format: "emial" } }, 'no format is named "emial"'],
+    [{ schema: true }, "schema"],
+    [{ text: { contains: "" } }, "contains must not be empty"],
+    [{ text: { matches: "" } }, "matches"],
+    [{ text: {} }, "text"],
+    [{ json: {} }, "json"],
+    [{ json: [] }, "json"],
+  ])("and so is what says nothing: %j", async (expected, message) => {
+    expect((await said(mcp(expected))).join("\n")).toMatch(/^config\//);
+    expect((await said(mcp(expected))).join("\n")).toContain(message);
+  });
+
+  const canFail: Step[] = [
+    json("$", { equals: { b: 1, c: 2 } }, "$.b"),
+    json("$", { equals: { b: 1, c: [] } }, "$.b"),
+    json("$", { equals: [1, 2] }, "$[0]"),
+    json("$", { equals: {} }, "$.at"),
+    json("$", { equals: "a" }, "$.*"),
+    json("$", { matches: ".*" }),
+    mcp({ text: { matches: ".+" } }),
+    mcp({ text: { matches: "^$" } }),
+    schemaOf({ additionalProperties: false }),
+    schemaOf({ not: { type: "string" } }),
+    schemaOf({ not: { not: { type: "string" } } }),
+    schemaOf({ type: ["string", "number", "boolean", "object", "array"] }),
+    schemaOf({ type: "array", contains: {} }),
+    schemaOf({ if: { type: "string" }, then: { minLength: 1 } }),
+    schemaOf({ $ref: "https://example.com/a" }),
+    schemaOf({ $ref: "#/$defs/a", $defs: { a: { enum: [1] } } }),
+    schemaOf({ properties: { a: { const: 0 } }, "x-note": 1 }),
+    schemaOf({ type: "object" }),
+  ];
+
+  it("but not one that can", async () => {
+    const all = (await Promise.all(canFail.map((step) => said(step)))).flat();
+    expect(all.filter((text) => text.startsWith("config/"))).toEqual([]);
+  });
+
+  const noType = (what: string, type: string): string =>
+    `${what} has no type, so that every value that is not of type ${type} fits it`;
+  it.each<[Json, readonly string[]]>([
+    [{ minLength: 3 }, [`${noType("schema", "string")}; add type: string`]],
+    [
+      { properties: { a: { minimum: 1 } }, required: ["a"] },
+      [noType("schema", "object"), "schema.properties.a has no type"],
+    ],
+    [{ type: "array", items: { required: ["a"] } }, ["schema.items has no type"]],
+    [
+      { type: "object", properties: { sum: { const: 5 } } },
+      ["schema requires none of its properties, so that {} fits it; name them in required"],
+    ],
+    [{ type: "object", properties: { sum: { const: 5 }, a: { type: "string" } }, required: ["sum"] }, []],
+    [{ const: 5 }, []],
+    [{ minLength: 3, minimum: 3 }, []],
+  ])("and a schema %j is noted for what else fits it", async (schema, notes) => {
+    expect(await said(schemaOf(schema))).toEqual(notes.map(containing));
+  });
+
+  it.each<[Json, string | undefined]>([
+    [{}, "expectedResult"],
+    [{ $contains: {} }, "expectedResult.$contains"],
+    [{ $equals: {} }, undefined],
+    [{ a: {} }, undefined],
+    ["", undefined],
+    [[], undefined],
+  ])("expectedResult %j", async (expectedResult, place) => {
+    const tests = [{ name: "echo", expectedResult }];
+    const source = { server: fixtureServer(), toolHealthSuites: [{ name: "s", tests }] };
+    if (place === undefined) return expect(load(import.meta.dirname, { source })).resolves.toBeDefined();
+    expect(await problems(import.meta.dirname, { source })).toEqual([
+      `(config) config/checks-nothing toolHealthSuites[0].tests[0].${place}: every object contains {}, so it could not fail`,
+    ]);
+  });
+
+  it.each<[object, boolean]>([
+    [{ rubric: "It is polite." }, true],
+    [{ contains: "hello" }, false],
+  ])("%j with a judge whose passThreshold is 0", async (llm, isRefused) => {
+    using folder = folderOf({
+      "t.json": taskOf("t", { prompt: "Say hello.", verify: [{ allOf: [{ llm }] }] }),
+      "mcp-eval.config.json": {
+        server: fixtureServer(),
+        tasks: ["t.json"],
+        judge: { model: "m", passThreshold: 0 },
+      },
+    });
+    if (!isRefused) return expect((await load(folder.path)).eval.tasks).toHaveLength(1);
+    expect(await problems(folder.path)).toEqual([
+      expect.stringMatching(
+        /config\/checks-nothing the rubric of .* could not fail: the judge's passThreshold is 0$/,
+      ),
+    ]);
+  });
+});
+
+// docs/tasks.md, "Steps".
+describe("a comparison with nothing left to compare does not pass, also when only the run tells", () => {
+  const message = "ignorePaths leaves out all that is expected, so that nothing is left to compare";
+
+  it.each<[Json, Json, string[]]>([
+    [{ a: 1 }, { a: 1 }, ["$.*"]],
+    [{ a: 1 }, { a: 2 }, ["$.a"]],
+    [{ a: { b: 1 } }, { a: { b: 2 } }, ["$.a.b"]],
+    [[1], [2], ["$[0]"]],
+    [{ a: 1 }, {}, ["$.*"]],
+    ["text", "text", ["$"]],
+  ])("%j and %j without %j", (actual, expected, ignorePaths) => {
+    for (const part of [{ equals: expected }, { contains: expected }])
+      expect(checkJson("json", [{ path: "$", ...part, ignorePaths }], actual)).toMatchObject([
+        { passed: false, message },
+      ]);
+  });
+
+  it("and a deep value is compared to its last level", () => {
+    const deep = Array.from({ length: 500 }).reduce<Json>((inner) => ({ a: inner }), 1);
+    expect([leavesNothing(deep, ["$..a"]), leavesNothing(deep, ["$..b"])]).toEqual([true, false]);
+  });
+});
+
+// docs/tasks.md, "Many tasks".
+describe("assertions of a task set that assert nothing are refused", () => {
+  async function found(assertions: object, apiVersion?: string): Promise<readonly string[]> {
+    const agent = { type: "builtin.llm-agent", model: "openai:gpt-5" };
+    const config = { agent, servers: { s: fixtureServer() }, taskSets: [{ path: "t.json", assertions }] };
+    using folder = folderOf({
+      "t.json": taskOf("t", { verify: [mcp({})] }),
+      "eval.json": { kind: "Eval", ...(apiVersion === undefined ? {} : { apiVersion }), config },
+    });
+    if (apiVersion === undefined) return (await load(folder.path, { source: "eval.json" })).notes;
+    return problems(folder.path, { source: "eval.json" });
+  }
+
+  it.each<[object, string]>([
+    [{}, "assertions asserts nothing"],
+    [{ toolsUsed: [] }, "assertions asserts nothing"],
+    [{ minToolCalls: 0, noDuplicateCalls: false }, "assertions asserts nothing"],
+    [{ maxToolCalls: 5, toolsNotUsed: [] }, "assertions.toolsNotUsed is empty, so it asserts nothing"],
+    [
+      { toolsUsed: [{ server: "s", tool: "" }] },
+      "assertions.toolsUsed[0].tool is empty, as if it were not there",
+    ],
+  ])("%j, which is noted in an older eval", async (assertions, message) => {
+    const refused = await found(assertions, "mcp-eval/v1");
+    expect(refused).toEqual([
+      expect.stringMatching(/^eval\.json:\d+:\d+ config\/checks-nothing config\.taskSets\[0\]\./),
+    ]);
+    expect(refused[0]).toContain(message);
+    expect(await found(assertions)).toEqual([containing(message)]);
+  });
+
+  it.each([
+    ["toolsUsed", "tool"],
+    ["requireAny", "tool"],
+    ["toolsNotUsed", "tool"],
+    ["resourcesRead", "uri"],
+    ["resourcesNotRead", "uri"],
+    ["promptsUsed", "prompt"],
+    ["promptsNotUsed", "prompt"],
+    ["skillsLoaded", "skill"],
+  ])("and so is %s with a %s and a pattern, since one of them would do", async (kind, name) => {
+    const server = kind.startsWith("skills") ? {} : { server: "s" };
+    const pattern = { [`${name}Pattern`]: "^b" };
+    const message = `assertions.${kind}[0] has ${name} and ${name}Pattern, of which only one would have to fit`;
+    const both = { [kind]: [{ ...server, [name]: "a", ...pattern }] };
+    expect((await found(both, "mcp-eval/v1")).join("\n")).toContain(message);
+    if (kind === "toolsUsed") expect(await found(both)).toEqual([containing(message)]);
+    const one = await found({ [kind]: [{ ...server, ...pattern }] }, "mcp-eval/v1").catch(() => []);
+    expect(one.join("\n")).not.toContain("only one");
+  });
+});
+
+type Test = NonNullable<Config["toolHealthSuites"]>[number]["tests"][number];
+
+const test0 = "toolHealthSuites[0].tests[0]";
+
+async function notesOf(test: Partial<Test>, expectedState = "done"): Promise<readonly string[]> {
+  const source: Config = {
+    server: fixtureServer(),
+    workflows: [{ name: "w", steps: [{ user: "Work", expectedState }] }],
+    toolHealthSuites: [{ name: "s", tests: [{ name: "echo", ...test }] }],
+  };
+  return (await load(import.meta.dirname, { source })).notes;
+}
+
+// docs/guide.md, "Workflows" and "Tool tests".
+describe("an expectation that says less than its author may think is noted", () => {
+  it("an expectedState that almost every text has", async () => {
+    const notes = await Promise.all(["a", ".", "-", "E.", " x "].map((state) => notesOf({}, state)));
+    const note = (state: string): string =>
+      `workflows[0].steps[0].expectedState: almost every text has ${JSON.stringify(state)}`;
+    expect(notes.flat()).toEqual(["a", ".", "-", "E.", " x "].map(note));
+    const others = ["5", "no", "十", "é"].map((state) => notesOf({}, state));
+    expect((await Promise.all(others)).flat()).toEqual([]);
+  });
+
+  it.each<[Omit<Test, "name">, string]>([
+    [{ expectedResult: "o" }, 'expectedResult: almost every text has "o"'],
+    [{ expectedError: "e" }, 'expectedError: almost every text has "e"'],
+    [
+      { args: { message: "x", expectedResult: "y" } },
+      "args.expectedResult is an argument of the tool, and nothing is expected there; expectedResult belongs beside args",
+    ],
+    [
+      // oxlint-disable-next-line no-loss-of-precision
+      { expectedResult: { id: [9007199254740993] } },
+      "expectedResult.id[0]: 9007199254740992 cannot be distinguished from its neighbours; such numbers lose digits",
+    ],
+  ])("in a tool test: %j", async (test, note) => {
+    expect(await notesOf(test)).toEqual([`${test0}.${note}`]);
+  });
+
+  it.each<Pick<Test, "args" | "expectedResult">>([
+    { args: { city: "Oslo, Norway" }, expectedResult: "oslo" },
+    { args: { n: 5 }, expectedResult: 5 },
+    { args: { n: "it is 5" }, expectedResult: 5 },
+    { args: { id: 7, tags: ["red"] }, expectedResult: { id: 7, tag: "red" } },
+    { args: { city: "Oslo" }, expectedResult: { $equals: "Oslo" } },
+  ])("in the result of a tool that only repeats its arguments: %j", async (test) => {
+    const echoed = `${test0}.expectedResult is also in the arguments, so a tool that only repeats them passes`;
+    expect(await notesOf({ ...test, name: "weather" })).toEqual([containing(echoed)]);
+    expect(await notesOf({ ...test, name: "get-echo" })).toEqual([]);
+  });
+
+  it.each<Pick<Test, "args" | "expectedResult">>([
+    { args: { a: 2, b: 3 }, expectedResult: 5 },
+    { args: { a: 25 }, expectedResult: 5 },
+    { args: { city: "Oslo" }, expectedResult: { city: "Oslo", days: 3 } },
+    { args: { city: "Oslo" }, expectedResult: { city: "Oslo", isRainy: false } },
+    { args: { flag: true }, expectedResult: true },
+    { expectedResult: "Oslo" },
+  ])("but not %j", async (test) => {
+    expect(await notesOf({ ...test, name: "weather" })).toEqual([]);
+  });
+
+  it("in a task", async () => {
+    const verify = [
+      command("ls", { expect: { stdout: { contains: ["a", "list"] } } }),
+      { mcp: { tool: "echo", args: { expect: { text: "no" }, id: 2 ** 60 } } },
+      { mcp: { tool: "find", args: { word: "milk" }, expect: { text: { contains: ["milk"] } } } },
+      { mcp: { tool: "find", args: { word: "milk" }, expect: { text: { contains: ["milk", "bread"] } } } },
+      { mcp: { tool: "find", args: { word: "{task.name}" }, expect: { text: "{task.name}" } } },
+      { mcp: { tool: "echo", expect: { text: { contains: "." }, json: { path: "$.id", equals: 2 ** 60 } } } },
+    ];
+    const repeated =
+      "is also in the arguments, so a tool that only repeats them passes; expect something that only the tool can know";
+    const digits =
+      "1152921504606847000 cannot be distinguished from its neighbours; such numbers lose digits";
+    expect(await said(...verify)).toEqual([
+      'verify[0].command.expect.stdout.contains[0]: almost every text has "a"',
+      "verify[1].mcp.args.expect is an argument of the tool, and nothing is expected there; expect belongs beside args",
+      `verify[1].mcp.args.id: ${digits}`,
+      `verify[2].mcp.expect.text ${repeated}`,
+      `verify[4].mcp.expect.text ${repeated}`,
+      'verify[5].mcp.expect.text.contains: almost every text has "."',
+      `verify[5].mcp.expect.json.equals: ${digits}`,
+    ]);
+  });
+});
+
+// docs/tasks.md, "Steps": what an agent could hardly have changed is noted.
+describe("a check that gives the same in every trial is noted", () => {
+  const file = (path: string, rest: object): Step => ({ file: { path, ...rest } });
+
+  it.each(["own.txt", "out/new.txt", "./a"])("of a file beside the task: %s", async (path) => {
+    for (const expected of [{ contains: "x1" }, { exists: true }, { exists: false }])
+      expect(await said({ not: file(path, { expect: expected }) })).toEqual([
+        `verify[0].not.file.path: ${JSON.stringify(path)} is a file beside the task, which is the same in every trial unless an agent leaves its workspace; write {workspace}/… for one in it`,
+      ]);
+    const made = file(path, { content: "x" });
+    expect(await said(made, file(path, { expect: { exists: true } }))).toEqual([]);
+  });
+
+  it("of a file or an output that is compared with itself, and not with another", async () => {
+    const one = "{steps.one.outputs.o}";
+    const same = [containing("the step one looks at the same in the same way")];
+    const content = { id: "one", expect: { exists: true }, outputs: { o: "{content}" } };
+    const first = file("{workspace}/a", content);
+    expect(await said(first, file("{workspace}/a", { expect: { equals: one } }))).toEqual(same);
+    expect(await said(file("own.txt", content), file("{workspace}/x", { expect: { equals: one } }))).toEqual(
+      [],
+    );
+    const line = command("cat a", { id: "one", expect: {}, outputs: { o: "{stdout}" } });
+    const again = (run: string): Step => command(run, { expect: { stdout: one } });
+    expect(await said(line, again("cat a"))).toEqual(same);
+    for (const other of [first, line]) expect(await said(other, again("cat b"))).toEqual([]);
+  });
+});
+
+// docs/guide.md, "Tool tests": a number is within 0.0001 of what is expected, and within a tenth of it.
+describe("an expected number is not met by another one", () => {
+  it.each<[Json, string, boolean]>([
+    [0.0001, "0", false],
+    [0.0001, "0.00019", false],
+    [-0.00005, "0.00005", false],
+    [0.0001, "0.0001", true],
+    [0.3, "0.30000000000000004", true],
+    [0.3333, "0.33333333", true],
+    [0, "0.00001", false],
+    ["5", "15", false],
+    ["5", "the sum is 5.", true],
+    ["total: 5", "Total: 50", false],
+  ])("%j by %j: %s", (expected, text, passed) => {
+    const found = checkExpectedResult(expected, { content: [{ type: "text", text }] });
+    expect(found.passed).toBe(passed);
+    if (!passed && typeof expected === "string")
+      expect(found.message).toContain("only as a part of another number");
+  });
+});
+
+// docs/guide.md, "Tool tests", and docs/tasks.md, "Steps".
+describe("JSON that has a key twice proves nothing", () => {
+  const ambiguous = '{"ok":false,"ok":true}';
+
+  it.each([{ ok: true }, { ok: false }, {}, { $contains: { ok: true } }, { $equals: { ok: true } }])(
+    "as the text of a result of which %j is expected",
+    (expected) => {
+      const result = { content: [{ type: "text", text: ambiguous }] };
+      const message = containing('duplicate key "ok"');
+      expect(checkExpectedResult(expected, result)).toMatchObject({ passed: false, message });
+    },
+  );
+
+  it.each([
+    { path: "$.ok", equals: true },
+    { path: "$.ok", equals: false },
+    { path: "$.other", exists: false },
+  ])("as a text of which %j is expected", (expected) => {
+    expect(checkText("body", { json: [expected] }, ambiguous)).toMatchObject([
+      { passed: false, message: 'it is not JSON: duplicate key "ok"' },
+    ]);
+  });
+
+  it("as the answer of an extension", () => {
+    const line = '{"jsonrpc":"2.0","id":1,"result":{"success":false,"success":true}}';
+    expect(readRpcMessage(Buffer.from(line))).toMatchObject({ kind: "broken" });
+  });
+});

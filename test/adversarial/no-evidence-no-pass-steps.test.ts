@@ -1,0 +1,496 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  command,
+  holders,
+  type Phase,
+  phasesNotRefused,
+  phasesWithout,
+  refusalOf,
+  script,
+  startHttp,
+  type Step,
+  taskOf,
+  verdictsOf,
+} from "./task-verdicts.ts";
+
+const real = command("test -d .");
+const { allOf, anyOf, foreach, group, not } = holders;
+const says = (answer: string): string => `#!/bin/sh\ncat <<'END'\n${answer}\nEND\n`;
+const anyUrl = "http://127.0.0.1:1";
+
+// docs/tasks.md, "The first task".
+describe("a check that cannot fail is refused at load", () => {
+  const lines = ["# nothing", ":", "true", "exit 0", "\n \n# \n", "set -euo pipefail", "/bin/true", "( : )"];
+  const scripts = [
+    "#!/bin/sh\n# nothing\n",
+    "#!/usr/bin/env python3\n# nothing\n",
+    "#!/usr/bin/env node\n// no\n",
+  ];
+
+  it("wherever it is in a verify phase", async () => {
+    const steps = [
+      ...lines.map((line) => command(line)),
+      ...scripts.map((inline) => script(inline)),
+      command("true", { expect: { stdout: "" } }),
+      command("echo ready", { expect: { stdout: "ready" } }),
+      script(`echo '{"passed": true}'`, { protocol: "json" }),
+      group(command("true")),
+      { anyOf: [command("false"), command("true")] },
+      foreach(command(":")),
+    ];
+    const phases = steps.map((step) => [real, step]);
+    expect(await phasesNotRefused(/^\d+: spec\.verify\[1\].* checks nothing: /, phases)).toEqual([]);
+  });
+
+  it.each(["", "#!/bin/sh\n# nothing\n", "#!/bin/sh\nset -e\nexit 0\n"])(
+    "a script file: %j",
+    async (text) => {
+      const phase = [real, { script: { file: "check.sh" } }];
+      const refused = /^\d+: spec\.verify\[1\]\.script checks nothing: /;
+      expect(await phasesNotRefused(refused, [phase], { "check.sh": text })).toEqual([]);
+    },
+  );
+
+  it("but not in setup, nor where what it writes depends on the trial, nor a check that can fail", async () => {
+    const spoken = command("echo {task.name}", { expect: { stdout: "t" } });
+    const emptyLine = command("test -d .", { expect: { stdout: { matches: "^$" } } });
+    const found = command("test -f x && echo found");
+    expect(await phasesNotRefused(/^accepted$/, [[real, spoken], found, emptyLine])).toEqual([]);
+    const task = taskOf("t", { setup: [command("true")], verify: [real] });
+    expect(await refusalOf({ "t.json": task })).toBeUndefined();
+  });
+
+  it("as a phase of which nothing can fail", async () => {
+    const phases = [
+      command("test -f x || true"),
+      command("test -f x; echo done"),
+      command("test -f x &"),
+      command("false", { continueOnError: true }),
+      script("test -f x\nexit 0"),
+      { http: { url: anyUrl, expect: { status: ["2xx", "3xx", "4xx", "5xx"] } } },
+      { anyOf: [real, command("echo fine")] },
+    ];
+    expect(await phasesNotRefused(/^\d+: spec\.verify checks nothing: /, phases)).toEqual([]);
+  });
+
+  it("as a pattern or text that is in every text", async () => {
+    const phases = ["", ".*", "^", "$", "^.*$", "[\\s\\S]*", "(x)?"].flatMap((matches): Phase[] => [
+      command("test -d .", { expect: { stdout: { matches } } }),
+      command("test -d .", { expect: { stderr: { matches: ["x", matches] } } }),
+      { file: { path: "t.json", expect: { matches } } },
+      { http: { url: anyUrl, expect: { body: { matches } } } },
+    ]);
+    expect(await phasesNotRefused(/matches/, phases)).toEqual([]);
+    const empty = command("echo x", { expect: { stdout: { contains: "" } } });
+    expect(await phasesNotRefused(/contains must not be empty/, [empty])).toEqual([]);
+  });
+
+  it("as an empty list or expectation", async () => {
+    const output = [{ contains: [] }, { matches: [] }, { json: [] }, {}];
+    const phases = [
+      { allOf: [] },
+      { anyOf: [] },
+      { not: [] },
+      { group: { steps: [] } },
+      { foreach: { var: "x", in: [1], steps: [] } },
+      { foreach: { var: "x", in: [], steps: [real] } },
+      { http: { url: anyUrl, expect: { status: [] } } },
+      ...output.map((stdout) => command("test -d .", { expect: { stdout } })),
+    ].map((step) => [real, step]);
+    expect(await phasesNotRefused(/^\d+: /, phases)).toEqual([]);
+    const each = { foreach: { var: "x", in: "{env.LIST}", steps: [real] } };
+    expect(await phasesWithout(/^fail: .*the list is empty/, [each], { env: { LIST: "[]" } })).toEqual([]);
+  });
+
+  it("as alternatives of which one always holds", async () => {
+    const file = (expected: object): Step => ({ file: { path: "{workspace}/x", expect: expected } });
+    const [a, there] = [file({ contains: "a" }), file({ exists: true })];
+    const opposites: Step[] = [
+      [a, { not: a }],
+      [{ not: [a] }, a],
+      [{ not: { command: { name: "n", run: "test -f x" } } }, command("test -f x")],
+      [there, file({ exists: false })],
+      [real, there, { not: there }],
+    ].map((steps) => ({ anyOf: steps }));
+    const refused = /one of two opposites always holds/;
+    expect(await phasesNotRefused(refused, [...opposites, ...opposites.map((step) => group(step))])).toEqual(
+      [],
+    );
+    const fine = [
+      [a, { not: file({ contains: "b" }) }],
+      [a, { not: [a, real] }],
+    ].map((steps) => ({ anyOf: steps }));
+    expect(await phasesNotRefused(/^accepted$/, fine)).toEqual([]);
+  });
+});
+
+describe("what was not looked at is no evidence", () => {
+  const env = { NO: "false", NOTHING: "true" };
+  const skipped = command("test -d .", { if: "{env.NO}" });
+  const idle = command("{env.NOTHING}");
+  const made = { file: { path: "{workspace}/x", content: "x" } };
+  const removed = { file: { path: "{workspace}/x", absent: true } };
+
+  it("so a task without other checks is skipped", async () => {
+    const stays = command("echo done $HOME", { stableFor: "1ms" });
+    const phases = [
+      skipped,
+      [skipped, command("echo done")],
+      [idle, skipped],
+      { group: { steps: [real], if: "{env.NO}" } },
+      group(skipped),
+      not(skipped),
+      foreach(command("false", { if: "{env.NO}" })),
+      { anyOf: [command("false"), idle] },
+      [stays, skipped],
+      { group: { steps: [skipped], stableFor: "1ms" } },
+      [anyOf(command("echo $HOME", { stableFor: "1ms" })), skipped],
+      [skipped, made],
+      [command("test -d .", { continueOnError: true }), skipped],
+    ];
+    expect(await phasesWithout(/^skip: .*no step checks anything/, phases, { env })).toEqual([]);
+  });
+
+  it("an anyOf in which everything was skipped is an error, a not of a not of what cannot fail fails", async () => {
+    expect(await phasesWithout(/^error: no alternative/, [anyOf(skipped)], { env })).toEqual([]);
+    const denied = [made, idle, group(made)].map((step) => not(not(step)));
+    expect(await phasesWithout(/^fail: /, denied, { env })).toEqual([]);
+  });
+
+  it("nor are assertions that hold because nothing was done", async () => {
+    const task = taskOf("t", { env, prompt: "Hi.", verify: [skipped] });
+    const assertions = { maxToolCalls: 3, noDuplicateCalls: true };
+    const agent = { type: "builtin.llm-agent", model: "openai:none" };
+    const spec = { agent, taskSets: [{ path: "t.json", assertions }] };
+    const file = { kind: "Eval", apiVersion: "mcp-eval/v1", metadata: { name: "e" }, config: spec };
+    expect((await verdictsOf({ "t.json": task, "eval.json": file }, ["eval.json"]))["t"]).toMatch(/^skip: /);
+  });
+
+  it("in an older task too", async () => {
+    const verifies = [
+      ["true", "# nothing", "kubectl get pods || true"].map((inline) => ({ inline })),
+      { file: "check.sh" },
+      { inline: "test -d ." },
+      // Only the exit code of a script of an older task counts.
+      { inline: says('{"passed": false}') },
+    ].flat();
+    const files = verifies.map((verify, index) => [
+      `${index}.json`,
+      { kind: "Task", metadata: { name: `t${index}` }, steps: { prompt: { inline: "Hi." }, verify } },
+    ]);
+    const found = await verdictsOf({ ...Object.fromEntries(files), "check.sh": "#!/bin/sh\n# nothing\n" });
+    const verdicts = verifies.map((_, index) => found[`t${index}`]?.split(":")[0]);
+    expect(verdicts).toEqual(["skip", "skip", "skip", "skip", "pass", "pass"]);
+  });
+
+  // docs/tasks.md, "Control flow".
+  it("what a step only made is no evidence, however it is denied", async () => {
+    const trees = Object.values(holders).flatMap((outer) =>
+      Object.values(holders).flatMap((inner) =>
+        [made, removed].map((step): Phase => [outer(inner({ not: step })), skipped]),
+      ),
+    );
+    expect(await phasesWithout(/^(?:fail|skip): /, trees, { env })).toEqual([]);
+  });
+});
+
+// docs/tasks.md, "Scripts".
+describe("a program that answers that it has not passed does not pass", () => {
+  it("without protocol: json", async () => {
+    const answers = [
+      '{"passed": false}',
+      '{"passed": false, "reason": "why"}',
+      '{\n  "passed": false\n}\n',
+      'a log line\n{"passed": false}',
+      '{"passed": "false"}',
+      '{"passed": null}',
+      '{"passed": 0}',
+      '{"passed": false}\n{"log": 1}\n{"log": 2}',
+      '{"passed": false}\na log line',
+      '{"passed": true}\n{"passed": false}\n{"log": 1}',
+      '{"passed": true, "checks": [{"name": "a", "passed": false}]}',
+    ].map(says);
+    const phases = answers.flatMap((text) => [script(text), not(script(text)), command(text)]);
+    expect(await phasesWithout(/^error: the (?:script|command) answers .* protocol: json/, phases)).toEqual(
+      [],
+    );
+  });
+
+  it("but what does not say so is not read", async () => {
+    const answers = [
+      '{"passed": true}',
+      '{"passed": 12, "failed": 3}',
+      '{"result": {"passed": false}}',
+      '{"case": "a", "passed": false}\n{"passed": true}',
+      "[]",
+      "{passed: false}",
+    ];
+    expect(
+      await phasesWithout(
+        /^pass/,
+        answers.map((answer) => script(says(answer))),
+      ),
+    ).toEqual([]);
+  });
+
+  it("with protocol: json and two answers in one", async () => {
+    const answers = [
+      '{"passed": false, "passed": true}',
+      '{"p\\u0061ssed": false, "passed": true}',
+      '{"passed": true, "checks": [{"name": "a", "passed": false, "passed": true}]}',
+      '{"passed": true, "checks": [{"name": "a", "passed": false}], "checks": []}',
+      '{"passed": false}{"passed": true}',
+      '{"passed": false}\n{"passed": true}',
+    ];
+    const phases = answers.map((answer) => script(says(answer), { protocol: "json" }));
+    expect(await phasesWithout(/^error: the script is broken/, phases)).toEqual([]);
+  });
+});
+
+// docs/tasks.md, "Control flow", as are the following.
+describe("an answer that is not MCP proves nothing, whatever step holds it", () => {
+  const results = "null a-text a-list an-empty-object empty-blocks content-of-another-type both".split(" ");
+  const errors =
+    "an-empty-error an-error-without-code an-error-without-message an-error-as-a-text a-null-error";
+  const unusable = [...results, ...errors.split(" ")];
+  const requests = [
+    ...[...unusable, "a-block-without-text", "isError-as-a-text"].map((tool) => ({ tool })),
+    ...unusable.map((prompt) => ({ prompt })),
+    ...unusable.map((name) => ({ resource: `odd:${name}` })),
+  ];
+
+  const unusableAnswer = /^error: step .* gave an unusable answer: /;
+  const isError = { expect: { isError: true } };
+
+  it("whatever is asked for", async () => {
+    const phases = requests.flatMap((request): Phase[] => {
+      const mcp = { server: "odd", ...request };
+      return [{ mcp: { ...mcp, ...isError } }, not({ mcp }), not({ mcp: { ...mcp, ...isError } })];
+    });
+    expect(await phasesWithout(unusableAnswer, phases)).toEqual([]);
+  });
+
+  it("wherever it is asked for", async () => {
+    const phases = [{ tool: "null" }, { prompt: "a-list" }, { resource: "odd:both" }].flatMap((request) => {
+      const mcp = { server: "odd", ...request };
+      const outside = [not, anyOf, group, foreach].map((hold) => hold(not({ mcp })));
+      const again = [{ retry: { for: "1ms" } }, { stableFor: "1ms" }].map((rest) =>
+        not({ mcp: { ...mcp, ...rest } }),
+      );
+      return [{ mcp }, not(allOf({ mcp })), not(anyOf({ mcp })), ...outside, ...again];
+    });
+    expect(await phasesWithout(unusableAnswer, phases)).toEqual([]);
+  });
+
+  it("but a refusal and a failure do", async () => {
+    const denied = ["a-refusal", "a-failure"].map((tool) => not({ [`odd.${tool}`]: {} }));
+    expect(await phasesWithout(/^pass: not: it does not hold/, denied)).toEqual([]);
+    expect(await phasesWithout(/^fail: not: it holds/, [not({ "odd.a-result": {} })])).toEqual([]);
+  });
+});
+
+describe("a call that failed tells nothing of its result", () => {
+  const looks = [
+    { text: { contains: "buy milk" } },
+    { json: { path: "$.state", equals: "bad" } },
+    { schema: { type: "object", required: ["state"] } },
+    { isError: false, text: "buy milk" },
+  ];
+
+  it("whatever is looked at, and whatever holds the look in a not", async () => {
+    const same = (step: Step): Step => step;
+    const phases = ["a-refusal", "a-failure", "an-internal-error"].flatMap((tool) =>
+      looks.flatMap((expected) =>
+        [same, allOf, anyOf, group, foreach].map((hold) =>
+          not(hold({ [`odd.${tool}`]: { expect: expected } })),
+        ),
+      ),
+    );
+    expect(await phasesWithout(/^fail: .*no result: /, phases)).toEqual([]);
+  });
+
+  it("nor does an error of the protocol tell anything at all", async () => {
+    const errors = ["an-internal-error", "an-invalid-request"];
+    const phases = errors.flatMap((name) =>
+      [{ tool: name }, { prompt: name }, { resource: `odd:${name}` }].map((request) =>
+        not({ mcp: { server: "odd", ...request } }),
+      ),
+    );
+    const unknown = /^fail: .*the failure shows neither .* expect it instead of using not/;
+    expect(await phasesWithout(unknown, phases)).toEqual([]);
+    const expected = errors.map((name) => ({ [`odd.${name}`]: { expect: { isError: true } } }));
+    expect(await phasesWithout(/^pass: /, expected)).toEqual([]);
+  });
+
+  it("but another value does, and a success where a failure is expected", async () => {
+    const passing = [
+      { "odd.a-result": { expect: { text: { contains: "buy milk" } } } },
+      { "odd.a-result": { expect: { isError: true } } },
+      { "odd.a-failure": { expect: { isError: true, text: "gone" } } },
+      { "odd.no-text": { expect: { text: { contains: "buy milk" } } } },
+    ];
+    expect(await phasesWithout(/^pass: not: it does not hold/, passing.map(not))).toEqual([]);
+  });
+});
+
+describe("not passes only for an exit code that means no", () => {
+  const sh = (run: string, rest: object = {}): Step => command(run, { shell: "/bin/sh", ...rest });
+  const inSh = (inline: string): Step => script(`#!/bin/sh\n${inline}`);
+
+  it("not for any other end of a program", async () => {
+    const phases = [
+      sh("if then"),
+      sh("grep -q x no-such-file"),
+      sh("grep --no-such-option x /dev/null"),
+      sh("test 1 -gt one"),
+      sh("no-such-program"),
+      sh("/dev/null"),
+      sh("kill -9 $$"),
+      sh("sh -c 'kill -15 $$'; exit $?"),
+      sh("exit 22"),
+      sh("exit 4", { expect: { exitCode: 3 } }),
+      inSh("exit 2"),
+      inSh("kill -9 $$"),
+      { allOf: [sh("exit 1"), sh("exit 2")] },
+      not(sh("exit 2")),
+      { anyOf: [sh("exit 2"), sh("exit 1")] },
+      group(sh("exit 2")),
+      foreach(sh("exit 2")),
+      sh("exit 1", { expect: { stdout: "b" } }),
+      sh("cat no-such-file", { expect: { stdout: { contains: "b" } } }),
+      sh("exit 1", { expect: { stderr: { contains: "b" } } }),
+    ];
+    expect(await phasesWithout(/^fail: .*(exited with|ended by)/s, phases.map(not))).toEqual([]);
+    const told =
+      /it exited with 22, expected 0; the exit code shows neither that it holds nor that it does not; to check for it, expect it instead of using not/;
+    expect(await phasesWithout(told, [not(sh("exit 22"))])).toEqual([]);
+  });
+
+  it("but for 1, for 0 where another is expected, and for an output that is not as expected", async () => {
+    const three = { expect: { exitCode: 3 } };
+    const other = sh("echo {task.name}", { expect: { stdout: "b" } });
+    const denied = [sh("exit 1"), sh("exit 0", three), sh("exit 1", three), other, inSh("exit 1")].map(not);
+    expect(await phasesWithout(/^pass/, [...denied, sh("exit 22", { expect: { exitCode: 22 } })])).toEqual(
+      [],
+    );
+    expect(await phasesWithout(/^fail/, [not(sh("exit 3", three))])).toEqual([]);
+  });
+});
+
+describe("not does not pass for what could not be looked at", () => {
+  /** A step that asks a server for a status and a body. */
+  async function asking(status: number, body: string, expected?: object): Promise<Step> {
+    const url = await startHttp((_, response) => response.writeHead(status).end(body));
+    return { http: { url: `${url}/`, ...(expected === undefined ? {} : { expect: expected }) } };
+  }
+
+  it("an HTTP status that says nothing", async () => {
+    const statuses = await Promise.all([500, 502, 503, 504, 429, 408].map((status) => asking(status, "")));
+    const other = [{ body: { contains: "secret" } }, { headers: { "x-a": "b" } }];
+    const looks = await Promise.all(other.map((expected) => asking(404, "", expected)));
+    const unknown = /^fail: .*the status is (?:50[0234]|429|408|404).*shows neither/;
+    expect(await phasesWithout(unknown, [...statuses, ...looks].map(not))).toEqual([]);
+  });
+
+  it("but for 404, and for another body", async () => {
+    const expected = { body: { contains: "secret" } };
+    const [missing, page] = [await asking(404, ""), await asking(200, "fine", expected)];
+    const down = await asking(503, "", { status: 503 });
+    expect(await phasesWithout(/^pass/, [not(missing), not(page), down])).toEqual([]);
+    expect(await phasesWithout(/^fail/, [not(down)])).toEqual([]);
+  });
+
+  it("a text that has to be JSON and is not", async () => {
+    const json = { path: "$.state", equals: "bad" };
+    const line = command("echo {task.name}", { expect: { stdout: { json } } });
+    const page = await asking(200, "<html>", { body: { json } });
+    const phases = [page, line, { "odd.a-result": { expect: { json } } }].map(not);
+    expect(await phasesWithout(/^fail: .*JSON/, phases)).toEqual([]);
+  });
+});
+
+describe("a tree of steps", () => {
+  /** Steps that make something, and checks that do not count. */
+  const idle = fc.constantFrom<Step>(
+    { file: { path: "{workspace}/a", content: "x" } },
+    { file: { path: "{workspace}/b", absent: true } },
+    command("mkdir -p {workspace}/c"),
+    command("touch {workspace}/d"),
+    command("echo x > {workspace}/e"),
+    command("test -d . || true"),
+    command("test -d .", { continueOnError: true }),
+    command("test -f nope", { continueOnError: true }),
+    command("test -d .", { if: "{env.KIND} == other" }),
+    command("test -f nope", { if: "{env.KIND} == other" }),
+  );
+
+  /** Steps that hold steps; with `mayNegate` also those that negate what they hold, or need not look at it. */
+  function treesOf(leaf: fc.Arbitrary<Step>, mayNegate: boolean): fc.Arbitrary<Step> {
+    return fc.letrec<{ tree: Step; steps: Step[] }>((tie) => {
+      const negating = [
+        tie("steps").map((steps) => ({ not: steps })),
+        tie("tree").map((step) => ({ not: step })),
+        tie("steps").map((steps) => ({ anyOf: steps })),
+        tie("steps").map((steps) => ({ group: { setup: [real], steps, cleanup: [real] } })),
+      ];
+      return {
+        steps: fc.array(tie("tree"), { minLength: 1, maxLength: 2 }),
+        tree: fc.oneof(
+          { maxDepth: 2, withCrossShrink: true },
+          leaf,
+          tie("steps").map((steps) => ({ allOf: steps })),
+          tie("steps").map((steps) => ({ group: { steps } })),
+          fc
+            .tuple(tie("steps"), idle, idle)
+            .map(([steps, before, after]) => ({ group: { setup: [before], steps, cleanup: [after] } })),
+          fc
+            .tuple(tie("steps"), fc.constantFrom([1], ["a"]))
+            .map(([steps, items]) => ({ foreach: { var: "x", in: items, steps } })),
+          ...(mayNegate ? negating : []),
+        ),
+      };
+    }).tree;
+  }
+
+  const spec = { env: { KIND: "this" } };
+
+  /** Fails when one of these phases is accepted and its task has another verdict. */
+  async function expectIfAccepted(expected: RegExp, phases: readonly (readonly Step[])[]): Promise<void> {
+    const refusals = await Promise.all(
+      phases.map((verify) => refusalOf({ "t.json": taskOf("t", { ...spec, verify }) })),
+    );
+    const accepted = phases.filter((_, index) => refusals[index] === undefined);
+    if (accepted.length > 0) expect(await phasesWithout(expected, accepted, spec)).toEqual([]);
+  }
+
+  it("of which none is a check is refused, or does not pass", async () => {
+    const phase = fc.array(treesOf(idle, true), { minLength: 1, maxLength: 2 });
+    await fc.assert(
+      fc.asyncProperty(fc.array(phase, { minLength: 12, maxLength: 16 }), (phases) =>
+        expectIfAccepted(/^(?!pass)/, phases),
+      ),
+      { numRuns: 1, endOnFailure: true },
+    );
+  }, 120_000);
+
+  it("of which one alternative holds whose result does not count is no evidence", async () => {
+    const ignored = command("test -d .", { continueOnError: true });
+    const skipped = command("test -d .", { if: "{env.KIND} == other" });
+    const failed = command("test -f nope", { continueOnError: true });
+    const alternatives = [[ignored], [skipped, ignored], [{ allOf: [skipped] }, ignored]];
+    const phases = alternatives.map((steps) => [{ anyOf: steps }, skipped]);
+    await expectIfAccepted(/^(?!pass)/, [...phases, [{ not: { anyOf: [failed] } }]]);
+  });
+
+  it("of which all have to hold, with a check, passes", async () => {
+    const leaf = fc.oneof(fc.constant(real), idle);
+    const tree = treesOf(leaf, false).map((step): Step[] => [real, step]);
+    await fc.assert(
+      fc.asyncProperty(fc.array(tree, { minLength: 4, maxLength: 6 }), async (phases) => {
+        expect(await phasesWithout(/^pass/, phases, spec)).toEqual([]);
+      }),
+      { numRuns: 1, endOnFailure: true },
+    );
+  }, 120_000);
+});
