@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createAcpAgent } from "../../src/agents/acp.ts";
 import { createCommandAgent } from "../../src/agents/command.ts";
-import { ConversationOutput, type TurnResult } from "../../src/agents/programs/turn-output.ts";
+import { ConversationOutput, type TurnResult } from "../../src/agents/turn-output.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { agentPresets, type AgentPreset, type CommandOutput } from "../../src/core/formats/model.ts";
 import type { TrialResult } from "../../src/core/report/result.ts";
@@ -154,7 +154,7 @@ describe("the output of a program that is cut off before its last event is no en
     const text = { type: "item.completed", item: { type: "agent_message", text: "It is 42." } };
     const settings = { name: "it", env: {}, output: "codex", stdin: false, configFiles: [] } as const;
     const agent = { ...commandAgent(["print", JSON.stringify(text)]), ...settings };
-    const played = await playProgram(createCommandAgent(agent, { version: "0.0.0" }), { users: ["hello"] });
+    const played = await playProgram(createCommandAgent(agent), { users: ["hello"] });
     expect(played.thrown).toMatchObject({
       code: "agent/protocol",
       message: "the output of agent it ends before the turn does: its last event is not turn.completed",

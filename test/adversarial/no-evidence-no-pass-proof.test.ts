@@ -105,7 +105,7 @@ describe("what something outside the run did is not held against a task", () => 
       const left = ["build", "node_modules/a"].map((folder) => `mkdir -p ${folder} && echo x > ${folder}/x`);
       const files = {
         ".gitignore": "*.log\nbuild/\n",
-        "t.json": setup(`${left.join(" && ")} && echo x > x.log`),
+        "t.json": task("t", { setup: [command(`${left.join(" && ")} && echo x > x.log`)] }),
       };
       expect(await prove(files, true)).toEqual(["t proven"]);
     },
