@@ -5,7 +5,7 @@ import type { AgentDriver, TaskSolution } from "../agents/driver.ts";
 import type { JsonObject, Limits } from "../core/formats/model.ts";
 import { envRoot, expanderOf } from "../core/templates/expand.ts";
 import { type Resolve, resolveIn, resolveNames, type Scope } from "../core/templates/scope.ts";
-import { callHistory } from "../core/trace/agent-calls.ts";
+import { callHistory } from "../core/trace/trajectory.ts";
 import type { Emit } from "../core/trace/events.ts";
 import type { TrialExtensions, TrialExtensionsOptions } from "../extensions/host/open-trial-extensions.ts";
 import type { PreparedExtensions } from "../extensions/operation-host.ts";

@@ -5,7 +5,7 @@ import { type Expander, refuseEmptySearch } from "../core/templates/expand.ts";
 import { inVariable } from "../core/templates/places.ts";
 import type { ValidateSchema } from "../core/checks/schema-check.ts";
 import type { Scope } from "../core/templates/scope.ts";
-import type { CallHistory } from "../core/trace/agent-calls.ts";
+import type { CallHistory } from "../core/trace/trajectory.ts";
 import type { Check, Emit, Phase, StepOutcome } from "../core/trace/events.ts";
 import type { OperationHost } from "../extensions/operation-host.ts";
 import type { ServerSession } from "../servers/client/session.ts";

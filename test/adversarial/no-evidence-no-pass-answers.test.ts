@@ -237,7 +237,7 @@ describe("an agent that repeats what the user says does not pass", () => {
   });
 
   it("with expectTools it loads, fails for the tools, and the echo is a warning", async () => {
-    const warning = /^turn 1: expectedState "hello" stands in what the user says/;
+    const warning = /^turn 1: expectedState "hello" is in the user.s message/;
     expect(await runSum(configWith({ steps: hello, expectTools: ["echo"] }))).toMatchObject({
       verdict: "fail",
       warnings: [expect.stringMatching(warning) as string],
@@ -256,7 +256,7 @@ describe("an agent that repeats what the user says does not pass", () => {
     const steps = [{ user: "Say 42.", expectedState: "42" }];
     const judged = configWith({ steps }, { llmJudge: true, judge: judgeAt(provider.url) });
     expect((await runSum(judged)).warnings).toEqual([
-      'turn 1: expectedState "42" stands in what the user says, and no tool result has it: an agent that repeats the user would pass',
+      `turn 1: expectedState "42" is in the user's message and in no tool result: an agent that repeats the user would pass`,
     ]);
   });
 });
@@ -336,7 +336,7 @@ describe("a check of the agent's answer whose expected text is in the prompt giv
     command(run, { stdin: "{agent.output}", expect: { stdout } });
   const contains = look("cat", { contains: "42" });
   const warning = (text: string): string =>
-    `expects "${text}" of the agent's answer, which stands in the prompt: an agent that repeats the prompt may pass`;
+    `expects "${text}" of the agent's answer, which is in the prompt: an agent that repeats the prompt may pass`;
 
   it.each<[string, Step, string]>([
     ["contains", contains, "42"],

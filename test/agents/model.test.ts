@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createModelAgent } from "../../src/agents/model.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
 import type { ModelAgentSpec, Task } from "../../src/core/formats/model.ts";
-import { buildTrajectory } from "../../src/core/trace/build-trajectory.ts";
+import { buildTrajectory } from "../../src/core/trace/trajectory.ts";
 import type { Emit, TraceEvent } from "../../src/core/trace/events.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { eventsOf, recordedContext } from "../support/agent-context.ts";

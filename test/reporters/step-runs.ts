@@ -2,7 +2,8 @@ import type { Json, JsonObject, PortableTask, Task } from "../../src/core/format
 import type { CommandStep, Step } from "../../src/core/formats/step.ts";
 import type { Check, EventBody, Phase, StepOutcome } from "../../src/core/trace/events.ts";
 import { verifySteps } from "../../src/core/grade/verify-steps.ts";
-import { buildTrajectory } from "../../src/core/trace/build-trajectory.ts";
+import { buildTrajectory } from "../../src/core/trace/trajectory.ts";
+import { warningsOf } from "../../src/core/trace/warnings.ts";
 import { gradeContext } from "../support/trial-events.ts";
 import type { Grade } from "../../src/core/grade/grader.ts";
 import { type SampleTrial, trialOf, type TrialOptions } from "./samples.ts";
@@ -116,7 +117,7 @@ export async function gradedTrial(
   const trial = { id: "t1", task: task.name, agent: options.agent ?? null, attempt: options.attempt ?? 1 };
   const trajectory = buildTrajectory(trial, task, stamped);
   const graded: Grade = await verifySteps.grade(trajectory, gradeContext());
-  const { warnings } = trajectory;
+  const warnings = warningsOf(trajectory);
   return trialOf(task, {
     ...options,
     events: all,

@@ -4,8 +4,8 @@ import type { McpExpectation, McpStep } from "../../src/core/formats/step.ts";
 import type { SchemaCheck } from "../../src/core/checks/schema-check.ts";
 import type { GradeContext } from "../../src/core/grade/grader.ts";
 import type { Trial } from "../../src/core/plan/plan.ts";
-import { buildTrajectory } from "../../src/core/trace/build-trajectory.ts";
-import { type Trajectory } from "../../src/core/trace/trajectory.ts";
+import { buildTrajectory, type Trajectory } from "../../src/core/trace/trajectory.ts";
+import { warningsOf } from "../../src/core/trace/warnings.ts";
 import type { Check, EventBody, StepOutcome, TraceEvent, TrialOutcome } from "../../src/core/trace/events.ts";
 
 /** A tool as a server of a test offers it in `tools/list`. */
@@ -197,6 +197,11 @@ export class TrialEvents {
     const agent = task.turns.length === 0 ? null : "agent";
     const trial: Trial = { id: this.id, task: task.name, agent, attempt: 1 };
     return buildTrajectory(trial, task, this.events);
+  }
+
+  /** The warnings of a trial with these events. */
+  warnings(task: Task = workflowTask()): string[] {
+    return warningsOf(this.trajectory(task));
   }
 
   #receive(server: string, message: Json): number {

@@ -8,7 +8,7 @@ import { replayRun } from "../../core/report/replay.ts";
 import type { TrialResult } from "../../core/report/result.ts";
 import { exitCode } from "../../core/report/trial-result.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
-import { buildTrajectory } from "../../core/trace/build-trajectory.ts";
+import { buildTrajectory } from "../../core/trace/trajectory.ts";
 import { toolEvents } from "../../core/trace/tool-events.ts";
 import { defaultRunsFolder, readRun, type StoredRun } from "../../store/run-folder.ts";
 import { reporterOption, type SetExitCode } from "../flags.ts";

@@ -1,10 +1,9 @@
 import { compilePattern } from "../templates/pattern.ts";
 import { type AssertionKind, assertionKinds } from "../formats/assertion-kinds.ts";
 import type { AssertionSet, CallPattern, Json, SkillPattern, Task } from "../formats/model.ts";
-import { type AgentCall, agentCalls } from "../trace/agent-calls.ts";
+import { type AgentCall, agentCalls, type Trajectory } from "../trace/trajectory.ts";
 import { agentTools } from "../trace/tool-events.ts";
 import type { TraceEvent } from "../trace/events.ts";
-import type { Trajectory } from "../trace/trajectory.ts";
 import type { Grade, Grader } from "./grader.ts";
 import { nearestTool } from "./offered-tools.ts";
 import { hasLooked } from "./verify-steps.ts";
@@ -36,7 +35,8 @@ export function assertionsGrader(name: string = usualName): Grader {
 function grade(trajectory: Trajectory, name: string): Omit<Grade, "grader"> {
   const all = trajectory.task.portable?.assertions ?? [];
   const sets = all.filter(({ grader = usualName }) => grader === name);
-  const { started, calls } = agentCalls(trajectory.events);
+  const { agentStarted: started } = trajectory;
+  const calls = agentCalls(trajectory);
   const own = ownTools(trajectory);
   if (started === undefined) return skip("no agent took part");
   const findings = sets.flatMap((set, index) => {

@@ -1,7 +1,6 @@
 import { containsText, statesText } from "../formats/contains-text.ts";
 import { searchableText } from "../checks/result-text.ts";
-import { lastAnswered } from "../trace/turn-ends.ts";
-import type { Trajectory, TurnView } from "../trace/trajectory.ts";
+import { lastAnswered, type Trajectory, type TurnView } from "../trace/trajectory.ts";
 import type { Grade, Grader } from "./grader.ts";
 
 const name = "end-to-end-success";

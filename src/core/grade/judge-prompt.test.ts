@@ -3,8 +3,7 @@ import { describe, expect, it, test } from "vitest";
 import type { Task } from "../formats/model.ts";
 import type { Trial } from "../plan/plan.ts";
 import type { EventBody } from "../trace/events.ts";
-import { buildTrajectory } from "../trace/build-trajectory.ts";
-import { type Trajectory } from "../trace/trajectory.ts";
+import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { judgePrompt, type JudgeQuestion, stepJudgePrompt } from "./judge-prompt.ts";
 
 const nonce = "6f0c1d2e-nonce";

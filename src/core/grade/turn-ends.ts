@@ -1,5 +1,4 @@
-import { type EndedTurn, turnEnds } from "../trace/turn-ends.ts";
-import type { Trajectory } from "../trace/trajectory.ts";
+import { type EndedTurn, type Trajectory, turnEnds } from "../trace/trajectory.ts";
 import type { Grade, Grader } from "./grader.ts";
 
 const name = "turn-ends";

@@ -1,7 +1,7 @@
 import { serializeError } from "../errors/error.ts";
 import type { Task } from "../formats/model.ts";
 import { type Plan, taskInVariant } from "../plan/plan.ts";
-import { buildTrajectory } from "../trace/build-trajectory.ts";
+import { buildTrajectory } from "../trace/trajectory.ts";
 import type { TraceEvent } from "../trace/events.ts";
 import { collectEvidence } from "./collect-evidence.ts";
 import type { RunResult, TrialResult } from "./result.ts";

@@ -3,10 +3,10 @@ import { isJsonObject } from "../formats/json.ts";
 import type { Task } from "../formats/model.ts";
 import type { Grade, Verdict } from "../grade/grader.ts";
 import type { Trial } from "../plan/plan.ts";
-import { addUsage } from "../trace/build-trajectory.ts";
+import { addUsage, type Trajectory } from "../trace/trajectory.ts";
 import type { EventOf, TraceEvent, TrialOutcome, Usage } from "../trace/events.ts";
-import { type ToolDigest, toolDigest, toolEvents } from "../trace/tool-events.ts";
-import type { Trajectory } from "../trace/trajectory.ts";
+import { warningsOf } from "../trace/warnings.ts";
+import { type ToolDigest, toolDigest, toMicroseconds, toolEvents } from "../trace/tool-events.ts";
 import type { ProgramRun, RunSummary, RunVerdict, TrialResult } from "./result.ts";
 
 /**
@@ -20,7 +20,7 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
   const outcome: TrialOutcome = isUngraded ? "interrupted" : (finished?.outcome ?? "interrupted");
   const grades = given ?? [];
   const verdict = trialVerdict(outcome, grades);
-  const warnings = [...trajectory.warnings, ...(verdict === "pass" ? nullAgentWarnings(events) : [])];
+  const warnings = [...warningsOf(trajectory), ...(verdict === "pass" ? nullAgentWarnings(events) : [])];
   return {
     ...identity(trial, task),
     verdict,
@@ -104,11 +104,6 @@ function usesOfTools(trajectory: Trajectory): ToolDigest | undefined {
 function startedServers({ servers }: Task, events: readonly TraceEvent[]): readonly string[] {
   const failed = events.flatMap((event) => (event.type === "server.failed" ? [event.server] : []));
   return servers.filter((name) => !failed.includes(name));
-}
-
-/** More digits are noise. */
-function toMicroseconds(milliseconds: number): number {
-  return Math.round(milliseconds * 1000) / 1000;
 }
 
 /** The row of a trial that never started. */

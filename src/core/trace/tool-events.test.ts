@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { TrialEvents, workflowTask } from "../../../test/support/trial-events.ts";
 import type { Json } from "../formats/model.ts";
 import type { EventBody } from "./events.ts";
+import { warningsOf } from "./warnings.ts";
 import { matchAgentTools, toolDigest, type ToolEvent, toolEvents } from "./tool-events.ts";
 
 const text = (value: string): Json => ({ content: [{ type: "text", text: value }] });
@@ -117,7 +118,7 @@ describe("events of tools", () => {
       serversUnused: ["other"],
       servers: { calc: { calls: 4, errors: 3, distinctTools: 3, p50Ms: 1, p95Ms: 1 } },
     });
-    expect(trajectory.warnings).toEqual([
+    expect(warningsOf(trajectory)).toEqual([
       "the agent's own log lacks calls that the gateway recorded: calc.add, calc.sub, calc.slow",
     ]);
   });
@@ -214,8 +215,8 @@ describe("events of tools", () => {
       mcpToolCalls: 0,
       serversUnused: ["calc"],
     });
-    expect(trajectory.warnings).toEqual([
-      "the agent tells of calls that never reached the gateway: calc.add; only the record counts",
+    expect(warningsOf(trajectory)).toEqual([
+      "the agent reports calls that never reached the gateway: calc.add; only the record counts",
     ]);
   });
 
@@ -228,7 +229,7 @@ describe("events of tools", () => {
     run.gets("1", 1, { result: text("1") });
     const trajectory = run.trial.trajectory(workflowTask());
     expect(trajectory.calls).toMatchObject([{ latencyMs: 2, turn: 0, client: "1" }]);
-    expect(trajectory.warnings).toEqual([]);
+    expect(warningsOf(trajectory)).toEqual([]);
   });
 
   it("take tokens from our own count rather than from what the agent tells", () => {
@@ -252,7 +253,7 @@ describe("events of tools", () => {
     trial.emit(hidden);
     trial.emit({ type: "tool.rejected", tool: "sub", args: {}, reason: "no server offers it" });
     trial.emit({ type: "fault.unmet", server: "calc", fault: "error", method: "tools/call", tool: "nxt" });
-    expect(trial.trajectory(workflowTask()).warnings).toEqual([
+    expect(trial.warnings()).toEqual([
       'server "calc": "ad" under its `tools` fits none of its tools',
       'server "calc" has the tool "sub", which its `tools` hide from agents',
       'the fault "error" of calc.nxt met no request',

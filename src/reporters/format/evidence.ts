@@ -9,10 +9,9 @@ import type { Grade } from "../../core/grade/grader.ts";
 import { describeInput } from "../../core/report/render-trace.ts";
 import type { TrialResult } from "../../core/report/result.ts";
 import { quoteBar } from "../../core/text/visible-text.ts";
-import { buildTrajectory } from "../../core/trace/build-trajectory.ts";
+import { buildTrajectory, type ToolCall } from "../../core/trace/trajectory.ts";
 import type { Check, EventOf, TraceEvent } from "../../core/trace/events.ts";
 import { type StepAttempt, stepPaths, type StepRun, stepRuns } from "../../core/trace/step-runs.ts";
-import type { ToolCall } from "../../core/trace/trajectory.ts";
 import {
   clipLines,
   clipText,

@@ -1,7 +1,7 @@
 import type { AgentSummary, Trial } from "../../core/plan/plan.ts";
 import type { RunEnvironment, TrialResult } from "../../core/report/result.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
-import { addUsage } from "../../core/trace/build-trajectory.ts";
+import { addUsage } from "../../core/trace/trajectory.ts";
 import type { Usage } from "../../core/trace/events.ts";
 import { countOf, formatInteger } from "./text.ts";
 

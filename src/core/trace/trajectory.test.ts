@@ -1,0 +1,448 @@
+import { describe, expect, it } from "vitest";
+import {
+  check,
+  errorResult,
+  structuredResult,
+  textResult,
+  toolTestTask,
+  TrialEvents,
+  workflowTask,
+} from "../../../test/support/trial-events.ts";
+import type { Json } from "../formats/model.ts";
+import type { EventBody, TraceEvent, Usage } from "./events.ts";
+import { addUsage, type CallError, callHistory, turnEnds } from "./trajectory.ts";
+
+const task = workflowTask();
+const neither = "the response has neither a result object nor an error";
+const unanswered = { kind: "no-response", message: "never answered" };
+
+/** A trial with functions for messages that a client sends and gets. */
+function trialWithMessages(server = "s") {
+  const trial = new TrialEvents();
+  const add = (direction: "client-to-server" | "server-to-client") => (message: object) =>
+    trial.emit({ type: "mcp.message", server, direction, message: { jsonrpc: "2.0", ...message } as Json });
+  return { trial, send: add("client-to-server"), receive: add("server-to-client") };
+}
+
+/** What became of the calls: tool, result or error. */
+function outcomes(trial: TrialEvents): unknown[] {
+  return trial.trajectory(task).calls.map(({ tool, result, error }) => [tool, result ?? error]);
+}
+
+describe("a trajectory", () => {
+  it("is a view of a whole trial", () => {
+    const tools = [{ name: "add", outputSchema: { type: "object" } }, { name: "echo" }];
+    const trial = new TrialEvents().begin("workflow", "agent").server("calc", tools);
+    const numbers: number[] = [];
+    trial.turn("Add 2 and 3.", () => {
+      numbers.push(trial.say("Let me see."));
+      const { request, response } = trial.call("add", { a: 2, b: 3 }, structuredResult({ sum: 5 }));
+      numbers.push(request, response, trial.say("5."));
+    });
+    trial.turn("Again.", undefined, "max-steps");
+    const step = trial.step("call", { checks: [check("result", true)] });
+    trial.end();
+    const [first = 0, request = 0, response = 0, last = 0] = numbers;
+    const event = (seq: number) => trial.events[seq - 1]!;
+    const add = {
+      server: "calc",
+      tool: "add",
+      args: { a: 2, b: 3 },
+      declared: [{ server: "calc", ...tools[0] }],
+      turn: 0,
+      superseded: false,
+      seq: request,
+      at: event(request).at,
+      responseSeq: response,
+      latencyMs: 1,
+      result: structuredResult({ sum: 5 }),
+    };
+    const turn = { turn: 0, user: "Add 2 and 3.", messages: [event(first), event(last)], calls: [add] };
+    expect(trial.trajectory(task)).toMatchObject({
+      trial: { id: "t1", task: "workflow", agent: "agent", attempt: 1 },
+      task,
+      events: trial.events,
+      turns: [
+        { ...turn, reason: "done" },
+        { turn: 1, user: "Again.", messages: [], calls: [], reason: "max-steps" },
+      ],
+      calls: [add],
+      steps: [{ step: "call", phase: "verify", attempts: [event(step)], last: event(step) }],
+      tools: tools.map((tool) => ({ server: "calc", ...tool })),
+      unasked: [],
+    });
+    expect(trial.trajectory(task).calls).toEqual([add]);
+  });
+
+  it("of nothing is empty", () => {
+    const empty = { turns: [], calls: [], steps: [], tools: [], exchanges: [] };
+    expect(new TrialEvents().trajectory(task)).toMatchObject(empty);
+  });
+
+  it("assigns a message to the turn that it names", () => {
+    const trial = new TrialEvents();
+    trial.emit({ type: "turn.started", turn: 0, user: "One." });
+    trial.emit({ type: "turn.started", turn: 1, user: "Two." });
+    const message = trial.emit({ type: "agent.message", turn: 0, text: "late" });
+    trial.emit({ type: "agent.message", turn: 7, text: "of no turn" });
+    trial.emit({ type: "turn.finished", turn: 0, reason: "done" });
+    trial.emit({ type: "turn.finished", turn: 7, reason: "done" });
+    expect(trial.trajectory(task).turns).toEqual([
+      { turn: 0, user: "One.", messages: [trial.events[message - 1]], calls: [], reason: "done" },
+      { turn: 1, user: "Two.", messages: [], calls: [] },
+    ]);
+  });
+
+  it("has the tools of all pages of all servers, as declared", () => {
+    const trial = new TrialEvents().server("a", [{ name: "add" }]).server("b", [{ name: "add" }]);
+    trial.list([{ name: "more", outputSchema: false }], { server: "b" });
+    expect(trial.trajectory(task).tools).toEqual([
+      { server: "a", name: "add" },
+      { server: "b", name: "add" },
+      { server: "b", name: "more", outputSchema: false },
+    ]);
+  });
+
+  it.each<Json>([null, "tools", {}, { tools: {} }, { tools: [null, 1, []] }])(
+    "has no tools of %j",
+    (result) => {
+      const trial = new TrialEvents();
+      trial.answer(trial.send("tools/list", {}), result);
+      expect(trial.trajectory(task).tools).toEqual([]);
+    },
+  );
+
+  it("finds tools that one list has twice, on one page or on two, but not in two lists", () => {
+    const repeated = (...pages: (readonly [cursor: boolean, names: readonly string[]])[]) => {
+      const trial = new TrialEvents();
+      for (const [cursor, names] of pages) {
+        const request = trial.send("tools/list", cursor ? { cursor: "2" } : {});
+        trial.answer(request, { tools: names.map((name) => ({ name })) });
+      }
+      return trial.trajectory(task).repeatedTools.map(({ name }) => name);
+    };
+    expect(repeated([false, ["a", "b", "a"]])).toEqual(["a"]);
+    expect(repeated([false, ["a"]], [true, ["b", "a"]])).toEqual(["a"]);
+    expect(repeated([false, ["a"]], [false, ["a"]])).toEqual([]);
+  });
+});
+
+describe("calls", () => {
+  it("are joined with their answers by server and id, in whatever order these come", () => {
+    const trial = new TrialEvents();
+    const slow = trial.request("slow", {});
+    const fast = trial.request("fast", {});
+    const other = { ...trial.request("other", {}, { server: "b" }), id: slow.id };
+    trial.answer(fast, textResult("fast"));
+    trial.answer(other, textResult("of another server"));
+    trial.answer(slow, textResult("slow"));
+    expect(outcomes(trial)).toEqual([
+      ["slow", textResult("slow")],
+      ["fast", textResult("fast")],
+      ["other", unanswered],
+    ]);
+  });
+
+  it('with the ids 1 and "1" are two', () => {
+    const { trial, send, receive } = trialWithMessages();
+    const call = { method: "tools/call", params: { name: "add", arguments: {} } };
+    send({ id: 1, ...call });
+    send({ id: "1", ...call });
+    receive({ id: "1", result: textResult("text id") });
+    expect(outcomes(trial)).toEqual([
+      ["add", unanswered],
+      ["add", textResult("text id")],
+    ]);
+  });
+
+  it("keep their first answer, and an id may be used again, also for another kind of request", () => {
+    const { trial, send, receive } = trialWithMessages();
+    for (const name of ["add", "again", "hang"]) {
+      send({ id: 1, method: "tools/call", params: { name } });
+      if (name === "hang") send({ id: 1, method: "resources/read", params: { uri: "a:b" } });
+      receive({ id: 1, result: textResult(name) });
+      receive({ id: 1, result: textResult("second") });
+    }
+    expect(outcomes(trial)).toEqual([
+      ["add", textResult("add")],
+      ["again", textResult("again")],
+      ["hang", unanswered],
+    ]);
+  });
+
+  it("that were cancelled have no answer, even if one comes later", () => {
+    const { trial, send, receive } = trialWithMessages();
+    const cancel = { method: "notifications/cancelled", params: { requestId: 1, reason: "timeout" } };
+    send({ id: 1, method: "tools/call", params: { name: "add" } });
+    trial.wait(18);
+    send(cancel);
+    receive({ id: 1, result: textResult("too late") });
+    send({ id: 1, method: "tools/call", params: { name: "answered" } });
+    receive({ id: 1, result: textResult("in time") });
+    send(cancel);
+    expect(outcomes(trial)).toEqual([
+      ["add", { kind: "no-response", message: "not answered within 19 ms", cancelled: "timeout" }],
+      ["answered", textResult("in time")],
+    ]);
+  });
+
+  it.each<[Json, CallError]>([
+    [
+      { error: { code: -32602, message: "Unknown tool" } },
+      { kind: "protocol", message: "Unknown tool (code -32602)", code: -32602 },
+    ],
+    [{ error: { message: "no code" } }, { kind: "protocol", message: "no code" }],
+    [{ error: { code: 1 } }, { kind: "protocol", message: '{"code":1} (code 1)', code: 1 }],
+    [{ error: "words" }, { kind: "no-response", message: neither }],
+    [{ result: "words" }, { kind: "no-response", message: neither }],
+    [{ result: [1] }, { kind: "no-response", message: neither }],
+    [{}, { kind: "no-response", message: neither }],
+  ])("that get %j have an error", (rest, error) => {
+    const { trial, send, receive } = trialWithMessages();
+    send({ id: 1, method: "tools/call", params: { name: "add" } });
+    receive({ id: 1, ...(rest as object) });
+    expect(outcomes(trial)).toEqual([["add", error]]);
+  });
+
+  it("are only what a client sends: requests of the server and its answers to other things are none", () => {
+    const { trial, send, receive } = trialWithMessages();
+    trial.answer(trial.send("resources/list", {}), { resources: [] });
+    receive({ id: 7, method: "tools/call", params: { name: "not-a-call" } });
+    trial.emit({ type: "mcp.message", server: "s", direction: "client-to-server", message: ["batch"] });
+    send({ method: "tools/call" });
+    expect(trial.trajectory(task).calls).toEqual([]);
+  });
+
+  it("without name and arguments are calls too", () => {
+    const trial = new TrialEvents();
+    trial.answer(trial.send("tools/call", {}), textResult("?"));
+    expect(trial.trajectory(task).calls).toMatchObject([{ tool: "", args: {} }]);
+  });
+
+  it("that no server can take have none", () => {
+    const trial = new TrialEvents();
+    trial.turn("Do.", () => trial.reject("ad", "no server offers it", { a: 1 }));
+    const error = { kind: "rejected", message: "no server offers it" };
+    const at = trial.events[1]?.at;
+    const call = { server: null, tool: "ad", args: { a: 1 }, turn: 0, seq: 2, at, superseded: false, error };
+    expect(trial.trajectory(task).calls).toEqual([call]);
+  });
+
+  it("have the HTTP status of their request, the last one, before or after the answer", () => {
+    const trial = new TrialEvents();
+    trial.status(trial.request("add", {}), 500);
+    const granted = trial.request("add", {});
+    trial.status(granted, 401);
+    trial.status(granted, 200);
+    trial.answer(granted, textResult("5"));
+    const late = trial.request("add", {});
+    trial.answer(late, textResult("5"));
+    trial.status(late, 200);
+    expect(trial.trajectory(task).calls.map(({ httpStatus, error }) => [httpStatus, error?.kind])).toEqual([
+      [500, "no-response"],
+      [200, undefined],
+      [200, undefined],
+    ]);
+  });
+
+  it("know how long they took", () => {
+    const trial = new TrialEvents();
+    const call = trial.request("add", {});
+    trial.wait(99).answer(call, textResult("5"));
+    expect(trial.trajectory(task).calls).toMatchObject([{ latencyMs: 100 }]);
+  });
+
+  it("belong to their turn or step, or to none", () => {
+    const trial = new TrialEvents();
+    trial.call("outside", {}, textResult(""));
+    trial.turn("One.", () => trial.call("one", {}, textResult("")));
+    trial.turn("Two.", () => trial.call("two", {}, textResult("")));
+    trial.step("verify", {}, () => trial.call("checked", {}, textResult("")));
+    const { calls, turns } = trial.trajectory(task);
+    expect(calls.map(({ tool, turn, step }) => [tool, turn, step])).toEqual([
+      ["outside", undefined, undefined],
+      ["one", 0, undefined],
+      ["two", 1, undefined],
+      ["checked", undefined, "verify"],
+    ]);
+    expect(turns.map((turn) => turn.calls.map((call) => call.tool))).toEqual([["one"], ["two"]]);
+  });
+
+  it("of a step's attempts that were tried again are superseded, and kept", () => {
+    const trial = new TrialEvents();
+    const attempt = (attempt: number, passed: boolean) =>
+      trial.step("call", { attempt, checks: [check("result", passed)] }, () =>
+        trial.call("add", {}, passed ? textResult("5") : errorResult("busy")),
+      );
+    const seqs = [attempt(1, false), attempt(2, true)];
+    trial.step("next", {}, () => trial.call("add", {}, textResult("6")));
+    const { calls, steps } = trial.trajectory(toolTestTask());
+    expect(calls.map(({ step, superseded }) => [step, superseded])).toEqual([
+      ["call", true],
+      ["call", false],
+      ["next", false],
+    ]);
+    expect(steps[0]?.attempts.map(({ seq }) => seq)).toEqual(seqs);
+    expect(steps[0]?.last.seq).toBe(seqs[1]);
+  });
+});
+
+describe("usage", () => {
+  const usage: Usage = { inputTokens: 10, outputTokens: 2, requests: 1 };
+  const twice = { inputTokens: 20, outputTokens: 4, requests: 2 };
+
+  it("is that of the agent's model, not of the judge's", () => {
+    const trial = new TrialEvents();
+    const called = { type: "model.called", model: "m", durationMs: 1, finishReason: "stop", usage } as const;
+    for (const purpose of ["agent", "agent", "judge"] as const) trial.emit({ ...called, purpose });
+    expect(trial.trajectory(task).usage).toEqual(twice);
+  });
+
+  it("adds cache counts where either side has them", () => {
+    expect(addUsage(undefined, usage)).toBe(usage);
+    expect(addUsage(usage, { ...usage, cacheReadTokens: 3 })).toEqual({ ...twice, cacheReadTokens: 3 });
+    const sum = addUsage({ ...usage, cacheWriteTokens: 1 }, { ...usage, cacheWriteTokens: 2 });
+    expect(sum).toEqual({ ...twice, cacheWriteTokens: 3 });
+    const { requests: _, ...unknown } = usage;
+    expect(addUsage(unknown, usage).requests).toBeUndefined();
+  });
+});
+
+/** The events of a trial whose agent does what `play` does, with calls of steps before and after. */
+function agentPhase(play: (events: TrialEvents) => void): readonly TraceEvent[] {
+  const events = new TrialEvents().server("calc", [{ name: "add" }]);
+  events.call("reset", {}, textResult("done"));
+  events.emit({ type: "phase.started", phase: "agent" });
+  play(events);
+  events.emit({ type: "phase.finished", phase: "agent", durationMs: 1 });
+  events.call("look", {}, textResult("fine"));
+  return events.events;
+}
+
+describe("the call history", () => {
+  it("has everything that the agent asked of servers, with its answer and time, and nothing of steps", () => {
+    const events = agentPhase((agent) => {
+      agent.server("files");
+      agent.list([{ name: "late" }]);
+      const add = agent.request("add", { a: 2 });
+      agent.wait(5000).answer(add, textResult("5"));
+      agent.answer(agent.send("resources/read", { uri: "file:///a" }, { server: "files" }), { contents: [] });
+      agent.answer(agent.send("prompts/get", { name: "ask", arguments: { of: "x" } }), { messages: [] });
+      agent.answer(agent.send("prompts/get", { name: "plain" }), { messages: [] });
+    });
+    const sent = events.filter((event) => event.type === "mcp.message").map(({ message }) => message);
+    const at = events.find((event) => event.type === "mcp.message" && event.message === sent[14])?.at ?? 0;
+    const timestamp = expect.stringMatching(/^2026-11-18T\d\d:\d\d:\d\d\.\d{3}Z$/) as unknown;
+    const prompt = { serverName: "calc", result: { messages: [] }, timestamp };
+    const add = { serverName: "calc", toolName: "add", arguments: { a: 2 }, result: textResult("5") };
+    expect(sent[14]).toMatchObject({ params: { name: "add" } });
+    expect(callHistory(events)).toEqual({
+      toolCalls: [{ ...add, timestamp: new Date(at).toISOString() }],
+      resourceReads: [{ serverName: "files", uri: "file:///a", result: { contents: [] }, timestamp }],
+      promptGets: [
+        { ...prompt, promptName: "ask", arguments: { of: "x" } },
+        { ...prompt, promptName: "plain", arguments: {} },
+      ],
+    });
+  });
+
+  it("keeps the order of the requests, and has an error where there was no result", () => {
+    const events = agentPhase((agent) => {
+      const [first, second] = [agent.request("add", { a: 1 }), agent.request("add", { a: 2 })];
+      agent.answer(second, textResult("2"));
+      agent.answer(first, textResult("1"));
+      agent.refuse(agent.request("add", {}), -32602, "no such tool");
+      agent.request("add", {});
+      agent.call("add", {}, "text");
+      agent.call("add", {}, errorResult("no"));
+      const late = agent.request("add", { a: 1 });
+      const message = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: late.id } };
+      agent.emit({ type: "mcp.message", server: "calc", direction: "client-to-server", message });
+      agent.answer(late, textResult("late"));
+    });
+    expect(callHistory(events).toolCalls.map(({ result }) => result)).toEqual([
+      textResult("1"),
+      textResult("2"),
+      { error: "no such tool (code -32602)" },
+      { error: "never answered" },
+      { error: neither },
+      errorResult("no"),
+      { error: "never answered" },
+    ]);
+  });
+  it("is empty when no agent took part", () => {
+    const events = new TrialEvents().server("calc");
+    events.call("add", {}, textResult("5"));
+    expect(callHistory(events.events)).toEqual({ toolCalls: [], resourceReads: [], promptGets: [] });
+  });
+});
+
+const started: EventBody = { type: "turn.started", turn: 0, user: "Do it." };
+const said: EventBody = { type: "agent.message", turn: 0, text: "Done." };
+const finished = (reason: "done" | "max-steps" | "max-tokens" | "refused" | "cancelled" = "done") =>
+  ({ type: "turn.finished", turn: 0, reason }) as const;
+
+function asked(finishReason: string, purpose: "agent" | "judge" = "agent"): EventBody {
+  const usage = { inputTokens: 1, outputTokens: 1, requests: 1 };
+  return { type: "model.called", purpose, model: "m", durationMs: 1, finishReason, usage };
+}
+
+describe("the end of a turn", () => {
+  it.each<[string, EventBody[], (string | undefined)[]]>([
+    ["with words", [started, asked("tool-calls"), asked("stop"), said, finished()], [undefined]],
+    ["without a model", [started, finished()], [undefined]],
+    ["before the judge", [started, asked("stop"), said, finished(), asked("length", "judge")], [undefined]],
+    [
+      "for another reason",
+      [started, asked("other"), said, finished()],
+      ['turn 1: the model\'s last answer ended for an unknown reason: "other"'],
+    ],
+    [
+      "with an empty answer after words",
+      [started, asked("tool-calls"), said, asked("stop"), finished()],
+      ["turn 1: the model's last answer was empty"],
+    ],
+    [
+      "of the second of two",
+      [
+        started,
+        asked("stop"),
+        said,
+        finished(),
+        { ...started, turn: 1 },
+        asked("stop"),
+        { ...finished(), turn: 1 },
+      ],
+      [undefined, "turn 2: the model's last answer was empty"],
+    ],
+    [
+      "at the limit of steps",
+      [started, asked("tool-calls"), asked("tool-calls"), finished("max-steps")],
+      ["turn 1: the model still wanted to call tools after 2 model calls, the most that maxSteps allows"],
+    ],
+    [
+      "at the limit of tokens",
+      [started, asked("length"), said, finished("max-tokens")],
+      ["turn 1: the model's last answer was cut off at its output limit"],
+    ],
+    [
+      "of a program at its limit",
+      [started, finished("max-steps")],
+      ["turn 1: the agent had no model calls left"],
+    ],
+    [
+      "of a program at its model's limit",
+      [started, finished("max-tokens")],
+      ["turn 1: the agent's model reached its output limit"],
+    ],
+    ["of a program that refuses", [started, finished("refused")], ["turn 1: the agent refused to go on"]],
+    [
+      "that was cancelled",
+      [started, asked("stop"), finished("cancelled")],
+      ["turn 1: the turn was cancelled"],
+    ],
+  ])("%s", (_, bodies, oddities) => {
+    const events = bodies.map((body, index): TraceEvent => ({ seq: index + 1, at: 0, trial: "t1", ...body }));
+    expect(turnEnds(events).map(({ oddity }) => oddity)).toEqual(oddities);
+  });
+});
