@@ -369,9 +369,12 @@ interface Outcome {
   readonly error?: CallError;
 }
 
+function noResponse(message: string): Outcome {
+  return { error: { kind: "no-response", message } };
+}
+
 /** The result of an answer, or why it has none. */
 function outcomeOf({ malformed, message: { result, error } }: Message): Outcome {
-  const noResponse = (message: string): Outcome => ({ error: { kind: "no-response", message } });
   if (malformed !== undefined) return noResponse(`the answer is malformed: ${malformed}`);
   if (isJsonObject(result)) return { result };
   if (!isJsonObject(error)) return noResponse("the response has neither a result object nor an error");
@@ -382,11 +385,13 @@ function outcomeOf({ malformed, message: { result, error } }: Message): Outcome 
     : { error: { kind: "protocol", message: text } };
 }
 
+function sum(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0);
+}
+
 /** Adds two counts; the optional ones stay absent while neither side has them. */
 export function addUsage(left: Usage | undefined, right: Usage): Usage {
   if (left === undefined) return right;
-  const sum = (a?: number, b?: number): number | undefined =>
-    a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0);
   const isKnown = left.requests !== undefined && right.requests !== undefined;
   return withoutUndefined({
     inputTokens: left.inputTokens + right.inputTokens,
@@ -431,14 +436,12 @@ export function agentCalls({ exchanges }: Pick<TraceView, "exchanges">): readonl
     const name = params[type === "resource" ? "uri" : "name"];
     const given = cancelled === undefined ? answer : undefined;
     const call = {
-      ...{
-        type,
-        server,
-        name: typeof name === "string" ? name : "",
-        args: params["arguments"] ?? {},
-        seq,
-        at,
-      },
+      type,
+      server,
+      name: typeof name === "string" ? name : "",
+      args: params["arguments"] ?? {},
+      seq,
+      at,
       answer: given,
       failure: given === undefined ? "there was no answer" : failureOf(type, given),
       faulted: fault !== undefined && fault !== "delay" ? (true as const) : undefined,

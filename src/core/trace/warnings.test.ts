@@ -89,7 +89,11 @@ describe("warnings of messages", () => {
 describe("warnings of servers that end", () => {
   const completed = { type: "trial.finished", outcome: "completed", durationMs: 1 } as const;
   const exited = (expected: boolean, exitCode: number | null, signal: string | null = null): EventBody => ({
-    ...{ type: "server.exited", server: "s", exitCode, signal, expected },
+    type: "server.exited",
+    server: "s",
+    exitCode,
+    signal,
+    expected,
   });
   const closed = { type: "server.stopped", server: "s", by: "stdin", durationMs: 1 } as const;
   const ping = sent({ id: 5, method: "ping" });
@@ -199,7 +203,12 @@ describe("warnings of steps", () => {
 
   it("names verify steps that passed in doubt, each doubt once, of the innermost step", () => {
     const doubtful = (doubt: string, passed = true): Check => ({
-      ...{ name: "c", passed, expected: null, actual: null, message: "", doubt },
+      name: "c",
+      passed,
+      expected: null,
+      actual: null,
+      message: "",
+      doubt,
     });
     const told = warnings(
       created,
