@@ -1,19 +1,35 @@
-import type { McpvalsError } from "../core/errors/error.ts";
+import { homedir } from "node:os";
+import { resolve } from "node:path";
+import { type Diagnostic, McpvalsError } from "../core/errors/error.ts";
+import { formatLocation } from "../core/errors/render.ts";
 import { checkAgentTemplates, promptNotes } from "../core/formats/agent-templates.ts";
-import type { DeclaredAgents } from "../core/formats/config/agent.ts";
+import {
+  buildAgents,
+  chooseAgents,
+  type CompleteProgram,
+  type DeclaredAgents,
+} from "../core/formats/config/agent.ts";
 import { checkPlans } from "../core/formats/config/check-config.ts";
-import { type EvalExtensions, settingsOf } from "../core/formats/extension/extension-table-schema.ts";
+import { modelId } from "../core/formats/eval-file/parse-eval-file.ts";
+import {
+  type EvalExtensions,
+  type ExtensionPlaces,
+  packageName,
+  type ParsedExtensionTable,
+  readExtensionTable,
+  settingsOf,
+} from "../core/formats/extension/extension-table-schema.ts";
 import { type KeyPath, withoutUndefined } from "../core/formats/json.ts";
-import type { Eval } from "../core/formats/model.ts";
-import { placeProblems, type Problem } from "../core/formats/problem.ts";
+import type { AgentSpec, Eval, JudgeSpec, Task } from "../core/formats/model.ts";
+import type { Problem } from "../core/formats/problem.ts";
+import { walkSteps } from "../core/formats/step.ts";
 import type { ExtensionUse } from "../core/formats/task/task-options.ts";
 import type { Secret } from "../core/trace/redact.ts";
 import type { EnvironmentVariables, LoadContext } from "./environment.ts";
-import { extensionVariables, maskedUses, unusedExtensionNotes } from "./extensions.ts";
-import { FileProblems } from "./file-problems.ts";
+import { FileProblems } from "./problems.ts";
 import type { ConfigDocument } from "./read/document.ts";
-import { collectSecrets } from "./secrets/secrets.ts";
-import { rubricsThatCannotFail, duplicateTasks, type TasksOfEval } from "./tasks/parse-tasks.ts";
+import { collectSecrets, extensionVariables, maskSecrets } from "./secrets.ts";
+import type { TasksOfEval } from "./tasks.ts";
 
 /** An eval that is ready to run. */
 export interface LoadedConfig {
@@ -37,9 +53,9 @@ export interface LoadedConfig {
 }
 
 /** What an eval is assembled from. */
-export interface EvalParts {
+interface EvalParts {
   /** The eval without the tasks from files; absent when it could not be built, which is among the problems. */
-  readonly spec: Eval | undefined;
+  readonly spec: (Partial<Eval> & Pick<Eval, "name" | "servers" | "agents">) | undefined;
   /** Absolute path, when one file stands for the eval. */
   readonly file?: string | undefined;
   readonly dir: string;
@@ -69,26 +85,27 @@ export const defaultLimits: Eval["limits"] = { trialMs: 300_000, callMs: 30_000,
  */
 export function assembleEval(parts: EvalParts, loadContext: LoadContext): LoadedConfig {
   const { environment, overrides } = loadContext;
-  const { file, dir, document, tasks, extensions, problems, judgeProblems = [] } = parts;
+  const { file, dir, document, tasks, extensions, problems } = parts;
   const spec = parts.spec === undefined ? undefined : withTasks(parts.spec, parts);
-  const rules = spec === undefined ? noRules : checkEval(spec, parts);
+  const ruleNotes = spec === undefined ? [] : checkEval(spec, parts);
+  const declared = Object.values(extensions?.declared ?? {});
   const secrets = collectSecrets({
     document: parts.config,
     variables: parts.variables,
-    serverEnvironments: [
-      ...tasks.variables,
-      ...Object.values(extensions?.declared ?? {}).flatMap(extensionVariables),
-    ],
+    serverEnvironments: [...tasks.variables, ...declared.flatMap(extensionVariables)],
     overrides,
     environment,
-    servers: [...serversOfEval(spec), ...tasks.servers],
+    servers: [...serversOf(spec), ...tasks.servers],
     judge: spec?.judge,
     agents: spec?.agents ?? [],
   });
   problems.throwIfAny(secrets);
   if (spec === undefined) throw new Error("an eval was refused without a problem");
   const ofJudge = new FileProblems();
-  if (document !== undefined) ofJudge.add(placeProblems(judgeProblems, document.locate), document.source);
+  if (document !== undefined) ofJudge.addPlaced(parts.judgeProblems ?? [], document);
+  const values = secrets.map(({ value }) => value);
+  const masked = ({ frame, ...use }: ExtensionUse): ExtensionUse =>
+    frame === undefined ? use : { ...use, frame: maskSecrets(frame, values) };
   return withoutUndefined({
     eval: spec,
     file,
@@ -98,62 +115,142 @@ export function assembleEval(parts: EvalParts, loadContext: LoadContext): Loaded
     secrets,
     notes: [
       ...parts.notes,
-      ...rules.notes,
+      ...ruleNotes,
       ...tasks.notes,
       ...(extensions === undefined ? [] : unusedExtensionNotes(extensions, tasks.tasks)),
     ],
     judgeError: ofJudge.asError(secrets),
-    extensionUses: maskedUses(tasks.extensionUses, secrets),
+    extensionUses: new Map([...tasks.extensionUses].map(([task, uses]) => [task, uses.map(masked)])),
   });
 }
 
-function withTasks(spec: Eval, { tasks, extensions }: EvalParts): Eval {
-  const variants = spec.variants?.map(({ name, servers }) => ({
-    name,
-    servers: { ...servers, ...tasks.variants[name] },
-  }));
+/** The eval with its tasks, and what an eval has that says nothing else. */
+function withTasks(spec: NonNullable<EvalParts["spec"]>, { tasks, extensions }: EvalParts): Eval {
   return withoutUndefined({
-    ...spec,
-    tasks: [...spec.tasks, ...tasks.tasks],
+    trials: 1,
+    limits: defaultLimits,
+    reporters: ["console"],
+    ...withoutUndefined(spec),
+    tasks: [...(spec.tasks ?? []), ...tasks.tasks],
     taskServers: tasks.tasks.length === 0 ? undefined : tasks.taskServers,
-    variants,
+    variants: spec.variants?.map(({ name, servers }) => {
+      return { name, servers: { ...servers, ...tasks.variants[name] } };
+    }),
     extensionSettings: settingsOf(extensions),
   });
 }
 
-const noRules = { notes: [] };
-
-/** Checks the rules between all tasks and servers; adds to the problems of the parts. */
-function checkEval(
-  spec: Eval,
-  { document, agents = {}, problems, tasks }: EvalParts,
-): { readonly notes: readonly string[] } {
+/** Checks the rules between all tasks and servers; adds to the problems of the parts, and gives notes. */
+function checkEval(spec: Eval, { document, agents = {}, problems, tasks }: EvalParts): readonly string[] {
   problems.add([...duplicateTasks(spec.tasks), ...rubricsThatCannotFail(spec)]);
-  const { path = [] } = agents;
-  const templates = checkAgentTemplates(agents, { path, servers: serverNames(spec) });
+  const { servers, taskServers = {}, variants = [] } = spec;
+  const ofVariants = variants.flatMap((variant) => Object.values(variant.servers));
+  const tables = [servers, ...Object.values(taskServers), ...ofVariants];
+  const names = [...new Set(tables.flatMap((table) => Object.keys(table)))];
+  const templates = checkAgentTemplates(agents, { path: agents.path ?? [], servers: names });
   if (document !== undefined) {
     // Plans for tasks that could not be read would look like plans for nothing.
     const plans = tasks.tasks.length === 0 || problems.found ? [] : checkPlans(agents, spec);
-    problems.add(placeProblems([...plans, ...templates.problems], document.locate), document.source);
+    problems.addPlaced([...plans, ...templates.problems], document);
   }
-  return { notes: [...templates.notes, ...promptNotes(spec.agents)] };
-}
-
-/** The names of all servers that some trial may have. */
-function serverNames({ servers, taskServers = {}, variants = [] }: Eval): readonly string[] {
-  const tables = [
-    servers,
-    ...Object.values(taskServers),
-    ...variants.flatMap((variant) => Object.values(variant.servers)),
-  ];
-  return [...new Set(tables.flatMap((table) => Object.keys(table)))];
+  return [...templates.notes, ...promptNotes(spec.agents)];
 }
 
 /** The servers of an eval, and those of its variants. Tasks in files of their own have templates in theirs, and are left out. */
-function serversOfEval(spec: Eval | undefined): readonly Eval["servers"][string][] {
+function serversOf(spec: Eval | undefined): readonly Eval["servers"][string][] {
   if (spec === undefined) return [];
-  const { servers, variants = [], tasks } = spec;
-  const own = tasks.filter(({ portable }) => portable === undefined).map(({ name }) => name);
-  const tables = variants.flatMap((variant) => own.map((task) => variant.servers[task] ?? {}));
-  return [servers, ...tables].flatMap((table) => Object.values(table));
+  const own = spec.tasks.filter(({ portable }) => portable === undefined).map(({ name }) => name);
+  const tables = (spec.variants ?? []).flatMap(({ servers }) => own.map((task) => servers[task] ?? {}));
+  return [spec.servers, ...tables].flatMap((table) => Object.values(table));
+}
+
+/** Tasks of a name that an earlier one has; those of workflows and tool tests are checked with their config. */
+function duplicateTasks(tasks: readonly Task[]): Diagnostic[] {
+  const first = new Map<string, Task>();
+  return tasks.flatMap((task) => {
+    const { name, location, portable } = task;
+    const earlier = first.get(name);
+    if (earlier === undefined) first.set(name, task);
+    if (earlier === undefined || (portable ?? earlier.portable) === undefined) return [];
+    const place =
+      earlier.location === undefined ? "" : `The other is at ${formatLocation(earlier.location)}. `;
+    const message = `two tasks are named ${JSON.stringify(name)}`;
+    const hint = `${place}Rename one of them.`;
+    return [withoutUndefined({ code: "config/duplicate-name" as const, message, hint, location })];
+  });
+}
+
+/** Steps whose rubric nothing could fail, since the judge lets every score pass. */
+function rubricsThatCannotFail({ tasks, judge }: Eval): Diagnostic[] {
+  if (judge?.passThreshold !== 0) return [];
+  return tasks.flatMap(({ name, verify, location }) =>
+    [...walkSteps(verify)].flatMap((step) => {
+      if (step.type !== "llm" || step.rubric === undefined) return [];
+      const what = `the rubric of ${step.id} of the task ${JSON.stringify(name)}`;
+      const message = `${what} could not fail: the judge's passThreshold is 0`;
+      const hint = "Set the judge's passThreshold above 0.";
+      return [withoutUndefined({ code: "config/checks-nothing" as const, message, hint, location })];
+    }),
+  );
+}
+
+/** What an eval's table of extensions gives to its tasks, with absolute paths. */
+export function placeExtensions(
+  table: ParsedExtensionTable | undefined,
+  places: Omit<ExtensionPlaces, "resolvePath">,
+  environment: EnvironmentVariables,
+): EvalExtensions {
+  const read = readExtensionTable(table, { ...places, resolvePath: (path) => resolve(places.dir, path) });
+  const { cacheDir, ...settings } = read.settings;
+  if (cacheDir === undefined || !/^~(?:[/\\]|$)/.test(cacheDir)) return read;
+  const home = environment["HOME"] || environment["USERPROFILE"] || homedir();
+  return { ...read, settings: { ...settings, cacheDir: resolve(home, `.${cacheDir.slice(1)}`) } };
+}
+
+/** Extensions of an eval that no step of its tasks uses: what such an entry says, a sandbox included, confines nothing. */
+export function unusedExtensionNotes({ declared }: EvalExtensions, tasks: readonly Task[]): string[] {
+  const specs = tasks.flatMap(({ portable }) => Object.values(portable?.extensions ?? {}));
+  const used = new Set(
+    specs.flatMap((spec) => [spec.alias, packageName(spec.package, (path) => resolve(spec.dir, path))]),
+  );
+  const unused = Object.entries(declared).filter(([name, entry]) => !used.has(name) && !used.has(entry.name));
+  return unused.map(
+    ([name]) =>
+      `no step uses the extension ${JSON.stringify(name)}, so that what is said of it has no effect`,
+  );
+}
+
+/** The agents that play: those asked for, else those that are declared, else the default one. An unknown name is a problem. */
+export function requestedAgents(
+  declared: DeclaredAgents,
+  requested: readonly string[],
+  { problems, complete }: { readonly problems: FileProblems; readonly complete: CompleteProgram },
+): readonly AgentSpec[] {
+  const choices = chooseAgents(declared, requested);
+  for (const choice of choices) {
+    if (choice.kind !== "unknown") continue;
+    const message = `no agent is named ${JSON.stringify(choice.name)}`;
+    problems.add([{ code: "config/unknown-reference", message, hint: choice.hint }]);
+  }
+  return buildAgents(choices, complete);
+}
+
+/** Score from which the judge of an eval that sets no threshold lets an answer pass. */
+export const usualThreshold = 0.8;
+const usualJudge = "openai/gpt-4o";
+
+/** The judge that was asked for on the command line; undefined when none was. */
+export function requestedJudge(
+  { judge, judgeModel }: Pick<LoadContext, "judge" | "judgeModel">,
+  passThreshold: number = usualThreshold,
+): JudgeSpec | undefined {
+  if (judgeModel === undefined) return judge === true ? { model: usualJudge, passThreshold } : undefined;
+  return { model: modelId(judgeModel, "openai") ?? judgeModel, passThreshold };
+}
+
+/** The error for `--mcp-config` beside a file that says itself which servers there are; `shown` is the file in messages. */
+export function ownServers(shown: string): McpvalsError {
+  const message = `${shown} has servers of its own, which --mcp-config does not replace`;
+  const hint = "Leave out --mcp-config, or take the servers out of the file.";
+  return new McpvalsError("usage/invalid-option", message, { hint });
 }

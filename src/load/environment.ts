@@ -3,7 +3,7 @@ import { isAbsolute, relative, resolve, sep } from "node:path";
 import type { CompleteProgram } from "../core/formats/config/agent.ts";
 import type { ParsedStdioServer } from "../core/formats/config/server.ts";
 import { interpolate, type Interpolation, type LookupVariable } from "../core/formats/interpolate.ts";
-import { isJsonObject } from "../core/formats/json.ts";
+import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import type { Json, StdioServerSpec } from "../core/formats/model.ts";
 import { baseEnvironment, localBinPath, mergeEnvironments } from "../process/environment.ts";
 
@@ -15,10 +15,7 @@ export type EnvironmentVariables = Readonly<Record<string, string>>;
  * folder for temporary files on every system.
  */
 export function environment(): EnvironmentVariables {
-  const set = Object.entries(process.env).flatMap(([name, value]) =>
-    value === undefined ? [] : [[name, value]],
-  );
-  return { TMPDIR: tmpdir(), ...Object.fromEntries(set) };
+  return { TMPDIR: tmpdir(), ...withoutUndefined({ ...process.env }) } as EnvironmentVariables;
 }
 
 /** The value of a variable; on Windows upper and lower case of its name are the same. */
@@ -29,78 +26,73 @@ export function variableNamed(name: string, variables: EnvironmentVariables): st
   return same === undefined ? undefined : variables[same];
 }
 
+/** Variables of an environment by name; `true`: all. */
+export function pickVariables(
+  names: readonly string[] | true,
+  variables: EnvironmentVariables,
+): EnvironmentVariables {
+  if (names === true) return variables;
+  const found = names.map((name) => [name, variableNamed(name, variables)] as const);
+  return withoutUndefined(Object.fromEntries(found));
+}
+
+type Variables = Pick<LoadContext, "overrides" | "environment">;
+
 /** Gives the value of a variable: from the command line, else from the environment. */
-export function lookupIn({
-  overrides,
-  environment: shell,
-}: Pick<ProcessContext, "overrides" | "environment">): LookupVariable {
+export function lookupIn({ overrides, environment: shell }: Variables): LookupVariable {
   return (name) => variableNamed(name, overrides) ?? variableNamed(name, shell);
 }
 
-interface ProcessContext {
-  /** Folder of the config file. */
-  readonly dir: string;
-  readonly environment: EnvironmentVariables;
-  /** Variables from the command line; they override all others. */
-  readonly overrides: EnvironmentVariables;
+/**
+ * The whole environment of a process: a small safe set, what it inherits by name, its own variables, those of the command
+ * line; later ones win. Programs of the project that `folder` belongs to are found.
+ */
+function processEnvironment(
+  folder: string,
+  { env, inheritEnv }: { readonly env: EnvironmentVariables; readonly inheritEnv: readonly string[] | true },
+  { environment: shell, overrides }: Variables,
+  written: (variables: EnvironmentVariables) => EnvironmentVariables = (variables) => variables,
+): EnvironmentVariables {
+  const base = baseEnvironment(shell);
+  // The base environment has PATH already, with local programs in front.
+  const inherited = Object.fromEntries(
+    Object.entries(pickVariables(inheritEnv, shell)).filter(([name]) => name.toUpperCase() !== "PATH"),
+  );
+  const path = { PATH: localBinPath(folder, base["PATH"]) };
+  return mergeEnvironments([...[base, inherited, path].map(written), env, written(overrides)]);
 }
 
-/**
- * Completes a local server: its absolute folder, and the whole environment that its process gets. That is a small safe
- * set, what the server inherits by name, its own variables, those of the command line; later ones win.
- */
+/** Completes a local server: its absolute folder, and the whole environment that its process gets. */
 export function completeStdio(
   server: ParsedStdioServer,
-  { dir, environment, overrides }: ProcessContext,
+  { dir, ...variables }: Variables & { readonly dir: string },
 ): Pick<StdioServerSpec, "cwd" | "env"> {
   const cwd = resolve(dir, server.cwd ?? ".");
-  const base = baseEnvironment(environment);
-  const path = { PATH: localBinPath(cwd, base["PATH"]) };
-  const inherited = inherit(server.inheritEnv, environment);
-  const env = mergeEnvironments([base, withoutPath(inherited), path, server.env, overrides]);
-  return { cwd, env };
+  return { cwd, env: processEnvironment(cwd, server, variables) };
 }
 
 /** Names in `inheritEnv` that are not set, so that nothing is inherited for them. */
-export function unsetInherited(server: ParsedStdioServer, environment: EnvironmentVariables): string[] {
-  return server.inheritEnv === true
-    ? []
-    : server.inheritEnv.filter((name) => variableNamed(name, environment) === undefined);
-}
-
-/** Variables of the environment by name; `true`: all. */
-function inherit(names: readonly string[] | true, environment: EnvironmentVariables): EnvironmentVariables {
-  if (names === true) return environment;
-  return Object.fromEntries(
-    names.flatMap((name) => {
-      const value = variableNamed(name, environment);
-      return value === undefined ? [] : [[name, value]];
-    }),
-  );
-}
-
-/** The base environment has PATH already, with local programs in front. */
-function withoutPath(variables: EnvironmentVariables): EnvironmentVariables {
-  return Object.fromEntries(Object.entries(variables).filter(([name]) => name.toUpperCase() !== "PATH"));
+export function unsetInherited({ inheritEnv }: ParsedStdioServer, shell: EnvironmentVariables): string[] {
+  return inheritEnv === true ? [] : inheritEnv.filter((name) => variableNamed(name, shell) === undefined);
 }
 
 /**
  * Creates the function that completes agents that are programs: absolute paths of a folder and of a command beside the file, and the whole
- * environment. That is a small safe set, what the agent inherits by name, its own variables, those of the command line; later
- * ones win.
+ * environment.
  */
-export function programCompleter({ dir, environment, overrides }: ProcessContext): CompleteProgram {
-  return ({ command, env, inheritEnv, cwd, isTemplate }) => {
-    const base = baseEnvironment(environment);
-    // Programs of the project that the config belongs to are found, wherever the agent works.
-    const path = { PATH: localBinPath(resolve(dir), base["PATH"]) };
-    const inherited = withoutPath(inherit(inheritEnv, environment));
-    const given = (variables: EnvironmentVariables): EnvironmentVariables =>
-      isTemplate ? escapeBraces(variables) : variables;
-    const complete = mergeEnvironments([given(base), given(inherited), given(path), env, given(overrides)]);
+export function programCompleter({
+  dir,
+  ...variables
+}: Variables & { readonly dir: string }): CompleteProgram {
+  return ({ command, env: own, inheritEnv, cwd, isTemplate }) => {
+    // Values as a template that gives them again.
+    const escaped = (values: EnvironmentVariables): EnvironmentVariables =>
+      Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value.replaceAll("{", "{{")]));
+    const program = { env: own, inheritEnv };
+    const env = processEnvironment(resolve(dir), program, variables, isTemplate ? escaped : undefined);
     // In a folder of its own a program's path starts there, as a server's does.
-    if (cwd !== undefined) return { env: complete, cwd: resolve(dir, cwd) };
-    return { env: complete, ...(isRelativePath(command) ? { command: resolve(dir, command) } : {}) };
+    if (cwd !== undefined) return { env, cwd: resolve(dir, cwd) };
+    return { env, ...(isRelativePath(command) ? { command: resolve(dir, command) } : {}) };
   };
 }
 
@@ -109,18 +101,11 @@ export function isRelativePath(command: string): boolean {
   return /[/\\]/.test(command) && !isAbsolute(command) && !command.includes("{");
 }
 
-/** Values as a template that gives them again. */
-function escapeBraces(variables: EnvironmentVariables): EnvironmentVariables {
-  return Object.fromEntries(
-    Object.entries(variables).map(([name, value]) => [name, value.replaceAll("{", "{{")]),
-  );
-}
-
 /** Replaces `${VAR}` in some parts of a document, named by their paths; the others stay as they are. */
 export function interpolateParts(
   document: Json,
   parts: readonly (readonly string[])[],
-  variables: Pick<ProcessContext, "overrides" | "environment">,
+  variables: Variables,
 ): Interpolation {
   const chosen = parts.reduce<Json>((value, path) => copyPart(document, value, path), {});
   const found = interpolate(chosen, lookupIn(variables));
@@ -147,18 +132,18 @@ export interface LoadContext {
   /** Agents asked for; empty: the files' own choice. */
   readonly agents: readonly string[];
   /** Whether a model judges, whatever the files say. */
-  readonly judge?: boolean;
+  readonly judge?: boolean | undefined;
   /** Model that judges, whatever the files say. */
-  readonly judgeModel?: string;
+  readonly judgeModel?: string | undefined;
   /** Absolute path of an MCP config file that gives servers. */
-  readonly mcpConfig?: string;
+  readonly mcpConfig?: string | undefined;
   /** Whether nothing is to be run, so that an agent that cannot be run is only noted. */
   readonly lookOnly: boolean;
   /** Whether paths of tasks may leave their folders. */
   readonly allowOutside: boolean;
   /** Longest that a config that is a program may take, in milliseconds. */
   readonly timeoutMs: number;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** A file as messages name it: relative to where the reader is. */

@@ -14,7 +14,7 @@ import { readRegularFile } from "../files/read-file.ts";
 import { shownFrom } from "./environment.ts";
 import { rootMembers } from "./read/document.ts";
 import { readDataText } from "./read/read-document.ts";
-import { parseTaskText, type TaskOptions } from "./tasks/parse-task-text.ts";
+import { parseTaskText, type TaskOptions } from "./tasks.ts";
 
 /** Makes one document of the task in a file, with the files that it names. Throws McpvalsError of kind `usage`. */
 export async function exportFile(

@@ -1,31 +1,34 @@
 import { basename, dirname, extname, join, resolve } from "node:path";
-import type { Diagnostic } from "../core/errors/error.ts";
 import { assertedServers } from "../core/formats/assertion-kinds.ts";
-import { buildServers } from "../core/formats/config/server.ts";
 import {
   mergeServerTables,
   type ServerOverlay,
   type ServerTable,
 } from "../core/formats/config/server-tables.ts";
+import { buildServers } from "../core/formats/config/server.ts";
 import { suggestion } from "../core/formats/did-you-mean.ts";
 import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import type { AgentSpec, ServerSpec, Task } from "../core/formats/model.ts";
-import { placeProblem, placeProblems, type Problem } from "../core/formats/problem.ts";
+import { placeProblems, type Problem } from "../core/formats/problem.ts";
 import { parseWazaEval, type WazaEval } from "../core/formats/waza/parse-waza-eval.ts";
 import { parseWazaTask, type WazaTask } from "../core/formats/waza/parse-waza-task.ts";
 import type { PlacedAssertions } from "../core/formats/waza/read-graders.ts";
-import { assembleEval, defaultLimits, type LoadedConfig } from "./assemble-eval.ts";
-import { interpolateParts, programCompleter, shownFrom, type LoadContext } from "./environment.ts";
-import { FileProblems } from "./file-problems.ts";
+import {
+  assembleEval,
+  defaultLimits,
+  type LoadedConfig,
+  ownServers,
+  requestedAgents,
+  requestedJudge,
+} from "./assemble-eval.ts";
+import { interpolateParts, type LoadContext, programCompleter, shownFrom } from "./environment.ts";
+import { FileProblems } from "./problems.ts";
 import { type ConfigDocument, plainDocument } from "./read/document.ts";
-import { fixtureReader, serverBuilder } from "./servers.ts";
 import { readData } from "./read/read-document.ts";
-import { ownServers, requestedAgents, requestedJudge } from "./requested.ts";
-import { pathKind } from "./sources/expand-glob.ts";
-import type { OpenedFile } from "./sources/open-sources.ts";
-import { noTasks, type TasksOfEval } from "./tasks/parse-tasks.ts";
-import { pathsOfPattern, type TaskFile, taskFile, withoutRepeats } from "./tasks/read-tasks.ts";
-import { taskFiles } from "./tasks/task-files.ts";
+import { type OpenedFile, type TaskFile, taskFile, withoutRepeats } from "./read/read-files.ts";
+import { fixtureReader, serverBuilder } from "./servers.ts";
+import { pathKind, pathsOfPattern } from "./sources.ts";
+import { noTasks, taskFiles, type TasksOfEval } from "./tasks.ts";
 
 /** Keys whose texts may name variables: servers, and agents. Prompts and all else are taken as they are. */
 const interpolated = [["mcp_servers"], ["config", "mcp_servers"], ["variants"], ["agent"], ["agents"]];
@@ -41,7 +44,8 @@ interface Context extends OpenedFile {
   readonly problems: FileProblems;
   /** Variables that were put into files. */
   readonly variables: Map<string, string>;
-  readonly notes: readonly string[];
+  /** Notes on tasks. */
+  readonly taskNotes: string[];
 }
 
 /**
@@ -50,55 +54,12 @@ interface Context extends OpenedFile {
  */
 export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Promise<LoadedConfig> {
   if (loadContext.mcpConfig !== undefined) throw ownServers(opened.shown);
-  const context = readEval(opened, loadContext);
-  const { file, dir, problems, variables } = context;
-  const { read, notes } = await readTasks(context);
-  const servers = serversOf(read, context);
-  // An eval that is wrong may lack the agent that it means.
-  const agents = context.isValid
-    ? requestedAgents(file.agents, loadContext.agents, {
-        problems,
-        complete: programCompleter({ ...loadContext, dir }),
-      })
-    : [];
-  return assembleEval(
-    {
-      spec: withoutUndefined({
-        name: file.name ?? basename(opened.path, extname(opened.path)),
-        servers: servers.base,
-        agents,
-        tasks: [],
-        judge: requestedJudge(loadContext),
-        trials: file.trials,
-        concurrency: file.concurrency,
-        limits: { ...defaultLimits, trialMs: file.timeoutMs ?? defaultLimits.trialMs },
-        reporters: ["console"],
-        variants: file.variants?.map(({ name }) => ({ name, servers: {} })),
-      }),
-      file: opened.path,
-      dir,
-      document: opened.document,
-      agents: file.agents,
-      tasks: { ...noTasks, ...servers.tasks, notes: deduplicated(notes) },
-      variables,
-      notes: [
-        ...(opened.document.notes ?? []),
-        ...context.notes,
-        ...otherNotes(context, servers.tasks.tasks, agents),
-      ],
-      problems,
-    },
-    loadContext,
-  );
-}
-
-function readEval(opened: OpenedFile, loadContext: LoadContext): Context {
   const { document, path } = opened;
+  const dir = dirname(path);
   const problems = new FileProblems();
   const json = plainDocument(document, "the eval", problems);
-  problems.throwIfAny([]);
+  problems.throwIfAny();
   const found = interpolateParts(json ?? null, interpolated, loadContext);
-  const dir = dirname(path);
   const parsed = parseWazaEval(isJsonObject(found.value) ? found.value : {}, {
     locate: document.locate,
     requested: loadContext.agents,
@@ -110,16 +71,42 @@ function readEval(opened: OpenedFile, loadContext: LoadContext): Context {
   // What is wrong at the place of a variable that is not set is wrong because of that.
   const others = parsed.diagnostics.filter(({ location }) => !places.has(location?.path));
   problems.add([...unset, ...others], document.source);
-  return {
-    ...opened,
-    file: parsed.eval,
-    isValid: parsed.isWhole && !problems.found,
-    dir,
+  const file = parsed.eval;
+  const isValid = parsed.isWhole && !problems.found;
+  const variables = new Map(found.variables);
+  const context = { ...opened, file, isValid, dir, loadContext, problems, variables, taskNotes: [] };
+  const read = await readTasks(context);
+  const servers = serversOf(read, context);
+  const complete = programCompleter({ ...loadContext, dir });
+  // An eval that is wrong may lack the agent that it means.
+  const agents = isValid ? requestedAgents(file.agents, loadContext.agents, { problems, complete }) : [];
+  return assembleEval(
+    {
+      spec: withoutUndefined({
+        name: file.name ?? basename(path, extname(path)),
+        servers: servers.base,
+        agents,
+        judge: requestedJudge(loadContext),
+        trials: file.trials,
+        concurrency: file.concurrency,
+        limits: { ...defaultLimits, trialMs: file.timeoutMs ?? defaultLimits.trialMs },
+        variants: file.variants?.map(({ name }) => ({ name, servers: {} })),
+      }),
+      file: path,
+      dir,
+      document,
+      agents: file.agents,
+      tasks: { ...noTasks, ...servers.tasks, notes: deduplicated(context.taskNotes) },
+      variables,
+      notes: [
+        ...(document.notes ?? []),
+        ...parsed.notes,
+        ...otherNotes(context, servers.tasks.tasks, agents),
+      ],
+      problems,
+    },
     loadContext,
-    problems,
-    variables: new Map(found.variables),
-    notes: parsed.notes,
-  };
+  );
 }
 
 function otherNotes({ dir }: Context, tasks: readonly Task[], agents: readonly AgentSpec[]): string[] {
@@ -156,35 +143,18 @@ interface ReadTask extends WazaTask {
   readonly templates: ReadonlyMap<string, string>;
 }
 
-/** Reads the tasks that an eval names, each file once. Their problems are added to those of the context. */
-async function readTasks(
-  context: Context,
-): Promise<{ readonly read: readonly ReadTask[]; readonly notes: readonly string[] }> {
-  const { problems, document } = context;
-  const notes: string[] = [];
-  const all = (await filesOf(context)).flatMap((file) => readOne(file, notes, context));
-  for (const { task, enabled } of all)
-    if (!enabled) notes.push(`the task ${JSON.stringify(task.name)} is left out: enabled is false`);
-  const read = all.filter(({ enabled }) => enabled);
-  if (read.length === 0 && !problems.found) {
-    const message = "there is nothing to run: no task is enabled";
-    const problem = { code: "config/nothing-to-run", message, path: ["tasks"], at: "key" } as const;
-    problems.add([placeProblem(problem, document.locate)], document.source);
-  }
-  return { read, notes };
-}
-
-async function filesOf({
-  file,
-  dir,
-  loadContext,
-  problems,
-  document,
-}: Context): Promise<readonly TaskFile[]> {
+/** Reads the tasks that an eval names, each file once. Their problems and notes are added to those of the context. */
+async function readTasks(context: Context): Promise<readonly ReadTask[]> {
+  const { file, dir, loadContext, problems, document, taskNotes } = context;
   const files: TaskFile[] = [];
   for (const [index, pattern] of file.tasks.entries()) {
     const paths = pathsOfPattern(pattern, dir);
-    if (paths.length === 0) problems.add([noFile(index, pattern, document)], document.source);
+    if (paths.length === 0) {
+      const message = `tasks: there is no task file at ${JSON.stringify(pattern)}`;
+      const hint = "Paths and globs start from the eval's folder; a task is a .yaml, .yml or .json file.";
+      const path = ["tasks", index];
+      problems.addPlaced([{ code: "config/not-found", message, path, at: "value", hint }], document);
+    }
     for (const path of paths) {
       try {
         files.push(taskFile(path, dirname(path), await readData(path, shownFrom(loadContext.cwd, path))));
@@ -193,22 +163,23 @@ async function filesOf({
       }
     }
   }
-  return withoutRepeats(files);
+  const all = withoutRepeats(files).flatMap((each) => readTask(each, context));
+  const [read, disabled] = [true, false].map((enabled) => all.filter((task) => task.enabled === enabled));
+  for (const { task } of disabled ?? [])
+    taskNotes.push(`the task ${JSON.stringify(task.name)} is left out: enabled is false`);
+  if (read?.length === 0 && !problems.found) {
+    const message = "there is nothing to run: no task is enabled";
+    problems.addPlaced([{ code: "config/nothing-to-run", message, path: ["tasks"], at: "key" }], document);
+  }
+  return read ?? [];
 }
 
-function noFile(index: number, pattern: string, { locate }: ConfigDocument): Diagnostic {
-  const message = `tasks: there is no task file at ${JSON.stringify(pattern)}`;
-  const hint = "Paths and globs start from the eval's folder; a task is a .yaml, .yml or .json file.";
-  const path = ["tasks", index];
-  return placeProblem({ code: "config/not-found", message, path, at: "value", hint }, locate);
-}
-
-function readOne({ path, document }: TaskFile, notes: string[], context: Context): ReadTask[] {
-  const { loadContext, problems, variables, dir } = context;
+function readTask({ path, document }: TaskFile, context: Context): ReadTask[] {
+  const { loadContext, problems, variables, dir, taskNotes } = context;
   const json = plainDocument(document, "the task", problems);
   if (json === undefined) return [];
   const found = interpolateParts(json, [["mcp_servers"]], loadContext);
-  problems.add(placeProblems(found.problems, document.locate), document.source);
+  problems.addPlaced(found.problems, document);
   if (found.problems.length > 0) return [];
   for (const [name, value] of found.variables) variables.set(name, value);
   const parsed = parseWazaTask(found.value, {
@@ -223,7 +194,7 @@ function readOne({ path, document }: TaskFile, notes: string[], context: Context
     problems.add(parsed.diagnostics, document.source);
     return [];
   }
-  for (const note of [...(document.notes ?? []), ...parsed.notes]) notes.push(note);
+  taskNotes.push(...(document.notes ?? []), ...parsed.notes);
   return [{ ...parsed.read, document, templates: found.templates }];
 }
 
@@ -285,48 +256,39 @@ function serversOf(
   };
 }
 
-function placeTask(read: ReadTask, context: Context): PlacedTask {
-  const { file, problems } = context;
-  const { overlay, templates, document } = read;
-  const own = lay(file.servers, overlay, templates);
+function placeTask(read: ReadTask, { file, problems, document: evalDocument }: Context): PlacedTask {
+  const { overlay, templates, document, task } = read;
+  const own = merge(file.servers, overlay, templates);
   // Those of the overlay by itself are among the task's.
-  const found = own.problems.filter((problem) => overlay?.problems.includes(problem) === false);
-  problems.add(placeProblems(found, document.locate), document.source);
+  problems.addPlaced(
+    own.problems.filter((problem) => overlay?.problems.includes(problem) === false),
+    document,
+  );
   const variants = (file.variants ?? []).map(({ name, overlay: above }) => {
-    const table = lay(own, above);
-    if (overlay !== undefined) checkTogether(read, { table, alone: lay(file.servers, above) }, context);
+    const table = merge(own, above);
+    if (overlay !== undefined) {
+      // What is wrong with a variant only together with the servers of a task, which may have taken away what the variant takes away.
+      const known = new Set(merge(file.servers, above).problems.map(keyOf));
+      const together = table.problems
+        .filter((problem) => problem.code !== "config/unknown-reference" && !known.has(keyOf(problem)))
+        .map(({ message, ...problem }): Problem => {
+          const where = `with the servers of the task ${JSON.stringify(task.name)}`;
+          return { ...problem, message: `${where}: ${message}` };
+        });
+      problems.addPlaced(together, evalDocument);
+    }
     return [name, table] as const;
   });
   return { read, own, variants: Object.fromEntries(variants) };
 }
 
-type MergedTable = ReturnType<typeof mergeServerTables>;
-
-function lay(
+function merge(
   servers: ServerTable,
   overlay: ServerOverlay | undefined,
   templates?: ReadonlyMap<string, string>,
-): MergedTable {
-  return overlay === undefined
-    ? { ...servers, problems: [] }
-    : mergeServerTables(servers, overlay, templates);
-}
-
-/** Adds what is wrong with a variant only together with the servers of a task. */
-function checkTogether(
-  { task }: ReadTask,
-  { table, alone }: { readonly table: MergedTable; readonly alone: MergedTable },
-  { problems, document }: Context,
-): void {
-  const known = new Set(alone.problems.map(keyOf));
-  const together = table.problems
-    // A task may have taken away what the variant takes away too.
-    .filter((problem) => problem.code !== "config/unknown-reference" && !known.has(keyOf(problem)))
-    .map((problem): Problem => ({
-      ...problem,
-      message: `with the servers of the task ${JSON.stringify(task.name)}: ${problem.message}`,
-    }));
-  problems.add(placeProblems(together, document.locate), document.source);
+): ReturnType<typeof mergeServerTables> {
+  if (overlay === undefined) return { ...servers, problems: [] };
+  return mergeServerTables(servers, overlay, templates);
 }
 
 function keyOf({ message, path }: Problem): string {
@@ -342,10 +304,7 @@ function checkAsserted(placed: readonly PlacedTask[], { file, document, problems
     ...placed.map((each) => ({ ...each.read, servers: namesOf(each) })),
   ];
   for (const { assertions, servers, document: source } of places)
-    problems.add(
-      placeProblems(unknownServers(assertions, [...new Set(servers)]), source.locate),
-      source.source,
-    );
+    problems.addPlaced(unknownServers(assertions, [...new Set(servers)]), source);
 }
 
 function unknownServers(assertions: readonly PlacedAssertions[], servers: readonly string[]): Problem[] {

@@ -4,17 +4,16 @@ import { McpvalsError } from "../core/errors/error.ts";
 import { nameKey } from "../core/formats/config/config-fields.ts";
 import type { Fixtures } from "../core/formats/config/mock.ts";
 import { noServers as noTable, type ServerTable } from "../core/formats/config/server-tables.ts";
-import { buildServer, type BuildServer, type ParsedServer } from "../core/formats/config/server.ts";
+import { buildServer, type BuildServer } from "../core/formats/config/server.ts";
 import { type McpConfigServer, parseMcpConfigFile } from "../core/formats/eval-file/parse-mcp-config-file.ts";
 import { interpolate } from "../core/formats/interpolate.ts";
 import { asObject, isJsonObject } from "../core/formats/json.ts";
 import type { Json, JsonObject, ServerLifetime } from "../core/formats/model.ts";
-import { type Locate, placeProblem } from "../core/formats/problem.ts";
 import { readRegularFile } from "../files/read-file.ts";
-import { completeStdio, lookupIn, shownFrom, type LoadContext, variableNamed } from "./environment.ts";
-import type { FileProblems } from "./file-problems.ts";
+import { completeStdio, type LoadContext, lookupIn, shownFrom, variableNamed } from "./environment.ts";
+import type { FileProblems } from "./problems.ts";
+import type { ConfigDocument } from "./read/document.ts";
 import { readData } from "./read/read-document.ts";
-import type { SourceText } from "./read/source-text.ts";
 
 const startupTimeoutMs = 30_000;
 
@@ -28,14 +27,13 @@ export function serverBuilder({
   readonly loadContext: LoadContext;
   readonly lifetime?: ServerLifetime | undefined;
 }): BuildServer {
-  const options = {
-    startupTimeoutMs,
-    lifetime,
-    resolvePath: (path: string) => resolve(dir, path),
-    completeStdio: (stdio: Parameters<typeof completeStdio>[0]) =>
-      completeStdio(stdio, { dir, environment, overrides }),
-  };
-  return (name, server) => buildServer(name, server, options);
+  return (name, server) =>
+    buildServer(name, server, {
+      startupTimeoutMs,
+      lifetime,
+      resolvePath: (path) => resolve(dir, path),
+      completeStdio: (stdio) => completeStdio(stdio, { dir, environment, overrides }),
+    });
 }
 
 /** Servers from outside an eval. */
@@ -48,70 +46,55 @@ export interface McpServers {
 
 export const noServers: McpServers = { table: noTable, variables: new Map(), notes: [] };
 
-export interface McpConfigContext {
+interface ServersContext {
   readonly loadContext: LoadContext;
   readonly problems: FileProblems;
 }
 
 /** Reads a file with `mcpServers`. Its problems are added to those of the context. */
-export async function loadMcpConfig(file: string, context: McpConfigContext): Promise<McpServers> {
-  const { loadContext, problems } = context;
+export async function loadMcpConfig(file: string, context: ServersContext): Promise<McpServers> {
   try {
-    const shown = shownFrom(loadContext.cwd, file);
+    const shown = shownFrom(context.loadContext.cwd, file);
     const document = await readData(file, shown, { lenient: true });
-    const { source, notes = [] } = document;
-    const read = readServers(document.value, {
-      ...context,
-      shown,
-      locate: document.locate,
-      dir: dirname(file),
-      ...(source === undefined ? {} : { source }),
-    });
-    return { ...read, notes: [...notes, ...read.notes] };
+    return readServers(document, { ...context, shown, dir: dirname(file) });
   } catch (error) {
-    problems.addError(error);
+    context.problems.addError(error);
     return noServers;
   }
 }
 
-interface ServersContext extends McpConfigContext {
-  /** The document in notes that have no place in it. */
-  readonly shown: string;
-  readonly locate: Locate;
-  /** The folder that `cwd` of a server starts from. */
-  readonly dir: string;
-  readonly source?: SourceText;
-}
-
-/** Reads a document with `mcpServers`. Its problems are added to those of the context. */
-export function readServers(document: unknown, context: ServersContext): McpServers {
-  const { loadContext, problems, shown, locate, source } = context;
-  const found = interpolate(document, lookupIn(loadContext));
-  problems.add(
-    found.problems.map((problem) => placeProblem(problem, locate)),
-    source,
-  );
+/**
+ * Reads a document with `mcpServers`; `shown` is its name in notes, and `dir` the folder that `cwd` of a server starts from. Its
+ * problems are added to those of the context.
+ */
+function readServers(
+  document: ConfigDocument,
+  { loadContext, problems, shown, dir }: ServersContext & { readonly shown: string; readonly dir: string },
+): McpServers {
+  const { locate, notes = [] } = document;
+  const found = interpolate(document.value, lookupIn(loadContext));
+  problems.addPlaced(found.problems, document);
   const parsed = parseMcpConfigFile(found.value, { locate });
   if (!parsed.ok) {
-    if (found.problems.length === 0) problems.add(parsed.diagnostics, source);
-    return { ...noServers, table: placeholders(found.value) };
+    if (found.problems.length === 0) problems.add(parsed.diagnostics, document.source);
+    return { ...noServers, table: placeholders(found.value), notes };
   }
-  return {
-    table: tableOf(parsed.servers, context),
-    variables: found.variables,
-    notes: [...parsed.notes, ...parsed.servers.flatMap(allowListNotes).map((note) => `${shown}: ${note}`)],
-  };
-}
-
-/** Such files are written for programs that start where the reader is. */
-function tableOf(found: readonly McpConfigServer[], { loadContext, dir }: ServersContext): ServerTable {
-  const placed = found.map(({ name, server }): readonly [string, ParsedServer] => {
-    if (server.transport !== "stdio") return [name, server];
+  const placed = parsed.servers.map(({ name, server }) => {
+    if (server.transport !== "stdio") return [name, server] as const;
+    // Such files are written for programs that start where the reader is.
     const cwd = server.cwd === undefined ? loadContext.cwd : resolve(dir, server.cwd);
-    return [name, { ...server, cwd }];
+    return [name, { ...server, cwd }] as const;
   });
   const servers = Object.fromEntries(placed);
-  return { written: servers as JsonObject, servers };
+  return {
+    table: { written: servers as JsonObject, servers },
+    variables: found.variables,
+    notes: [
+      ...notes,
+      ...parsed.notes,
+      ...parsed.servers.flatMap(allowListNotes).map((note) => `${shown}: ${note}`),
+    ],
+  };
 }
 
 /** Servers that nothing is known of but their names, so that what uses them is not wrong as well. */
@@ -120,10 +103,9 @@ function placeholders(document: unknown): ServerTable {
   const names = Object.keys(asObject(mcpServers ?? servers)).filter(
     (name) => nameKey.safeParse(name).success,
   );
+  const placeholder = { transport: "shttp", url: "http://127.0.0.1/" };
   return { written: Object.fromEntries(names.map((name) => [name, placeholder])), servers: {} };
 }
-
-const placeholder = { transport: "shttp", url: "http://127.0.0.1/" };
 
 function allowListNotes({ name, server: { tools } }: McpConfigServer): string[] {
   if (tools === undefined) return [];
@@ -135,66 +117,60 @@ type Read = (name: string) => string | undefined;
 
 /**
  * The one server that variables describe, as a file with `mcpServers` would: `MCP_COMMAND` with `MCP_ARGS` and
- * `MCP_ENV`, else `MCP_URL`, else `MCP_HOST`, `MCP_PORT` and `MCP_PATH`. Undefined when none of them is set.
+ * `MCP_ENV`, else `MCP_URL`, else `MCP_HOST`, `MCP_PORT` and `MCP_PATH`. Its problems are added to those of the context.
  */
-export function mcpVariables(
-  { overrides, environment }: LoadContext,
-  problems: FileProblems,
-): JsonObject | undefined {
+export function serversOfVariables(context: ServersContext): McpServers {
+  const { cwd, overrides, environment } = context.loadContext;
   const read: Read = (name) =>
     variableNamed(name, overrides) ?? (variableNamed(name, environment) || undefined);
   try {
-    const server = readServer(read);
-    if (server === undefined) return undefined;
-    const all = !["false", "0"].includes(read("MCP_ENABLE_ALL_TOOLS") ?? "true");
-    return { mcpServers: { [read("MCP_SERVER_NAME") ?? "default"]: { ...server, enableAllTools: all } } };
+    const server = serverOfVariables(read);
+    if (server === undefined) return noServers;
+    const enableAllTools = !["false", "0"].includes(read("MCP_ENABLE_ALL_TOOLS") ?? "true");
+    const value = { mcpServers: { [read("MCP_SERVER_NAME") ?? "default"]: { ...server, enableAllTools } } };
+    const shown = "MCP_ variables";
+    return readServers({ value, locate: () => ({ file: shown }) }, { ...context, shown, dir: cwd });
   } catch (error) {
-    problems.addError(error);
-    return undefined;
+    context.problems.addError(error);
+    return noServers;
   }
 }
 
-function readServer(read: Read): JsonObject | undefined {
+function serverOfVariables(read: Read): JsonObject | undefined {
   const command = read("MCP_COMMAND");
-  if (command !== undefined) return { command, args: readArgs(read), env: readObject("MCP_ENV", read) };
-  const url = read("MCP_URL") ?? addressOf(read);
-  return url === undefined ? undefined : { url, headers: readObject("MCP_HEADERS", read) };
-}
-
-function addressOf(read: Read): string | undefined {
+  if (command !== undefined) return { command, args: argsOf(read), env: objectOf("MCP_ENV", read) };
   const [host, port] = [read("MCP_HOST"), read("MCP_PORT")];
-  if (host === undefined && port === undefined) return undefined;
-  const path = read("MCP_PATH") ?? "/mcp";
-  return `http://${host ?? "localhost"}${port === undefined ? "" : `:${port}`}${path.startsWith("/") ? "" : "/"}${path}`;
+  const path = (read("MCP_PATH") ?? "/mcp").replace(/^(?!\/)/, "/");
+  const address = `http://${host ?? "localhost"}${port === undefined ? "" : `:${port}`}${path}`;
+  const url = read("MCP_URL") ?? ((host ?? port) === undefined ? undefined : address);
+  return url === undefined ? undefined : { url, headers: objectOf("MCP_HEADERS", read) };
 }
 
 /** A JSON list, or texts with commas between them. */
-function readArgs(read: Read): readonly string[] {
+function argsOf(read: Read): readonly string[] {
   const text = read("MCP_ARGS");
   if (text === undefined) return [];
   if (!text.trimStart().startsWith("[")) return text.split(",").map((arg) => arg.trim());
-  const value = parseJson("MCP_ARGS", text);
+  const value = jsonOf("MCP_ARGS", text);
   if (Array.isArray(value)) return value.map(String);
-  throw wrong("MCP_ARGS", "a JSON list");
+  throw wrongVariable("MCP_ARGS", "a JSON list");
 }
 
-function readObject(name: string, read: Read): JsonObject {
-  const text = read(name);
-  if (text === undefined) return {};
-  const value = parseJson(name, text);
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
-  throw wrong(name, "a JSON object");
+function objectOf(name: string, read: Read): JsonObject {
+  const value = jsonOf(name, read(name) ?? "{}");
+  if (isJsonObject(value)) return value;
+  throw wrongVariable(name, "a JSON object");
 }
 
-function parseJson(name: string, text: string): unknown {
+function jsonOf(name: string, text: string): Json {
   try {
-    return JSON.parse(text);
+    return JSON.parse(text) as Json;
   } catch (cause) {
-    throw wrong(name, "JSON", cause);
+    throw wrongVariable(name, "JSON", cause);
   }
 }
 
-function wrong(name: string, wanted: string, cause?: unknown): McpvalsError {
+function wrongVariable(name: string, wanted: string, cause?: unknown): McpvalsError {
   return new McpvalsError("config/invalid-value", `the variable ${name} must hold ${wanted}`, { cause });
 }
 
@@ -213,40 +189,31 @@ export function fixtureReader(dir: string): (path: string) => Fixtures {
     try {
       const folder = resolve(dir, path);
       if (!statSync(folder).isDirectory()) return { ok: false, reason: `${path} is not a folder` };
-      const tools = filesIn(folder).flatMap((file) => Object.entries(toolsIn(file)));
+      const files = readdirSync(folder, { withFileTypes: true, recursive: true })
+        .filter((entry) => entry.isFile() && entry.name.endsWith(".json"))
+        .filter(({ parentPath }) => !/[/\\]\./.test(parentPath.slice(folder.length)))
+        .map((entry) => join(entry.parentPath, entry.name))
+        .toSorted();
+      if (files.length > mostFiles) throw new Error(`it has more than ${mostFiles} JSON files`);
+      const tools = files.flatMap((file) => Object.entries(toolsIn(file)));
       return { ok: true, tools: Object.fromEntries(tools) };
     } catch (error) {
       if (!(error instanceof Error)) throw error;
-      if ("code" in error && error.code === "ENOENT")
-        return { ok: false, reason: `there is no folder ${path}` };
-      return { ok: false, reason: `${path}: ${error.message}` };
+      const isAbsent = "code" in error && error.code === "ENOENT";
+      return { ok: false, reason: isAbsent ? `there is no folder ${path}` : `${path}: ${error.message}` };
     }
   };
 }
 
-function filesIn(folder: string): readonly string[] {
-  const files = readdirSync(folder, { withFileTypes: true, recursive: true })
-    .filter((entry) => entry.isFile() && entry.name.endsWith(".json"))
-    .map((entry) => join(entry.parentPath, entry.name))
-    .filter((file) => !file.slice(folder.length).split(/[/\\]/).slice(0, -1).some(isHidden))
-    .toSorted();
-  if (files.length > mostFiles) throw new Error(`it has more than ${mostFiles} JSON files`);
-  return files;
-}
-
-function isHidden(name: string): boolean {
-  return name.startsWith(".");
-}
-
 function toolsIn(file: string): JsonObject {
-  const value = parsed(file);
+  const value = parsedFile(file);
   if (!isJsonObject(value)) throw new Error(`${basename(file)} is not a JSON object`);
   const { tools } = value;
   const isBundle = isJsonObject(tools) && Object.keys(tools).length > 0;
   return isBundle ? tools : { [basename(file, ".json")]: value };
 }
 
-function parsed(file: string): Json {
+function parsedFile(file: string): Json {
   try {
     return JSON.parse(readRegularFile(file, largestFile).toString("utf8")) as Json;
   } catch (cause) {

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { findSources } from "../../src/load/sources/find-sources.ts";
+import { findSources } from "../../src/load/sources.ts";
 import { readWorkspace } from "../../src/run/state-comparison.ts";
 import { removeFolder } from "../../src/process/folders.ts";
 import { folderOf } from "../support/cli.ts";

@@ -4,7 +4,7 @@ import type { Step } from "../../src/core/formats/step.ts";
 import { parseTask } from "../../src/core/formats/task/parse-task.ts";
 import { migrateTask } from "../../src/load/migrate/migrate-task.ts";
 import { parseData } from "../../src/load/read/read-document.ts";
-import { SourceText } from "../../src/load/read/source-text.ts";
+import { SourceText } from "../../src/load/problems.ts";
 import { parseTemplate } from "../../src/core/templates/parse-template.ts";
 import { taskRoots } from "../../src/core/templates/scope.ts";
 import {

@@ -1,7 +1,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { taskFiles } from "../../src/load/tasks/task-files.ts";
+import { taskFiles } from "../../src/load/tasks.ts";
 import { folderOf } from "../support/cli.ts";
 
 /** A task's folder beside one that it may not see, with links between them. */

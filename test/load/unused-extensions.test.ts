@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { unusedExtensionNotes } from "../../src/load/extensions.ts";
+import { unusedExtensionNotes } from "../../src/load/assemble-eval.ts";
 import type { EvalExtensions } from "../../src/core/formats/extension/extension-table-schema.ts";
 import { defaultSandbox, type Task } from "../../src/core/formats/model.ts";
 

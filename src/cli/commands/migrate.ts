@@ -4,7 +4,7 @@ import { Argument, Command, Option } from "commander";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
 import { makeFolder } from "../../files/make-folder.ts";
-import { evalPackages, migrateFile, type MigratedFile } from "../../load/migrate/migrate-file.ts";
+import { evalPackages, migrateFile, type MigratedFile } from "../../load/migrate/migrate.ts";
 import type { SetExitCode } from "../flags.ts";
 import { workingFolder, writeError, writeFile } from "../terminal.ts";
 

@@ -1,4 +1,4 @@
-import { type Document, isMap, isSeq, parseDocument, YAMLMap } from "yaml";
+import { type Document, isMap, isSeq, YAMLMap } from "yaml";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { asObject, isJsonObject, memberOf, withoutUndefined } from "../../core/formats/json.ts";
 import { buildStep } from "../../core/formats/legacy-task/build-step.ts";
@@ -60,7 +60,7 @@ export interface MigratedTask {
  */
 export function migrateTask(source: TaskSource): MigratedTask {
   const { text, shown } = source;
-  const document = parseOlderYaml(text, { parseDocument });
+  const document = parseOlderYaml(text);
   const failure = document.errors.find((error) => error.code !== "MULTIPLE_DOCS");
   if (failure !== undefined) throw new McpvalsError("config/syntax", `${shown}: ${failure.message}`);
   const hasMore = document.errors.length > 0;

@@ -1,9 +1,8 @@
-import { formatKeyPath, type KeyPath } from "../../core/formats/json.ts";
+import { asObject, formatKeyPath, type KeyPath } from "../../core/formats/json.ts";
 import type { Json } from "../../core/formats/model.ts";
-import { type Locate, placeProblem, type Problem } from "../../core/formats/problem.ts";
+import type { Locate, Problem } from "../../core/formats/problem.ts";
 import { readJson } from "../../core/formats/read-json.ts";
-import type { FileProblems } from "../file-problems.ts";
-import type { SourceText } from "./source-text.ts";
+import type { FileProblems, SourceText } from "../problems.ts";
 
 /** A config as it was read, before anything is known of what it should hold. */
 export interface ConfigDocument {
@@ -16,12 +15,20 @@ export interface ConfigDocument {
   readonly notes?: readonly string[];
 }
 
+/** A document that a program made; `file` is its name in messages. */
+export function valueDocument(value: unknown, file: string): ConfigDocument {
+  return {
+    value,
+    locate: ({ path }) => ({ file, ...(path.length === 0 ? {} : { path: formatKeyPath(path) }) }),
+  };
+}
+
 /** Offsets of a value in a text, and of the key in front of it. */
 export interface Offsets {
-  readonly key?: number;
+  readonly key?: number | undefined;
   readonly value: number;
   /** Where the value ends, when that is known. */
-  readonly end?: number;
+  readonly end?: number | undefined;
 }
 
 /** Offsets of what a path leads to, or of the innermost thing around it that exists. */
@@ -30,27 +37,38 @@ export type FindOffsets = (path: KeyPath) => Offsets & { readonly found: boolean
 /** Makes the function that finds places in a text. */
 export function locateIn(source: SourceText, find: FindOffsets): Locate {
   return ({ path, at, text }) => {
-    const { key, value, end, found } = find(path);
+    const { key, value, end = value, found } = find(path);
     const offset = at === "key" && found && key !== undefined ? key : value;
-    const inner = text === undefined || end === undefined ? -1 : source.text.indexOf(text, value);
-    const inside = inner !== -1 && end !== undefined && inner < end;
-    return source.location(inside ? inner : offset, formatKeyPath(path));
+    const inner = text === undefined ? -1 : source.text.slice(value, end).indexOf(text);
+    return source.location(inner === -1 ? offset : value + inner, formatKeyPath(path));
   };
+}
+
+type Root = ReadonlyMap<string, unknown>;
+
+/** The members of a document's root by name; none when the root is no object. */
+export function rootMembers(document: unknown): Root {
+  return new Map(Object.entries(asObject(document)));
+}
+
+/** A member with its key as written: keys of the older forms may be in upper or lower case. */
+export function memberNamed(root: Root, name: string): readonly [key: string, value: unknown] {
+  const isSame = (each: string): boolean => each.toLowerCase() === name.toLowerCase();
+  const key = root.has(name) ? name : ([...root.keys()].find(isSame) ?? name);
+  return [key, root.get(key)];
 }
 
 /** What a document says it is; `waza` is an eval of that tool. */
 export type DocumentKind = "Task" | "Eval" | "Agent" | "waza" | "config";
 
-const kinds = ["Task", "Eval", "Agent"] as const;
-
 /**
  * The kind that the root of a document names; when it names none, `waza` or `config` by what it holds; undefined when it is one
  * that does not exist.
  */
-export function documentKind(root: ReadonlyMap<string, unknown>): DocumentKind | undefined {
+export function documentKind(root: Root): DocumentKind | undefined {
   const [, kind] = memberNamed(root, "kind");
   if (kind === undefined) return isWazaEval(root) ? "waza" : "config";
-  return kinds.find((each) => each === kind);
+  return (["Task", "Eval", "Agent"] as const).find((each) => each === kind);
 }
 
 /** Keys that only the `config` of a waza eval has; a config has no `config`, and that of an Eval none of these. */
@@ -74,36 +92,19 @@ const wazaRootKeys = ["skill", "metrics", "graders", "tasks_from"];
 /** Keys that no waza eval has. */
 const configKeys = ["server", "servers", "workflows", "toolHealthSuites"];
 
-function isWazaEval(root: ReadonlyMap<string, unknown>): boolean {
+function isWazaEval(root: Root): boolean {
   if (configKeys.some((key) => root.has(key))) return false;
-  const config = rootMembers(root.get("config"));
-  if (wazaConfigKeys.some((key) => config.has(key))) return true;
-  const isNamed = wazaRootKeys.some((key) => root.has(key));
-  return isNamed && (root.has("tasks") || root.has("tasks_from"));
+  const config = asObject(root.get("config"));
+  if (wazaConfigKeys.some((key) => Object.hasOwn(config, key))) return true;
+  return wazaRootKeys.some((key) => root.has(key)) && (root.has("tasks") || root.has("tasks_from"));
 }
 
 /** Whether a document is a Task, Eval or Agent of one of the older forms, which are read leniently. */
-export function isOlderForm(root: ReadonlyMap<string, unknown>): boolean {
+export function isOlderForm(root: Root): boolean {
   const kind = documentKind(root);
   if (kind === undefined || kind === "config" || kind === "waza") return false;
   const [, version] = memberNamed(root, "apiVersion");
   return typeof version !== "string" || !version.startsWith("mcp-eval/");
-}
-
-/** A member with its key as written: keys of the older forms may be in upper or lower case. */
-export function memberNamed(
-  root: ReadonlyMap<string, unknown>,
-  name: string,
-): readonly [key: string, value: unknown] {
-  const duplicateTask = (each: string): boolean => each.toLowerCase() === name.toLowerCase();
-  const key = root.has(name) ? name : ([...root.keys()].find(duplicateTask) ?? name);
-  return [key, root.get(key)];
-}
-
-/** The members of a document's root by name; none when the root is no object. */
-export function rootMembers(document: unknown): ReadonlyMap<string, unknown> {
-  const isObject = typeof document === "object" && document !== null && !Array.isArray(document);
-  return new Map(isObject ? Object.entries(document) : []);
 }
 
 /**
@@ -111,15 +112,12 @@ export function rootMembers(document: unknown): ReadonlyMap<string, unknown> {
  * problems, when it is not. `subject` is what the document is, for messages.
  */
 export function plainDocument(
-  { value, locate, source }: ConfigDocument,
+  document: ConfigDocument,
   subject: string,
   problems: FileProblems,
 ): Json | undefined {
   const found: Problem[] = [];
-  const json = readJson(value, { subject, problems: found, text: (text) => text });
-  problems.add(
-    found.map((problem) => placeProblem(problem, locate)),
-    source,
-  );
+  const json = readJson(document.value, { subject, problems: found, text: (text) => text });
+  problems.addPlaced(found, document);
   return found.length === 0 ? json : undefined;
 }

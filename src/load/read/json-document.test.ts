@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { valueAt } from "../../core/formats/json.ts";
 import { jsonDocument, parseJson } from "./json-document.ts";
-import { SourceText, SyntaxProblems } from "./source-text.ts";
+import { SourceText, SyntaxProblems } from "../problems.ts";
 
 function problems(text: string): readonly { offset: number; message: string; hint?: string }[] {
   try {

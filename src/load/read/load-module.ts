@@ -1,18 +1,18 @@
 import * as nodeModule from "node:module";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { McpvalsError, type SourceLocation } from "../../core/errors/error.ts";
+import { withoutUndefined } from "../../core/formats/json.ts";
 import { withDeadline } from "../../process/deadline.ts";
-import { failureOf } from "../file-problems.ts";
-import { maskSecrets } from "../secrets/secret-names.ts";
-import type { SourceText } from "./source-text.ts";
+import { failureOf, type SourceText } from "../problems.ts";
+import { maskSecrets } from "../secrets.ts";
 
-export interface LoadModuleOptions {
+interface LoadModuleOptions {
   /** The file as messages name it. */
   readonly shown: string;
   readonly source: SourceText;
   /** Longest that loading and, for a function, calling may take together, in milliseconds. */
   readonly timeoutMs: number;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -21,10 +21,24 @@ export interface LoadModuleOptions {
  * through jiti. Throws `config/syntax` with the place, and `config/unreadable`.
  */
 export async function loadModule(file: string, options: LoadModuleOptions): Promise<unknown> {
-  const { shown, timeoutMs: ms, signal } = options;
-  return withDeadline(() => evaluate(file, options), {
+  const { shown, timeoutMs: ms, signal, source } = options;
+  const evaluate = async (): Promise<unknown> => {
+    try {
+      const exported = exportOf(await importModule(file, source.text));
+      if (exported === undefined) {
+        throw new McpvalsError("config/unreadable", `${shown} exports no config`, {
+          location: { file: shown },
+          hint: "Give it a default export: export default defineConfig({ … }).",
+        });
+      }
+      return typeof exported === "function" ? ((await exported()) as unknown) : exported;
+    } catch (cause) {
+      throw cause instanceof McpvalsError ? cause : moduleFailure(cause, file, options);
+    }
+  };
+  return withDeadline(evaluate, {
     ms,
-    ...(signal === undefined ? {} : { signal }),
+    ...withoutUndefined({ signal }),
     onTimeout: () =>
       new McpvalsError("config/unreadable", `${shown} did not give its config within ${ms / 1000} s`, {
         location: { file: shown },
@@ -33,33 +47,18 @@ export async function loadModule(file: string, options: LoadModuleOptions): Prom
   });
 }
 
-async function evaluate(file: string, options: LoadModuleOptions): Promise<unknown> {
-  const exported = exportOf(await importAnyhow(file, options));
-  if (exported === undefined) {
-    throw new McpvalsError("config/unreadable", `${options.shown} exports no config`, {
-      location: { file: options.shown },
-      hint: "Give it a default export: export default defineConfig({ … }).",
-    });
-  }
-  if (typeof exported !== "function") return exported;
-  try {
-    return (await exported()) as unknown;
-  } catch (cause) {
-    throw moduleFailure(cause, { file, ...options });
-  }
+interface ConfigModule {
+  readonly default?: unknown;
+  readonly config?: unknown;
 }
 
-async function importAnyhow(file: string, options: LoadModuleOptions): Promise<unknown> {
-  try {
-    return await importFile(pathToFileURL(file).href, options.source.text);
-  } catch (cause) {
-    if (!mayBeJitis(cause)) throw moduleFailure(cause, { file, ...options });
-  }
-  try {
-    return await importWithJiti(file);
-  } catch (cause) {
-    throw moduleFailure(cause, { file, ...options });
-  }
+function exportOf(module: unknown): unknown {
+  const { default: exported, config } = module as ConfigModule;
+  const isCompiled = typeof exported === "object" && exported !== null && "__esModule" in exported;
+  if (!isCompiled) return exported ?? config;
+  // A module that was compiled to CommonJS has its default export one level deeper.
+  const inner = exported as ConfigModule;
+  return inner.default ?? inner.config ?? config;
 }
 
 /** Codes of what Node refuses before a module runs, and jiti may accept. */
@@ -73,24 +72,17 @@ const refusals: readonly unknown[] = [
   "ERR_IMPORT_ATTRIBUTE_MISSING",
 ];
 
-function mayBeJitis(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  // Node says best which export is missing; to jiti it would only be undefined.
-  if (error.message.includes("does not provide an export")) return false;
-  return error.name === "SyntaxError" || ("code" in error && refusals.includes(error.code));
-}
-
-function exportOf(module: unknown): unknown {
-  if (typeof module !== "object" || module === null) return undefined;
-  const { default: byDefault, config } = module as { readonly default?: unknown; readonly config?: unknown };
-  return unwrap(byDefault) ?? config;
-}
-
-/** A module that was compiled to CommonJS has its default export one level deeper. */
-function unwrap(exported: unknown): unknown {
-  if (typeof exported !== "object" || exported === null || !("__esModule" in exported)) return exported;
-  const { default: inner, config } = exported as { readonly default?: unknown; readonly config?: unknown };
-  return inner ?? config;
+/** Imports a module with Node, or else with jiti, which knows all of TypeScript and resolves imports as bundlers do. */
+async function importModule(file: string, text: string): Promise<unknown> {
+  try {
+    return await importFile(pathToFileURL(file).href, text);
+  } catch (error) {
+    // Node says best which export is missing; to jiti it would only be undefined.
+    if (!(error instanceof Error) || error.message.includes("does not provide an export")) throw error;
+    if (error.name !== "SyntaxError" && !("code" in error && refusals.includes(error.code))) throw error;
+  }
+  const { createJiti } = await import("jiti");
+  return createJiti(import.meta.url, { fsCache: false }).import(file);
 }
 
 /**
@@ -111,101 +103,48 @@ async function importFile(url: string, text: string): Promise<unknown> {
   }
 }
 
-/** Imports a module with jiti, which knows all of TypeScript and resolves imports as bundlers do. */
-async function importWithJiti(file: string): Promise<unknown> {
-  const { createJiti } = await import("jiti");
-  return createJiti(import.meta.url, { fsCache: false }).import(file);
-}
-
-export interface FailedModule {
-  /** Absolute path of the config. */
-  readonly file: string;
-  /** The same as messages name it. */
-  readonly shown: string;
-  readonly source: SourceText;
-}
-
 /** The error for a config that is a program and did not run to its end; `cause` is what it threw. */
-function moduleFailure(cause: unknown, failed: FailedModule): McpvalsError {
-  if (cause instanceof McpvalsError) return cause;
-  const syntax = syntaxErrorOf(cause);
-  if (syntax !== undefined) return syntaxFailure(syntax, cause, failed);
-  const { shown } = failed;
-  const missing = missingPackage(cause);
-  if (missing !== undefined) return missingFailure(missing, cause, shown);
-  const location = thrownAt(cause, failed);
-  return new McpvalsError("config/unreadable", `${shown} threw ${describe(cause)}`, { location, cause });
-}
-
-interface FoundSyntaxError {
-  readonly message: string;
-  readonly file: string;
-  readonly line: number;
-  readonly column: number;
-}
-
-/** jiti's message: `ParseError: MESSAGE`, then `FILE:LINE:COLUMN` with columns that count from 0. */
-function syntaxErrorOf(cause: unknown): FoundSyntaxError | undefined {
-  if (!(cause instanceof Error)) return undefined;
-  const found = /^ParseError: ([^\n]*)\n\s*(.+):(\d+):(\d+)\s*$/m.exec(cause.message);
-  const [, message = "", file = "", line = "", column = ""] = found ?? [];
-  return found === null
-    ? undefined
-    : { message: message.trim(), file, line: Number(line), column: Number(column) + 1 };
-}
-
-function syntaxFailure(error: FoundSyntaxError, cause: unknown, failed: FailedModule): McpvalsError {
-  const isConfig = error.file === failed.file;
-  const place = { line: error.line, column: error.column };
-  const frame = isConfig ? failed.source.frame(place) : undefined;
-  const diagnostic = {
-    code: "config/syntax" as const,
-    message: error.message,
-    location: { file: isConfig ? failed.shown : error.file, ...place },
-    ...(frame === undefined ? {} : { frame: maskSecrets(frame) }),
-  };
-  return failureOf([diagnostic], cause);
-}
-
-/** The package or file that an import did not find. */
-function missingPackage(cause: unknown): string | undefined {
-  if (!(cause instanceof Error) || !("code" in cause)) return undefined;
-  if (cause.code !== "ERR_MODULE_NOT_FOUND" && cause.code !== "MODULE_NOT_FOUND") return undefined;
-  return /Cannot find (?:package|module) '([^']+)'/.exec(cause.message)?.[1];
-}
-
-function missingFailure(name: string, cause: unknown, shown: string): McpvalsError {
-  const isOurs = name === "mcpvals" || name.startsWith("mcpvals/");
-  return new McpvalsError(
-    "config/unreadable",
-    `${shown} imports ${JSON.stringify(name)}, which was not found`,
-    {
+function moduleFailure(cause: unknown, file: string, { shown, source }: LoadModuleOptions): McpvalsError {
+  const error = cause instanceof Error ? cause : undefined;
+  // jiti's message: `ParseError: MESSAGE`, then `FILE:LINE:COLUMN` with columns that count from 0.
+  const syntax = /^ParseError: ([^\n]*)\n\s*(.+):(\d+):(\d+)\s*$/m.exec(error?.message ?? "");
+  if (syntax !== null) {
+    const [, message = "", place, line, column] = syntax;
+    const at = { line: Number(line), column: Number(column) + 1 };
+    const frame = place === file ? source.frame(at) : undefined;
+    const location = { file: place === file ? shown : String(place), ...at };
+    const masked = frame === undefined ? undefined : maskSecrets(frame);
+    const diagnostic = { code: "config/syntax" as const, message: message.trim(), location, frame: masked };
+    return failureOf([withoutUndefined(diagnostic)], cause);
+  }
+  const code = error !== undefined && "code" in error ? error.code : undefined;
+  const missing =
+    code === "ERR_MODULE_NOT_FOUND" || code === "MODULE_NOT_FOUND"
+      ? /Cannot find (?:package|module) '([^']+)'/.exec(error?.message ?? "")?.[1]
+      : undefined;
+  if (missing !== undefined) {
+    const name = JSON.stringify(missing);
+    return new McpvalsError("config/unreadable", `${shown} imports ${name}, which was not found`, {
       location: { file: shown },
       cause,
-      hint: isOurs
+      hint: /^mcpvals(?:$|\/)/.test(missing)
         ? "mcpvals is not installed beside the config: run npm install --save-dev mcpvals there, or leave out the import and export a plain object; defineConfig only helps editors."
-        : `Install ${JSON.stringify(name)} beside the config, or fix the import.`,
-    },
-  );
-}
-
-/** The innermost place inside the config file that the error's stack names. */
-function thrownAt(cause: unknown, failed: FailedModule): SourceLocation {
-  const stack = cause instanceof Error ? (cause.stack ?? "") : "";
-  for (const [, place = "", line = "", column = ""] of stack.matchAll(
-    /^\s*at .*?((?:file:\/\/)?[^\s()]+):(\d+):(\d+)\)?$/gm,
-  )) {
-    if (pathOf(place) === failed.file)
-      return { file: failed.shown, line: Number(line), column: Number(column) };
+        : `Install ${name} beside the config, or fix the import.`,
+    });
   }
-  return { file: failed.shown };
+  const text =
+    typeof cause === "string" ? JSON.stringify(cause) : `a value that is not an Error (${typeof cause})`;
+  const thrown = error === undefined ? text : `${error.name}: ${error.message}`;
+  const location = { file: shown, ...placeIn(error?.stack ?? "", file) };
+  return new McpvalsError("config/unreadable", `${shown} threw ${thrown}`, { location, cause });
 }
 
-function pathOf(place: string): string {
-  return place.startsWith("file://") ? fileURLToPath(place) : place;
-}
-
-function describe(cause: unknown): string {
-  if (cause instanceof Error) return `${cause.name}: ${cause.message}`;
-  return typeof cause === "string" ? JSON.stringify(cause) : `a value that is not an Error (${typeof cause})`;
+/** The innermost place inside a file that a stack names. */
+function placeIn(stack: string, file: string): Pick<SourceLocation, "line" | "column"> {
+  const calls = stack.matchAll(/^\s*at .*?((?:file:\/\/)?[^\s()]+):(\d+):(\d+)\)?$/gm);
+  for (const [, place = "", line, column] of calls) {
+    const path = place.startsWith("file://") ? fileURLToPath(place) : place;
+    if (path === file) return { line: Number(line), column: Number(column) };
+  }
+  return {};
 }

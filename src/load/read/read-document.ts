@@ -1,14 +1,11 @@
-import { isUtf8 } from "node:buffer";
 import { extname } from "node:path";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { formatKeyPath } from "../../core/formats/json.ts";
 import { FileTooLargeError, readRegularFile } from "../../files/read-file.ts";
-import { configExtensions } from "../sources/find-sources.ts";
-import { loadModule } from "./load-module.ts";
-import type { ConfigDocument } from "./document.ts";
+import { SourceText, SyntaxProblems } from "../problems.ts";
+import { configExtensions } from "../sources.ts";
+import { type ConfigDocument, valueDocument } from "./document.ts";
 import { jsonDocument } from "./json-document.ts";
-import { SourceText, syntaxFailure, SyntaxProblems } from "./source-text.ts";
-import { yamlDocument, type YamlOptions } from "./yaml-document.ts";
+import type { YamlOptions } from "./yaml-document.ts";
 
 /** Largest files that are read, in bytes: more would take longer than anyone wants to wait. */
 const largest = { json: 4 * 1024 * 1024, yaml: 512 * 1024, program: 16 * 1024 * 1024 };
@@ -18,7 +15,7 @@ export interface ReadDocumentOptions {
   readonly shown: string;
   /** Longest that a config that is a program may take, in milliseconds. */
   readonly timeoutMs: number;
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -28,25 +25,17 @@ export interface ReadDocumentOptions {
 export async function readDocument(file: string, options: ReadDocumentOptions): Promise<ConfigDocument> {
   const { shown } = options;
   const ending = endingOf(file);
-  switch (ending) {
-    case "json":
-    case "yaml":
-    case "yml":
-      return readData(file, shown);
-    case "ts":
-    case "mts":
-    case "js":
-    case "mjs":
-      return {
-        value: await loadModule(file, { ...options, source: readText(file, shown, largest.program) }),
-        locate: ({ path }) => ({ file: shown, ...(path.length === 0 ? {} : { path: formatKeyPath(path) }) }),
-      };
-    default:
-      throw new McpvalsError("config/unreadable", `${shown} has an ending that no config has`, {
-        location: { file: shown },
-        hint: `A config file ends in ${configExtensions.map((extension) => `.${extension}`).join(", ")}; a task or an Eval in .yaml, .yml or .json.`,
-      });
+  if (["json", "yaml", "yml"].includes(ending)) return readData(file, shown);
+  if (configExtensions.every((extension) => extension !== ending)) {
+    const endings = configExtensions.map((extension) => `.${extension}`).join(", ");
+    throw new McpvalsError("config/unreadable", `${shown} has an ending that no config has`, {
+      location: { file: shown },
+      hint: `A config file ends in ${endings}; a task or an Eval in .yaml, .yml or .json.`,
+    });
   }
+  const source = readText(file, shown, largest.program);
+  const { loadModule } = await import("./load-module.ts");
+  return valueDocument(await loadModule(file, { ...options, source }), shown);
 }
 
 /** Reads a file of data: JSON when its name says so, else YAML. Throws as `readDocument` does. */
@@ -70,9 +59,11 @@ export async function parseData(
   options: YamlOptions = {},
 ): Promise<ConfigDocument> {
   try {
-    return ending === "json" ? jsonDocument(source) : await yamlDocument(source, options);
+    if (ending === "json") return jsonDocument(source);
+    const { yamlDocument } = await import("./yaml-document.ts");
+    return yamlDocument(source, options);
   } catch (error) {
-    throw error instanceof SyntaxProblems ? syntaxFailure(source, error) : error;
+    throw error instanceof SyntaxProblems ? error.in(source) : error;
   }
 }
 
@@ -106,30 +97,13 @@ function readBytes(file: string, shown: string, limit: number): Uint8Array {
   }
 }
 
-const lineFeed = 0x0a;
-
-/** Line and column, in bytes, of the first byte that belongs to no character. */
+/** Line and column, in bytes, of the first byte that a lenient reading replaces. */
 function placeOfBadByte(bytes: Uint8Array): { readonly line: number; readonly column: number } {
-  let line = 1;
-  let start = 0;
-  for (let end = bytes.indexOf(lineFeed); end !== -1; end = bytes.indexOf(lineFeed, start)) {
-    if (!isUtf8(bytes.subarray(start, end))) break;
-    start = end + 1;
-    line += 1;
-  }
-  const next = bytes.indexOf(lineFeed, start);
-  return { line, column: validLength(bytes.subarray(start, next === -1 ? undefined : next)) + 1 };
-}
-
-/** Bytes up to which a line is UTF-8. */
-function validLength(bytes: Uint8Array): number {
-  // The replacement characters of a lenient reading begin at the first bad byte, if none was written there.
-  const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
-  let length = 0;
-  for (const character of text) {
-    const encoded = new TextEncoder().encode(character);
-    if (!encoded.every((byte, index) => bytes[length + index] === byte)) return length;
-    length += encoded.length;
-  }
-  return length;
+  const replaced = Buffer.from(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes));
+  const before = bytes.subarray(
+    0,
+    replaced.findIndex((byte, index) => byte !== bytes[index]),
+  );
+  const lines = Buffer.from(before).toString("latin1").split("\n");
+  return { line: lines.length, column: (lines.at(-1)?.length ?? 0) + 1 };
 }

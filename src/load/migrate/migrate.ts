@@ -5,8 +5,8 @@ import { asObject, asText, memberOf } from "../../core/formats/json.ts";
 import { shownFrom } from "../environment.ts";
 import { documentKind, rootMembers } from "../read/document.ts";
 import { endingOf, readData, readDataText } from "../read/read-document.ts";
-import { SourceText } from "../read/source-text.ts";
-import { parseTaskText, type TaskOptions } from "../tasks/parse-task-text.ts";
+import { SourceText } from "../problems.ts";
+import { parseTaskText, type TaskOptions } from "../tasks.ts";
 import { type MigratedTask, migrateTask } from "./migrate-task.ts";
 
 export interface MigrateOptions extends TaskOptions {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { isSecretName, isSecretValue, maskSecrets } from "./secret-names.ts";
+import { isSecretName, isSecretValue, maskSecrets } from "./secrets.ts";
 
 describe("names", () => {
   it.each([

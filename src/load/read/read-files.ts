@@ -1,0 +1,376 @@
+import { realpathSync } from "node:fs";
+import { open, stat } from "node:fs/promises";
+import { basename, dirname, resolve, sep } from "node:path";
+import { McpvalsError } from "../../core/errors/error.ts";
+import { didYouMean, suggestion } from "../../core/formats/did-you-mean.ts";
+import { asList, asObject, asText } from "../../core/formats/json.ts";
+import { taskApiVersion } from "../../core/formats/task/task-schema.ts";
+import { type LoadContext, shownFrom } from "../environment.ts";
+import { fileError, FileProblems } from "../problems.ts";
+import { pathsOfPattern, repositoryOf, type Source } from "../sources.ts";
+import {
+  type ConfigDocument,
+  type DocumentKind,
+  documentKind,
+  memberNamed,
+  rootMembers,
+} from "./document.ts";
+import { endingOf, parseData, readDataText, readDocument } from "./read-document.ts";
+
+/** A file that was read, and what it says it is. */
+export interface OpenedFile {
+  readonly kind: DocumentKind;
+  /** Absolute, as it was named: links in it are not resolved. */
+  readonly path: string;
+  /** The file as messages name it. */
+  readonly shown: string;
+  readonly document: ConfigDocument;
+}
+
+/** A file of kind Task that was read. */
+export interface TaskFile {
+  /** Absolute, as it was named: links in it are not resolved. */
+  readonly path: string;
+  /** Where the links lead to. */
+  readonly realPath: string;
+  /** Absolute path of the repository that it belongs to, as far as the file or folder that was named shows. */
+  readonly repository: string;
+  readonly document: ConfigDocument;
+}
+
+/** A task that was read from a path. */
+export function taskFile(path: string, repository: string, document: ConfigDocument): TaskFile {
+  return { path, realPath: realpathSync.native(path), repository, document };
+}
+
+/** Leaves the first of the files that are the same behind their links. */
+export function withoutRepeats(files: readonly TaskFile[]): readonly TaskFile[] {
+  const seen = new Set<string>();
+  return files.filter(({ realPath }) => seen.size < seen.add(realPath).size);
+}
+
+export interface OpenedSources {
+  readonly tasks: readonly TaskFile[];
+  /** Files that were named and are no tasks. */
+  readonly others: readonly (OpenedFile & { readonly kind: Exclude<DocumentKind, "Task"> })[];
+  /** Of files that are not taken as tasks. */
+  readonly notes: readonly string[];
+  /** What is wrong with files that could not be read. */
+  readonly problems: FileProblems;
+}
+
+/** Reads the files that sources lead to. Throws what is wrong with a single file; what is wrong among several is collected. */
+export async function openSources(
+  sources: readonly Source[],
+  loadContext: LoadContext,
+): Promise<OpenedSources> {
+  const problems = new FileProblems();
+  const tasks: TaskFile[] = [];
+  const others: OpenedSources["others"][number][] = [];
+  const notes: string[] = [];
+  for (const source of sources) {
+    if (source.kind === "search") {
+      const { cwd } = loadContext;
+      const found = await readTasks(source.paths, { cwd, repository: repositoryOf(source.dir), problems });
+      if (found.tasks.length === 0 && !found.isBroken) problems.addError(noTasksIn(source.shown, found));
+      for (const task of found.tasks) tasks.push(task);
+      for (const note of [...found.notes, ...found.others]) notes.push(note);
+      continue;
+    }
+    try {
+      const { kind, path, ...file } = await openFile(source.path, loadContext);
+      if (kind === "Task") tasks.push(taskFile(path, repositoryOf(dirname(path)), file.document));
+      else others.push({ kind, path, ...file });
+    } catch (error) {
+      if (sources.length === 1) throw error;
+      problems.addError(error);
+    }
+  }
+  return { tasks, others, notes, problems };
+}
+
+async function openFile(path: string, { cwd, timeoutMs, signal }: LoadContext): Promise<OpenedFile> {
+  const shown = shownFrom(cwd, path);
+  const document = await readDocument(path, { shown, timeoutMs, signal });
+  // What a program gives is always a config.
+  const root = rootMembers(document.source === undefined ? undefined : document.value);
+  const kind = documentKind(root);
+  if (kind === undefined) throw unknownKind(document, shown, root);
+  if (kind === "config" && isTaskExport(root)) throw exportedTask(shown);
+  if (root.has("mcpServers") && kind === "config" && !keysBesideServers.some((key) => root.has(key))) {
+    const message = `${shown} has the servers of an MCP client, and nothing to run`;
+    const hint = `Pass it along with tasks or an Eval: mcpvals run TASKS --mcp-config ${shown}. In a config its table is mcp_servers.`;
+    const problem = {
+      code: "config/nothing-to-run",
+      message,
+      hint,
+      path: ["mcpServers"],
+      at: "key",
+    } as const;
+    throw fileError(problem, document, shown);
+  }
+  return { kind, path, shown, document };
+}
+
+/** Keys beside which `mcpServers` is a misspelt key of a config. */
+const keysBesideServers = [
+  "server",
+  "servers",
+  "mcp_servers",
+  "mocks",
+  "mcp_mocks",
+  "variants",
+  "workflows",
+  "toolHealthSuites",
+  "tasks",
+];
+
+function noTasksIn(shown: string, { notes, others }: ReadTasks): McpvalsError {
+  const near = [...notes, ...others];
+  const some = near.length > 10 ? [...near.slice(0, 10), `and ${near.length - 10} more`] : near;
+  const usual =
+    "A task is a .yaml, .yml or .json file with kind: Task; node_modules and hidden folders are not searched.";
+  return new McpvalsError("config/not-found", `there is no config file in ${shown}, and no task`, {
+    hint: near.length === 0 ? usual : `${some.join("; ")}. ${usual}`,
+  });
+}
+
+/** Whether a document was made by `mcpvals task export`. */
+export function isTaskExport(root: ReadonlyMap<string, unknown>): boolean {
+  return asText(root.get("schema"))?.startsWith("mcpvals.task/") === true;
+}
+
+/** The error for an exported task in the place of a task; `shown` is the file in messages. */
+export function exportedTask(shown: string): McpvalsError {
+  const message = `${shown} is an exported task, made for other tools to read`;
+  return new McpvalsError("config/invalid-value", message, {
+    location: { file: shown },
+    hint: "Run the file that it was made from.",
+  });
+}
+
+const unknownKindCode = "config/invalid-value";
+
+/** The error for a document whose kind is none that there is. */
+function unknownKind(
+  document: ConfigDocument,
+  shown: string,
+  root: ReadonlyMap<string, unknown>,
+): McpvalsError {
+  const [key, kind] = memberNamed(root, "kind");
+  const message = `${shown} is of a kind that is not known`;
+  const hint = `${suggestion(String(kind), ["Task", "Eval", "Agent"], "kinds")} A config has no kind.`;
+  return fileError({ code: unknownKindCode, message, hint, path: [key], at: "value" }, document, shown);
+}
+
+/** The tasks among some files. */
+export interface ReadTasks {
+  readonly tasks: readonly TaskFile[];
+  /** Of files that are not taken as tasks although their authors may think so, in the order of the files. */
+  readonly notes: readonly string[];
+  /** Of files that are something else of ours, and are not to be run with tasks. */
+  readonly others: readonly string[];
+  /** Whether something is wrong with one of the files. */
+  readonly isBroken: boolean;
+}
+
+export interface ReadTasksOptions {
+  /** Absolute path of the folder that messages name files from. */
+  readonly cwd: string;
+  readonly repository: string;
+  readonly problems: FileProblems;
+}
+
+/**
+ * Reads the tasks among some files, in the order of the files; those of other kinds are left out. What is wrong with a
+ * task goes to `problems`, and so does a file without content: it may be a task that was lost. Only what a task has among its
+ * fixtures may be empty.
+ */
+export async function readTasks(
+  paths: readonly string[],
+  { cwd, repository, problems }: ReadTasksOptions,
+): Promise<ReadTasks> {
+  const read = await readAll(paths, cwd);
+  const tasks = read.flatMap(({ path, found }) =>
+    found?.kind === "task" ? [taskFile(path, repository, found.document)] : [],
+  );
+  // What tasks have copied into their workspaces, as far as their files say some.
+  const fixtures = tasks.flatMap(({ path, document }) =>
+    asList(asObject(asObject(document.value)["spec"])["fixtures"]).flatMap((fixture) => {
+      const relative = asText(fixture);
+      return relative === undefined ? [] : [resolve(dirname(path), relative)];
+    }),
+  );
+  const errors = read.flatMap(({ path, found, error }) => {
+    if (found === undefined) return [error];
+    const isFixture = fixtures.some((fixture) => path === fixture || path.startsWith(fixture + sep));
+    return found.kind === "empty" && !isFixture ? [emptyFile(shownFrom(cwd, path))] : [];
+  });
+  for (const error of errors) problems.addError(error);
+  const notesOf = (kind: FoundFile["kind"]): string[] =>
+    read.flatMap(({ found }) => (found?.kind === kind && "note" in found ? [found.note] : []));
+  return { tasks, notes: notesOf("almost"), others: notesOf("other"), isBroken: errors.length > 0 };
+}
+
+function emptyFile(shown: string): McpvalsError {
+  return new McpvalsError("config/invalid-value", `${shown} is empty, so it is not a task`, {
+    location: { file: shown },
+    hint: "Write the task, remove the file, or name the tasks by a glob that leaves it out.",
+  });
+}
+
+interface ReadFile {
+  readonly path: string;
+  /** Absent when it could not be read. */
+  readonly found?: FoundFile;
+  readonly error?: unknown;
+}
+
+const filesAtOnce = 32;
+
+/** Reads files, some at a time, and gives what came of each in the order of the files. */
+async function readAll(paths: readonly string[], cwd: string): Promise<readonly ReadFile[]> {
+  const results: ReadFile[] = [];
+  const waiting = paths.entries();
+  const work = async (): Promise<void> => {
+    for (const [index, path] of waiting) {
+      results[index] = await readTask(path, shownFrom(cwd, path)).then(
+        (found) => ({ path, found }),
+        (error: unknown) => ({ path, error }),
+      );
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(filesAtOnce, paths.length) }, work));
+  return results;
+}
+
+/**
+ * Reads the tasks that paths and globs of a config lead to, each file once. A pattern without any task is a problem:
+ * a typing mistake must not turn tasks off.
+ */
+export async function tasksOfPatterns(
+  patterns: readonly string[],
+  { dir, cwd, problems }: Omit<ReadTasksOptions, "repository"> & { readonly dir: string },
+): Promise<{ readonly files: readonly TaskFile[]; readonly notes: readonly string[] }> {
+  const repository = repositoryOf(dir);
+  const files: TaskFile[] = [];
+  const notes = new Set<string>();
+  for (const pattern of patterns) {
+    const found = await readTasks(pathsOfPattern(pattern, dir), { cwd, repository, problems });
+    if (found.tasks.length === 0 && !found.isBroken) {
+      const message = `tasks: no file of kind Task is at ${JSON.stringify(pattern)}`;
+      const hint =
+        "Paths and globs start from the config's folder; a whole folder is written FOLDER/**/*.yaml.";
+      problems.add([{ code: "config/not-found", message, hint }]);
+    }
+    for (const file of found.tasks) files.push(file);
+    for (const note of found.notes) notes.add(note);
+  }
+  return { files: withoutRepeats(files), notes: [...notes] };
+}
+
+/** What a file of a folder or glob is. */
+type FoundFile =
+  | { readonly kind: "task"; readonly document: ConfigDocument }
+  /** `foreign`: no task of ours, such as a manifest; `empty`: nothing but blanks, comments and the marks of YAML. */
+  | { readonly kind: "foreign" | "empty" }
+  /** No task, although its author may think so, or it is no place for it; `note` says why, and names the file. */
+  | { readonly kind: "almost" | "other"; readonly note: string };
+
+/** A line that holds more than a blank, a comment, `null` or a mark of YAML. */
+const something = /^(?!(?:---)?[ \t\u{feff}]*(?:~|null)?[ \t]*(?:#.*)?$|\.\.\.[ \t]*$|%)/mu;
+/** One of the words that a task cannot do without. */
+const mayBeOurs = /kind|verify|prompt|metadata|mcp-eval|mcpvals/i;
+
+/**
+ * Reads a file that may be a task. Throws McpvalsError `config/unreadable` and `config/syntax` for a task that is broken,
+ * and `config/invalid-value` for one whose kind is misspelt.
+ */
+async function readTask(file: string, shown: string): Promise<FoundFile> {
+  if (basename(file).startsWith("mcp-eval.config."))
+    return { kind: "other", note: `${shown} is a config; run it by itself` };
+  try {
+    const source = readDataText(file, shown);
+    if (!something.test(source.text)) return { kind: "empty" };
+    if (!mayBeOurs.test(source.text)) return { kind: "foreign" };
+    return kindOf(await parseData(source, endingOf(file)), shown);
+  } catch (error) {
+    if (!(error instanceof McpvalsError) || error.code === unknownKindCode) throw error;
+    if (await looksLikeTask(file)) throw error;
+    return { kind: "foreign" };
+  }
+}
+
+/** The group of an API of somebody else, such as `tekton.dev/v1`. */
+const foreignVersion = /^[^/]*\.[^/]*\//;
+
+function kindOf(document: ConfigDocument, shown: string): FoundFile {
+  const root = rootMembers(document.value);
+  const [, version] = memberNamed(root, "apiVersion");
+  // A group with one of these words may be one that somebody has written for ours.
+  if (typeof version === "string" && foreignVersion.test(version) && !/mcp|eval/i.test(version))
+    return { kind: "foreign" };
+  const kind = documentKind(root);
+  if ((kind === undefined || kind === "config") && [document.value, ...root.values()].some(hasTasks))
+    return {
+      kind: "almost",
+      note: `${shown} has tasks in a list, which are not taken; a task is a file of its own`,
+    };
+  const isOurs = version === taskApiVersion;
+  switch (kind) {
+    case "Task":
+      return { kind: "task", document };
+    case "Eval":
+      return { kind: "other", note: `${shown} is an Eval; run it by itself` };
+    case "waza":
+      return { kind: "other", note: `${shown} is an eval of waza; run it by itself` };
+    case "config":
+      if (isTaskExport(root))
+        return { kind: "other", note: `${shown} is an exported task; run the file that it was made from` };
+      if (!isOurs && !isLikeTask(root)) return { kind: "foreign" };
+      return { kind: "almost", note: `${shown} has no kind, so it is not taken as a task; add kind: Task` };
+    case undefined: {
+      const written = memberNamed(root, "kind")[1];
+      const isNear = typeof written === "string" && didYouMean(written, ["Task"]) !== undefined;
+      if (isOurs || isNear) throw unknownKind(document, shown, root);
+      return { kind: "foreign" };
+    }
+    case "Agent":
+      return { kind: "foreign" };
+  }
+}
+
+/** Whether a value is a list with tasks of ours. */
+function hasTasks(list: unknown): boolean {
+  return asList(list).some((item) => {
+    const { kind, apiVersion } = asObject(item);
+    return kind === "Task" && !(typeof apiVersion === "string" && foreignVersion.test(apiVersion));
+  });
+}
+
+/** Whether a document without a kind has what a task has. */
+function isLikeTask(root: ReadonlyMap<string, unknown>): boolean {
+  const parts = ["spec", "steps"].map((key) => rootMembers(memberNamed(root, key)[1]));
+  const hasSteps = parts.some((part) =>
+    ["verify", "prompt"].some((key) => memberNamed(part, key)[1] !== undefined),
+  );
+  return hasSteps || (rootMembers(root.get("metadata")).has("name") && !root.has("apiVersion"));
+}
+
+const headBytes = 64 * 1024;
+
+/** Whether a file that cannot be read as it should begins like a task; what cannot be read at all might be one. */
+async function looksLikeTask(file: string): Promise<boolean> {
+  try {
+    // Opening a pipe could wait without end.
+    if (!(await stat(file)).isFile()) return false;
+    await using handle = await open(file);
+    const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(headBytes) });
+    // Without the zeros of UTF-16, as some editors write it.
+    const head = buffer.toString("latin1", 0, bytesRead).replaceAll("\0", "");
+    return /\bkind["']?\s*:\s*["']?Task\b|\bapiVersion["']?\s*:\s*["']?mcp-eval\//i.test(head);
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause) return true;
+    throw cause;
+  }
+}
