@@ -15,7 +15,7 @@ export type EnvironmentVariables = Readonly<Record<string, string>>;
  * folder for temporary files on every system.
  */
 export function environment(): EnvironmentVariables {
-  return { TMPDIR: tmpdir(), ...withoutUndefined({ ...process.env }) } as EnvironmentVariables;
+  return { TMPDIR: tmpdir(), ...withoutUndefined({ ...process.env }) };
 }
 
 /** The value of a variable; on Windows upper and lower case of its name are the same. */
@@ -85,15 +85,19 @@ export function programCompleter({
   ...variables
 }: Variables & { readonly dir: string }): CompleteProgram {
   return ({ command, env: own, inheritEnv, cwd, isTemplate }) => {
-    // Values as a template that gives them again.
-    const escaped = (values: EnvironmentVariables): EnvironmentVariables =>
-      Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value.replaceAll("{", "{{")]));
     const program = { env: own, inheritEnv };
-    const env = processEnvironment(resolve(dir), program, variables, isTemplate ? escaped : undefined);
+    const env = processEnvironment(resolve(dir), program, variables, isTemplate ? escapeBraces : undefined);
     // In a folder of its own a program's path starts there, as a server's does.
     if (cwd !== undefined) return { env, cwd: resolve(dir, cwd) };
     return { env, ...(isRelativePath(command) ? { command: resolve(dir, command) } : {}) };
   };
+}
+
+/** Values as a template that gives them again. */
+function escapeBraces(values: EnvironmentVariables): EnvironmentVariables {
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]) => [name, value.replaceAll("{", "{{")]),
+  );
 }
 
 /** Whether a command is a path that starts from some folder; names are looked for on PATH, and templates say later what they are. */

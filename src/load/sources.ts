@@ -243,8 +243,8 @@ function walkFolder(root: string, { depth, enters }: WalkOptions): string[] {
 
 function entriesOf(folder: string): Dirent[] {
   try {
-    const byName = (a: Dirent, b: Dirent): number => (a.name < b.name ? -1 : 1);
-    return readdirSync(folder, { withFileTypes: true }).toSorted(byName);
+    const entries = readdirSync(folder, { withFileTypes: true });
+    return entries.sort((a, b) => (a.name < b.name ? -1 : 1));
   } catch (cause) {
     throw unreadable(`the folder ${folder}`, cause);
   }
