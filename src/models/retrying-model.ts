@@ -1,21 +1,41 @@
 import { setTimeout as wait } from "node:timers/promises";
-import type { generateText } from "ai";
+import type { APICallError, generateText } from "ai";
 import { McpvalsError } from "../core/errors/error.ts";
+import { withoutUndefined } from "../core/formats/json.ts";
 import type { ModelSpec } from "../core/formats/model.ts";
 import { JsonMeter } from "../core/formats/read-json.ts";
-import type { Emit, Usage } from "../core/trace/events.ts";
+import type { Emit } from "../core/trace/events.ts";
 import { createRedactor } from "../core/trace/redact.ts";
 import { mostLevels } from "../process/bounded-fetch.ts";
+import { abortAfter } from "../process/deadline.ts";
 import type { LanguageModelV4, ModelAccess, ModelAnswer, ModelCallOptions } from "./locate-model.ts";
-import { classifyFailure, type ModelFailure, UnusableAnswer } from "./model-failure.ts";
-import { mostRead } from "./resolve-model.ts";
+import { mostRead, UnusableAnswer } from "./resolve-model.ts";
 
-/** How to retry, and the chance and time that it takes; all have defaults. */
+/** How often and how long to try again when a model does not answer. Times are in milliseconds. */
+export interface RetryPolicy {
+  /** Attempts after the first. */
+  readonly maxRetries: number;
+  /** Longest first wait; the longest wait doubles with every attempt. */
+  readonly baseDelayMs: number;
+  /** Longest single wait, unless the provider asks for a longer one. */
+  readonly maxDelayMs: number;
+  /** Longest that all waits between attempts may take together. */
+  readonly waitBudgetMs: number;
+}
+
+export const defaultRetryPolicy: RetryPolicy = {
+  maxRetries: 4,
+  baseDelayMs: 500,
+  maxDelayMs: 30_000,
+  waitBudgetMs: 60_000,
+};
+
+/** The retry policy, and the sources of chance and time; all have defaults. */
 export interface RetrySettings extends Partial<RetryPolicy> {
   /** Returns 0 to 1. */
   readonly random?: () => number;
   /** Resolves after `ms`; rejects when the signal aborts. */
-  readonly sleep?: (ms: number, signal: AbortSignal | undefined) => Promise<void>;
+  readonly sleep?: (ms: number, signal: AbortSignal | undefined) => Promise<unknown>;
   /** Milliseconds since the Unix epoch. */
   readonly now?: () => number;
 }
@@ -46,239 +66,115 @@ export async function createRetryingModel(
     model,
     middleware: {
       specificationVersion: "v4",
-      wrapGenerate: ({ model: inner, params }) => new RetriedCall(inner, params, { ...options, ai }).run(),
+      wrapGenerate: ({ model: inner, params }) => callWithRetries(inner, params, { ...options, ai }),
     },
   });
 }
 
-/** A timer that is set for longer fires at once. */
-const longestTimer = 2 ** 31 - 1;
-
-type CallContext = RetryingModelOptions & { readonly ai: Awaited<ReturnType<typeof loadAiSdk>> };
-
-/** One request with its retries; lives as long as the request. */
-class RetriedCall {
-  readonly #model: LanguageModelV4;
-  readonly #params: ModelCallOptions;
-  readonly #context: CallContext;
-  readonly #policy: RetryPolicy;
-  #attempt = 1;
-  #waitedMs = 0;
-
-  constructor(model: LanguageModelV4, params: ModelCallOptions, context: CallContext) {
-    this.#model = model;
-    this.#params = params;
-    this.#context = context;
-    this.#policy = { ...defaultRetryPolicy, ...context.retry };
-  }
-
-  async run(): Promise<ModelAnswer> {
-    for (;;) {
-      const started = performance.now();
-      try {
-        const answer = await this.#ask();
-        this.#emitAnswer(answer, performance.now() - started);
-        return answer;
-      } catch (error) {
-        this.#params.abortSignal?.throwIfAborted();
-        await this.#waitOrGiveUp(error);
-      }
-    }
-  }
-
-  async #ask(): Promise<ModelAnswer> {
-    const requestTimeoutMs = Math.min(this.#context.requestTimeoutMs, longestTimer);
-    const deadline = new AbortController();
-    const timer = setTimeout(() => deadline.abort(new RequestTimeout(requestTimeoutMs)), requestTimeoutMs);
-    const signals = [deadline.signal, this.#params.abortSignal].filter((signal) => signal !== undefined);
+async function callWithRetries(
+  model: LanguageModelV4,
+  params: ModelCallOptions,
+  { access, purpose, emit, requestTimeoutMs, retry = {}, ai }: RetryingModelOptions & { readonly ai: AiSdk },
+): Promise<ModelAnswer> {
+  const policy = { ...defaultRetryPolicy, ...retry };
+  const { abortSignal } = params;
+  const { sleep = sleepFor, now = Date.now, random = Math.random } = retry;
+  // Providers and proxies may repeat a key in their messages.
+  const secrets = Object.entries(withoutUndefined({ ...access.headers, apiKey: access.apiKey }));
+  const redact = createRedactor(secrets.map(([name, value]) => ({ name, value })));
+  let leftMs = policy.waitBudgetMs;
+  for (let attempt = 1; ; attempt += 1) {
+    const started = performance.now();
     try {
-      const answer = await this.#model.doGenerate({ ...this.#params, abortSignal: AbortSignal.any(signals) });
-      refuseExcess(answer);
+      const answer = await ask(model, params, requestTimeoutMs);
+      const durationMs = performance.now() - started;
+      const { inputTokens, outputTokens } = answer.usage;
+      const usage = withoutUndefined({
+        inputTokens: inputTokens.total ?? 0,
+        outputTokens: outputTokens.total ?? 0,
+        cacheReadTokens: inputTokens.cacheRead,
+        cacheWriteTokens: inputTokens.cacheWrite,
+        requests: 1,
+      });
+      const finishReason = answer.finishReason.unified;
+      emit({ type: "model.called", purpose, model: access.label, durationMs, finishReason, usage });
       return answer;
     } catch (error) {
-      throw deadline.signal.aborted ? deadline.signal.reason : error;
-    } finally {
-      clearTimeout(timer);
+      abortSignal?.throwIfAborted();
+      const failure = classifyFailure(error, ai);
+      if (failure === undefined) throw error;
+      const { code, reason, status, retryable, headers } = failure;
+      const asked = askedDelay(headers, now);
+      const delayMs = retryDelay(policy, attempt, { asked, random });
+      const canWait = delayMs <= leftMs;
+      if (!retryable || attempt > policy.maxRetries || !canWait) {
+        const isWaitTooLong = retryable && attempt <= policy.maxRetries;
+        const note = `; the next attempt would have to wait ${delayMs / 1000} s, and only ${leftMs / 1000} s are left for waiting`;
+        const attempts = attempt === 1 ? "1 attempt" : `${attempt} attempts`;
+        const outcome = {
+          "model/unreachable": `did not answer after ${attempts}: ${reason}${isWaitTooLong ? note : ""}`,
+          "model/rejected": `refused the request: ${reason}`,
+          "model/invalid-response": `gave an invalid response: ${reason}`,
+        }[code];
+        const message = redact(`${access.label} at ${new URL(access.baseURL).origin} ${outcome}`);
+        throw new McpvalsError(code, message, withoutUndefined({ cause: error, hint: hintOf(failure) }));
+      }
+      const told = withoutUndefined({ attempt, reason: redact(reason), status, delayMs });
+      emit({ type: "model.retried", purpose, model: access.label, ...told });
+      leftMs -= delayMs;
+      await sleep(delayMs, abortSignal).catch((cause: unknown) => {
+        abortSignal?.throwIfAborted();
+        throw cause;
+      });
     }
-  }
-
-  /** Returns after the wait before the next attempt, or throws the final error. */
-  async #waitOrGiveUp(error: unknown): Promise<void> {
-    const failure =
-      error instanceof RequestTimeout ? timeoutFailure(error) : classifyFailure(error, this.#context.ai);
-    if (failure === undefined) throw error;
-    if (!failure.retryable || this.#attempt > this.#policy.maxRetries) throw this.#finalError(failure, error);
-    const { retry } = this.#context;
-    const asked = askedDelay(failure.headers, retry?.now ?? Date.now);
-    const delayMs = retryDelay(this.#policy, this.#attempt, { asked, random: retry?.random ?? Math.random });
-    const leftMs = this.#policy.waitBudgetMs - this.#waitedMs;
-    if (delayMs > leftMs) throw this.#finalError(failure, error, tooLong(delayMs, leftMs));
-    this.#emitRetry(failure, delayMs);
-    await this.#pause(delayMs);
-    this.#waitedMs += delayMs;
-    this.#attempt += 1;
-  }
-
-  async #pause(delayMs: number): Promise<void> {
-    const signal = this.#params.abortSignal;
-    const sleep = this.#context.retry?.sleep ?? sleepFor;
-    try {
-      await sleep(delayMs, signal);
-    } catch (error) {
-      signal?.throwIfAborted();
-      throw error;
-    }
-  }
-
-  #emitAnswer(answer: ModelAnswer, durationMs: number): void {
-    const { emit, purpose, access } = this.#context;
-    emit({
-      type: "model.called",
-      purpose,
-      model: access.label,
-      durationMs,
-      finishReason: answer.finishReason.unified,
-      usage: usageOf(answer),
-    });
-  }
-
-  #emitRetry(failure: ModelFailure, delayMs: number): void {
-    const { emit, purpose, access } = this.#context;
-    emit({
-      type: "model.retried",
-      purpose,
-      model: access.label,
-      attempt: this.#attempt,
-      reason: this.#clean(failure.reason),
-      ...(failure.status === undefined ? {} : { status: failure.status }),
-      delayMs,
-    });
-  }
-
-  #finalError(failure: ModelFailure, cause: unknown, note = ""): McpvalsError {
-    const { access } = this.#context;
-    const attempts = this.#attempt === 1 ? "1 attempt" : `${this.#attempt} attempts`;
-    const place = new URL(access.baseURL).origin;
-    const text = {
-      "model/unreachable": `${access.label} at ${place} did not answer after ${attempts}: ${failure.reason}${note}`,
-      "model/rejected": `${access.label} at ${place} refused the request: ${failure.reason}`,
-      "model/invalid-response": `${access.label} at ${place} gave an invalid response: ${failure.reason}`,
-    }[failure.code];
-    const hint = hintOf(failure);
-    return new McpvalsError(failure.code, this.#clean(text), {
-      cause,
-      ...(hint === undefined ? {} : { hint }),
-    });
-  }
-
-  /** Providers and proxies may repeat a key in their messages. */
-  #clean(text: string): string {
-    const { apiKey, headers } = this.#context.access;
-    const secrets = Object.entries({ ...headers, ...(apiKey === undefined ? {} : { apiKey }) });
-    return createRedactor(secrets.map(([name, value]) => ({ name, value })))(text);
   }
 }
 
-/** The arguments of calls are JSON in a text, which is parsed, too. */
+async function ask(model: LanguageModelV4, params: ModelCallOptions, ms: number): Promise<ModelAnswer> {
+  using limit = abortAfter(
+    ms,
+    () => new RequestTimeout(`no answer within ${ms / 1000} s`),
+    params.abortSignal,
+  );
+  try {
+    const answer = await model.doGenerate({ ...params, abortSignal: limit.signal });
+    refuseExcess(answer);
+    return answer;
+  } catch (error) {
+    throw limit.signal.reason instanceof RequestTimeout ? limit.signal.reason : error;
+  }
+}
+
+/** The arguments of calls are JSON as a text, which is parsed later. */
 function refuseExcess({ content }: ModelAnswer): void {
+  const tooMuch = "the arguments of its calls have more than";
   let values = 0;
   for (const part of content) {
     if (part.type !== "tool-call") continue;
     const meter = new JsonMeter().push(Buffer.from(part.input));
     values += meter.values;
-    if (meter.deepest > mostLevels) throw excess(`${mostLevels} levels`);
-    if (values > mostRead.values) throw excess(`${mostRead.values} values`);
+    if (meter.deepest > mostLevels) throw new UnusableAnswer(`${tooMuch} ${mostLevels} levels`);
+    if (values > mostRead.values) throw new UnusableAnswer(`${tooMuch} ${mostRead.values} values`);
   }
-}
-
-function excess(more: string): UnusableAnswer {
-  return new UnusableAnswer(`the arguments of its calls have more than ${more}`);
 }
 
 /** One attempt took longer than it may. */
-class RequestTimeout extends Error {
-  constructor(limitMs: number) {
-    super(`no answer within ${limitMs / 1000} s`);
-    this.name = "RequestTimeout";
-  }
-}
-
-function timeoutFailure(error: RequestTimeout): ModelFailure {
-  return { code: "model/unreachable", reason: error.message, retryable: true };
-}
+class RequestTimeout extends Error {}
 
 async function sleepFor(ms: number, signal: AbortSignal | undefined): Promise<void> {
   await wait(ms, undefined, signal === undefined ? {} : { signal });
 }
-
-function tooLong(delayMs: number, leftMs: number): string {
-  return `; the next attempt would have to wait ${delayMs / 1000} s, and only ${leftMs / 1000} s are left for waiting`;
-}
-
-function hintOf(failure: ModelFailure): string | undefined {
-  switch (failure.status) {
-    case 301:
-    case 302:
-    case 307:
-    case 308:
-      return "Give the base URL that it redirects to.";
-    case 401:
-    case 403:
-      return "Check the API key and that it may use this model.";
-    case 404:
-      return "Check the model's name and the base URL.";
-    case 429:
-      // No waiting mends an account that is used up.
-      if (failure.code === "model/rejected") return "Raise the account's quota or limit, or use another key.";
-      return "Run fewer trials at once, or try again when the provider's limit has passed.";
-    default:
-      return undefined;
-  }
-}
-
-/** Tokens as the provider counts them; 0 where it does not say. `inputTokens` includes tokens read from or written to a cache. */
-function usageOf({ usage }: ModelAnswer): Usage {
-  const { total, cacheRead, cacheWrite } = usage.inputTokens;
-  return {
-    inputTokens: total ?? 0,
-    outputTokens: usage.outputTokens.total ?? 0,
-    ...(cacheRead === undefined ? {} : { cacheReadTokens: cacheRead }),
-    ...(cacheWrite === undefined ? {} : { cacheWriteTokens: cacheWrite }),
-    requests: 1,
-  };
-}
-
-/** How often and how long to try again when a model does not answer. Times are in milliseconds. */
-export interface RetryPolicy {
-  /** Attempts after the first. */
-  readonly maxRetries: number;
-  /** Longest first wait; the longest wait doubles with every attempt. */
-  readonly baseDelayMs: number;
-  /** Longest single wait that we choose ourselves. */
-  readonly maxDelayMs: number;
-  /** Longest that all waits between attempts may take together. */
-  readonly waitBudgetMs: number;
-}
-
-export const defaultRetryPolicy: RetryPolicy = {
-  maxRetries: 4,
-  baseDelayMs: 500,
-  maxDelayMs: 30_000,
-  waitBudgetMs: 60_000,
-};
 
 /**
  * How long to wait after the given failed attempt, counting from 1: what the provider asked for, else exponential
  * backoff with full jitter. `random` returns 0 to 1.
  */
 export function retryDelay(
-  policy: RetryPolicy,
+  { maxDelayMs, baseDelayMs }: RetryPolicy,
   attempt: number,
-  options: { readonly asked: number | undefined; readonly random: () => number },
+  { asked, random }: { readonly asked: number | undefined; readonly random: () => number },
 ): number {
-  if (options.asked !== undefined) return options.asked;
-  const longest = Math.min(policy.maxDelayMs, policy.baseDelayMs * 2 ** (attempt - 1));
-  return Math.round(options.random() * longest);
+  return asked ?? Math.round(random() * Math.min(maxDelayMs, baseDelayMs * 2 ** (attempt - 1)));
 }
 
 /**
@@ -286,28 +182,29 @@ export function retryDelay(
  * date (RFC 9110, 10.2.3); undefined when it asks for none. `now` is the time in milliseconds since the Unix epoch.
  */
 export function askedDelay(
-  headers: Readonly<Record<string, string>> | undefined,
+  headers: Readonly<Record<string, string>> = {},
   now: () => number,
 ): number | undefined {
-  const milliseconds = numberIn(headers?.["retry-after-ms"]);
-  if (milliseconds !== undefined) return milliseconds;
-  const written = headers?.["retry-after"];
+  const { "retry-after-ms": inMs = "", "retry-after": written = "" } = headers;
   const seconds = numberIn(written);
-  if (seconds !== undefined) return seconds * 1000;
-  // Every form of an HTTP date begins with the day of the week; Date.parse takes much else for a date.
-  const date = written !== undefined && /^\s*[a-z]{3}/i.test(written) ? Date.parse(written) : Number.NaN;
+  const asked = numberIn(inMs) ?? (seconds === undefined ? undefined : seconds * 1000);
+  if (asked !== undefined) return asked;
+  // Every form of an HTTP date begins with the day of the week; Date.parse accepts much else.
+  const date = /^\s*[a-z]{3}/i.test(written) ? Date.parse(written) : Number.NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, date - now());
 }
 
-function numberIn(text: string | undefined): number | undefined {
-  return text !== undefined && /^\s*\d+(?:\.\d+)?\s*$/.test(text) ? Number(text) : undefined;
+function numberIn(text: string): number | undefined {
+  return /^\s*\d+(?:\.\d+)?\s*$/.test(text) ? Number(text) : undefined;
 }
 
+type AiSdk = typeof import("ai");
+
 /**
- * Loads the AI SDK, which costs some sixty milliseconds, when a model is first used. Its warnings are silenced: they
- * would be printed between the lines of a report, and nothing reads them.
+ * Loads the AI SDK, which takes some sixty milliseconds, when a model is first used. Its warnings are silenced: they
+ * would be printed between the lines of a report.
  */
-export async function loadAiSdk(): Promise<typeof import("ai")> {
+export async function loadAiSdk(): Promise<AiSdk> {
   globalThis.AI_SDK_LOG_WARNINGS = false;
   return import("ai");
 }
@@ -321,17 +218,122 @@ type CallSettings = Pick<
 const anthropicOutputTokens = 8192;
 
 /**
- * What every request to a model carries: temperature and output limit only if the user set them. Retrying is the
- * wrapped model's work, so the SDK's own is off. OpenAI is asked to store nothing: the conversation is then sent whole
- * with each request instead of by reference to what OpenAI kept.
+ * The settings of every request to a model: temperature and output limit only if the user set them. The wrapped model
+ * retries, so the SDK does not. OpenAI is asked to store nothing: the conversation is then sent whole with each request
+ * instead of by reference to what OpenAI kept.
  */
-export function callSettings(spec: ModelSpec, access: ModelAccess): CallSettings {
-  const maxOutputTokens =
-    spec.maxOutputTokens ?? (access.wire === "anthropic" ? anthropicOutputTokens : undefined);
+export function callSettings(
+  { temperature, maxOutputTokens }: ModelSpec,
+  { wire }: ModelAccess,
+): CallSettings {
+  const limit = maxOutputTokens ?? (wire === "anthropic" ? anthropicOutputTokens : undefined);
   return {
     maxRetries: 0,
-    ...(spec.temperature === undefined ? {} : { temperature: spec.temperature }),
-    ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }),
-    ...(access.wire === "openai-responses" ? { providerOptions: { openai: { store: false } } } : {}),
+    ...withoutUndefined({ temperature, maxOutputTokens: limit }),
+    ...(wire === "openai-responses" ? { providerOptions: { openai: { store: false } } } : {}),
   };
+}
+
+/** Why one attempt to ask a model failed, and what follows from it. */
+interface ModelFailure {
+  readonly code: "model/unreachable" | "model/rejected" | "model/invalid-response";
+  /** One line: the HTTP status with the provider's message, or what happened to the connection. */
+  readonly reason: string;
+  readonly status?: number;
+  readonly retryable: boolean;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Reads an error that a provider threw; undefined for an error that is not a failure to ask a model. */
+function classifyFailure(error: unknown, ai: AiSdk): ModelFailure | undefined {
+  if (error instanceof RequestTimeout)
+    return { code: "model/unreachable", reason: error.message, retryable: true };
+  if (error instanceof UnusableAnswer || ai.InvalidResponseDataError.isInstance(error))
+    return invalid(error.message);
+  if (ai.UnsupportedFunctionalityError.isInstance(error))
+    return { code: "model/rejected", reason: error.message, retryable: false };
+  return ai.APICallError.isInstance(error) ? classifyCall(error) : undefined;
+}
+
+function classifyCall(error: APICallError): ModelFailure {
+  const causes: Error[] = [];
+  for (let cause: unknown = error; causes.length < mostCauses && cause instanceof Error; cause = cause.cause)
+    causes.push(cause);
+  const unusable = causes.find((cause) => cause instanceof UnusableAnswer);
+  if (unusable !== undefined) return invalid(unusable.message);
+  const connection = causes
+    .slice(1)
+    .map((cause) => ("code" in cause ? String(cause.code) : ""))
+    .find((code) => Object.hasOwn(connectionFailures, code));
+  if (connection !== undefined) {
+    const reason = `${connectionFailures[connection]} (${connection})`;
+    return { code: "model/unreachable", reason, retryable: true };
+  }
+  const { statusCode: status, responseBody: body = "", responseHeaders: headers = {} } = error;
+  if (status === undefined)
+    return { code: "model/unreachable", reason: oneLine(error.message), retryable: false };
+  if (status >= 200 && status < 300) {
+    const what =
+      body.trim() === "" ? "an empty body" : `a body that is not the expected JSON: ${excerpt(body)}`;
+    return invalid(`HTTP ${status}, ${error.responseBody === undefined ? error.message : what}`);
+  }
+  // Request timeout, conflict, too many requests, and what servers report as their own fault.
+  const isTransient = status === 408 || status === 409 || status === 429 || status >= 500;
+  // OpenAI answers with 429 for an exhausted account, where waiting does not help.
+  const mayPass = isTransient && !body.includes('"insufficient_quota"');
+  return {
+    code: mayPass ? "model/unreachable" : "model/rejected",
+    reason: `HTTP ${status}: ${providerMessage(error)}`,
+    status,
+    retryable: mayPass && headers["x-should-retry"] !== "false",
+    headers,
+  };
+}
+
+function invalid(reason: string): ModelFailure {
+  return { code: "model/invalid-response", reason: oneLine(reason), retryable: false };
+}
+
+function providerMessage({ data, message, responseBody = "" }: APICallError): string {
+  const body = responseBody.trim();
+  if (data !== undefined || body === "") return oneLine(message) || "no message";
+  return oneLine([message, excerpt(body)].filter((part) => part !== "").join(": "));
+}
+
+const longestExcerpt = 300;
+const mostCauses = 8;
+
+function excerpt(text: string): string {
+  const line = oneLine(text);
+  return line.length > longestExcerpt ? `${line.slice(0, longestExcerpt)}…` : line;
+}
+
+function oneLine(text: string): string {
+  return text.replaceAll(/\s+/g, " ").trim();
+}
+
+/** Failures of a connection that may not happen again. */
+const connectionFailures: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "connection refused",
+  ECONNRESET: "connection reset",
+  ECONNABORTED: "connection aborted",
+  EPIPE: "connection closed",
+  ETIMEDOUT: "connection timed out",
+  EHOSTUNREACH: "host unreachable",
+  ENETUNREACH: "network unreachable",
+  EAI_AGAIN: "name lookup failed for now",
+  UND_ERR_SOCKET: "connection closed before the answer was complete",
+  UND_ERR_CONNECT_TIMEOUT: "connection timed out",
+  UND_ERR_HEADERS_TIMEOUT: "no answer in time",
+  UND_ERR_BODY_TIMEOUT: "the answer stopped half way",
+};
+
+function hintOf({ status = 0, code }: ModelFailure): string | undefined {
+  if ([301, 302, 307, 308].includes(status)) return "Give the base URL that it redirects to.";
+  if ([401, 403].includes(status)) return "Check the API key and that it may use this model.";
+  if (status === 404) return "Check the model's name and the base URL.";
+  if (status !== 429) return undefined;
+  return code === "model/rejected"
+    ? "Raise the account's quota or limit, or use another key."
+    : "Run fewer trials at once, or try again when the provider's limit has passed.";
 }
