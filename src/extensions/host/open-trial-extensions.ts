@@ -7,7 +7,7 @@ import {
   type OperationContext,
   type OperationResult,
 } from "../../core/formats/extension/protocol.ts";
-import { fillDefaults } from "../../core/formats/extension/typed-args.ts";
+import { fillDefaults } from "../../core/formats/extension/protocol.ts";
 import type { ExtensionSpec, JsonObject } from "../../core/formats/model.ts";
 import type { Expander } from "../../core/templates/expand.ts";
 import { inVariable } from "../../core/templates/places.ts";

@@ -4,7 +4,7 @@ import type { Diagnostic } from "../../core/errors/error.ts";
 import { listNames, suggestion } from "../../core/formats/did-you-mean.ts";
 import { goDurationPattern } from "../../core/formats/duration.ts";
 import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
-import { fillDefaults } from "../../core/formats/extension/typed-args.ts";
+import { fillDefaults } from "../../core/formats/extension/protocol.ts";
 import { formatKeyPath, isJsonObject, withoutUndefined } from "../../core/formats/json.ts";
 import type { ExtensionSpec, Json, JsonObject, Task } from "../../core/formats/model.ts";
 import type { ExtensionUse } from "../../core/formats/task/task-options.ts";

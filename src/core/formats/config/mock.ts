@@ -191,7 +191,6 @@ export const mcpMockSchema = closedObject({
 
 /** What a mock server offers and answers. */
 export type MockDefinition = Parsed<typeof mockSchema>;
-export type MockTool = Parsed<typeof mockToolSchema>;
 /** The first response of a tool whose conditions are met is given; if none is, the call is an error of the tool. */
 export type MockResponse = Parsed<typeof response>;
 

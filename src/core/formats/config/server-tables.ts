@@ -59,14 +59,19 @@ export function readOverlay(
     return others === undefined ? undefined : readMcpServers(others, [...path, "mcp_servers"]);
   const at = [...path, "servers"];
   const problems = others === undefined ? [] : [bothSpellings([...path, "mcp_servers"])];
-  const table: Record<string, Json> = {};
+  const table = new Map<string, Json>();
   if (!isJsonObject(servers)) problems.push(invalid("must be an object: servers by name", at));
   for (const [name, server] of Object.entries(isJsonObject(servers) ? servers : {})) {
     if (server === null || isJsonObject(server) || (name === "inherit" && typeof server === "boolean"))
-      table[name] = usualTransport(server);
+      table.set(name, usualTransport(server));
     else problems.push(invalid("must be an object, or null to take the server away", [...at, name]));
   }
-  return { table, problems, place: (inner) => [...at, ...inner], isRequired: false };
+  return {
+    table: Object.fromEntries(table),
+    problems,
+    place: (inner) => [...at, ...inner],
+    isRequired: false,
+  };
 }
 
 function bothSpellings(path: KeyPath): Problem {
@@ -292,19 +297,20 @@ export function mergeServerTables(
   const { place } = overlay;
   const below = overlay.table["inherit"] === false ? {} : (base?.written ?? {});
   const problems = [...overlay.problems];
-  const table: Record<string, Json> = {};
+  const changes: [string, Json][] = [];
   for (const [name, entry] of Object.entries(overlay.table)) {
     const isChange = entry === null || (base !== undefined && isJsonObject(entry) && !saysKind(entry));
     if (isChange && !Object.hasOwn(below, name)) problems.push(unknownServer(name, entry, below, place));
-    else table[name] = entry;
+    else changes.push([name, entry]);
   }
+  const table = Object.fromEntries(changes);
   const fitting = mapMembers(base?.written ?? {}, (server, name) =>
     isJsonObject(server)
       ? withoutOtherKinds(server, Object.hasOwn(table, name) ? table[name] : null)
       : server,
   );
-  const written: Record<string, Json> = {};
-  const servers: Record<string, ParsedServer> = {};
+  const written: [string, Json][] = [];
+  const servers: [string, ParsedServer][] = [];
   for (const [name, server] of Object.entries(plainServers(mergeServers(fitting, table)))) {
     if (!isJsonObject(server)) continue;
     const isNew = !Object.hasOwn(below, name);
@@ -316,12 +322,12 @@ export function mergeServerTables(
       ...(overlay.isRequired && isNew ? { required: true } : {}),
       ...server,
     };
-    written[name] = whole;
+    written.push([name, whole]);
     const { data, problems: own } = readServer(name, whole, { place, templates });
-    if (data !== undefined) servers[name] = data;
+    if (data !== undefined) servers.push([name, data]);
     if (Object.hasOwn(table, name)) problems.push(...own);
   }
-  return { written, servers, problems };
+  return { written: Object.fromEntries(written), servers: Object.fromEntries(servers), problems };
 }
 
 /** Whether an entry says what kind of server it is. */

@@ -60,8 +60,7 @@ export const noExtensions: EvalExtensions = {
 };
 
 /** The settings, when there are any. */
-export function settingsOf(extensions: EvalExtensions | undefined): ExtensionSettings | undefined {
-  const { settings } = extensions ?? noExtensions;
+export function settingsOf({ settings } = noExtensions): ExtensionSettings | undefined {
   return Object.keys(settings).length === 0 ? undefined : settings;
 }
 
@@ -164,23 +163,42 @@ export interface ExtensionPlaces {
   readonly locate: Locate;
 }
 
-/** Makes what tasks are given of a table that is valid. */
+type Settings = {
+  readonly [K in keyof z.output<Shape>]?: Exclude<ParsedExtensionTable[K], ParsedExtension>;
+};
+
+/** What a valid table gives to tasks. */
 export function readExtensionTable(
   table: ParsedExtensionTable | undefined = {},
-  places: ExtensionPlaces,
+  { dir, resolvePath, path, locate }: ExtensionPlaces,
 ): EvalExtensions {
-  const { cacheDir, timeout, allowedSources, releasesUrl } = tableSettings(table);
-  const sandbox = generalSandbox(table, places);
+  const entries = Object.entries(table);
+  const settings: Settings = Object.fromEntries(entries.filter(([, entry]) => !isExtensionEntry(entry)));
+  const { cacheDir, timeout, allowedSources, releasesUrl, network } = settings;
+  const general = mergeSandbox(defaultSandbox, settings.sandbox, resolvePath);
+  const sandbox = mergeSandbox(general, { network }, resolvePath);
+  const declared = entries.flatMap(([name, entry]): [string, DeclaredExtension][] => {
+    if (!isExtensionEntry(entry)) return [];
+    const { package: written, config = {}, env = {}, sandbox: own, timeout: timeoutMs, ...confined } = entry;
+    const location = locate({ path: [...path, name], at: "key" });
+    const extension = {
+      package: written,
+      dir,
+      name: packageName(written, resolvePath),
+      config,
+      env,
+      sandbox: mergeSandbox(mergeSandbox(sandbox, own, resolvePath), confined, resolvePath),
+      timeoutMs,
+      location,
+    };
+    return [[name, withoutUndefined(extension)]];
+  });
   return {
-    declared: Object.fromEntries(
-      Object.entries(table).flatMap(([name, entry]) =>
-        isExtensionEntry(entry) ? [[name, declared(name, entry, { sandbox, places })] as const] : [],
-      ),
-    ),
+    declared: Object.fromEntries(declared),
     sandbox,
     timeoutMs: timeout ?? usualOperationMs,
     settings: withoutUndefined({
-      cacheDir: cacheDir === undefined ? undefined : absolute(cacheDir, places),
+      cacheDir: cacheDir === undefined ? undefined : fromFile(cacheDir, resolvePath),
       allowedSources,
       releasesUrl,
     }),
@@ -235,52 +253,10 @@ export function packageProblem(written: string, path: KeyPath): Problem[] {
   return [{ code, message, path, at: "value", hint: parsed.hint }];
 }
 
-type Settings = {
-  readonly [K in "cacheDir" | "timeout" | "sandbox" | "network" | "allowedSources" | "releasesUrl"]?: Exclude<
-    ParsedExtensionTable[K],
-    ParsedExtension
-  >;
-};
-
-function tableSettings(table: ParsedExtensionTable): Settings {
-  const members = Object.entries(table).filter(([, value]) => !isExtensionEntry(value));
-  return Object.fromEntries(members);
-}
-
-function generalSandbox(table: ParsedExtensionTable, places: ExtensionPlaces): SandboxSpec {
-  const { sandbox, network } = tableSettings(table);
-  const all = mergeSandbox(defaultSandbox, sandbox, places.resolvePath);
-  return network === undefined ? all : mergeSandbox(all, { network }, places.resolvePath);
-}
-
-interface Around {
-  readonly sandbox: SandboxSpec;
-  readonly places: ExtensionPlaces;
-}
-
-function declared(name: string, entry: ParsedExtension, { sandbox, places }: Around): DeclaredExtension {
-  const { network, read, write, memory, processes, image } = entry;
-  const own = mergeSandbox(sandbox, entry.sandbox, places.resolvePath);
-  return withoutUndefined({
-    package: entry.package,
-    dir: places.dir,
-    name: packageName(entry.package, places.resolvePath),
-    config: entry.config ?? {},
-    env: entry.env ?? {},
-    sandbox: mergeSandbox(own, { network, read, write, memory, processes, image }, places.resolvePath),
-    timeoutMs: entry.timeout,
-    location: places.locate({ path: [...places.path, name], at: "key" }),
-  });
-}
-
 /** The package without its version; of a path the absolute one. What is not a valid package is itself. */
 export function packageName(written: string, resolvePath: (path: string) => string): string {
   const parsed = parsePackageRef(written);
   if (!parsed.ok) return written;
   const { ref } = parsed;
   return ref.kind === "path" && !isHome(ref.path) ? resolvePath(ref.path) : ref.name;
-}
-
-function absolute(path: string, { resolvePath }: ExtensionPlaces): string {
-  return fromFile(path, resolvePath);
 }

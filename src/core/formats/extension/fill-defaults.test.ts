@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../json.ts";
-import { fillDefaults } from "./typed-args.ts";
+import { fillDefaults } from "./protocol.ts";
 
 const schema: JsonObject = {
   type: "object",

@@ -1,18 +1,11 @@
 import * as z from "zod";
-import { anyJson, closedObject, filledText } from "../config/config-fields.ts";
+import { anyJson, closedObject, filledText, nameKey, type Parsed } from "../config/config-fields.ts";
 import { didYouMean } from "../did-you-mean.ts";
-import {
-  formatKeyPath,
-  isJsonObject,
-  type Json,
-  type JsonObject,
-  type KeyPath,
-  withoutUndefined,
-} from "../json.ts";
+import { goDurationPattern, parseGoDuration } from "../duration.ts";
+import { exact, formatKeyPath, isJsonObject, type Json, type JsonObject, type KeyPath } from "../json.ts";
 import { mostProblems, type Problem, validate } from "../problem.ts";
 import { readJson } from "../read-json.ts";
 import { problemsOfIssues } from "../zod-problems.ts";
-import { readOperationSchema, typedArgs, typedArgsSchema } from "./typed-args.ts";
 
 /** The version of the JSON-RPC protocol that host and extensions speak. */
 export const extensionProtocolVersion = "0.0.1";
@@ -46,6 +39,34 @@ export interface OperationDeclaration {
   readonly phases: readonly ExtensionPhase[];
 }
 
+/** Names of types of arguments, with those of other languages, and what JSON Schema calls them. */
+const types = {
+  string: "string",
+  number: "number",
+  integer: "integer",
+  boolean: "boolean",
+  array: "array",
+  object: "object",
+  /** A text, such as `90s`. */
+  duration: "string",
+  any: undefined,
+  int: "integer",
+  float: "number",
+  bool: "boolean",
+  list: "array",
+  map: "object",
+} as const;
+
+const typedArg = closedObject({
+  type: z.enum(Object.keys(types) as (keyof typeof types)[]).optional(),
+  required: z.boolean().optional(),
+  default: anyJson.optional(),
+  description: z.string().optional(),
+});
+
+/** Arguments by name. */
+const typedArgs = z.record(nameKey, typedArg);
+
 /** What stands after `ALIAS.` in a task. */
 const operationName = z.string().regex(/^\S+$/, { error: "must be a name without spaces" });
 
@@ -63,7 +84,7 @@ const listed = closedObject({
 });
 
 /** An `extension.yaml`. Other keys at its root are ignored. */
-export const manifestSchema = z.object({
+const manifestSchema = z.object({
   name: filledText,
   version: filledText,
   description: z.string().optional(),
@@ -78,189 +99,136 @@ export const manifestSchema = z.object({
   checks: z.array(listed).optional(),
 });
 
-/** A manifest as its schema gives it. */
-export type ParsedManifestDocument = z.output<typeof manifestSchema>;
-
-/** Keys of a document's root that are not known but look like one that is. */
-function nearMisses(document: JsonObject, known: readonly string[]): Problem[] {
-  return Object.keys(document).flatMap((key): Problem[] => {
-    if (known.includes(key)) return [];
-    const near = didYouMean(
-      key,
-      known.filter((each) => !Object.hasOwn(document, each)),
-    );
-    if (near === undefined) return [];
-    const message = `unknown key ${JSON.stringify(key.slice(0, 80))}`;
-    return [{ code: "config/unknown-key", message, path: [key], at: "key", hint: `Did you mean "${near}"?` }];
-  });
-}
+type Manifest = z.output<typeof manifestSchema>;
 
 export type ParsedManifest =
   | { readonly ok: true; readonly manifest: ExtensionManifest }
   | { readonly ok: false; readonly problems: readonly Problem[] };
 
+/** Adds a problem of the value at a path. */
+type Refuse = (path: KeyPath, message: string, rest?: Partial<Problem>) => undefined;
+
 /**
- * Reads an `extension.yaml`. Gives every problem at once, all of the code `extension/invalid-manifest`. Keys that are not
- * known are passed over at the root, where others keep a licence and the like, unless they look like one that is; elsewhere
- * they are refused.
+ * Reads an `extension.yaml`. Gives every problem at once, all of the code `extension/invalid-manifest`. Unknown keys are ignored
+ * at the root, where others keep a licence and the like, unless they look like a known one; elsewhere they are refused.
  */
 export function parseManifest(document: unknown): ParsedManifest {
   const problems: Problem[] = [];
+  const refuse: Refuse = (path, message, rest = {}) =>
+    void problems.push({ code: "extension/invalid-manifest", message, path, at: "value", ...rest });
+  const refusal = (): ParsedManifest => ({
+    ok: false,
+    problems: problems.map((problem) => ({
+      ...problem,
+      code: "extension/invalid-manifest",
+      message: problem.message.replace(/^the config /, "the manifest "),
+    })),
+  });
   const json = readJson(document, { subject: "the manifest", problems, text: (text) => text });
-  if (problems.length > 0) return refusal(problems);
+  if (problems.length > 0) return refusal();
   if (!isJsonObject(json)) {
-    return refusal([wrong([], "the manifest must be an object with name, version and operations")]);
+    refuse([], "the manifest must be an object with name, version and operations");
+    return refusal();
   }
   const { data, issues } = validate(manifestSchema, json);
-  const found = [
-    ...nearMisses(json, Object.keys(manifestSchema.shape)),
-    ...problemsOfIssues(issues.slice(0, mostProblems), json),
-  ];
-  if (data === undefined) return refusal(found);
-  const read = readOperations(data);
-  const all = [...found, ...read.problems, ...programProblems(data)];
-  if (all.length > 0) return refusal(all);
-  const { name, version, description, program } = data;
-  const requires = data.requires ?? undefined;
+  const known = Object.keys(manifestSchema.shape);
+  for (const key of Object.keys(json)) {
+    const absent = known.filter((each) => !Object.hasOwn(json, each));
+    const near = known.includes(key) ? undefined : didYouMean(key, absent);
+    if (near !== undefined)
+      refuse([key], `unknown key ${JSON.stringify(key.slice(0, 80))}`, {
+        at: "key",
+        hint: `Did you mean "${near}"?`,
+      });
+  }
+  problems.push(...problemsOfIssues(issues.slice(0, mostProblems), json));
+  if (data === undefined) return refusal();
+  const { name, version, description, program, requires } = data;
+  const operations = readOperations(data, refuse);
+  // A program outside of the extension's folder would not be among the files that were verified.
+  if (
+    program !== undefined &&
+    (/^(?:[/\\]|[A-Za-z]:|~)/.test(program) || program.split(/[/\\]/).includes(".."))
+  )
+    refuse(["program"], "program must be a path inside the extension's folder");
+  if (problems.length > 0) return refusal();
   const protocol = data.protocol ?? (data.operations === undefined ? "one-shot" : "json-rpc");
-  const operations = Object.fromEntries(read.operations);
+  const optional = exact({ description, program, requires: requires ?? undefined });
   return {
     ok: true,
-    manifest: withoutUndefined({ name, version, description, protocol, program, requires, operations }),
+    manifest: { name, version, protocol, operations: Object.fromEntries(operations), ...optional },
   };
 }
 
-function refusal(problems: readonly Problem[]): ParsedManifest {
-  const ours = problems.map((problem): Problem => {
-    const message = problem.message.replace(/^the config /, "the manifest ");
-    return { ...problem, code: "extension/invalid-manifest", message };
-  });
-  return { ok: false, problems: ours };
-}
+type Operations = ReadonlyMap<string, OperationDeclaration>;
 
-function wrong(path: KeyPath, message: string, hint?: string): Problem {
-  const problem = { code: "extension/invalid-manifest", message, path, at: "value" } as const;
-  return hint === undefined ? problem : { ...problem, hint };
-}
-
-/** A program outside of the extension's folder would not be among the files that were verified. */
-function programProblems({ program }: ParsedManifestDocument): Problem[] {
-  if (program === undefined) return [];
-  const leaves = /^(?:[/\\]|[A-Za-z]:|~)/.test(program) || program.split(/[/\\]/).includes("..");
-  return leaves ? [wrong(["program"], "program must be a path inside the extension's folder")] : [];
-}
-
-interface ReadOperations {
-  readonly operations: readonly (readonly [string, OperationDeclaration])[];
-  readonly problems: readonly Problem[];
-}
-
-function readOperations(data: ParsedManifestDocument): ReadOperations {
+function readOperations(data: Manifest, refuse: Refuse): Operations {
   const { operations, actions, checks } = data;
-  if (operations === undefined) {
-    if (actions === undefined && checks === undefined) {
-      const hint = "List them under operations, each with its params.";
-      return { operations: [], problems: [wrong([], "the manifest has no operations", hint)] };
+  if (operations === undefined) return readLists(data, refuse);
+  const read = new Map<string, OperationDeclaration>();
+  if (Object.keys(operations).length === 0) refuse(["operations"], "operations has no operation");
+  for (const [name, { description, params, args, phases }] of Object.entries(operations)) {
+    const path = ["operations", name];
+    if (params !== undefined && args !== undefined) {
+      refuse([...path, "args"], `${formatKeyPath(path)} has both params and args`, { hint: "Keep params." });
+      continue;
     }
-    return readLists(data);
+    const schema =
+      args === undefined
+        ? readParams(params, [...path, "params"], refuse)
+        : readArgs(args, [...path, "args"], refuse);
+    if (schema === undefined) continue;
+    const ordered = extensionPhases.filter((phase) => phases?.includes(phase) ?? true);
+    read.set(name, { params: schema, phases: ordered, ...exact({ description }) });
   }
-  const both = actions === undefined ? "checks" : "actions";
-  const mixed =
-    actions === undefined && checks === undefined
-      ? []
-      : [wrong([both], `${both} cannot stand beside operations`, "Give each operation its phases instead.")];
-  if (Object.keys(operations).length === 0) {
-    return { operations: [], problems: [wrong(["operations"], "operations has no operation"), ...mixed] };
-  }
-  const read = Object.entries(operations).map(([name, operation]) => readOperation(name, operation));
-  return {
-    operations: read.flatMap((each) => each.operations),
-    problems: [...read.flatMap((each) => each.problems), ...mixed],
-  };
+  const other = actions === undefined ? "checks" : "actions";
+  if ((actions ?? checks) !== undefined)
+    refuse([other], `${other} cannot stand beside operations`, {
+      hint: "Give each operation its phases instead.",
+    });
+  return read;
 }
 
-type Operation = NonNullable<ParsedManifestDocument["operations"]>[string];
-
-function readOperation(name: string, { description, params, args, phases }: Operation): ReadOperations {
-  const path = ["operations", name];
-  if (params !== undefined && args !== undefined) {
-    return failed(
-      wrong([...path, "args"], `${formatKeyPath(path)} has both params and args`, "Keep params."),
-    );
-  }
-  const schema = args === undefined ? readOperationSchema(params) : typedArgsSchema(args);
-  if (!schema.ok) {
-    const at = [...path, args === undefined ? "params" : "args"];
-    return failed(wrong(at, `${formatKeyPath(at)} ${schema.message}`));
-  }
-  const sorted = extensionPhases.filter((phase) => phases?.includes(phase) ?? true);
-  return {
-    operations: [[name, withoutUndefined({ description, params: schema.schema, phases: sorted })]],
-    problems: [],
-  };
-}
-
-function failed(problem: Problem): ReadOperations {
-  return { operations: [], problems: [problem] };
-}
-
-interface Listed {
-  readonly path: KeyPath;
-  readonly name: string;
-  readonly description: string | undefined;
-  readonly schema: JsonObject;
-  readonly phases: readonly ExtensionPhase[];
+function readParams(params: Json | undefined, path: KeyPath, refuse: Refuse): JsonObject | undefined {
+  const read = readOperationSchema(params);
+  return read.ok ? read.schema : refuse(path, `${formatKeyPath(path)} ${read.message}`);
 }
 
 /** The lists of the proposal: actions are for setup and cleanup, checks for verify; one name in both is one operation. */
-function readLists({ actions = [], checks = [] }: ParsedManifestDocument): ReadOperations {
-  const problems: Problem[] = [];
-  const read = (list: typeof actions, key: string, phases: readonly ExtensionPhase[]): Listed[] =>
-    list.flatMap(({ name, description, args }, index) => {
+function readLists({ actions, checks }: Manifest, refuse: Refuse): Operations {
+  const read = new Map<string, OperationDeclaration>();
+  const paths = new Map<string, KeyPath>();
+  let isEmpty = true;
+  for (const [key, list = []] of Object.entries({ actions, checks }))
+    for (const [index, { name, description, args }] of list.entries()) {
+      isEmpty = false;
       const path = [key, index];
-      const schema = typedArgsSchema(args ?? {});
-      if (!schema.ok) {
-        problems.push(wrong([...path, "args"], `${formatKeyPath([...path, "args"])} ${schema.message}`));
-        return [];
+      const params = readArgs(args ?? {}, [...path, "args"], refuse);
+      if (params === undefined) continue;
+      const [first, earlier] = [paths.get(name), read.get(name)];
+      if (first === undefined || earlier === undefined) {
+        const phases: readonly ExtensionPhase[] = key === "actions" ? ["setup", "cleanup"] : ["verify"];
+        read.set(name, { params, phases, ...exact({ description }) });
+        paths.set(name, path);
+        continue;
       }
-      return [{ path, name, description, schema: schema.schema, phases }];
-    });
-  const all = [...read(actions, "actions", ["setup", "cleanup"]), ...read(checks, "checks", ["verify"])];
-  if (all.length === 0 && problems.length === 0) {
-    problems.push(wrong([], "the manifest has no operations"));
+      const names = `${formatKeyPath(first)} and ${formatKeyPath(path)}`;
+      const clash = (message: string, hint: string): undefined =>
+        refuse([...path, "name"], message, { hint, alsoAt: [...first, "name"] });
+      if (first[0] === key)
+        clash(`two ${key} are named ${JSON.stringify(name)}: ${names}`, "Rename one of them.");
+      else if (JSON.stringify(sorted(earlier.params)) !== JSON.stringify(sorted(params)))
+        clash(
+          `${names} are one operation, ${JSON.stringify(name)}, but take other arguments`,
+          "Give both the same args, or rename one of them.",
+        );
+      read.set(name, { ...exact({ description }), ...earlier, phases: extensionPhases });
+    }
+  if (isEmpty) {
+    const hint = "List them under operations, each with its params.";
+    refuse([], "the manifest has no operations", { hint });
   }
-  const byName = new Map<string, Listed>();
-  for (const each of all) {
-    const earlier = byName.get(each.name);
-    if (earlier !== undefined) for (const clash of clashes(earlier, each)) problems.push(clash);
-    byName.set(each.name, earlier === undefined ? each : joined(earlier, each));
-  }
-  const operations = [...byName.values()].map(
-    ({ name, description, schema, phases }) =>
-      [name, withoutUndefined({ description, params: schema, phases })] as const,
-  );
-  return { operations, problems };
-}
-
-function joined(earlier: Listed, later: Listed): Listed {
-  return { ...earlier, description: earlier.description ?? later.description, phases: extensionPhases };
-}
-
-function clashes(earlier: Listed, later: Listed): Problem[] {
-  const path = [...later.path, "name"];
-  const names = `${formatKeyPath(earlier.path)} and ${formatKeyPath(later.path)}`;
-  const also = { alsoAt: [...earlier.path, "name"] };
-  if (earlier.path[0] === later.path[0]) {
-    const message = `two ${String(later.path[0])} are named ${JSON.stringify(later.name)}: ${names}`;
-    return [{ ...wrong(path, message, "Rename one of them."), ...also }];
-  }
-  if (sameJson(earlier.schema, later.schema)) return [];
-  const message = `${names} are one operation, ${JSON.stringify(later.name)}, but take other arguments`;
-  return [{ ...wrong(path, message, "Give both the same args, or rename one of them."), ...also }];
-}
-
-function sameJson(a: Json, b: Json): boolean {
-  return JSON.stringify(sorted(a)) === JSON.stringify(sorted(b));
+  return read;
 }
 
 function sorted(value: Json): Json {
@@ -268,4 +236,51 @@ function sorted(value: Json): Json {
   if (!isJsonObject(value)) return value;
   const members = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1));
   return Object.fromEntries(members.map(([key, member]): [string, Json] => [key, sorted(member)]));
+}
+
+/** The JSON Schema of arguments that are declared by name; others are refused. */
+function readArgs(args: Parsed<typeof typedArgs>, path: KeyPath, refuse: Refuse): JsonObject | undefined {
+  const properties: [string, JsonObject][] = [];
+  const needed: string[] = [];
+  for (const [name, { type, required, default: value, description }] of Object.entries(args)) {
+    if (!fits(value, type))
+      return refuse(
+        path,
+        `${formatKeyPath(path)} gives ${JSON.stringify(name)} a default that is not of type ${String(type)}`,
+      );
+    const pattern = type === "duration" ? goDurationPattern : undefined;
+    const jsonType = type === undefined ? undefined : types[type];
+    properties.push([name, exact({ type: jsonType, pattern, description, default: value })]);
+    if (required === true && value === undefined) needed.push(name);
+  }
+  return {
+    type: "object",
+    properties: Object.fromEntries(properties),
+    ...(needed.length === 0 ? {} : { required: needed }),
+    additionalProperties: false,
+  };
+}
+
+function fits(value: Json | undefined, type: keyof typeof types | undefined): boolean {
+  const name = type === undefined ? undefined : types[type];
+  if (value === undefined || name === undefined) return true;
+  if (type === "duration") return typeof value === "string" && parseGoDuration(value) !== undefined;
+  if (name === "array") return Array.isArray(value);
+  if (name === "object") return isJsonObject(value);
+  return name === "integer" ? Number.isInteger(value) : typeof value === name;
+}
+
+type OperationSchema =
+  | { readonly ok: true; readonly schema: JsonObject }
+  /** `message` is a predicate: `must be …`. */
+  | { readonly ok: false; readonly message: string };
+
+/** Reads the JSON Schema of an operation's arguments, which are an object. Without one there may be any arguments. */
+export function readOperationSchema(value: Json | undefined): OperationSchema {
+  const schema = value ?? {};
+  if (!isJsonObject(schema)) return { ok: false, message: "must be a JSON Schema, an object" };
+  const { type = "object" } = schema;
+  return type === "object"
+    ? { ok: true, schema: { type, ...schema } }
+    : { ok: false, message: 'must be a JSON Schema of type "object": arguments are an object' };
 }

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject, withoutUndefined } from "../json.ts";
+import { exact, isJsonObject, type Json, type JsonObject } from "../json.ts";
 import type { Problem } from "../problem.ts";
 import { readJson } from "../read-json.ts";
 import {
@@ -6,8 +6,8 @@ import {
   type ExtensionPhase,
   extensionPhases,
   type OperationDeclaration,
+  readOperationSchema,
 } from "./manifest.ts";
-import { readOperationSchema } from "./typed-args.ts";
 
 /** Params of `initialize`. */
 export interface InitializeParams {
@@ -53,127 +53,153 @@ export interface LogParams {
   readonly data?: JsonObject;
 }
 
-export type ReadInitializeResult =
-  | { readonly ok: true; readonly manifest: ExtensionManifest; readonly protocolVersion: string }
-  /** What is wrong, as a sentence without its end. */
-  | { readonly ok: false; readonly message: string };
-
-/** Reads what an extension says of itself when it is initialised. Members that are not known are left out. */
-export function readInitializeResult(value: Json): ReadInitializeResult {
-  if (!isJsonObject(value)) return wrong("the result of initialize is not an object");
-  const { name, version, protocolVersion, description, operations } = value;
-  if (typeof protocolVersion !== "string" || protocolVersion === "") {
-    return wrong("protocolVersion is missing, or is not a text");
-  }
-  if (typeof name !== "string" || name.trim() === "") return wrong("name is missing, or is not a text");
-  if (typeof version !== "string") return wrong("version is missing, or is not a text");
-  if (!isJsonObject(operations)) return wrong("operations is missing, or is not an object");
-  const read = Object.entries(operations).map(([key, operation]) => [key, readOperation(operation)] as const);
-  if (read.length === 0) return wrong("operations is empty: the extension can do nothing");
-  const declared: [string, OperationDeclaration][] = [];
-  for (const [key, operation] of read) {
-    if (typeof operation === "string") return wrong(`operations[${JSON.stringify(key)}]${operation}`);
-    declared.push([key, operation]);
-  }
-  return {
-    ok: true,
-    protocolVersion,
-    manifest: withoutUndefined({
-      name,
-      version,
-      description: textOf(description),
-      protocol: "json-rpc" as const,
-      operations: Object.fromEntries(declared),
-    }),
-  };
+/** What is wrong, as a sentence without its end. */
+interface Refusal {
+  readonly ok: false;
+  readonly message: string;
 }
 
-function wrong(message: string): ReadInitializeResult {
+function refusal(message: string): Refusal {
   return { ok: false, message };
+}
+
+/** Reads what an extension says of itself when it is initialised. Unknown members are left out. */
+export function readInitializeResult(
+  value: Json,
+): { readonly ok: true; readonly manifest: ExtensionManifest; readonly protocolVersion: string } | Refusal {
+  if (!isJsonObject(value)) return refusal("the result of initialize is not an object");
+  const { name, version, protocolVersion, description, operations } = value;
+  if (typeof protocolVersion !== "string" || protocolVersion === "")
+    return refusal("protocolVersion is missing, or is not a text");
+  if (typeof name !== "string" || name.trim() === "") return refusal("name is missing, or is not a text");
+  if (typeof version !== "string") return refusal("version is missing, or is not a text");
+  if (!isJsonObject(operations)) return refusal("operations is missing, or is not an object");
+  const declared: [string, OperationDeclaration][] = [];
+  for (const [key, operation] of Object.entries(operations)) {
+    const read = readOperation(operation);
+    if (typeof read === "string") return refusal(`operations[${JSON.stringify(key)}]${read}`);
+    declared.push([key, read]);
+  }
+  if (declared.length === 0) return refusal("operations is empty: the extension can do nothing");
+  const manifest = { name, version, protocol: "json-rpc", operations: Object.fromEntries(declared) } as const;
+  return { ok: true, protocolVersion, manifest: { ...manifest, ...describedBy(description) } };
+}
+
+function describedBy(description: Json | undefined): { readonly description?: string } {
+  return typeof description === "string" ? { description } : {};
 }
 
 /** The operation, or what is wrong with it, to be put behind its name. */
 function readOperation(value: Json): OperationDeclaration | string {
   if (!isJsonObject(value)) return " is not an object";
-  const { description } = value;
   const params = readOperationSchema(value["params"]);
   if (!params.ok) return `.params ${params.message}`;
-  const phases = readPhases(value);
-  if (typeof phases === "string") return `.phases ${phases}`;
-  return withoutUndefined({ description: textOf(description), params: params.schema, phases });
-}
-
-function readPhases({ phases }: JsonObject): readonly ExtensionPhase[] | string {
-  if (phases === undefined || phases === null) return extensionPhases;
+  const given = value["phases"] ?? extensionPhases;
   const known = extensionPhases.join(", ");
-  if (!Array.isArray(phases)) return `must be a list of ${known}`;
-  if (phases.length === 0 || !phases.every((phase: Json) => isPhase(phase)))
-    return `must be one or more of ${known}`;
-  return extensionPhases.filter((phase) => phases.includes(phase));
+  if (!Array.isArray(given)) return `.phases must be a list of ${known}`;
+  const phases = extensionPhases.filter((phase) => given.includes(phase));
+  if (phases.length === 0 || !given.every((phase) => phases.some((each) => each === phase)))
+    return `.phases must be one or more of ${known}`;
+  return { params: params.schema, phases, ...describedBy(value["description"]) };
 }
-
-function isPhase(value: Json): boolean {
-  return extensionPhases.some((each) => each === value);
-}
-
-function textOf(value: Json | undefined): string | undefined {
-  return typeof value === "string" ? value : undefined;
-}
-
-export type ReadOperationResult =
-  | { readonly ok: true; readonly result: OperationResult }
-  /** What is wrong, as a sentence without its end. */
-  | { readonly ok: false; readonly message: string };
 
 /**
  * Reads what an operation answered. It is taken only when there is no doubt about it: `success` is true or false, and all
- * that is said besides has its type. `null` is as if it were absent, except for `success`. Members that are not known are
- * left out.
+ * other known members have their types. `null` counts as absent, except for `success`. Unknown members are left out.
  */
-export function readOperationResult(value: unknown): ReadOperationResult {
+export function readOperationResult(
+  value: unknown,
+): { readonly ok: true; readonly result: OperationResult } | Refusal {
   const problems: Problem[] = [];
   const json = readJson(value, { subject: "the result", problems, text: (text) => text });
   const [problem] = problems;
-  if (problem !== undefined) return { ok: false, message: `the result is not JSON: ${problem.message}` };
-  if (!isJsonObject(json)) return { ok: false, message: `the result is ${kindOf(json)}, not an object` };
-  const { success, message, error, outputs } = json;
+  if (problem !== undefined) return refusal(`the result is not JSON: ${problem.message}`);
+  if (!isJsonObject(json)) return refusal(`the result is ${kindOf(json)}, not an object`);
+  const { success } = json;
   if (typeof success !== "boolean") {
     const what = success === undefined ? "is missing" : `is ${kindOf(success)}`;
-    return { ok: false, message: `success ${what}; it must be true or false` };
+    return refusal(`success ${what}; it must be true or false`);
   }
-  for (const [name, text] of Object.entries({ message, error })) {
-    if (!isAbsent(text) && typeof text !== "string") {
-      return { ok: false, message: `${name} is ${kindOf(text)}, not a text` };
-    }
-  }
-  if (!isAbsent(outputs) && !isJsonObject(outputs)) {
-    return { ok: false, message: `outputs is ${kindOf(outputs)}, not an object` };
-  }
-  if (success && typeof error === "string" && error !== "") {
-    return { ok: false, message: "success is true, and yet there is an error" };
-  }
-  return {
-    ok: true,
-    result: withoutUndefined({
-      success,
-      message: typeof message === "string" ? message : undefined,
-      error: typeof error === "string" ? error : undefined,
-      outputs: isJsonObject(outputs) ? outputs : undefined,
-    }),
-  };
-}
-
-function isAbsent(value: Json | undefined): value is null | undefined {
-  return value === undefined || value === null;
+  const { message, error, outputs } = Object.fromEntries(
+    Object.entries(json).filter(([, member]) => member !== null),
+  );
+  if (message !== undefined && typeof message !== "string")
+    return refusal(`message is ${kindOf(message)}, not a text`);
+  if (error !== undefined && typeof error !== "string")
+    return refusal(`error is ${kindOf(error)}, not a text`);
+  if (outputs !== undefined && !isJsonObject(outputs))
+    return refusal(`outputs is ${kindOf(outputs)}, not an object`);
+  if (success && error !== undefined && error !== "")
+    return refusal("success is true, and yet there is an error");
+  return { ok: true, result: { success, ...exact({ message, error, outputs }) } };
 }
 
 function kindOf(value: Json | undefined): string {
-  if (value === undefined) return "missing";
-  if (value === null) return "null";
+  if (value === null || typeof value === "boolean") return String(value);
   if (Array.isArray(value)) return "a list";
   if (typeof value === "object") return "an object";
   if (typeof value === "string") return "a text";
-  return typeof value === "boolean" ? String(value) : "a number";
+  return value === undefined ? "missing" : "a number";
+}
+
+/**
+ * The arguments with what their JSON Schema says of members that are absent: `default` of what stands in `properties`, at any
+ * depth, in items of lists too. What is there stays as it is, `null` included. References inside the schema are followed;
+ * defaults in alternatives (`anyOf`, `oneOf`, `if`) are not, since which one is meant cannot be told.
+ */
+export function fillDefaults(schema: JsonObject, args: JsonObject): JsonObject {
+  return fillObject(schema, args, { root: schema, filling: [] });
+}
+
+interface Filling {
+  readonly root: JsonObject;
+  /** Schemas whose defaults the value came from; those of one that refers to itself would never end. */
+  readonly filling: readonly JsonObject[];
+}
+
+function fill(schema: Json | undefined, value: Json, context: Filling): Json {
+  const found = follow(schema, context.root) ?? {};
+  if (!Array.isArray(value)) return isJsonObject(value) ? fillObject(found, value, context) : value;
+  const { prefixItems, items } = found;
+  const first: readonly Json[] = Array.isArray(prefixItems) ? prefixItems : [];
+  return value.map((item: Json, index) => fill(index < first.length ? first[index] : items, item, context));
+}
+
+function fillObject(schema: JsonObject, value: JsonObject, { root, filling }: Filling): JsonObject {
+  const { properties } = follow(schema, root) ?? {};
+  if (!isJsonObject(properties)) return value;
+  const own = Object.entries(value).map(([key, member]): [string, Json] => [
+    key,
+    Object.hasOwn(properties, key) ? fill(properties[key], member, { root, filling }) : member,
+  ]);
+  const added = Object.entries(properties).flatMap(([key, property]): [string, Json][] => {
+    const written = isJsonObject(property) && Object.hasOwn(property, "default") ? property : undefined;
+    const found = written ?? follow(property, root);
+    const { default: usual } = found ?? {};
+    if (Object.hasOwn(value, key) || found === undefined || usual === undefined || filling.includes(found))
+      return [];
+    return [[key, fill(property, usual, { root, filling: [...filling, found] })]];
+  });
+  return Object.fromEntries([...own, ...added]);
+}
+
+/** The schema that a reference inside the document leads to, after at most 20 references in a row. */
+function follow(schema: Json | undefined, root: JsonObject): JsonObject | undefined {
+  let found = schema;
+  for (let count = 0; count < 20; count += 1) {
+    if (!isJsonObject(found)) return undefined;
+    const { $ref: reference } = found;
+    if (typeof reference !== "string") return found;
+    const keys = reference.split("/").slice(1);
+    if (!/^#(?:\/|$)/.test(reference)) return undefined;
+    found = keys
+      .map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"))
+      .reduce<Json | undefined>(
+        (value, key) => (isJsonObject(value) && Object.hasOwn(value, key) ? value[key] : undefined),
+        root,
+      );
+  }
+  return undefined;
 }
 
 const nanosecondsInMs = 1_000_000;
