@@ -2,82 +2,72 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { checkAgentTemplates } from "../../src/core/formats/agent-templates.ts";
 import { escapeTemplate } from "../../src/core/templates/parse-template.ts";
 import { interpreters } from "../../src/core/templates/shell-line.ts";
-import { checkAgentTemplates } from "../../src/core/formats/agent-templates.ts";
+import { attempt, hostile, type Outside } from "../support/outside-values.ts";
 import { playStep, scriptStepOf, testTrial } from "../support/program-steps.ts";
 import { scopeOf } from "../support/step-context.ts";
 import { taskDocument, valid, wrongIn } from "../support/task-file.ts";
-import { attempt, hostile } from "../support/outside-values.ts";
+import { command, script, type Step } from "./task-verdicts.ts";
 
-/** Places in a line for a shell, each with what it then writes. */
-const places: readonly (readonly [line: string, written: (value: string) => string])[] = [
-  ["printf '<%s>' {agent.output}", (value) => `<${value}>`],
-  ["printf '<%s>' {agent.output | sh}", (value) => `<${value}>`],
-  ["printf '<%s>' \"a {agent.output} b\"", (value) => `<a ${value} b>`],
-  ["printf '<%s>' 'a {agent.output} b'", (value) => `<a ${value} b>`],
-  ["printf '<%s>' \"it's {agent.output | sh}\"", (value) => `<it's ${value}>`],
-  ["printf '<%s>' a{agent.output}b", (value) => `<a${value}b>`],
-  ["printf '<%s>' \"$(printf '%s.' {agent.output})\"", (value) => `<${value}.>`],
-  ["printf '<%s>' \"$(printf '%s.' \"{agent.output}\")\"", (value) => `<${value}.>`],
-  ["X={agent.output}; printf '<%s>' \"$X\"", (value) => `<${value}>`],
-  ['export X="{agent.output}"; printf \'<%s>\' "$X"', (value) => `<${value}>`],
-  ['sh -c \'printf "<%s>" "$1"\' _ {agent.output}', (value) => `<${value}>`],
-  ["if true; then # it's {agent.output}\nprintf '<%s>' {agent.output}; fi", (value) => `<${value}>`],
-  ["case {agent.output} in *) printf '<%s>' '{agent.output}';; esac", (value) => `<${value}>`],
-  ["printf '<%s>' \"$(cat <<E\nit's {agent.output}.\nE\n)\"", (value) => `<it's ${value}.>`],
-  ["printf '<%s>' \"$(cat <<'E'\n$HOME {agent.output}.\nE\n)\"", (value) => `<$HOME ${value}.>`],
+// docs/tasks.md, "Values from outside", has the claims of this file.
+
+/** Places in a line for a shell, each with what it then writes of the value `@`. */
+const places: readonly (readonly [line: string, written: string])[] = [
+  ["printf '<%s>' {agent.output}", "<@>"],
+  ["printf '<%s>' {agent.output | sh}", "<@>"],
+  ["printf '<%s>' \"a {agent.output} b\"", "<a @ b>"],
+  ["printf '<%s>' 'a {agent.output} b'", "<a @ b>"],
+  ["printf '<%s>' \"it's {agent.output | sh}\"", "<it's @>"],
+  ["printf '<%s>' a{agent.output}b", "<a@b>"],
+  ["printf '<%s>' \"$(printf '%s.' {agent.output})\"", "<@.>"],
+  ["printf '<%s>' \"$(printf '%s.' \"{agent.output}\")\"", "<@.>"],
+  ["X={agent.output}; printf '<%s>' \"$X\"", "<@>"],
+  ['export X="{agent.output}"; printf \'<%s>\' "$X"', "<@>"],
+  ['sh -c \'printf "<%s>" "$1"\' _ {agent.output}', "<@>"],
+  ["if true; then # it's {agent.output}\nprintf '<%s>' {agent.output}; fi", "<@>"],
+  ["case {agent.output} in *) printf '<%s>' '{agent.output}';; esac", "<@>"],
+  ["printf '<%s>' \"$(cat <<E\nit's {agent.output}.\nE\n)\"", "<it's @.>"],
+  ["printf '<%s>' \"$(cat <<'E'\n$HOME {agent.output}.\nE\n)\"", "<$HOME @.>"],
 ];
+const stdout = { outputs: { out: "{stdout}" } };
+const setup = [command("true", { id: "s", outputs: { o: "{stdout}" } })];
 
 /** What is wrong with values from outside in a task. */
 function refusals(spec: object): string[] {
   return wrongIn(spec).filter((problem) => problem.startsWith("task/untrusted-value"));
 }
 
-describe("what an agent says stays a word of a command (docs/tasks.md: Values from outside)", () => {
-  it.each(places.flatMap(([line, written]) => ["sh", "bash"].map((shell) => ({ line, written, shell }))))(
-    "$shell: $line",
-    async ({ line, written, shell }) => {
+async function outcomeOf(step: Step, outside: Outside): Promise<string> {
+  return (await attempt(step, outside)).outcome;
+}
+
+describe("what an agent says stays a word of a command", () => {
+  it.each(places.flatMap((place) => ["sh", "bash"].map((shell) => [shell, ...place] as const)))(
+    "%s: %s",
+    async (shell, line, written) => {
       const run = hostile.map((_, index) => line.replaceAll("agent.output", `steps.s.outputs.v${index}`));
       const s = Object.fromEntries(hostile.map((value, index) => [`v${index}`, value]));
-      const step = { command: { run: run.join("\n"), shell, outputs: { out: "{stdout}" } } };
-      const { outcome, outputs, ran } = await attempt(step, { steps: { s } });
-      const expected = hostile.map(written).join("").replace(/\n+$/, "");
-      expect([ran, outcome, outputs?.["out"]]).toEqual([[], "passed", expected]);
+      const tried = await attempt(command(run.join("\n"), { shell, ...stdout }), { steps: { s } });
+      const expected = hostile.map((value) => written.replace("@", () => value)).join("");
+      expect(tried).toMatchObject({
+        ran: [],
+        outcome: "passed",
+        outputs: { out: expected.replace(/\n+$/, "") },
+      });
     },
   );
 
   it("whatever it says", async () => {
-    const parts = fc.constantFrom(
-      "'",
-      '"',
-      "$(",
-      "`",
-      ")",
-      "\\",
-      "\n",
-      ";",
-      "E",
-      "${",
-      "}",
-      " ",
-      "x",
-      "$X",
-      "#",
-      "|",
-    );
+    const parts = fc.constantFrom(..."'\"`)\\\n;E} x#|", "$(", "${", "$X");
     const values = fc.array(parts, { minLength: 1, maxLength: 12 }).map((each) => `x${each.join("")}x`);
-    const all = places.map(([line]) => line).join("\n");
-    await fc.assert(
-      fc.asyncProperty(values, async (output) => {
-        const tried = await attempt(
-          { command: { run: all, shell: "sh", outputs: { out: "{stdout}" } } },
-          { output },
-        );
-        expect(tried.outputs?.["out"]).toBe(places.map(([, written]) => written(output)).join(""));
-      }),
-      { numRuns: 10 },
-    );
+    const all = command(places.map(([line]) => line).join("\n"), { shell: "sh", ...stdout });
+    const property = fc.asyncProperty(values, async (output) => {
+      const out = places.map(([, written]) => written.replace("@", () => output)).join("");
+      expect(await attempt(all, { output })).toMatchObject({ outputs: { out } });
+    });
+    await fc.assert(property, { numRuns: 10 });
   });
 
   it.each(["item", "steps.s.outputs.o", "steps.s.outputs.o | json $.a"])(
@@ -85,47 +75,42 @@ describe("what an agent says stays a word of a command (docs/tasks.md: Values fr
     async (expression) => {
       const said = "$(touch pwned); touch pwned";
       const value = expression.includes("json") ? JSON.stringify({ a: said }) : said;
-      const line = { command: { run: `printf '<%s>' "{${expression}}"`, expect: { stdout: `<${said}>` } } };
-      const step =
-        expression === "item"
-          ? { foreach: { var: "item", in: "{steps.s.outputs.all}", steps: [line] } }
-          : line;
+      const line = command(`printf '<%s>' "{${expression}}"`, { expect: { stdout: `<${said}>` } });
+      const each = { foreach: { var: "item", in: "{steps.s.outputs.all}", steps: [line] } };
       const steps = { s: { o: value, all: JSON.stringify([value]) } };
-      expect(await attempt(step, { steps })).toMatchObject({ outcome: "passed", ran: [] });
+      const tried = await attempt(expression === "item" ? each : line, { steps });
+      expect(tried).toMatchObject({ outcome: "passed", ran: [] });
     },
   );
 
   it.each([
-    ["#!/bin/sh\nprintf '<%s>' \"{agent.output}\""],
-    ["#!/usr/bin/env bash\nprintf '<%s>' '{agent.output}'"],
-    ["printf '<%s>' {agent.output}"],
+    "#!/bin/sh\nprintf '<%s>' \"{agent.output}\"",
+    "#!/usr/bin/env bash\nprintf '<%s>' '{agent.output}'",
+    "printf '<%s>' {agent.output}",
   ])("in a script for a shell too: %j", async (inline) => {
     const output = hostile.join("\n");
-    const tried = await attempt({ script: { inline, outputs: { out: "{stdout}" } } }, { output });
-    expect([tried.ran, tried.outputs?.["out"]]).toEqual([[], `<${output}>`]);
+    const tried = await attempt(script(inline, stdout), { output });
+    expect(tried).toMatchObject({ ran: [], outputs: { out: `<${output}>` } });
   });
 
   it("is as it is where the author asks for it, which is noted", async () => {
-    const step = { command: { run: "printf %s {agent.output | raw}" } };
+    const step = command("printf %s {agent.output | raw}");
     expect((await attempt(step, { output: "x; touch pwned" })).ran).toEqual(["pwned"]);
     expect(valid(taskDocument({ verify: [step] })).notes).toEqual([
       "spec.verify[0].command.run: {agent.output | raw} inserts a value from outside as it is, so that it can act as code, as a pattern or as a path",
     ]);
   });
 
-  it("is shown in the trace as the variable that the shell reads", async () => {
-    const tried = await attempt({ command: { run: "test {agent.output}" } }, { output: "a b" });
-    expect(tried.input).toEqual({ run: 'test "$MCPVALS_VALUE_1"', env: { MCPVALS_VALUE_1: "a b" } });
-  });
-
-  it("is an error when no process can be given it", async () => {
-    const step = { command: { run: "test {agent.output}" } };
+  it("is shown in the trace as the variable that the shell reads, and is an error when it is too long", async () => {
+    const step = command("test {agent.output}");
+    const { input } = await attempt(step, { output: "a b" });
+    expect(input).toEqual({ run: 'test "$MCPVALS_VALUE_1"', env: { MCPVALS_VALUE_1: "a b" } });
     for (const output of ["x".repeat(3_000_000), "a\0b"])
-      expect(await attempt(step, { output })).toMatchObject({ outcome: "error" });
+      expect(await outcomeOf(step, { output })).toBe("error");
   });
 });
 
-describe("where even a quoted value would be run, a task is refused (docs/tasks.md: Values from outside)", () => {
+describe("where even a quoted value would be run, a task is refused", () => {
   it.each([
     "{agent.output}",
     "{agent.output} --version",
@@ -182,45 +167,48 @@ describe("where even a quoted value would be run, a task is refused (docs/tasks.
     "cat < {workspace}/{agent.output}",
     "echo 'it is {agent.output}",
   ])("%j", (run) => {
-    expect(refusals({ verify: [{ command: { run } }] })).toEqual([
-      expect.stringMatching(
-        /^task\/untrusted-value at value spec\.verify\[0\]\.command\.run: .* from outside, which cannot be used/,
-      ),
-    ]);
+    const refused =
+      /^task\/untrusted-value at value spec\.verify\[0\]\.command\.run: .* from outside, which cannot be used/;
+    expect(refusals({ verify: [command(run)] })).toEqual([expect.stringMatching(refused)]);
   });
 
-  it.each([
-    { command: { run: "print({agent.output})", shell: "python3" } },
-    { command: { run: "true", shell: "{agent.output}" } },
-    { command: { run: "true", env: { PATH: "{agent.output}" } } },
-    { command: { run: "true", env: { NODE_OPTIONS: "{steps.s.outputs.o}" } } },
-    { script: { inline: "#!/usr/bin/env python3\nprint('{agent.output}')" } },
-    { script: { inline: "#!{agent.output}\n" } },
-    { script: { inline: "#!/usr/bin/env -S node\n// {agent.output}" } },
+  it.each<Step>([
+    command("print({agent.output})", { shell: "python3" }),
+    command("true", { shell: "{agent.output}" }),
+    command("true", { env: { PATH: "{agent.output}" } }),
+    command("true", { env: { NODE_OPTIONS: "{steps.s.outputs.o}" } }),
+    script("#!/usr/bin/env python3\nprint('{agent.output}')"),
+    script("#!{agent.output}\n"),
+    script("#!/usr/bin/env -S node\n// {agent.output}"),
     { script: { file: "{agent.output}" } },
+    { script: { file: "{workspace}/{steps.s.outputs.o}" } },
     { http: { url: "http://a.example/", method: "{agent.output}" } },
     { mcp: { server: "main", tool: "{agent.output}" } },
-    { script: { file: "{workspace}/{steps.s.outputs.o}" } },
   ])("%j", (step) => {
-    const setup = [{ command: { id: "s", run: "true", outputs: { o: "{stdout}" } } }];
-    expect(refusals({ setup, verify: [step] })).toEqual([
-      expect.stringContaining("from outside, which cannot be used"),
-    ]);
+    const refused = expect.stringContaining("from outside, which cannot be used");
+    expect(refusals({ setup, verify: [step] })).toEqual([refused]);
   });
 
-  it("but for what the author wrote himself, or asks for as it is", () => {
-    const foreach = { var: "tool", in: ["ls", "cat"], steps: [{ command: { run: "{tool} --version" } }] };
-    const verify = [{ foreach }, { command: { run: "{env.HOME}/run {random.id} | sh" } }];
-    expect(wrongIn({ verify })).toEqual([]);
-    expect(wrongIn({ verify: [{ script: { inline: "#!/usr/bin/python3\n{agent.output | raw}" } }] })).toEqual(
-      [],
-    );
+  it("but for what the author wrote, or asks for as it is", () => {
+    const foreach = { var: "tool", in: ["ls", "cat"], steps: [command("{tool} --version")] };
+    const raw = script("#!/usr/bin/python3\n{agent.output | raw}");
+    expect(wrongIn({ verify: [{ foreach }, command("{env.HOME}/run {random.id} | sh"), raw] })).toEqual([]);
   });
 
-  it("is an error with a shell that only the environment names, and that no variable can be placed for", async () => {
+  it("is an error with a shell that only the environment names and that cannot be quoted for", async () => {
     const trial = testTrial({}, { env: { PATH: process.env["PATH"] ?? "", SHELL: "/usr/bin/python3" } });
-    const tried = await attempt({ command: { run: "print {agent.output}" } }, { output: "1", trial });
+    const tried = await attempt(command("print {agent.output}"), { output: "1", trial });
     expect(tried).toMatchObject({ outcome: "error", error: { code: "step/cannot-run" } });
+  });
+
+  it("in an older task a value names no program", async () => {
+    const trial = testTrial({ evil: "touch pwned\n" });
+    const env = { BASH_ENV: "{agent.output}" };
+    const step = scriptStepOf({ inline: "#!/bin/bash\ntouch ran\n" }, { env });
+    const scope = scopeOf({ agent: { output: join(trial.dir, "evil") } });
+    const { report } = await playStep(step, { trial, scope });
+    expect(report.error).toMatchObject({ code: "task/untrusted-value" });
+    expect(["ran", "pwned"].filter((name) => existsSync(join(trial.dir, name)))).toEqual([]);
   });
 
   it.each([
@@ -228,130 +216,75 @@ describe("where even a quoted value would be run, a task is refused (docs/tasks.
     ["bash", ["-lc", "my-agent '{prompt}'"]],
     ["env", ["A=1", "python3", "-c", "print('{prompt}')"]],
     ["node", ["-e", "resume('{session}')"]],
-  ])("what an agent is told is no part of its program: %s %j", (command, args) => {
-    const check = (given: readonly string[]): number =>
-      checkAgentTemplates({ agent: { type: "command", command, args: given } }, { servers: [] }).problems
-        .length;
-    expect(check(args)).toBe(1);
-    expect(check([...args.slice(0, -1), "a program", "{prompt}", "{session}"])).toBe(0);
+  ])("what an agent is told is no part of its program: %s %j", (name, args) => {
+    const check = (given: readonly string[]): unknown => {
+      const agent = { type: "command", command: name, args: given };
+      return checkAgentTemplates({ agent }, { servers: [] }).problems.length;
+    };
+    const separate = [...args.slice(0, -1), "a program", "{prompt}", "{session}"];
+    expect([check(args), check(separate)]).toEqual([1, 0]);
   });
 
   it("knows the programs that it says it knows", () => {
-    const known = [
-      "sh",
-      "bash",
-      "zsh",
-      "python3.12",
-      "node",
-      "ruby",
-      "perl",
-      "php",
-      "awk",
-      "gawk",
-      "sed",
-      "jq",
-    ];
+    const known = "sh bash zsh python3.12 node ruby perl php awk gawk sed jq".split(" ");
     expect(known.filter((name) => !interpreters.test(name))).toEqual([]);
     expect(["push", "fresh", "nodes", "grep"].filter((name) => interpreters.test(name))).toEqual([]);
   });
 });
 
-describe("a value that begins with - is no option (docs/tasks.md: Values from outside)", () => {
-  it("fails the step instead, which no `not` turns around", async () => {
-    const step = { command: { run: "grep -q {agent.output} /dev/null" } };
-    const failed = await attempt(step, { output: "--help" });
-    expect(failed).toMatchObject({
-      outcome: "failed",
-      checks: [{ name: "value", passed: false, untried: true }],
-    });
-    expect(await attempt({ not: [step] }, { output: "--help" })).toMatchObject({ outcome: "failed" });
+describe("a value that begins with - is no option, and one that is compared as a number is one", () => {
+  const untried = { outcome: "failed", checks: [{ name: "value", passed: false, untried: true }], ran: [] };
+
+  it.each<[string, string]>([
+    ["grep -q {agent.output} /dev/null", "--help"],
+    ["test {agent.output} -gt 4", "a[$(touch pwned)]"],
+    ['[ "{agent.output}" -gt 4 ]', "a[$(touch pwned)]"],
+  ])("%s fails with %j, and so does its negation", async (run, output) => {
+    expect(await attempt(command(run), { output })).toMatchObject(untried);
+    expect(await outcomeOf({ not: [command(run)] }, { output })).toBe("failed");
   });
 
   it.each([
-    "grep -q -- {agent.output} given",
-    "printf '%s\\n' {agent.output} | grep -q help",
-    "test {agent.output} = --help",
-  ])("but where it can be none: %s", async (run) => {
+    ["grep -q -- {agent.output} given", "--help"],
+    ["printf '%s\\n' {agent.output} | grep -q help", "--help"],
+    ["test {agent.output} = --help", "--help"],
+    ["test {agent.output} -gt 4", "5"],
+    ['[ "{agent.output}" -gt 4 ]', "5"],
+  ])("%s passes with %j", async (run, output) => {
     const trial = testTrial({ given: "--help\n" });
-    expect(await attempt({ command: { run } }, { output: "--help", trial })).toMatchObject({
-      outcome: "passed",
-    });
+    expect(await outcomeOf(command(run), { output, trial })).toBe("passed");
   });
 });
 
-describe("a value that is compared as a number is one (docs/tasks.md: Values from outside)", () => {
-  it.each(["test {agent.output} -gt 4", '[ "{agent.output}" -gt 4 ]'])("%s", async (run) => {
-    const step = { command: { run } };
-    expect(await attempt(step, { output: "5" })).toMatchObject({ outcome: "passed" });
-    expect(await attempt(step, { output: "a[$(touch pwned)]" })).toMatchObject({
-      outcome: "failed",
-      checks: [{ name: "value", untried: true }],
-      ran: [],
-    });
-  });
-});
-
-describe("a value is never a template (docs/tasks.md: Values from outside)", () => {
+describe("a value is never a template", () => {
   const said = "{env.SECRET} {steps.s.outputs.o} {{ {workspace} {random.id}";
-  const variables = { SECRET: "s3cret" };
-  const steps = { s: { o: said, list: JSON.stringify([said]) } };
-  const equal = { stdout: escapeTemplate(said) };
+  const outside = {
+    output: said,
+    variables: { SECRET: "s3cret" },
+    steps: { s: { o: said, list: JSON.stringify([said]) } },
+  };
+  const equal = { expect: { stdout: escapeTemplate(said) } };
+  const each = (list: unknown): Step => {
+    return { foreach: { var: "i", in: list, steps: [command("printf %s {i}", equal)] } };
+  };
+  const again = command("printf %s {steps.s.outputs.o}", { id: "again", outputs: { o: "{stdout}" } });
+  const one = { stdout: { json: { path: "$.a", equals: 1 } } };
 
-  it.each([
-    { command: { run: "printf %s {agent.output}", expect: equal } },
-    { command: { run: 'printf %s "$X"', env: { X: "{steps.s.outputs.o}" }, expect: equal } },
-    { command: { run: "cat", stdin: "{agent.output}", expect: equal } },
-    { command: { run: "printf %s {agent.output | raw}", shell: "/bin/echo" } },
-    {
-      foreach: {
-        var: "i",
-        in: "{steps.s.outputs.list}",
-        steps: [{ command: { run: "printf %s {i}", expect: equal } }],
-      },
-    },
-    {
-      foreach: {
-        var: "i",
-        in: ["{steps.s.outputs.o}"],
-        steps: [{ command: { run: "printf %s {i}", expect: equal } }],
-      },
-    },
-    {
-      group: {
-        setup: [
-          { command: { id: "again", run: "printf %s {steps.s.outputs.o}", outputs: { o: "{stdout}" } } },
-        ],
-        steps: [{ command: { run: "cat", stdin: "{steps.again.outputs.o}", expect: equal } }],
-      },
-    },
-    {
-      script: {
-        inline: 'test -n "$1" && printf %s "$1"',
-        args: ["{agent.output}"],
-        outputs: { o: "{stdout}" },
-      },
-    },
+  it.each<Step>([
+    command("printf %s {agent.output}", equal),
+    command('printf %s "$X"', { env: { X: "{steps.s.outputs.o}" }, ...equal }),
+    command("cat", { stdin: "{agent.output}", ...equal }),
+    command("printf %s {agent.output | raw}", { shell: "/bin/echo" }),
+    each("{steps.s.outputs.list}"),
+    each(["{steps.s.outputs.o}"]),
+    { group: { setup: [again], steps: [command("cat", { stdin: "{steps.again.outputs.o}", ...equal })] } },
+    script('test -n "$1" && printf %s "$1"', { args: ["{agent.output}"], outputs: { o: "{stdout}" } }),
     { file: { path: "{workspace}/{agent.output}", expect: { exists: false } } },
-    { command: { run: "printf %s {agent.output}", expect: { stdout: { equals: "{steps.s.outputs.o}" } } } },
-    { command: { run: "printf '{\"a\":%s}' 1", expect: { stdout: { json: { path: "$.a", equals: 1 } } } } },
+    command("printf %s {agent.output}", { expect: { stdout: { equals: "{steps.s.outputs.o}" } } }),
+    command("printf '{\"a\":%s}' 1", { expect: one }),
   ])("%j", async (step) => {
-    const tried = await attempt(step, { output: said, steps, variables });
-    expect(tried.outcome).toBe("passed");
-    expect(JSON.stringify([tried.input, tried.checks, tried.outputs])).not.toContain("s3cret");
-  });
-});
-
-describe("a value in an older task is data of a process (docs/tasks.md: Older tasks)", () => {
-  it("and names no program", async () => {
-    const trial = testTrial({ evil: "touch pwned\n" });
-    const step = scriptStepOf(
-      { inline: "#!/bin/bash\ntouch ran\n" },
-      { env: { BASH_ENV: "{agent.output}" } },
-    );
-    const scope = scopeOf({ agent: { output: join(trial.dir, "evil") } });
-    expect((await playStep(step, { trial, scope })).report.error).toMatchObject({
-      code: "task/untrusted-value",
-    });
-    expect(["ran", "pwned"].filter((name) => existsSync(join(trial.dir, name)))).toEqual([]);
+    const { outcome, input, checks, outputs } = await attempt(step, outside);
+    expect(outcome).toBe("passed");
+    expect(JSON.stringify([input, checks, outputs])).not.toContain("s3cret");
   });
 });
