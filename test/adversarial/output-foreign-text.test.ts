@@ -6,8 +6,7 @@ import { visibleJson, visibleText, withoutCommands } from "../../src/core/text/v
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { xmlAttributes, xmlText } from "../../src/reporters/junit.ts";
 import { fixtureServer } from "../e2e/support.ts";
-import { folderOf } from "../support/cli.ts";
-import { runSource, type SourceOutcome } from "../support/source-cli.ts";
+import { folderOf, type HereOutcome, runHere } from "../support/cli.ts";
 
 /** What a CI system obeys, and what a reader or a terminal could be deceived with. */
 const attacks = [
@@ -85,7 +84,7 @@ describe("text of others in everything that the command line prints", () => {
 
   it("is harmless, in whatever form it is asked for", async () => {
     using folder = folderOf({ "mcp-eval.config.json": config, "t.yaml": task });
-    const cli = (...args: string[]): Promise<SourceOutcome> => runSource(args, { cwd: folder.path });
+    const cli = (...args: string[]): Promise<HereOutcome> => runHere(args, { cwd: folder.path });
     const run = await cli("run", "-o", "out");
     expect(run.code).toBe(1);
     const tasks = await cli("run", "t.yaml", "--agent", "null", "-o", "out2");
@@ -130,7 +129,7 @@ describe("text of others in everything that the command line prints", () => {
     ["a program", "mcp-eval.config.mjs", `throw new Error(${JSON.stringify(everything)});`],
   ])("in an error of %s is harmless", async (_, name, content) => {
     using folder = folderOf({ [name]: content });
-    const { code, stderr } = await runSource(["run"], { cwd: folder.path });
+    const { code, stderr } = await runHere(["run"], { cwd: folder.path });
     expect(code).toBe(2);
     expectHarmless(stderr);
     expect(stderr).toContain("FORGED");
@@ -150,7 +149,7 @@ describe("what stands on the command line", () => {
     ["a file", ["migrate", said]],
   ])("is harmless in the error for %s", async (_, args) => {
     using folder = folderOf({});
-    const { code, stdout, stderr } = await runSource(args, { cwd: folder.path });
+    const { code, stdout, stderr } = await runHere(args, { cwd: folder.path });
     expect(code).toBe(2);
     expect(stderr).toContain("FORGED");
     expectHarmless(stdout);
@@ -159,7 +158,7 @@ describe("what stands on the command line", () => {
 
   it("keeps the suggestion of the right word on a line of its own", async () => {
     using folder = folderOf({});
-    const { stderr } = await runSource(["rum"], { cwd: folder.path });
+    const { stderr } = await runHere(["rum"], { cwd: folder.path });
     expect(stderr).toMatch(/^error: unknown command 'rum'\n\(Did you mean run\?\)\n/);
   });
 });

@@ -4,8 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { load } from "../../src/load/load.ts";
 import { migrateTask } from "../../src/load/migrate/migrate-task.ts";
-import { folderOf } from "../support/cli.ts";
-import { runSource } from "../support/source-cli.ts";
+import { folderOf, runHere } from "../support/cli.ts";
 import { files, judgeForm, migratedScriptForm, scriptForm } from "./migrate-tasks.ts";
 
 /** Nothing listens on the port. */
@@ -36,7 +35,7 @@ async function freePort(): Promise<number> {
 describe("mcpvals migrate", () => {
   it("prints the task, and what could not be kept on stderr", async () => {
     using folder = folderOf({ "judge.yaml": judgeForm, ...files });
-    const outcome = await runSource(["migrate", "judge.yaml"], { cwd: folder.path });
+    const outcome = await runHere(["migrate", "judge.yaml"], { cwd: folder.path });
     expect(outcome).toEqual({
       code: 0,
       stdout: migrateTask({
@@ -53,14 +52,14 @@ describe("mcpvals migrate", () => {
 
   it("keeps a setup that cannot reach its server an error", async () => {
     using folder = folderOf({ "old.yaml": unreachable(await freePort()) });
-    const out = await runSource(["migrate", "old.yaml", "--out", "new"], { cwd: folder.path });
+    const out = await runHere(["migrate", "old.yaml", "--out", "new"], { cwd: folder.path });
     const lost =
       'in setup nothing depended on what was expected, so it is left out: {"status":200,"body":{"match":"ok"}}';
     expect(out.stderr).toContain(`note: old.yaml: spec.setup[0].http: ${lost}\n`);
     const migratedText = readFileSync(join(folder.path, "new/old.yaml"), "utf8");
     expect(migratedText).toContain(`    # migrated: ${lost}\n    - http:`);
     for (const file of ["old.yaml", "new/old.yaml"]) {
-      const run = await runSource(["run", file, "--agent", "null"], { cwd: folder.path });
+      const run = await runHere(["run", file, "--agent", "null"], { cwd: folder.path });
       expect({ file, code: run.code, shown: run.stdout.includes("ECONNREFUSED") }).toEqual({
         file,
         code: 3,
@@ -71,24 +70,24 @@ describe("mcpvals migrate", () => {
 
   it("replaces nothing in another folder without --force", async () => {
     using folder = folderOf({ "a.yaml": scriptForm, "new/a.yaml": "mine", ...files });
-    const refused = await runSource(["migrate", "a.yaml", "--out", "new"], { cwd: folder.path });
+    const refused = await runHere(["migrate", "a.yaml", "--out", "new"], { cwd: folder.path });
     expect(refused).toMatchObject({ code: 2, stdout: "" });
     expect(refused.stderr).toContain(
       `${join(folder.path, "new/a.yaml")} is there already (usage/invalid-option)`,
     );
     expect(readFileSync(join(folder.path, "new/a.yaml"), "utf8")).toBe("mine");
-    const forced = await runSource(["migrate", "a.yaml", "--out", "new", "--force"], { cwd: folder.path });
+    const forced = await runHere(["migrate", "a.yaml", "--out", "new", "--force"], { cwd: folder.path });
     expect(forced.code).toBe(0);
     expect(readFileSync(join(folder.path, "new/a.yaml"), "utf8")).toBe(migratedScriptForm);
   });
 
   it("writes into the file, or into another folder", async () => {
     using folder = folderOf({ "a.yaml": scriptForm, "b.yaml": judgeForm, ...files });
-    const out = await runSource(["migrate", "a.yaml", "b.yaml", "--out", "new"], { cwd: folder.path });
+    const out = await runHere(["migrate", "a.yaml", "b.yaml", "--out", "new"], { cwd: folder.path });
     expect(out).toMatchObject({ code: 0, stdout: "" });
     expect(readFileSync(join(folder.path, "new/a.yaml"), "utf8")).toBe(migratedScriptForm);
     expect(readFileSync(join(folder.path, "a.yaml"), "utf8")).toBe(scriptForm);
-    const write = await runSource(["migrate", "a.yaml", "--write"], { cwd: folder.path });
+    const write = await runHere(["migrate", "a.yaml", "--write"], { cwd: folder.path });
     expect(write).toMatchObject({ code: 0, stdout: "" });
     expect(readFileSync(join(folder.path, "a.yaml"), "utf8")).toBe(migratedScriptForm);
   });
@@ -110,7 +109,7 @@ spec:
     const extensions = `{ kubernetes: { package: "https://github.com/o/k@v1" }, mine: { package: ./mine } }`;
     const evaluation = `kind: Eval\nconfig:\n  extensions: ${extensions}\n  taskSets: [{ path: a.yaml }]\n`;
     using folder = folderOf({ "a.yaml": old, "eval.yaml": evaluation, mine: "#!/bin/sh\n" });
-    const outcome = await runSource(["migrate", "a.yaml", "--eval", "eval.yaml", "--write"], {
+    const outcome = await runHere(["migrate", "a.yaml", "--eval", "eval.yaml", "--write"], {
       cwd: folder.path,
     });
     const note = "say where mine comes from: github.com/ORG/REPO@VERSION, as in the Eval's config.extensions";
@@ -130,7 +129,7 @@ spec:
       ["k8s", "https://github.com/o/k@v1", folder.path],
       ["mine", "./mine", folder.path],
     ]);
-    const wrong = await runSource(["migrate", "a.yaml", "--eval", "a.yaml"], { cwd: folder.path });
+    const wrong = await runHere(["migrate", "a.yaml", "--eval", "a.yaml"], { cwd: folder.path });
     expect(wrong).toMatchObject({ code: 2, stdout: "" });
     expect(wrong.stderr).toContain("a.yaml is not an Eval: its kind is not Eval");
   });
@@ -141,7 +140,7 @@ spec:
     ["a task without verify", "kind: Task\nsteps: { prompt: { inline: hi } }\n", "x.yaml has no verify step"],
   ])("refuses %s and writes nothing", async (_, text, message) => {
     using folder = folderOf({ "a.yaml": scriptForm, "x.yaml": text, ...files });
-    const outcome = await runSource(["migrate", "a.yaml", "x.yaml", "--write"], { cwd: folder.path });
+    const outcome = await runHere(["migrate", "a.yaml", "x.yaml", "--write"], { cwd: folder.path });
     expect(outcome).toMatchObject({ code: 2, stdout: "" });
     expect(outcome.stderr).toContain(message);
     expect(readFileSync(join(folder.path, "a.yaml"), "utf8")).toBe(scriptForm);

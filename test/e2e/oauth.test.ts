@@ -1,3 +1,4 @@
+import { runHere, type HereOutcome } from "../support/cli.ts";
 import { existsSync } from "node:fs";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -8,7 +9,6 @@ import {
   type ProtectedServer,
   startProtectedServer,
 } from "../fixtures/servers/protected-server.ts";
-import { runSource, type SourceOutcome } from "../support/source-cli.ts";
 
 async function protect(options: ProtectedOptions): Promise<ProtectedServer> {
   const server = await startProtectedServer(options);
@@ -16,7 +16,7 @@ async function protect(options: ProtectedOptions): Promise<ProtectedServer> {
   return server;
 }
 
-interface Ran extends SourceOutcome {
+interface Ran extends HereOutcome {
   /** Everything that the run left in its folder, and what it printed. */
   readonly written: string;
   readonly folder: string;
@@ -54,7 +54,7 @@ async function runWith(
   await writeFile(join(folder, "mcp-eval.config.json"), JSON.stringify(config));
   for (const [name, text] of Object.entries(files))
     await writeFile(join(folder, name), text, { mode: 0o600 });
-  const outcome = await runSource(["run"], { cwd: folder });
+  const outcome = await runHere(["run"], { cwd: folder });
   const runs = join(folder, ".mcpvals");
   const names = existsSync(runs) ? await readdir(runs, { recursive: true, withFileTypes: true }) : [];
   const texts = await Promise.all(

@@ -5,8 +5,7 @@ import { copySkills } from "../../src/agents/agent-program.ts";
 import { exportFile } from "../../src/load/export-file.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { failure, load } from "../load/support/load.ts";
-import { folderOf } from "../support/cli.ts";
-import { runSource } from "../support/source-cli.ts";
+import { folderOf, runHere } from "../support/cli.ts";
 
 /** A task of the script form, whose scripts stand in a folder that other tasks share. */
 const sharing = `kind: Task
@@ -158,20 +157,20 @@ describe("a judge that cannot be asked is of interest only to tasks that ask one
 
   it("validate warns with the names of those tasks", async () => {
     using folder = folderOf({ ...files, "tasks/two.yaml": judged("two") });
-    const { code, stderr } = await runSource(["validate", "eval.yaml"], { cwd: folder.path });
+    const { code, stderr } = await runHere(["validate", "eval.yaml"], { cwd: folder.path });
     expect(code).toBe(0);
     expect(stderr).toBe(
       "note: llmJudge: the variable JUDGE_URL is not set; llmJudge: the variable JUDGE_KEY is not set; " +
         "llmJudge: the variable JUDGE_MODEL is not set: the tasks that ask a judge cannot run without --judge MODEL: " +
         '"one", "two"\n',
     );
-    const other = await runSource(["validate", "eval.yaml", "--task", "plain"], { cwd: folder.path });
+    const other = await runHere(["validate", "eval.yaml", "--task", "plain"], { cwd: folder.path });
     expect([other.code, other.stderr]).toEqual([0, ""]);
   });
 
   it("validate warns where no judge is configured", async () => {
     using folder = folderOf({ ...files, "eval.yaml": files["eval.yaml"].replace(/ {2}llmJudge.*\n/, "") });
-    const { code, stderr } = await runSource(["validate", "eval.yaml"], { cwd: folder.path });
+    const { code, stderr } = await runHere(["validate", "eval.yaml"], { cwd: folder.path });
     expect([code, stderr]).toEqual([
       0,
       'note: no judge is configured: the tasks that ask a judge cannot run without --judge MODEL: "one"\n',

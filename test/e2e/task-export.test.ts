@@ -5,8 +5,7 @@ import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { exportFile } from "../../src/load/export-file.ts";
 import type { TaskExport } from "../../src/core/formats/task/task-export.ts";
-import { folderOf, root } from "../support/cli.ts";
-import { runSource } from "../support/source-cli.ts";
+import { folderOf, root, runHere } from "../support/cli.ts";
 
 const schema = JSON.parse(readFileSync(join(root, "schemas/task-export.schema.json"), "utf8")) as object;
 const validate: ValidateFunction = new Ajv2020({
@@ -69,7 +68,7 @@ async function exported(
   cwd: string,
   args: readonly string[],
 ): Promise<{ readonly document: TaskExport; readonly stderr: string }> {
-  const { code, stdout, stderr } = await runSource(["task", "export", ...args], { cwd });
+  const { code, stdout, stderr } = await runHere(["task", "export", ...args], { cwd });
   expect({ code, stderr: code === 0 ? "" : stderr }).toEqual({ code: 0, stderr: "" });
   return { document: JSON.parse(stdout) as TaskExport, stderr };
 }
@@ -177,7 +176,7 @@ spec:
 
   it("holds nothing of the machine that it was made on", async () => {
     using folder = folderOf(files);
-    const { stdout } = await runSource(["task", "export", "task.yaml"], {
+    const { stdout } = await runHere(["task", "export", "task.yaml"], {
       cwd: folder.path,
       env: { TOKEN: "token-of-this-machine" },
     });
@@ -208,8 +207,8 @@ steps:
 
   it("writes into a file", async () => {
     using folder = folderOf(files);
-    const { stdout } = await runSource(["task", "export", "task.yaml"], { cwd: folder.path });
-    const outcome = await runSource(["task", "export", "task.yaml", "--out", "new/task.json"], {
+    const { stdout } = await runHere(["task", "export", "task.yaml"], { cwd: folder.path });
+    const outcome = await runHere(["task", "export", "task.yaml", "--out", "new/task.json"], {
       cwd: folder.path,
     });
     expect(outcome).toEqual({ code: 0, stdout: "", stderr: "" });
@@ -226,7 +225,7 @@ steps:
     ["an Eval", "kind: Eval\nmetadata: { name: e }\n", "is not a task"],
   ])("refuses %s", async (_, text, message) => {
     using folder = folderOf({ ...files, "task.yaml": text });
-    const outcome = await runSource(["task", "export", "task.yaml"], { cwd: folder.path });
+    const outcome = await runHere(["task", "export", "task.yaml"], { cwd: folder.path });
     expect(outcome).toMatchObject({ code: 2, stdout: "" });
     expect(outcome.stderr).toContain(message);
   });

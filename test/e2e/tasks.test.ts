@@ -2,8 +2,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { evaluate } from "../../src/index.ts";
-import { folderOf, runCli, runInline } from "../support/cli.ts";
-import { runSource } from "../support/source-cli.ts";
+import { folderOf, runCli, runHere, runInline } from "../support/cli.ts";
 import { fixtureServer, trialOf } from "./support.ts";
 
 /** A task that the oracle solves and the null agent does not. */
@@ -194,7 +193,7 @@ steps:
 describe.concurrent("mcpvals list and validate", () => {
   it("show tasks", async () => {
     using folder = folderOf(files);
-    const { code, stdout } = await runSource(["list", "tasks"], { cwd: folder.path });
+    const { code, stdout } = await runHere(["list", "tasks"], { cwd: folder.path });
     expect(code).toBe(0);
     expect(stdout).toBe(`tasks
 
@@ -217,7 +216,7 @@ Agents
       spec: { prompt: "Do it.", verify: [{ command: { run: "false" } }] },
     };
     using folder = folderOf({ "sub/a.json": described, "sub/in/x": "" });
-    const { stdout } = await runSource(["list", "../a.json"], { cwd: join(folder.path, "sub/in") });
+    const { stdout } = await runHere(["list", "../a.json"], { cwd: join(folder.path, "sub/in") });
     expect(stdout).toContain(`Tasks\n  a  ${join("..", "a.json")}\n    Checks a thing.\n`);
   });
 
@@ -229,7 +228,7 @@ Agents
       spec: { prompt: "say \u0007", verify: [{ command: { run: "test -d ." } }] },
     });
     using folder = folderOf({ "a.json": named });
-    const { stdout } = await runSource(["list", "a.json"], { cwd: folder.path });
+    const { stdout } = await runHere(["list", "a.json"], { cwd: folder.path });
     expect(stdout).toContain(String.raw`  a\n\x1b[31mb  a.json${"\n"}    say \x07${"\n"}`);
   });
 

@@ -1,8 +1,7 @@
 import { expect, it } from "vitest";
 import { stringify } from "yaml";
 import { failure, load } from "../load/support/load.ts";
-import { folderOf } from "../support/cli.ts";
-import { runSource } from "../support/source-cli.ts";
+import { folderOf, runHere } from "../support/cli.ts";
 
 /** A valid config with an object of every kind that the format has. */
 const valid = {
@@ -128,7 +127,7 @@ it.each(formatNames)(
 it("one misspelt key ends run and validate with exit code 2", async () => {
   using folder = folderOf({ "mcp-eval.config.json": withTypos(typos.slice(0, 1)) });
   const [run, validate] = await Promise.all(
-    [["run"], ["validate", "--json"]].map((args) => runSource(args, { cwd: folder.path })),
+    [["run"], ["validate", "--json"]].map((args) => runHere(args, { cwd: folder.path })),
   );
   expect([run?.code, run?.stdout]).toEqual([2, ""]);
   expect(run?.stderr).toContain('error unknown key "timeOut"');

@@ -1,8 +1,7 @@
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { folderOf } from "../support/cli.ts";
-import { runSource, type SourceOutcome } from "../support/source-cli.ts";
+import { folderOf, type HereOutcome, runHere } from "../support/cli.ts";
 
 interface Parts {
   readonly verify?: readonly unknown[];
@@ -50,9 +49,9 @@ const tasks = {
 async function validate(
   files: Readonly<Record<string, unknown>>,
   args: readonly string[] = [],
-): Promise<SourceOutcome & { readonly kept: readonly string[] }> {
+): Promise<HereOutcome & { readonly kept: readonly string[] }> {
   using folder = folderOf(files);
-  const outcome = await runSource(["validate", ".", "--run", ...args], { cwd: folder.path });
+  const outcome = await runHere(["validate", ".", "--run", ...args], { cwd: folder.path });
   return { ...outcome, kept: readdirSync(folder.path).filter((name) => !(name in files)) };
 }
 
@@ -233,7 +232,7 @@ describe("mcpvals validate --run", () => {
 
   it("keeps the runs where it is told to", async () => {
     using folder = folderOf({ "good.json": proven });
-    const { code } = await runSource(["validate", "good.json", "--run", "--output", "runs"], {
+    const { code } = await runHere(["validate", "good.json", "--run", "--output", "runs"], {
       cwd: folder.path,
     });
     expect(code).toBe(0);
@@ -255,14 +254,14 @@ describe("run", () => {
     using folder = folderOf(files);
     const at = { cwd: folder.path };
     const note = "note: never seen to fail when the agent does nothing: ";
-    expect((await runSource(["run"], at)).stderr).toContain(`${note}good, hollow; `);
-    expect((await runSource(["run", "--agent", "null"], at)).stderr).not.toContain(note);
-    expect((await runSource(["validate", "--run"], at)).code).toBe(1);
-    expect((await runSource(["run", "--timeout", "1m"], at)).stderr).toContain(`${note}hollow; `);
+    expect((await runHere(["run"], at)).stderr).toContain(`${note}good, hollow; `);
+    expect((await runHere(["run", "--agent", "null"], at)).stderr).not.toContain(note);
+    expect((await runHere(["validate", "--run"], at)).code).toBe(1);
+    expect((await runHere(["run", "--timeout", "1m"], at)).stderr).toContain(`${note}hollow; `);
     writeFileSync(
       join(folder.path, "a.task.json"),
       JSON.stringify(task("good", { spec: { env: { A: "1" } } })),
     );
-    expect((await runSource(["run"], at)).stderr).toContain(`${note}good, hollow; `);
+    expect((await runHere(["run"], at)).stderr).toContain(`${note}good, hollow; `);
   });
 });

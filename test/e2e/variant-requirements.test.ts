@@ -2,8 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { folderOf } from "../support/cli.ts";
-import { runSource } from "../support/source-cli.ts";
+import { folderOf, runHere } from "../support/cli.ts";
 
 const answers = { tools: { get: { inputSchema: {}, responses: [{ return: "x" }] } } };
 const server = { transport: "mock", mock: answers };
@@ -30,7 +29,7 @@ test.each([
   "a task is not run in a variant without the server that it requires (%j)",
   async (flags, code, verdict) => {
     using folder = folderOf(files);
-    const run = await runSource(["run", "--reporter", "json=result.json", ...flags], { cwd: folder.path });
+    const run = await runHere(["run", "--reporter", "json=result.json", ...flags], { cwd: folder.path });
     expect([run.code, run.stderr]).toEqual([code, ""]);
     const { trials } = JSON.parse(readFileSync(join(folder.path, "result.json"), "utf8")) as RunResult;
     expect(trials.map((trial) => [trial.task, trial.variant, trial.verdict, trial.error?.message])).toEqual([

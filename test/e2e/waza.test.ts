@@ -2,8 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunResult, TrialResult } from "../../src/core/report/result.ts";
-import { folderOf } from "../support/cli.ts";
-import { runSource } from "../support/source-cli.ts";
+import { folderOf, runHere } from "../support/cli.ts";
 
 const person = "{ name: Ada, entityType: person, observations: [likes tea] }";
 
@@ -66,7 +65,7 @@ function journal(stdout: string, folder: string): string {
 describe("an eval.yaml of waza", () => {
   it("runs its tasks, each with its servers, and records what the agent called", async () => {
     using folder = folderOf({ "eval.yaml": evalFile, ...tasks });
-    const { code, stdout, stderr } = await runSource(["run", "eval.yaml", "--reporter", "json"], {
+    const { code, stdout, stderr } = await runHere(["run", "eval.yaml", "--reporter", "json"], {
       cwd: folder.path,
     });
     expect(stderr).not.toContain("error");
@@ -107,7 +106,7 @@ describe("an eval.yaml of waza", () => {
   it("runs them in each variant: without its server a task cannot pass", async () => {
     const variants = "variants:\n  with: {}\n  without: { mcp_servers: { memory: null } }\n";
     using folder = folderOf({ "eval.yaml": evalFile + variants, ...tasks });
-    const { code, stdout } = await runSource(["run", "eval.yaml", "--reporter", "json"], {
+    const { code, stdout } = await runHere(["run", "eval.yaml", "--reporter", "json"], {
       cwd: folder.path,
     });
     const result = JSON.parse(stdout) as RunResult;
@@ -148,7 +147,7 @@ agent:
         ],
       },
     });
-    const { code, stdout } = await runSource(["run", "eval.yaml", "--reporter", "json"], {
+    const { code, stdout } = await runHere(["run", "eval.yaml", "--reporter", "json"], {
       cwd: folder.path,
     });
     expect(verdicts(JSON.parse(stdout) as RunResult)).toEqual(["quick 1 pass", "slow 1 timeout"]);
@@ -157,7 +156,7 @@ agent:
 
   it("is validated, and refused with everything that is wrong", async () => {
     using folder = folderOf({ "eval.yaml": evalFile, ...tasks });
-    const valid = await runSource(["validate", "eval.yaml"], { cwd: folder.path });
+    const valid = await runHere(["validate", "eval.yaml"], { cwd: folder.path });
     expect(valid).toMatchObject({
       code: 0,
       stdout: expect.stringContaining("is valid: 2 tasks, servers memory") as string,
@@ -167,7 +166,7 @@ agent:
       ...tasks,
       "tasks/recall.yaml": "id: recall\ninputs: { prompt: x }\ngraders: [{ type: text, name: t }]\n",
     });
-    const refused = await runSource(["run", "eval.yaml"], { cwd: wrong.path });
+    const refused = await runHere(["run", "eval.yaml"], { cwd: wrong.path });
     expect(refused.code).toBe(2);
     expect(refused.stderr).toContain("hooks is not known yet");
     expect(refused.stderr).toContain("graders of type text are not known yet");

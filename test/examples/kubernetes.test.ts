@@ -1,8 +1,7 @@
 import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { folderOf, root } from "../support/cli.ts";
-import { runSource } from "../support/source-cli.ts";
+import { folderOf, root, runHere } from "../support/cli.ts";
 
 const source = join(root, "examples/kubernetes");
 
@@ -16,7 +15,7 @@ async function validate(
   const text = readFileSync(file, "utf8");
   expect(text).toContain(from);
   writeFileSync(file, text.replace(from, to));
-  const { code, stdout, stderr } = await runSource(["validate", "."], { cwd: folder.path });
+  const { code, stdout, stderr } = await runHere(["validate", "."], { cwd: folder.path });
   return { code, told: stdout + stderr };
 }
 

@@ -2,9 +2,8 @@ import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunResult } from "../../src/core/report/result.ts";
-import { folderOf, root } from "../support/cli.ts";
+import { folderOf, root, runHere } from "../support/cli.ts";
 import { linkPackage } from "../support/shell.ts";
-import { runSource } from "../support/source-cli.ts";
 
 const source = join(root, "examples/waza");
 
@@ -29,7 +28,7 @@ async function run(
     text = text.replace(from, to);
   }
   writeFileSync(file, text);
-  const { code, stdout } = await runSource(["run", "eval.yaml", "--reporter", "json", ...flags], {
+  const { code, stdout } = await runHere(["run", "eval.yaml", "--reporter", "json", ...flags], {
     cwd: folder.path,
   });
   const result = JSON.parse(stdout) as RunResult;

@@ -9,8 +9,7 @@ import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { fixtureServer, processTag, type ServerConfig } from "../e2e/support.ts";
 import { livingProcesses } from "../process/support.ts";
-import { folderOf, root } from "../support/cli.ts";
-import { runSource } from "../support/source-cli.ts";
+import { folderOf, root, runHere } from "../support/cli.ts";
 
 type Stdio = ReturnType<typeof fixtureServer>;
 
@@ -93,7 +92,7 @@ describe("a server that does not start", () => {
         toolHealthSuites: [{ name: "s", tests: [echo, { ...echo, server: "bad" }] }],
       },
     });
-    const { code, stdout, stderr } = await runSource(["run"], { cwd: folder.path });
+    const { code, stdout, stderr } = await runHere(["run"], { cwd: folder.path });
     expect([code, stdout]).toEqual([2, ""]);
     expect(stderr).toContain('server "bad" exited with code 3 before it had answered initialize');
     expect(stderr).toContain("no database");

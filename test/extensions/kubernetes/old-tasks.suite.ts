@@ -2,8 +2,7 @@ import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunResult } from "../../../src/core/report/result.ts";
-import { folderOf, root } from "../../support/cli.ts";
-import { runSource } from "../../support/source-cli.ts";
+import { folderOf, root, runHere } from "../../support/cli.ts";
 import { connect } from "./real-api.ts";
 
 const evaluation = {
@@ -83,7 +82,7 @@ describe("older tasks with a real API server", () => {
     const source = join(root, "extensions/kubernetes/main.ts");
     writeFileSync(program, `#!${process.execPath}\nimport(${JSON.stringify(source)});\n`);
     chmodSync(program, 0o755);
-    const outcome = await runSource(["run", "eval.yaml", "--agent", "null", "--reporter", "json"], {
+    const outcome = await runHere(["run", "eval.yaml", "--agent", "null", "--reporter", "json"], {
       cwd: folder.path,
       env: { KUBE_FILE: api.kubeconfig },
     });
