@@ -140,7 +140,7 @@ let running: Promise<unknown> = Promise.resolve();
 async function runNow(args: readonly string[], { cwd, env = {} }: CliOptions): Promise<HereOutcome> {
   const { runProgram } = await import("../../src/cli/program.ts");
   const { env: ownEnv, stdout, stderr } = process;
-  const before = { cwd: process.cwd(), out: stdout.write, error: stderr.write };
+  const before = { cwd: process.cwd(), out: stdout.write.bind(stdout), error: stderr.write.bind(stderr) };
   const listeners = process.listeners("uncaughtException");
   const written = { stdout: "", stderr: "" };
   const write = (name: "stdout" | "stderr"): typeof stdout.write => {
