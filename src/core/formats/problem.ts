@@ -3,7 +3,7 @@ import type { ErrorCode } from "../errors/catalogue.ts";
 import type { Diagnostic, SourceLocation } from "../errors/error.ts";
 import { formatLocation } from "../errors/render.ts";
 import { listNames } from "./did-you-mean.ts";
-import type { KeyPath } from "./json.ts";
+import { formatKeyPath, type KeyPath, withoutUndefined } from "./json.ts";
 
 /** A problem of a document at a key path; a {@link Diagnostic} before it has a file and a line. */
 export interface Problem {
@@ -21,56 +21,56 @@ export interface Problem {
   readonly sameAs?: string;
 }
 
+/** What a problem has besides its message and place. Defaults: the code `config/invalid-value`, at the value. */
+export type ProblemDetails = {
+  readonly [K in Exclude<keyof Problem, "message" | "path">]?: Problem[K] | undefined;
+};
+
+export function problem(path: KeyPath, message: string, details: ProblemDetails = {}): Problem {
+  const { code = "config/invalid-value", at = "value", ...rest } = details;
+  return { code, message, path, at, ...withoutUndefined(rest) };
+}
+
+/** A problem whose message begins with its path, and goes on with `after`. */
+export function problemAt(path: KeyPath, after: string, details?: ProblemDetails): Problem {
+  return problem(path, afterPath(path, after), details);
+}
+
+/** A sentence that begins with a path. */
+export function afterPath(path: KeyPath, after: string): string {
+  return `${formatKeyPath(path)}${after.startsWith(":") ? "" : " "}${after}`;
+}
+
 /** Finds a place in the text that a document was read from. */
 export type Locate = (place: Pick<Problem, "path" | "at" | "text">) => SourceLocation | undefined;
 
 /** Gives a problem its place in the file. */
-export function placeProblem(problem: Problem, locate: Locate): Diagnostic {
-  const { code, message, alsoAt } = problem;
-  const location = locate(problem);
+export function placeProblem(found: Problem, locate: Locate): Diagnostic {
+  const { code, message, alsoAt } = found;
+  const location = locate(found);
   const other = alsoAt === undefined ? undefined : locate({ path: alsoAt, at: "value" });
-  const otherPlace = other?.line === undefined ? undefined : `The other is at ${formatLocation(other)}.`;
-  const hint = [otherPlace, problem.hint].filter((part) => part !== undefined).join(" ");
-  return {
-    code,
-    message,
-    ...(location === undefined ? {} : { location }),
-    ...(hint === "" ? {} : { hint }),
-  };
+  const otherPlace = other?.line === undefined ? [] : [`The other is at ${formatLocation(other)}.`];
+  const hint = [...otherPlace, ...(found.hint === undefined ? [] : [found.hint])].join(" ") || undefined;
+  return withoutUndefined({ code, message, location, hint });
 }
 
 /** Gives problems their places, and puts them in the order of the file when `locate` knows lines. */
 export function placeProblems(problems: readonly Problem[], locate: Locate): Diagnostic[] {
   const placed = problems
-    .map((problem): Placed => ({ diagnostic: placeProblem(problem, locate), sameAs: problem.sameAs }))
+    .map((each) => ({ diagnostic: placeProblem(each, locate), key: each.sameAs ?? each }))
     .toSorted(
-      ({ diagnostic: a }, { diagnostic: b }) =>
-        (a.location?.line ?? 0) - (b.location?.line ?? 0) ||
-        (a.location?.column ?? 0) - (b.location?.column ?? 0),
+      ({ diagnostic: { location: a } }, { diagnostic: { location: b } }) =>
+        (a?.line ?? 0) - (b?.line ?? 0) || (a?.column ?? 0) - (b?.column ?? 0),
     );
-  return mergeSame(placed);
+  return [...Map.groupBy(placed, ({ key }) => key).values()].map(withOthers);
 }
 
-interface Placed {
-  readonly diagnostic: Diagnostic;
-  readonly sameAs: string | undefined;
-}
-
-function mergeSame(placed: readonly Placed[]): Diagnostic[] {
-  const groups = new Map<string | Placed, Diagnostic[]>();
-  for (const each of placed) {
-    const key = each.sameAs ?? each;
-    groups.set(key, [...(groups.get(key) ?? []), each.diagnostic]);
-  }
-  return [...groups.values()].flatMap(([first, ...others]) =>
-    first === undefined ? [] : [others.length === 0 ? first : withOthers(first, others)],
-  );
-}
-
-function withOthers(first: Diagnostic, others: readonly Diagnostic[]): Diagnostic {
-  const lines = new Set(others.flatMap(({ location }) => location?.line ?? []));
-  const where =
-    lines.size === 0 ? "" : `, on line${lines.size === 1 ? "" : "s"} ${listNames([...lines].map(String))}`;
+/** The first of some equal problems, with the places of the others. */
+function withOthers(same: readonly { readonly diagnostic: Diagnostic }[]): Diagnostic {
+  const [first, ...others] = same.map(({ diagnostic }) => diagnostic) as [Diagnostic, ...Diagnostic[]];
+  if (others.length === 0) return first;
+  const lines = [...new Set(others.flatMap(({ location }) => location?.line ?? []))].map(String);
+  const where = lines.length === 0 ? "" : `, on line${lines.length === 1 ? "" : "s"} ${listNames(lines)}`;
   const also = `It is the same in ${others.length} other place${others.length === 1 ? "" : "s"}${where}.`;
   return { ...first, hint: first.hint === undefined ? also : `${first.hint} ${also}` };
 }
@@ -92,7 +92,8 @@ export function validate<S extends z.ZodType>(schema: S, document: unknown): Val
     if (!(error instanceof RangeError)) throw error;
     // zod overflows the stack on some 100,000 issues; the first ones say as much.
     const { issues } = safeParse(schema, beginningOf(document));
-    return { issues: issues.length === 0 ? [tooMany] : issues };
+    const message = "has more mistakes than can be listed";
+    return { issues: issues.length > 0 ? issues : [{ code: "custom", path: [], input: undefined, message }] };
   }
 }
 
@@ -101,13 +102,6 @@ function safeParse<S extends z.ZodType>(schema: S, document: unknown): Validated
   const parsed = schema.safeParse(document, { jitless: true });
   return parsed.success ? { data: parsed.data, issues: [] } : { issues: parsed.error.issues };
 }
-
-const tooMany = {
-  code: "custom",
-  path: [],
-  input: undefined,
-  message: "has more mistakes than can be listed",
-} satisfies z.core.$ZodIssue;
 
 /** A copy of a document with only the first items of long lists and tables. */
 function beginningOf(value: unknown): unknown {

@@ -16,37 +16,31 @@ import { anyJson, anyObject, closedObject, duration, filledText } from "./config
 import { maxDurationMs } from "./duration.ts";
 import type { ProgramText } from "./idle-program.ts";
 import { asObject, type Json, type JsonObject, withoutUndefined } from "./json.ts";
-import {
-  asWhole,
-  commonFields,
-  json,
-  jsonExpectationModel,
-  jsonExpectations,
-  jsonObject,
-  milliseconds,
-  type Model,
-  templateName,
-  text,
-  textExpectation,
-  textExpectationModel,
-  textParts,
-  texts,
-  timeoutField,
-  variables,
-} from "./step-fields.ts";
-import { validate } from "./problem.ts";
+import { validate, type Validated } from "./problem.ts";
 
 /** The keys under which a step has steps. */
 export const innerLists = ["setup", "steps", "cleanup"] as const;
 export type InnerList = (typeof innerLists)[number];
 
 type Shape = Readonly<Record<string, z.ZodType>>;
+
+/** The type of a value of the model: as its schema says, and read-only. */
+export type Model<S extends z.ZodType> = Frozen<z.output<S>>;
+
+type Frozen<T> = [Json] extends [T]
+  ? T
+  : T extends readonly (infer U)[]
+    ? readonly Frozen<U>[]
+    : T extends object
+      ? { readonly [K in keyof T]: Frozen<T[K]> }
+      : T;
+
 /** The fields of a step of some kind, in the model. */
 type Fields<S extends Shape> = Model<z.ZodObject<S>>;
 
 /**
- * All that is known of a kind of step without running it. Parsing, the checks of templates, the JSON Schemas, the reference
- * page and the export of tasks come from here; how it is run is for `src/steps`.
+ * Everything about a kind of step except how it runs, which is in `src/steps`. Parsing, the checks of templates, the JSON
+ * Schemas, the reference page and the export of tasks use it.
  */
 export interface StepKind<S extends Shape = Shape, I extends InnerList = InnerList> {
   /** For the list of all steps. */
@@ -63,10 +57,7 @@ export interface StepKind<S extends Shape = Shape, I extends InnerList = InnerLi
   readonly dotted?: StepForm;
   /** The only phases that it may stand in; absent: all. */
   readonly phases?: readonly string[];
-  /**
-   * What its texts are, by their keys in the body, `*` for every member. All others are texts in which values may stand as
-   * they are.
-   */
+  /** What its texts are, by their keys in the body, `*` for every member; all others are plain texts. */
   readonly texts: Readonly<Record<string, TextRole<S>>>;
   /** Keys of the body in which templates are not replaced. */
   readonly plainKeys?: readonly string[];
@@ -80,17 +71,16 @@ export interface StepKind<S extends Shape = Shape, I extends InnerList = InnerLi
   canFail?(step: Fields<S>, inner: readonly InnerOutcome[]): boolean;
 }
 
-/** Whether there is something behind some names, such as `["headers", "etag"]` behind `response`. */
+/** Whether names such as `["headers", "etag"]` after `response` refer to something. */
 export type HasNames = (names: readonly string[]) => boolean;
 
-export interface StepProgram {
-  /** Absent when it is not known. */
-  readonly text?: ProgramText;
-  /** Whether what it writes is checked, besides its exit code. */
+interface StepProgram {
+  readonly text: ProgramText;
+  /** Whether its output is checked, besides its exit code. */
   readonly isRead: boolean;
 }
 
-export interface InnerOutcome {
+interface InnerOutcome {
   /** Whether the step could fail, and that would count. */
   readonly canFail: boolean;
   /** Whether its failure would count. */
@@ -103,85 +93,54 @@ export type TextRole<S extends Shape = Shape> =
       readonly role: "text";
       /** A path that must not leave the task's folder; `file`: of a file that exists. */
       readonly path?: "inside" | "file";
-      place(step: Fields<S>, at: TextPlace): FindPlace | "shell";
+      /** `key` is the last key of the text's path; `isStatic`: whether a text has no template. */
+      place(
+        step: Fields<S>,
+        at: { readonly key: string; readonly isStatic: (text: string) => boolean },
+      ): FindPlace | "shell";
     }
   /** A text that is the same in every trial proves nothing. */
-  | { readonly role: "judged text" }
-  | { readonly role: "text expectation" }
-  | { readonly role: "JSON expectations" }
-  | { readonly role: "JSON Schema" };
-
-export interface TextPlace {
-  /** The last key of the text's path. */
-  readonly key: string;
-  /** Whether a text has no template. */
-  readonly isStatic: (text: string) => boolean;
-}
+  | { readonly role: "judged text" | "text expectation" | "JSON expectations" | "JSON Schema" };
 
 /** How the body of a step is written. */
 export interface StepForm {
   readonly schema: z.ZodType;
-  /** The fields of the step in the model, but for its steps. */
-  read(
-    body: Json,
-    place: StepPlace,
-  ):
-    | { readonly fields: Readonly<Record<string, unknown>>; readonly issues?: never }
-    | { readonly fields?: never; readonly issues: readonly z.core.$ZodIssue[] };
+  /** The fields of the step in the model, except its steps. */
+  read(body: Json, place: StepPlace): Validated<Readonly<Record<string, unknown>>>;
 }
 
-/** What the body of a step does not say. */
-export interface StepPlace {
+interface StepPlace {
   readonly id: string;
   /** Before and after the dot of `SERVER.TOOL` and `ALIAS.OPERATION`. */
   readonly names: readonly [string, string];
-  /** How long operations of an extension may take when the step says nothing, in milliseconds. */
+  /** Default time limit of an extension's operations, in milliseconds. */
   readonly operationMs: (extension: string) => number;
-}
-
-/** What all steps may have in a file, as parsed. */
-interface CommonBody {
-  readonly name?: string | undefined;
-  readonly if?: string | undefined;
-  readonly timeout?: number | undefined;
-  readonly continueOnError?: boolean | undefined;
-  readonly outputs?: Readonly<Record<string, string>> | undefined;
-  readonly retry?: { readonly forMs: number; readonly everyMs: number } | undefined;
-  readonly stableFor?: number | undefined;
 }
 
 interface FormOf<S extends Shape, B extends z.ZodType<CommonBody>> {
   readonly schema: B;
   /** Gives the kind's own fields, and the time limit where the body's is not it. */
-  readonly build: (
-    body: z.output<B>,
-    place: StepPlace,
-  ) => WithUndefined<Fields<S>> & { readonly timeoutMs?: number };
+  readonly build: (body: z.output<B>, place: StepPlace) => WithUndefined<Fields<S>> & { timeoutMs?: number };
 }
 
 /** Lets optional members be undefined: these are left out. */
 type WithUndefined<T> = { readonly [K in keyof T]: {} extends Pick<T, K> ? T[K] | undefined : T[K] };
-
-type KindOf<
-  S extends Shape,
-  I extends InnerList,
-  B extends z.ZodType<CommonBody>,
-  D extends z.ZodType<CommonBody>,
-> = Omit<StepKind<S, I>, "form" | "dotted" | "inner"> &
-  FormOf<S, B> & { readonly dotted?: FormOf<S, D>; readonly inner?: readonly I[] };
 
 function stepKind<
   S extends Shape,
   B extends z.ZodType<CommonBody>,
   D extends z.ZodType<CommonBody> = B,
   I extends InnerList = never,
->({ schema, build, dotted, inner = [], ...rest }: KindOf<S, I, B, D>): StepKind<S, I> {
-  return {
-    ...rest,
-    inner,
-    form: formOf({ schema, build }),
-    ...(dotted === undefined ? {} : { dotted: formOf(dotted) }),
-  };
+>({
+  schema,
+  build,
+  dotted,
+  inner = [],
+  ...rest
+}: Omit<StepKind<S, I>, "form" | "dotted" | "inner"> &
+  FormOf<S, B> & { readonly dotted?: FormOf<S, D>; readonly inner?: readonly I[] }): StepKind<S, I> {
+  const form = formOf({ schema, build });
+  return { ...rest, inner, form, ...(dotted === undefined ? {} : { dotted: formOf(dotted) }) };
 }
 
 function formOf<S extends Shape, B extends z.ZodType<CommonBody>>({ schema, build }: FormOf<S, B>): StepForm {
@@ -190,13 +149,245 @@ function formOf<S extends Shape, B extends z.ZodType<CommonBody>>({ schema, buil
     read: (written, place) => {
       const { data, issues } = validate(schema, written);
       if (data === undefined) return { issues };
-      const { name, timeout = maxDurationMs, continueOnError, outputs, retry, stableFor } = data;
-      const common = { id: place.id, name, timeoutMs: timeout, continueOnError, outputs, retry };
-      const waiting = { stableForMs: stableFor, if: data.if };
-      return { fields: withoutUndefined({ ...common, ...waiting, ...build(data, place) }) };
+      const { name, timeout: timeoutMs = maxDurationMs, continueOnError, outputs: templates, retry } = data;
+      const common = { id: place.id, name, timeoutMs, continueOnError, outputs: templates, retry };
+      const waiting = { stableForMs: data.stableFor, if: data.if };
+      return { data: withoutUndefined({ ...common, ...waiting, ...build(data, place) }), issues };
     },
   };
 }
+
+// Fields that several kinds share, in the model.
+
+export const text = z.string();
+export const texts = z.record(z.string(), z.string());
+export const milliseconds = z.number().min(0);
+
+export const json: z.ZodType<Json> = z
+  .lazy(() =>
+    z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), z.record(z.string(), json)]),
+  )
+  .meta({ id: "Json", description: "Any JSON value." });
+
+export const jsonObject: z.ZodType<JsonObject> = z.record(z.string(), json);
+
+/** What every step has in the model, besides its type. */
+export const stepModel = {
+  id: text.describe("Id for `{steps.ID.outputs.NAME}`, unique in the task."),
+  name: text.describe("Name of the step.").exactOptional(),
+  timeoutMs: milliseconds.describe("Time limit of one attempt."),
+  continueOnError: z.boolean().describe("Its failure is recorded but not counted.").exactOptional(),
+  outputs: texts.describe("Templates by output name.").exactOptional(),
+  retry: z
+    .strictObject({ forMs: milliseconds, everyMs: milliseconds })
+    .describe("Repeat until it passes; no attempt starts later than `forMs` after the first.")
+    .exactOptional(),
+  retries: z
+    .int()
+    .min(0)
+    .describe("Number of attempts after a failed one, without a pause; only in tool tests.")
+    .exactOptional(),
+  stableForMs: milliseconds.describe("After it passes, it must keep passing for this long.").exactOptional(),
+  if: text.describe("The step is skipped unless this holds.").exactOptional(),
+  failure: z
+    .enum(["hard", "soft"])
+    .describe(
+      "Only in older formats. `hard`: a failure ends the phase, also in verify. `soft`: a failure, but not an error, does not end setup. Absent: a failure ends only setup.",
+    )
+    .exactOptional(),
+};
+
+const jsonTypes = z.enum(["string", "number", "boolean", "array", "object", "null"]);
+
+const jsonExpectationModel = z
+  .strictObject({
+    path: text.describe("RFC 9535; a leading `.` or none is taken as `$.`."),
+    exists: z.boolean().describe("Whether the path selects anything.").exactOptional(),
+    equals: json
+      .describe("The expected JSON value; for a path that selects several values, their list.")
+      .exactOptional(),
+    contains: json.describe("A part of a text, members of a list or an object.").exactOptional(),
+    matches: text.describe("A regular expression (RE2) found anywhere in a text.").exactOptional(),
+    type: jsonTypes.exactOptional(),
+    count: z.int().min(0).describe("Number of values that the path selects.").exactOptional(),
+    ignorePaths: z.array(text).describe("What `equals` and `contains` ignore.").exactOptional(),
+    loose: z.literal(true).describe('Values with equal texts are equal, such as 5 and "5".').exactOptional(),
+  })
+  .meta({ id: "JsonExpectation", description: "Expectations of a value in a JSON document." });
+
+const textExpectationModel = z
+  .strictObject({
+    equals: text.describe("The whole text; line ends after the last line are ignored.").exactOptional(),
+    contains: z.array(text).exactOptional(),
+    matches: z.array(text).describe("Regular expressions (RE2), found anywhere.").exactOptional(),
+    json: z
+      .array(jsonExpectationModel)
+      .describe("The text must be JSON that meets these conditions.")
+      .exactOptional(),
+  })
+  .meta({ id: "TextExpectation", description: "Expectations of a text; all that are given must hold." });
+
+/**
+ * What a place in a JSON document must be; all parts must hold, and without any the place must exist. Of a path that can lead to
+ * several places, `equals` and `contains` look at the list of the values, `matches` and `type` at each value.
+ */
+export type JsonExpectation = Model<typeof jsonExpectationModel>;
+/** What a text must be; every part that is given must hold. */
+export type TextExpectation = Model<typeof textExpectationModel>;
+
+// The same, as a task's file writes it.
+
+/** A field that may be absent; `absent` says in the reference what then holds. */
+function optional<S extends z.ZodType>(field: S, description: string, absent?: string): z.ZodOptional<S> {
+  return field.optional().meta({ description, ...(absent === undefined ? {} : { defaultText: absent }) });
+}
+
+/**
+ * The parameters of a rule about a whole object, which is checked only when every part is valid and all keys are known. The
+ * error may depend on the object.
+ */
+export function asWhole(error: string | ((value: unknown) => string)): z.core.$ZodCustomParams {
+  const message =
+    typeof error === "string" ? error : ({ input }: { readonly input?: unknown }) => error(input);
+  return { error: message, when: ({ issues }) => issues.length === 0 };
+}
+
+/** Text with at least one character. */
+const someText = z.string().regex(/[^]/, { error: "must not be empty" });
+
+/** A name that templates can refer to. */
+export const templateName = z.string().regex(/^[A-Za-z_][\w-]*$/, {
+  error: "must begin with a letter or _, and go on with letters, digits, _ and -",
+});
+
+const outputs = z.record(
+  z.string().regex(/^[\w-]+$/, { error: "must be a name of letters, digits, _ and -" }),
+  z.string(),
+);
+
+/** Environment variables by name. */
+export const variables = z.record(
+  z.string().regex(/^[A-Za-z_]\w*$/, { error: "must be the name of a variable" }),
+  z.string(),
+);
+
+const retryField = closedObject({
+  for: duration.describe("How long to repeat after a failed attempt, including attempts that could not run."),
+  every: duration.prefault("1s").describe("Pause between two attempts."),
+})
+  .transform((value) => ({ forMs: value.for, everyMs: value.every }))
+  .meta({
+    id: "Retry",
+    title: "Retry",
+    description: "Repeats a step until it passes or the time is up.",
+  });
+
+/** What every step may have in a file, except `timeout`, whose default differs. */
+export const commonFields = {
+  id: optional(
+    templateName,
+    "Name for `{steps.ID.outputs.NAME}`; unique in the task.",
+    "its place, such as `verify[2]`",
+  ),
+  name: optional(filledText, "Name in reports.", "its `id`"),
+  if: optional(
+    filledText,
+    "The step is skipped unless this holds: a text that is not empty, `false` or `0`, or `A == B`, or `A != B`, with spaces around the sign and texts without quotes. There are no other operators.",
+    "always run",
+  ),
+  continueOnError: optional(
+    z.boolean(),
+    "`true`: its failure or error is recorded but not counted.",
+    "`false`; `true` in cleanup",
+  ),
+  outputs: optional(outputs, "Values for later steps: templates by name.", "none"),
+  retry: optional(retryField, "Try again until it passes.", "one attempt"),
+  stableFor: optional(
+    duration,
+    "After it passes, it must keep passing for this time, polled every second or every `retry.every`. If it stops passing, it has failed, or starts again while `retry.for` lasts.",
+    "passing once is enough",
+  ),
+};
+
+type CommonBody = Partial<
+  z.output<z.ZodObject<typeof commonFields & { timeout: z.ZodOptional<typeof duration> }>>
+>;
+
+/** The common fields of a step with a time limit of its own. */
+function stepFields(limit: string) {
+  return { timeout: duration.prefault(limit).describe("Time limit of one attempt."), ...commonFields };
+}
+
+/** One, or a list with at least one; parses to a list. */
+function oneOrMore<S extends z.ZodType>(one: S): z.ZodType<z.output<S>[], z.input<S> | z.input<S>[]> {
+  return z.union([one, z.array(one).min(1)]).transform((value) => (Array.isArray(value) ? value : [value]));
+}
+
+/** One JSON expectation, or several. */
+const jsonExpectations = oneOrMore(
+  closedObject({
+    path: filledText.describe(
+      "JSON path (RFC 9535), such as `$.items[0].name`; `.name` and `name` mean `$.name`.",
+    ),
+    exists: optional(z.boolean(), "Whether the path selects anything.", "`true`"),
+    equals: optional(
+      anyJson,
+      "The expected JSON value. The order of keys does not matter, and numbers are compared by value.",
+    ),
+    contains: optional(anyJson, "A part of a text, a member of a list, or members of an object."),
+    matches: optional(someText, "A regular expression (RE2) found anywhere in the text."),
+    type: optional(jsonTypes, "The type of the value."),
+    count: optional(z.int().min(0), "Number of values that the path selects."),
+    ignorePaths: optional(
+      z.array(filledText).min(1),
+      "Paths inside the value that `equals` and `contains` ignore on both sides.",
+    ),
+  })
+    .refine(
+      (value) => value.exists !== false || Object.keys(value).length === 2,
+      asWhole("must not have anything beside path when exists is false"),
+    )
+    .refine(
+      (value) => value.ignorePaths === undefined || "equals" in value || "contains" in value,
+      asWhole("has ignorePaths, which needs equals or contains"),
+    )
+    .transform((value): JsonExpectation => withoutUndefined(value))
+    .meta({
+      id: "JsonExpectation",
+      title: "JSON expectation",
+      description:
+        "Expectations of a value in a JSON document; all that are given must hold. With only the path, the value must exist.",
+    }),
+);
+
+/** The keys of a text expectation. */
+const textParts = {
+  equals: optional(z.string(), "The whole text, without trailing line ends."),
+  contains: optional(oneOrMore(someText), "A text that it contains, or several."),
+  matches: optional(oneOrMore(someText), "A regular expression (RE2) found anywhere in it, or several."),
+  json: optional(jsonExpectations, "It must be JSON that meets these conditions."),
+};
+
+const textObject = closedObject(textParts)
+  .refine((value) => Object.keys(value).length > 0, asWhole("must have equals, contains, matches or json"))
+  .transform((value): TextExpectation => withoutUndefined(value))
+  .meta({
+    minProperties: 1,
+    id: "TextExpectation",
+    title: "Text expectation",
+    description: "Expectations of a text; all that are given must hold.",
+  });
+
+/** What a text must be; a text alone is what it must equal. */
+const textExpectation = z
+  .union([z.string(), textObject])
+  .transform((value): TextExpectation => (typeof value === "string" ? { equals: value } : value));
+
+const env = variables
+  .default({})
+  .describe("Environment variables of the process, in addition to `spec.env`.");
+
+// What texts are, and what outputs may use.
 
 function placed<S extends Shape>(find: FindPlace, path?: "inside" | "file"): TextRole<S> {
   return { role: "text", place: () => find, ...(path === undefined ? {} : { path }) };
@@ -204,7 +395,6 @@ function placed<S extends Shape>(find: FindPlace, path?: "inside" | "file"): Tex
 
 const variable: TextRole = { role: "text", place: (_, { key }) => inVariable(key) };
 const textRole = { role: "text expectation" } as const;
-const jsonRole = { role: "JSON expectations" } as const;
 
 const plain: HasNames = (names) => names.length === 0;
 const any: HasNames = () => true;
@@ -212,9 +402,7 @@ const printed = { stdout: plain, stderr: plain, exitCode: plain };
 /** What the outputs of a request to a server may use. */
 export const answerValues = { result: any, text: plain };
 
-const env = variables.default({}).meta({
-  description: "Environment variables of the process, in addition to `spec.env`.",
-});
+// The kinds.
 
 const command = stepKind({
   summary: "Runs a shell command line.",
@@ -231,25 +419,15 @@ const command = stepKind({
     }),
   },
   schema: closedObject({
-    run: filledText.meta({ description: "The shell command line, or several lines." }),
-    shell: filledText.optional().meta({
-      description: "The shell.",
-      defaultText: "the variable `SHELL`, else `/bin/sh`",
-    }),
-    workdir: filledText.optional().meta({
-      description: "The working folder, relative to the task's folder.",
-      defaultText: "the task's folder",
-    }),
+    run: filledText.describe("The shell command line, or several lines."),
+    shell: optional(filledText, "The shell.", "the variable `SHELL`, else `/bin/sh`"),
+    workdir: optional(filledText, "The working folder, relative to the task's folder.", "the task's folder"),
     env,
-    stdin: z.string().optional().meta({ description: "Input on stdin.", defaultText: "nothing" }),
+    stdin: optional(z.string(), "Input on stdin.", "nothing"),
     expect: closedObject({
-      exitCode: z.int().default(0).meta({ description: "The expected exit code of the shell." }),
-      stdout: textExpectation
-        .optional()
-        .meta({ description: "Expected stdout; a plain text means equality." }),
-      stderr: textExpectation
-        .optional()
-        .meta({ description: "Expected stderr; a plain text means equality." }),
+      exitCode: z.int().default(0).describe("The expected exit code of the shell."),
+      stdout: optional(textExpectation, "Expected stdout; a plain text means equality."),
+      stderr: optional(textExpectation, "Expected stderr; a plain text means equality."),
     })
       .meta({
         id: "CommandExpectation",
@@ -257,9 +435,8 @@ const command = stepKind({
         description: "Expectations of a command.",
       })
       .prefault({})
-      .meta({ description: "Expectations." }),
-    timeout: timeoutField("60s"),
-    ...commonFields,
+      .describe("Expectations."),
+    ...stepFields("60s"),
   }).meta({
     id: "CommandStep",
     title: "Step command",
@@ -317,31 +494,29 @@ const http = stepKind({
     }),
   },
   schema: closedObject({
-    url: filledText.meta({ description: "URL, starting with `http://` or `https://`." }),
-    method: filledText.default("GET").meta({ description: "HTTP method." }),
-    headers: z.record(filledText, z.string()).default({}).meta({ description: "Headers of the request." }),
-    body: z
-      .union([z.string(), closedObject({ json: presentJson.meta({ description: "Any JSON value." }) })])
-      .optional()
-      .meta({
-        description: "A text, or `{json: …}` for any JSON value, which also sets `content-type`.",
-        defaultText: "none",
-      }),
+    url: filledText.describe("URL, starting with `http://` or `https://`."),
+    method: filledText.default("GET").describe("HTTP method."),
+    headers: z.record(filledText, z.string()).default({}).describe("Headers of the request."),
+    body: optional(
+      z.union([z.string(), closedObject({ json: presentJson.describe("Any JSON value.") })]),
+      "A text, or `{json: …}` for any JSON value, which also sets `content-type`.",
+      "none",
+    ),
     expect: closedObject({
       status: z
         .union([status, z.array(status).min(1)])
         .default("2xx")
-        .meta({ description: "A status, a class such as `2xx`, or a list of alternatives." }),
-      headers: z.record(filledText, textExpectation).optional().meta({
-        description: "Expected headers by name; a plain text means equality.",
-      }),
-      body: textExpectation.optional().meta({ description: "Expected body; a plain text means equality." }),
+        .describe("A status, a class such as `2xx`, or a list of alternatives."),
+      headers: optional(
+        z.record(filledText, textExpectation),
+        "Expected headers by name; a plain text means equality.",
+      ),
+      body: optional(textExpectation, "Expected body; a plain text means equality."),
     })
       .meta({ id: "HttpExpectation", title: "HTTP expectation", description: "Expectations of a response." })
       .prefault({})
-      .meta({ description: "Expected response." }),
-    timeout: timeoutField("30s"),
-    ...commonFields,
+      .describe("Expected response."),
+    ...stepFields("30s"),
   }).meta({
     id: "HttpStep",
     title: "Step http",
@@ -353,10 +528,7 @@ const http = stepKind({
     method: method.includes("{") ? method : method.toUpperCase(),
     headers,
     body: typeof body === "string" ? { text: body } : body,
-    expect: withoutUndefined({
-      ...expect,
-      status: Array.isArray(expect.status) ? expect.status : [expect.status],
-    }),
+    expect: withoutUndefined({ ...expect, status: [expect.status].flat() }),
   }),
   texts: {
     url: placed(inUrl),
@@ -400,8 +572,6 @@ export function parseFileMode(value: unknown): number | undefined {
   return isSensible && value !== 0o777 ? bits : undefined;
 }
 
-const defaultMode = 0o644;
-
 const fileMode = z
   .custom<number | string>(
     (value) => parseFileMode(value) !== undefined,
@@ -443,32 +613,27 @@ const file = stepKind({
     ]),
   },
   schema: closedObject({
-    path: filledText.meta({ description: "Relative to the task's folder, or inside `{workspace}`." }),
-    content: z
-      .string()
-      .optional()
-      .meta({ description: "Creates the file with this content, and missing parent folders." }),
-    mode: fileMode.optional().meta({
-      description: "Permission bits of the created file.",
-      defaultText: "`0644`",
-    }),
-    absent: z.literal(true).optional().meta({
-      description: "Removes the file, in the workspace also a whole folder. A missing file is not an error.",
-    }),
-    expect: closedObject({
-      exists: z.boolean().default(true).meta({ description: "Whether it exists." }),
-      ...textParts,
-      mode: fileMode.optional().meta({ description: "Its permission bits." }),
-    })
-      .refine(
-        (value) => value.exists || Object.keys(value).length === 1,
-        asWhole("must not have anything else when exists is false"),
-      )
-      .meta({ id: "FileExpectation", title: "File expectation", description: "Expectations of a file." })
-      .optional()
-      .meta({ description: "Checks the file." }),
-    timeout: timeoutField("30s"),
-    ...commonFields,
+    path: filledText.describe("Relative to the task's folder, or inside `{workspace}`."),
+    content: optional(z.string(), "Creates the file with this content, and missing parent folders."),
+    mode: optional(fileMode, "Permission bits of the created file.", "`0644`"),
+    absent: optional(
+      z.literal(true),
+      "Removes the file, in the workspace also a whole folder. A missing file is not an error.",
+    ),
+    expect: optional(
+      closedObject({
+        exists: z.boolean().default(true).describe("Whether it exists."),
+        ...textParts,
+        mode: optional(fileMode, "Its permission bits."),
+      })
+        .refine(
+          (value) => value.exists || Object.keys(value).length === 1,
+          asWhole("must not have anything else when exists is false"),
+        )
+        .meta({ id: "FileExpectation", title: "File expectation", description: "Expectations of a file." }),
+      "Checks the file.",
+    ),
+    ...stepFields("30s"),
   })
     .refine((value) => fileUses.filter((key) => value[key] !== undefined).length === 1, asWhole(fileUseError))
     .refine(
@@ -482,7 +647,7 @@ const file = stepKind({
       description:
         "Creates, removes or checks a file: exactly one of `content`, `absent` and `expect`. Its `outputs` may use `{content}`.",
     }),
-  build: ({ path, content, mode = defaultMode, expect }) => {
+  build: ({ path, content, mode = 0o644, expect }) => {
     if (content !== undefined) return { path, action: { kind: "create" as const, content, mode } };
     if (expect === undefined) return { path, action: { kind: "remove" as const } };
     const { exists, mode: bits, ...parts } = expect;
@@ -508,18 +673,14 @@ const llm = stepKind({
     input: text.describe("The text to judge; absent: the agent's output.").exactOptional(),
   },
   schema: closedObject({
-    contains: filledText.optional().meta({ description: "What the text must say, in any wording." }),
-    exact: filledText.optional().meta({ description: "What the text must say, and nothing else." }),
-    rubric: filledText.optional().meta({
-      description:
-        "Criteria for the judge; the text passes with a score of at least the judge's `passThreshold` (default 0.8).",
-    }),
-    input: z
-      .string()
-      .optional()
-      .meta({ description: "The text to judge.", defaultText: "the agent's output" }),
-    timeout: timeoutField("60s"),
-    ...commonFields,
+    contains: optional(filledText, "What the text must say, in any wording."),
+    exact: optional(filledText, "What the text must say, and nothing else."),
+    rubric: optional(
+      filledText,
+      "Criteria for the judge; the text passes with a score of at least the judge's `passThreshold` (default 0.8).",
+    ),
+    input: optional(z.string(), "The text to judge.", "the agent's output"),
+    ...stepFields("60s"),
   })
     .refine(
       (value) => [value.contains, value.exact, value.rubric].some((each) => each !== undefined),
@@ -537,33 +698,36 @@ const llm = stepKind({
   values: () => ({ score: plain, reason: plain }),
 });
 
+const protocols = z.enum(["exit-code", "json"]);
+
 const script = stepKind({
   summary: "Runs a program of the task.",
   model: {
     source: z.union([z.strictObject({ file: text }), z.strictObject({ inline: text })]),
     args: z.array(text),
     env: texts,
-    protocol: z.enum(["exit-code", "json"]),
+    protocol: protocols,
     workdir: z
       .enum(["task", "script"])
       .describe("The working folder: the task's folder, or that of the script."),
   },
   schema: closedObject({
-    file: filledText.optional().meta({
-      description:
-        "The program, relative to the task's folder. An executable file is started directly, any other by the program in its `#!` line, else by the shell.",
-    }),
-    inline: filledText.optional().meta({
-      description: "Its text. A first line such as `#!/usr/bin/env python3` selects the interpreter.",
-    }),
-    args: z.array(z.string()).default([]).meta({ description: "Its arguments." }),
+    file: optional(
+      filledText,
+      "The program, relative to the task's folder. An executable file is started directly, any other by the program in its `#!` line, else by the shell.",
+    ),
+    inline: optional(
+      filledText,
+      "Its text. A first line such as `#!/usr/bin/env python3` selects the interpreter.",
+    ),
+    args: z.array(z.string()).default([]).describe("Its arguments."),
     env,
-    protocol: z.enum(["exit-code", "json"]).default("exit-code").meta({
-      description:
+    protocol: protocols
+      .default("exit-code")
+      .describe(
         "`exit-code`: it passes if it exits with 0. `json`: it reads the trial as JSON on stdin and writes its answer as JSON to stdout.",
-    }),
-    timeout: timeoutField("300s"),
-    ...commonFields,
+      ),
+    ...stepFields("300s"),
   })
     .refine(
       (value) => (value.file === undefined) !== (value.inline === undefined),
@@ -604,22 +768,12 @@ const script = stepKind({
 
 /** The keys that say what an `mcp` step or a solution's `mcp` asks of a server. */
 export const mcpRequestFields = {
-  server: filledText.optional().meta({
-    description: "Name of the server.",
-    defaultText: "the one that offers the tool, or the only one",
-  }),
-  tool: filledText.optional().meta({ description: "The tool to call." }),
-  resource: filledText.optional().meta({ description: "URI of the resource to read." }),
-  prompt: filledText.optional().meta({ description: "The prompt to get." }),
-  args: anyObject.optional().meta({ description: "Arguments of the tool or prompt.", defaultText: "`{}`" }),
+  server: optional(filledText, "Name of the server.", "the one that offers the tool, or the only one"),
+  tool: optional(filledText, "The tool to call."),
+  resource: optional(filledText, "URI of the resource to read."),
+  prompt: optional(filledText, "The prompt to get."),
+  args: optional(anyObject, "Arguments of the tool or prompt.", "`{}`"),
 };
-
-interface RequestBody {
-  readonly tool?: string | undefined;
-  readonly resource?: string | undefined;
-  readonly prompt?: string | undefined;
-  readonly args?: JsonObject | undefined;
-}
 
 /** An object with `mcpRequestFields` that asks for exactly one thing. */
 export function requestSchema<S extends typeof mcpRequestFields>(shape: S): z.ZodObject<S, z.core.$strict> {
@@ -636,7 +790,12 @@ export function requestSchema<S extends typeof mcpRequestFields>(shape: S): z.Zo
 }
 
 /** What a valid `mcp` asks for. */
-export function mcpRequest({ tool, resource, prompt = "", args = {} }: RequestBody): McpRequest {
+export function mcpRequest({
+  tool,
+  resource,
+  prompt = "",
+  args = {},
+}: Omit<z.output<z.ZodObject<typeof mcpRequestFields>>, "server">): McpRequest {
   if (tool !== undefined) return { kind: "tool", tool, args };
   return resource === undefined ? { kind: "prompt", prompt, args } : { kind: "resource", uri: resource };
 }
@@ -652,24 +811,18 @@ export type McpRequest = Model<typeof mcpRequestModel>;
 
 const mcpFields = {
   expect: closedObject({
-    isError: z
-      .boolean()
-      .optional()
-      .meta({ description: "Whether the call must fail.", defaultText: "`false`" }),
-    text: textExpectation.optional().meta({
-      description: "Expected text of the result; a plain text means equality.",
-    }),
-    json: jsonExpectations.optional().meta({
-      description:
-        "Conditions for the structured content, else for the text parsed as JSON; for a resource or prompt, for the whole result.",
-    }),
-    schema: anyObject.optional().meta({ description: "JSON Schema for the same value." }),
+    isError: optional(z.boolean(), "Whether the call must fail.", "`false`"),
+    text: optional(textExpectation, "Expected text of the result; a plain text means equality."),
+    json: optional(
+      jsonExpectations,
+      "Conditions for the structured content, else for the text parsed as JSON; for a resource or prompt, for the whole result.",
+    ),
+    schema: optional(anyObject, "JSON Schema for the same value."),
   })
     .meta({ id: "McpExpectation", title: "MCP expectation", description: "Expectations of the result." })
     .prefault({})
-    .meta({ description: "Expectations of a response." }),
-  timeout: timeoutField("30s"),
-  ...commonFields,
+    .describe("Expectations of a response."),
+  ...stepFields("30s"),
 };
 const mcpOutputs = "Its `outputs` may use `{result}` and `{text}`.";
 
@@ -715,7 +868,7 @@ const mcp = stepKind({
   }),
   dotted: {
     schema: closedObject({
-      args: anyObject.default({}).meta({ description: "Arguments of the tool." }),
+      args: anyObject.default({}).describe("Arguments of the tool."),
       ...mcpFields,
     }).meta({
       id: "ToolCallStep",
@@ -732,26 +885,20 @@ const mcp = stepKind({
     server: placed(nowhere("where a server is named")),
     tool: placed(nowhere("where a tool is named")),
     "expect.text": textRole,
-    "expect.json": jsonRole,
+    "expect.json": { role: "JSON expectations" },
     "expect.schema": { role: "JSON Schema" },
   },
   given: ["args", "resource"],
   values: () => answerValues,
 });
 
-const extensionTimeout = duration.optional().meta({
-  description: "Time limit of one attempt.",
-  defaultText: "`extensions.timeout` of the eval, else `5m`",
-});
+const extensionTimeout = optional(
+  duration,
+  "Time limit of one attempt.",
+  "`extensions.timeout` of the eval, else `5m`",
+);
 const { name: _, ...operationFields } = commonFields;
-
 const operationSchema = closedObject({ timeout: extensionTimeout, ...operationFields });
-
-/** The arguments in the body of `ALIAS.OPERATION`: every member that is not the step's own. */
-function operationArgs(body: Readonly<Record<string, unknown>>): JsonObject {
-  const members = Object.entries(body).filter(([key]) => !Object.hasOwn(operationSchema.shape, key));
-  return Object.fromEntries(members) as JsonObject;
-}
 
 const extension = stepKind({
   summary: "An operation of an extension.",
@@ -761,9 +908,9 @@ const extension = stepKind({
     args: jsonObject.describe("Arguments, as templates."),
   },
   schema: closedObject({
-    package: filledText.meta({ description: "The extension: its alias in `imports`, or its package." }),
-    action: filledText.meta({ description: "The operation." }),
-    args: anyObject.default({}).meta({ description: "Its arguments." }),
+    package: filledText.describe("The extension: its alias in `imports`, or its package."),
+    action: filledText.describe("The operation."),
+    args: anyObject.default({}).describe("Its arguments."),
     timeout: extensionTimeout,
     ...commonFields,
   }).meta({
@@ -789,7 +936,9 @@ const extension = stepKind({
       name: undefined,
       extension: alias,
       operation,
-      args: operationArgs(body),
+      args: Object.fromEntries(
+        Object.entries(body).filter(([key]) => !Object.hasOwn(operationSchema.shape, key)),
+      ) as JsonObject,
       timeoutMs: body.timeout ?? operationMs(alias),
     }),
   },
@@ -805,10 +954,11 @@ export const stepItem = z.custom<unknown>().meta({ $ref: "#/$defs/Step" });
 export const stepList = z.array(stepItem).min(1);
 
 const controlFields = {
-  timeout: duration.optional().meta({
-    description: "Time limit of one attempt, including its steps.",
-    defaultText: "only the limits of its steps",
-  }),
+  timeout: optional(
+    duration,
+    "Time limit of one attempt, including its steps.",
+    "only the limits of its steps",
+  ),
   ...commonFields,
 };
 
@@ -824,14 +974,12 @@ function isJsonList(value: string): boolean {
   }
 }
 
-/** What a `foreach` goes through, and its variable. */
+/** The items of a `foreach`, and its variable. */
 export const foreachFields = {
-  var: templateName.meta({
-    description: "Name of the variable: `{NAME}`, or `{NAME.KEY}` for a member of an item.",
-  }),
+  var: templateName.describe("Name of the variable: `{NAME}`, or `{NAME.KEY}` for a member of an item."),
   in: z
     .union([itemsText, z.array(anyJson).min(1)])
-    .meta({ description: "The items: a list, or a template that gives a JSON list." }),
+    .describe("The items: a list, or a template that gives a JSON list."),
 };
 
 const foreach = stepKind({
@@ -843,7 +991,7 @@ const foreach = stepKind({
   },
   schema: closedObject({
     ...foreachFields,
-    steps: stepList.meta({ description: "Steps for each item." }),
+    steps: stepList.describe("Steps for each item."),
     ...controlFields,
   }).meta({
     id: "ForeachStep",
@@ -855,8 +1003,12 @@ const foreach = stepKind({
   texts: {},
   plainKeys: ["var"],
   values: () => ({}),
-  canFail: (__, inner) => inner.some(({ canFail }) => canFail),
+  canFail: someCanFail,
 });
+
+function someCanFail(_step: object, inner: readonly InnerOutcome[]): boolean {
+  return inner.some(({ canFail }) => canFail);
+}
 
 /** A kind of step that only has steps, and no fields of its own. */
 function holderKind<I extends InnerList>(
@@ -868,16 +1020,11 @@ function holderKind<I extends InnerList>(
   return stepKind({ ...kind, model: {}, build: () => ({}), texts: {}, values: () => ({}) });
 }
 
-const someCanFail: StepKind["canFail"] = (__, inner) => inner.some(({ canFail }) => canFail);
-
 const anyOf = holderKind({
   summary: "Passes with the first of its steps that passes.",
   inner: ["steps"],
   shortBody: "list",
-  schema: closedObject({
-    steps: stepList.meta({ description: "The alternatives." }),
-    ...controlFields,
-  }).meta({
+  schema: closedObject({ steps: stepList.describe("The alternatives."), ...controlFields }).meta({
     id: "AnyOfStep",
     title: "Step anyOf",
     description:
@@ -890,10 +1037,7 @@ const allOf = holderKind({
   summary: "Passes when all of its steps pass.",
   inner: ["steps"],
   shortBody: "list",
-  schema: closedObject({
-    steps: stepList.meta({ description: "The steps that must pass." }),
-    ...controlFields,
-  }).meta({
+  schema: closedObject({ steps: stepList.describe("The steps that must pass."), ...controlFields }).meta({
     id: "AllOfStep",
     title: "Step allOf",
     description:
@@ -906,10 +1050,7 @@ const not = holderKind({
   summary: "Passes when not all of its steps pass.",
   inner: ["steps"],
   shortBody: "list or step",
-  schema: closedObject({
-    steps: stepList.meta({ description: "Steps that must not all pass." }),
-    ...controlFields,
-  }).meta({
+  schema: closedObject({ steps: stepList.describe("Steps that must not all pass."), ...controlFields }).meta({
     id: "NotStep",
     title: "Step not",
     description: "Passes if not all of its steps pass. If one of them cannot run, it is an error.",
@@ -921,14 +1062,12 @@ const group = holderKind({
   summary: "Steps with their own setup and cleanup.",
   inner: ["setup", "steps", "cleanup"],
   schema: closedObject({
-    setup: z
+    setup: z.array(stepItem).default([]).describe("Setup steps. A failure makes the group an error."),
+    steps: stepList.describe("The steps of the group."),
+    cleanup: z
       .array(stepItem)
       .default([])
-      .meta({ description: "Setup steps. A failure makes the group an error." }),
-    steps: stepList.meta({ description: "The steps of the group." }),
-    cleanup: z.array(stepItem).default([]).meta({
-      description: "Cleanup steps, in reverse order. They always run, and their failures are not counted.",
-    }),
+      .describe("Cleanup steps, in reverse order. They always run, and their failures are not counted."),
     ...controlFields,
   }).meta({ id: "GroupStep", title: "Step group", description: "Steps with their own setup and cleanup." }),
   canFail: someCanFail,

@@ -1,9 +1,7 @@
 import type * as z from "zod";
-import type { Model, stepModel } from "./step-fields.ts";
-import type { StepKind, StepKinds, StepType } from "./step-kinds.ts";
+import type { Model, StepKind, StepKinds, stepModel, StepType } from "./step-kinds.ts";
 
-export type { JsonExpectation, TextExpectation } from "./step-fields.ts";
-export type { McpRequest } from "./step-kinds.ts";
+export type { JsonExpectation, McpRequest, TextExpectation } from "./step-kinds.ts";
 
 /** One typed action of a task. Strings may have templates in tasks from files of their own, nowhere else. */
 export type Step = { [T in StepType]: StepOf<T> }[StepType];

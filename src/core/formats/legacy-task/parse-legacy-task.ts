@@ -3,7 +3,7 @@ import { type KeyPath, memberOf, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import type { PortableTask, Task, Turn } from "../model.ts";
 import type { Step } from "../step.ts";
-import { checkFilePath } from "../task/check-paths.ts";
+import { checkFilePath } from "../task/check-texts.ts";
 import {
   checkSettings,
   extensionPorts,
@@ -12,7 +12,7 @@ import {
   usedExtensions,
 } from "../task/task-extensions.ts";
 import type { ExtensionUse, ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
-import { layTaskServers } from "../task/task-servers.ts";
+import { mergeTaskServers } from "../task/task-servers.ts";
 import { buildStep } from "./build-step.ts";
 import { Expressions } from "./expressions.ts";
 import { type LegacyForm, type LegacyPhase, readScriptForm, readStepForm } from "./legacy-form.ts";
@@ -37,7 +37,7 @@ export function parseLegacyTask(document: unknown, options: ParseTaskOptions): P
   const uses = operationsOf(form, task, options);
   const wrong = checkSettings(uses, settingsContext(form, task, options));
   if (wrong.length > 0) return { ok: false, diagnostics: wrong };
-  const { variants } = layTaskServers(undefined, options);
+  const { variants } = mergeTaskServers(undefined, options);
   const all = variants === undefined ? {} : { variants };
   const whole = withExtensions(task, uses, options);
   return { ok: true, task: whole, servers: {}, ...all, notes: reader.notes, extensions: uses };

@@ -2,41 +2,171 @@ import { McpvalsError } from "../../errors/error.ts";
 import { compilePattern, isFoundInEveryText } from "../../templates/pattern.ts";
 import { type FindPlace, inIgnoredPath, inJsonPath, inPattern, nowhere } from "../../templates/places.ts";
 import { selectJson } from "../../templates/select-json.ts";
+import { emptyObjectProblem, isContainedEverywhere, leavesNothing, schemaProblems } from "../cannot-fail.ts";
+import { asObject, isJsonObject, type Json, type JsonObject, type KeyPath } from "../json.ts";
+import { answerValues, type HasNames, innerLists, type TextRole } from "../step-kinds.ts";
 import {
-  emptyObjectProblem,
-  ignoredProblems,
-  isContainedEverywhere,
-  schemaProblems,
-} from "../cannot-fail.ts";
-import { formatKeyPath, isJsonObject, type Json, type KeyPath } from "../json.ts";
-import type { Problem } from "../problem.ts";
-import type { TextRole } from "../step-kinds.ts";
-import type { LlmStep } from "../step.ts";
-import { checkPath } from "./check-paths.ts";
-import { checkPlaces, isFromOutside, type Locals, partsOf, problemsOf, staticText } from "./check-text.ts";
-import type { PlacedStep } from "./read-task.ts";
-import type { Findings, PlacedNote, TaskFiles } from "./task-options.ts";
+  checkOutput,
+  checkPath,
+  checkPlaces,
+  checkSpelling,
+  checkText,
+  type DeclaredOutputs,
+  expressionsIn,
+  isFromOutside,
+  type Locals,
+  partsOf,
+  staticText,
+  type TaskNames,
+  textsIn,
+  type TextScope,
+  variableOf,
+} from "./check-texts.ts";
+import type { PlacedAction, PlacedStep, TaskSource } from "./read-task.ts";
+import { Findings, type TaskFiles } from "./task-options.ts";
 
-interface StepContext {
-  readonly files: TaskFiles;
-  readonly locals: Locals;
-  /** Whether its templates refer to something. Places are only checked then: what refers to nothing is wrong anywhere. */
-  readonly isResolved: boolean;
+const noAgent = "exists only in verify and cleanup, after the agent";
+const beforeSteps = { steps: "cannot be used here: no step has run yet", agent: noAgent };
+
+/** One user turn, with its place or that of its file's name. */
+export interface PromptTurn {
+  readonly text: string;
+  readonly path: KeyPath;
 }
 
-/** Checks what can be known of a step by itself before it runs: paths, patterns, addresses, comparisons, its condition. */
-export function checkStep(placed: PlacedStep, context: StepContext): Findings {
-  const { locals } = context;
-  const compared = checkComparisons(placed, locals);
-  return {
-    problems: [
-      ...rolesOf(placed).flatMap((part) => checkRole(part, placed, context)),
-      ...checkAddress(placed, locals),
-      ...checkCondition(placed, locals),
-      ...compared.problems,
-    ],
-    notes: [...compared.notes, ...agentNotes(placed, locals), ...argumentNotes(placed, locals)],
-  };
+/** What is known while texts are checked in the order in which they are used. */
+interface Walk extends TextScope {
+  readonly files: TaskFiles;
+  readonly earlier: Map<string, DeclaredOutputs>;
+  readonly found: Findings;
+}
+
+/**
+ * Checks every template of a task: what it refers to has to exist when the text is used. Texts without templates are
+ * checked for what they are: paths, regular expressions, JSON paths, addresses.
+ */
+export function checkTexts(
+  { document, steps, solution }: TaskSource,
+  turns: readonly PromptTurn[],
+  known: { readonly names: TaskNames; readonly files: TaskFiles },
+): Findings {
+  const found = new Findings();
+  const start: Walk = { ...known, earlier: new Map(), absent: beforeSteps, locals: new Map(), found };
+  const early = { ...start, absent: { agent: noAgent } };
+  const late = { ...start, absent: {} };
+  const spec = asObject(document["spec"]) as JsonObject;
+  checkTemplates(spec["env"], ["spec", "env"], start);
+  // A server's address is made before any other server's is known.
+  const addresses = { ...start, absent: { ...beforeSteps, servers: "cannot be part of an address" } };
+  for (const [name, server] of Object.entries(asObject(spec["servers"]))) {
+    const { url, ...rest } = asObject(server) as JsonObject;
+    const path = ["spec", "servers", name];
+    checkTemplates(url, [...path, "url"], addresses);
+    checkTemplates(rest, path, start);
+  }
+  for (const step of steps.setup) checkStep(step, early);
+  for (const { text, path } of turns) checkTemplates(text, path, early);
+  // What only the oracle does does not exist for the steps that follow.
+  checkActions(solution, { ...early, earlier: new Map(early.earlier) });
+  for (const step of [...steps.verify, ...steps.cleanup.toReversed()]) checkStep(step, late);
+  return found;
+}
+
+/** Checks the templates in every text of a value, and says whether all refer to something. */
+function checkTemplates(value: Json | undefined, at: KeyPath, walk: Walk): boolean {
+  const { found, locals } = walk;
+  const before = found.problems.length;
+  for (const { text, path } of textsIn(value ?? null, at)) {
+    if (found.isFull) return false;
+    checkSpelling(text, path, locals, found);
+    checkText(text, path, walk, found);
+    for (const expression of expressionsIn(text, locals))
+      if (expression.filter?.kind === "raw" && isFromOutside(expression, locals))
+        found.note(
+          path,
+          `: ${expression.text} inserts a value from outside as it is, so that it can act as code, as a pattern or as a path`,
+          expression.text,
+        );
+  }
+  return found.problems.length === before;
+}
+
+/** Checks the outputs of a step or an action; `values` are those that only these texts may use. */
+function checkOutputs(
+  outputs: Readonly<Record<string, string>> = {},
+  path: KeyPath,
+  { walk, values }: { readonly walk: Walk; readonly values: Readonly<Record<string, HasNames>> },
+): void {
+  const own: Locals = new Map(Object.entries({ outputs: () => false, ...values }));
+  const locals: Locals = new Map([...walk.locals, ...own]);
+  for (const [name, text] of Object.entries(outputs)) {
+    if (walk.found.isFull) return;
+    const at = [...path, "outputs", name];
+    checkOutput(text, at, { locals, values: own, found: walk.found });
+    checkText(text, at, { ...walk, locals }, walk.found);
+  }
+}
+
+/** Keys of every body whose values are no templates, or are checked by themselves. */
+const apart = ["id", "timeout", "retry", "stableFor", "outputs"];
+
+function checkStep(placed: PlacedStep, walk: Walk): void {
+  const { step, kind, body, bodyPath, isShort, ownId, inner } = placed;
+  const isOperation = step.type === "extension" && bodyPath.at(-1) !== "extension";
+  const skipped = isOperation ? apart : [...apart, "name", ...innerLists, ...(kind.plainKeys ?? [])];
+  const own = isShort ? [] : Object.entries(body).filter(([key]) => !skipped.includes(key));
+  const checked = own.map(([key, value]) => checkTemplates(value, [...bodyPath, key], walk));
+  if (step.type === "anyOf") {
+    // An alternative is tried only when those before it did not pass, and then they gave nothing.
+    const after = inner.steps.map((alternative) => {
+      const earlier = new Map(walk.earlier);
+      checkStep(alternative, { ...walk, earlier });
+      return earlier;
+    });
+    for (const [id, outputs] of after.flatMap((earlier) => [...earlier])) walk.earlier.set(id, outputs);
+  } else {
+    const variable = step.type === "foreach" ? [loopVariable(step, walk.locals)] : [];
+    const inside = { ...walk, locals: new Map([...walk.locals, ...variable]) };
+    for (const each of [...inner.setup, ...inner.steps, ...inner.cleanup.toReversed()])
+      checkStep(each, inside);
+  }
+  checkOutputs(step.outputs, bodyPath, { walk, values: kind.values(step) });
+  if (ownId !== undefined) walk.earlier.set(ownId, declaredOutputs(placed));
+  checkRoles(placed, walk, checked.every(Boolean));
+  checkAddress(placed, walk);
+  checkCondition(placed, walk);
+  checkComparisons(placed, walk);
+  noteAgentsPart(placed, walk);
+  noteProgramArguments(placed, walk);
+}
+
+/** The variable of a `foreach`; it is trusted when no value from outside is among the items. */
+function loopVariable(
+  { variable, in: items }: { readonly variable: string; readonly in: Json },
+  locals: Locals,
+): readonly [string, ReturnType<typeof variableOf>] {
+  return [variable, variableOf(items, { trusted: valuesIn(items, locals).size === 0 })];
+}
+
+/** The outputs that a step declares, or that only it knows. */
+export function declaredOutputs({ step, kind }: PlacedStep): DeclaredOutputs {
+  return "outputs" in kind.values(step) ? "any" : Object.keys(step.outputs ?? {});
+}
+
+function checkActions(actions: readonly PlacedAction[], walk: Walk): void {
+  for (const { action, path, body, inner } of actions) {
+    if (action.kind === "say") checkTemplates(body, path, walk);
+    else if (action.kind === "foreach") {
+      checkTemplates(action.in, [...path, "in"], walk);
+      const locals = new Map([...walk.locals, loopVariable(action, walk.locals)]);
+      checkActions(inner, { ...walk, locals });
+    } else {
+      const { id: _, server: __, outputs: ___, ...asked } = asObject(body) as JsonObject;
+      checkTemplates(asked, path, walk);
+      checkOutputs(action.outputs, path, { walk, values: answerValues });
+      if (action.id !== undefined) walk.earlier.set(action.id, Object.keys(action.outputs ?? {}));
+    }
+  }
 }
 
 interface Placed {
@@ -44,11 +174,11 @@ interface Placed {
   readonly path: KeyPath;
 }
 
-/** The texts of a step that are more than plain texts, as its kind says. */
-function rolesOf({ kind, body, bodyPath }: PlacedStep): (Placed & { readonly role: TextRole })[] {
-  return Object.entries(kind.texts).flatMap(([keys, role]) =>
-    follow({ value: body, path: bodyPath }, keys.split(".")).map((each) => ({ ...each, role })),
-  );
+/** Checks the texts of a step that are more than plain texts, as its kind says. */
+function checkRoles(placed: PlacedStep, walk: Walk, isResolved: boolean): void {
+  const body = { value: placed.body, path: placed.bodyPath };
+  for (const [keys, role] of Object.entries(placed.kind.texts))
+    for (const each of follow(body, keys.split("."))) checkRole(role, each, { placed, walk, isResolved });
 }
 
 function follow(from: Placed, [key, ...rest]: readonly string[]): Placed[] {
@@ -63,203 +193,169 @@ function below({ value, path }: Placed, key: string): Placed[] {
   return member === undefined ? [] : [{ value: member, path: [...path, key] }];
 }
 
-/** The value behind a key, or those of a list there. */
-function each(from: Placed, key: string): Placed[] {
-  return below(from, key).flatMap(items);
-}
-
+/** The entries of a list, or the only value. */
 function items({ value, path }: Placed): Placed[] {
-  return Array.isArray(value)
-    ? value.map((item: Json, index) => ({ value: item, path: [...path, index] }))
-    : [{ value, path }];
+  if (!Array.isArray(value)) return [{ value, path }];
+  return value.map((item: Json, index) => ({ value: item, path: [...path, index] }));
 }
 
-function checkRole(
-  { role, value, path }: Placed & { readonly role: TextRole },
-  { step }: PlacedStep,
-  { files, locals, isResolved }: StepContext,
-): Problem[] {
+interface RoleContext {
+  readonly placed: PlacedStep;
+  readonly walk: Walk;
+  /** Whether its templates refer to something. Places are only checked then: what refers to nothing is wrong anywhere. */
+  readonly isResolved: boolean;
+}
+
+function checkRole(role: TextRole, at: Placed, { placed, walk, isResolved }: RoleContext): void {
+  const { value, path } = at;
+  const { files, locals, found } = walk;
   switch (role.role) {
     case "text": {
-      if (typeof value !== "string") return [];
+      if (typeof value !== "string") return;
       const isStatic = (text: string): boolean => staticText(text, locals) !== undefined;
-      // The fields of the step are those of its kind.
-      const place = role.place(step, { key: String(path.at(-1)), isStatic });
-      const wanted = role.path;
-      return [
-        ...(wanted === undefined ? [] : checkPath({ text: value, path }, { files, wanted }, locals)),
-        ...(isResolved ? checkPlaces({ text: value, path }, locals, place) : []),
-      ];
+      const findPlace = role.place(placed.step, { key: String(path.at(-1)), isStatic });
+      if (role.path !== undefined)
+        checkPath({ text: value, path }, { files, wanted: role.path }, { found, locals });
+      if (isResolved) checkPlaces({ text: value, path }, locals, { findPlace, found });
+      return;
     }
     case "judged text":
-      return constantText(value, path, locals);
+      if (typeof value === "string" && staticText(value, locals) !== undefined)
+        found.checksNothing(
+          path,
+          "is the same in every trial, so it says nothing of the agent",
+          'Write "{agent.output}", or what an earlier step gave: "{steps.ID.outputs.NAME}".',
+        );
+      return;
     case "text expectation":
-      return inText({ value, path }, locals);
+      for (const pattern of below(at, "matches").flatMap(items)) checkSyntax(pattern, textPattern, walk);
+      return checkJson(below(at, "json").flatMap(items), walk);
     case "JSON expectations":
-      return inJson(items({ value, path }), locals);
+      return checkJson(items(at), walk);
     case "JSON Schema":
-      return [...schemaProblems(value, path), ...checkSchema({ value, path }, locals)];
+      found.add(schemaProblems(value, path));
+      for (const text of textsIn(value, path))
+        if (/^(?:pattern$|\$)/.test(String(text.path.at(-1))))
+          checkPlaces(text, locals, { findPlace: inSchema, found });
   }
-}
-
-/** A text without templates is the same whatever the agent does. */
-function constantText(value: Json, path: KeyPath, locals: Locals): Problem[] {
-  if (typeof value !== "string" || staticText(value, locals) === undefined) return [];
-  const message = `${formatKeyPath(path)} is the same in every trial, so it says nothing of the agent`;
-  const hint = 'Write "{agent.output}", or what an earlier step gave: "{steps.ID.outputs.NAME}".';
-  return [{ code: "config/checks-nothing", message, path, at: "value", hint }];
-}
-
-function inText(expectation: Placed, locals: Locals): Problem[] {
-  return [
-    ...each(expectation, "matches").flatMap((pattern) => inRegex(pattern, locals, refuseEverywhere)),
-    ...inJson(each(expectation, "json"), locals),
-  ];
-}
-
-/** A JSON value must be a text to match, so only of a text this says nothing. */
-function refuseEverywhere(pattern: string): void {
-  if (!isFoundInEveryText(pattern)) return;
-  throw new McpvalsError("config/checks-nothing", `${JSON.stringify(pattern)} is found in every text`, {
-    hint: "Leave it out, or write what has to be there; .+ is found in all that is not empty.",
-  });
-}
-
-function inJson(expectations: readonly Placed[], locals: Locals): Problem[] {
-  return expectations.flatMap((expectation) => [
-    ...below(expectation, "path").flatMap((path) => inPath(path, locals, inJsonPath)),
-    ...each(expectation, "ignorePaths").flatMap((path) => inPath(path, locals, inIgnoredPath)),
-    ...below(expectation, "matches").flatMap((pattern) => inRegex(pattern, locals)),
-    ...comparesNothing(expectation, locals),
-  ]);
-}
-
-/** A comparison of JSON that could not fail. */
-function comparesNothing(expectation: Placed, locals: Locals): Problem[] {
-  const contains = below(expectation, "contains");
-  const ignored = below(expectation, "ignorePaths").map(({ path }) => path)[0] ?? expectation.path;
-  // Paths that can be followed before any template is replaced.
-  const paths = each(expectation, "ignorePaths").flatMap(({ value }) => {
-    const text = typeof value === "string" ? staticText(value, locals) : undefined;
-    return text !== undefined && problemsOf([], () => compilePath(text)).length === 0 ? [text] : [];
-  });
-  return [
-    ...contains
-      .filter(({ value }) => isContainedEverywhere(value))
-      .map(({ path }) => emptyObjectProblem(path, "Leave it out, or write type: object.")),
-    ...[...below(expectation, "equals"), ...contains]
-      .flatMap(({ value }) => ignoredProblems(value, paths, ignored))
-      .slice(0, 1),
-  ];
-}
-
-function inRegex(
-  pattern: Placed,
-  locals: Locals,
-  compile: (text: string) => unknown = compilePattern,
-): Problem[] {
-  return [...malformed(pattern, locals, compile), ...placeProblems(pattern, locals, inPattern)];
-}
-
-function inPath(path: Placed, locals: Locals, findPlace: FindPlace): Problem[] {
-  return [...malformed(path, locals, compilePath), ...placeProblems(path, locals, findPlace)];
-}
-
-function compilePath(path: string): unknown {
-  return selectJson(null, path);
-}
-
-function placeProblems({ value, path }: Placed, locals: Locals, findPlace: FindPlace): Problem[] {
-  return typeof value === "string" ? checkPlaces({ text: value, path }, locals, findPlace) : [];
-}
-
-/** Refuses a pattern or path that is not valid; one with templates is only known when it runs. */
-function malformed({ value, path }: Placed, locals: Locals, compile: (text: string) => unknown): Problem[] {
-  const text = typeof value === "string" ? staticText(value, locals) : undefined;
-  return text === undefined || text.trim() === "" ? [] : problemsOf(path, () => void compile(text));
 }
 
 const inSchema = nowhere("in a pattern or a reference of a JSON Schema");
 
-/** Patterns and references of a schema; anything else in it is data. */
-function checkSchema({ value, path }: Placed, locals: Locals): Problem[] {
-  if (typeof value === "string") {
-    const key = String(path.at(-1));
-    const isCode = key === "pattern" || key.startsWith("$");
-    return isCode ? checkPlaces({ text: value, path }, locals, inSchema) : [];
+interface Syntax {
+  /** Throws McpvalsError for what is not valid. */
+  readonly compile: (text: string) => unknown;
+  readonly findPlace: FindPlace;
+}
+
+const compilePath = (path: string): unknown => selectJson(null, path);
+const jsonPath: Syntax = { compile: compilePath, findPlace: inJsonPath };
+const ignoredPath: Syntax = { compile: compilePath, findPlace: inIgnoredPath };
+const valuePattern: Syntax = { compile: compilePattern, findPlace: inPattern };
+/** A JSON value must be a text to match, so only for a text it says nothing that a pattern is found everywhere. */
+const textPattern: Syntax = {
+  compile: (pattern) => {
+    if (!isFoundInEveryText(pattern)) return;
+    throw new McpvalsError("config/checks-nothing", `${JSON.stringify(pattern)} is found in every text`, {
+      hint: "Leave it out, or write what has to be there; .+ is found in all that is not empty.",
+    });
+  },
+  findPlace: inPattern,
+};
+
+/** Checks a pattern or path; one with templates is only known when it runs. */
+function checkSyntax({ value, path }: Placed, { compile, findPlace }: Syntax, { locals, found }: Walk): void {
+  if (typeof value !== "string") return;
+  const text = staticText(value, locals);
+  if (text !== undefined && text.trim() !== "") found.attempt(path, () => compile(text));
+  checkPlaces({ text: value, path }, locals, { findPlace, found });
+}
+
+function checkJson(expectations: readonly Placed[], walk: Walk): void {
+  for (const expectation of expectations) {
+    const ignored = below(expectation, "ignorePaths");
+    const contains = below(expectation, "contains");
+    for (const path of below(expectation, "path")) checkSyntax(path, jsonPath, walk);
+    for (const path of ignored.flatMap(items)) checkSyntax(path, ignoredPath, walk);
+    for (const pattern of below(expectation, "matches")) checkSyntax(pattern, valuePattern, walk);
+    for (const { value, path } of contains)
+      if (isContainedEverywhere(value))
+        walk.found.add(emptyObjectProblem(path, "Leave it out, or write type: object."));
+    // Paths that can be followed before any template is replaced.
+    const paths = ignored.flatMap(items).flatMap(({ value }) => {
+      const text = typeof value === "string" ? staticText(value, walk.locals) : undefined;
+      return text !== undefined && new Findings().attempt([], () => compilePath(text)) ? [text] : [];
+    });
+    if ([...below(expectation, "equals"), ...contains].some(({ value }) => leavesNothing(value, paths)))
+      walk.found.checksNothing(
+        (ignored[0] ?? expectation).path,
+        "leaves out all that is expected, so nothing would be compared",
+        "Leave out only what differs every time.",
+      );
   }
-  return membersOf({ value, path }).flatMap((member) => checkSchema(member, locals));
 }
 
-function membersOf({ value, path }: Placed): Placed[] {
-  if (typeof value !== "object" || value === null) return [];
-  const members: Iterable<[string | number, Json]> = Array.isArray(value)
-    ? value.entries()
-    : Object.entries(value);
-  return [...members].map(([key, member]) => ({ value: member, path: [...path, key] }));
-}
-
-/** Checks that the address of an `http` step is one, as far as that is known before it runs. */
-function checkAddress({ step, bodyPath }: PlacedStep, locals: Locals): Problem[] {
+/** Checks the URL of an `http` step, as far as it is known before it runs. */
+function checkAddress({ step, bodyPath }: PlacedStep, { locals, found }: Walk): void {
   const [first] = step.type === "http" ? partsOf(step.url, locals) : [];
-  if (typeof first !== "string" || /^https?:\/\//i.test(first)) return [];
-  const path = [...bodyPath, "url"];
-  const message = `${formatKeyPath(path)} must be a URL that starts with http:// or https://`;
-  return [{ code: "config/invalid-value", message, path, at: "value" }];
+  if (typeof first === "string" && !/^https?:\/\//i.test(first))
+    found.refuse([...bodyPath, "url"], "must be a URL that starts with http:// or https://");
 }
 
 /** Names of arguments that hold programs, whatever the extension is. */
 const programArguments = /^(?:sql|query|code|script|command|expression|filter)$/i;
 
 /** Notes on values from outside in the programs that an extension is given: only the extension knows how to quote them. */
-function argumentNotes({ step, bodyPath }: PlacedStep, locals: Locals): PlacedNote[] {
-  if (step.type !== "extension") return [];
-  const isLong = bodyPath.at(-1) === "extension";
-  return Object.entries(step.args).flatMap(([name, text]) => {
-    if (typeof text !== "string" || !programArguments.test(name)) return [];
-    const part = partsOf(text, locals).find(
-      (piece) => typeof piece === "object" && isFromOutside(piece, locals),
+function noteProgramArguments({ step, bodyPath }: PlacedStep, { locals, found }: Walk): void {
+  if (step.type !== "extension") return;
+  const at = bodyPath.at(-1) === "extension" ? [...bodyPath, "args"] : bodyPath;
+  for (const [name, text] of Object.entries(step.args)) {
+    if (typeof text !== "string" || !programArguments.test(name)) continue;
+    const part = expressionsIn(text, locals).find((each) => isFromOutside(each, locals));
+    if (part === undefined) continue;
+    const advice = "give it as a parameter if the operation takes some, as params of mcpvals:sql";
+    found.note(
+      [...at, name],
+      `: ${part.text} becomes a part of what the extension runs; ${advice}`,
+      part.text,
     );
-    if (typeof part !== "object") return [];
-    const path = [...bodyPath, ...(isLong ? ["args"] : []), name];
-    const message = `${formatKeyPath(path)}: ${part.text} becomes a part of what the extension runs; give it as a parameter if the operation takes some, as params of mcpvals:sql`;
-    return [{ message, path, text: part.text }];
-  });
+  }
 }
+
+/** The names of the values from outside in a JSON value. */
+function valuesIn(value: Json | undefined, locals: Locals): ReadonlySet<string> {
+  return new Set(
+    textsIn(value ?? null)
+      .flatMap(({ text }) => expressionsIn(text, locals))
+      .filter((expression) => isFromOutside(expression, locals))
+      .map(({ root, names }) => [root, ...names].join(".")),
+  );
+}
+
+const ownWords = "Write what the text has to say in your own words, or as an earlier step gave it.";
 
 /**
  * Refuses checks that compare a value from outside with itself, and notes those that could: where a step is given what the
  * agent said, whatever only repeats that would pass.
  */
-function checkComparisons({ step, kind, body, bodyPath }: PlacedStep, locals: Locals): Findings {
-  if (step.type === "llm") return { problems: judgedByItself(step, bodyPath, locals), notes: [] };
+function checkComparisons({ step, kind, body, bodyPath }: PlacedStep, { locals, found }: Walk): void {
+  if (step.type === "llm") {
+    const judged = valuesIn(step.input ?? "{agent.output}", locals);
+    for (const key of ["contains", "exact", "rubric"] as const) {
+      const same = [...valuesIn(step[key], locals)].find((value) => judged.has(value));
+      if (same === undefined) continue;
+      found.checksNothing([...bodyPath, key], `: the judge would compare {${same}} with itself`, ownWords);
+    }
+    return;
+  }
   const given = new Set((kind.given ?? []).flatMap((key) => [...valuesIn(body[key], locals)]));
   const same = [...valuesIn(body["expect"], locals)].find((value) => given.has(value));
-  if (same === undefined) return { problems: [], notes: [] };
+  if (same === undefined) return;
   const path = [...bodyPath, "expect"];
-  const message = `${formatKeyPath(path)} asks for {${same}}, which the step is given`;
-  if (step.type === "command" && isEcho(step.run, locals)) {
-    const problem = { message: `${message} and only repeats`, path, at: "value", hint: ownWords } as const;
-    return { problems: [{ code: "config/checks-nothing", ...problem }], notes: [] };
-  }
-  const isAgents = same.startsWith("agent.");
-  return {
-    problems: [],
-    notes: isAgents ? [{ message: `${message}: what only repeats it would pass`, path }] : [],
-  };
-}
-
-const ownWords = "Write what the text has to say in your own words, or as an earlier step gave it.";
-
-function judgedByItself(step: LlmStep, bodyPath: KeyPath, locals: Locals): Problem[] {
-  const judged = valuesIn(step.input ?? "{agent.output}", locals);
-  return (["contains", "exact", "rubric"] as const).flatMap((key): Problem[] => {
-    const same = [...valuesIn(step[key], locals)].find((value) => judged.has(value));
-    if (same === undefined) return [];
-    const path = [...bodyPath, key];
-    const message = `${formatKeyPath(path)}: the judge would compare {${same}} with itself`;
-    return [{ code: "config/checks-nothing", message, path, at: "value", hint: ownWords }];
-  });
+  const repeats = `asks for {${same}}, which the step is given`;
+  if (step.type === "command" && isEcho(step.run, locals))
+    found.checksNothing(path, `${repeats} and only repeats`, ownWords);
+  else if (same.startsWith("agent.")) found.note(path, `${repeats}: what only repeats it would pass`);
 }
 
 /** Whether a line does nothing but write what it is given. */
@@ -275,63 +371,38 @@ function withoutTemplates(text: string, locals: Locals): string {
 }
 
 /** Notes on what is left to the agent: whether a step is run at all, and what a text has to contain. */
-function agentNotes({ step, path, body, bodyPath }: PlacedStep, locals: Locals): PlacedNote[] {
-  const isAgents = (value: Json | undefined): boolean =>
-    [...valuesIn(value, locals)].some((name) => name.startsWith("agent."));
-  const at = [...bodyPath, "if"];
-  const skipped = `${formatKeyPath(at)}: what the agent says decides whether this is checked`;
-  return [
-    ...(path[1] === "verify" && isAgents(step.if) ? [{ message: skipped, path: at }] : []),
-    ...wantedIn({ value: body["expect"] ?? null, path: [...bodyPath, "expect"] })
-      .filter(({ value }) => isAgents(value))
-      .map((wanted) => ({
-        message: `${formatKeyPath(wanted.path)}: the agent says what has to be there; an answer of one letter is in nearly every text`,
-        path: wanted.path,
-      })),
-  ];
-}
-
-/** Every `contains` and `matches` of an expectation. */
-function wantedIn(from: Placed): Placed[] {
-  return membersOf(from).flatMap((member) => {
-    const key = member.path.at(-1);
-    return key === "contains" || key === "matches" ? [member] : wantedIn(member);
-  });
-}
-
-/** What the expressions in a value stand for, without filters, if it comes from outside. */
-function valuesIn(value: Json | undefined, locals: Locals): ReadonlySet<string> {
-  if (typeof value === "string") {
-    const names = partsOf(value, locals).flatMap((part) =>
-      typeof part === "object" && isFromOutside(part, locals) ? [[part.root, ...part.names].join(".")] : [],
+function noteAgentsPart({ step, path, body, bodyPath }: PlacedStep, { locals, found }: Walk): void {
+  const isAgents = (text: string | undefined): boolean =>
+    [...valuesIn(text, locals)].some((name) => name.startsWith("agent."));
+  if (path[1] === "verify" && isAgents(step.if))
+    found.note([...bodyPath, "if"], ": what the agent says decides whether this is checked");
+  const expectPath = [...bodyPath, "expect"];
+  for (const { text, path: at } of textsIn(body["expect"] ?? null, expectPath)) {
+    const key = at.findIndex(
+      (each, index) => index >= expectPath.length && (each === "contains" || each === "matches"),
     );
-    return new Set(names);
+    if (key !== -1 && isAgents(text))
+      found.note(
+        at.slice(0, key + 1),
+        ": the agent says what has to be there; an answer of one letter is in nearly every text",
+      );
   }
-  if (typeof value !== "object" || value === null) return new Set();
-  return new Set(Object.values(value).flatMap((member: Json) => [...valuesIn(member, locals)]));
 }
 
 /**
  * Refuses an `if` that would always hold because it is only a text: one with other operators than `==` and `!=`, without
  * spaces around them, or with quotes around a side.
  */
-function checkCondition({ step, bodyPath }: PlacedStep, locals: Locals): Problem[] {
-  const wrong = step.if === undefined ? undefined : wrongIn(withoutTemplates(step.if, locals));
-  if (wrong === undefined) return [];
-  const path = [...bodyPath, "if"];
-  const message = `${formatKeyPath(path)} is not a valid condition: ${wrong.what}`;
-  return [{ code: "config/invalid-value", message, path, at: "value", hint: wrong.hint }];
-}
-
-interface WrongCondition {
-  readonly what: string;
-  readonly hint: string;
+function checkCondition({ step, bodyPath }: PlacedStep, { locals, found }: Walk): void {
+  const wrong = step.if === undefined ? undefined : wrongCondition(withoutTemplates(step.if, locals));
+  if (wrong === undefined) return;
+  found.refuse([...bodyPath, "if"], `is not a valid condition: ${wrong.what}`, { hint: wrong.hint });
 }
 
 const anyOperator = /===|!==|&&|\|\||<=|>=|==|!=|=|<|>/;
 const spacedOperator = /(?:^|\s)(===|!==|&&|\|\||<=|>=|==|!=|=|<|>)(?=\s|$)/;
 
-function wrongIn(text: string): WrongCondition | undefined {
+function wrongCondition(text: string): { readonly what: string; readonly hint: string } | undefined {
   if (/^\s*!(?!=)/.test(text)) return { what: "! is not an operator", hint: "Write A == false, or A != B." };
   const [, left, , right] = /^(.*?)\s(==|!=)\s(.*)$/s.exec(text) ?? [];
   const sides = left === undefined || right === undefined ? [text] : [left, right];
@@ -339,19 +410,17 @@ function wrongIn(text: string): WrongCondition | undefined {
     sides.length === 1
       ? anyOperator.exec(text)?.[0]
       : sides.flatMap((side) => spacedOperator.exec(side)?.[1] ?? []).at(0);
-  if (operator !== undefined) return wrongOperator(operator);
-  const isQuoted = sides.some((side) => /^\s*(["'])[^]*\1\s*$/.test(side));
-  return isQuoted ? { what: "the quotes would be part of the text", hint: withoutQuotes } : undefined;
-}
-
-const withoutQuotes =
-  "Write texts without quotes: {steps.ID.outputs.NAME} == pod. Whether there is a text is asked by that text alone.";
-
-function wrongOperator(operator: string): WrongCondition {
-  const usual = "Write A == B or A != B, with spaces around the sign, or one text alone.";
-  if (operator === "==" || operator === "!=")
-    return { what: `${operator} stands between two texts, once and with spaces around it`, hint: usual };
-  const isLogical = operator === "&&" || operator === "||";
-  const nested = " For several conditions nest steps: a group with one, in it steps with another.";
-  return { what: `${operator} is not an operator`, hint: isLogical ? usual + nested : usual };
+  if (operator !== undefined) {
+    const usual = "Write A == B or A != B, with spaces around the sign, or one text alone.";
+    if (operator === "==" || operator === "!=")
+      return { what: `${operator} stands between two texts, once and with spaces around it`, hint: usual };
+    const nested = " For several conditions nest steps: a group with one, in it steps with another.";
+    const isLogical = operator === "&&" || operator === "||";
+    return { what: `${operator} is not an operator`, hint: isLogical ? usual + nested : usual };
+  }
+  if (!sides.some((side) => /^\s*(["'])[^]*\1\s*$/.test(side))) return undefined;
+  return {
+    what: "the quotes would be part of the text",
+    hint: "Write texts without quotes: {steps.ID.outputs.NAME} == pod. Whether there is a text is asked by that text alone.",
+  };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Locals, nearTemplates } from "./check-text.ts";
+import { type Locals, nearTemplates } from "./check-texts.ts";
 
 const none: Locals = new Map();
 const inLoop: Locals = new Map([["item", () => true]]);

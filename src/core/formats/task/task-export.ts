@@ -1,8 +1,18 @@
 import * as z from "zod";
 import { type JsonObject, withoutUndefined } from "../json.ts";
 import type { PortableTask, ServerSpec, Task } from "../model.ts";
-import { json, jsonObject, milliseconds, stepModel, text, texts } from "../step-fields.ts";
-import { innerLists, kindOf, type StepType, stepTypes } from "../step-kinds.ts";
+import {
+  innerLists,
+  json,
+  jsonObject,
+  kindOf,
+  milliseconds,
+  stepModel,
+  type StepType,
+  stepTypes,
+  text,
+  texts,
+} from "../step-kinds.ts";
 import type { Step } from "../step.ts";
 
 /** A step as it is exported: the model's, with everything explicit and templates as they were written. */

@@ -10,8 +10,8 @@ import {
 import { parsePackageRef } from "../extension/package-ref.ts";
 import type { ExtensionSpec, PortableTask } from "../model.ts";
 import { type Json, type KeyPath, withoutUndefined } from "../json.ts";
-import { checkPlaces, checkText, type DeclaredOutputs, type TaskNames, textsIn } from "./check-text.ts";
-import type { ExtensionUse, ParseTaskOptions, PlacedNote } from "./task-options.ts";
+import { checkPlaces, checkText, type DeclaredOutputs, type TaskNames, textsIn } from "./check-texts.ts";
+import { type ExtensionUse, Findings, type ParseTaskOptions, type PlacedNote } from "./task-options.ts";
 
 /** An import of a task; the package of one that is not valid is empty. */
 export interface TaskImport {
@@ -180,12 +180,14 @@ export function checkSettings(
   return [...entries].flatMap(([name, { config, env, location }]) => {
     const absent = early.has(name) ? { agent: beforeAgent } : {};
     const scope = { names, absent, earlier: outputs, locals: new Map() };
-    const found = textsIn({ config, env }, ["extensions", name]).flatMap((each) => [
-      ...checkText(each.text, each.path, scope),
-      ...(each.path[2] === "env" ? checkPlaces(each, scope.locals, inVariable(String(each.path[3]))) : []),
-    ]);
+    const found = new Findings();
+    for (const text of textsIn({ config, env }, ["extensions", name])) {
+      checkText(text.text, text.path, scope, found);
+      const [, , part, variable] = text.path;
+      if (part === "env") checkPlaces(text, scope.locals, { findPlace: inVariable(String(variable)), found });
+    }
     const user = `Used by the task ${JSON.stringify(task)}.`;
-    return found.map(({ code, message, hint }) =>
+    return found.problems.map(({ code, message, hint }) =>
       withoutUndefined({ code, message, hint: hint === undefined ? user : `${user} ${hint}`, location }),
     );
   });

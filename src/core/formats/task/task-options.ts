@@ -1,11 +1,18 @@
-import type { Diagnostic, SourceLocation } from "../../errors/error.ts";
+import { type Diagnostic, McpvalsError, type SourceLocation } from "../../errors/error.ts";
 import type { CompleteStdio } from "../config/server.ts";
 import type { ProvidedServers } from "../config/server-tables.ts";
 import type { EvalExtensions } from "../extension/extension-table-schema.ts";
 import type { ExtensionPhase } from "../extension/manifest.ts";
-import type { JsonObject, KeyPath } from "../json.ts";
+import { type JsonObject, type KeyPath, withoutUndefined } from "../json.ts";
 import type { ServerSpec, Task } from "../model.ts";
-import type { Locate, Problem } from "../problem.ts";
+import {
+  afterPath,
+  type Locate,
+  mostProblems,
+  type Problem,
+  problemAt,
+  type ProblemDetails,
+} from "../problem.ts";
 
 /** The files that a task may see. */
 export interface TaskFiles {
@@ -80,8 +87,44 @@ export interface PlacedNote {
   readonly text?: string;
 }
 
-/** What checks of a valid file find. */
-export interface Findings {
-  readonly problems: readonly Problem[];
-  readonly notes: readonly PlacedNote[];
+/** Collects what the checks of a task find, up to {@link mostProblems} of each. */
+export class Findings {
+  readonly problems: Problem[] = [];
+  readonly notes: PlacedNote[] = [];
+
+  get isFull(): boolean {
+    return this.problems.length >= mostProblems;
+  }
+
+  add(problems: Problem | readonly Problem[]): void {
+    for (const each of [problems].flat()) if (!this.isFull) this.problems.push(each);
+  }
+
+  /** Adds a problem; its message is the path and what comes `after` it. */
+  refuse(path: KeyPath, after: string, details?: ProblemDetails): void {
+    this.add(problemAt(path, after, details));
+  }
+
+  checksNothing(path: KeyPath, after: string, hint: string): void {
+    this.refuse(path, after, { code: "config/checks-nothing", hint });
+  }
+
+  /** Adds a note; its message is the path and what comes `after` it. */
+  note(path: KeyPath, after: string, text?: string): void {
+    if (this.notes.length < mostProblems)
+      this.notes.push(withoutUndefined({ message: afterPath(path, after), path, text }));
+  }
+
+  /** Refuses a value for which `act` throws a McpvalsError; says whether it did not throw. */
+  attempt(path: KeyPath, act: () => unknown): boolean {
+    try {
+      act();
+      return true;
+    } catch (error) {
+      if (!(error instanceof McpvalsError)) throw error;
+      const { code, message, details } = error;
+      this.refuse(path, `: ${message}`, { code, hint: details.hint });
+      return false;
+    }
+  }
 }

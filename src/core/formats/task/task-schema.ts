@@ -2,8 +2,17 @@ import * as z from "zod";
 import { anyObject, closedObject, duration, filledText } from "../config/config-fields.ts";
 import { elicitationDescription, elicitationSchema } from "../config/config-schema.ts";
 import { serverSchema } from "../config/server.ts";
-import { asWhole, commonFields, templateName, variables } from "../step-fields.ts";
-import { foreachFields, mcpRequestFields, requestSchema, stepItem, stepList } from "../step-kinds.ts";
+import {
+  asWhole,
+  commonFields,
+  foreachFields,
+  mcpRequestFields,
+  requestSchema,
+  stepItem,
+  stepList,
+  templateName,
+  variables,
+} from "../step-kinds.ts";
 
 /** An action inside a schema; what is in it is read by itself. */
 const actionItem = z.custom<unknown>().meta({ $ref: "#/$defs/SolutionAction" });

@@ -28,7 +28,7 @@ export interface TaskServers {
  * (`command`, `url`, `mock`) is a server of the task's own; another one changes the eval's server of that name, and none where
  * a variant lacks that server.
  */
-export function layTaskServers(overlay: ServerOverlay | undefined, options: ParseTaskOptions): TaskServers {
+export function mergeTaskServers(overlay: ServerOverlay | undefined, options: ParseTaskOptions): TaskServers {
   const { provided } = options;
   const base = lay(overlay, provided?.base ?? noServers, options);
   const variants = provided?.variants?.map(({ name, ...table }) => ({
