@@ -18,14 +18,6 @@ export function emptyObjectProblem(path: KeyPath, hint: string): Problem {
   return { code: "config/checks-nothing", message, path, at: "value", hint };
 }
 
-/** The problem of paths that leave nothing of what is expected; none when something is left. Throws `task/json-path`. */
-export function ignoredProblems(expected: Json, ignorePaths: readonly string[], path: KeyPath): Problem[] {
-  if (!leavesNothing(expected, ignorePaths)) return [];
-  const message = `${formatKeyPath(path)} leaves out all that is expected, so nothing would be compared`;
-  const hint = "Leave out only what differs every time.";
-  return [{ code: "config/checks-nothing", message, path, at: "value", hint }];
-}
-
 /** What is wrong with a JSON Schema that somebody wrote as an expectation: keywords that do not exist, and that it accepts everything. */
 export function schemaProblems(schema: Json, path: KeyPath): Problem[] {
   const unknown = unknownKeywords(schema, path);

@@ -330,7 +330,6 @@ function checkSolution({ file: { spec }, solution }: TaskSource, found: Findings
   if (spec.solution === undefined) return;
   if (spec.prompt === undefined)
     return found.refuse(path, "is never played: without spec.prompt no agent takes part", { at: "key" });
-  const isSay = ({ action }: PlacedAction): boolean => action.kind === "say";
   // A `foreach` that says something may say it any number of times.
   if (allActions(solution.flatMap(({ inner }) => inner)).some(isSay)) return;
   const asked = Array.isArray(spec.prompt) ? spec.prompt.length : 1;
@@ -340,6 +339,10 @@ function checkSolution({ file: { spec }, solution }: TaskSource, found: Findings
     found.refuse(path, `has ${played} turns, the prompt has ${asked}: each \`say\` ends a turn`, {
       hint: "Leave out a `say`, or what comes after the last one.",
     });
+}
+
+function isSay({ action }: PlacedAction): boolean {
+  return action.kind === "say";
 }
 
 /** The time limit of a task may stand in two places, but not in both. */
