@@ -1,8 +1,7 @@
 import { type Document, isMap, isSeq, YAMLMap } from "yaml";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { asObject, isJsonObject, memberOf, withoutUndefined } from "../../core/formats/json.ts";
-import { buildStep } from "../../core/formats/legacy-task/build-step.ts";
-import { Expressions } from "../../core/formats/legacy-task/expressions.ts";
+import { buildStep, Expressions } from "../../core/formats/legacy-task/build-step.ts";
 import {
   type LegacyForm,
   type LegacyPhase,

@@ -1,20 +1,12 @@
 import { suggestion } from "../did-you-mean.ts";
 import { type KeyPath, memberOf, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
-import type { PortableTask, Task, Turn } from "../model.ts";
-import type { Step } from "../step.ts";
+import type { Turn } from "../model.ts";
 import { checkFilePath } from "../task/check-texts.ts";
-import {
-  checkSettings,
-  extensionPorts,
-  joinExtensions,
-  type SettingsContext,
-  usedExtensions,
-} from "../task/task-extensions.ts";
+import { checkSettings, extensionPorts, joinExtensions, usedExtensions } from "../task/task-extensions.ts";
 import type { ExtensionUse, ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
 import { mergeTaskServers } from "../task/task-servers.ts";
-import { buildStep } from "./build-step.ts";
-import { Expressions } from "./expressions.ts";
+import { buildStep, Expressions } from "./build-step.ts";
 import { type LegacyForm, type LegacyPhase, readScriptForm, readStepForm } from "./legacy-form.ts";
 
 /**
@@ -29,133 +21,112 @@ import { type LegacyForm, type LegacyPhase, readScriptForm, readStepForm } from 
  *   assertions that reach it; see `taskChecksNothing`.
  */
 export function parseLegacyTask(document: unknown, options: ParseTaskOptions): ParsedTask {
-  const reader = new LenientReader(options.locate, { notes: "line" });
+  const { locate, variables, servers } = options;
+  const reader = new LenientReader(locate, { notes: "line" });
   const form = readForm(document, reader);
   const task = form === undefined ? undefined : readTask(form, options, reader);
   if (form === undefined || task === undefined || reader.failed)
     return { ok: false, diagnostics: reader.diagnostics() };
-  const uses = operationsOf(form, task, options);
-  const wrong = checkSettings(uses, settingsContext(form, task, options));
-  if (wrong.length > 0) return { ok: false, diagnostics: wrong };
-  const { variants } = mergeTaskServers(undefined, options);
-  const all = variants === undefined ? {} : { variants };
-  const whole = withExtensions(task, uses, options);
-  return { ok: true, task: whole, servers: {}, ...all, notes: reader.notes, extensions: uses };
-}
-
-/** The steps of extensions, with the places of their types. */
-function operationsOf(
-  form: LegacyForm,
-  { verify, portable }: Task,
-  { locate }: ParseTaskOptions,
-): ExtensionUse[] {
-  const steps = [...(portable?.setup ?? []), ...verify, ...(portable?.cleanup ?? [])];
-  return steps.flatMap((step) => {
+  const { portable, verify } = task;
+  const uses = [...portable.setup, ...verify, ...portable.cleanup].flatMap((step): ExtensionUse[] => {
     const raw = form.steps.find(({ id }) => id === step.id);
     if (step.type !== "extension" || raw === undefined) return [];
     const { extension, operation, args } = step;
     const location = locate({ path: raw.path, at: "key" });
     return [withoutUndefined({ step: step.id, phase: raw.phase, extension, operation, args, location })];
   });
-}
-
-/** These forms declare no variables, and the outputs of their steps are not known beforehand. */
-function settingsContext({ steps }: LegacyForm, { name }: Task, options: ParseTaskOptions): SettingsContext {
-  const ids = steps.map(({ id }) => id);
-  const { variables, servers } = options;
-  return {
-    task: name,
+  // These forms declare no variables, and the outputs of their steps are not known beforehand.
+  const ids = form.steps.map(({ id }) => id);
+  const wrong = checkSettings(uses, {
+    task: task.name,
     joined: joinExtensions([], options),
     names: { env: new Set(), variables, urls: servers, local: [], ids, solutionIds: [] },
     outputs: new Map(ids.map((id) => [id, "any"])),
-  };
-}
-
-/** The task with the extensions that it uses; those that the eval declares are no longer asked for. */
-function withExtensions(task: Task, uses: readonly ExtensionUse[], options: ParseTaskOptions): Task {
-  const { portable } = task;
-  const joined = joinExtensions([], { ...options, inheritEnv: inheritsAll });
-  const extensions = usedExtensions(uses, joined);
-  if (portable === undefined) return task;
-  const declared = Object.keys(options.extensions?.declared ?? {});
-  const requires = portable.requires.filter(
-    (each) => each.kind !== "extension" || !declared.includes(each.name),
-  );
-  const randomPorts = [...new Set([...portable.randomPorts, ...extensionPorts(extensions)])];
-  return {
-    ...task,
-    portable: withoutUndefined({ ...portable, requires, randomPorts, extensions }),
-  };
-}
-
-function readTask(form: LegacyForm, options: ParseTaskOptions, reader: LenientReader): Task {
-  const { aliases, steps } = form;
-  const expressions = new Expressions({ reader, steps, aliases });
-  const building = {
-    reader,
-    expressions,
-    aliases,
-    checkFile: (file: string, path: KeyPath) => checkFile(file, path, { options, reader }),
-    operationMs: joinExtensions([], options).operationMs,
-  };
-  const turn = readPrompt(form, expressions, { options, reader });
-  const built = steps.map((raw) => ({ phase: raw.phase, step: buildStep(raw, building) }));
-  const phase = (wanted: LegacyPhase) =>
-    built.flatMap(({ phase, step }) =>
-      phase === wanted && step !== undefined ? [withContent(step, expressions)] : [],
-    );
-  const { metadata } = form;
-  return withoutUndefined({
-    name: nameOf(form, options, reader),
-    form: "task" as const,
-    description: metadata.description,
-    servers: options.servers,
-    turns: turn === undefined ? [] : [turn],
-    expectTools: [],
-    verify: phase("verify"),
-    parallel: metadata.parallel ?? false,
-    location: options.locate({ path: ["metadata", "name"], at: "value" }),
-    portable: portablePart(form, options, { phase, usesPort: expressions.usesPort }),
   });
+  if (wrong.length > 0) return { ok: false, diagnostics: wrong };
+  const extensions = usedExtensions(uses, joinExtensions([], { ...options, inheritEnv: inheritsAll }));
+  const declared = Object.keys(options.extensions?.declared ?? {});
+  const whole = withoutUndefined({
+    ...portable,
+    // Extensions that the eval declares are there.
+    requires: portable.requires.filter((each) => each.kind !== "extension" || !declared.includes(each.name)),
+    randomPorts: [...new Set([...portable.randomPorts, ...extensionPorts(extensions)])],
+    extensions,
+  });
+  const { variants } = mergeTaskServers(undefined, options);
+  return {
+    ok: true,
+    task: { ...task, portable: whole },
+    servers: {},
+    ...(variants === undefined ? {} : { variants }),
+    notes: reader.notes,
+    extensions: uses,
+  };
 }
 
 const usualCleanupMs = 300_000;
 /** In these forms every process has the whole of the shell's environment. */
-const inheritsAll = true;
+const inheritsAll = true as const;
 
-function portablePart(
-  { format, metadata, limits, requires }: LegacyForm,
-  { file, dir, repository }: ParseTaskOptions,
-  built: { readonly phase: (phase: LegacyPhase) => readonly Step[]; readonly usesPort: boolean },
-): PortableTask {
+function readTask(form: LegacyForm, options: ParseTaskOptions, reader: LenientReader) {
+  const { aliases, steps, metadata, limits } = form;
+  const { file, dir, repository, servers, locate } = options;
+  const expressions = new Expressions({ reader, steps, aliases });
+  const checkFile = (path: string, at: KeyPath): boolean => {
+    const problems = checkFilePath(path, at, { files: options.files, wanted: "file" });
+    for (const problem of problems) reader.problem(problem);
+    if (problems.length === 0 && options.files.leaves(path)) {
+      const what = `${JSON.stringify(path)} lies outside the task's folder; the task needs it wherever it is taken`;
+      reader.note(what, at);
+    }
+    return problems.length === 0;
+  };
+  const { operationMs } = joinExtensions([], options);
+  const turn = readPrompt(form, expressions, { options, reader, checkFile });
+  const built = steps.map((raw) => ({
+    phase: raw.phase,
+    step: buildStep(raw, { reader, expressions, aliases, checkFile, operationMs }),
+  }));
+  const stepsOf = (wanted: LegacyPhase) =>
+    built.flatMap(({ phase, step }) => {
+      if (phase !== wanted || step === undefined) return [];
+      // The only output that MCP steps have in these forms.
+      const outputs = { content: "{result | json $.content}" };
+      return [step.type === "mcp" && expressions.used.has(step.id) ? { ...step, outputs } : step];
+    });
   return withoutUndefined({
-    format,
-    file,
-    dir,
-    repository,
-    env: {},
-    setup: built.phase("setup"),
-    // These forms clean up in the order of the file; ours is the reverse one.
-    cleanup: built.phase("cleanup").toReversed(),
-    fixtures: [],
-    requires,
-    difficulty: metadata.difficulty,
-    tags: [],
-    labels: metadata.labels ?? {},
-    timeoutMs: limits.timeout,
-    cleanupTimeoutMs: limits.cleanupTimeout ?? usualCleanupMs,
-    runs: metadata.runs,
-    stateProbe: [],
-    randomPorts: built.usesPort ? [""] : [],
-    assertions: [],
-    inheritEnv: inheritsAll,
+    name: nameOf(form, file, reader),
+    form: "task" as const,
+    description: metadata.description,
+    servers,
+    turns: turn === undefined ? [] : [turn],
+    expectTools: [],
+    verify: stepsOf("verify"),
+    parallel: metadata.parallel ?? false,
+    location: locate({ path: ["metadata", "name"], at: "value" }),
+    portable: withoutUndefined({
+      format: form.format,
+      file,
+      dir,
+      repository,
+      env: {},
+      setup: stepsOf("setup"),
+      // These forms clean up in the order of the file; ours is the reverse one.
+      cleanup: stepsOf("cleanup").toReversed(),
+      fixtures: [],
+      requires: form.requires,
+      difficulty: metadata.difficulty,
+      tags: [],
+      labels: metadata.labels ?? {},
+      timeoutMs: limits.timeout,
+      cleanupTimeoutMs: limits.cleanupTimeout ?? usualCleanupMs,
+      runs: metadata.runs,
+      stateProbe: [],
+      randomPorts: expressions.usesPort ? [""] : [],
+      assertions: [],
+      inheritEnv: inheritsAll,
+    }),
   });
-}
-
-/** The only output that MCP steps have in these forms. */
-function withContent(step: Step, { used }: Expressions): Step {
-  if (step.type !== "mcp" || !used.has(step.id)) return step;
-  return { ...step, outputs: { content: "{result | json $.content}" } };
 }
 
 const versions = [
@@ -175,11 +146,12 @@ function readForm(document: unknown, reader: LenientReader): LegacyForm | undefi
     reader.refuse("the apiVersion is not known", [versionKey], { hint });
     return undefined;
   }
-  if (version === "" && lacksVersion(document)) {
+  const has = (key: string): boolean => memberOf(document, key)[1] !== undefined;
+  if (version === "" && has("spec") && !has("steps")) {
     const message = 'missing key "apiVersion": a task with spec says which version it is';
     const hint =
       "Write apiVersion: mcp-eval/v1, or mcpchecker/v1alpha2 for a task of mcpchecker; only tasks with steps have none.";
-    reader.problem({ code: "config/missing-key", message, path: [versionKey], at: "value", hint });
+    reader.refuse(message, [versionKey], { code: "config/missing-key", hint });
     return undefined;
   }
   if (version.startsWith("gevals/"))
@@ -187,47 +159,34 @@ function readForm(document: unknown, reader: LenientReader): LegacyForm | undefi
   return version.endsWith("/v1alpha2") ? readStepForm(document, reader) : readScriptForm(document, reader);
 }
 
-/** Whether a document without a version has what only those with one have. */
-function lacksVersion(document: unknown): boolean {
-  return memberOf(document, "spec")[1] !== undefined && memberOf(document, "steps")[1] === undefined;
-}
-
-interface FileReading {
-  readonly options: ParseTaskOptions;
-  readonly reader: LenientReader;
-}
-
 function readPrompt(
-  { prompt }: LegacyForm,
+  { prompt: { inline, file, path } }: LegacyForm,
   expressions: Expressions,
-  reading: FileReading,
+  {
+    options,
+    reader,
+    checkFile,
+  }: {
+    readonly options: ParseTaskOptions;
+    readonly reader: LenientReader;
+    readonly checkFile: (file: string, path: KeyPath) => boolean;
+  },
 ): Turn | undefined {
-  const { inline, file, path } = prompt;
   if (inline) return { user: expressions.prompt(inline, [...path, "inline"]) };
+  const at = [...path, "file"];
   if (!file) {
     const message = "the task has no prompt: give prompt.inline or prompt.file";
-    reading.reader.problem({ code: "config/missing-key", message, path, at: "value" });
-    return undefined;
+    reader.refuse(message, path, { code: "config/missing-key" });
+  } else if (checkFile(file, at)) {
+    const text = options.files.read(file);
+    if (text !== undefined) return { user: expressions.prompt(text, at) };
+    reader.refuse(`${file} cannot be read`, at);
   }
-  const at = [...path, "file"];
-  if (!checkFile(file, at, reading)) return undefined;
-  const text = reading.options.files.read(file);
-  if (text === undefined) reading.reader.refuse(`${file} cannot be read`, at);
-  return text === undefined ? undefined : { user: expressions.prompt(text, at) };
-}
-
-function checkFile(file: string, path: KeyPath, { options, reader }: FileReading): boolean {
-  const problems = checkFilePath(file, path, { files: options.files, wanted: "file" });
-  for (const problem of problems) reader.problem(problem);
-  if (problems.length === 0 && options.files.leaves(file)) {
-    const what = `${JSON.stringify(file)} lies outside the task's folder; the task needs it wherever it is taken`;
-    reader.note(what, path);
-  }
-  return problems.length === 0;
+  return undefined;
 }
 
 /** A task kept as `FOLDER/task.yaml` is known by its folder. */
-function nameOf({ metadata }: LegacyForm, { file }: ParseTaskOptions, reader: LenientReader): string {
+function nameOf({ metadata }: LegacyForm, file: string, reader: LenientReader): string {
   const given = metadata.name?.trim() ?? "";
   if (given !== "") return given;
   const [name = "", folder = ""] = file.split(/[\\/]/).toReversed();

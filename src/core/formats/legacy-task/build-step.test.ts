@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { expandText } from "../../templates/expand.ts";
 import { resolveIn, type Scope } from "../../templates/scope.ts";
 import { selectJson } from "../../templates/select-json.ts";
-import { escapeJson, translateFieldPath, translateTemplate } from "./expressions.ts";
+import { escapeJson, translateFieldPath, translateTemplate } from "./build-step.ts";
 
 const roots = ["env", "random", "task", "steps", "agent", "workspace", "servers"];
 const scope: Scope = new Map(roots.map((root) => [root, resolveIn({ X: `<${root}>` })]));
