@@ -2,12 +2,12 @@ import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 
-/** What a hostile server sends: a beginning, and then the same for as long as anybody reads. */
+/** What a hostile server sends: `begin`, and then the same for as long as the client reads. */
 export interface Endless {
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly begin?: string;
-  /** Said again and again; nothing more comes after `begin` without it, and no end either. */
+  /** Sent repeatedly; without it nothing more comes after `begin`, and no end either unless `end` is given. */
   readonly again?: string;
   /** Bytes after which it ends, with `end`. */
   readonly bytes?: number;
@@ -18,6 +18,16 @@ export interface EndlessServer {
   readonly url: string;
   /** Requests so far: method, path and body. */
   readonly requests: readonly string[];
+}
+
+/** What an authorization server at this address says of itself. */
+export function issuerMetadata(url: string): object {
+  return {
+    issuer: url,
+    authorization_endpoint: `${url}/authorize`,
+    token_endpoint: `${url}/token`,
+    response_types_supported: ["code"],
+  };
 }
 
 /** Starts a server on loopback that ends with the test; `answer` says what it sends. */
