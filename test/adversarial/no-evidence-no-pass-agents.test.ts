@@ -11,7 +11,7 @@ import { evaluate } from "../../src/evaluate.ts";
 import type { ServerConfig } from "../e2e/support.ts";
 import { eventsOf } from "../support/agent-context.ts";
 import { acpAgent, type PlayedProgram, playProgram } from "../support/agent-programs.ts";
-import { folderOf, root, runCli } from "../support/cli.ts";
+import { folderOf, root, runHere } from "../support/cli.ts";
 import { startFakeProvider, type FakeReply } from "../support/fake-provider.ts";
 import { lyingServer, lyingServerOverHttp } from "../support/lying.ts";
 
@@ -367,7 +367,7 @@ it("a report names the mocks, and shown again it has the exit code of its run", 
   const servers = { calc, other: lyingServer("none") };
   using folder = folderOf({ "mcp-eval.config.json": { servers, toolHealthSuites: [{ name: "s", tests }] } });
   const { path: cwd } = folder;
-  const cli = (...args: string[]) => runCli(args, { cwd });
+  const cli = (...args: string[]) => runHere(args, { cwd });
   const run = await cli("run", "-r", "console", "-r", "json=r.json", "-r", "junit=j.xml");
   expect(run.stdout).toContain("mocks, not servers: calc in 2 trials of 3");
   const result = JSON.parse(readFileSync(join(cwd, "r.json"), "utf8")) as { trials: TrialResult[] };

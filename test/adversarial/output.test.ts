@@ -6,7 +6,7 @@ import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import { visibleJson, visibleText, withoutCommands } from "../../src/core/text/visible-text.ts";
 import { xmlAttributes, xmlText } from "../../src/reporters/junit.ts";
 import { fixtureServer } from "../e2e/support.ts";
-import { type CliOutcome, folderOf, runCli } from "../support/cli.ts";
+import { type HereOutcome, folderOf, runHere } from "../support/cli.ts";
 import { command, taskOf } from "./task-verdicts.ts";
 
 /** Commands of CI systems, and what could deceive a reader or a terminal. */
@@ -52,11 +52,9 @@ function expectHarmless(...outputs: readonly string[]): void {
 async function runAll(
   files: Readonly<Record<string, unknown>>,
   ...all: readonly string[][]
-): Promise<CliOutcome[]> {
+): Promise<HereOutcome[]> {
   using folder = folderOf(files);
-  const [first = [], ...rest] = all;
-  const run = await runCli(first, { cwd: folder.path });
-  return [run, ...(await Promise.all(rest.map((args) => runCli(args, { cwd: folder.path }))))];
+  return await Promise.all(all.map((args) => runHere(args, { cwd: folder.path })));
 }
 
 describe("text of servers, agents and models is never obeyed or taken for mcpvals' own", () => {
