@@ -77,7 +77,7 @@ describe("the gateway's memory is bounded: an agent", () => {
     const params = { level: "info", data: "x".repeat(mebibyte) };
     const said = wireMessage({ jsonrpc: "2.0", method: "notifications/message", params });
     const say = (count: number): void => {
-      for (let index = 0; index < count; index += 1) for (const { onMessage } of listeners) onMessage(said);
+      for (let index = 0; index < count; index += 1) for (const each of listeners) each.onMessage(said);
     };
     say(31);
     expect(losses).toEqual([]);
