@@ -34,8 +34,8 @@ const innerOrder: Readonly<Record<string, readonly string[]>> = {
   core: ["text", "errors", "templates", "formats", "checks", "plan", "trace", "grade", "report"],
   servers: [
     "messages",
-    "connections",
     "filters",
+    "connections",
     "client",
     "stdio",
     "http",

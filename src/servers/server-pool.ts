@@ -2,10 +2,10 @@ import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import type { ServerSpec } from "../core/formats/model.ts";
 import { lifetimeOf, type Trial } from "../core/plan/plan.ts";
 import { untilAborted } from "../process/deadline.ts";
-import { createFilters, hasFilters } from "./filters/create-filters.ts";
-import { RateLimiter } from "./filters/rate-limit.ts";
+import { createFilters, hasFilters, RateLimiter } from "./filters/filters.ts";
 import type { Gateway } from "./gateway/endpoint.ts";
-import { type HostOptions, openHost, openSession, type StartOptions } from "./start-server.ts";
+import { openSession, type StartOptions } from "./client/open-session.ts";
+import { type HostOptions, openHost } from "./start-server.ts";
 import { type Lease, serveTrial, type TrialServer } from "./trial-server.ts";
 import type { ServerHost } from "./connections/host.ts";
 

@@ -1,10 +1,10 @@
 import type { ServerSpec } from "../core/formats/model.ts";
 import type { ServerSession } from "./client/session.ts";
+import { openSession, type StartOptions } from "./client/open-session.ts";
 import type { ServerHost } from "./connections/host.ts";
-import type { TrialFilters } from "./filters/create-filters.ts";
-import { FilterTransport } from "./filters/filter-chain.ts";
+import { FilterChain } from "./filters/filter-chain.ts";
+import type { TrialFilters } from "./filters/filters.ts";
 import type { Gateway, GatewayEndpoint } from "./gateway/endpoint.ts";
-import { openSession, type StartOptions } from "./start-server.ts";
 
 /** One server as one trial has it. */
 export interface TrialServer {
@@ -109,10 +109,7 @@ class ServedServer implements TrialServer {
     this.#agentSession ??= openSession(host, options.spec, {
       ...options,
       signal,
-      connect: {
-        agent: true,
-        between: (inner) => new FilterTransport(inner, filters.of({ server: host.name, emit })),
-      },
+      connect: { agent: true, filters: new FilterChain(filters.of({ server: host.name, emit })) },
     });
     return this.#agentSession;
   }

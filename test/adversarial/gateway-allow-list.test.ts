@@ -1,6 +1,6 @@
 import { connect } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { allowListFilter } from "../../src/servers/filters/allow-list.ts";
+import { allowListFilter } from "../../src/servers/filters/filters.ts";
 import type { Filter, FilterContext } from "../../src/servers/filters/filter-chain.ts";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { createGateway } from "../../src/servers/gateway/gateway.ts";

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from "vitest";
 import type { MockServerSpec } from "../../src/core/formats/model.ts";
-import { createFilters } from "../../src/servers/filters/create-filters.ts";
+import { createFilters } from "../../src/servers/filters/filters.ts";
 import { createGateway } from "../../src/servers/gateway/gateway.ts";
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { openMockHost } from "../../src/servers/mock/mock-host.ts";

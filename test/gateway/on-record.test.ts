@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, request, type ServerResponse } from
 import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { createFilters } from "../../src/servers/filters/create-filters.ts";
+import { createFilters } from "../../src/servers/filters/filters.ts";
 import { stdioSpec } from "../servers/support.ts";
 import { fixtureServer } from "../process/support.ts";
 import { addressHost, openGateway, type Opened, programHost } from "./support.ts";

@@ -1,9 +1,9 @@
-import type { Transport } from "@modelcontextprotocol/client";
 import { expect, it, onTestFinished } from "vitest";
 import type { Fault, MockServerSpec, ServerSpec } from "../../src/core/formats/model.ts";
-import { createFilters } from "../../src/servers/filters/create-filters.ts";
-import { FilterTransport } from "../../src/servers/filters/filter-chain.ts";
-import { openHost, openSession } from "../../src/servers/start-server.ts";
+import { createFilters } from "../../src/servers/filters/filters.ts";
+import { FilterChain } from "../../src/servers/filters/filter-chain.ts";
+import { openSession } from "../../src/servers/client/open-session.ts";
+import { openHost } from "../../src/servers/start-server.ts";
 import type { CallOutcome, ServerSession } from "../../src/servers/client/session.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
 import { callOptions, createRecord, fixtureSpec, type Record } from "./support.ts";
@@ -16,9 +16,8 @@ async function start(spec: ServerSpec): Promise<{ session: ServerSession; record
   const host = await openHost("s", spec);
   onTestFinished(() => host.stop());
   const { signal } = new AbortController();
-  const filters = createFilters(spec, { seed: "0" }).of({ server: "s", emit: record.emit });
-  const between = (inner: Transport): Transport => new FilterTransport(inner, filters);
-  const options = { emit: record.emit, signal, version: "9.9.9", connect: { agent: true, between } };
+  const filters = new FilterChain(createFilters(spec, { seed: "0" }).of({ server: "s", emit: record.emit }));
+  const options = { emit: record.emit, signal, version: "9.9.9", connect: { agent: true, filters } };
   const session = await openSession(host, spec, options);
   onTestFinished(() => session.stop());
   return { session, record };

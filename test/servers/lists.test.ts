@@ -40,7 +40,7 @@ describe("a list", () => {
       result: { resources: [a, b] },
       latencyMs: expect.any(Number) as number,
     });
-    expect(asked).toEqual([{}, { cursor: "two" }, { cursor: "three" }]);
+    expect(asked).toEqual([undefined, { cursor: "two" }, { cursor: "three" }]);
   });
 
   it("that goes in circles is none", async () => {

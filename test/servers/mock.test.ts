@@ -10,7 +10,7 @@ import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import type { ServerHost } from "../../src/servers/connections/host.ts";
 import { legacyVersions } from "../../src/servers/mock/mock-server.ts";
 import { openMockHost } from "../../src/servers/mock/mock-host.ts";
-import { openSession } from "../../src/servers/start-server.ts";
+import { openSession } from "../../src/servers/client/open-session.ts";
 import type { ServerSession } from "../../src/servers/client/session.ts";
 import { type WireMessage, wireMessage } from "../../src/servers/messages/json-rpc.ts";
 import { watchLeftovers } from "../support/leftovers.ts";
@@ -196,9 +196,9 @@ it("is a server to the SDK's own client, which believes no answer that is not as
   );
   const record = createRecord();
   for (const mode of ["legacy", { pin: "2026-07-28" }] as const) {
-    const { transport } = host.connect(record.emit);
+    const connection = host.connect(record.emit);
     const client = new Client({ name: "c", version: "1" }, { versionNegotiation: { mode } });
-    await client.connect(transport);
+    await client.connect(connection);
     expect((await client.listTools()).tools.map(({ name }) => name)).toEqual(["greet"]);
     expect(await client.callTool({ name: "greet" })).toMatchObject(text("hello"));
     if (mode === "legacy") expect(await client.ping()).toMatchObject({});

@@ -2,13 +2,12 @@ import type { Client, RequestOptions, StandardSchemaV1 } from "@modelcontextprot
 import { isNoAnswer } from "../../core/checks/http-status.ts";
 import { contentProblem } from "../../core/checks/result-text.ts";
 import { McpvalsError } from "../../core/errors/error.ts";
+import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
+import { shortened } from "../../core/text/visible-text.ts";
 import { abortAfter, settlesWithin } from "../../process/deadline.ts";
-import { HttpNoAnswer, type ServerConnection } from "../connections/host.ts";
+import { HttpNoAnswer, OriginalError, type ServerConnection } from "../connections/host.ts";
 import { paramHeaders } from "../messages/mcp-headers.ts";
-import { OriginalError } from "./answer-guard.ts";
-import type { Handshake } from "./handshake.ts";
-import { listTools, PageCursors, resultSchema } from "./list-tools.ts";
 import type {
   CallOptions,
   CallOutcome,
@@ -21,8 +20,8 @@ import type {
 /** How long a server may take to show that it is alive, in milliseconds. */
 const aliveMs = 1000;
 
-/** The longest time limit that the SDK can keep, in milliseconds. */
-const longestTimeout = 2 ** 31 - 1;
+/** The longest timeout of the SDK, in milliseconds, for requests whose time is limited by a signal. */
+export const noTimeout: number = 2 ** 31 - 1;
 
 const lists = {
   resources: { method: "resources/list", key: "resources" },
@@ -30,14 +29,11 @@ const lists = {
   prompts: { method: "prompts/list", key: "prompts" },
 } as const;
 
-interface ServerRequest {
-  readonly method: string;
-  readonly params: JsonObject;
-  readonly schema: StandardSchemaV1<unknown, JsonObject>;
-  /** What is asked for, for messages. Default: the method. */
-  readonly what?: string;
-  /** Headers that it needs over HTTP. */
-  readonly headers?: Readonly<Record<string, string>>;
+/** A client that has completed the handshake, with what the server has told. */
+export interface Handshake {
+  readonly client: Client;
+  readonly tools: readonly ToolDefinition[];
+  readonly abilities: ServerAbilities;
 }
 
 /**
@@ -48,21 +44,27 @@ export class ClientSession implements ServerSession {
   readonly name: string;
   readonly abilities: ServerAbilities;
   readonly lost: AbortSignal;
-  readonly #connection: ServerConnection;
   readonly #client: Client;
   readonly #sdk: Sdk;
+  readonly #end: () => Promise<void>;
   readonly #isModern: boolean;
   #tools: readonly ToolDefinition[];
   #toolsMayDiffer = false;
   #stopped = false;
 
-  constructor(connection: ServerConnection, { client, tools, abilities }: Handshake, sdk: Sdk) {
+  /** `end` ends the connection. */
+  constructor(
+    connection: ServerConnection,
+    { client, tools, abilities }: Handshake,
+    sdk: Sdk,
+    end: () => Promise<void>,
+  ) {
     this.name = connection.name;
     this.abilities = abilities;
     this.lost = connection.lost;
-    this.#connection = connection;
     this.#client = client;
     this.#sdk = sdk;
+    this.#end = end;
     this.#isModern = client.getProtocolEra() === "modern";
     this.#tools = tools;
     client.setNotificationHandler("notifications/tools/list_changed", () => this.expireTools());
@@ -93,104 +95,85 @@ export class ClientSession implements ServerSession {
 
   callTool(tool: string, args: JsonObject, options: CallOptions): Promise<CallOutcome> {
     const definition = this.#isModern ? this.#tools.find(({ name }) => name === tool) : undefined;
-    return this.#send(
-      {
-        method: "tools/call",
-        params: { name: tool, arguments: args },
-        schema: callResultSchema(this.#sdk),
-        what: `tool "${tool}"`,
-        ...(definition === undefined ? {} : { headers: paramHeaders(definition.inputSchema, args) }),
-      },
-      options,
+    const headers =
+      definition === undefined ? {} : { headers: { ...paramHeaders(definition.inputSchema, args) } };
+    const request = { method: "tools/call", params: { name: tool, arguments: args } };
+    return this.#settle(`tool "${tool}"`, options, (limits) =>
+      this.#client.request(request, callResultSchema(this.#sdk), { ...limits, ...headers }),
     );
   }
 
   readResource(uri: string, options: CallOptions): Promise<CallOutcome> {
-    const what = `resource "${uri}"`;
-    return this.#send(
-      { method: "resources/read", params: { uri }, schema: listSchema("contents"), what },
-      options,
+    const request = { method: "resources/read", params: { uri } };
+    return this.#settle(`resource "${uri}"`, options, (limits) =>
+      this.#client.request(request, listSchema("contents"), limits),
     );
   }
 
+  /** Arguments of prompts are strings (MCP 2025-11-25, prompts/get); other values are sent as their JSON. */
   getPrompt(name: string, args: JsonObject, options: CallOptions): Promise<CallOutcome> {
-    const what = `prompt "${name}"`;
-    const params = { name, arguments: promptArguments(args) };
-    return this.#send({ method: "prompts/get", params, schema: listSchema("messages"), what }, options);
+    const texts = Object.entries(args).map(
+      ([key, value]) => [key, typeof value === "string" ? value : JSON.stringify(value)] as const,
+    );
+    const request = { method: "prompts/get", params: { name, arguments: Object.fromEntries(texts) } };
+    return this.#settle(`prompt "${name}"`, options, (limits) =>
+      this.#client.request(request, listSchema("messages"), limits),
+    );
   }
 
   /** All pages have the time of one call together; their lists are joined under the list's own key. */
-  async list(kind: keyof typeof lists, options: CallOptions): Promise<CallOutcome> {
+  list(kind: keyof typeof lists, options: CallOptions): Promise<CallOutcome> {
     const { method, key } = lists[kind];
-    const items: Json[] = [];
-    const started = performance.now();
-    const cursors = new PageCursors();
-    let cursor: string | undefined;
-    do {
-      const params: JsonObject = cursor === undefined ? {} : { cursor };
-      const timeoutMs = Math.max(options.timeoutMs - (performance.now() - started), 1);
-      const page = await this.#send({ method, params, schema: listSchema(key) }, { ...options, timeoutMs });
-      const latencyMs = performance.now() - started;
-      if (page.kind === "timeout") return { ...page, message: timeoutText(method, options), latencyMs };
-      if (page.kind !== "result") return { ...page, latencyMs };
-      const { [key]: listed, nextCursor } = page.result;
-      for (const item of listed as readonly Json[]) items.push(item);
-      cursor = typeof nextCursor === "string" ? nextCursor : undefined;
-      const problem = cursor === undefined ? undefined : cursors.problemOf(method, cursor);
-      if (problem !== undefined) return { kind: "error", message: problem, unusable: true, latencyMs };
-    } while (cursor !== undefined);
-    return { kind: "result", result: { [key]: items }, latencyMs: performance.now() - started };
+    return this.#settle(method, options, async (limits) => ({
+      [key]: await listAll(this.#client, method, { key, schema: listSchema(key) }, limits),
+    }));
   }
 
   async checkAlive(): Promise<void> {
     if (this.#stopped || this.lost.aborted) return;
-    const options = { timeout: aliveMs };
     // Any answer is a sign of life, an error too.
-    await settlesWithin(this.#client.request({ method: "ping" }, anyResult, options), aliveMs);
+    const anyResult = resultSchema(() => undefined);
+    await settlesWithin(this.#client.request({ method: "ping" }, anyResult, { timeout: aliveMs }), aliveMs);
   }
 
   stop(): Promise<void> {
     this.#stopped = true;
-    return this.#connection.stop();
+    return this.#end();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop();
   }
 
-  #send(
-    { method, params, schema, what = method, headers }: ServerRequest,
-    options: CallOptions,
-  ): Promise<CallOutcome> {
-    return this.#settle(what, options, (request) =>
-      this.#client.request({ method, params }, schema, {
-        ...request,
-        ...(options.progress === true ? { onprogress: ignoreProgress } : {}),
-        ...(headers === undefined ? {} : { headers: { ...headers } }),
-      }),
-    );
-  }
-
-  /** Sends a request within its limits. Throws when the server is lost or stopped, and when the signal aborts. */
+  /**
+   * Sends a request, or several, within the limits of one call. Throws when the server is lost or stopped, and when the signal
+   * aborts.
+   */
   async #settle(
     what: string,
-    { timeoutMs, signal }: CallOptions,
-    send: (options: RequestOptions) => Promise<JsonObject>,
+    { timeoutMs, signal, progress = false }: CallOptions,
+    send: (limits: RequestOptions) => Promise<JsonObject>,
   ): Promise<CallOutcome> {
     this.#throwIfOver(signal);
+    const { SdkError, SdkErrorCode } = this.#sdk;
     const started = performance.now();
-    const timeout = Math.min(timeoutMs, longestTimeout);
-    // Since 2026-07-28 one call can take several requests, with answers of the client in between; the limit is for all of it.
-    using limit = this.#isModern ? abortAfter(timeout, () => this.#timeoutError(timeout), signal) : undefined;
+    const timedOut = (): Error =>
+      new SdkError(SdkErrorCode.RequestTimeout, "Request timed out", { timeout: timeoutMs });
+    using limit = abortAfter(timeoutMs, timedOut, signal);
     try {
-      const result = await send({ timeout, signal: limit?.signal ?? signal });
+      const result = await send({
+        timeout: noTimeout,
+        signal: limit.signal,
+        // A server reports progress only to a client that handles it. The record has it; the time limit stays as it is.
+        ...(progress ? { onprogress: () => undefined } : {}),
+      });
       return { kind: "result", result, latencyMs: performance.now() - started };
     } catch (error) {
       const latencyMs = performance.now() - started;
       this.#throwIfOver(signal);
-      if (this.#isTimeout(error) || limit?.signal.aborted === true)
-        return { kind: "timeout", message: timeoutText(what, { timeoutMs }), latencyMs };
-      return { kind: "error", ...this.#describe(error), latencyMs };
+      if (!limit.signal.aborted) return { kind: "error", ...this.#describe(error), latencyMs };
+      const message = `${what} did not answer within ${Math.round(timeoutMs)} ms`;
+      return { kind: "timeout", message, latencyMs };
     }
   }
 
@@ -199,16 +182,6 @@ export class ClientSession implements ServerSession {
     signal.throwIfAborted();
     if (!this.#stopped) return;
     throw new McpvalsError("server/exited", `server "${this.name}" was stopped by us, so it gives no answer`);
-  }
-
-  #isTimeout(error: unknown): boolean {
-    const { SdkError, SdkErrorCode } = this.#sdk;
-    return error instanceof SdkError && error.code === SdkErrorCode.RequestTimeout;
-  }
-
-  #timeoutError(timeout: number): Error {
-    const { SdkError, SdkErrorCode } = this.#sdk;
-    return new SdkError(SdkErrorCode.RequestTimeout, "Request timed out", { timeout });
   }
 
   #describe(error: unknown): { message: string; code?: number; data?: Json; unusable?: true } {
@@ -225,46 +198,100 @@ export class ClientSession implements ServerSession {
   }
 }
 
-/** A server reports progress only to a client that handles it. The record has it; the time limit stays as it is. */
-function ignoreProgress(): void {}
+// Schemas that leave the result as it came. Unlike the SDK's own ones they keep unknown members.
 
-function timeoutText(what: string, { timeoutMs }: Pick<CallOptions, "timeoutMs">): string {
-  return `${what} did not answer within ${Math.round(timeoutMs)} ms`;
+type ResultSchema = StandardSchemaV1<unknown, JsonObject>;
+
+/** `problemOf` says why a result is unusable. The SDK has checked that it is an object. */
+function resultSchema(problemOf: (result: JsonObject) => string | undefined): ResultSchema {
+  return {
+    "~standard": {
+      version: 1,
+      vendor: "mcpvals",
+      validate(result) {
+        const problem = problemOf(result as JsonObject);
+        return problem === undefined ? { value: result as JsonObject } : { issues: [{ message: problem }] };
+      },
+    },
+  };
 }
 
-/** Arguments of prompts are strings (MCP 2025-11-25, prompts/get); other values are sent as their JSON. */
-function promptArguments(args: JsonObject): JsonObject {
-  const texts = Object.entries(args).map(
-    ([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)] as const,
-  );
-  return Object.fromEntries(texts);
-}
-
-// Schemas that leave the result as it came.
-
-const anyResult: StandardSchemaV1<unknown, JsonObject> = resultSchema((result) => ({ value: result }));
-
-function callResultSchema(sdk: Sdk): StandardSchemaV1<unknown, JsonObject> {
+function callResultSchema(sdk: Sdk): ResultSchema {
   const schema = sdk.specTypeSchemas.CallToolResult["~standard"];
   return resultSchema((result) => {
     const { content, structuredContent } = result;
     if (!Array.isArray(content) && (content !== undefined || structuredContent === undefined))
-      return { problem: "content is not an array" };
+      return "content is not an array";
     const problem = contentProblem(result);
-    if (problem !== undefined) return { problem };
-    const issue = schema.validate(result).issues?.[0];
-    return issue === undefined ? { value: result } : { problem: `${pathText(issue.path)}${issue.message}` };
+    if (problem !== undefined) return problem;
+    const [issue] = schema.validate(result).issues ?? [];
+    return issue === undefined ? undefined : `${pathText(issue.path)}${issue.message}`;
   });
 }
 
-/** Accepts a result with an array under this key. */
-function listSchema(key: string): StandardSchemaV1<unknown, JsonObject> {
-  return resultSchema((result) =>
-    Array.isArray(result[key]) ? { value: result } : { problem: `${key} is not an array` },
-  );
+function pathText(path: StandardSchemaV1.Issue["path"] = []): string {
+  const keys = path.map((part) => String(typeof part === "object" ? part.key : part));
+  return keys.length === 0 ? "" : `${keys.join(".")}: `;
 }
 
-function pathText(path: StandardSchemaV1.Issue["path"]): string {
-  if (path === undefined || path.length === 0) return "";
-  return `${path.map((part) => String(typeof part === "object" ? part.key : part)).join(".")}: `;
+/** Accepts a result with an array under this key. */
+function listSchema(key: string): ResultSchema {
+  return resultSchema((result) => (Array.isArray(result[key]) ? undefined : `${key} is not an array`));
+}
+
+/** Checks only what a call needs, so that an invalid annotation does not make the whole server unusable. */
+const toolsSchema = resultSchema(({ tools, nextCursor }) => {
+  if (!Array.isArray(tools)) return "tools is not an array";
+  for (const [index, tool] of (tools as readonly Json[]).entries()) {
+    const problem = toolProblem(tool);
+    if (problem !== undefined) return `tools[${index}] ${problem}`;
+  }
+  return nextCursor === undefined || nextCursor === null || typeof nextCursor === "string"
+    ? undefined
+    : "nextCursor is not a string";
+});
+
+function toolProblem(tool: Json): string | undefined {
+  if (!isJsonObject(tool)) return "is not an object";
+  const { name, description, inputSchema, outputSchema } = tool;
+  if (typeof name !== "string") return "has no name";
+  if (!isJsonObject(inputSchema)) return `(${name}) has no inputSchema`;
+  if (description !== undefined && typeof description !== "string")
+    return `(${name}) has a description that is not text`;
+  if (outputSchema !== undefined && !isJsonObject(outputSchema))
+    return `(${name}) has an outputSchema that is no object`;
+  return undefined;
+}
+
+/** Requests all pages of `tools/list`. Throws when a page is unusable or the pages do not end. */
+export async function listTools(client: Client, limits: RequestOptions): Promise<readonly ToolDefinition[]> {
+  const tools = await listAll(client, "tools/list", { key: "tools", schema: toolsSchema }, limits);
+  return tools as unknown as readonly ToolDefinition[];
+}
+
+/** Pages that a list may have. */
+const mostPages = 1000;
+
+async function listAll(
+  client: Client,
+  method: string,
+  { key, schema }: { readonly key: string; readonly schema: ResultSchema },
+  limits: RequestOptions,
+): Promise<readonly Json[]> {
+  const items: Json[] = [];
+  const seen = new Set<string>();
+  let cursor: Json | undefined;
+  do {
+    const params = cursor === undefined ? {} : { params: { cursor } };
+    const page = await client.request({ method, ...params }, schema, limits);
+    for (const item of page[key] as readonly Json[]) items.push(item);
+    cursor = page["nextCursor"];
+    if (typeof cursor !== "string") return items;
+    if (seen.has(cursor))
+      throw new Error(
+        `${method} goes in circles: the cursor ${JSON.stringify(shortened(cursor, 200))} comes twice`,
+      );
+    seen.add(cursor);
+  } while (seen.size < mostPages);
+  throw new Error(`${method} has more than ${mostPages} pages`);
 }

@@ -1,8 +1,26 @@
-import type { FetchLike, Transport } from "@modelcontextprotocol/client";
+import type {
+  FetchLike,
+  JSONRPCMessage,
+  RequestId,
+  Transport,
+  TransportSendOptions,
+} from "@modelcontextprotocol/client";
 import type { McpvalsError } from "../../core/errors/error.ts";
-import type { HttpServerSpec, ServerSpec } from "../../core/formats/model.ts";
+import { asObject, isJsonObject } from "../../core/formats/json.ts";
+import type { HttpServerSpec, Json, ServerSpec } from "../../core/formats/model.ts";
+import { readJsonText } from "../../core/formats/read-json.ts";
+import { shortened } from "../../core/text/visible-text.ts";
 import type { Emit } from "../../core/trace/events.ts";
-import type { WireMessage } from "../messages/json-rpc.ts";
+import type { FilterChain } from "../filters/filter-chain.ts";
+import {
+  createReceiveLimits,
+  errorCodes,
+  malformationOf,
+  messageJson,
+  modernVersion,
+  type WireMessage,
+  wireMessage,
+} from "../messages/json-rpc.ts";
 
 /**
  * Owns one started or reached server for as long as it serves: the process, where there is one, and every client's
@@ -34,8 +52,8 @@ export interface ConnectOptions {
    * while they wait for an answer or are alone, so that it is not recorded twice. Default: false.
    */
   readonly agent?: boolean;
-  /** Puts a transport between the client and the server; the record has what the client sends and gets. */
-  readonly between?: (inner: Transport) => Transport;
+  /** Filters between the client and the server; the record has what the client sends and gets. */
+  readonly filters?: FilterChain | undefined;
 }
 
 /** Where a server with an address is, and how requests get there. */
@@ -46,19 +64,6 @@ export interface HttpAddress {
   readonly fetch: FetchLike;
   /** Longest message accepted from the server, in bytes. */
   readonly maxMessageBytes: number;
-}
-
-/** A recorded connection to a server, for a client in this process. */
-export interface ServerConnection {
-  readonly name: string;
-  /** The client has to start it. */
-  readonly transport: Transport;
-  /** Aborts with an McpvalsError when the connection is lost without being stopped. */
-  readonly lost: AbortSignal;
-  /** What is known about why things go wrong. */
-  evidence(): Evidence;
-  /** Ends the connection. Never throws; nothing is recorded afterwards. */
-  stop(): Promise<void>;
 }
 
 export interface Evidence {
@@ -72,9 +77,9 @@ export interface Evidence {
 
 export interface SendOptions {
   /** Further HTTP headers of a request. */
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Aborts when the answer is not needed any more: over HTTP this ends the request. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** One client's channel to a server. */
@@ -128,4 +133,255 @@ export class HttpNoAnswer extends Error {
     this.body = options.body;
     this.statusError = options.statusError;
   }
+}
+
+export interface ConnectionOptions {
+  readonly name: string;
+  readonly emit: Emit;
+  readonly open: (listener: ChannelListener) => Channel;
+  /** Aborts when the server itself is lost. */
+  readonly hostLost: AbortSignal;
+  readonly evidence?: () => Evidence;
+  /** Whether each request has an HTTP response of its own, by whose end it is cancelled. */
+  readonly hasPerRequestStream?: boolean;
+  readonly filters?: FilterChain | undefined;
+}
+
+/** The `data`, known by identity, of errors in place of unusable answers. */
+export const unusableAnswer: Readonly<Record<string, never>> = Object.freeze({});
+
+/** Replaces the `data` of an error of the server, and holds the error as it came: the SDK rewrites some errors. */
+export class OriginalError {
+  readonly error: { readonly code: number; readonly message: string; readonly data?: unknown };
+
+  constructor(error: OriginalError["error"]) {
+    this.error = error;
+  }
+}
+
+/** Requests of the handshake: the SDK reads their errors itself. */
+const handshakeMethods = ["initialize", "server/discover"];
+/** Requests whose answers are evidence; for others, a malformed answer does not matter. */
+const evidenceMethods = ["tools/call", "resources/read", "prompts/get"];
+
+/**
+ * A recorded connection to a server, for a client in this process: a channel of a host as a transport of the SDK, which the client
+ * has to start. Every message is recorded as `mcp.message`, unchanged, before it is passed on.
+ *
+ * Every request is settled: the SDK's client drops answers of the wrong shape and accepts malformed ones, so these, and HTTP
+ * responses without an answer, become JSON-RPC errors for the client. Errors of the server get an {@link OriginalError}, except
+ * those of the handshake.
+ */
+export class ServerConnection implements Transport {
+  onclose?: (() => void) | undefined;
+  onerror?: ((error: Error) => void) | undefined;
+  onmessage?: ((message: JSONRPCMessage) => void) | undefined;
+  readonly name: string;
+  readonly hasPerRequestStream: boolean;
+  readonly #options: ConnectionOptions;
+  readonly #problemOf: ReturnType<typeof createReceiveLimits>;
+  readonly #lost = new AbortController();
+  readonly #follow = (): void => this.#lose(this.#options.hostLost.reason);
+  /** Methods of the pending requests. */
+  readonly #pending = new Map<RequestId, string>();
+  #httpFailure: McpvalsError | undefined;
+  #channel: Channel | undefined;
+  /** The server refused `initialize` because it speaks only newer versions of MCP. */
+  #isRefused = false;
+  #isClosed = false;
+  #isStopping = false;
+  #isStopped = false;
+
+  constructor(options: ConnectionOptions) {
+    const { name, hostLost, hasPerRequestStream = false } = options;
+    this.name = name;
+    this.hasPerRequestStream = hasPerRequestStream;
+    this.#options = options;
+    this.#problemOf = createReceiveLimits(name);
+    if (hostLost.aborted) this.#follow();
+    hostLost.addEventListener("abort", this.#follow, { once: true });
+  }
+
+  /** Aborts with an McpvalsError when the connection is lost without being stopped. */
+  get lost(): AbortSignal {
+    return this.#lost.signal;
+  }
+
+  /** What is known about why things go wrong. */
+  evidence(): Evidence {
+    const httpFailure = this.#httpFailure;
+    return this.#options.evidence?.() ?? (httpFailure === undefined ? {} : { httpFailure });
+  }
+
+  start(): Promise<void> {
+    if (this.#isClosed) return Promise.reject(new Error("the channel was closed before it was opened"));
+    this.#channel ??= this.#options.open({
+      onMessage: (wire) => this.#receive(wire),
+      onClosed: (reason) => {
+        if (reason !== undefined) this.#lose(reason);
+        this.#end();
+      },
+      onResponse: (response) => this.#emit({ type: "http.response", server: this.name, ...response }),
+      onNoAnswer: ({ message }, failure) => this.#noAnswer(message, failure),
+    });
+    return Promise.resolve();
+  }
+
+  /** Settles when the server has been sent the message, or a filter keeps it back. */
+  async send(message: JSONRPCMessage, options: TransportSendOptions = {}): Promise<void> {
+    const { filters } = this.#options;
+    this.#record("client-to-server", { message: messageJson(message) });
+    if ("method" in message && "id" in message) this.#pending.set(message.id, message.method);
+    const wire = wireMessage(message);
+    if (filters === undefined) return this.#send(wire, options);
+    await filters.fromClient(wire, (decision) => {
+      if (decision.kind === "pass") return this.#send(decision.wire, options);
+      if (decision.kind === "answer") this.#deliver(decision.wire);
+      return decision.kind === "disconnect" ? this.close() : undefined;
+    });
+  }
+
+  /** Does nothing after a refusal that {@link takeOver} answers. */
+  async close(): Promise<void> {
+    if (this.#isRefused) return;
+    this.#end();
+    await this.#channel?.close();
+  }
+
+  /** Whether `initialize` was refused for a newer version of MCP; then another client can use the connection. */
+  takeOver(): boolean {
+    const isRefused = this.#isRefused;
+    this.#isRefused = false;
+    Object.assign(this, { onclose: undefined, onerror: undefined, onmessage: undefined });
+    return isRefused;
+  }
+
+  /** Ends the connection. Never throws; nothing is recorded afterwards. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    this.#isRefused = false;
+    this.#options.hostLost.removeEventListener("abort", this.#follow);
+    await this.close();
+    this.#isStopped = true;
+  }
+
+  async #send(wire: WireMessage, { headers, requestSignal: signal }: TransportSendOptions): Promise<void> {
+    if (this.#isClosed || this.#channel === undefined) throw new Error("the channel to the server is closed");
+    try {
+      await this.#channel.send(wire, { headers, signal });
+    } catch (error) {
+      if (error instanceof HttpNoAnswer) this.#httpFailure = error.statusError;
+      throw error;
+    }
+  }
+
+  #receive(wire: WireMessage): void {
+    if (this.#isClosed) return;
+    const { filters } = this.#options;
+    if (!("method" in wire.message)) this.#httpFailure = undefined;
+    if (filters === undefined) return this.#deliver(wire);
+    const passing = filters.fromServer(wire, (decision) => {
+      if (decision.kind === "pass" || decision.kind === "answer") return this.#deliver(decision.wire);
+      return decision.kind === "disconnect" ? this.close() : undefined;
+    });
+    passing.catch((error: unknown) =>
+      this.onerror?.(error instanceof Error ? error : new Error(String(error))),
+    );
+  }
+
+  /** Records a message and gives it to the client. One beyond the limits ends this connection; the server may go on. */
+  #deliver({ message, text }: WireMessage): void {
+    const problem = this.#problemOf(message);
+    if (problem !== undefined) {
+      this.#lose(problem);
+      return void this.close();
+    }
+    const malformed = malformationOf(message);
+    this.#record("server-to-client", {
+      message: messageJson(message),
+      ...(text === JSON.stringify(message) ? {} : { raw: text }),
+      ...(malformed === undefined ? {} : { malformed }),
+    });
+    this.onmessage?.(this.#checked(message));
+  }
+
+  #checked(message: JSONRPCMessage): JSONRPCMessage {
+    if ("method" in message || message.id === undefined) return message;
+    const { id } = message;
+    const method = this.#pending.get(id) ?? "";
+    this.#pending.delete(id);
+    if (method === "initialize") this.#isRefused = wantsModern(messageJson(message));
+    const problem = answerProblem(message, method);
+    if (problem !== undefined) return failure(id, problem, unusableAnswer);
+    if (!("error" in message) || method === "" || handshakeMethods.includes(method)) return message;
+    return { ...message, error: { ...message.error, data: new OriginalError(message.error) } };
+  }
+
+  #noAnswer(message: JSONRPCMessage, reason: HttpNoAnswer): void {
+    // The answer may come over another stream.
+    if (isAccepted(reason) || !("id" in message) || message.id === undefined) return;
+    const { id } = message;
+    this.#httpFailure = reason.statusError;
+    // Over HTTP the refusal may be the body of an error.
+    if (this.#pending.get(id) === "initialize")
+      this.#isRefused = wantsModern(readJsonText(reason.body).value);
+    if (this.#pending.delete(id)) this.onmessage?.(failure(id, reason.message, reason));
+  }
+
+  #record(
+    direction: "client-to-server" | "server-to-client",
+    content: { readonly message: Json; readonly raw?: string; readonly malformed?: string },
+  ): void {
+    this.#emit({ type: "mcp.message", server: this.name, direction, ...content });
+  }
+
+  #emit(event: Parameters<Emit>[0]): void {
+    if (!this.#isStopped) this.#options.emit(event);
+  }
+
+  #end(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#options.filters?.close();
+    this.onclose?.();
+  }
+
+  #lose(reason: unknown): void {
+    if (!this.#isStopping) this.#lost.abort(reason);
+  }
+}
+
+/** Whether a message says that another version of MCP is needed, which may be the modern one. */
+function wantsModern(message: Json | undefined): boolean {
+  const { code, data } = asObject(asObject(message)["error"]);
+  const { supported } = asObject(data);
+  return (
+    code === errorCodes.unsupportedVersion && (!Array.isArray(supported) || supported.includes(modernVersion))
+  );
+}
+
+/** Why the SDK's client would drop an answer silently, or why it is malformed; undefined for a valid one. */
+function answerProblem(answer: JSONRPCMessage, method: string): string | undefined {
+  const malformation = evidenceMethods.includes(method) ? malformationOf(answer) : undefined;
+  if (malformation !== undefined) return `the answer is malformed: ${malformation}`;
+  const kind = "error" in answer && answer.error !== null ? "error" : "result";
+  const value = asObject(messageJson(answer))[kind] as Json | undefined;
+  if (!isJsonObject(value)) return `the ${kind} is not an object: ${excerpt(value)}`;
+  const others = Object.keys(answer).filter((key) => !["jsonrpc", "id", kind].includes(key));
+  if (others.length > 0)
+    return `the answer has other keys than jsonrpc, id and ${kind}: ${others.join(", ")}`;
+  const { _meta: meta, code, message } = value;
+  if (kind === "result" && meta !== undefined && !isJsonObject(meta))
+    return `_meta is not an object: ${excerpt(meta)}`;
+  if (kind === "error" && !(Number.isInteger(code) && typeof message === "string"))
+    return `the error has no code and message: ${excerpt(value)}`;
+  return undefined;
+}
+
+function excerpt(value: Json | undefined): string {
+  return shortened(value === undefined ? "nothing" : JSON.stringify(value), 200);
+}
+
+function failure(id: RequestId, message: string, data: unknown): JSONRPCMessage {
+  return { jsonrpc: "2.0", id, error: { code: errorCodes.internal, message, data } };
 }

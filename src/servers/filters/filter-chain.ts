@@ -1,7 +1,5 @@
-import type { JSONRPCMessage, MessageExtraInfo, Transport } from "@modelcontextprotocol/client";
 import type { Emit } from "../../core/trace/events.ts";
 import { untilAborted } from "../../process/deadline.ts";
-import { RelayTransport, type RequestOptions } from "../connections/transports.ts";
 import { cancelledId, type MessageId, requestOf, type WireMessage } from "../messages/json-rpc.ts";
 
 /** What becomes of a message. */
@@ -14,10 +12,12 @@ export type FilterDecision =
   /** The client's connection is cut. */
   | { readonly kind: "disconnect" };
 
+type Pending = FilterDecision | Promise<FilterDecision>;
+
 /** Stands between one client and one server, in one trial; gets every message in order, and may hold it. */
 export interface Filter {
-  fromClient?(wire: WireMessage, signal: AbortSignal): FilterDecision | Promise<FilterDecision>;
-  fromServer?(wire: WireMessage, signal: AbortSignal): FilterDecision | Promise<FilterDecision>;
+  fromClient?(wire: WireMessage, signal: AbortSignal): Pending;
+  fromServer?(wire: WireMessage, signal: AbortSignal): Pending;
 }
 
 /** What filters record, and of whom. */
@@ -34,11 +34,6 @@ export type Deliver = (decision: FilterDecision) => void | Promise<void>;
 /** The reason of a filter's signal when the client cancelled its request. */
 export const requestCancelled: unique symbol = Symbol("the client cancelled the request");
 const connectionEnded: unique symbol = Symbol("the connection has ended");
-
-const cancelledSignal = AbortSignal.abort(requestCancelled);
-const drop: FilterDecision = { kind: "drop" };
-
-type Pending = FilterDecision | Promise<FilterDecision>;
 
 /** The filters of one connection, in order from the client to the server. */
 export class FilterChain {
@@ -65,18 +60,26 @@ export class FilterChain {
     if (request !== undefined) return this.#clientRequest(request.id, wire, deliver);
     const cancelled = cancelledId(wire.message);
     const signal =
-      cancelled !== undefined && this.#cancel(cancelled) ? cancelledSignal : this.#connection.signal;
+      cancelled !== undefined && this.#cancel(cancelled)
+        ? AbortSignal.abort(requestCancelled)
+        : this.#connection.signal;
     // A notification stays behind what came before it; answers and cancellations need not.
     const order = "method" in wire.message && cancelled === undefined ? "strict" : "free";
-    const decide = (): Pending => unlessAborted(signal, () => this.#outward(wire, signal));
-    return this.#fromClient.add({ order, decide, deliver });
+    return this.#fromClient.add({
+      order,
+      decide: () => unlessAborted(signal, () => this.#outward(wire, signal)),
+      deliver,
+    });
   }
 
   /** Takes a message of the server; none overtakes another. */
   fromServer(wire: WireMessage, deliver: Deliver): Promise<void> {
     const { signal } = this.#connection;
-    const decide = (): Pending => unlessAborted(signal, () => this.#inward(wire, signal));
-    return this.#fromServer.add({ order: "strict", decide, deliver });
+    return this.#fromServer.add({
+      order: "strict",
+      decide: () => unlessAborted(signal, () => this.#inward(wire, signal)),
+      deliver,
+    });
   }
 
   /** Ends the connection: held messages are dropped, and so are later ones. No timer is left. */
@@ -134,6 +137,7 @@ export class FilterChain {
 
 /** A decision, or to drop the message when the signal aborts first. */
 function unlessAborted(signal: AbortSignal, decide: () => Pending): Pending {
+  const drop: FilterDecision = { kind: "drop" };
   if (signal.aborted) return drop;
   const decision = decide();
   if (!(decision instanceof Promise)) return decision;
@@ -202,64 +206,4 @@ class MessageQueue {
       reject(error);
     }
   }
-}
-
-/**
- * Puts filters between a client in this process and a server; the record has what the client sent and got. A filter that cuts
- * the connection closes the transport, so that pending requests of the client fail.
- */
-export class FilterTransport extends RelayTransport {
-  readonly #filters: FilterChain;
-
-  constructor(inner: Transport, filters: readonly Filter[]) {
-    super(inner);
-    this.#filters = new FilterChain(filters);
-    const onclose = (): void => {
-      this.#filters.close();
-      this.onclose?.();
-    };
-    Object.assign(inner, { onclose } satisfies Partial<Transport>);
-  }
-
-  /** Settles when the server has been sent the message, or never will be. */
-  override send(message: JSONRPCMessage, options?: RequestOptions): Promise<void> {
-    return this.#filters.fromClient(lazyWire(message), (decision) => {
-      switch (decision.kind) {
-        case "pass":
-          return super.send(decision.wire.message, options);
-        case "answer":
-          return super.receive(decision.wire.message);
-        case "disconnect":
-          return this.close();
-        case "drop":
-          return undefined;
-      }
-    });
-  }
-
-  override close(): Promise<void> {
-    this.#filters.close();
-    return super.close();
-  }
-
-  protected override receive(message: JSONRPCMessage, extra?: MessageExtraInfo): void {
-    const filtered = this.#filters.fromServer(lazyWire(message), (decision) => {
-      if (decision.kind === "pass" || decision.kind === "answer")
-        return super.receive(decision.wire.message, extra);
-      return decision.kind === "disconnect" ? this.close() : undefined;
-    });
-    filtered.catch((error: unknown) =>
-      this.onerror?.(error instanceof Error ? error : new Error(String(error))),
-    );
-  }
-}
-
-/** In this process only the message is passed on, and its text is rarely needed. */
-function lazyWire(message: JSONRPCMessage): WireMessage {
-  return {
-    message,
-    get text() {
-      return JSON.stringify(message);
-    },
-  };
 }

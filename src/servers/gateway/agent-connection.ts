@@ -1,4 +1,8 @@
+import { isUtf8 } from "node:buffer";
 import type { McpvalsError } from "../../core/errors/error.ts";
+import { isJsonObject } from "../../core/formats/json.ts";
+import { repeatedKey } from "../../core/formats/read-json.ts";
+import { shortened } from "../../core/text/visible-text.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import {
   type Deliver,
@@ -8,16 +12,22 @@ import {
   type FilterDecision,
 } from "../filters/filter-chain.ts";
 import {
+  type BodyMessages,
+  createReceiveLimits,
+  deepestMessage,
   errorAnswer,
   errorCodes,
+  isTooDeep,
   malformationOf,
   type MessageId,
   messageJson,
+  methodOf,
+  mostUnasked,
   requestOf,
   type WireMessage,
 } from "../messages/json-rpc.ts";
-import { deepestMessage, isTooDeep, mostUnasked, ReceiveLimits } from "../messages/message-limits.ts";
-import { ambiguityOf } from "./request-checks.ts";
+import { decodedHeader, namedMember } from "../messages/mcp-headers.ts";
+import type { HttpExchange } from "./endpoint.ts";
 
 export interface AgentConnectionOptions {
   readonly server: string;
@@ -26,7 +36,7 @@ export interface AgentConnectionOptions {
   readonly via: "http" | "bridge";
   readonly emit: Emit;
   readonly filters: (context: FilterContext) => readonly Filter[];
-  /** Called when the server broke the protocol so badly that the connection cannot go on. */
+  /** Called when the connection cannot go on because of the server. */
   readonly onLost: (error: McpvalsError) => void;
 }
 
@@ -36,7 +46,7 @@ export class AgentConnection {
   readonly isFiltered: boolean;
   readonly #options: AgentConnectionOptions;
   readonly #filters: FilterChain;
-  readonly #limits: ReceiveLimits;
+  readonly #problemOf: ReturnType<typeof createReceiveLimits>;
   readonly #ended = new AbortController();
   readonly #closers = new Set<() => void>();
   #sent = 0;
@@ -44,7 +54,7 @@ export class AgentConnection {
   constructor(options: AgentConnectionOptions) {
     const { server, client, via } = options;
     this.#options = options;
-    this.#limits = new ReceiveLimits(server);
+    this.#problemOf = createReceiveLimits(server);
     const emit: Emit = (event) => this.#emit(event);
     const filters = options.filters({ server, client, emit });
     this.isFiltered = filters.length > 0;
@@ -78,10 +88,10 @@ export class AgentConnection {
 
   /** Filters a message of the server; settles as `deliver` does. */
   fromServer(wire: WireMessage, deliver: Deliver): Promise<void> {
-    const problem = this.#limits.problemOf(wire.message);
+    const problem = this.#problemOf(wire.message);
     if (problem === undefined)
       return this.#filters.fromServer(wire, (decision) => this.#deliver(decision, deliver));
-    this.#options.onLost(problem);
+    this.lose(problem);
     return Promise.resolve(deliver({ kind: "disconnect" }));
   }
 
@@ -94,6 +104,11 @@ export class AgentConnection {
   recordResponse(method: string, status: number, requestIds: readonly MessageId[]): void {
     const { server, client } = this.#options;
     this.#emit({ type: "http.response", server, client, method, status, requestIds });
+  }
+
+  /** To be called when the connection cannot go on because of the server. */
+  lose(error: McpvalsError): void {
+    this.#options.onLost(error);
   }
 
   /** Calls `close` when the connection is cut; the result removes it. */
@@ -159,38 +174,117 @@ function refusal({ message }: WireMessage, why: string): FilterDecision {
   return { kind: "answer", wire: errorAnswer(id, errorCodes.invalidRequest, text) };
 }
 
-/** A client without a session. */
-export interface SessionlessClient {
-  /** Whether it waits for the answer to a request with that id. */
-  isWaitingFor(id: MessageId): boolean;
+/**
+ * The client that requests with these ids belong to, among those of an endpoint that name no session, as 2026-07-28 has none. They
+ * are treated as one client until two requests with the same id are pending at the same time, which shows that there are two.
+ */
+export function pickClient<T extends { isWaitingFor(id: MessageId): boolean }>(
+  clients: Set<T>,
+  ids: readonly MessageId[],
+  create: () => T,
+): T {
+  const free = [...clients].find((client) => !ids.some((id) => client.isWaitingFor(id)));
+  const picked = free ?? create();
+  clients.add(picked);
+  return picked;
 }
 
+/** Why a server may read the body of a request in another way than we do; undefined when it cannot. */
+export function requestProblem(
+  { request: { headersDistinct }, body }: Pick<HttpExchange, "request" | "body">,
+  messages: BodyMessages,
+): { readonly code: number; readonly message: string } | undefined {
+  if (body.length === 0) return undefined;
+  if (!isUtf8(body)) return { code: errorCodes.parse, message: "Parse error: the body is not UTF-8" };
+  const types = headersDistinct["content-type"] ?? [];
+  if (types.length > 1 || types.some((type) => !/^application\/json\s*(?:;|$)/i.test(type.trim())))
+    return { code: errorCodes.parse, message: "Parse error: the content-type is not application/json" };
+  // Since 2026-07-28 headers repeat what the body says, so that servers and what stands before them can go by either.
+  const message = messages.kind === "message" ? messages.wire.message : undefined;
+  const isWrong =
+    differs(headersDistinct["mcp-method"], message === undefined ? undefined : methodOf(message)) ||
+    differs(
+      headersDistinct["mcp-name"]?.map(decodedHeader),
+      message === undefined ? undefined : namedMember(message),
+    );
+  if (!isWrong) return undefined;
+  const id = message === undefined ? undefined : requestOf(message)?.id;
+  const which = id === undefined ? "" : ` (id ${JSON.stringify(id)})`;
+  return {
+    code: errorCodes.headerMismatch,
+    message: `Header mismatch: mcp-method or mcp-name is not what the body says${which}`,
+  };
+}
+
+function differs(values: readonly string[] | undefined, said: string | undefined): boolean {
+  return values !== undefined && (values.length !== 1 || values[0] !== said);
+}
+
+/** Members of messages, and those of their `params`, that decide what a message does. */
+const messageKeys = ["jsonrpc", "id", "method", "params", "result", "error"];
+const paramKeys = ["name", "arguments", "uri", "cursor", "requestId", "progressToken", "taskId", "_meta"];
+/** Methods that filters look for. */
+const methods = ["tools/call", "tools/list"];
+
 /**
- * The clients of an endpoint that name no session, as 2026-07-28 has none. They are treated as one client until two requests
- * with the same id are pending at the same time, which shows that there are two.
+ * Why a server may read a message in another way than a filter does; undefined when all read it in one way. Readers differ
+ * on keys that are there twice, some take `Name` for `name`, some the end of a text at a zero byte.
  */
-export class SessionlessClients<T extends SessionlessClient> {
-  readonly #create: () => T;
-  readonly #clients = new Set<T>();
+function ambiguityOf({ message, text }: WireMessage): string | undefined {
+  const json = messageJson(message);
+  if (!isJsonObject(json)) return "it is no object";
+  const repeated = repeatedKey(text);
+  if (repeated !== undefined) return `the key ${shown(repeated)} is there twice`;
+  const twin = twinOf(Object.keys(json), messageKeys);
+  if (twin !== undefined) return twin;
+  const { method, id, params } = json;
+  if (typeof method !== "string") return undefined;
+  if (params !== undefined && !isJsonObject(params)) return "its params are no object";
+  return (
+    methodProblem(method) ??
+    idProblem(method, Object.hasOwn(json, "id") ? { id } : undefined) ??
+    twinOf(Object.keys(params ?? {}), paramKeys) ??
+    (method === "tools/call" ? nameProblem(params?.["name"]) : undefined)
+  );
+}
 
-  constructor(create: () => T) {
-    this.#create = create;
-  }
+function methodProblem(method: string): string | undefined {
+  if (!/^[\x21-\x7e]+$/.test(method)) return `its method ${shown(method)} is not all visible ASCII`;
+  const near = methods.find((known) => known !== method && folded(known) === folded(method));
+  return near === undefined ? undefined : `its method ${shown(method)} can be read as ${shown(near)}`;
+}
 
-  /** Adds a client that turned out to have no session. */
-  add(client: T): void {
-    this.#clients.add(client);
-  }
+/** What has no id that can be answered would be asked without being counted. */
+function idProblem(method: string, given: { readonly id: unknown } | undefined): string | undefined {
+  if (given === undefined)
+    return method.startsWith("notifications/") ? undefined : `it is a request ${shown(method)} without an id`;
+  return typeof given.id === "string" || typeof given.id === "number"
+    ? undefined
+    : "its id is neither a text nor a number";
+}
 
-  /** The client that requests with these ids belong to. */
-  pick(ids: readonly MessageId[]): T {
-    const free = [...this.#clients].find((client) => !ids.some((id) => client.isWaitingFor(id)));
-    const picked = free ?? this.#create();
-    this.#clients.add(picked);
-    return picked;
-  }
+function nameProblem(name: unknown): string | undefined {
+  if (typeof name !== "string") return "the name of the tool is no text";
+  const isPlain = name.isWellFormed() && !/\p{Cc}/u.test(name);
+  return isPlain ? undefined : `the name of the tool has characters that are none: ${shown(name)}`;
+}
 
-  remove(client: T): void {
-    this.#clients.delete(client);
+/** A key that can be read as another one. */
+function twinOf(keys: readonly string[], known: readonly string[]): string | undefined {
+  const taken = new Map(known.map((key) => [folded(key), key]));
+  for (const key of keys) {
+    const other = taken.get(folded(key)) ?? key;
+    if (other !== key) return `the key ${shown(key)} can be read as ${shown(other)}`;
+    taken.set(folded(key), key);
   }
+  return undefined;
+}
+
+/** As the most lenient reader compares: without regard to case, which turns `ſ` into `s`, and to width. */
+function folded(text: string): string {
+  return text.normalize("NFKC").toUpperCase().toLowerCase();
+}
+
+function shown(text: string): string {
+  return JSON.stringify(shortened(text, 80));
 }

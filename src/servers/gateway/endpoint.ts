@@ -52,6 +52,12 @@ export interface HttpExchange {
   readonly signal: AbortSignal;
 }
 
+/** The session that a request names. */
+export function sessionOf({ request }: Pick<HttpExchange, "request">): string | undefined {
+  const value = request.headers["mcp-session-id"];
+  return Array.isArray(value) ? value[0] : value;
+}
+
 /** Answers an agent's HTTP requests with one kind of server. */
 export interface RequestHandler {
   /** Answers a request. Rejects only for a bug of ours. */
@@ -63,38 +69,15 @@ export interface EndpointContext {
   readonly server: string;
   /** Begins a new connection of the agent. */
   connect(via: "http" | "bridge"): AgentConnection;
-  /** To be called when a connection cannot go on because of the server. */
-  onLost(error: McpvalsError): void;
 }
 
 /** Answers with a JSON-RPC error without an id, as MCP servers over HTTP do. */
-export function answerError(
-  response: ServerResponse,
-  status: number,
-  error: { readonly code: number; readonly message: string },
-): void {
-  if (response.headersSent || response.destroyed) {
-    response.destroy();
-    return;
-  }
-  const body = JSON.stringify({ jsonrpc: "2.0", error, id: null });
+export function answerError(response: ServerResponse, status: number, code: number, message: string): void {
+  if (response.headersSent || response.destroyed) return void response.destroy();
+  const body = JSON.stringify({ jsonrpc: "2.0", error: { code, message }, id: null });
   response.writeHead(status, {
     "content-type": "application/json",
     "content-length": Buffer.byteLength(body),
   });
   response.end(body);
-}
-
-/** Writes, and waits while the other side reads too slowly; also settles when it has closed. */
-export async function writeTo(response: ServerResponse, bytes: Uint8Array | string): Promise<void> {
-  if (response.destroyed || response.writableEnded || response.write(bytes)) return;
-  await new Promise<void>((resolve) => {
-    const done = (): void => {
-      response.off("drain", done);
-      response.off("close", done);
-      resolve();
-    };
-    response.once("drain", done);
-    response.once("close", done);
-  });
 }

@@ -1,14 +1,16 @@
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { extname } from "node:path";
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { jsonExcess } from "../../core/formats/read-json.ts";
+import { type JsonExcess, jsonExcess } from "../../core/formats/read-json.ts";
 import { ByteStore, LineReader } from "../../process/program-output.ts";
 import type { Channel, ServerHost } from "../connections/host.ts";
 import {
+  deepestMessage,
   errorCodes,
   answeredId,
   readBody,
@@ -16,7 +18,6 @@ import {
   type WireMessage,
   wiresOf,
 } from "../messages/json-rpc.ts";
-import { deepestMessage } from "../messages/message-limits.ts";
 import { AgentConnection } from "./agent-connection.ts";
 import {
   answerError,
@@ -27,7 +28,7 @@ import {
   type EndpointContext,
 } from "./endpoint.ts";
 import { ProxyHandler } from "./http-proxy.ts";
-import { StreamableHttpHandler } from "./streamable-handler.ts";
+import { StreamableHttpHandler } from "./http-session.ts";
 
 export interface GatewayOptions {
   /** Absolute path of the command line's main file, which `endpoint.bridge` starts. Default: the one of this package. */
@@ -63,7 +64,8 @@ class LoopbackGateway implements Gateway {
     const endpoint = new AgentEndpoint(route);
     const { secret } = endpoint;
     this.#endpoints.set(secret, endpoint);
-    const base = `http://127.0.0.1:${portOf(server)}/${secret}`;
+    const { port } = server.address() as AddressInfo;
+    const base = `http://127.0.0.1:${port}/${secret}`;
     return {
       server: endpoint.server,
       url: `${base}/mcp`,
@@ -87,14 +89,12 @@ class LoopbackGateway implements Gateway {
     for (const socket of this.#upgraded) socket.destroy();
     const server = await this.#listening?.catch(() => undefined);
     if (server === undefined) return;
-    const closed = new Promise<void>((resolve) => {
-      server.close(() => resolve());
-    });
+    server.close();
     server.closeAllConnections();
-    await closed;
+    await once(server, "close");
   }
 
-  #listen(): Promise<Server> {
+  async #listen(): Promise<Server> {
     // An idle connection must not be closed while the agent sends the next request on it.
     const server = createServer({
       keepAliveTimeout: 0,
@@ -104,31 +104,19 @@ class LoopbackGateway implements Gateway {
     });
     server.on("request", (request, response) => this.#answer(request, response));
     server.on("upgrade", (request, socket, head) => this.#upgrade(request, socket, head));
-    return new Promise((resolve, reject) => {
-      server.once("error", reject);
-      server.listen(0, "127.0.0.1", () => {
-        server.off("error", reject);
-        resolve(server);
-      });
-    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    return server;
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const endpoint = this.#find(request, "mcp");
-    if (endpoint === undefined) {
-      response.writeHead(404).end();
-      return;
-    }
-    if (isForeign(request)) {
-      answerError(response, 403, { code: errorCodes.server, message: "Forbidden: foreign Host or Origin" });
-      return;
-    }
+    if (endpoint === undefined) return void response.writeHead(404).end();
+    if (isForeign(request))
+      return answerError(response, 403, errorCodes.server, "Forbidden: foreign Host or Origin");
     endpoint.handle(request, response).catch((error: unknown) => {
       const message = error instanceof Error ? error.message : String(error);
-      answerError(response, 500, {
-        code: errorCodes.internal,
-        message: `This is a bug in mcpvals: ${message}`,
-      });
+      answerError(response, 500, errorCodes.internal, `This is a bug in mcpvals: ${message}`);
     });
   }
 
@@ -149,22 +137,11 @@ class LoopbackGateway implements Gateway {
   }
 }
 
-function portOf(server: Server): number {
-  return (server.address() as AddressInfo).port;
-}
-
-const loopback = ["127.0.0.1", "localhost", "[::1]"];
-
 /** Whether a request was made for another host, or by a page of another origin (DNS rebinding). */
-function isForeign({ headers }: IncomingMessage): boolean {
-  return (
-    !isLoopback(`http://${headers.host ?? ""}`) ||
-    (headers.origin !== undefined && !isLoopback(headers.origin))
-  );
-}
-
-function isLoopback(url: string): boolean {
-  return URL.canParse(url) && loopback.includes(new URL(url).hostname);
+function isForeign({ headers: { host = "", origin } }: IncomingMessage): boolean {
+  const isLoopback = (url: string): boolean =>
+    URL.canParse(url) && ["127.0.0.1", "localhost", "[::1]"].includes(new URL(url).hostname);
+  return !isLoopback(`http://${host}`) || (origin !== undefined && !isLoopback(origin));
 }
 
 /** Longest message accepted from an agent, in bytes. */
@@ -202,15 +179,13 @@ class AgentEndpoint implements EndpointContext {
     this.#clients += 1;
     const { emit, filters } = this.#route;
     const client = String(this.#clients);
-    const onLost = (error: McpvalsError): void => this.onLost(error);
+    const onLost = (error: McpvalsError): void => {
+      if (!this.#isClosed) this.#route.onLost?.(error);
+    };
     const connection = new AgentConnection({ server: this.server, client, via, emit, filters, onLost });
     this.#connections.add(connection);
     connection.ended.addEventListener("abort", () => this.#connections.delete(connection), { once: true });
     return connection;
-  }
-
-  onLost(error: McpvalsError): void {
-    if (!this.#isClosed) this.#route.onLost?.(error);
   }
 
   /** Answers a request over HTTP. Rejects only for a bug of ours. */
@@ -231,14 +206,11 @@ class AgentEndpoint implements EndpointContext {
     const body = await readRequest(request, take);
     if (body === undefined) {
       const most = length > mostBytes ? `${mostBytes} bytes` : `${mostOpenBytes} bytes in all open requests`;
-      return answerError(response, 413, { code: errorCodes.invalidRequest, message: `more than ${most}` });
+      return answerError(response, 413, errorCodes.invalidRequest, `more than ${most}`);
     }
     const excess = jsonExcess(body, { levels: deepestMessage });
     if (excess !== undefined)
-      return answerError(response, 413, {
-        code: errorCodes.invalidRequest,
-        message: `the message is too ${excess} to be read`,
-      });
+      return answerError(response, 413, errorCodes.invalidRequest, tooExcessive(excess));
     if (this.#isClosed || response.destroyed) return void response.destroy();
     await this.#handler.handle({ request, response, body, signal: controller.signal });
   }
@@ -248,14 +220,7 @@ class AgentEndpoint implements EndpointContext {
     socket.write(
       `HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: ${bridgeProtocol}\r\n\r\n`,
     );
-    const connection = this.connect("bridge");
-    const onLost = (error: McpvalsError): void => this.onLost(error);
-    const end = new BridgeConnection(socket, head, {
-      connection,
-      host: this.#route.host,
-      limit: mostBytes,
-      onLost,
-    });
+    const end = new BridgeConnection(socket, head, this.connect("bridge"), this.#route.host);
     this.#bridges.add(end);
     socket.once("close", () => this.#bridges.delete(end));
   }
@@ -269,13 +234,8 @@ class AgentEndpoint implements EndpointContext {
   }
 }
 
-export interface BridgeOptions {
-  readonly connection: AgentConnection;
-  readonly host: ServerHost;
-  /** Longest line of the agent, in bytes. */
-  readonly limit: number;
-  /** Called when the server broke the protocol so badly that the connection cannot go on. */
-  readonly onLost: (error: McpvalsError) => void;
+function tooExcessive(excess: JsonExcess): string {
+  return `the message is too ${excess} to be read`;
 }
 
 /** Messages that may be in flight to the server before the agent has to wait. */
@@ -286,7 +246,7 @@ const lingerMs = 1000;
 /** The connection of a bridge: one message a line, both ways, over one channel to the server. */
 class BridgeConnection {
   readonly #socket: Duplex;
-  readonly #options: BridgeOptions;
+  readonly #connection: AgentConnection;
   readonly #channel: Channel;
   readonly #reader: LineReader;
   readonly #waiting = new Set<string | number>();
@@ -294,23 +254,22 @@ class BridgeConnection {
   #linger: NodeJS.Timeout | undefined;
   #isEnded = false;
 
-  constructor(socket: Duplex, head: Buffer, options: BridgeOptions) {
+  constructor(socket: Duplex, head: Buffer, connection: AgentConnection, host: ServerHost) {
     this.#socket = socket;
-    this.#options = options;
+    this.#connection = connection;
     this.#reader = new LineReader({
-      limit: options.limit,
+      limit: mostBytes,
       onLine: (line) => this.#fromAgent(line),
       onTooLong: () => this.end(),
     });
-    this.#channel = options.host.open({
+    this.#channel = host.open({
       onMessage: (wire) => this.#fromServer(wire),
       onClosed: (reason) => this.#lose(reason),
     });
-    options.connection.onCut(() => this.end());
+    connection.onCut(() => this.end());
     socket.on("data", (chunk: Buffer) => this.#reader.push(chunk));
     socket.once("end", () => this.#agentIsDone());
-    socket.once("close", () => this.end());
-    socket.once("error", () => this.end());
+    for (const event of ["close", "error"]) socket.once(event, () => this.end());
     if (head.length > 0) this.#reader.push(head);
   }
 
@@ -321,7 +280,7 @@ class BridgeConnection {
     clearTimeout(this.#linger);
     this.#reader.stop();
     void this.#channel.close();
-    this.#options.connection.end();
+    this.#connection.end();
     this.#socket.end(() => this.#socket.destroy());
   }
 
@@ -332,7 +291,7 @@ class BridgeConnection {
   }
 
   #lose(reason: unknown): void {
-    if (reason instanceof McpvalsError && !this.#isEnded) this.#options.onLost(reason);
+    if (reason instanceof McpvalsError && !this.#isEnded) this.#connection.lose(reason);
     this.end();
   }
 
@@ -345,7 +304,7 @@ class BridgeConnection {
   #fromAgent(line: Buffer): void {
     const excess = jsonExcess(line, { levels: deepestMessage });
     if (excess !== undefined) {
-      const error = { code: errorCodes.invalidRequest, message: `the message is too ${excess} to be read` };
+      const error = { code: errorCodes.invalidRequest, message: tooExcessive(excess) };
       this.#socket.write(`${JSON.stringify({ jsonrpc: "2.0", id: null, error })}\n`);
       return;
     }
@@ -358,7 +317,7 @@ class BridgeConnection {
     if (request !== undefined) this.#waiting.add(request.id);
     this.#unsent += 1;
     if (this.#unsent >= mostUnsent) this.#socket.pause();
-    const passing = this.#options.connection.fromAgent(wire, (decision) => {
+    const passing = this.#connection.fromAgent(wire, (decision) => {
       if (decision.kind === "pass") return this.#channel.send(decision.wire);
       if (decision.kind === "answer") this.#write(decision.wire);
       else if (decision.kind === "disconnect") this.end();
@@ -372,7 +331,7 @@ class BridgeConnection {
   }
 
   #fromServer(wire: WireMessage): void {
-    const passing = this.#options.connection.fromServer(wire, (decision) => {
+    const passing = this.#connection.fromServer(wire, (decision) => {
       if (decision.kind === "pass" || decision.kind === "answer") this.#write(decision.wire);
       else if (decision.kind === "disconnect") this.end();
     });
@@ -380,7 +339,7 @@ class BridgeConnection {
   }
 
   #write(wire: WireMessage): void {
-    this.#options.connection.recordDelivered(wire);
+    this.#connection.recordDelivered(wire);
     this.#socket.write(`${wire.text}\n`);
     const id = answeredId(wire.message);
     if (id !== undefined) this.#waiting.delete(id);
@@ -411,7 +370,6 @@ async function readRequest(
     };
     request.on("data", read);
     request.once("end", () => resolve(body.take()));
-    request.once("error", () => resolve(undefined));
-    request.once("close", () => resolve(undefined));
+    for (const event of ["error", "close"]) request.once(event, () => resolve(undefined));
   });
 }

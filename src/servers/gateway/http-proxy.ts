@@ -1,8 +1,8 @@
-import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { HttpAddress } from "../connections/host.ts";
-import { chunksOf, eventsOf, eventWithData, type StreamEvent, wholeOf } from "../http/event-stream.ts";
-import { explainStatus, explainUnreachable } from "../http/http-errors.ts";
+import { chunksOf, eventsOf, eventWithData, type ReadLimits, wholeOf } from "../http/event-stream.ts";
+import { explainStatus, explainUnreachable, type Place } from "../http/http-errors.ts";
 import { isRedirect } from "../http/server-fetch.ts";
 import {
   answeredId,
@@ -15,15 +15,14 @@ import {
   type WireMessage,
   wiresOf,
 } from "../messages/json-rpc.ts";
-import { type AgentConnection, SessionlessClients } from "./agent-connection.ts";
+import { type AgentConnection, pickClient, requestProblem } from "./agent-connection.ts";
 import {
   answerError,
   type EndpointContext,
   type HttpExchange,
   type RequestHandler,
-  writeTo,
+  sessionOf,
 } from "./endpoint.ts";
-import { requestProblem } from "./request-checks.ts";
 
 /** Methods that `fetch` can forward. */
 const forwarded = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
@@ -39,19 +38,16 @@ class ProxyClient {
   }
 
   isWaitingFor(id: MessageId): boolean {
-    return this.#pending.has(id);
+    return (this.#pending.get(id) ?? 0) > 0;
   }
 
   /** Counts requests as pending until the result is called. */
   waitFor(ids: readonly MessageId[]): () => void {
-    for (const id of ids) this.#pending.set(id, (this.#pending.get(id) ?? 0) + 1);
-    return () => {
-      for (const id of ids) {
-        const left = (this.#pending.get(id) ?? 1) - 1;
-        if (left === 0) this.#pending.delete(id);
-        else this.#pending.set(id, left);
-      }
+    const count = (change: number): void => {
+      for (const id of ids) this.#pending.set(id, (this.#pending.get(id) ?? 0) + change);
     };
+    count(1);
+    return () => count(-1);
   }
 }
 
@@ -64,42 +60,36 @@ export class ProxyHandler implements RequestHandler {
   readonly #context: EndpointContext;
   readonly #address: HttpAddress;
   readonly #sessions = new Map<string, ProxyClient>();
-  readonly #sessionless: SessionlessClients<ProxyClient>;
+  readonly #sessionless = new Set<ProxyClient>();
 
   constructor(context: EndpointContext, address: HttpAddress) {
     this.#context = context;
     this.#address = address;
-    this.#sessionless = new SessionlessClients(() => this.#newClient());
   }
 
   async handle(exchange: HttpExchange): Promise<void> {
     const { request, response } = exchange;
     const { method = "GET" } = request;
     if (!forwarded.includes(method))
-      return answerError(response, 405, { code: errorCodes.server, message: "Method not allowed." });
+      return answerError(response, 405, errorCodes.server, "Method not allowed.");
     const messages = readAgentBody(exchange);
     if (messages === undefined)
-      return answerError(response, 400, {
-        code: errorCodes.parse,
-        message: "Parse error: not a JSON-RPC message in UTF-8",
-      });
+      return answerError(response, 400, errorCodes.parse, "Parse error: not a JSON-RPC message in UTF-8");
     const requests = wiresOf(messages).flatMap(({ message }) => requestOf(message) ?? []);
     const ids = requests.map(({ id }) => id);
     const begins = requests.some((each) => each.method === "initialize");
-    const { "mcp-session-id": sent } = request.headers;
-    const session = Array.isArray(sent) ? sent[0] : sent;
-    const client = this.#clientOf(session, begins, ids);
+    const session = sessionOf(exchange);
+    const open = (): ProxyClient => new ProxyClient(this.#context.connect("http"));
+    const known = session === undefined ? undefined : this.#sessions.get(session);
+    const client = known ?? (begins ? open() : pickClient(this.#sessionless, ids, open));
+    const { connection } = client;
     response.once("close", client.waitFor(ids));
     response.once(
       "close",
-      client.connection.onCut(() => response.destroy()),
+      connection.onCut(() => response.destroy()),
     );
-    const forwarding = new Forwarding(exchange, messages, {
-      connection: client.connection,
-      context: this.#context,
-      address: this.#address,
-      ids,
-    });
+    const place = { server: this.#context.server, url: this.#address.url };
+    const forwarding = new Forwarding(exchange, messages, ids, connection, this.#address, place);
     const upstream = await forwarding.send();
     if (upstream === undefined) return;
     if (begins && session === undefined) {
@@ -112,24 +102,17 @@ export class ProxyHandler implements RequestHandler {
     this.#sessions.get(session)?.connection.end();
     this.#sessions.delete(session);
   }
-
-  #clientOf(session: string | undefined, begins: boolean, ids: readonly MessageId[]): ProxyClient {
-    const known = session === undefined ? undefined : this.#sessions.get(session);
-    return known ?? (begins ? this.#newClient() : this.#sessionless.pick(ids));
-  }
-
-  #newClient(): ProxyClient {
-    return new ProxyClient(this.#context.connect("http"));
-  }
 }
 
 /**
- * Reads the messages of an agent's request; undefined when the server could read the body in another way. A body that is not
- * forwarded has none.
+ * Reads the messages of an agent's request; undefined when the server could read the body in another way: compressed, in another
+ * character set than UTF-8, or no messages. A body that is not forwarded has none.
  */
-function readAgentBody({ request, body }: HttpExchange): BodyMessages | undefined {
-  if (body.length === 0 || !hasBody(request.method)) return { kind: "other" };
-  if (isEncoded(request)) return undefined;
+function readAgentBody({ request: { method, headers }, body }: HttpExchange): BodyMessages | undefined {
+  if (body.length === 0 || !hasBody(method)) return { kind: "other" };
+  const encoding = headers["content-encoding"] ?? "identity";
+  const charset = /;\s*charset\s*=\s*"?([^\s";]*)/i.exec(headers["content-type"] ?? "")?.[1] ?? "utf-8";
+  if (encoding.toLowerCase() !== "identity" || !/^utf-?8$/i.test(charset)) return undefined;
   const messages = readBody(body.toString("utf8"));
   return messages.kind === "other" ? undefined : messages;
 }
@@ -139,26 +122,17 @@ function hasBody(method: string | undefined): boolean {
   return method !== undefined && method !== "GET" && method !== "HEAD";
 }
 
-/** Whether the body is compressed, or in another character set than UTF-8. */
-function isEncoded({ headers }: IncomingMessage): boolean {
-  const encoding = headers["content-encoding"] ?? "identity";
-  const charset = /;\s*charset\s*=\s*"?([^\s";]*)/i.exec(headers["content-type"] ?? "")?.[1] ?? "utf-8";
-  return encoding.toLowerCase() !== "identity" || !/^utf-?8$/i.test(charset);
-}
-
-interface ForwardingOptions {
-  readonly connection: AgentConnection;
-  readonly context: EndpointContext;
-  readonly address: HttpAddress;
-  /** Of the requests in the body. */
-  readonly ids: readonly MessageId[];
-}
-
 /** One HTTP request of an agent on its way to the server, and the response on its way back. */
 class Forwarding {
   readonly #exchange: HttpExchange;
+  readonly #response: ServerResponse;
   readonly #messages: BodyMessages;
-  readonly #options: ForwardingOptions;
+  /** Ids of the requests in the body. */
+  readonly #ids: readonly MessageId[];
+  readonly #connection: AgentConnection;
+  readonly #address: HttpAddress;
+  readonly #place: Place;
+  readonly #limits: ReadLimits;
   /** Requests that the response has to answer. */
   readonly #unanswered: Set<MessageId>;
   /** What filters answered in place of the server. */
@@ -168,22 +142,33 @@ class Forwarding {
   /** A filter dropped an answer: the response must not end, or the agent would notice. */
   #isHeldOpen = false;
 
-  constructor(exchange: HttpExchange, messages: BodyMessages, options: ForwardingOptions) {
+  constructor(
+    exchange: HttpExchange,
+    messages: BodyMessages,
+    ids: readonly MessageId[],
+    connection: AgentConnection,
+    address: HttpAddress,
+    place: Place,
+  ) {
     this.#exchange = exchange;
+    this.#response = exchange.response;
     this.#messages = messages;
-    this.#options = options;
-    this.#unanswered = new Set(options.ids);
+    this.#ids = ids;
+    this.#connection = connection;
+    this.#address = address;
+    this.#place = place;
+    this.#limits = { server: place.server, limit: address.maxMessageBytes };
+    this.#unanswered = new Set(ids);
   }
 
   /** Sends what the filters pass to the server. Undefined when there is no response to relay; the agent has been answered. */
   async send(): Promise<Response | undefined> {
-    const { request, response, signal } = this.#exchange;
-    const { connection, context, address, ids } = this.#options;
+    const { request, signal } = this.#exchange;
+    const { method = "GET" } = request;
     const body = await this.#filterBody();
     if (body === undefined) return undefined;
-    const { method = "GET" } = request;
     try {
-      const upstream = await address.fetch(address.url, {
+      const upstream = await this.#address.fetch(this.#address.url, {
         method,
         headers: requestHeaders(request),
         ...(hasBody(method) ? { body: Buffer.from(body) } : {}),
@@ -192,17 +177,16 @@ class Forwarding {
       if (isRedirect(upstream)) {
         // An agent that followed it would be off the record.
         await upstream.body?.cancel();
-        throw explainStatus(context.server, upstream, { url: address.url, method });
+        throw explainStatus(this.#place, method, upstream);
       }
-      connection.recordResponse(method, upstream.status, ids);
+      this.#connection.recordResponse(method, upstream.status, this.#ids);
       return upstream;
     } catch (error) {
       if (signal.aborted) return undefined;
-      const loss =
-        error instanceof McpvalsError ? error : explainUnreachable(context.server, address.url.href, error);
-      context.onLost(loss);
-      connection.recordResponse(method, 502, ids);
-      answerError(response, 502, { code: errorCodes.server, message: loss.message });
+      const loss = explainUnreachable(this.#place, error);
+      this.#connection.lose(loss);
+      this.#connection.recordResponse(method, 502, this.#ids);
+      answerError(this.#response, 502, errorCodes.server, loss.message);
       return undefined;
     }
   }
@@ -212,14 +196,14 @@ class Forwarding {
    * when nothing is left to send.
    */
   async #filterBody(): Promise<Uint8Array | undefined> {
-    const { request, response, body } = this.#exchange;
-    const { connection } = this.#options;
+    const connection = this.#connection;
+    const response = this.#response;
     const isBatch = this.#messages.kind === "batch";
     const before = wiresOf(this.#messages);
-    const problem = connection.isFiltered ? requestProblem({ request, body }, this.#messages) : undefined;
+    const problem = connection.isFiltered ? requestProblem(this.#exchange, this.#messages) : undefined;
     if (problem !== undefined) {
       for (const wire of before) connection.recordRefused(wire);
-      answerError(response, 400, problem);
+      answerError(response, 400, problem.code, problem.message);
       return undefined;
     }
     const after: WireMessage[] = [];
@@ -239,7 +223,7 @@ class Forwarding {
     await Promise.all(before.map(filter));
     if (isCut) connection.cut();
     if (isCut || response.destroyed) return undefined;
-    if (areSame(before, after)) return body;
+    if (areSame(before, after)) return this.#exchange.body;
     if (after.length > 0) return Buffer.from(bodyOf(after, isBatch));
     if (this.#answers.length > 0) this.#answerAlone(isBatch);
     // A dropped request stays open.
@@ -257,88 +241,79 @@ class Forwarding {
         await this.#relayJson(upstream);
       else await this.#relayBytes(upstream);
     } catch (error) {
-      this.#fail(error);
+      // The server's response broke off, or goes beyond a limit.
+      const { request, signal } = this.#exchange;
+      if (signal.aborted) return;
+      const isLost = request.method === "POST" && this.#unanswered.size > 0 && !this.#isResumable;
+      if (isLost || error instanceof McpvalsError)
+        this.#connection.lose(explainUnreachable(this.#place, error));
+      const message = error instanceof Error ? error.message : String(error);
+      answerError(this.#response, 502, errorCodes.server, message);
     }
-  }
-
-  /** The server's response broke off, or goes beyond a limit. */
-  #fail(error: unknown): void {
-    const { signal, response, request } = this.#exchange;
-    const { context, address } = this.#options;
-    if (signal.aborted) return;
-    if (error instanceof McpvalsError) context.onLost(error);
-    else if (request.method === "POST" && this.#unanswered.size > 0 && !this.#isResumable)
-      context.onLost(explainUnreachable(context.server, address.url.href, error));
-    const message = error instanceof Error ? error.message : String(error);
-    answerError(response, 502, { code: errorCodes.server, message });
   }
 
   /** Reads the whole body, since filters have to see its messages before the agent does. */
   async #relayJson(upstream: Response): Promise<void> {
-    const { response } = this.#exchange;
-    const { connection } = this.#options;
-    const bytes = await wholeOf(chunksOf(upstream), this.#reading());
+    const bytes = await wholeOf(upstream, this.#limits);
     const messages = readBytes(bytes);
     if (messages.kind === "other" && this.#answers.length > 0) return this.#answerAlone(true);
     const before = wiresOf(messages);
     const after = await this.#filterAnswers(before);
-    if (response.destroyed || connection.ended.aborted) return;
+    if (this.#response.destroyed || this.#connection.ended.aborted) return;
     const isSame = areSame(before, after);
     if (!isSame && after.length === 0 && this.#answers.length === 0) return;
     const given = [...after, ...this.#answers];
-    for (const wire of given) connection.recordDelivered(wire);
+    for (const wire of given) this.#connection.recordDelivered(wire);
     const body =
       isSame && this.#answers.length === 0
         ? bytes
         : Buffer.from(bodyOf(given, messages.kind === "batch" || given.length > 1));
     const headers = { ...responseHeaders(upstream), "content-length": body.length };
-    response.writeHead(upstream.status, headers).end(body);
+    this.#response.writeHead(upstream.status, headers).end(body);
   }
 
   async #relayEvents(upstream: Response): Promise<void> {
-    const { response } = this.#exchange;
+    const response = this.#response;
     response.writeHead(upstream.status, responseHeaders(upstream));
     // Together with the first event, if that has arrived.
     setImmediate(() => response.flushHeaders());
     for (const answer of this.#answers) {
-      this.#options.connection.recordDelivered(answer);
-      await writeTo(response, `event: message\ndata: ${answer.text}\n\n`);
+      this.#connection.recordDelivered(answer);
+      await this.#write(`event: message\ndata: ${answer.text}\n\n`);
     }
-    for await (const event of eventsOf(chunksOf(upstream), this.#reading())) await this.#relayEvent(event);
+    for await (const event of eventsOf(upstream, this.#limits)) {
+      const { bytes, data, event: name = "message", id } = event;
+      if (id !== undefined) this.#isResumable = true;
+      const before = data === undefined || name !== "message" ? [] : wiresOf(readBytes(bytes, data));
+      if (before.length === 0) {
+        await this.#write(bytes);
+        continue;
+      }
+      const after = await this.#filterAnswers(before);
+      if (response.destroyed || after.length === 0) continue;
+      for (const wire of after) this.#connection.recordDelivered(wire);
+      const isSame = areSame(before, after);
+      await this.#write(isSame ? bytes : eventWithData(event, bodyOf(after, before.length > 1)));
+    }
     if (!this.#isHeldOpen) response.end();
   }
 
-  async #relayEvent(event: StreamEvent): Promise<void> {
-    const { response } = this.#exchange;
-    const { bytes, data, event: name = "message", id } = event;
-    if (id !== undefined) this.#isResumable = true;
-    const before = data === undefined || name !== "message" ? [] : wiresOf(readBytes(bytes, data));
-    if (before.length === 0) return writeTo(response, bytes);
-    const after = await this.#filterAnswers(before);
-    if (response.destroyed || after.length === 0) return;
-    for (const wire of after) this.#options.connection.recordDelivered(wire);
-    const isSame = areSame(before, after);
-    await writeTo(response, isSame ? bytes : eventWithData(event, bodyOf(after, before.length > 1)));
-  }
-
   async #relayBytes(upstream: Response): Promise<void> {
-    const { response } = this.#exchange;
     if (this.#answers.length > 0) return this.#answerAlone(true);
-    response.writeHead(upstream.status, responseHeaders(upstream));
-    for await (const chunk of chunksOf(upstream)) await writeTo(response, chunk);
-    response.end();
+    this.#response.writeHead(upstream.status, responseHeaders(upstream));
+    for await (const chunk of chunksOf(upstream)) await this.#write(chunk);
+    this.#response.end();
   }
 
   /** Passes messages of the server through the filters. */
   async #filterAnswers(wires: readonly WireMessage[]): Promise<WireMessage[]> {
-    const { connection } = this.#options;
     const passed: WireMessage[] = [];
     for (const wire of wires) {
       const id = answeredId(wire.message);
       if (id !== undefined) this.#unanswered.delete(id);
-      await connection.fromServer(wire, (decision) => {
+      await this.#connection.fromServer(wire, (decision) => {
         if (decision.kind === "pass" || decision.kind === "answer") passed.push(decision.wire);
-        else if (decision.kind === "disconnect") connection.cut();
+        else if (decision.kind === "disconnect") this.#connection.cut();
         else if (id !== undefined) this.#isHeldOpen = true;
       });
     }
@@ -347,14 +322,19 @@ class Forwarding {
 
   /** Gives only what filters answered. */
   #answerAlone(isBatch: boolean): void {
-    for (const answer of this.#answers) this.#options.connection.recordDelivered(answer);
-    const { response } = this.#exchange;
-    response.writeHead(200, { "content-type": "application/json" }).end(bodyOf(this.#answers, isBatch));
+    for (const answer of this.#answers) this.#connection.recordDelivered(answer);
+    const headers = { "content-type": "application/json" };
+    this.#response.writeHead(200, headers).end(bodyOf(this.#answers, isBatch));
   }
 
-  #reading(): { server: string; limit: number } {
-    const { context, address } = this.#options;
-    return { server: context.server, limit: address.maxMessageBytes };
+  /** Writes, and waits while the agent reads too slowly; also settles when it has left. */
+  async #write(bytes: Uint8Array | string): Promise<void> {
+    const response = this.#response;
+    if (response.destroyed || response.writableEnded || response.write(bytes)) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    for (const event of ["drain", "close"]) response.once(event, resolve);
+    await promise;
+    for (const event of ["drain", "close"]) response.off(event, resolve);
   }
 }
 
@@ -368,45 +348,23 @@ function bodyOf(wires: readonly WireMessage[], isBatch: boolean): string {
 }
 
 /** Headers that concern one connection only (RFC 9110, 7.6.1). */
-const hopByHop = [
-  "connection",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-];
+const hopByHop =
+  "connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade";
 
 /**
  * Not for the server: `fetch` writes some itself, bodies are sent unpacked, and the agent's credentials and origin are not the
  * server's business.
  */
-const notForwarded = new Set([
-  ...hopByHop,
-  "accept-encoding",
-  "authorization",
-  "content-length",
-  "cookie",
-  "expect",
-  "host",
-  "origin",
-  "referer",
-]);
+const notForwarded = new Set(
+  `${hopByHop} accept-encoding authorization content-length cookie expect host origin referer`.split(" "),
+);
 
 /** Not for the agent: what leads around the gateway (another address, a login), and what described the packed body. */
-const notReturned = new Set([
-  ...hopByHop,
-  "alt-svc",
-  "content-encoding",
-  "content-length",
-  "content-location",
-  "location",
-  "set-cookie",
-  "www-authenticate",
-]);
+const notReturned = new Set(
+  `${hopByHop} alt-svc content-encoding content-length content-location location set-cookie www-authenticate`.split(
+    " ",
+  ),
+);
 
 /** An agent's headers as the server gets them. */
 export function requestHeaders(request: IncomingMessage): Headers {

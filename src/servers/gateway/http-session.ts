@@ -1,90 +1,157 @@
+import { randomUUID } from "node:crypto";
 import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { Channel, ServerHost } from "../connections/host.ts";
-import type { FilterDecision } from "../filters/filter-chain.ts";
 import {
-  errorCodes,
   answeredId,
   type BodyMessages,
+  errorCodes,
   idAt,
+  type MessageId,
+  readBody,
   requestOf,
   type WireMessage,
   wireMessage,
   wiresOf,
 } from "../messages/json-rpc.ts";
-import type { AgentConnection } from "./agent-connection.ts";
-import { answerError, type HttpExchange } from "./endpoint.ts";
-import { requestProblem } from "./request-checks.ts";
+import { type AgentConnection, pickClient, requestProblem } from "./agent-connection.ts";
+import {
+  answerError,
+  type EndpointContext,
+  type HttpExchange,
+  type RequestHandler,
+  sessionOf,
+} from "./endpoint.ts";
 
-export interface HttpSessionOptions {
-  readonly connection: AgentConnection;
-  readonly host: ServerHost;
-  /** Absent: a client without a session. */
-  readonly id?: string;
-  /** Called when the server or the agent has ended it. */
-  readonly onEnded: () => void;
-  /** Called when the server broke the protocol so badly that the session cannot go on. */
-  readonly onLost: (error: McpvalsError) => void;
+/**
+ * Serves Streamable HTTP to an agent, in front of a server that is reached over a channel. A session begins with `initialize`
+ * and has a channel of its own. Requests without a session, as in 2026-07-28, share a channel as long as their ids differ.
+ */
+export class StreamableHttpHandler implements RequestHandler {
+  readonly #context: EndpointContext;
+  readonly #host: ServerHost;
+  readonly #sessions = new Map<string, HttpSession>();
+  readonly #sessionless = new Set<HttpSession>();
+
+  constructor(context: EndpointContext, host: ServerHost) {
+    this.#context = context;
+    this.#host = host;
+  }
+
+  async handle(exchange: HttpExchange): Promise<void> {
+    const { request, response, body } = exchange;
+    const { method } = request;
+    const id = sessionOf(exchange);
+    const session = id === undefined ? undefined : this.#sessions.get(id);
+    const messages = method === "POST" ? readBody(body.toString("utf8")) : undefined;
+    if (messages?.kind === "other")
+      return answerError(response, 400, errorCodes.parse, "Parse error: not a JSON-RPC message");
+    if (id !== undefined && session === undefined)
+      return answerError(response, 404, errorCodes.sessionNotFound, "Session not found");
+    if (messages !== undefined) return (session ?? this.#withoutSession(messages)).post(exchange, messages);
+    if (session === undefined || (method !== "GET" && method !== "DELETE")) {
+      response.setHeader("allow", session === undefined ? "POST" : "GET, POST, DELETE");
+      return answerError(response, 405, errorCodes.server, "Method not allowed.");
+    }
+    if (method === "GET") return session.get(exchange);
+    session.end();
+    response.writeHead(200).end();
+  }
+
+  #withoutSession(messages: BodyMessages): HttpSession {
+    const requests = wiresOf(messages).flatMap(({ message }) => requestOf(message) ?? []);
+    if (requests.some(({ method }) => method === "initialize")) {
+      const id = randomUUID();
+      const session = this.#open(id, () => this.#sessions.delete(id));
+      this.#sessions.set(id, session);
+      return session;
+    }
+    const ids = requests.map(({ id }) => id);
+    return pickClient(this.#sessionless, ids, () => {
+      const session: HttpSession = this.#open(undefined, () => this.#sessionless.delete(session));
+      return session;
+    });
+  }
+
+  #open(id: string | undefined, onEnded: () => void): HttpSession {
+    return new HttpSession(id, this.#context.connect("http"), this.#host, onEnded);
+  }
 }
 
+/** Characters of messages that may wait for the client to open a response that they can go out on. */
+const mostWaiting = 32 * 1024 * 1024;
+
 /** One client over Streamable HTTP, with a channel of its own to the server. */
-export class HttpSession {
-  readonly #options: HttpSessionOptions;
+class HttpSession {
+  /** Undefined: a client without a session. */
+  readonly #id: string | undefined;
+  readonly #connection: AgentConnection;
+  readonly #server: string;
   readonly #channel: Channel;
-  readonly #posts = new Map<string | number, Post>();
+  /** Called when the server or the agent has ended it. */
+  readonly #onEnded: () => void;
+  /** Open requests by id. */
+  readonly #posts = new Map<MessageId, Post>();
   /** Messages without a response to go out on yet, and their length in characters. */
   readonly #waiting: WireMessage[] = [];
   #waitingLength = 0;
+  /** What belongs to no request goes out here. */
   #stream: EventStream | undefined;
   #isEnded = false;
 
-  constructor(options: HttpSessionOptions) {
-    this.#options = options;
-    this.#channel = options.host.open({
+  constructor(id: string | undefined, connection: AgentConnection, host: ServerHost, onEnded: () => void) {
+    this.#id = id;
+    this.#connection = connection;
+    this.#server = host.name;
+    this.#onEnded = onEnded;
+    this.#channel = host.open({
       onMessage: (wire) => this.#receive(wire),
       onClosed: (reason) => this.#serverEnded(reason),
     });
-    options.connection.ended.addEventListener("abort", () => this.end(), { once: true });
+    connection.ended.addEventListener("abort", () => this.end(), { once: true });
   }
 
-  isWaitingFor(id: string | number): boolean {
+  isWaitingFor(id: MessageId): boolean {
     return this.#posts.has(id);
   }
 
   /** Sends an agent's messages to the server; requests keep the response open until they are answered. */
   async post(exchange: HttpExchange, messages: BodyMessages): Promise<void> {
-    const { connection } = this.#options;
+    const { response } = exchange;
     const wires = wiresOf(messages);
-    const problem = connection.isFiltered ? requestProblem(exchange, messages) : undefined;
+    const problem = this.#connection.isFiltered ? requestProblem(exchange, messages) : undefined;
     if (problem !== undefined) {
-      for (const wire of wires) connection.recordRefused(wire);
-      return answerError(exchange.response, 400, problem);
+      for (const wire of wires) this.#connection.recordRefused(wire);
+      return answerError(response, 400, problem.code, problem.message);
     }
+    response.once(
+      "close",
+      this.#connection.onCut(() => response.destroy()),
+    );
     const ids = wires.flatMap(({ message }) => requestOf(message)?.id ?? []);
-    const release = connection.onCut(() => exchange.response.destroy());
-    exchange.response.once("close", release);
     const post = ids.length === 0 ? undefined : this.#openPost(exchange, messages, ids);
     try {
       await Promise.all(wires.map((wire) => this.#forward(wire, post)));
     } catch (error) {
-      this.#undelivered(exchange.response, error);
-      return;
+      if (error instanceof McpvalsError) this.#connection.lose(error);
+      else if (!this.#isEnded) throw error;
+      const message = error instanceof Error ? error.message : String(error);
+      return answerError(response, 502, errorCodes.server, message);
     }
-    if (post === undefined && !exchange.response.destroyed)
-      exchange.response.writeHead(202, this.#headers()).end();
+    if (post === undefined && !response.destroyed) response.writeHead(202, this.#headers()).end();
   }
 
   /** Opens the stream for messages that belong to no request; an earlier one ends. */
   get({ response }: HttpExchange): void {
     this.#stream?.end();
-    const release = this.#options.connection.onCut(() => response.destroy());
+    const release = this.#connection.onCut(() => response.destroy());
     const stream = new EventStream(response, this.#headers());
     this.#stream = stream;
     response.once("close", () => {
       release();
       if (this.#stream === stream) this.#stream = undefined;
     });
-    this.#flush((wire) => this.#deliver(wire, (given) => stream.send(given)));
+    this.#flush(stream);
   }
 
   /** Ends the session. */
@@ -92,73 +159,59 @@ export class HttpSession {
     if (this.#isEnded) return;
     this.#isEnded = true;
     void this.#channel.close();
-    this.#options.connection.end();
-    this.#options.onEnded();
+    this.#connection.end();
+    this.#onEnded();
   }
 
-  #headers(): Record<string, string> {
-    const { id } = this.#options;
-    return id === undefined ? {} : { "mcp-session-id": id };
+  #headers(): OutgoingHttpHeaders {
+    return this.#id === undefined ? {} : { "mcp-session-id": this.#id };
   }
 
-  #openPost(exchange: HttpExchange, messages: BodyMessages, ids: readonly (string | number)[]): Post {
-    const path = ["params", "_meta", "progressToken"];
-    const tokens = new Set(wiresOf(messages).map(({ message }) => idAt(message, path)));
-    const isBatch = messages.kind === "batch";
-    const post = new Post(exchange, { ids, tokens, isBatch, headers: this.#headers() });
+  #openPost(exchange: HttpExchange, messages: BodyMessages, ids: readonly MessageId[]): Post {
+    const post = new Post(exchange, messages, ids, this.#headers());
     for (const id of ids) this.#posts.set(id, post);
-    exchange.response.once("close", () => this.#closed(post, ids));
+    exchange.response.once("close", () => {
+      for (const id of ids) if (this.#posts.get(id) === post) this.#posts.delete(id);
+      // Without a session, leaving is the only way to cancel a request.
+      if (this.#id !== undefined || this.#isEnded) return;
+      for (const requestId of post.unanswered) {
+        const cancelled = {
+          jsonrpc: "2.0",
+          method: "notifications/cancelled",
+          params: { requestId },
+        } as const;
+        // A server that is gone does not need it.
+        this.#channel.send(wireMessage(cancelled)).catch(() => undefined);
+      }
+    });
     return post;
   }
 
-  /** Without a session, leaving is the only way to cancel a request. */
-  #closed(post: Post, ids: readonly (string | number)[]): void {
-    for (const id of ids) if (this.#posts.get(id) === post) this.#posts.delete(id);
-    if (this.#options.id !== undefined || this.#isEnded) return;
-    for (const requestId of post.unanswered) {
-      const cancelled = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } } as const;
-      // A server that is gone does not need it.
-      this.#channel.send(wireMessage(cancelled)).catch(() => undefined);
-    }
-  }
-
   #forward(wire: WireMessage, post: Post | undefined): Promise<void> {
-    const { connection } = this.#options;
-    return connection.fromAgent(wire, (decision) => {
+    return this.#connection.fromAgent(wire, (decision) => {
       switch (decision.kind) {
         case "pass":
-          if (post?.takesEvents === true)
-            this.#flush((waiting) => this.#deliver(waiting, (given) => post.send(given)));
+          if (post?.takesEvents === true) this.#flush(post);
           return this.#channel.send(decision.wire);
         case "answer":
           return this.#answer(decision.wire);
         case "disconnect":
-          return connection.cut();
+          return this.#connection.cut();
         case "drop":
           return undefined;
       }
     });
   }
 
-  #undelivered(response: ServerResponse, error: unknown): void {
-    if (error instanceof McpvalsError) this.#options.onLost(error);
-    else if (!this.#isEnded) throw error;
-    const message = error instanceof Error ? error.message : String(error);
-    answerError(response, 502, { code: errorCodes.server, message });
-  }
-
   #receive(wire: WireMessage): void {
-    const { connection } = this.#options;
-    const passing = connection.fromServer(wire, (decision) => this.#give(decision));
+    const passing = this.#connection.fromServer(wire, (decision) => {
+      if (decision.kind === "disconnect") this.#connection.cut();
+      else if (decision.kind === "drop") return;
+      else if (answeredId(decision.wire.message) === undefined) this.#route(decision.wire);
+      else this.#answer(decision.wire);
+    });
     // A filter that throws is a bug; the agent must not wait forever.
-    passing.catch(() => connection.cut());
-  }
-
-  #give(decision: FilterDecision): void {
-    if (decision.kind === "disconnect") this.#options.connection.cut();
-    else if (decision.kind === "drop") return;
-    else if (answeredId(decision.wire.message) === undefined) this.#route(decision.wire);
-    else this.#answer(decision.wire);
+    passing.catch(() => this.#connection.cut());
   }
 
   #answer(wire: WireMessage): void {
@@ -167,74 +220,59 @@ export class HttpSession {
     // The agent has left, or the server answers twice.
     if (id === undefined || post === undefined) return;
     this.#posts.delete(id);
-    this.#deliver(wire, (given) => post.answer(id, given));
+    this.#connection.recordDelivered(wire);
+    post.answer(id, wire);
   }
 
-  /** Finds the response on which a request or notification of the server's goes out. */
+  /**
+   * Sends a request or notification of the server's: on the response of the request that it names, else on the response of the
+   * latest request, else on the stream; what tells of changes goes to the stream first. If there is none of them, it waits.
+   */
   #route(wire: WireMessage): void {
-    const posts = [...new Set(this.#posts.values())].filter(({ takesEvents }) => takesEvents);
+    const open = [...new Set(this.#posts.values())].filter(({ takesEvents }) => takesEvents);
     const stream = this.#stream?.isOpen === true ? this.#stream : undefined;
-    const target = belongsTo(wire, { posts: this.#posts, open: posts, stream });
-    if (target === undefined) this.#keepWaiting(wire);
-    else this.#deliver(wire, (given) => target.send(given));
-  }
-
-  #keepWaiting(wire: WireMessage): void {
+    const named = this.#namedBy(wire, open);
+    const latest = open.at(-1);
+    const target =
+      named?.takesEvents === true ? named : isAboutRequests(wire) ? (latest ?? stream) : (stream ?? latest);
+    if (target !== undefined) return this.#send(target, wire);
     this.#waitingLength += wire.text.length;
-    if (this.#waitingLength <= mostWaiting) this.#waiting.push(wire);
-    else this.#serverEnded(tooMuchWaiting(this.#options.host.name));
+    if (this.#waitingLength <= mostWaiting) return void this.#waiting.push(wire);
+    this.#serverEnded(
+      new McpvalsError(
+        "server/protocol-error",
+        `server "${this.#server}" sent more than ${mostWaiting / 1024 / 1024} MiB that no client received`,
+        { hint: "Check whether it sends notifications in a loop." },
+      ),
+    );
   }
 
-  #flush(give: (wire: WireMessage) => void): void {
+  /** A subscription is named by its request's id, progress by the token of its request. */
+  #namedBy({ message }: WireMessage, open: readonly Post[]): Post | undefined {
+    const subscription = idAt(message, ["params", "_meta", "io.modelcontextprotocol/subscriptionId"]);
+    if (subscription !== undefined) return this.#posts.get(subscription);
+    const token = idAt(message, ["params", "progressToken"]);
+    return token === undefined ? undefined : open.find(({ tokens }) => tokens.has(token));
+  }
+
+  #flush(target: Post | EventStream): void {
     this.#waitingLength = 0;
-    for (const wire of this.#waiting.splice(0)) give(wire);
+    for (const wire of this.#waiting.splice(0)) this.#send(target, wire);
   }
 
-  #deliver(wire: WireMessage, give: (wire: WireMessage) => void): void {
-    this.#options.connection.recordDelivered(wire);
-    give(wire);
+  #send(target: Post | EventStream, wire: WireMessage): void {
+    this.#connection.recordDelivered(wire);
+    target.send(wire);
   }
 
   #serverEnded(reason: McpvalsError | undefined): void {
-    if (reason !== undefined) this.#options.onLost(reason);
-    const message = reason?.message ?? `server "${this.#options.host.name}" has ended the exchange`;
+    if (reason !== undefined) this.#connection.lose(reason);
+    const message = reason?.message ?? `server "${this.#server}" has ended the exchange`;
     for (const post of new Set(this.#posts.values())) post.fail(502, message);
     this.#posts.clear();
     this.#stream?.end();
     this.end();
   }
-}
-
-/** Characters of messages that may wait for the client to open a response that they can go out on. */
-const mostWaiting = 32 * 1024 * 1024;
-
-function tooMuchWaiting(server: string): McpvalsError {
-  return new McpvalsError(
-    "server/protocol-error",
-    `server "${server}" sent more than ${mostWaiting / 1024 / 1024} MiB that no client received`,
-    { hint: "Check whether it sends notifications in a loop." },
-  );
-}
-
-export interface Targets {
-  /** Open requests by id. */
-  readonly posts: ReadonlyMap<string | number, Post>;
-  /** The responses that take events, oldest first. */
-  readonly open: readonly Post[];
-  /** The stream for what belongs to no request. */
-  readonly stream: EventStream | undefined;
-}
-
-/**
- * Finds where a request or notification of the server's goes out: on the response of the request that it names, else on the
- * response of the latest request, else on the stream; what tells of changes goes to the stream first. undefined: nowhere
- * yet.
- */
-function belongsTo(wire: WireMessage, { posts, open, stream }: Targets): Post | EventStream | undefined {
-  const named = namedBy(wire, { posts, open });
-  if (named?.takesEvents === true) return named;
-  const latest = open.at(-1);
-  return isAboutRequests(wire) ? (latest ?? stream) : (stream ?? latest);
 }
 
 /** Requests, log messages and progress belong to a pending request. */
@@ -243,65 +281,49 @@ function isAboutRequests({ message }: WireMessage): boolean {
   return "id" in message || ["notifications/message", "notifications/progress"].includes(message.method);
 }
 
-/** A subscription is named by its request's id, progress by the token of its request. */
-function namedBy(wire: WireMessage, { posts, open }: Pick<Targets, "posts" | "open">): Post | undefined {
-  const subscription = idAt(wire.message, ["params", "_meta", "io.modelcontextprotocol/subscriptionId"]);
-  if (subscription !== undefined) return posts.get(subscription);
-  const token = idAt(wire.message, ["params", "progressToken"]);
-  return token !== undefined ? open.find(({ tokens }) => tokens.has(token)) : undefined;
-}
-
 /** How long a request may take before the response begins, in milliseconds: clients give up when they hear nothing. */
 const silenceMs = 15_000;
-
-export interface PostOptions {
-  /** Requests that it waits for. */
-  readonly ids: readonly (string | number)[];
-  /** Under which it is told of progress. */
-  readonly tokens: ReadonlySet<unknown>;
-  /** The answers are to be one array. */
-  readonly isBatch: boolean;
-  readonly headers: OutgoingHttpHeaders;
-}
 
 /**
  * The response to a POST with requests. It is JSON when the answers are all that there is to say, and a stream of events when
  * something else comes first, or the client names streams before JSON.
  */
-export class Post {
-  readonly #exchange: HttpExchange;
-  readonly #options: PostOptions;
-  readonly #unanswered: Set<string | number>;
+class Post {
+  /** Progress tokens of the requests. */
+  readonly tokens: ReadonlySet<unknown>;
+  /** Requests that have no answer yet. */
+  readonly unanswered: Set<MessageId>;
+  readonly #response: ServerResponse;
+  readonly #headers: OutgoingHttpHeaders;
+  readonly #isBatch: boolean;
   readonly #answers: WireMessage[] = [];
-  readonly #takesEvents: boolean;
+  readonly #acceptsEvents: boolean;
   readonly #prefersEvents: boolean;
   readonly #silence: NodeJS.Timeout | undefined;
   #stream: EventStream | undefined;
 
-  constructor(exchange: HttpExchange, options: PostOptions) {
-    this.#exchange = exchange;
-    this.#options = options;
-    this.#unanswered = new Set(options.ids);
-    const { accept = "" } = exchange.request.headers;
-    this.#takesEvents = /text\/event-stream|\*\/\*/.test(accept);
+  constructor(
+    { request, response }: HttpExchange,
+    messages: BodyMessages,
+    ids: readonly MessageId[],
+    headers: OutgoingHttpHeaders,
+  ) {
+    const path = ["params", "_meta", "progressToken"];
+    this.tokens = new Set(wiresOf(messages).map(({ message }) => idAt(message, path)));
+    this.unanswered = new Set(ids);
+    this.#response = response;
+    this.#headers = headers;
+    this.#isBatch = messages.kind === "batch";
+    const { accept = "" } = request.headers;
+    this.#acceptsEvents = /text\/event-stream|\*\/\*/.test(accept);
     this.#prefersEvents = /^\s*text\/event-stream/.test(accept);
-    if (this.#takesEvents) this.#silence = setTimeout(() => this.#begin(), silenceMs);
-    exchange.response.once("close", () => clearTimeout(this.#silence));
+    if (this.#acceptsEvents) this.#silence = setTimeout(() => this.#begin(), silenceMs);
+    response.once("close", () => clearTimeout(this.#silence));
   }
 
   /** Whether what is no answer can go out here. */
   get takesEvents(): boolean {
-    const { response } = this.#exchange;
-    return this.#takesEvents && !response.destroyed && !response.writableEnded;
-  }
-
-  get tokens(): ReadonlySet<unknown> {
-    return this.#options.tokens;
-  }
-
-  /** Requests that have no answer yet. */
-  get unanswered(): ReadonlySet<string | number> {
-    return this.#unanswered;
+    return this.#acceptsEvents && !this.#response.destroyed && !this.#response.writableEnded;
   }
 
   /** Sends what is no answer. */
@@ -310,39 +332,33 @@ export class Post {
   }
 
   /** Sends an answer; the last one ends the response. */
-  answer(id: string | number, wire: WireMessage): void {
-    this.#unanswered.delete(id);
+  answer(id: MessageId, wire: WireMessage): void {
+    this.unanswered.delete(id);
     if (this.#stream === undefined) this.#answers.push(wire);
     else this.#stream.send(wire);
-    if (this.#unanswered.size === 0) this.#end();
+    if (this.unanswered.size > 0) return;
+    clearTimeout(this.#silence);
+    if (this.#prefersEvents) this.#begin();
+    if (this.#stream !== undefined) return this.#stream.end();
+    const texts = this.#answers.map(({ text }) => text).join(",");
+    const body = Buffer.from(this.#isBatch ? `[${texts}]` : texts);
+    const headers = { "content-type": "application/json", "content-length": body.length };
+    this.#response.writeHead(200, { ...headers, ...this.#headers }).end(body);
   }
 
   /** There will be no answer. */
   fail(status: number, message: string): void {
     clearTimeout(this.#silence);
-    answerError(this.#exchange.response, status, { code: errorCodes.server, message });
+    answerError(this.#response, status, errorCodes.server, message);
   }
 
   #begin(): EventStream {
     clearTimeout(this.#silence);
     if (this.#stream === undefined) {
-      this.#stream = new EventStream(this.#exchange.response, this.#options.headers);
+      this.#stream = new EventStream(this.#response, this.#headers);
       for (const answer of this.#answers.splice(0)) this.#stream.send(answer);
     }
     return this.#stream;
-  }
-
-  #end(): void {
-    clearTimeout(this.#silence);
-    if (this.#prefersEvents) this.#begin();
-    if (this.#stream !== undefined) {
-      this.#stream.end();
-      return;
-    }
-    const texts = this.#answers.map(({ text }) => text).join(",");
-    const body = Buffer.from(this.#options.isBatch ? `[${texts}]` : texts);
-    const headers = { "content-type": "application/json", "content-length": body.length };
-    this.#exchange.response.writeHead(200, { ...headers, ...this.#options.headers }).end(body);
   }
 }
 
@@ -350,7 +366,7 @@ export class Post {
 const pulseMs = 60_000;
 
 /** A response that is a stream of events, each with one message. */
-export class EventStream {
+class EventStream {
   readonly #response: ServerResponse;
   readonly #pulse: NodeJS.Timeout;
 

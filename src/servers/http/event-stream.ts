@@ -1,47 +1,78 @@
 import { jsonExcess } from "../../core/formats/read-json.ts";
 import { ByteStore } from "../../process/program-output.ts";
-import { deepestMessage, excessive, messageTooLarge } from "../messages/message-limits.ts";
+import { deepestMessage, excessive, messageTooLarge } from "../messages/json-rpc.ts";
 
-export interface StreamReaderOptions {
+export interface ReadLimits {
   /** Name of the server, for messages. */
   readonly server: string;
   /** Longest body, or event of a stream, in bytes. */
   readonly limit: number;
 }
 
+/** One event of a stream with its bytes, up to and including the empty line that ends it. */
+export interface StreamEvent {
+  readonly bytes: Buffer;
+  /** The type; absent: `message`. */
+  readonly event?: string;
+  /** The `data:` lines, joined; absent: none. */
+  readonly data?: string;
+  readonly id?: string;
+  /** How long to wait before the stream is resumed, in milliseconds. */
+  readonly retry?: number;
+}
+
+const newline = 0x0a;
+const carriageReturn = 0x0d;
+
 /**
- * The events of a body; bytes after the last one come as an event without data. Throws McpvalsError `server/message-too-large`
- * and `server/protocol-error` for an event beyond the limits, and the reason why the connection broke.
+ * The events of a body; bytes after the last one come as an event without data. Unlike a parser from a library it keeps the bytes
+ * of each event, which the gateway passes on unchanged. Throws McpvalsError `server/message-too-large` and `server/protocol-error`
+ * for an event beyond the limits, and the reason why the connection broke.
  */
 export async function* eventsOf(
-  chunks: AsyncIterable<Uint8Array>,
-  { server, limit }: StreamReaderOptions,
+  response: Pick<Response, "body">,
+  { server, limit }: ReadLimits,
 ): AsyncGenerator<StreamEvent> {
-  let isTooLong = false;
-  const cutter = new EventCutter({
-    limit,
-    onTooLong: () => {
-      isTooLong = true;
-    },
-  });
-  for await (const chunk of chunks) {
-    for (const event of cutter.push(chunk)) {
+  const unfinished = new ByteStore();
+  const hold = (piece: Buffer): void => {
+    if (unfinished.length + piece.length > limit) throw messageTooLarge(server, limit);
+    unfinished.push(piece);
+  };
+  let isLineEmpty = true;
+  let isAfterReturn = false;
+  for await (const chunk of chunksOf(response)) {
+    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    let start = 0;
+    for (let index = 0; index < bytes.length; index += 1) {
+      // An empty line ends an event; lines end with LF, CR or both.
+      const byte = bytes[index];
+      const isSecondHalf = byte === newline && isAfterReturn;
+      isAfterReturn = byte === carriageReturn;
+      if (isSecondHalf) continue;
+      const endsLine = byte === newline || byte === carriageReturn;
+      const endsEvent = endsLine && isLineEmpty;
+      isLineEmpty = endsLine;
+      if (!endsEvent) continue;
+      isAfterReturn = false;
+      if (byte === carriageReturn && bytes[index + 1] === newline) index += 1;
+      hold(bytes.subarray(start, index + 1));
+      start = index + 1;
+      const event = readEvent(unfinished.take());
       if (event.data !== undefined) refuseExcess(server, Buffer.from(event.data));
       yield event;
     }
-    if (isTooLong) throw messageTooLarge(server, limit);
+    hold(bytes.subarray(start));
   }
-  const rest = cutter.rest();
-  if (rest.length > 0) yield { bytes: rest };
+  if (unfinished.length > 0) yield { bytes: unfinished.take() };
 }
 
 /** A body in one piece. Throws as {@link eventsOf} does. */
 export async function wholeOf(
-  chunks: AsyncIterable<Uint8Array>,
-  { server, limit }: StreamReaderOptions,
+  response: Pick<Response, "body">,
+  { server, limit }: ReadLimits,
 ): Promise<Buffer> {
   const whole = new ByteStore();
-  for await (const chunk of chunks) {
+  for await (const chunk of chunksOf(response)) {
     if (whole.length + chunk.length > limit) throw messageTooLarge(server, limit);
     whole.push(chunk);
   }
@@ -77,100 +108,14 @@ export function isEventStream({ headers }: Response): boolean {
 }
 
 /** The chunks of a response's body. */
-export async function* chunksOf(response: Response): AsyncGenerator<Uint8Array> {
-  if (response.body === null) return;
-  for await (const chunk of response.body) yield chunk as Uint8Array;
-}
-
-const newline = 0x0a;
-const carriageReturn = 0x0d;
-
-/** One event of a stream with its bytes, up to and including the empty line that ends it. */
-export interface StreamEvent {
-  readonly bytes: Buffer;
-  /** The type; absent: `message`. */
-  readonly event?: string;
-  /** The `data:` lines, joined; absent: none. */
-  readonly data?: string;
-  readonly id?: string;
-  /** How long to wait before the stream is resumed, in milliseconds. */
-  readonly retry?: number;
-}
-
-export interface EventCutterOptions {
-  /** Longest event, in bytes. */
-  readonly limit: number;
-  /** Called once, for an event over the limit; reading stops there. */
-  readonly onTooLong: () => void;
-}
-
-/**
- * Splits a stream of server-sent events into its events. Unlike a parser from a library it keeps the bytes of each event, which
- * the gateway passes on unchanged.
- */
-export class EventCutter {
-  readonly #options: EventCutterOptions;
-  readonly #unfinished = new ByteStore();
-  #lineIsEmpty = true;
-  #afterReturn = false;
-  #stopped = false;
-
-  constructor(options: EventCutterOptions) {
-    this.#options = options;
-  }
-
-  /** The events that end in this chunk. */
-  push(chunk: Uint8Array): StreamEvent[] {
-    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-    const events: StreamEvent[] = [];
-    let start = 0;
-    for (let index = 0; index < bytes.length && !this.#stopped; index++) {
-      if (!this.#endsEvent(bytes[index] ?? 0)) continue;
-      const end = isLineBreak(bytes, index) ? index + 2 : index + 1;
-      this.#hold(bytes.subarray(start, end));
-      if (this.#stopped) break;
-      events.push(readEvent(this.rest()));
-      start = end;
-      index = end - 1;
-    }
-    if (!this.#stopped) this.#hold(bytes.subarray(start));
-    return events;
-  }
-
-  /** Takes the bytes of an unfinished event. */
-  rest(): Buffer {
-    return this.#unfinished.take();
-  }
-
-  /** An empty line ends an event; lines end with LF, CR or both. */
-  #endsEvent(byte: number): boolean {
-    const secondHalf = byte === newline && this.#afterReturn;
-    this.#afterReturn = byte === carriageReturn;
-    if (secondHalf) return false;
-    const endsLine = byte === newline || byte === carriageReturn;
-    const ends = endsLine && this.#lineIsEmpty;
-    this.#lineIsEmpty = endsLine;
-    if (ends) this.#afterReturn = false;
-    return ends;
-  }
-
-  #hold(piece: Buffer): void {
-    if (this.#unfinished.length + piece.length > this.#options.limit) {
-      this.#stopped = true;
-      this.#unfinished.clear();
-      this.#options.onTooLong();
-    } else this.#unfinished.push(piece);
-  }
-}
-
-function isLineBreak(bytes: Buffer, index: number): boolean {
-  return bytes[index] === carriageReturn && bytes[index + 1] === newline;
+export async function* chunksOf({ body }: Pick<Response, "body">): AsyncGenerator<Uint8Array> {
+  for await (const chunk of body ?? []) yield chunk as Uint8Array;
 }
 
 function readEvent(bytes: Buffer): StreamEvent {
   const fields = new Map<string, string>();
   for (const line of linesOf(bytes)) {
-    const { name, value } = readField(line);
+    const [, name = "", value = ""] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) ?? [];
     const before = name === "data" ? fields.get(name) : undefined;
     fields.set(name, before === undefined ? value : `${before}\n${value}`);
   }
@@ -190,13 +135,6 @@ function linesOf(bytes: Buffer): string[] {
     .toString("utf8")
     .replace(/^\uFEFF/, "")
     .split(/\r\n|\r|\n/);
-}
-
-function readField(line: string): { name: string; value: string } {
-  const colon = line.indexOf(":");
-  if (colon === -1) return { name: line, value: "" };
-  const value = line.slice(colon + 1);
-  return { name: line.slice(0, colon), value: value.startsWith(" ") ? value.slice(1) : value };
 }
 
 /** The same event with another message. */

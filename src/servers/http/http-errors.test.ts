@@ -1,42 +1,34 @@
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
+import { McpvalsError } from "../../core/errors/error.ts";
 import { explainUnreachable, shownUrl } from "./http-errors.ts";
 
+const place = { server: "s", url: new URL("http://h/mcp?k=1") };
 const coded = (code: string): Error => Object.assign(new Error("low"), { code });
-const message = (cause: unknown): string => explainUnreachable("s", "http://h/mcp?k=1", cause).message;
+const failed = (cause: unknown): Error => new TypeError("fetch failed", { cause });
 
-describe("shownUrl", () => {
-  it("leaves out possible secrets", () => {
-    expect(shownUrl("https://user:pass@host.example:8443/a/b?key=secret#part")).toBe(
-      "https://host.example:8443/a/b?…",
-    );
-    expect(shownUrl(new URL("http://localhost/mcp"))).toBe("http://localhost/mcp");
-    expect(shownUrl("no url")).toBe("no url");
+it.each([
+  ["https://user:pass@host.example:8443/a/b?key=secret#part", "https://host.example:8443/a/b?…"],
+  ["http://localhost/mcp", "http://localhost/mcp"],
+  ["no url", "no url"],
+])("shows of %s no possible secrets", (url, shown) => expect(shownUrl(url)).toBe(shown));
+
+it.each([
+  [failed(coded("ECONNREFUSED")), "connection refused"],
+  [failed(new AggregateError([coded("ECONNREFUSED"), coded("ENETUNREACH")])), "connection refused"],
+  [failed(new Error("bad port")), "the connection failed: bad port"],
+  [failed(coded("ENEW")), "the connection failed (ENEW): low"],
+  [new Error("something else"), "the connection failed: something else"],
+  ["text", "the connection failed: text"],
+])("says why a server is unreachable: %o", (cause, why) => {
+  const error = explainUnreachable(place, cause);
+  expect(error).toMatchObject({
+    code: "server/unreachable",
+    message: `server "s" at http://h/mcp?…: ${why}`,
   });
+  expect(error.cause).toBe(cause);
 });
 
-describe("explainUnreachable", () => {
-  it("finds the reason of the system under the error of fetch", () => {
-    const refused = new TypeError("fetch failed", { cause: coded("ECONNREFUSED") });
-    expect(message(refused)).toBe('server "s" at http://h/mcp?…: connection refused');
-    const everyAddress = new TypeError("fetch failed", {
-      cause: new AggregateError([coded("ECONNREFUSED"), coded("ENETUNREACH")]),
-    });
-    expect(message(everyAddress)).toContain("connection refused");
-    expect(explainUnreachable("s", "http://h", refused).cause).toBe(refused);
-  });
-
-  it("gives the message of the cause where the code is missing or unknown", () => {
-    const badPort = new TypeError("fetch failed", { cause: new Error("bad port") });
-    expect(message(badPort)).toBe('server "s" at http://h/mcp?…: the connection failed: bad port');
-    const unknown = new TypeError("fetch failed", { cause: coded("ENEW") });
-    expect(message(unknown)).toBe('server "s" at http://h/mcp?…: the connection failed (ENEW): low');
-  });
-
-  it("gives the message when there is no cause", () => {
-    expect(message(new TypeError("fetch failed", { cause: coded("ENEW") }))).toContain(
-      "the connection failed (ENEW)",
-    );
-    expect(message(new Error("something else"))).toContain("the connection failed: something else");
-    expect(message("text")).toContain("the connection failed: text");
-  });
+it("keeps an error that is explained already", () => {
+  const error = new McpvalsError("server/unauthorized", "no token");
+  expect(explainUnreachable(place, error)).toBe(error);
 });

@@ -1,7 +1,12 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import { shortened } from "../../core/text/visible-text.ts";
-import { errorAnswer, errorCodes, requestOf, type WireMessage } from "../messages/json-rpc.ts";
-import { type ChannelListener, HttpNoAnswer, isAccepted } from "../connections/host.ts";
+import { HttpNoAnswer, isAccepted } from "../connections/host.ts";
+
+/** A server with an address. */
+export interface Place {
+  readonly server: string;
+  readonly url: URL;
+}
 
 /** A URL without user name, password, query and fragment, which may hold secrets. */
 export function shownUrl(url: string | URL): string {
@@ -12,16 +17,13 @@ export function shownUrl(url: string | URL): string {
 
 /** The error for an HTTP error status. */
 export function explainStatus(
-  server: string,
-  { status, statusText }: { readonly status: number; readonly statusText: string },
-  request: { readonly url: string | URL; readonly method: string },
+  { server, url }: Place,
+  method: string,
+  { status, statusText }: Pick<Response, "status" | "statusText">,
 ): McpvalsError {
-  const text = statusText === "" ? "" : ` ${statusText}`;
-  return new McpvalsError(
-    "server/http-status",
-    `server "${server}" answered ${request.method} ${shownUrl(request.url)} with HTTP ${status}${text}`,
-    { hint: statusHint(status) },
-  );
+  const what = `${status} ${statusText}`.trim();
+  const message = `server "${server}" answered ${method} ${shownUrl(url)} with HTTP ${what}`;
+  return new McpvalsError("server/http-status", message, { hint: statusHint(status) });
 }
 
 function statusHint(status: number): string {
@@ -35,71 +37,34 @@ function statusHint(status: number): string {
     : "Check the url and the headers of this server.";
 }
 
-/** The error for a request without a complete response. */
-export function explainUnreachable(server: string, url: string, cause: unknown): McpvalsError {
-  const code = systemCode(cause);
-  const { reason, hint } = reasons[code ?? ""] ?? {
-    reason: `the connection failed${code === undefined ? "" : ` (${code})`}: ${rootMessage(cause)}`,
-    hint: "Check that the server runs and that the url is right.",
-  };
-  return new McpvalsError("server/unreachable", `server "${server}" at ${shownUrl(url)}: ${reason}`, {
-    hint,
-    cause,
-  });
-}
+const mayHaveCrashed = "The server may have crashed; see its own log.";
 
-const reasons: Readonly<Record<string, { readonly reason: string; readonly hint: string }>> = {
-  ECONNREFUSED: {
-    reason: "connection refused",
-    hint: "Start the server, and check host and port of the url.",
-  },
-  ENOTFOUND: {
-    reason: "no such host",
-    hint: "Check the host of the url.",
-  },
-  EAI_AGAIN: {
-    reason: "the host's name could not be looked up",
-    hint: "Check the network and the host of the url.",
-  },
-  ECONNRESET: {
-    reason: "the connection was reset",
-    hint: "The server may have crashed; see its own log.",
-  },
-  UND_ERR_SOCKET: {
-    reason: "the connection was closed by the server",
-    hint: "The server may have crashed; see its own log.",
-  },
+/** Why a request has no complete response, and what to do, by the system's error code. */
+const reasons: Readonly<Record<string, readonly [reason: string, hint: string]>> = {
+  ECONNREFUSED: ["connection refused", "Start the server, and check host and port of the url."],
+  ENOTFOUND: ["no such host", "Check the host of the url."],
+  EAI_AGAIN: ["the host's name could not be looked up", "Check the network and the host of the url."],
+  ECONNRESET: ["the connection was reset", mayHaveCrashed],
+  UND_ERR_SOCKET: ["the connection was closed by the server", mayHaveCrashed],
 };
 
-/** The system's error code; `fetch` wraps it in one or more causes. */
-function systemCode(error: unknown): string | undefined {
-  for (let cause = error; cause instanceof Error; cause = causeOf(cause)) {
-    if ("code" in cause && typeof cause.code === "string") return cause.code;
+/** The error for a server that gave no complete response, unless it is known already. */
+export function explainUnreachable({ server, url }: Place, cause: unknown): McpvalsError {
+  if (cause instanceof McpvalsError) return cause;
+  // `fetch` wraps the system's error in one or more causes; its own message is always "fetch failed".
+  let code: string | undefined;
+  let text = cause instanceof Error ? cause.message : String(cause);
+  for (let error: unknown = cause; error instanceof Error;) {
+    if ("code" in error && typeof error.code === "string") code ??= error.code;
+    text = error.message || text;
+    error = error instanceof AggregateError ? error.errors[0] : error.cause;
   }
-  return undefined;
-}
-
-/** The message of the innermost cause: that of `fetch` itself is always "fetch failed". */
-function rootMessage(error: unknown): string {
-  let message = messageOf(error);
-  for (let cause = error; cause instanceof Error; cause = causeOf(cause)) message = cause.message || message;
-  return message;
-}
-
-function causeOf(error: Error): unknown {
-  return error instanceof AggregateError ? error.errors[0] : error.cause;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
-/** The error for a server that is lost because a request failed. */
-export function asLoss(
-  error: unknown,
-  { server, url }: { readonly server: string; readonly url: URL },
-): McpvalsError {
-  return error instanceof McpvalsError ? error : explainUnreachable(server, url.href, error);
+  const [reason, hint] = reasons[code ?? ""] ?? [
+    `the connection failed${code === undefined ? "" : ` (${code})`}: ${text}`,
+    "Check that the server runs and that the url is right.",
+  ];
+  const message = `server "${server}" at ${shownUrl(url)}: ${reason}`;
+  return new McpvalsError("server/unreachable", message, { hint, cause });
 }
 
 /** Shown of the body of an HTTP error, in characters. */
@@ -108,38 +73,24 @@ const bodyLength = 500;
 const detailLength = 2000;
 
 /** Describes the response to a POST that has no answer in it. */
-export function noAnswerIn(
-  response: Response,
-  body: string,
-  { server, url }: { readonly server: string; readonly url: URL },
-): HttpNoAnswer {
+export function noAnswerIn(place: Place, response: Response, body: string): HttpNoAnswer {
   const { ok, status, statusText, headers } = response;
   const text = body.trim();
   const excerpt = shortened(text, bodyLength);
+  const line = `HTTP ${status} ${statusText}`.trim();
   if (!ok) {
-    const { code, message, details } = explainStatus(server, response, { url, method: "POST" });
+    const { code, message, details } = explainStatus(place, "POST", response);
     const detail = text === "" ? {} : { detail: shortened(text, detailLength) };
-    return new HttpNoAnswer(`HTTP ${status} ${statusText}`.trim() + (text === "" ? "" : `: ${excerpt}`), {
-      status,
-      body,
-      statusError: new McpvalsError(code, message, { ...details, ...detail }),
-    });
+    const statusError = new McpvalsError(code, message, { ...details, ...detail });
+    return new HttpNoAnswer(text === "" ? line : `${line}: ${excerpt}`, { status, body, statusError });
   }
   const type = headers.get("content-type") ?? "";
   const message = isAccepted(response)
-    ? `HTTP ${status} ${statusText}`.trim()
+    ? line
     : /^text\/event-stream/i.test(type)
       ? "the server ended the response without an answer"
       : /^application\/json/i.test(type)
         ? `the response is not a JSON-RPC answer: ${excerpt}`
         : `unexpected content type: ${type === "" ? "none" : type}`;
   return new HttpNoAnswer(message, { status, body, statusError: undefined });
-}
-
-/** Tells a client that a request has no answer: in its own way, or with a JSON-RPC error in place of the answer. */
-export function reportNoAnswer(listener: ChannelListener, request: WireMessage, failure: HttpNoAnswer): void {
-  if (listener.onNoAnswer !== undefined) return listener.onNoAnswer(request, failure);
-  const id = requestOf(request.message)?.id;
-  if (id === undefined) return;
-  listener.onMessage(errorAnswer(id, errorCodes.server, failure.message));
 }

@@ -1,19 +1,17 @@
 import { McpvalsError } from "../../core/errors/error.ts";
 import type { HttpServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
-import type {
-  Channel,
-  ChannelListener,
-  ConnectOptions,
-  HttpAddress,
+import {
+  type Channel,
+  type ChannelListener,
+  type ConnectOptions,
+  type HttpAddress,
   ServerConnection,
-  ServerHost,
+  type ServerHost,
 } from "../connections/host.ts";
-import { ChannelConnection } from "../connections/transports.ts";
+import { SseChannel, StreamableChannel } from "./http-channels.ts";
 import { shownUrl } from "./http-errors.ts";
 import { createServerFetch } from "./server-fetch.ts";
-import { SseChannel } from "./sse-channel.ts";
-import { StreamableChannel } from "./streamable-channel.ts";
 
 /** Creates the host of a server with an address; nothing is sent yet. Throws McpvalsError `server/unreachable`. */
 export function openHttpHost(name: string, spec: HttpServerSpec): ServerHost {
@@ -31,52 +29,47 @@ class HttpHost implements ServerHost {
   readonly address: HttpAddress;
   /** Never aborts: only channels notice that the server is gone. */
   readonly lost: AbortSignal = new AbortController().signal;
-  readonly #spec: HttpServerSpec;
   readonly #watchers = new Set<Emit>();
-  readonly #channels = new Set<{ stop(): Promise<void> }>();
-  #watched = false;
+  readonly #channels = new Set<Channel>();
+  #isWatched = false;
   #stopping: Promise<void> | undefined;
 
   constructor(name: string, spec: HttpServerSpec) {
+    const { transport, url, maxMessageBytes } = spec;
     this.name = name;
-    this.transport = spec.transport;
-    this.address = {
-      transport: spec.transport,
-      url: new URL(spec.url),
-      fetch: createServerFetch(spec),
-      maxMessageBytes: spec.maxMessageBytes,
-    };
-    this.#spec = spec;
+    this.transport = transport;
+    this.address = { transport, url: new URL(url), fetch: createServerFetch(spec), maxMessageBytes };
   }
 
   watch(emit: Emit): () => void {
-    const { name: server, transport } = this;
-    const reused = this.#watched ? ({ reused: true } as const) : {};
-    emit({ type: "server.started", server, transport, target: shownUrl(this.#spec.url), ...reused });
-    this.#watched = true;
+    const { name: server, transport, address } = this;
+    const reused = this.#isWatched ? ({ reused: true } as const) : {};
+    emit({ type: "server.started", server, transport, target: shownUrl(address.url), ...reused });
+    this.#isWatched = true;
     this.#watchers.add(emit);
     return () => void this.#watchers.delete(emit);
   }
 
-  connect(emit: Emit, { between }: ConnectOptions = {}): ServerConnection {
-    return new ChannelConnection({
+  connect(emit: Emit, { filters }: ConnectOptions = {}): ServerConnection {
+    return new ServerConnection({
       name: this.name,
       emit,
       open: (listener) => this.open(listener),
       hostLost: this.lost,
       hasPerRequestStream: this.transport === "shttp",
-      ...(between === undefined ? {} : { between }),
+      filters,
     });
   }
 
+  /** The older transport connects at once, to get the address for messages; Streamable HTTP with the first message. */
   open(listener: ChannelListener): Channel {
-    const channel = openHttpChannel(this.name, this.address, listener);
-    const exchange = { stop: () => channel.close() };
-    this.#channels.add(exchange);
+    const Kind = this.transport === "sse" ? SseChannel : StreamableChannel;
+    const channel = new Kind(this.name, this.address, listener);
+    this.#channels.add(channel);
     return {
       send: (wire, options) => channel.send(wire, options),
       close: () => {
-        this.#channels.delete(exchange);
+        this.#channels.delete(channel);
         return channel.close();
       },
     };
@@ -89,17 +82,10 @@ class HttpHost implements ServerHost {
 
   async #stop(): Promise<void> {
     const started = performance.now();
-    await Promise.all([...this.#channels].map((exchange) => exchange.stop()));
+    await Promise.all([...this.#channels].map((channel) => channel.close()));
     const durationMs = performance.now() - started;
     for (const emit of this.#watchers)
       emit({ type: "server.stopped", server: this.name, by: "disconnect", durationMs });
     this.#watchers.clear();
   }
-}
-
-/** The older transport connects at once, to get the address for messages; Streamable HTTP with the first message. */
-function openHttpChannel(server: string, address: HttpAddress, listener: ChannelListener): Channel {
-  return address.transport === "sse"
-    ? new SseChannel(server, address, listener)
-    : new StreamableChannel(server, address, listener);
 }

@@ -7,7 +7,7 @@ import type {
   OAuthTokens,
 } from "@modelcontextprotocol/client";
 import { McpvalsError } from "../../core/errors/error.ts";
-import { isJsonObject } from "../../core/formats/json.ts";
+import { isJsonObject, withoutUndefined } from "../../core/formats/json.ts";
 import type { Json, JsonObject, OAuthSpec } from "../../core/formats/model.ts";
 import { createRedactor, isTraceWord, type Secret } from "../../core/trace/redact.ts";
 import { readRegularFile } from "../../files/read-file.ts";
@@ -24,8 +24,8 @@ export interface ProtectedServer {
 
 /** What the server's 401 response says about the tokens that it needs. */
 export interface TokenHint {
-  readonly resourceMetadataUrl?: URL;
-  readonly scope?: string;
+  readonly resourceMetadataUrl?: URL | undefined;
+  readonly scope?: string | undefined;
 }
 
 type Stored = Extract<OAuthSpec, { kind: "stored" }>;
@@ -33,8 +33,6 @@ type Credentials = Extract<OAuthSpec, { kind: "client-credentials" }>;
 
 /** Time limit for getting a token, with all requests, in milliseconds. */
 const usualMs = 30_000;
-/** Limits of all responses together. */
-const mostRead = { bytes: 1024 * 1024, values: 10_000 } as const;
 /** Longest access token: it has to fit into a header. */
 const longestToken = 8 * 1024;
 /** Renewed tokens in one run; a server that refuses more does so without end. */
@@ -50,7 +48,7 @@ export class TokenSource {
   readonly #announce: (secret: Secret) => void;
   readonly #mostMs: number;
   #token: string | undefined;
-  #reading: Promise<void> | undefined;
+  #reading: Promise<StoredTokens> | undefined;
   #renewing: Promise<string> | undefined;
   #renewals = 0;
 
@@ -74,39 +72,34 @@ export class TokenSource {
   async current(): Promise<string | undefined> {
     const { auth } = this.#server;
     if (auth.kind === "stored" && this.#token === undefined) {
-      this.#reading ??= this.#readFirst(auth).finally(() => {
-        this.#reading = undefined;
-      });
-      await this.#reading;
+      this.#reading ??= this.#read(auth).finally(() => (this.#reading = undefined));
+      const { access } = await this.#reading;
+      this.#token ??= access;
     }
     return this.#token;
-  }
-
-  async #readFirst(auth: Stored): Promise<void> {
-    const { access } = await this.#read(auth);
-    this.#token ??= access;
   }
 
   /** Replaces a token that was refused. Throws `server/unauthorized`. */
   renew(used: string | undefined, hint: TokenHint): Promise<string> {
     if (this.#token !== undefined && this.#token !== used) return Promise.resolve(this.#token);
-    this.#renewing ??= this.#renew(used, hint).finally(() => {
-      this.#renewing = undefined;
-    });
+    this.#renewing ??= this.#renew(used, hint).finally(() => (this.#renewing = undefined));
     return this.#renewing;
   }
 
   async #renew(used: string | undefined, hint: TokenHint): Promise<string> {
     const { auth } = this.#server;
     this.#renewals += 1;
-    if (this.#renewals > mostRenewals) throw tooManyTokens(this.#server, mostRenewals);
-    const token =
-      auth.kind === "stored" ? await this.#refresh(auth, used, hint) : await this.#fetch(auth, hint);
-    this.#token = token;
-    return token;
+    if (this.#renewals > mostRenewals)
+      throw this.#unauthorized(
+        `it has refused ${mostRenewals} tokens in one run`,
+        "See the server's own log for why it refuses tokens that it has taken before.",
+      );
+    this.#token =
+      auth.kind === "stored" ? await this.#refresh(auth, used, hint) : await this.#request(auth, hint);
+    return this.#token;
   }
 
-  async #fetch(auth: Credentials, hint: TokenHint): Promise<string> {
+  #request(auth: Credentials, hint: TokenHint): Promise<string> {
     const { clientId, clientSecret } = auth;
     return this.#ask(hint, auth.issuer, async ({ sdk, issuer, resourceMetadata, ...request }) => {
       const scope = auth.scope ?? hint.scope ?? resourceMetadata?.scopes_supported?.join(" ");
@@ -122,32 +115,25 @@ export class TokenSource {
 
   /** Another process may have refreshed the tokens; many refresh tokens can be used only once. */
   async #refresh(auth: Stored, used: string | undefined, hint: TokenHint): Promise<string> {
-    const stored = await this.#read(auth);
-    if (stored.access !== undefined && stored.access !== used) return stored.access;
-    const { refresh, clientId, clientSecret } = stored;
+    const { content, access, refresh, clientId, clientSecret, issuer } = await this.#read(auth);
+    if (access !== undefined && access !== used) return access;
     if (refresh === undefined)
       throw this.#unusable(auth, "the stored access token was refused, and there is no refresh_token", logIn);
     if (clientId === undefined)
       throw this.#unusable(auth, "there is no client id to refresh with", "Give `clientId` in `auth`.");
-    return this.#ask(
-      hint,
-      auth.issuer ?? stored.issuer,
-      async ({ sdk, issuer, resourceMetadata: _resourceMetadata, ...request }) => {
-        const tokens = await sdk.refreshAuthorization(issuer, {
-          ...request,
-          clientInformation: {
-            client_id: clientId,
-            ...(clientSecret === undefined ? {} : { client_secret: clientSecret }),
-          },
-          refreshToken: refresh,
-        });
-        this.#keep("refresh_token", tokens.refresh_token);
-        this.#keep("id_token", tokens.id_token);
-        const token = this.#keep("access_token", usable(tokens.access_token));
-        await this.#write(auth, { ...stored.content, ...written(tokens), ...expiry(stored.content, tokens) });
-        return token;
-      },
-    );
+    return this.#ask(hint, issuer, async ({ sdk, issuer: asked, resourceMetadata: _, ...request }) => {
+      const tokens = await sdk.refreshAuthorization(asked, {
+        ...request,
+        clientInformation: withoutUndefined({ client_id: clientId, client_secret: clientSecret }),
+        refreshToken: refresh,
+      });
+      this.#keep("refresh_token", tokens.refresh_token);
+      this.#keep("id_token", tokens.id_token);
+      const token = this.#keep("access_token", usable(tokens.access_token));
+      const merged = { ...content, ...replaced(tokens), ...expiry(content, tokens) };
+      await this.#try(auth, "written", () => writeTokenFile(auth.file, merged));
+      return token;
+    });
   }
 
   /**
@@ -162,43 +148,41 @@ export class TokenSource {
     const sdk = await loadSdk();
     let step: TokenStep = "discovery";
     const late = (): Error => new Error(`it took more than ${this.#mostMs / 1000} seconds`);
+    // Not bound to a trial, since the token is for all trials.
     using deadline = abortAfter(this.#mostMs, late);
-    const fetchFn = tokenFetch(deadline.signal);
+    const bounded = boundedFetch({
+      // Of all responses together.
+      bytes: 1024 * 1024,
+      values: 10_000,
+      onTooMuch: (more) => new Error(`its answers have more than ${more}`),
+    });
+    const fetchFn: FetchLike = (url, init) => bounded(url, { ...init, signal: deadline.signal });
+    const { url } = this.#server;
     try {
-      const resourceMetadata = await this.#resourceMetadata(resourceMetadataUrl, { sdk, fetchFn });
+      // The metadata of the protected resource (RFC 9728) at its own origin; undefined when there is none.
+      const own = resourceMetadataUrl?.origin === new URL(url).origin ? { resourceMetadataUrl } : {};
+      const resourceMetadata = await sdk
+        .discoverOAuthProtectedResourceMetadata(url, own, fetchFn)
+        .catch(() => undefined);
       const named = resourceMetadata?.authorization_servers ?? [];
-      if (issuer === undefined) throw noIssuer(this.#server, named);
-      if (named.length > 0 && !named.some((each) => sameIssuer(each, issuer)))
+      if (issuer === undefined) throw this.#noIssuer(named[0]);
+      const same = named.find((each) => each.replace(/\/$/, "") === issuer.replace(/\/$/, ""));
+      if (named.length > 0 && same === undefined)
         throw new Error(`it is ${named.map(shownUrl).join(" or ")} and not the expected ${issuer}`);
-      const asNamed = named.find((each) => sameIssuer(each, issuer)) ?? issuer;
-      const metadata = await sdk.discoverAuthorizationServerMetadata(asNamed, { fetchFn });
-      const resource = resourceOf(this.#server.url, resourceMetadata, sdk);
+      const metadata = await sdk.discoverAuthorizationServerMetadata(same ?? issuer, { fetchFn });
+      const resource = resourceMetadata?.resource;
+      if (
+        resource !== undefined &&
+        !sdk.checkResourceAllowed({
+          requestedResource: sdk.resourceUrlFromServerUrl(url),
+          configuredResource: resource,
+        })
+      )
+        throw new Error(`the server's metadata is about another resource: ${shownUrl(resource)}`);
       step = metadata === undefined ? "guess" : "token";
-      return await work({
-        sdk,
-        issuer,
-        fetchFn,
-        ...(resourceMetadata === undefined ? {} : { resourceMetadata }),
-        ...(metadata === undefined ? {} : { metadata }),
-        ...(resource === undefined ? {} : { resource }),
-      });
+      return await work(withoutUndefined({ sdk, issuer, fetchFn, resourceMetadata, metadata, resource }));
     } catch (error) {
-      const place = issuer === undefined ? {} : { issuer };
-      throw explainTokenFailure(this.#server, error, { step, sdk, clean: this.clean, ...place });
-    }
-  }
-
-  /** The metadata of the protected resource (RFC 9728) at its own origin; undefined when there is none. */
-  async #resourceMetadata(
-    url: URL | undefined,
-    { sdk, fetchFn }: { readonly sdk: Sdk; readonly fetchFn: FetchLike },
-  ): Promise<OAuthProtectedResourceMetadata | undefined> {
-    const { url: server } = this.#server;
-    const own = url?.origin === new URL(server).origin ? { resourceMetadataUrl: url } : {};
-    try {
-      return await sdk.discoverOAuthProtectedResourceMetadata(server, own, fetchFn);
-    } catch {
-      return undefined;
+      throw this.#explain(error, step, issuer, sdk);
     }
   }
 
@@ -207,17 +191,13 @@ export class TokenSource {
     const clientSecret = auth.clientSecret ?? textOf(content["client_secret"]);
     const [access, refresh] = [textOf(content["access_token"]), textOf(content["refresh_token"])];
     const clientId = auth.clientId ?? textOf(content["client_id"]);
-    const issuer = textOf(content["issuer"]);
     this.#keep("client_secret", clientSecret);
     this.#keep("refresh_token", refresh);
     this.#keep("access_token", access);
     if (access === undefined && refresh === undefined)
       throw this.#unusable(auth, "there is neither an access_token nor a refresh_token", logIn);
+    const issuer = auth.issuer ?? textOf(content["issuer"]);
     return { content, access, refresh, clientId, clientSecret, issuer };
-  }
-
-  async #write(auth: Stored, content: JsonObject): Promise<void> {
-    await this.#try(auth, "written", () => writeTokenFile(auth.file, content));
   }
 
   async #try<T>(auth: Stored, what: string, work: () => T | Promise<T>): Promise<T> {
@@ -229,10 +209,7 @@ export class TokenSource {
     }
   }
 
-  #unusable({ file }: Stored, problem: string, hint: string): McpvalsError {
-    return unusableFile(this.#server, `the tokens in ${file}: ${problem}`, hint);
-  }
-
+  /** Notes a secret, and announces it before it is used. */
   #keep<T extends string | undefined>(name: string, value: T): T {
     if (value === undefined || this.#secrets.has(value) || isTraceWord(value)) return value;
     const secret = { name, value };
@@ -240,9 +217,73 @@ export class TokenSource {
     this.#announce(secret);
     return value;
   }
+
+  #unauthorized(what: string, hint: string): McpvalsError {
+    return unauthorized(this.#server, what, hint);
+  }
+
+  #unusable({ file }: Stored, problem: string, hint: string): McpvalsError {
+    return this.#unauthorized(`the tokens in ${file}: ${problem}`, hint);
+  }
+
+  /** The error when the user named no authorization server; `named` is the one that the server names. */
+  #noIssuer(named: string | undefined): McpvalsError {
+    const what = "nothing says which authorization server may see the secret";
+    if (named === undefined)
+      return this.#unauthorized(what, "Give the address of the authorization server as `issuer` of `auth`.");
+    const hint = `If the secret is meant for it, write \`issuer: ${shownUrl(named)}\` into \`auth\`.`;
+    return this.#unauthorized(`${what}; the server names ${shownUrl(named)}`, hint);
+  }
+
+  /** The error for a token that could not be obtained. */
+  #explain(error: unknown, step: TokenStep, issuer: string | undefined, sdk: Sdk): McpvalsError {
+    if (error instanceof McpvalsError) return error;
+    const place = issuer === undefined ? "the authorization server" : shownUrl(issuer);
+    const why = this.#excerpt(error);
+    if (step === "discovery")
+      return this.#unauthorized(
+        `its authorization server was not found: ${why}`,
+        "Check `issuer` of `auth`, and that the authorization server runs.",
+      );
+    if (step === "guess")
+      return this.#unauthorized(
+        `${place} has no metadata, and gave no token: ${why}`,
+        "An authorization server names its token endpoint in its metadata (RFC 8414); check `issuer` of `auth`.",
+      );
+    if (error instanceof sdk.OAuthError)
+      return this.#unauthorized(
+        `${place} refused a token: ${error.code}: ${why}`,
+        hints[error.code] ?? "See the authorization server's own log for why.",
+      );
+    return this.#unauthorized(
+      `${place} gave no token: ${why}`,
+      "Check that the authorization server runs, and that its metadata names the right token endpoint.",
+    );
+  }
+
+  /** The message of the innermost cause, in one line and without secrets. */
+  #excerpt(error: unknown): string {
+    let message = error instanceof Error ? error.message : String(error);
+    for (let cause = error; cause instanceof Error; cause = cause.cause) message = cause.message || message;
+    const own = message.replace(/Invalid OAuth error response: [\s\S]*Raw body: /, "");
+    const line = this.clean(own).replaceAll(/\s+/g, " ").trim();
+    return line.length > longestExcerpt ? `${line.slice(0, longestExcerpt)}…` : line;
+  }
 }
 
 const logIn = "Log in again with the program that wrote the file.";
+const longestExcerpt = 300;
+
+const hints: Readonly<Record<string, string>> = {
+  invalid_client: "Check the client id and the client secret of `auth`.",
+  unauthorized_client: "Allow this kind of grant for the client, at the authorization server.",
+  invalid_grant: "The refresh token is not good any more: log in again with the program that wrote the file.",
+  invalid_scope: "Check the scope of `auth`.",
+  invalid_target: "The authorization server does not give tokens for this url.",
+};
+
+/** The step that failed; `guess`: there was no metadata that names the token endpoint. */
+type TokenStep = "discovery" | "guess" | "token";
 
 interface TokenRequest {
   readonly sdk: Sdk;
@@ -262,26 +303,18 @@ interface StoredTokens {
   readonly issuer: string | undefined;
 }
 
-/** Not bound to a trial, since the token is for all trials. */
-function tokenFetch(signal: AbortSignal): FetchLike {
-  const bounded = boundedFetch({
-    ...mostRead,
-    onTooMuch: (more) => new Error(`its answers have more than ${more}`),
-  });
-  return (url, init) => bounded(url, { ...init, signal });
+/** The error for a server that gives no access. */
+function unauthorized({ url }: ProtectedServer, what: string, hint: string): McpvalsError {
+  return new McpvalsError("server/unauthorized", `no access to ${shownUrl(url)}: ${what}`, { hint });
 }
 
-/** The resource that the token is for; throws when the metadata names another one. */
-function resourceOf(
-  url: string,
-  metadata: OAuthProtectedResourceMetadata | undefined,
-  sdk: Sdk,
-): string | undefined {
-  if (metadata === undefined) return undefined;
-  const { resource } = metadata;
-  const requestedResource = sdk.resourceUrlFromServerUrl(url);
-  if (sdk.checkResourceAllowed({ requestedResource, configuredResource: resource })) return resource;
-  throw new Error(`the server's metadata is about another resource: ${shownUrl(resource)}`);
+/** The error for a server that refuses a new token. */
+export function refusedAgain(server: ProtectedServer, { clean }: TokenSource): McpvalsError {
+  return unauthorized(
+    server,
+    clean("it refuses the new access token as well, with HTTP 401"),
+    "Check that the token has the scope that the server needs, and this url as its audience.",
+  );
 }
 
 /** Throws for a token that no header can carry; the message has no part of it. */
@@ -291,17 +324,10 @@ function usable(token: string): string {
   return token;
 }
 
-function sameIssuer(a: string, b: string): boolean {
-  return a.replace(/\/$/, "") === b.replace(/\/$/, "");
-}
-
 /** The members of the file that a refresh replaces. */
-function written(tokens: OAuthTokens): JsonObject {
+function replaced(tokens: OAuthTokens): JsonObject {
   const { access_token, refresh_token, expires_in, scope, token_type, id_token } = tokens;
-  const given = { access_token, refresh_token, expires_in, scope, token_type, id_token };
-  return Object.fromEntries(
-    Object.entries(given).flatMap(([key, value]) => (value === undefined ? [] : [[key, value] as const])),
-  );
+  return withoutUndefined({ access_token, refresh_token, expires_in, scope, token_type, id_token });
 }
 
 /** When the new token expires, in the unit of the file: seconds or milliseconds since the Unix epoch. */
@@ -319,7 +345,14 @@ const largestFile = 1024 * 1024;
 
 /** Reads a file with tokens; throws an Error that says what is wrong with it. */
 function readTokenFile(path: string): JsonObject {
-  const value = parsed(readRegularFile(path, largestFile).toString("utf8"));
+  const text = readRegularFile(path, largestFile).toString("utf8");
+  let value: Json;
+  try {
+    value = JSON.parse(text) as Json;
+  } catch {
+    // The parser's own message would quote the text, which has tokens.
+    throw new Error("it is not JSON");
+  }
   if (!isJsonObject(value)) throw new Error("it is not a JSON object");
   return value;
 }
@@ -336,112 +369,6 @@ async function writeTokenFile(path: string, tokens: JsonObject): Promise<void> {
     await rm(written, { force: true });
     throw error;
   }
-}
-
-/** The parser's own message would quote the text, which has tokens. */
-function parsed(text: string): Json {
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    throw new Error("it is not JSON");
-  }
-}
-
-/** Removes what is secret from a text. */
-type Clean = (text: string) => string;
-
-/** The step that failed; `guess`: there was no metadata that names the token endpoint. */
-export type TokenStep = "discovery" | "guess" | "token";
-
-export interface TokenFailure {
-  readonly step: TokenStep;
-  /** Address of the authorization server, if it is known. */
-  readonly issuer?: string;
-  readonly sdk: Sdk;
-  readonly clean: Clean;
-}
-
-/** The error for a token that could not be obtained. */
-function explainTokenFailure(
-  server: ProtectedServer,
-  error: unknown,
-  { step, issuer, sdk, clean }: TokenFailure,
-): McpvalsError {
-  if (error instanceof McpvalsError) return error;
-  const place = issuer === undefined ? "the authorization server" : shownUrl(issuer);
-  if (step === "discovery")
-    return unauthorized(server, `its authorization server was not found: ${excerpt(error, clean)}`, {
-      hint: "Check `issuer` of `auth`, and that the authorization server runs.",
-    });
-  if (step === "guess")
-    return unauthorized(server, `${place} has no metadata, and gave no token: ${excerpt(error, clean)}`, {
-      hint: "An authorization server names its token endpoint in its metadata (RFC 8414); check `issuer` of `auth`.",
-    });
-  if (error instanceof sdk.OAuthError)
-    return unauthorized(server, `${place} refused a token: ${error.code}: ${excerpt(error, clean)}`, {
-      hint: hints[error.code] ?? "See the authorization server's own log for why.",
-    });
-  return unauthorized(server, `${place} gave no token: ${excerpt(error, clean)}`, {
-    hint: "Check that the authorization server runs, and that its metadata names the right token endpoint.",
-  });
-}
-
-const hints: Readonly<Record<string, string>> = {
-  invalid_client: "Check the client id and the client secret of `auth`.",
-  unauthorized_client: "Allow this kind of grant for the client, at the authorization server.",
-  invalid_grant: "The refresh token is not good any more: log in again with the program that wrote the file.",
-  invalid_scope: "Check the scope of `auth`.",
-  invalid_target: "The authorization server does not give tokens for this url.",
-};
-
-/** The error when the user named no authorization server; `named` are those that the server names. */
-function noIssuer(server: ProtectedServer, named: readonly string[]): McpvalsError {
-  const [first] = named;
-  const what = first === undefined ? "" : `; the server names ${shownUrl(first)}`;
-  return unauthorized(server, `nothing says which authorization server may see the secret${what}`, {
-    hint:
-      first === undefined
-        ? "Give the address of the authorization server as `issuer` of `auth`."
-        : `If the secret is meant for it, write \`issuer: ${shownUrl(first)}\` into \`auth\`.`,
-  });
-}
-
-/** The error for a server that refuses one token after the other. */
-function tooManyTokens(server: ProtectedServer, most: number): McpvalsError {
-  return unauthorized(server, `it has refused ${most} tokens in one run`, {
-    hint: "See the server's own log for why it refuses tokens that it has taken before.",
-  });
-}
-
-/** The error for a server that refuses a new token. */
-export function refusedAgain(server: ProtectedServer, clean: Clean): McpvalsError {
-  return unauthorized(server, clean("it refuses the new access token as well, with HTTP 401"), {
-    hint: "Check that the token has the scope that the server needs, and this url as its audience.",
-  });
-}
-
-/** The error for a token file that cannot be used. */
-function unusableFile(server: ProtectedServer, problem: string, hint: string): McpvalsError {
-  return unauthorized(server, problem, { hint });
-}
-
-function unauthorized(
-  { url }: ProtectedServer,
-  what: string,
-  { hint }: { readonly hint: string },
-): McpvalsError {
-  return new McpvalsError("server/unauthorized", `no access to ${shownUrl(url)}: ${what}`, { hint });
-}
-
-const longestExcerpt = 300;
-
-/** The message of the innermost cause, in one line and without secrets. */
-function excerpt(error: unknown, clean: Clean): string {
-  let message = error instanceof Error ? error.message : String(error);
-  for (let cause = error; cause instanceof Error; cause = cause.cause) message = cause.message || message;
-  const told = message.replace(/Invalid OAuth error response: [\s\S]*Raw body: /, "");
-  const line = clean(told).replaceAll(/\s+/g, " ").trim();
-  return line.length > longestExcerpt ? `${line.slice(0, longestExcerpt)}…` : line;
 }
 
 /** One for each server and way to get its tokens, so that all trials share them. */

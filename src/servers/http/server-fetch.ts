@@ -2,7 +2,7 @@ import type { FetchLike } from "@modelcontextprotocol/client";
 import type { HttpServerSpec } from "../../core/formats/model.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import { loadSdk } from "../client/session.ts";
-import { type ProtectedServer, refusedAgain, type TokenHint, tokenSourceOf } from "./oauth-tokens.ts";
+import { type ProtectedServer, refusedAgain, tokenSourceOf } from "./oauth-tokens.ts";
 
 /**
  * `fetch` with the configured headers of a server, which override the request's own, and its access token. Follows redirects
@@ -60,14 +60,16 @@ function oauthFetch(server: ProtectedServer, inner: FetchLike): FetchLike {
     const used = await source.current();
     const response = await send(used);
     if (response.status !== 401) return response;
-    const hint = await hintOf(response);
+    const { extractWWWAuthenticateParams } = await loadSdk();
+    // Where the server says that its tokens come from, and the scope that they need.
+    const { resourceMetadataUrl, scope } = extractWWWAuthenticateParams(response);
     await response.body?.cancel();
-    const renewed = source.renew(used, hint);
+    const renewed = source.renew(used, { resourceMetadataUrl, scope });
     const token = await (init.signal ? untilAborted(renewed, init.signal) : renewed);
     const again = await send(token);
     if (again.status !== 401) return again;
     await again.body?.cancel();
-    throw refusedAgain(server, source.clean);
+    throw refusedAgain(server, source);
   };
 }
 
@@ -82,14 +84,4 @@ function withToken(init: RequestInit, token: string | undefined): RequestInit {
   const headers = new Headers(init.headers);
   headers.set("authorization", `Bearer ${token}`);
   return { ...init, headers };
-}
-
-/** Where the server says that its tokens come from, and the scope that they need. */
-async function hintOf(response: Response): Promise<TokenHint> {
-  const { extractWWWAuthenticateParams } = await loadSdk();
-  const { resourceMetadataUrl, scope } = extractWWWAuthenticateParams(response);
-  return {
-    ...(resourceMetadataUrl === undefined ? {} : { resourceMetadataUrl }),
-    ...(scope === undefined ? {} : { scope }),
-  };
 }

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseMessage, readBody, wiresOf } from "./json-rpc.ts";
+import { parseMessage, readBody, replaceInJson, wiresOf } from "./json-rpc.ts";
 
 describe("parseMessage", () => {
   it.each([
@@ -78,4 +78,30 @@ describe("a body", () => {
       }),
     );
   });
+});
+
+describe("replacing in JSON", () => {
+  it("replaces one value and nothing else, wherever it is", () => {
+    const ids = fc.constantFrom("1", '"a"', "1.50", '"}\\""');
+    fc.assert(
+      fc.property(fc.jsonValue(), ids, fc.constantFrom("", " ", "\n\t"), (before, old, space) => {
+        const text = (id: string): string =>
+          [
+            `${space}{"a":${JSON.stringify(before)}`,
+            `"p":{"id":1,"n":1.00e+400,"\\u0071":${space}${id}${space}}`,
+            `"big":12345678901234567890${space}}`,
+          ].join(`,${space}`);
+        expect(replaceInJson(text(old), ["p", "q"], '"new"')).toBe(text('"new"'));
+      }),
+    );
+  });
+
+  it("takes the last of two, as JSON.parse does", () => {
+    expect(replaceInJson('{"id":1,"x":"}\\"{","id":2}', ["id"], "3")).toBe('{"id":1,"x":"}\\"{","id":3}');
+  });
+
+  it.each(['{"a":{"id":1}}', '{"p":[{"id":1}]}', '{"p":{"id":[1]}}', "[]", "{}"])(
+    "changes nothing when there is no such value: %s",
+    (text) => expect(replaceInJson(text, ["p", "id"], "3")).toBe(text),
+  );
 });

@@ -1,9 +1,11 @@
 import { isUtf8 } from "node:buffer";
+import { isDeepStrictEqual } from "node:util";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
-import { createScanner } from "jsonc-parser";
-import { isJsonObject } from "../../core/formats/json.ts";
+import { createScanner, visit } from "jsonc-parser";
+import { McpvalsError } from "../../core/errors/error.ts";
+import { isJsonObject, valueAt } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { repeatedKey } from "../../core/formats/read-json.ts";
+import { type JsonExcess, mostMemory, repeatedKey } from "../../core/formats/read-json.ts";
 import { shortened } from "../../core/text/visible-text.ts";
 
 /** JSON-RPC's and MCP's error codes. */
@@ -52,7 +54,7 @@ export function parseMessage(line: Buffer): WireMessage | undefined {
   }
   if (!isMessage(value)) return undefined;
   const problem = isUtf8(line) ? repeatedKeyIn(value, text) : notUtf8;
-  if (problem !== undefined) markMalformed(value, problem);
+  if (problem !== undefined) malformed.set(value, problem);
   return { message: value, text };
 }
 
@@ -80,13 +82,8 @@ function repeatedKeyIn(message: JSONRPCMessage, text: string): string | undefine
   return key === undefined ? undefined : `it has the key ${JSON.stringify(shortened(key, 80))} twice`;
 }
 
-/** By identity, since the parsed message does not show it any more. */
+/** What is wrong with the texts of messages, by identity, since the parsed message does not show it any more. */
 const malformed = new WeakMap<object, string>();
-
-/** Notes what is wrong with the text of a message, which readers may read in different ways. */
-export function markMalformed(message: JSONRPCMessage, problem: string): void {
-  malformed.set(message, problem);
-}
 
 /** What is wrong with the text of a message; undefined: nothing. */
 export function malformationOf(message: JSONRPCMessage): string | undefined {
@@ -119,16 +116,6 @@ export function methodOf(message: JSONRPCMessage): string | undefined {
 export function idAt(message: JSONRPCMessage, path: readonly string[]): MessageId | undefined {
   const value = valueAt(message, path);
   return typeof value === "string" || typeof value === "number" ? value : undefined;
-}
-
-/** The value at a path of keys; undefined when there is none. */
-export function valueAt(message: JSONRPCMessage, path: readonly string[]): unknown {
-  let value: unknown = message;
-  for (const key of path) {
-    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
-    value = Reflect.get(value, key);
-  }
-  return value;
 }
 
 export interface Request {
@@ -197,12 +184,6 @@ export function eraOf(message: JSONRPCMessage): Era | undefined {
   return methodOf(message) === "initialize" ? "legacy" : undefined;
 }
 
-/** Whether a request asks a server if it speaks an era at all. */
-export function opensEra(message: JSONRPCMessage): boolean {
-  const method = methodOf(message);
-  return method === "server/discover" || method === "initialize";
-}
-
 // Bodies of HTTP requests and responses.
 
 /** The messages in an HTTP body or a server-sent event. */
@@ -228,7 +209,7 @@ export function readBody(text: string): BodyMessages {
 /** The same for bytes; messages in bytes that are not UTF-8 are malformed. */
 export function readBytes(bytes: Buffer, text: string = bytes.toString("utf8")): BodyMessages {
   const body = readBody(text);
-  if (!isUtf8(bytes)) for (const { message } of wiresOf(body)) markMalformed(message, notUtf8);
+  if (!isUtf8(bytes)) for (const { message } of wiresOf(body)) malformed.set(message, notUtf8);
   return body;
 }
 
@@ -242,15 +223,12 @@ function readMessage(text: string): WireMessage | undefined {
   return parsed === undefined ? undefined : { message: parsed.message, text: inOneLine(text) };
 }
 
-const spaces = " \t\r\n";
-
 /** Without a byte order mark and the white space of JSON around the text. */
 function trimmedJson(text: string): string {
-  let start = text.startsWith("\uFEFF") ? 1 : 0;
+  const [before] = /^\uFEFF?[ \t\r\n]*/.exec(text) ?? [""];
   let end = text.length;
-  while (start < end && spaces.includes(text.charAt(start))) start += 1;
-  while (end > start && spaces.includes(text.charAt(end - 1))) end -= 1;
-  return text.slice(start, end);
+  while (end > before.length && " \t\r\n".includes(text.charAt(end - 1))) end -= 1;
+  return text.slice(before.length, end);
 }
 
 /** JSON has line breaks only between tokens, where a space means the same. */
@@ -273,8 +251,7 @@ function itemsOf(array: string): string[] {
   const items: string[] = [];
   let depth = 0;
   let start = 1;
-  const next = (): number => scanner.scan();
-  for (let token = next(); token !== jsonToken.endOfText; token = next()) {
+  for (let token: number = scanner.scan(); token !== jsonToken.endOfText; token = scanner.scan()) {
     if (token === jsonToken.openBrace || token === jsonToken.openBracket) depth += 1;
     else if (token === jsonToken.closeBrace || token === jsonToken.closeBracket) depth -= 1;
     if ((token === jsonToken.comma && depth === 1) || depth === 0) {
@@ -286,7 +263,7 @@ function itemsOf(array: string): string[] {
 }
 
 /** Values of the library's `SyntaxKind`, a const enum that exists only for the compiler. */
-export const jsonToken = {
+const jsonToken = {
   openBrace: 1,
   closeBrace: 2,
   openBracket: 3,
@@ -294,3 +271,93 @@ export const jsonToken = {
   comma: 5,
   endOfText: 17,
 } as const;
+
+/** The same message with another id or token at a path, and every other character of the text unchanged. */
+export function withIdAt(wire: WireMessage, path: readonly string[], id: MessageId): WireMessage {
+  if (idAt(wire.message, path) === id) return wire;
+  const text = replaceInJson(wire.text, path, JSON.stringify(id));
+  const message = JSON.parse(text) as JSONRPCMessage;
+  const problem = malformed.get(wire.message);
+  if (problem !== undefined) malformed.set(message, problem);
+  return { message, text };
+}
+
+/**
+ * Replaces the text, number or other plain value at a path of keys, and leaves every other character unchanged; gives the same
+ * text when there is no such value. Of repeated keys the last one counts, as for `JSON.parse`. The text has to be valid JSON.
+ */
+export function replaceInJson(text: string, path: readonly string[], json: string): string {
+  let isNamed = false;
+  let found: { readonly start: number; readonly end: number } | undefined;
+  visit(text, {
+    onObjectProperty: (key) => (isNamed = key === path.at(-1)),
+    onLiteralValue: (_value, start, length, _line, _column, pathOf) => {
+      const isThere = isNamed && isDeepStrictEqual(pathOf(), path);
+      if (isThere) found = { start, end: start + length };
+      isNamed = false;
+    },
+  });
+  return found === undefined ? text : text.slice(0, found.start) + json + text.slice(found.end);
+}
+
+// Limits.
+
+/**
+ * Levels of arrays and objects that a message may have. JSON has no limit, but every program that handles a message, the SDK
+ * and agents too, uses a stack that has one.
+ */
+export const deepestMessage = 400;
+
+/** Messages that are not answers and that one connection may carry, so that a flood cannot fill the memory. */
+export const mostUnasked = 100_000;
+/** What a request counts: each keeps an answer in memory until the server reads it. */
+const requestWeight = 10;
+
+/** Whether a message is nested deeper than {@link deepestMessage}. */
+export function isTooDeep(message: JSONRPCMessage): boolean {
+  return hasMoreLevels(message, deepestMessage);
+}
+
+function hasMoreLevels(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((item) => hasMoreLevels(item, levels - 1));
+}
+
+/** Checks the messages that one connection receives from a server; gives the error for one beyond a limit. */
+export function createReceiveLimits(server: string): (message: JSONRPCMessage) => McpvalsError | undefined {
+  let unasked = 0;
+  return (message) => {
+    if ("method" in message) unasked += "id" in message ? requestWeight : 1;
+    if (isTooDeep(message)) return excessive(server, "deep");
+    if (unasked <= mostUnasked) return undefined;
+    return new McpvalsError(
+      "server/protocol-error",
+      `server "${server}" sent more than ${mostUnasked} notifications, or ${mostUnasked / requestWeight} requests, in one trial`,
+      { hint: "Check whether it logs in a loop. Every message is kept in memory and in the journal." },
+    );
+  };
+}
+
+/** The error for a message that is too expensive to parse, or too deep. */
+export function excessive(server: string, excess: JsonExcess): McpvalsError {
+  if (excess === "deep")
+    return new McpvalsError(
+      "server/protocol-error",
+      `server "${server}" sent a message nested more than ${deepestMessage} levels deep`,
+      { hint: "Answer with flatter data; most clients cannot handle more." },
+    );
+  return new McpvalsError(
+    "server/message-too-large",
+    `server "${server}" sent a message of so many values that it would take more than ${mostMemory / 1024 / 1024} MiB of memory`,
+    { hint: "Answer with less: with fewer lists, objects and numbers." },
+  );
+}
+
+/** The error for a message longer than the limit of a server, in bytes. */
+export function messageTooLarge(server: string, limit: number): McpvalsError {
+  return new McpvalsError(
+    "server/message-too-large",
+    `server "${server}" sent a message of more than ${limit} bytes`,
+    { hint: "Answer with less, or raise maxMessageBytes for that server." },
+  );
+}

@@ -1,7 +1,7 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
-import { isJsonObject } from "../../core/formats/json.ts";
+import { isJsonObject, valueAt } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { methodOf, requestOf, valueAt, versionIn } from "./json-rpc.ts";
+import { methodOf, requestOf, versionIn } from "./json-rpc.ts";
 
 // Headers that repeat, over HTTP and since 2026-07-28, what a request says, so that proxies can route by them.
 

@@ -1,25 +1,25 @@
-import type { RequestId } from "@modelcontextprotocol/client";
+import type { ValidateSchema } from "../../core/checks/schema-check.ts";
 import type { MockServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
-import type {
-  Channel,
-  ChannelListener,
-  ConnectOptions,
+import {
+  type Channel,
+  type ChannelListener,
+  type ConnectOptions,
   ServerConnection,
-  ServerHost,
+  type ServerHost,
 } from "../connections/host.ts";
 import { requestCancelled } from "../filters/filter-chain.ts";
 import {
-  errorCodes,
   cancelledId,
+  errorAnswer,
+  errorCodes,
+  type MessageId,
   parseMessage,
   type Request,
   requestOf,
   type WireMessage,
 } from "../messages/json-rpc.ts";
-import { ChannelConnection } from "../connections/transports.ts";
-import { OutputRecorder, OutputTail } from "../stdio/output-recorder.ts";
-import type { ValidateSchema } from "../../core/checks/schema-check.ts";
+import { invalidLineText, OutputRecorder } from "../stdio/output-recorder.ts";
 import { MockServer } from "./mock-server.ts";
 
 export interface MockHostOptions {
@@ -43,11 +43,11 @@ class MockHost implements ServerHost {
   /** Never aborts. */
   readonly lost = new AbortController().signal;
   readonly #server: MockServer;
-  readonly #exchanges = new Set<MockExchange>();
+  readonly #channels = new Set<MockChannel>();
   readonly #watchers = new Map<Emit, OutputRecorder>();
-  readonly #tail = new OutputTail();
-  #watched = false;
-  #stopped = false;
+  #firstInvalidLine: string | undefined;
+  #isWatched = false;
+  #isStopped = false;
 
   constructor(name: string, server: MockServer) {
     this.name = name;
@@ -56,38 +56,36 @@ class MockHost implements ServerHost {
 
   watch(emit: Emit): () => void {
     const { name: server, transport } = this;
-    const reused = this.#watched ? { reused: true as const } : {};
+    const reused = this.#isWatched ? ({ reused: true } as const) : {};
     emit({ type: "server.started", server, transport, target: "written answers", ...reused });
-    this.#watched = true;
-    this.#watchers.set(emit, new OutputRecorder({ server, emit }));
+    this.#isWatched = true;
+    this.#watchers.set(emit, new OutputRecorder(server, emit));
     return () => {
       this.#watchers.get(emit)?.finish();
       this.#watchers.delete(emit);
     };
   }
 
-  connect(emit: Emit, { between }: ConnectOptions = {}): ServerConnection {
-    return new ChannelConnection({
+  connect(emit: Emit, { filters }: ConnectOptions = {}): ServerConnection {
+    return new ServerConnection({
       name: this.name,
       emit,
-      open: (listener) => this.#exchange(listener, { passesInvalid: false }),
+      open: (listener) => this.#open(listener, false),
       hostLost: this.lost,
-      evidence: () => {
-        const { firstInvalidLine } = this.#tail;
-        return firstInvalidLine === undefined ? {} : { firstInvalidLine };
-      },
-      ...(between === undefined ? {} : { between }),
+      evidence: () =>
+        this.#firstInvalidLine === undefined ? {} : { firstInvalidLine: this.#firstInvalidLine },
+      filters,
     });
   }
 
   open(listener: ChannelListener): Channel {
-    return this.#exchange(listener, { passesInvalid: true });
+    return this.#open(listener, true);
   }
 
   stop(): Promise<void> {
-    if (this.#stopped) return Promise.resolve();
-    this.#stopped = true;
-    for (const exchange of this.#exchanges) exchange.finish();
+    if (this.#isStopped) return Promise.resolve();
+    this.#isStopped = true;
+    for (const channel of this.#channels) channel.finish();
     for (const [emit, output] of this.#watchers) {
       output.finish();
       emit({ type: "server.stopped", server: this.name, by: "disconnect", durationMs: 0 });
@@ -96,47 +94,42 @@ class MockHost implements ServerHost {
     return Promise.resolve();
   }
 
-  #exchange(listener: ChannelListener, { passesInvalid }: { readonly passesInvalid: boolean }): Channel {
-    const exchange = new MockExchange({
-      server: this.#server,
-      listener,
-      passesInvalid,
-      onInvalid: (text) => this.#takeInvalid(Buffer.from(text, "utf8")),
-      onEnd: () => this.#exchanges.delete(exchange),
+  /** `passesInvalid`: answers that are not messages go to the client too, with an error as their message for the record. */
+  #open(listener: ChannelListener, passesInvalid: boolean): Channel {
+    const deliver = (id: MessageId, text: string): void => {
+      const line = Buffer.from(text, "utf8");
+      const wire = parseMessage(line);
+      if (wire !== undefined) return listener.onMessage(wire);
+      this.#firstInvalidLine ??= invalidLineText(line);
+      for (const output of this.#watchers.values()) output.invalidLine(line);
+      const why = "the mock's answer is no JSON-RPC message, on purpose";
+      if (passesInvalid) listener.onMessage({ ...errorAnswer(id, errorCodes.parse, why), text });
+    };
+    const channel = new MockChannel(this.#server, deliver, () => {
+      if (this.#channels.delete(channel) && this.#isStopped) listener.onClosed();
     });
-    this.#exchanges.add(exchange);
-    if (this.#stopped) queueMicrotask(() => exchange.finish());
-    return exchange;
+    this.#channels.add(channel);
+    if (this.#isStopped) queueMicrotask(() => channel.finish());
+    return channel;
   }
-
-  #takeInvalid(line: Buffer): void {
-    this.#tail.invalidLine(line);
-    for (const output of this.#watchers.values()) output.invalidLine(line);
-  }
-}
-
-export interface MockExchangeOptions {
-  readonly server: MockServer;
-  readonly listener: ChannelListener;
-  /** Called for every answer that is not a message. */
-  readonly onInvalid: (text: string) => void;
-  /** Whether such an answer goes to the client, with an error as its message for the record. */
-  readonly passesInvalid: boolean;
-  readonly onEnd: () => void;
 }
 
 /** One client's channel to a mock. */
-class MockExchange implements Channel {
-  readonly #options: MockExchangeOptions;
-  readonly #waiting = new Map<RequestId, AbortController>();
-  #closed = false;
+class MockChannel implements Channel {
+  readonly #server: MockServer;
+  readonly #deliver: (id: MessageId, text: string) => void;
+  readonly #onEnd: () => void;
+  readonly #waiting = new Map<MessageId, AbortController>();
+  #isClosed = false;
 
-  constructor(options: MockExchangeOptions) {
-    this.#options = options;
+  constructor(server: MockServer, deliver: (id: MessageId, text: string) => void, onEnd: () => void) {
+    this.#server = server;
+    this.#deliver = deliver;
+    this.#onEnd = onEnd;
   }
 
   send({ message }: WireMessage): Promise<void> {
-    if (this.#closed) return Promise.reject(new Error("the client has closed its channel"));
+    if (this.#isClosed) return Promise.reject(new Error("the client has closed its channel"));
     const request = requestOf(message);
     const cancelled = cancelledId(message);
     if (request !== undefined) void this.#answer(request);
@@ -145,52 +138,28 @@ class MockExchange implements Channel {
   }
 
   close(): Promise<void> {
-    this.#end();
+    this.finish();
     return Promise.resolve();
   }
 
-  /** Ends the channel from the side of the server. */
   finish(): void {
-    if (this.#end()) this.#options.listener.onClosed();
-  }
-
-  #end(): boolean {
-    if (this.#closed) return false;
-    this.#closed = true;
+    if (this.#isClosed) return;
+    this.#isClosed = true;
     for (const controller of this.#waiting.values()) controller.abort(requestCancelled);
     this.#waiting.clear();
-    this.#options.onEnd();
-    return true;
+    this.#onEnd();
   }
 
   async #answer(request: Request): Promise<void> {
+    const { id } = request;
     const controller = new AbortController();
     const { signal } = controller;
-    this.#waiting.set(request.id, controller);
-    const answer = await this.#options.server.answer(request, signal).catch((error: unknown) => {
-      if (signal.aborted) return undefined;
-      return brokenAnswer(request.id, error);
+    this.#waiting.set(id, controller);
+    const answer = await this.#server.answer(request, signal).catch((error: unknown) => {
+      const why = error instanceof Error ? error.message : String(error);
+      return errorAnswer(id, errorCodes.internal, `the mock could not answer: ${why}`).text;
     });
-    if (this.#waiting.get(request.id) === controller) this.#waiting.delete(request.id);
-    if (answer !== undefined && !signal.aborted && !this.#closed) this.#deliver(request.id, answer);
+    if (this.#waiting.get(id) === controller) this.#waiting.delete(id);
+    if (answer !== undefined && !signal.aborted) this.#deliver(id, answer);
   }
-
-  #deliver(id: RequestId, text: string): void {
-    const { listener, onInvalid, passesInvalid } = this.#options;
-    const wire = parseMessage(Buffer.from(text, "utf8"));
-    if (wire !== undefined) return listener.onMessage(wire);
-    onInvalid(text);
-    if (passesInvalid) listener.onMessage({ message: malformedStandIn(id), text });
-  }
-}
-
-/** The message for the record of an answer that is not one; its text is recorded beside it. */
-function malformedStandIn(id: RequestId): WireMessage["message"] {
-  const message = "the mock's answer is no JSON-RPC message, on purpose";
-  return { jsonrpc: "2.0", id, error: { code: errorCodes.parse, message } };
-}
-
-function brokenAnswer(id: RequestId, error: unknown): string {
-  const message = `the mock could not answer: ${error instanceof Error ? error.message : String(error)}`;
-  return JSON.stringify({ jsonrpc: "2.0", id, error: { code: errorCodes.internal, message } });
 }

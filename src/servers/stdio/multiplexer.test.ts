@@ -1,9 +1,9 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
-import { array, assert, constantFrom, jsonValue, nat, property, record } from "fast-check";
+import { array, assert, constantFrom, nat, property, record } from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Channel } from "../connections/host.ts";
 import { idAt } from "../messages/json-rpc.ts";
-import { type ClientOptions, Multiplexer, replaceInJson } from "./multiplexer.ts";
+import { type ClientOptions, Multiplexer } from "./multiplexer.ts";
 
 interface TestClient {
   readonly heard: string[];
@@ -319,29 +319,4 @@ it("reports the end of the server to every client once", async () => {
   multiplexer.close();
   multiplexer.close();
   expect([a.heard, b.heard]).toEqual([["closed"], []]);
-});
-
-const spaces = constantFrom("", " ", "\n\t");
-
-it("replaces one value and nothing else, wherever it is", () => {
-  assert(
-    property(jsonValue(), jsonValue(), spaces, (before, old, space) => {
-      const text = (id: string): string =>
-        [
-          `${space}{"a":${JSON.stringify(before)}`,
-          `"p":{"id":1,"n":1.00e+400,"\\u0071":${space}${id}${space}}`,
-          `"big":12345678901234567890${space}}`,
-        ].join(`,${space}`);
-      expect(replaceInJson(text(JSON.stringify(old)), ["p", "q"], '"new"')).toBe(text('"new"'));
-    }),
-  );
-});
-
-it("takes the last of two, as JSON.parse does", () => {
-  expect(replaceInJson('{"id":1,"x":"}\\"{","id":2}', ["id"], "3")).toBe('{"id":1,"x":"}\\"{","id":3}');
-});
-
-it("changes nothing when there is no such value", () => {
-  for (const text of ['{"a":{"id":1}}', '{"p":[{"id":1}]}', "[]", "{}"])
-    expect(replaceInJson(text, ["p", "id"], "3")).toBe(text);
 });

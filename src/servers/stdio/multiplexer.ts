@@ -1,19 +1,18 @@
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
-import { createScanner } from "jsonc-parser";
+import { valueAt } from "../../core/formats/json.ts";
+import type { Channel, ChannelListener } from "../connections/host.ts";
 import {
-  jsonToken,
+  errorAnswer,
   errorCodes,
-  malformationOf,
-  markMalformed,
-  type WireMessage,
-  wireMessage,
   idAt,
   kindOf,
   type MessageId,
   methodOf,
-  valueAt,
+  replaceInJson,
+  type WireMessage,
+  wireMessage,
+  withIdAt,
 } from "../messages/json-rpc.ts";
-import type { Channel, ChannelListener } from "../connections/host.ts";
 
 export interface ClientOptions {
   /**
@@ -45,8 +44,10 @@ interface Pending {
   cancelled: boolean;
 }
 
-interface Owned {
+/** A progress token. */
+interface Token {
   readonly client: Client;
+  /** As its client knows it. */
   readonly own: MessageId;
   /** The request that the token came with, as the server knows it. */
   readonly request: MessageId;
@@ -67,7 +68,7 @@ export class Multiplexer {
   /** Requests by the id that the server knows, oldest first. */
   readonly #pending = new Map<MessageId, Pending>();
   /** Progress tokens, as the server knows them. */
-  readonly #tokens = new Map<MessageId, Owned>();
+  readonly #tokens = new Map<MessageId, Token>();
   /** The client that got a request of the server, by its id. */
   readonly #serverRequests = new Map<MessageId, Client>();
   #initializeResult: WireMessage | undefined;
@@ -90,7 +91,11 @@ export class Multiplexer {
     };
     this.#clients.add(client);
     return {
-      send: (wire) => this.#fromClient(client, wire),
+      send: async (wire) => {
+        if (!client.open && !this.#ended) throw new Error("the client has closed its channel");
+        const text = this.#outgoing(client, wire);
+        if (text !== undefined) await this.#send(text);
+      },
       close: () => this.#leave(client),
     };
   }
@@ -118,12 +123,6 @@ export class Multiplexer {
     }
   }
 
-  #fromClient(client: Client, wire: WireMessage): Promise<void> {
-    if (!client.open && !this.#ended) return Promise.reject(new Error("the client has closed its channel"));
-    const text = this.#outgoing(client, wire);
-    return text === undefined ? Promise.resolve() : this.#send(text);
-  }
-
   /** The text that the server gets; undefined: none. */
   #outgoing(client: Client, wire: WireMessage): string | undefined {
     const { message, text } = wire;
@@ -145,19 +144,15 @@ export class Multiplexer {
     // The newest request comes last, also when its client has used the id before.
     this.#pending.delete(id);
     this.#pending.set(id, { client, id: own, method: methodOf(message) ?? "", cancelled: false });
-    if (id === own) return this.#claimToken(client, { message, text }, id);
-    client.replaced.set(own, id);
-    return this.#claimToken(client, { message, text: replaceInJson(text, ["id"], JSON.stringify(id)) }, id);
-  }
-
-  #claimToken(client: Client, { message, text }: WireMessage, request: MessageId): string {
-    const own = idAt(message, tokenOfRequest);
-    if (own === undefined) return text;
-    const owner = this.#tokens.get(own);
-    const taken = owner !== undefined && owner.client !== client && this.#pending.has(owner.request);
-    const token = taken ? this.#unused() : own;
-    this.#tokens.set(token, { client, own, request });
-    return taken ? replaceInJson(text, tokenOfRequest, JSON.stringify(token)) : text;
+    if (id !== own) client.replaced.set(own, id);
+    const sent = id === own ? text : replaceInJson(text, ["id"], JSON.stringify(id));
+    const ownToken = idAt(message, tokenOfRequest);
+    if (ownToken === undefined) return sent;
+    const owner = this.#tokens.get(ownToken);
+    const isTaken = owner !== undefined && owner.client !== client && this.#pending.has(owner.request);
+    const token = isTaken ? this.#unused() : ownToken;
+    this.#tokens.set(token, { client, own: ownToken, request: id });
+    return isTaken ? replaceInJson(sent, tokenOfRequest, JSON.stringify(token)) : sent;
   }
 
   #cancel(client: Client, { message, text }: WireMessage): string {
@@ -177,21 +172,13 @@ export class Multiplexer {
     this.#pending.delete(id);
     const { client, id: own } = pending;
     if (client.replaced.get(own) === id) client.replaced.delete(own);
-    const answer = withId(wire, own);
-    this.#deliver(
-      client,
-      pending.method === "initialize" ? this.#initializeAnswer(client, answer, own) : answer,
-    );
-  }
-
-  /** A program has one handshake: where it refuses the second `initialize`, the client gets the first answer. */
-  #initializeAnswer(client: Client, answer: WireMessage, id: MessageId): WireMessage {
+    const answer = withIdAt(wire, ["id"], own);
+    if (pending.method !== "initialize") return this.#deliver(client, answer);
     if ("result" in answer.message) this.#initializeResult ??= answer;
-    else if (this.#initializeResult !== undefined && refusesAgain(answer.message)) {
-      client.replayedHandshake = true;
-      return withId(this.#initializeResult, id);
-    }
-    return answer;
+    // A program has one handshake: where it refuses the second `initialize`, the client gets the first answer.
+    const first = refusesAgain(answer.message) ? this.#initializeResult : undefined;
+    client.replayedHandshake ||= first !== undefined;
+    this.#deliver(client, first === undefined ? answer : withIdAt(first, ["id"], own));
   }
 
   /** Gives a request of the server to one of the clients. */
@@ -199,7 +186,7 @@ export class Multiplexer {
     const id = idAt(wire.message, ["id"]);
     const client = this.#nearest();
     if (id === undefined) return;
-    if (client === undefined) return this.#sendQuietly(clientLeftAnswer(id));
+    if (client === undefined) return this.#sendQuietly(clientLeft(id));
     this.#serverRequests.set(id, client);
     this.#deliver(client, wire);
   }
@@ -217,7 +204,7 @@ export class Multiplexer {
         const id = idAt(message, subscription);
         const pending = id === undefined ? undefined : this.#pending.get(id);
         if (pending === undefined) return this.#broadcast(wire);
-        this.#deliver(pending.client, pending.id === id ? wire : renamed(wire, subscription, pending.id));
+        this.#deliver(pending.client, withIdAt(wire, subscription, pending.id));
       }
     }
   }
@@ -226,7 +213,7 @@ export class Multiplexer {
     const token = idAt(wire.message, tokenOfProgress);
     const owner = token === undefined ? undefined : this.#tokens.get(token);
     if (owner === undefined) return this.#deliver(this.#nearest(), wire);
-    this.#deliver(owner.client, owner.own === token ? wire : renamed(wire, tokenOfProgress, owner.own));
+    this.#deliver(owner.client, withIdAt(wire, tokenOfProgress, owner.own));
   }
 
   #broadcast(wire: WireMessage): void {
@@ -254,20 +241,26 @@ export class Multiplexer {
     this.#clients.delete(client);
     for (const [id, pending] of this.#pending) {
       if (pending.client === client && !pending.cancelled && pending.method !== "initialize")
-        this.#sendQuietly(cancellation(id));
+        this.#sendQuietly(
+          wireMessage({
+            jsonrpc: "2.0",
+            method: "notifications/cancelled",
+            params: { requestId: id, reason: "the client has left" },
+          }),
+        );
     }
     for (const [token, owner] of this.#tokens) if (owner.client === client) this.#tokens.delete(token);
     for (const [id, asked] of this.#serverRequests) {
       if (asked !== client) continue;
       this.#serverRequests.delete(id);
-      this.#sendQuietly(clientLeftAnswer(id));
+      this.#sendQuietly(clientLeft(id));
     }
     return Promise.resolve();
   }
 
   /** The server may be gone already. */
-  #sendQuietly(message: JSONRPCMessage): void {
-    this.#send(wireMessage(message).text).catch(() => undefined);
+  #sendQuietly({ text }: WireMessage): void {
+    this.#send(text).catch(() => undefined);
   }
 
   #unused(): string {
@@ -276,24 +269,6 @@ export class Multiplexer {
     while (this.#pending.has(id) || this.#tokens.has(id));
     return id;
   }
-}
-
-/** The same answer with another id, and every other byte unchanged. */
-export function withId(answer: WireMessage, id: MessageId): WireMessage {
-  return idAt(answer.message, ["id"]) === id ? answer : renamed(answer, ["id"], id);
-}
-
-/** The same message with another id at a path, and every other byte unchanged. */
-function renamed(
-  { message: before, text }: WireMessage,
-  path: readonly string[],
-  id: MessageId,
-): WireMessage {
-  const changed = replaceInJson(text, path, JSON.stringify(id));
-  const message = JSON.parse(changed) as JSONRPCMessage;
-  const problem = malformationOf(before);
-  if (problem !== undefined) markMalformed(message, problem);
-  return { message, text: changed };
 }
 
 /** Whether an error says only that the server was initialized before. */
@@ -306,47 +281,6 @@ function refusesAgain(message: JSONRPCMessage): boolean {
   );
 }
 
-function cancellation(id: MessageId): JSONRPCMessage {
-  return {
-    jsonrpc: "2.0",
-    method: "notifications/cancelled",
-    params: { requestId: id, reason: "the client has left" },
-  };
-}
-
-function clientLeftAnswer(id: MessageId): JSONRPCMessage {
-  return { jsonrpc: "2.0", id, error: { code: errorCodes.internal, message: "the client has left" } };
-}
-
-/**
- * Replaces the JSON value at a path of keys, and leaves every other character of the text unchanged; gives the same text when
- * there is no such value. Of repeated keys the last one counts, as for `JSON.parse`. The text has to be valid JSON.
- */
-export function replaceInJson(text: string, path: readonly string[], json: string): string {
-  const scanner = createScanner(text, true);
-  let found: { readonly start: number; readonly end: number } | undefined;
-  /** Reads a value; `depth` keys of the path lead to it, undefined: it is elsewhere. */
-  const read = (token: number, depth: number | undefined): void => {
-    const start = scanner.getTokenOffset();
-    if (token === jsonToken.openBrace || token === jsonToken.openBracket) {
-      const close = token === jsonToken.openBrace ? jsonToken.closeBrace : jsonToken.closeBracket;
-      for (
-        let next: number = scanner.scan();
-        next !== close && next !== jsonToken.endOfText;
-        next = scanner.scan()
-      ) {
-        if (next === jsonToken.comma) continue;
-        if (token === jsonToken.openBracket) read(next, undefined);
-        else {
-          const isOnPath = depth !== undefined && scanner.getTokenValue() === path[depth];
-          if (isOnPath) found = undefined;
-          scanner.scan(); // the colon
-          read(scanner.scan(), isOnPath ? depth + 1 : undefined);
-        }
-      }
-    }
-    if (depth === path.length) found = { start, end: scanner.getTokenOffset() + scanner.getTokenLength() };
-  };
-  read(scanner.scan(), 0);
-  return found === undefined ? text : text.slice(0, found.start) + json + text.slice(found.end);
+function clientLeft(id: MessageId): WireMessage {
+  return errorAnswer(id, errorCodes.internal, "the client has left");
 }

@@ -1,25 +1,23 @@
 import { shortened } from "../../core/text/visible-text.ts";
 import type { Emit } from "../../core/trace/events.ts";
-import { TextTail, WholeLines } from "../../process/program-output.ts";
-
-export interface OutputRecorderOptions {
-  readonly server: string;
-  readonly emit: Emit;
-}
+import { WholeLines } from "../../process/program-output.ts";
 
 /** Recorded lines on stdout that are not messages. */
 const invalidLineLimit = 50;
+/** Recorded of a line on stdout that is not a message, in characters. */
+const invalidLineLength = 2000;
 
 /** Records what a server writes besides MCP, up to a limit, and then only how much it is. */
 export class OutputRecorder {
-  readonly #options: OutputRecorderOptions;
+  readonly #server: string;
+  readonly #emit: Emit;
   readonly #stderr: WholeLines;
   #invalidLines = 0;
   #invalidOmitted = 0;
 
-  constructor(options: OutputRecorderOptions) {
-    this.#options = options;
-    const { server, emit } = options;
+  constructor(server: string, emit: Emit) {
+    this.#server = server;
+    this.#emit = emit;
     this.#stderr = new WholeLines((text) => void emit({ type: "server.stderr", server, text }));
   }
 
@@ -28,13 +26,9 @@ export class OutputRecorder {
   }
 
   invalidLine(line: Buffer): void {
-    if (this.#invalidLines === invalidLineLimit) {
-      this.#invalidOmitted += line.length + 1;
-      return;
-    }
     this.#invalidLines += 1;
-    const text = invalidLineText(line);
-    this.#options.emit({ type: "server.invalid_output", server: this.#options.server, text });
+    if (this.#invalidLines > invalidLineLimit) this.#invalidOmitted += line.length + 1;
+    else this.#emit({ type: "server.invalid_output", server: this.#server, text: invalidLineText(line) });
   }
 
   /** Records an unfinished line. */
@@ -44,41 +38,12 @@ export class OutputRecorder {
 
   /** Records the rest, and how much was omitted. */
   finish(): void {
-    this.#emitOmitted("stderr", this.#stderr.finish());
-    this.#emitOmitted("stdout", this.#invalidOmitted);
+    const omitted = { stderr: this.#stderr.finish(), stdout: this.#invalidOmitted };
     this.#invalidOmitted = 0;
-  }
-
-  #emitOmitted(stream: "stderr" | "stdout", bytes: number): void {
-    if (bytes === 0) return;
-    const { server, emit } = this.#options;
-    emit({ type: "server.output_omitted", server, stream, bytes });
-  }
-}
-
-/** Recorded of a line on stdout that is not a message, in characters. */
-const invalidLineLength = 2000;
-
-/** Keeps the output for error messages: the end of stderr, and the first line on stdout that is not a message. */
-export class OutputTail {
-  readonly #stderr = new TextTail();
-  #firstInvalidLine: string | undefined;
-
-  /** The last 4 KiB of stderr; undefined when it is empty. */
-  get stderrTail(): string | undefined {
-    return this.#stderr.text;
-  }
-
-  get firstInvalidLine(): string | undefined {
-    return this.#firstInvalidLine;
-  }
-
-  stderr(chunk: Buffer): void {
-    this.#stderr.push(chunk);
-  }
-
-  invalidLine(line: Buffer): void {
-    this.#firstInvalidLine ??= invalidLineText(line);
+    for (const stream of ["stderr", "stdout"] as const) {
+      const bytes = omitted[stream];
+      if (bytes > 0) this.#emit({ type: "server.output_omitted", server: this.#server, stream, bytes });
+    }
   }
 }
 

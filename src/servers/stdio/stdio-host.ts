@@ -1,28 +1,27 @@
+import { asObject, valueAt } from "../../core/formats/json.ts";
 import type { StdioServerSpec } from "../../core/formats/model.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { settlesWithin } from "../../process/deadline.ts";
-import type {
-  Channel,
-  ChannelListener,
-  ConnectOptions,
-  ServerConnection,
-  ServerHost,
-} from "../connections/host.ts";
-import { ChannelConnection } from "../connections/transports.ts";
 import {
+  type Channel,
+  type ChannelListener,
+  type ConnectOptions,
+  ServerConnection,
+  type ServerHost,
+} from "../connections/host.ts";
+import {
+  answeredId,
   type Era,
   eraOf,
   errorAnswer,
   errorCodes,
   idAt,
-  kindOf,
   type MessageId,
-  opensEra,
-  valueAt,
+  methodOf,
   type WireMessage,
   wireMessage,
+  withIdAt,
 } from "../messages/json-rpc.ts";
-import { type ClientOptions, withId } from "./multiplexer.ts";
 import { type ServerProcess, startServerProcess } from "./server-process.ts";
 
 /**
@@ -80,29 +79,26 @@ class StdioHost implements ServerHost {
     };
   }
 
-  connect(emit: Emit, { agent = false, between }: ConnectOptions = {}): ServerConnection {
-    return new ChannelConnection({
+  connect(emit: Emit, { agent = false, filters }: ConnectOptions = {}): ServerConnection {
+    return new ServerConnection({
       name: this.name,
       emit,
-      open: (listener) => new StdioChannel(this, listener, { yields: !agent }),
+      open: (listener) => new StdioChannel(this, listener, !agent),
       hostLost: this.lost,
       evidence: () => this.first.evidence(),
-      ...(between === undefined ? {} : { between }),
+      filters,
     });
   }
 
   open(listener: ChannelListener): Channel {
-    return new StdioChannel(this, listener, { yields: false });
+    return new StdioChannel(this, listener, false);
   }
 
   stop(): Promise<void> {
-    this.#stopping ??= this.#stop();
+    this.#stopping ??= Promise.all([this.first.stop(), this.#second?.stop()]).then(() =>
+      this.#watchers.clear(),
+    );
     return this.#stopping;
-  }
-
-  async #stop(): Promise<void> {
-    await Promise.all([this.first.stop(), this.#second?.stop()]);
-    this.#watchers.clear();
   }
 
   /**
@@ -131,9 +127,13 @@ class StdioHost implements ServerHost {
     // A stop that began during the start did not include this process.
     if (this.#stopping !== undefined) await second.stop();
     for (const [emit, stops] of this.#watchers) stops.push(second.watch(emit));
-    const opens = opensEra(wire.message);
-    const question = opens ? wire : discoverRequest(wire);
-    const answer = await ask(second, question, { listener, timeoutMs: this.#spec.startupTimeoutMs });
+    const opens = opensEra(wire);
+    const answer = await ask(
+      second,
+      opens ? wire : discoverRequest(wire),
+      listener,
+      this.#spec.startupTimeoutMs,
+    );
     if ("result" in answer.message) {
       second.era = era;
       this.#follow(second);
@@ -146,9 +146,7 @@ class StdioHost implements ServerHost {
   }
 
   #follow({ lost }: ServerProcess): void {
-    const lose = (): void => {
-      if (!this.#lost.signal.aborted) this.#lost.abort(lost.reason);
-    };
+    const lose = (): void => this.#lost.abort(lost.reason);
     if (lost.aborted) lose();
     lost.addEventListener("abort", lose, { once: true });
   }
@@ -158,40 +156,45 @@ function speaks({ era }: ServerProcess, wanted: Era): boolean {
   return era === undefined || era === wanted;
 }
 
+/** Whether a request asks a server if it speaks an era at all. */
+function opensEra({ message }: WireMessage): boolean {
+  return ["server/discover", "initialize"].includes(methodOf(message) ?? "");
+}
+
 /** The request with which a client of the modern era would begin. */
 function discoverRequest({ message }: WireMessage): WireMessage {
-  const meta = valueAt(message, ["params", "_meta"]);
+  const meta = { ...asObject(valueAt(message, ["params", "_meta"])) };
   return wireMessage({
     jsonrpc: "2.0",
     id: "mcpvals:discover",
     method: "server/discover",
-    params: { _meta: typeof meta === "object" && meta !== null ? { ...meta } : {} },
+    params: { _meta: meta },
   });
 }
 
-/** Sends a request to a process; no answer, or the end of the process, is a refusal. */
+/** Sends a request to a process; no answer, or the end of the process, is a refusal. Other messages go to the listener. */
 async function ask(
   process: ServerProcess,
   wire: WireMessage,
-  { listener, timeoutMs }: { readonly listener: ChannelListener; readonly timeoutMs: number },
+  listener: ChannelListener,
+  timeoutMs: number,
 ): Promise<WireMessage> {
   const id = idAt(wire.message, ["id"]) ?? 0;
+  const { promise, resolve } = Promise.withResolvers<void>();
   let answer = errorAnswer(id, errorCodes.methodNotFound, "the server gave no answer");
-  const answered = Promise.withResolvers<void>();
   const channel = process.open(
     {
       onMessage: (received) => {
-        if (kindOf(received.message) !== "answer" || idAt(received.message, ["id"]) !== id)
-          return listener.onMessage(received);
+        if (answeredId(received.message) !== id) return listener.onMessage(received);
         answer = received;
-        answered.resolve();
+        resolve();
       },
-      onClosed: () => answered.resolve(),
+      onClosed: () => resolve(),
     },
     {},
   );
-  channel.send(wire).catch(() => answered.resolve());
-  await settlesWithin(answered.promise, timeoutMs);
+  channel.send(wire).catch(() => resolve());
+  await settlesWithin(promise, timeoutMs);
   await channel.close();
   return answer;
 }
@@ -200,7 +203,7 @@ async function ask(
 class StdioChannel implements Channel {
   readonly #host: StdioHost;
   readonly #listener: ChannelListener;
-  readonly #options: ClientOptions;
+  readonly #yields: boolean;
   #process: ServerProcess;
   #channel: Channel;
   #closed = false;
@@ -211,10 +214,10 @@ class StdioChannel implements Channel {
   /** Settles when the process for the next message is known; absent when it is. */
   #switching: Promise<void> | undefined;
 
-  constructor(host: StdioHost, listener: ChannelListener, options: ClientOptions) {
+  constructor(host: StdioHost, listener: ChannelListener, yields: boolean) {
     this.#host = host;
     this.#listener = listener;
-    this.#options = options;
+    this.#yields = yields;
     this.#process = host.first;
     this.#channel = this.#connect(host.first);
   }
@@ -257,9 +260,9 @@ class StdioChannel implements Channel {
       });
       if (this.#closed || this.#wanted !== era) return;
       this.#use(process);
-      const ready = answer ?? (opensEra(wire.message) ? refusal : undefined);
+      const ready = answer ?? (opensEra(wire) ? refusal : undefined);
       if (ready === undefined) await this.#channel.send(wire);
-      else this.#receive(withId(ready, id));
+      else this.#receive(withIdAt(ready, ["id"], id));
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
       this.#receive(errorAnswer(id, errorCodes.internal, message));
@@ -275,26 +278,22 @@ class StdioChannel implements Channel {
 
   #connect(process: ServerProcess): Channel {
     const isCurrent = (): boolean => this.#process === process && !this.#closed;
-    const listener: ChannelListener = {
-      onMessage: (wire) => {
-        if (isCurrent()) this.#receiveFrom(process, wire);
+    return process.open(
+      {
+        onMessage: (wire) => {
+          if (!isCurrent()) return;
+          if (this.#opening !== undefined && answeredId(wire.message) === this.#opening) {
+            this.#opening = undefined;
+            if (!("result" in wire.message)) process.era = undefined;
+          }
+          this.#receive(wire);
+        },
+        onClosed: () => {
+          if (isCurrent()) this.#listener.onClosed();
+        },
       },
-      onClosed: () => {
-        if (isCurrent()) this.#listener.onClosed();
-      },
-    };
-    return process.open(listener, this.#options);
-  }
-
-  #receiveFrom(process: ServerProcess, wire: WireMessage): void {
-    const { message } = wire;
-    const isOpening =
-      this.#opening !== undefined && kindOf(message) === "answer" && idAt(message, ["id"]) === this.#opening;
-    if (isOpening) {
-      this.#opening = undefined;
-      if (!("result" in message)) process.era = undefined;
-    }
-    this.#receive(wire);
+      { yields: this.#yields },
+    );
   }
 
   #receive(wire: WireMessage): void {

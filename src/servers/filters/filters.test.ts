@@ -4,10 +4,16 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { Fault, JsonObject, ServerSpec } from "../../core/formats/model.ts";
 import type { EventBody } from "../../core/trace/events.ts";
 import { type WireMessage, wireMessage } from "../messages/json-rpc.ts";
-import { nameMatcher } from "./allow-list.ts";
-import { createFilters, type FiltersOptions, hasFilters } from "./create-filters.ts";
 import { FilterChain } from "./filter-chain.ts";
-import { RateLimiter } from "./rate-limit.ts";
+import {
+  createFilters,
+  type FiltersOptions,
+  hasFilters,
+  nameMatcher,
+  randomSequence,
+  RateLimiter,
+  truncateResult,
+} from "./filters.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -370,23 +376,175 @@ it("reports faults that no request has met, and names of an allow-list that matc
   expect(events).toEqual([{ type: "tools.hidden", server: "s", tools: [], unmatched: ["ecko"] }]);
 });
 
-const fits = (patterns: string[], names: string[]): string[] => names.filter(nameMatcher(patterns));
+const names = ["read", "read_file", "write_file", "files/read", ".hidden", "Read", "!read", "a(b)[c]", "#x"];
 
-it("matches names and globs", () => {
-  const names = ["read", "read_file", "write_file", "files/read", ".hidden", "Read"];
-  expect(fits(["read"], names)).toEqual(["read"]);
-  expect(fits(["read*"], names)).toEqual(["read", "read_file"]);
-  expect(fits(["*"], names)).toEqual(names);
-  expect(fits(["*_file", "read"], names)).toEqual(["read", "read_file", "write_file"]);
-  expect(fits(["files/*"], names)).toEqual(["files/read"]);
-  expect(fits(["{read,write}_file"], names)).toEqual(["read_file", "write_file"]);
-  expect(fits(["?ead"], names)).toEqual(["read", "Read"]);
-  expect(fits([], names)).toEqual([]);
+it.each([
+  ["read", ["read"]],
+  ["read*", ["read", "read_file"]],
+  ["*", names],
+  ["files/*", ["files/read"]],
+  ["{read,write}_file", ["read_file", "write_file"]],
+  ["?ead", ["read", "Read"]],
+  ["!read", ["!read"]],
+  ["a(b)[c]", ["a(b)[c]"]],
+  ["#x", ["#x"]],
+  ["", [""]],
+])("matches names that are the pattern, or match it as a glob: %j", (pattern, matching) => {
+  expect([...names, ""].filter(nameMatcher(pattern))).toEqual(matching);
 });
 
-it("matches a name literally, whatever its characters mean elsewhere", () => {
-  expect(fits(["!read"], ["read", "!read", "write"])).toEqual(["!read"]);
-  expect(fits(["a(b)[c]"], ["a(b)[c]"])).toEqual(["a(b)[c]"]);
-  expect(fits(["#x"], ["#x", "x"])).toEqual(["#x"]);
-  expect(fits([""], ["", "a"])).toEqual([""]);
+const first = (seed: string, count: number): number[] => {
+  const next = randomSequence(seed);
+  return Array.from({ length: count }, () => next());
+};
+
+it("gives the same numbers for the same seed, and different ones for another", () => {
+  expect(first("0/s/0", 3)).toEqual(first("0/s/0", 3));
+  expect(first("0/s/0", 3)).not.toEqual(first("0/s/1", 3));
+});
+
+it("gives fixed numbers for a seed", () => {
+  expect(first("seed", 3)).toEqual([0.5276006809435785, 0.45600148756057024, 0.6399091784842312]);
+});
+
+it("gives numbers from 0 to below 1 that are spread evenly", () => {
+  const numbers = first("spread", 100_000);
+  expect(Math.min(...numbers.slice(0, 50_000))).toBeGreaterThanOrEqual(0);
+  expect(Math.max(...numbers.slice(0, 50_000))).toBeLessThan(1);
+  for (let tenth = 0; tenth < 10; tenth += 1) {
+    const share = numbers.filter((number) => Math.floor(number * 10) === tenth).length;
+    expect(share).toBeGreaterThan(9500);
+    expect(share).toBeLessThan(10_500);
+  }
+});
+
+const cutTo = (text: string, bytes: number): string => {
+  const [block] = (truncateResult({ content: [{ text }] }, bytes)?.["content"] ?? []) as { text: string }[];
+  return block?.text ?? text;
+};
+
+it.each([
+  ["añb", 2, "a"],
+  ["añb", 3, "añ"],
+  ["😀😀", 7, "😀"],
+  ["abc", 3, "abc"],
+  ["abc", 0, ""],
+])("truncates %s to %i bytes, at the last whole character that fits", (text, bytes, cut) => {
+  expect(cutTo(text, bytes)).toBe(cut);
+});
+
+it("keeps the longest beginning of each text that fits", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "grapheme" }), fc.nat(40), (text, bytes) => {
+      const cut = cutTo(text, bytes);
+      expect(text.startsWith(cut)).toBe(true);
+      expect(Buffer.byteLength(cut)).toBeLessThanOrEqual(bytes);
+      const [next = ""] = text.slice(cut.length);
+      if (next !== "") expect(Buffer.byteLength(cut + next)).toBeGreaterThan(bytes);
+    }),
+  );
+});
+
+it("truncates every text that a model reads, and leaves out the structured content", () => {
+  const result = {
+    content: [
+      { type: "text", text: "abcdef", annotations: { audience: ["user"] } },
+      { type: "image", data: "abcdef", mimeType: "image/png" },
+      { type: "resource", resource: { uri: "text:abcdef", text: "abcdef" } },
+      { type: "text", text: "ab" },
+    ],
+    structuredContent: { text: "abcdef" },
+    isError: false,
+    _meta: { text: "abcdef" },
+  };
+  expect(truncateResult(result, 3)).toEqual({
+    content: [
+      { type: "text", text: "abc", annotations: { audience: ["user"] } },
+      { type: "image", data: "abcdef", mimeType: "image/png" },
+      { type: "resource", resource: { uri: "text:abcdef", text: "abc" } },
+      { type: "text", text: "ab" },
+    ],
+    isError: false,
+    _meta: { text: "abcdef" },
+  });
+  expect(truncateResult({ contents: [{ uri: "x:", text: "abcd" }] }, 1)).toEqual({
+    contents: [{ uri: "x:", text: "a" }],
+  });
+  const messages = [{ role: "user", content: { type: "text", text: "abcd" } }];
+  expect(truncateResult({ messages }, 1)).toEqual({
+    messages: [{ role: "user", content: { type: "text", text: "a" } }],
+  });
+});
+
+it("gives undefined when no text is longer", () => {
+  const result = { content: [{ type: "text", text: "abc" }], structuredContent: { a: 1 } };
+  expect(truncateResult(result, 3)).toBeUndefined();
+  expect(truncateResult({ tools: [{ name: "a", text: "long text" }] }, 3)).toBeUndefined();
+});
+
+const never = new AbortController().signal;
+
+it("lets the limit pass at once, and the others in order when there is room", async () => {
+  const limiter = new RateLimiter({ requests: 2, perMs: 100 });
+  const passed: string[] = [];
+  const note = (name: string) => () => void passed.push(`${name} ${performance.now() - start}`);
+  const start = performance.now();
+  expect(limiter.pass(never)).toBeUndefined();
+  await vi.advanceTimersByTimeAsync(30);
+  expect(limiter.pass(never)).toBeUndefined();
+  for (const name of ["a", "b", "c"]) void limiter.pass(never)?.then(note(name));
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(passed).toEqual(["a 100", "b 130", "c 200"]);
+  expect(vi.getTimerCount()).toBe(0);
+  expect(limiter.pass(never)).toBeUndefined();
+});
+
+it("forgets aborted requests, and keeps no timer when none waits", async () => {
+  const limiter = new RateLimiter({ requests: 1, perMs: 100 });
+  expect(limiter.pass(never)).toBeUndefined();
+  const [first, second] = [new AbortController(), new AbortController()];
+  const waiting = [first, second].map(({ signal }) => limiter.pass(signal));
+  const reason = new Error("no longer");
+  first.abort(reason);
+  await expect(waiting[0]).rejects.toBe(reason);
+  expect(vi.getTimerCount()).toBe(1);
+  second.abort(reason);
+  await expect(waiting[1]).rejects.toBe(reason);
+  expect(vi.getTimerCount()).toBe(0);
+  expect(() => limiter.pass(second.signal)).toThrow(reason);
+  await vi.advanceTimersByTimeAsync(100);
+  expect(limiter.pass(never)).toBeUndefined();
+});
+
+it("never exceeds the limit in any span, keeps the order, and holds no request longer than needed", async () => {
+  const cases = fc.record({
+    requests: fc.integer({ min: 1, max: 5 }),
+    perMs: fc.integer({ min: 1, max: 50 }),
+    gaps: fc.array(fc.nat(30), { maxLength: 40 }),
+  });
+  await fc.assert(
+    fc.asyncProperty(cases, async ({ requests, perMs, gaps }) => {
+      const limiter = new RateLimiter({ requests, perMs });
+      const passed: { index: number; at: number }[] = [];
+      const came: number[] = [];
+      for (const [index, gap] of gaps.entries()) {
+        await vi.advanceTimersByTimeAsync(gap);
+        came.push(performance.now());
+        const passing = limiter.pass(never);
+        const note = (): void => void passed.push({ index, at: performance.now() });
+        if (passing === undefined) note();
+        else void passing.then(note);
+      }
+      await vi.advanceTimersByTimeAsync(gaps.length * perMs + 1);
+      expect(passed.map(({ index }) => index)).toEqual(gaps.map((_, index) => index));
+      for (const [index, { at }] of passed.entries()) {
+        const before = passed[index - requests];
+        const soonest = Math.max(came[index] ?? 0, before === undefined ? 0 : before.at + perMs);
+        expect(Math.abs(at - soonest)).toBeLessThanOrEqual(1);
+        if (before !== undefined) expect(at - before.at).toBeGreaterThanOrEqual(perMs);
+      }
+      expect(vi.getTimerCount()).toBe(0);
+    }),
+    { numRuns: 50 },
+  );
 });
