@@ -136,18 +136,17 @@ async function connectClient(
  * error, and since 2026-07-28 ends the call. Elicitation with `mode: "url"` is not declared: the SDK refuses it with -32602.
  */
 function answerServer(client: Client, { sampling, elicitation, roots }: ClientSide, server: string): void {
-  const asJson = (params: object): JsonObject => params as JsonObject;
   if (sampling !== undefined)
     client.setRequestHandler(
       "sampling/createMessage",
       async ({ params }, { mcpReq }) =>
         // The SDK's client validates the result of a handler.
-        (await sampling(asJson(params), mcpReq.signal)) as unknown as CreateMessageResult,
+        (await sampling(params as JsonObject, mcpReq.signal)) as unknown as CreateMessageResult,
     );
   if (elicitation !== undefined)
     client.setRequestHandler(
       "elicitation/create",
-      async ({ params }) => elicitation(asJson(params), { server }) as unknown as ElicitResult,
+      async ({ params }) => elicitation(params as JsonObject, { server }) as unknown as ElicitResult,
     );
   if (roots !== undefined)
     client.setRequestHandler("roots/list", () => ({ roots: roots.map((root) => ({ ...root })) }));

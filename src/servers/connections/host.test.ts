@@ -33,7 +33,7 @@ async function connect() {
       };
     },
   });
-  connection.onmessage = (message) => received.push(message);
+  Object.assign(connection, { onmessage: (message: JSONRPCMessage) => received.push(message) });
   await connection.start();
   return {
     connection,

@@ -139,9 +139,11 @@ class LoopbackGateway implements Gateway {
 
 /** Whether a request was made for another host, or by a page of another origin (DNS rebinding). */
 function isForeign({ headers: { host = "", origin } }: IncomingMessage): boolean {
-  const isLoopback = (url: string): boolean =>
-    URL.canParse(url) && ["127.0.0.1", "localhost", "[::1]"].includes(new URL(url).hostname);
   return !isLoopback(`http://${host}`) || (origin !== undefined && !isLoopback(origin));
+}
+
+function isLoopback(url: string): boolean {
+  return URL.canParse(url) && ["127.0.0.1", "localhost", "[::1]"].includes(new URL(url).hostname);
 }
 
 /** Longest message accepted from an agent, in bytes. */

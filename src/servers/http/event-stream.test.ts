@@ -17,7 +17,7 @@ describe("a stream of events", () => {
   it("is split at empty lines, and its fields are read", async () => {
     const text = `: hello\n\nid: 7\r\nevent:message\r\nretry: 50\r\ndata: {"a":\r\ndata: 1}\r\n\r\ndata\n\n: rest`;
     const events = await read(text);
-    expect(events.map(({ bytes: _, ...fields }) => fields)).toEqual([
+    expect(events.map(({ bytes: _bytes, ...fields }) => fields)).toEqual([
       {},
       { id: "7", event: "message", retry: 50, data: `{"a":\n1}` },
       { data: "" },

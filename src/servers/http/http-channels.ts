@@ -200,11 +200,11 @@ export class StreamableChannel extends HttpChannel {
     if (this.closing.signal.aborted) return;
     this.closing.abort(new Error("the channel was closed"));
     if (this.#session === undefined) return;
-    const onTimeout = (): Error => new Error("no answer to DELETE");
     // Without it the server only keeps the session for longer.
-    await withDeadline((signal) => this.#request("DELETE", { signal }), { ms: farewellMs, onTimeout }).catch(
-      () => undefined,
-    );
+    await withDeadline((signal) => this.#request("DELETE", { signal }), {
+      ms: farewellMs,
+      onTimeout: () => new Error("no answer to DELETE"),
+    }).catch(() => undefined);
   }
 
   /** In 2026-07-28 a request is cancelled by ending it. */

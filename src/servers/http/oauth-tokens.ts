@@ -121,19 +121,23 @@ export class TokenSource {
       throw this.#unusable(auth, "the stored access token was refused, and there is no refresh_token", logIn);
     if (clientId === undefined)
       throw this.#unusable(auth, "there is no client id to refresh with", "Give `clientId` in `auth`.");
-    return this.#ask(hint, issuer, async ({ sdk, issuer: asked, resourceMetadata: _, ...request }) => {
-      const tokens = await sdk.refreshAuthorization(asked, {
-        ...request,
-        clientInformation: withoutUndefined({ client_id: clientId, client_secret: clientSecret }),
-        refreshToken: refresh,
-      });
-      this.#keep("refresh_token", tokens.refresh_token);
-      this.#keep("id_token", tokens.id_token);
-      const token = this.#keep("access_token", usable(tokens.access_token));
-      const merged = { ...content, ...replaced(tokens), ...expiry(content, tokens) };
-      await this.#try(auth, "written", () => writeTokenFile(auth.file, merged));
-      return token;
-    });
+    return this.#ask(
+      hint,
+      issuer,
+      async ({ sdk, issuer: asked, resourceMetadata: _resourceMetadata, ...request }) => {
+        const tokens = await sdk.refreshAuthorization(asked, {
+          ...request,
+          clientInformation: withoutUndefined({ client_id: clientId, client_secret: clientSecret }),
+          refreshToken: refresh,
+        });
+        this.#keep("refresh_token", tokens.refresh_token);
+        this.#keep("id_token", tokens.id_token);
+        const token = this.#keep("access_token", usable(tokens.access_token));
+        const merged = { ...content, ...replaced(tokens), ...expiry(content, tokens) };
+        await this.#try(auth, "written", () => writeTokenFile(auth.file, merged));
+        return token;
+      },
+    );
   }
 
   /**
