@@ -155,7 +155,7 @@ class TrialPhases {
     if (setup.length === 0) return;
     await runPhase("setup", this.#run.emit, async () => {
       const context = this.stepContext("setup", signal);
-      const { passed, ran, error } = await runSequence(setup, context, { kind: "setup", run: runStep });
+      const { passed, ran, error } = await runSequence(setup, context, runStep);
       if (error !== undefined) throw error;
       if (!passed) throw setupFailed(ran);
     });
@@ -197,7 +197,7 @@ class TrialPhases {
     if (verify.length === 0 && portable === undefined) return;
     await runPhase("verify", this.#run.emit, async () => {
       const context = this.stepContext("verify", signal);
-      const { error } = await runSequence(verify, context, { kind: "verify", run: runStep });
+      const { error } = await runSequence(verify, context, runStep);
       if (error !== undefined) throw error;
       // Cleanup may end servers on purpose; until then a server that ended is an error.
       if ((portable?.cleanup ?? []).length > 0) await this.#servers.checkAlive();
@@ -211,9 +211,7 @@ class TrialPhases {
     // The last message counts also when the agent was interrupted.
     this.#state.agent ??= { output: this.#lastMessage, exitCode: 1 };
     const context = this.stepContext("cleanup", new AbortController().signal);
-    await runPhase("cleanup", this.#run.emit, () =>
-      runCleanup(cleanup, context, { timeoutMs, run: runStep }),
-    );
+    await runPhase("cleanup", this.#run.emit, () => runCleanup(cleanup, context, runStep, { timeoutMs }));
     await this.#servers.excuseLost();
   }
 

@@ -1,106 +1,387 @@
-import { expandJsonExpectations, expandTextExpectation } from "../core/checks/expand-expectation.ts";
-import { McpvalsError } from "../core/errors/error.ts";
-import type { McpExpectation, McpRequest, McpStep } from "../core/formats/step.ts";
-import type { Expander } from "../core/templates/expand.ts";
-import type { JsonObject } from "../core/formats/model.ts";
-import { sendRequest } from "../servers/client/session.ts";
+import { checkExpectedResult } from "../core/checks/expected-result.ts";
+import { checkJson } from "../core/checks/json-expectation.ts";
 import {
-  type Answer,
-  checkAnswer,
-  checkMissingAnswer,
-  isUnusable,
-  mustFail,
-  readAnswer,
-} from "./mcp-answer.ts";
-import { isToolTest, sessionFor, toolNotOffered, unknownRequest, unusableTool } from "./mcp-request.ts";
-import { expandObject, type StepAttempt, type StepContext, type StepRunner } from "./step-runner.ts";
+  answerText,
+  outputProblem,
+  resultProblem,
+  resultText,
+  structuredContent,
+} from "../core/checks/result-text.ts";
+import { formatSchemaError } from "../core/checks/schema-check.ts";
+import { checkText } from "../core/checks/text-expectation.ts";
+import { McpvalsError } from "../core/errors/error.ts";
+import { didYouMean, listNames } from "../core/formats/did-you-mean.ts";
+import { asList, asObject, withoutUndefined } from "../core/formats/json.ts";
+import type { JsonObject } from "../core/formats/model.ts";
+import { readJsonText } from "../core/formats/read-json.ts";
+import type { McpExpectation, McpRequest, McpStep } from "../core/formats/step.ts";
+import { shortened } from "../core/text/visible-text.ts";
+import type { Check } from "../core/trace/events.ts";
+import {
+  type CallOptions,
+  type CallOutcome,
+  sendRequest,
+  type ServerSession,
+  type ToolDefinition,
+} from "../servers/client/session.ts";
+import type { StepAttempt, StepContext, StepRunner } from "./step-runner.ts";
 
-/** Calls one tool, or reads one resource or prompt, and checks what comes back and how soon. */
+/** Calls one tool, or reads one resource or prompt, and checks the answer and its latency. */
 export const mcpStep: StepRunner<McpStep> = {
-  type: "mcp",
   keepsTime: true,
-  expand: (step, expander) => ({
-    ...step,
-    ...(step.server === undefined ? {} : { server: expander.text(step.server) }),
-    request: expandRequest(step.request, expander),
-    expect: expandExpect(step.expect, expander),
-  }),
-  input: ({ request, server }) => ({
-    ...requestInput(request),
-    ...(server === undefined ? {} : { server }),
-  }),
-  run,
+  input({ request, server }) {
+    const { kind: _, ...named } = request;
+    const asked = request.kind === "resource" ? { resource: request.uri } : named;
+    return withoutUndefined({ ...asked, server });
+  },
+  async run(step, context) {
+    const { timeoutMs, request, expect } = step;
+    const options = { timeoutMs, signal: context.signal };
+    const session = await sessionFor(step, context);
+    if (session === undefined) return failedAttempt(notOffered(request, context.sessions));
+    const listed = request.kind === "tool" ? await session.toolsNamed(request.tool, options) : [];
+    if (request.kind === "tool" && listed.length !== 1)
+      return failedAttempt(unusableTool(request.tool, listed.length, session));
+    const outcome = await sendRequest(session, request, options);
+    if (outcome.kind === "timeout") {
+      const limit = expect.maxLatencyMs;
+      if (limit === undefined || limit > timeoutMs) return { kind: "timeout", message: outcome.message };
+      // The call had to be answered within that time.
+      const actual = `no answer within ${timeoutMs} ms`;
+      const message = `${actual}, ${limit} ms allowed`;
+      return failedAttempt({ name: "latency", passed: false, expected: limit, actual, message });
+    }
+    const answer = readAnswer(request.kind, outcome);
+    const { failure, isUnusable, result, text } = answer;
+    // In a tool test, and in steps of the older forms, every failure of a call is a failed check.
+    if (isUnusable && !isToolTest(context) && step.failure === undefined) {
+      const whose = step.server === undefined ? "the server" : `the server "${step.server}"`;
+      const message = `step ${step.id}: ${whose} gave an unusable answer: ${failure}`;
+      throw new McpvalsError("server/protocol-error", message);
+    }
+    const unknown = await unknownRequest(request, answer, session, options);
+    if (unknown !== undefined) return failedAttempt(unknown);
+    return {
+      kind: "checked",
+      checks: await checkAnswer(step, answer, listed[0], context),
+      healthy: failure === undefined || mustFail(expect),
+      values: { result, text },
+    };
+  },
 };
 
-async function run(step: McpStep, context: StepContext): Promise<StepAttempt> {
-  const { timeoutMs, request } = step;
-  const options = { timeoutMs, signal: context.signal };
-  const session = await sessionFor(step, context);
-  if (session === undefined) return toolNotOffered(step, context.sessions);
-  const listed = request.kind === "tool" ? await session.toolsNamed(request.tool, options) : [];
-  const [tool] = listed;
-  const unusable = request.kind === "tool" ? unusableTool(request.tool, listed, session) : undefined;
-  if (unusable !== undefined) return { kind: "checked", checks: [unusable], healthy: false };
-  const outcome = await sendRequest(session, request, options);
-  if (outcome.kind === "timeout") return checkMissingAnswer(step, outcome.message);
-  const answer = readAnswer(request.kind, outcome);
-  if (isUnusable(answer) && !judgesServer(step, context)) throw unusableAnswer(step, answer);
-  const unknown = await unknownRequest(request, answer, { session, options });
-  if (unknown !== undefined) return { kind: "checked", checks: [unknown], healthy: false };
-  return {
-    kind: "checked",
-    checks: await checkAnswer(step, answer, { ...context, tool }),
-    healthy: answer.failure === undefined || mustFail(step.expect),
-    values: { result: answer.result, text: answer.text },
-  };
+function failedAttempt(check: Check): StepAttempt {
+  return { kind: "checked", checks: [check], healthy: false };
 }
 
-/** A tool test, and a step of the older forms, in which whatever goes wrong with a call is a failed check. */
-function judgesServer({ failure }: McpStep, context: StepContext): boolean {
-  return isToolTest(context) || failure !== undefined;
+/**
+ * Whether a step is a tool test of a config: only those have no templates. Its calls are graded for their health too, so
+ * that the step need not report again what the events show.
+ */
+function isToolTest({ scope }: StepContext): boolean {
+  return scope === undefined;
 }
 
-/** The error for an answer that could not be used: it proves nothing. */
-function unusableAnswer({ id, server }: McpStep, { failure = "" }: Answer): McpvalsError {
-  const whose = server === undefined ? "the server" : `the server "${server}"`;
-  return new McpvalsError(
-    "server/protocol-error",
-    `step ${id}: ${whose} gave an unusable answer: ${failure}`,
+/**
+ * The server that a request goes to: the one that is named, or the only one, since its answer is then the verdict, or the
+ * one that offers the tool; undefined when none of several offers it. Throws `config/unknown-reference` when the file does
+ * not say which one is meant, and `server/missing` when it is, or may be, one that did not start.
+ */
+async function sessionFor(step: McpStep, context: StepContext): Promise<ServerSession | undefined> {
+  const { server, request, timeoutMs } = step;
+  const { sessions, absent = [], signal } = context;
+  const what = describeRequest(request);
+  const candidates = server === undefined ? sessions : sessions.filter(({ name }) => name === server);
+  let offering: readonly ServerSession[] = [];
+  if (request.kind === "tool" && (candidates.length > 1 || absent.length > 0)) {
+    const { tool } = request;
+    const isOffered = ({ tools }: ServerSession): boolean => tools.some(({ name }) => name === tool);
+    // If no server listed the tool when it was last asked, all are asked again.
+    if (!candidates.some(isOffered))
+      await Promise.all(candidates.map((session) => session.toolsNamed(tool, { timeoutMs, signal })));
+    offering = candidates.filter(isOffered);
+  }
+  const missing = server === undefined ? absent : absent.filter((name) => name === server);
+  // What no server offers may have been offered by the one that did not start.
+  if (missing.length > 0 && offering.length === 0) {
+    const names = missing.map((name) => `"${name}"`).join(", ");
+    const which = missing.length === 1 ? `server ${names}` : `one of the servers ${names}`;
+    throw new McpvalsError("server/missing", `the ${what} needs ${which}, which did not start`);
+  }
+  const [only, ...others] = candidates;
+  if (only === undefined) {
+    const message =
+      server === undefined
+        ? `the task has no server to ask for the ${what}`
+        : `the server "${server}" of ${what} is not among those of the task: ${namesOf(sessions)}`;
+    const hint = "Name one of the task's servers with `server:`.";
+    throw new McpvalsError("config/unknown-reference", message, { hint });
+  }
+  if (others.length === 0) return only;
+  const isTool = request.kind === "tool";
+  if (isTool && offering.length <= 1) return offering[0];
+  const problem = isTool ? `offer the ${what}` : `could be asked for the ${what}`;
+  const names = namesOf(isTool ? offering : candidates);
+  throw new McpvalsError("config/unknown-reference", `several servers ${problem}: ${names}`, {
+    hint: `Name the server with \`server:\` in the ${isToolTest(context) ? "tool test" : "step"}.`,
+  });
+}
+
+function describeRequest(request: McpRequest): string {
+  if (request.kind === "tool") return `tool "${request.tool}"`;
+  return request.kind === "resource" ? `resource "${request.uri}"` : `prompt "${request.prompt}"`;
+}
+
+function namesOf(sessions: readonly ServerSession[]): string {
+  return sessions.map(({ name }) => name).join(", ");
+}
+
+function untriedCheck(name: string, expected: string, message: string): Check {
+  return { name, passed: false, expected, actual: null, message, untried: true };
+}
+
+/** The failed check for a tool that no server offers. */
+function notOffered(request: McpRequest, sessions: readonly ServerSession[]): Check {
+  const tool = request.kind === "tool" ? request.tool : "";
+  const near = didYouMean(
+    tool,
+    sessions.flatMap(({ tools }) => tools.map(({ name }) => name)),
   );
+  const question = near === undefined ? "" : `; did you mean "${near}"?`;
+  const message = `no server lists the ${describeRequest(request)} (servers: ${namesOf(sessions)})${question}`;
+  return untriedCheck("tool", tool, message);
 }
 
-function requestInput(request: McpRequest): JsonObject {
-  switch (request.kind) {
-    case "tool":
-      return { tool: request.tool, args: request.args };
-    case "resource":
-      return { resource: request.uri };
-    case "prompt":
-      return { prompt: request.prompt, args: request.args };
+/**
+ * The failed check for a tool that a server does not list, or lists more than once. The server's answer would show
+ * nothing: not every client can call such a tool, and an error is not the tool's own.
+ */
+function unusableTool(tool: string, count: number, { name: server, abilities, tools }: ServerSession): Check {
+  const names = [...new Set(tools.map(({ name }) => name))];
+  const near = didYouMean(tool, names);
+  const question = near === undefined ? "" : `; did you mean "${near}"?`;
+  let known = `listed: ${listNames(names)}${question}`;
+  if (!abilities.tools) known = "it does not declare that it has tools";
+  else if (names.length === 0) known = "it lists none";
+  const problem =
+    count === 0
+      ? `does not list the tool "${tool}"; ${known}`
+      : `lists the tool "${tool}" ${count} times, so it is not clear which of them is called`;
+  return untriedCheck("call", `tool "${tool}"`, `the server "${server}" ${problem}`);
+}
+
+/** JSON-RPC 2.0, section 5.1. */
+const methodNotFound = -32601;
+
+/**
+ * The failed check for a request that failed because the server knows no such method or prompt: an error in the task, or a
+ * server that lacks it, and in neither case the failure that a step may expect. Undefined for any other answer.
+ */
+async function unknownRequest(
+  request: McpRequest,
+  { failure, outcome }: Answer,
+  session: ServerSession,
+  options: CallOptions,
+): Promise<Check | undefined> {
+  if (failure === undefined) return undefined;
+  const server = `the server "${session.name}"`;
+  if (outcome.kind === "error" && outcome.code === methodNotFound) {
+    const wanted = request.kind === "tool" ? `tool "${request.tool}"` : `${request.kind}s`;
+    return untriedCheck("call", wanted, `${server} offers no ${wanted}: ${failure}`);
   }
+  if (request.kind !== "prompt") return undefined;
+  const listed = await session.list("prompts", options);
+  const prompts = listed.kind === "result" ? listed.result["prompts"] : undefined;
+  if (!Array.isArray(prompts)) return undefined;
+  const names = asList(prompts).flatMap((prompt) => {
+    const { name } = asObject(prompt);
+    return typeof name === "string" ? [name] : [];
+  });
+  if (names.includes(request.prompt)) return undefined;
+  const near = didYouMean(request.prompt, names);
+  const question = near === undefined ? "" : `; did you mean "${near}"?`;
+  const message = `${server} does not list the prompt "${request.prompt}"${question}: ${failure}`;
+  return untriedCheck("call", `prompt "${request.prompt}"`, message);
 }
 
-function expandRequest(request: McpRequest, expander: Expander): McpRequest {
-  const { text } = expander;
-  switch (request.kind) {
-    case "tool":
-      return { ...request, tool: text(request.tool), args: expandObject(request.args, expander) };
-    case "resource":
-      return { ...request, uri: text(request.uri) };
-    case "prompt":
-      return { ...request, prompt: text(request.prompt), args: expandObject(request.args, expander) };
+/** A server's answer. */
+interface Answer {
+  readonly kind: McpRequest["kind"];
+  readonly outcome: Exclude<CallOutcome, { kind: "timeout" }>;
+  /** The message of the failure; undefined when there was none. */
+  readonly failure: string | undefined;
+  /** The answer could not be used: the failure's message is mcpvals', not the server's. */
+  readonly isUnusable: boolean;
+  /** For the step's outputs: the raw result, or the error as an object, and its text. */
+  readonly result: JsonObject;
+  readonly text: string;
+}
+
+/** Reads an outcome. A session passes on results of an invalid shape; here they are unusable answers. */
+function readAnswer(kind: McpRequest["kind"], given: Answer["outcome"]): Answer {
+  const problem = given.kind === "result" ? resultProblem(kind, given.result) : undefined;
+  const outcome: Answer["outcome"] =
+    problem === undefined
+      ? given
+      : { kind: "error", message: problem, unusable: true, latencyMs: given.latencyMs };
+  if (outcome.kind === "result") {
+    const { result } = outcome;
+    const failure = kind === "tool" && result["isError"] === true ? resultText(result) : undefined;
+    return { kind, outcome, failure, isUnusable: false, result, text: answerText(kind, result) };
   }
+  const { message, code, data, unusable: isUnusable = false } = outcome;
+  const error: JsonObject = withoutUndefined({ message, code, data });
+  return { kind, outcome, failure: message, isUnusable, result: { error }, text: message };
 }
 
-function expandExpect(expect: McpExpectation, expander: Expander): McpExpectation {
-  const { result, error, text, json, schema, content } = expect;
-  return {
-    ...expect,
-    ...(result === undefined ? {} : { result: expander.json(result) }),
-    ...(error === undefined ? {} : { error: expander.text(error) }),
-    ...(text === undefined ? {} : { text: expandTextExpectation(text, expander) }),
-    ...(json === undefined ? {} : { json: expandJsonExpectations(json, expander) }),
-    ...(schema === undefined ? {} : { schema: expandObject(schema, expander) }),
-    ...(content === undefined ? {} : { content: expandTextExpectation(content, expander) }),
-  };
+/** JSON-RPC 2.0, section 5.1: the request could not be read, or the server failed internally. */
+const brokenCodes: readonly (number | undefined)[] = [-32700, -32600, -32603];
+
+/** Whether a call is expected to fail. */
+function mustFail({ isError, error }: McpExpectation): boolean {
+  return isError ?? error !== undefined;
+}
+
+/** Checks every expectation of a step; those of a result only when the call ended as it should. Throws `step/cannot-run`. */
+async function checkAnswer(
+  step: McpStep,
+  answer: Answer,
+  tool: ToolDefinition | undefined,
+  context: StepContext,
+): Promise<readonly Check[]> {
+  const { expect } = step;
+  const { failure, outcome, isUnusable, text, result } = answer;
+  const endedWell = (failure !== undefined) === mustFail(expect) && !isUnusable;
+  const checks = [
+    ...callChecks(expect, answer, context),
+    ...errorChecks(expect, answer),
+    ...resultChecks(expect, answer),
+    ...(endedWell && expect.text !== undefined ? checkText("text", expect.text, text) : []),
+    ...(endedWell ? await valueChecks(step, answer, context) : []),
+    ...(await schemaChecks(answer, tool, context)),
+    // The content as the server gave it, block by block.
+    ...(endedWell && expect.content !== undefined
+      ? checkText("content", expect.content, JSON.stringify(result["content"] ?? null))
+      : []),
+    ...latencyChecks(expect, answer),
+  ];
+  if (checks.length === 0 && !isToolTest(context)) return [goodCall];
+  if (failure === undefined || isUnusable) return checks;
+  // The answer means neither yes nor no: the server broke, or there is no result to check.
+  const isBroken = outcome.kind === "error" && brokenCodes.includes(outcome.code);
+  const { isError: _, error: __, ...ofResult } = expect;
+  const checksResult = Object.values(ofResult).some((each) => each !== undefined);
+  const meansNothing = isBroken || (!mustFail(expect) && checksResult);
+  return meansNothing ? checks.map((check) => (check.passed ? check : { ...check, untried: true })) : checks;
+}
+
+/** What is expected of a call that must not fail. */
+export const aResult = "a result";
+
+const goodCall: Check = {
+  name: "call",
+  passed: true,
+  expected: aResult,
+  actual: aResult,
+  message: "it succeeded",
+};
+
+/** Whether the call ended as it should, where no other check says so. */
+function callChecks(
+  { isError, error, result }: McpExpectation,
+  answer: Answer,
+  context: StepContext,
+): Check[] {
+  const { failure, isUnusable, outcome, text } = answer;
+  if (isError === true) {
+    const passed = failure !== undefined && !isUnusable;
+    let message = "failed as expected";
+    if (failure === undefined) message = "expected an error, it succeeded";
+    else if (isUnusable) message = `expected an error, the answer is unusable: ${failure}`;
+    return [{ name: "call", passed, expected: "an error", actual: failure ?? text, message }];
+  }
+  if (isError === undefined && error !== undefined) return [];
+  if (failure === undefined) return isError === false ? [goodCall] : [];
+  // In a tool test, the grade of the calls or the check of the result reports it.
+  const isReported = outcome.kind === "result" || outcome.code !== undefined || result !== undefined;
+  if (isToolTest(context) && isReported) return [];
+  const message = failure === "" ? "it failed without a word" : `no result: ${failure}`;
+  return [{ name: "call", passed: false, expected: aResult, actual: failure, message }];
+}
+
+/** Only the server's own message counts, not mcpvals' message about an unusable answer. */
+function errorChecks({ error: expected }: McpExpectation, { failure, isUnusable }: Answer): Check[] {
+  if (expected === undefined) return [];
+  const passed = !isUnusable && failure?.toLowerCase().includes(expected.toLowerCase()) === true;
+  let found = `it says ${JSON.stringify(shortened(failure ?? "", 300))}`;
+  if (isUnusable) found = `the answer is unusable: ${failure ?? ""}`;
+  else if (failure === undefined) found = "the call succeeded";
+  const message = passed
+    ? "failed as expected"
+    : `expected an error containing ${JSON.stringify(expected)}, ${found}`;
+  return [{ name: "error", passed, expected, actual: failure ?? null, message }];
+}
+
+function resultChecks({ result: expected }: McpExpectation, { outcome, failure = "" }: Answer): Check[] {
+  if (expected === undefined) return [];
+  if (outcome.kind === "result") return [checkExpectedResult(expected, outcome.result)];
+  return [{ name: "result", passed: false, expected, actual: null, message: `no result: ${failure}` }];
+}
+
+/** Clients cannot use a result that the tool's own schema refuses. In a tool test the grade of the calls reports it. */
+async function schemaChecks(
+  { failure, outcome }: Answer,
+  tool: ToolDefinition | undefined,
+  context: StepContext,
+): Promise<Check[]> {
+  const { phase, trial } = context;
+  if (isToolTest(context) || phase !== "verify" || failure !== undefined || outcome.kind !== "result")
+    return [];
+  if (tool?.outputSchema === undefined) return [];
+  const { outputSchema: expected, name } = tool;
+  const problem = await outputProblem(expected, outcome.result, trial.validateSchema);
+  if (problem === undefined) return [];
+  const actual = outcome.result["structuredContent"] ?? null;
+  const check = { name: "outputSchema", passed: false, expected, actual, message: `${name} ${problem}` };
+  // An invalid result shows neither that something is there nor that it is missing.
+  return [{ ...check, untried: true }];
+}
+
+function latencyChecks({ maxLatencyMs: limit }: McpExpectation, { outcome }: Answer): Check[] {
+  if (limit === undefined) return [];
+  const actual = Math.round(outcome.latencyMs * 10) / 10;
+  const message = `${actual} ms, ${limit} ms allowed`;
+  return [{ name: "latency", passed: actual <= limit, expected: limit, actual, message }];
+}
+
+/** Checks the JSON of an answer. Throws `step/cannot-run` for a schema that cannot be used. */
+async function valueChecks(
+  { id, expect: { json, schema } }: McpStep,
+  { kind, outcome, text }: Answer,
+  { trial }: StepContext,
+): Promise<readonly Check[]> {
+  if (json === undefined && schema === undefined) return [];
+  const parsed = readJsonText(text);
+  let { value } = parsed;
+  if (kind !== "tool") value = outcome.kind === "error" ? undefined : outcome.result;
+  else if (outcome.kind === "result") value = structuredContent(outcome.result) ?? value;
+  if (value === undefined) {
+    const message =
+      outcome.kind === "error"
+        ? "there is no result"
+        : `the result has no structured content and its text is not JSON: ${parsed.reason}`;
+    const names = Object.keys(withoutUndefined({ json, schema }));
+    const check = { passed: false, expected: "JSON", actual: text, message, unplaced: true } as const;
+    return names.map((name) => ({ name, ...check }));
+  }
+  const checks: Check[] = json === undefined ? [] : [...checkJson("json", json, value)];
+  if (schema === undefined) return checks;
+  const validation = await trial.validateSchema(schema, value);
+  if (validation.status === "unusable")
+    throw new McpvalsError("step/cannot-run", `step ${id}: its schema cannot be used: ${validation.reason}`);
+  const passed = validation.status === "valid";
+  const message = passed
+    ? "it fits the schema"
+    : `it does not fit the schema: ${validation.errors.map((error) => formatSchemaError(error)).join("; ")}`;
+  return [...checks, { name: "schema", passed, expected: schema, actual: value, message }];
 }

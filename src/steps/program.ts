@@ -1,7 +1,9 @@
 import { stat } from "node:fs/promises";
 import { McpvalsError } from "../core/errors/error.ts";
 import { idlenessOf, type ProgramText } from "../core/formats/idle-program.ts";
+import { asList, asObject, isJsonObject } from "../core/formats/json.ts";
 import type { JsonObject } from "../core/formats/model.ts";
+import { readJsonText } from "../core/formats/read-json.ts";
 import type { StepBase } from "../core/formats/step.ts";
 import { hasShellValues, isShell } from "../core/templates/shell-line.ts";
 import type { Check } from "../core/trace/events.ts";
@@ -16,10 +18,9 @@ const drainMs = 200;
 /** What is killed has so long to end by itself after SIGTERM, in milliseconds. */
 const termMs = 200;
 
+/** Called `role` in errors, such as `the shell`; `hint` is for a program that cannot be started. */
 export interface Program {
-  /** What errors call it, such as `the shell`. */
   readonly role: string;
-  /** What the reader can do when it cannot be started. */
   readonly hint: string;
   readonly command: string;
   readonly args: readonly string[];
@@ -33,7 +34,7 @@ export interface Program {
   readonly texts?: readonly string[];
 }
 
-/** How a program went. */
+/** How a program ended, and what it wrote. */
 export interface ProgramRun extends ProcessExit {
   readonly stdout: KeptText;
   readonly stderr: KeptText;
@@ -42,8 +43,8 @@ export interface ProgramRun extends ProcessExit {
 }
 
 /**
- * Runs one program for a step, until it has ended itself. What it leaves running in the background goes on, and becomes
- * the trial's. When the step's time is up or the signal aborts, everything is killed. Throws McpvalsError
+ * Runs one program for a step until it ends itself. Processes that it leaves running in the background belong to the trial.
+ * When the step's time is up or the signal aborts, everything is killed. Throws McpvalsError
  * `step/cannot-run` when it cannot be started, `step/timeout` after `timeoutMs`, and the signal's reason.
  */
 export async function runProgram(
@@ -52,13 +53,20 @@ export async function runProgram(
   { signal, trial }: Pick<StepContext, "signal" | "trial">,
 ): Promise<ProgramRun> {
   const output = new ProgramOutput();
-  using limit = abortAfter(timeoutMs, () => timeUp(id, timeoutMs, output), signal);
-  await trial.releasePorts(textsOf(program));
+  const timeUp = (): McpvalsError =>
+    new McpvalsError(
+      "step/timeout",
+      `step ${id}: it took longer than ${timeoutMs} ms`,
+      outputDetails(output),
+    );
+  using limit = abortAfter(timeoutMs, timeUp, signal);
+  const { command, args, env, stdin = "", texts = [] } = program;
+  await trial.releasePorts([command, ...args, ...Object.values(env), stdin, ...texts]);
   limit.signal.throwIfAborted();
   const child = await start(program);
   try {
     output.attach(child);
-    child.stdin.end(program.stdin ?? "");
+    child.stdin.end(stdin);
     const exit = await untilAborted(child.exited, limit.signal);
     await untilAborted(output.settle(drainMs), limit.signal);
     output.stop();
@@ -71,97 +79,81 @@ export async function runProgram(
   }
 }
 
-function textsOf({ command, args, env, stdin = "", texts = [] }: Program): string[] {
-  return [command, ...args, ...Object.values(env), stdin, ...texts];
-}
+/** Hints for errors of the system in starting a program. */
+const startHints: Readonly<Record<string, string>> = {
+  E2BIG: "The command line is too long for this system: give long texts on stdin, or in a file.",
+  ERR_INVALID_ARG_VALUE:
+    "No argument and no variable of a program can hold a NUL character: give such a text on stdin, or in a file.",
+};
 
 async function start(program: Program): Promise<ManagedProcess> {
-  await checkFolder(program.cwd);
+  const { cwd, role } = program;
+  const wrongFolder = (problem: string, cause?: unknown): McpvalsError =>
+    new McpvalsError("step/cannot-run", `the folder to run in ${problem}: ${cwd}`, {
+      hint: "Check workdir: it starts from the task's folder, and must exist before the step.",
+      cause,
+    });
+  const folder = await stat(cwd).catch((cause: unknown) => {
+    throw wrongFolder("does not exist", cause);
+  });
+  if (!folder.isDirectory()) throw wrongFolder("is not a folder");
   try {
     return await spawnProcess(program);
   } catch (error) {
     if (!(error instanceof McpvalsError) || error.code !== "server/spawn-failed") throw error;
-    throw new McpvalsError("step/cannot-run", `${program.role} cannot be started: ${error.message}`, {
-      hint: hintOf(error.cause) ?? program.hint,
+    const { cause } = error;
+    const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
+    const hint = startHints[code] ?? program.hint;
+    throw new McpvalsError("step/cannot-run", `${role} cannot be started: ${error.message}`, {
+      hint,
       cause: error,
     });
   }
 }
 
-function hintOf(cause: unknown): string | undefined {
-  switch (cause instanceof Error && "code" in cause ? cause.code : undefined) {
-    case "E2BIG":
-      return "The command line is too long for this system: give long texts on stdin, or in a file.";
-    case "ERR_INVALID_ARG_VALUE":
-      return "No argument and no variable of a program can hold a NUL character: give such a text on stdin, or in a file.";
-    default:
-      return undefined;
-  }
-}
-
-async function checkFolder(cwd: string): Promise<void> {
-  const problem = await stat(cwd).then(
-    (found) => (found.isDirectory() ? undefined : { says: "is not a folder", cause: undefined }),
-    (cause: unknown) => ({ says: "is not there", cause }),
-  );
-  if (problem === undefined) return;
-  throw new McpvalsError("step/cannot-run", `the folder to run in ${problem.says}: ${cwd}`, {
-    hint: "Check workdir: it starts from the task's folder, and has to be there before the step.",
-    cause: problem.cause,
-  });
-}
-
-function timeUp(id: string, timeoutMs: number, output: ProgramOutput): McpvalsError {
-  const detail = shownOutput(output);
-  const details = detail === "" ? {} : { detail };
-  return new McpvalsError("step/timeout", `step ${id}: it took longer than ${timeoutMs} ms`, details);
-}
-
 const shownCharacters = 300;
 
-/** Exit codes with which shells tell that they could not run something. */
+/** Exit codes with which shells report that they could not run something. */
 const notRun: Readonly<Record<number, string>> = {
-  126: "a program could not be run",
-  127: "a program was not found",
+  126: " (a program could not be run)",
+  127: " (a program was not found)",
 };
 /** Exit codes that mean yes or no. With others, programs such as grep, test and curl report that they could not check. */
 const answers: readonly (number | null)[] = [0, 1];
 
 export interface ExitOptions {
   readonly expected: number;
-  /** What it wrote, shown beside the exit code where there is something. */
+  /** What it wrote, shown beside the exit code unless empty. */
   readonly evidence: JsonObject;
   /** Its text, where that is known. */
   readonly program: ProgramText | undefined;
-  /** Whether more than the exit code is looked at: then a wrong one says no more than that it could not be. */
+  /** Whether more than the exit code is checked: then a wrong one means only that the rest could not be. */
   readonly isOutputRead?: boolean;
 }
 
 /**
- * Checks how a program ended. One that ended otherwise than with 0, 1 or the expected code has looked at nothing; one that
- * cannot but succeed has told nothing.
+ * Checks the exit code of a program. One that ended otherwise than with 0, 1 or the expected code has checked nothing; one
+ * that cannot fail proves nothing.
  */
-export function exitCheck(run: ProgramRun, options: ExitOptions): Check {
-  const { expected, evidence, program, isOutputRead = false } = options;
-  const { exitCode, signal } = run;
+export function exitCheck(
+  { exitCode, signal, stdout, stderr }: ProgramRun,
+  { expected, evidence, program, isOutputRead = false }: ExitOptions,
+): Check {
   const passed = exitCode === expected;
-  const ended = exitCode === null ? { signal } : { exitCode };
   const shown = Object.fromEntries(Object.entries(evidence).filter(([, text]) => text !== ""));
+  const ended = exitCode === null ? { signal } : { exitCode };
   const actual = exitCode !== null && Object.keys(shown).length === 0 ? exitCode : { ...ended, ...shown };
-  const check = { name: "exit code", passed, expected, actual, message: messageOf(run, expected) };
-  if (!passed) return answers.includes(exitCode) && !isOutputRead ? check : { ...check, untried: true };
-  const isVoid = expected === 0 && program !== undefined && idlenessOf(program) !== undefined;
-  return isVoid ? { ...check, acted: true } : check;
-}
-
-function messageOf({ exitCode, signal, stdout, stderr }: ProgramRun, expected: number): string {
-  if (exitCode === expected) return `it exited with ${exitCode}`;
-  const why = notRun[exitCode ?? 0];
-  const meaning = why === undefined ? "" : ` (${why})`;
-  const how =
-    exitCode === null ? `it was ended by ${signal ?? "a signal"}` : `it exited with ${exitCode}${meaning}`;
-  const said = tailOf(stderr.text, shownCharacters) || tailOf(stdout.text, shownCharacters);
-  return `${how}, expected ${expected}${said === "" ? "" : `: ${said}`}`;
+  const how = exitCode === null ? `was ended by ${signal ?? "a signal"}` : `exited with ${exitCode}`;
+  const name = "exit code";
+  if (passed) {
+    const check = { name, passed, expected, actual, message: `it ${how}` };
+    const isVoid = expected === 0 && program !== undefined && idlenessOf(program) !== undefined;
+    return isVoid ? { ...check, acted: true } : check;
+  }
+  const written = tailOf(stderr.text, shownCharacters) || tailOf(stdout.text, shownCharacters);
+  const message = `it ${how}${notRun[exitCode ?? 0] ?? ""}, expected ${expected}${written === "" ? "" : `: ${written}`}`;
+  const check = { name, passed, expected, actual, message };
+  return answers.includes(exitCode) && !isOutputRead ? check : { ...check, untried: true };
 }
 
 /** Shown of the end of a text, in characters. */
@@ -173,13 +165,12 @@ export function tailOf(text: string, characters: number = tailCharacters): strin
   return trimmed.length <= characters ? trimmed : `…${trimmed.slice(-characters)}`;
 }
 
-/** The ends of what a program wrote, for the detail of an error; empty when it wrote nothing. */
-export function shownOutput(output: { readonly stdout: KeptText; readonly stderr: KeptText }): string {
-  return (["stdout", "stderr"] as const)
-    .map((stream) => [stream, tailOf(output[stream].text)] as const)
-    .filter(([, tail]) => tail !== "")
-    .map(([stream, tail]) => `${stream}:\n${tail}`)
-    .join("\n");
+/** The ends of what a program wrote, as the detail of an error; absent when it wrote nothing. */
+export function outputDetails(output: Pick<ProgramRun, "stdout" | "stderr">): { readonly detail?: string } {
+  const streams = ["stdout", "stderr"] as const;
+  const tails = streams.map((stream) => [stream, tailOf(output[stream].text)] as const);
+  const shown = tails.flatMap(([stream, tail]) => (tail === "" ? [] : [`${stream}:\n${tail}`]));
+  return shown.length === 0 ? {} : { detail: shown.join("\n") };
 }
 
 /** A text without the line ends after its last line. */
@@ -200,4 +191,29 @@ export function shellFor(env: Readonly<Record<string, string>>, named?: string):
   throw new McpvalsError("step/cannot-run", message, {
     hint: "Name one of these shells with `shell`, or pass the value in the step's env.",
   });
+}
+
+/**
+ * Throws McpvalsError `step/broken-script` for a program of which only the exit code counts, but that answers on stdout, as a
+ * whole or in a line, that something does not hold, and yet exits with 0. A last line that says that all holds outweighs others.
+ */
+export function refuseUnreadVerdict({ exitCode, stdout }: ProgramRun, role: string, hint: string): void {
+  if (exitCode !== 0) return;
+  const text = stdout.text.trim();
+  const lines = text.split("\n").toReversed();
+  const [last = ""] = lines;
+  const { value } = readJsonText(last);
+  const isOutweighed = isJsonObject(value) && value["passed"] === true && !isDenial(last);
+  if (isOutweighed || ![text, ...lines].some(isDenial)) return;
+  const message = `${role} answers on stdout that it has not passed, and exits with 0: without protocol: json only that counts`;
+  throw new McpvalsError("step/broken-script", message, { hint });
+}
+
+/** Whether a text is the answer of a script that says that something does not hold. */
+function isDenial(text: string): boolean {
+  const value = text.startsWith("{") ? readJsonText(text).value : undefined;
+  if (!isJsonObject(value) || !Object.hasOwn(value, "passed")) return false;
+  const { passed, checks } = value;
+  const failed = asList(checks).some((check) => asObject(check)["passed"] === false);
+  return !passed || typeof passed === "string" || failed;
 }

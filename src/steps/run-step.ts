@@ -1,75 +1,122 @@
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
+import { withoutUndefined } from "../core/formats/json.ts";
 import type { JsonObject } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
-import { checkingScope, expanderOf, expandText } from "../core/templates/expand.ts";
+import { checkingScope, expanderOf } from "../core/templates/expand.ts";
 import { type Resolve, type Scope, withLocals } from "../core/templates/scope.ts";
 import type { Check } from "../core/trace/events.ts";
 import { abortAfter, pause } from "../process/deadline.ts";
-import { Polling } from "./polling.ts";
+import { expandStep } from "./expand-step.ts";
 import { traceName } from "./run-sequence.ts";
 import { runnerOf } from "./runners.ts";
 import type { StepAttempt, StepContext, StepReport } from "./step-runner.ts";
 
 /**
- * Runs a step to its end: attempts until it passes, its time to try is over, or it has stayed true long enough. Each
+ * Runs a step to its end: attempts until it passes, its time to retry is over, or it has stayed true long enough. Each
  * attempt leaves a pair of events. Throws only the context's signal's reason.
  */
 export async function runStep(step: Step, context: StepContext): Promise<StepReport> {
-  context.signal.throwIfAborted();
-  const polling = new Polling(step, performance.now());
-  for (let attempt = 1; ; attempt++) {
-    const { report, waitMs } = await runAttempt(step, { attempt, polling }, context);
-    if (waitMs === undefined) return report;
-    if (waitMs > 0) await pause(waitMs, context.signal);
-    context.signal.throwIfAborted();
+  const { phase, parent, emit, signal } = context;
+  signal.throwIfAborted();
+  const nextAttempt = polling(step, performance.now());
+  for (let attempt = 1; ; attempt += 1) {
+    const started = performance.now();
+    const place = { phase, step: traceName(step, context), ...withoutUndefined({ parent }), attempt };
+    const tried = await attemptOf(step, context, (input) => {
+      emit({
+        type: "step.started",
+        stepType: step.type,
+        ...place,
+        ...withoutUndefined({ name: step.name }),
+        input,
+      });
+    });
+    const { waitMs, check } = nextAttempt(tried.outcome === "passed", performance.now());
+    const ignored =
+      context.ignored === true || step.continueOnError === true || phase === "cleanup" || phase === "probe";
+    const isLast = waitMs === undefined;
+    const report = { ...(check !== undefined && isLast ? withStability(tried, check) : tried), ignored };
+    const { outcome, checks, outputs, error } = report;
+    const isIgnored = ignored && outcome !== "passed" && outcome !== "skipped";
+    emit({
+      type: "step.finished",
+      ...place,
+      outcome,
+      checks,
+      ...withoutUndefined({ outputs }),
+      durationMs: performance.now() - started,
+      ...(error === undefined ? {} : { error: serializeError(error) }),
+      ...(isIgnored ? { ignored: true } : {}),
+    });
+    signal.throwIfAborted();
+    remember(step, report, context);
+    if (isLast || outcome === "skipped" || report.untried === true) return report;
+    if (waitMs > 0) await pause(waitMs, signal);
+    signal.throwIfAborted();
   }
 }
 
-interface Place {
-  readonly attempt: number;
-  readonly polling: Polling;
-}
+/** How often a step that has to stay true is checked, unless `retry.every` says, in milliseconds. */
+const defaultEveryMs = 1000;
 
-interface Attempted {
-  readonly report: StepReport;
-  /** How long to wait for the next attempt; undefined when this was the last one. */
+/** Whether there is another attempt, and after which time. */
+interface NextAttempt {
+  /** Undefined after the last attempt. */
   readonly waitMs: number | undefined;
+  /** The result of `stableFor`. */
+  readonly check?: Check;
 }
 
-async function runAttempt(step: Step, { attempt, polling }: Place, context: StepContext): Promise<Attempted> {
-  const started = performance.now();
-  const { phase, parent, emit } = context;
-  const place = {
-    phase,
-    step: traceName(step, context),
-    ...(parent === undefined ? {} : { parent }),
-    attempt,
+/**
+ * Creates a function that is called after each attempt of a step, and decides about the next one. Times are in milliseconds.
+ */
+export function polling(
+  { retry, retries = 0, stableForMs }: Pick<Step, "retry" | "retries" | "stableForMs">,
+  started: number,
+): (passed: boolean, now: number) => NextAttempt {
+  const everyMs = retry?.everyMs ?? defaultEveryMs;
+  let attempts = 0;
+  let passingSince: number | undefined;
+  return (passed, now) => {
+    attempts += 1;
+    const held = now - (passingSince ?? now);
+    if (passed) {
+      passingSince ??= now;
+      if (stableForMs === undefined) return { waitMs: undefined };
+      if (held < stableForMs) return { waitMs: Math.min(everyMs, stableForMs - held) };
+      return { waitMs: undefined, check: stabilityCheck(stableForMs, held, true) };
+    }
+    const hadPassed = passingSince !== undefined;
+    passingSince = undefined;
+    if (attempts <= retries) return { waitMs: 0 };
+    const left = retry === undefined ? 0 : started + retry.forMs - now;
+    if (left > 0) return { waitMs: Math.min(everyMs, left) };
+    return {
+      waitMs: undefined,
+      ...(hadPassed && stableForMs !== undefined ? { check: stabilityCheck(stableForMs, held, false) } : {}),
+    };
   };
-  const name = step.name === undefined ? {} : { name: step.name };
-  const begin = (input: JsonObject): void => {
-    emit({ type: "step.started", stepType: step.type, ...place, ...name, input });
-  };
-  const tried = await attemptOf(step, context, begin);
-  const { next, check } = polling.after(tried.outcome === "passed", performance.now());
-  const report = withStability({ ...tried, ignored: isIgnored(step, context) }, check, next === undefined);
-  const { outcome, checks, outputs, error } = report;
-  emit({
-    type: "step.finished",
-    ...place,
-    outcome,
-    checks,
-    ...(outputs === undefined ? {} : { outputs }),
-    durationMs: performance.now() - started,
-    ...(error === undefined ? {} : { error: serializeError(error) }),
-    ...(report.ignored && outcome !== "passed" && outcome !== "skipped" ? { ignored: true as const } : {}),
-  });
-  context.signal.throwIfAborted();
-  remember(step, report, context);
-  const isFinal = outcome === "skipped" || report.untried === true;
-  return { report, waitMs: isFinal ? undefined : next };
 }
 
-/** Outputs of an earlier run of the step no longer count. */
+function stabilityCheck(expectedMs: number, heldMs: number, passed: boolean): Check {
+  const held = Math.round(heldMs);
+  const message = `stayed true for ${held} ms${passed ? "" : ` of ${expectedMs} ms only`}`;
+  return { name: "stable", passed, expected: expectedMs, actual: held, message };
+}
+
+/** A report before it is known whether it is ignored. */
+type Tried = Omit<StepReport, "ignored">;
+
+/** Adds the check of `stableFor`; a step that did not stay true has failed, whatever the last attempt said. */
+function withStability(tried: Tried, check: Check): Tried {
+  // That a step only acted is no more evidence after a longer time.
+  const isVoid = check.passed && tried.checks.every(({ acted }) => acted === true);
+  const checks = [...tried.checks, isVoid ? { ...check, acted: true as const } : check];
+  const hasFailed = !check.passed && tried.outcome === "passed";
+  return { ...tried, checks, ...(hasFailed ? { outcome: "failed" } : {}) };
+}
+
+/** Stores the result for later steps; outputs of an earlier run of the step are removed. */
 function remember({ id }: Step, { outcome, outputs, ignored }: StepReport, { trial }: StepContext): void {
   if (outcome === "skipped") return;
   trial.outputs.delete(id);
@@ -78,156 +125,107 @@ function remember({ id }: Step, { outcome, outputs, ignored }: StepReport, { tri
   else if (outcome === "passed" && outputs !== undefined) trial.outputs.set(id, outputs);
 }
 
-function isIgnored(step: Step, { phase, ignored }: StepContext): boolean {
-  return ignored === true || step.continueOnError === true || phase === "cleanup" || phase === "probe";
-}
-
-type Tried = Omit<StepReport, "ignored">;
-
-/** Adds the check of `stableFor`; a step that did not stay true has failed, whatever the last attempt said. */
-function withStability(report: StepReport, check: Check | undefined, isLast: boolean): StepReport {
-  if (check === undefined || !isLast) return report;
-  // That nothing was looked at stays so, for however long.
-  const isVoid = check.passed && report.checks.every(({ acted }) => acted === true);
-  const checks = [...report.checks, isVoid ? { ...check, acted: true as const } : check];
-  return check.passed || report.outcome !== "passed"
-    ? { ...report, checks }
-    : { ...report, checks, outcome: "failed" };
-}
-
-/** One attempt, without its events but for the first; whatever goes wrong is in the outcome. */
+/** One attempt; every error is in the outcome. `begin` is called once, with what the trace shows of the step. */
 async function attemptOf(
   written: Step,
   context: StepContext,
   begin: (input: JsonObject) => void,
 ): Promise<Tried> {
-  let begun = false;
-  const { scope, needed } = watchOutputs(context);
+  let hasBegun = false;
+  const { scope, neededCheck } = watchOutputs(context);
   try {
     if (written.if !== undefined && !conditionHolds(written.if, scope)) {
       begin({ if: written.if });
       return { outcome: "skipped", checks: [] };
     }
-    const { expand, input } = runnerOf(written);
     const isCheck = scope !== undefined && context.phase === "verify";
-    const step = expand(written, expanderOf(isCheck ? checkingScope(scope) : scope));
-    begin(input(step));
-    begun = true;
-    return outcomeOf(await withinTime(step, context), step, scope);
+    const step = expandStep(written, expanderOf(isCheck ? checkingScope(scope) : scope));
+    begin(runnerOf(step).input(step));
+    hasBegun = true;
+    return readAttempt(await withinTime(step, context), step, scope);
   } catch (error) {
     // Events come in pairs, also for a step whose input could not be computed.
-    if (!begun) begin({});
-    const check = needed() ?? unfit(error);
-    if (check !== undefined) return { outcome: "failed", checks: [check], untried: true };
-    const outcome = error instanceof McpvalsError && error.kind === "timeout" ? "timeout" : "error";
-    return { outcome, checks: [], error };
+    if (!hasBegun) begin({});
+    const check = neededCheck() ?? unfitCheck(error);
+    return check === undefined ? failureOf(error) : { outcome: "failed", checks: [check], untried: true };
   }
 }
 
-/** The check for a value that the step cannot use: whoever gave it has failed. */
-function unfit(error: unknown): Check | undefined {
+function failureOf(error: unknown, checks: readonly Check[] = []): Tried {
+  const isTimeout = error instanceof McpvalsError && error.kind === "timeout";
+  return { outcome: isTimeout ? "timeout" : "error", checks, error };
+}
+
+/** The check for a value that the step cannot use: what gave it has failed. */
+function unfitCheck(error: unknown): Check | undefined {
   if (!(error instanceof McpvalsError) || error.code !== "task/unfit-value") return undefined;
   const { message } = error;
-  return {
-    name: "value",
-    passed: false,
-    expected: "a value that fits",
-    actual: null,
-    message,
-    untried: true,
-  };
+  const expected = "a value that fits";
+  return { name: "value", passed: false, expected, actual: null, message, untried: true };
 }
 
 async function withinTime(step: Step, context: StepContext): Promise<StepAttempt> {
   const runner = runnerOf(step);
   if (runner.keepsTime === true) return runner.run(step, context, runStep);
-  const { timeoutMs } = step;
-  const message = `it took longer than ${timeoutMs} ms`;
-  const timeUp = new McpvalsError("step/timeout", `step ${step.id}: ${message}`);
+  const { id, timeoutMs } = step;
+  const timeUp = new McpvalsError("step/timeout", `step ${id}: it took longer than ${timeoutMs} ms`);
   using limit = abortAfter(timeoutMs, () => timeUp, context.signal);
   return await runner.run(step, { ...context, signal: limit.signal }, runStep);
 }
 
-function outcomeOf(attempt: StepAttempt, step: Step, scope: Scope | undefined): Tried {
-  switch (attempt.kind) {
-    case "timeout":
-      return {
-        outcome: "timeout",
-        checks: [],
-        error: new McpvalsError("server/call-timeout", attempt.message),
-      };
-    case "error": {
-      const { error, checks } = attempt;
-      const timedOut = error instanceof McpvalsError && error.kind === "timeout";
-      return { outcome: timedOut ? "timeout" : "error", checks, error };
-    }
-    case "checked": {
-      const { checks, healthy = true } = attempt;
-      const passed = healthy && checks.every((check) => check.passed);
-      if (!passed) return { outcome: "failed", checks, ...outputsOfFailed(attempt, step, scope) };
-      const outputs = outputsOf(attempt, step, scope);
-      return { outcome: "passed", checks, ...(outputs === undefined ? {} : { outputs }) };
-    }
-  }
-}
-
-type Checked = Extract<StepAttempt, { kind: "checked" }>;
-
-/** Outputs of a failed step are only shown: that they cannot be computed is not another error. */
-function outputsOfFailed(
-  attempt: Checked,
-  step: Step,
-  scope: Scope | undefined,
-): Pick<StepReport, "outputs"> {
+function readAttempt(attempt: StepAttempt, step: Step, scope: Scope | undefined): Tried {
+  if (attempt.kind === "timeout") return failureOf(new McpvalsError("server/call-timeout", attempt.message));
+  if (attempt.kind === "error") return failureOf(attempt.error, attempt.checks);
+  const { checks, healthy = true } = attempt;
+  const passed = healthy && checks.every((check) => check.passed);
+  let outputs: JsonObject | undefined;
   try {
-    const outputs = outputsOf(attempt, step, scope);
-    return outputs === undefined ? {} : { outputs };
+    outputs = outputsOf(attempt, step, scope);
   } catch (error) {
-    if (error instanceof McpvalsError) return {};
-    throw error;
+    // Outputs of a failed step are only shown: that they cannot be computed is not another error.
+    if (passed || !(error instanceof McpvalsError)) throw error;
   }
+  return { outcome: passed ? "passed" : "failed", checks, ...withoutUndefined({ outputs }) };
 }
 
 function outputsOf(
-  { values = {}, outputs = {} }: Checked,
+  { values = {}, outputs = {} }: Extract<StepAttempt, { kind: "checked" }>,
   step: Step,
   scope: Scope | undefined,
 ): JsonObject | undefined {
   if (scope === undefined) return undefined;
-  const local = withLocals(scope, { ...values, outputs });
-  const { text } = expanderOf(local);
-  const named = Object.entries(step.outputs ?? {}).map(([name, template]) => [name, text(template)] as const);
+  const { text } = expanderOf(withLocals(scope, { ...values, outputs }));
+  const named = Object.entries(step.outputs ?? {}).map(([name, template]) => [name, text(template)]);
   const all = { ...outputs, ...Object.fromEntries(named) };
   return Object.keys(all).length === 0 ? undefined : all;
 }
 
 /**
  * Whether a step's `if` holds: `A == B` and `A != B` compare texts, anything else holds unless it is empty, `false` or
- * `0`. The sides are told apart before templates are replaced. Throws `task/template`.
+ * `0`. The sides are separated before templates are replaced. Throws `task/template`.
  */
 function conditionHolds(condition: string, scope: Scope | undefined): boolean {
-  const expand = (text: string): string => (scope === undefined ? text : expandText(text, scope)).trim();
+  const expand = (text: string): string => expanderOf(scope).text(text).trim();
   const comparison = /^(.*?)\s(==|!=)\s(.*)$/s.exec(condition);
   if (comparison === null) return !["", "false", "0"].includes(expand(condition));
   const [, left = "", operator, right = ""] = comparison;
   return (expand(left) === expand(right)) === (operator === "==");
 }
 
-/** A scope that records when a text uses outputs of a failed step. */
-export interface WatchedScope {
+/** A scope, and the check for a step whose texts used outputs of a failed step. */
+interface WatchedScope {
   readonly scope: Scope | undefined;
-  /** The check that says so, once that has happened. */
-  readonly needed: () => Check | undefined;
+  readonly neededCheck: () => Check | undefined;
 }
 
 /**
- * Watches the outputs that a step uses. One that needs those of a failed step cannot act for the same reason for which that
- * one failed, so it is a failure too and no error.
+ * Watches the outputs that a step uses. A step that needs outputs of a failed step cannot act for the same reason, so it is a
+ * failure too, not an error.
  */
 function watchOutputs({ scope, trial }: Pick<StepContext, "scope" | "trial">): WatchedScope {
   const steps = scope?.get("steps");
   if (scope === undefined || steps === undefined || trial.failed.size === 0)
-    return { scope, needed: () => undefined };
+    return { scope, neededCheck: () => undefined };
   let needed: string | undefined;
   const watched: Resolve = (names, variant) => {
     const value = steps(names, variant);
@@ -237,17 +235,11 @@ function watchOutputs({ scope, trial }: Pick<StepContext, "scope" | "trial">): W
   };
   return {
     scope: new Map([...scope, ["steps", watched]]),
-    needed: () => (needed === undefined ? undefined : neededCheck(needed)),
-  };
-}
-
-function neededCheck(id: string): Check {
-  return {
-    name: "needs",
-    passed: false,
-    expected: `outputs of step ${id}`,
-    actual: null,
-    message: `not tried: it needs what step ${id} gives, and that failed`,
-    untried: true,
+    neededCheck() {
+      if (needed === undefined) return undefined;
+      const message = `not tried: it needs what step ${needed} gives, and that failed`;
+      const expected = `outputs of step ${needed}`;
+      return { name: "needs", passed: false, expected, actual: null, message, untried: true };
+    },
   };
 }

@@ -1,23 +1,28 @@
 import { McpvalsError } from "../core/errors/error.ts";
-import type { Json } from "../core/formats/model.ts";
-import type { AllOfStep, AnyOfStep, ForeachStep, GroupStep, NotStep, Step } from "../core/formats/step.ts";
+import type { JsonObject } from "../core/formats/model.ts";
+import type {
+  AllOfStep,
+  AnyOfStep,
+  ControlStep,
+  ExtensionStep,
+  ForeachStep,
+  GroupStep,
+  NotStep,
+  Step,
+} from "../core/formats/step.ts";
 import { loopItems } from "../core/templates/expand.ts";
 import { withLocals } from "../core/templates/scope.ts";
 import type { Check } from "../core/trace/events.ts";
 import { commandStep } from "./command.ts";
-import { extensionStep } from "./extension.ts";
 import { fileStep } from "./file.ts";
 import { httpStep } from "./http.ts";
 import { llmStep } from "./llm.ts";
-import { aResult } from "./mcp-answer.ts";
-import { mcpStep } from "./mcp.ts";
+import { aResult, mcpStep } from "./mcp.ts";
 import {
-  type CleanupOptions,
   innerContext,
   joinedChecks,
   type Ran,
   runCleanup,
-  runInner,
   runSequence,
   setupFailed,
   type SequenceReport,
@@ -25,61 +30,58 @@ import {
 import { scriptStep } from "./script.ts";
 import type { RunChild, StepAttempt, StepContext, StepReport, StepRunner } from "./step-runner.ts";
 
+/** Runs an operation of an extension. If it does not succeed, the step fails; anything else that goes wrong is an error. */
+const extensionStep: StepRunner<ExtensionStep> = {
+  keepsTime: true,
+  input: ({ extension, operation, args }) => ({ extension, operation, args }),
+  async run({ id, extension, operation, args, timeoutMs }, { trial, phase, signal }) {
+    await trial.releasePorts([JSON.stringify(args)]);
+    const call = { step: id, extension, operation, args, phase, timeoutMs };
+    const { success, outputs = {}, ...said } = await trial.extensions.execute(call, signal);
+    const texts = [said.message, said.error].filter((text) => text !== undefined && text.trim() !== "");
+    const message =
+      [...new Set(texts)].join(": ") || (success ? "it succeeded" : "it did not succeed, without a message");
+    const name = `${extension}.${operation}`;
+    const check = { name, passed: success, expected: true, actual: success, message };
+    return { kind: "checked", checks: [check], values: outputs, outputs };
+  },
+};
+
 /** Runs its steps for every item, one after the other; all must pass. Setup ends with the first item that fails. */
 const foreachStep: StepRunner<ForeachStep> = {
-  type: "foreach",
-  expand: (step, { json, trusts }) => ({
-    ...step,
-    trusted: trusts(step.in),
-    in: typeof step.in === "string" ? loopItems(json(step.in), step.in) : step.in.map((item) => json(item)),
-  }),
   input: (step) => ({ var: step.variable, in: step.in }),
   async run(step, context, run) {
-    const items = typeof step.in === "string" ? loopItems(step.in, step.in) : step.in;
-    if (items.length === 0) return { kind: "checked", checks: [emptyCheck] };
-    const kind = context.phase === "setup" ? "setup" : "verify";
+    const items = loopItems(step.in, step.in);
+    if (items.length === 0) {
+      const check = { name: "items", passed: false, expected: "at least one item", actual: 0 };
+      return { kind: "checked", checks: [{ ...check, message: "the list is empty", untried: true }] };
+    }
     const { parent = "" } = innerContext(step, context);
     const checks: Check[] = [];
     let healthy = true;
     for (const [index, item] of items.entries()) {
-      const inner = {
-        ...context,
-        parent: `${parent}[${index}]`,
-        scope: context.scope && withLocals(context.scope, { [step.variable]: item }, step),
-      };
-      const { ran, passed, error } = await runSequence(step.steps, inner, { kind, run });
-      for (const check of joinedChecks(ran, `${step.variable}=${label(item)} `)) checks.push(check);
+      const scope = context.scope && withLocals(context.scope, { [step.variable]: item }, step);
+      const inner = { ...context, parent: `${parent}[${index}]`, scope };
+      const { ran, passed, error } = await runSequence(step.steps, inner, run);
+      const text = typeof item === "string" ? item : JSON.stringify(item);
+      const label = text.length <= 40 ? text : `${text.slice(0, 40)}…`;
+      for (const check of joinedChecks(ran, `${step.variable}=${label} `)) checks.push(check);
       if (error !== undefined) return { kind: "error", error, checks };
       healthy &&= passed;
-      if (!passed && kind === "setup") break;
+      if (!passed && context.phase === "setup") break;
     }
     return { kind: "checked", checks, healthy };
   },
 };
 
-/** An empty list proves nothing. */
-const emptyCheck: Check = {
-  name: "items",
-  passed: false,
-  expected: "at least one item",
-  actual: 0,
-  message: "the list is empty",
-  untried: true,
-};
-
-function label(item: Json): string {
-  const text = typeof item === "string" ? item : JSON.stringify(item);
-  return text.length <= 40 ? text : `${text.slice(0, 40)}…`;
-}
+const stepCount = (step: ControlStep): JsonObject => ({ steps: step.steps.length });
 
 /**
- * Passes with the first of its steps that passes and has looked at something; one in which every step was skipped has not.
- * When none does it has failed, unless one of them could not act: that one might have passed.
+ * Passes with the first of its steps that passes and has checked something; one in which every step was skipped has not.
+ * If none does, it has failed, unless one of them could not act: that one might have passed.
  */
 const anyOfStep: StepRunner<AnyOfStep> = {
-  type: "anyOf",
-  expand: (step) => step,
-  input: (step) => ({ steps: step.steps.length }),
+  input: stepCount,
   async run(step, context, run) {
     const inner = innerContext(step, context);
     const tried: Ran[] = [];
@@ -90,8 +92,11 @@ const anyOfStep: StepRunner<AnyOfStep> = {
         return { kind: "checked", checks: [anyCheck(step, tried, true)] };
     }
     const checks = [anyCheck(step, tried, false)];
-    if (tried.every(({ report }) => hasSeenNothing(report)))
-      return { kind: "error", error: nothingSeen(step), checks };
+    if (tried.every(({ report }) => hasCheckedNothing(report))) {
+      // Not a failure, which would count as proof in an enclosing `not`.
+      const message = `no alternative of ${step.id} looked at anything that counts`;
+      return { kind: "error", error: new McpvalsError("step/cannot-run", message), checks };
+    }
     const broken = tried.find(({ report }) => report.outcome === "error" || report.outcome === "timeout");
     return broken === undefined
       ? { kind: "checked", checks }
@@ -99,7 +104,7 @@ const anyOfStep: StepRunner<AnyOfStep> = {
   },
 };
 
-function hasSeenNothing({ outcome, checks, ignored }: StepReport): boolean {
+function hasCheckedNothing({ outcome, checks, ignored }: StepReport): boolean {
   return (
     (ignored && outcome === "failed") ||
     outcome === "skipped" ||
@@ -107,28 +112,22 @@ function hasSeenNothing({ outcome, checks, ignored }: StepReport): boolean {
   );
 }
 
-/** An error: a failure would count as proof in an enclosing `not`. */
-function nothingSeen({ id }: AnyOfStep): McpvalsError {
-  return new McpvalsError("step/cannot-run", `no alternative of ${id} looked at anything that counts`);
-}
-
 function anyCheck({ steps }: AnyOfStep, tried: readonly Ran[], passed: boolean): Check {
-  const last = tried.at(-1);
-  const { ignored = false, checks = [] } = last?.report ?? {};
-  const acted = ignored || checks.every((check) => check.acted === true);
   const expected = `one of ${steps.length} alternatives`;
-  const name = last?.step.name ?? last?.step.id ?? "";
   if (passed) {
-    const check = { name: "anyOf", passed, expected, actual: name, message: `${name} holds` };
-    return acted ? { ...check, acted } : check;
+    const last = tried.at(-1);
+    const { ignored = false, checks = [] } = last?.report ?? {};
+    const actual = last?.step.name ?? last?.step.id ?? "";
+    const check = { name: "anyOf", passed, expected, actual, message: `${actual} holds` };
+    return ignored || checks.every(({ acted }) => acted === true) ? { ...check, acted: true } : check;
   }
   const reasons = tried.map((each) => reasonOf(each));
   const message = `none of ${steps.length} alternatives holds: ${reasons.join("; ")}`;
   const failed = joinedChecks(tried).filter((each) => !each.passed);
   const check = { name: "anyOf", passed, expected, actual: reasons, message };
-  if (failed.some((each) => each.untried === true)) return { ...check, untried: true };
-  const unplaced = failed.length > 0 && failed.every((each) => each.unplaced === true);
-  return unplaced ? { ...check, unplaced } : check;
+  if (failed.some(({ untried }) => untried === true)) return { ...check, untried: true };
+  const isUnplaced = failed.length > 0 && failed.every(({ unplaced }) => unplaced === true);
+  return isUnplaced ? { ...check, unplaced: true } : check;
 }
 
 function reasonOf(each: Ran): string {
@@ -142,15 +141,12 @@ function reasonOf(each: Ran): string {
 
 /** Passes when all of its steps pass. */
 const allOfStep: StepRunner<AllOfStep> = {
-  type: "allOf",
-  expand: (step) => step,
-  input: (step) => ({ steps: step.steps.length }),
-  async run(step, context, run) {
-    return attemptOf(await runInner(step, step.steps, { context, run }));
-  },
+  input: stepCount,
+  run: async (step, context, run) =>
+    attemptOf(await runSequence(step.steps, innerContext(step, context), run)),
 };
 
-/** What steps in a row checked, as the attempt of the step that holds them. */
+/** The checks of steps in a row, as the attempt of the step around them. */
 function attemptOf({ ran, passed, error }: SequenceReport): StepAttempt {
   const checks = joinedChecks(ran);
   return error === undefined
@@ -159,43 +155,42 @@ function attemptOf({ ran, passed, error }: SequenceReport): StepAttempt {
 }
 
 /**
- * Passes when not all of its steps pass. A step that could not act proves nothing either way and is an error. A row in
- * which every step was skipped proves nothing either: then there is no check. With a step that has looked at nothing, such
- * as one that was not tried or whose program ended with a code that answers neither yes nor no, it fails; and also where all
- * that failed are checks of places in JSON of which nothing is known.
+ * Passes when not all of its steps pass. A step that could not act proves nothing and is an error. A row in which every
+ * step was skipped proves nothing: then there is no check. It fails with a step that has checked nothing, such as one that was not
+ * tried or whose program ended with a code that means neither yes nor no; and if all that failed are checks of places in JSON
+ * of which nothing is known.
  */
 const notStep: StepRunner<NotStep> = {
-  type: "not",
-  expand: (step) => step,
-  input: (step) => ({ steps: step.steps.length }),
+  input: stepCount,
   async run(step, context, run) {
-    const { ran, passed, error } = await runInner(step, step.steps, { context, run });
+    const { ran, passed, error } = await runSequence(step.steps, innerContext(step, context), run);
     if (error !== undefined) return { kind: "error", error, checks: [] };
-    const looked = ran.filter(({ report }) => hasLooked(report));
-    if (looked.length === 0) return { kind: "checked", checks: [] };
-    const untried = joinedChecks(looked).filter((check) => check.untried === true);
+    // A step around skipped steps passes without a check.
+    const counted = ran.filter(
+      ({ report: { ignored, outcome, checks } }) =>
+        !ignored && outcome !== "skipped" && (outcome !== "passed" || checks.length > 0),
+    );
+    if (counted.length === 0) return { kind: "checked", checks: [] };
+    const all = joinedChecks(counted);
+    const untried = all.filter((check) => check.untried === true);
     if (untried.length > 0) return { kind: "checked", checks: untried.map(withAdvice) };
-    const failed = joinedChecks(looked).filter((check) => !check.passed);
+    const failed = all.filter((check) => !check.passed);
     if (!passed && failed.length > 0 && failed.every((check) => check.unplaced === true))
       return { kind: "checked", checks: failed };
     const doubt = failed.find((check) => check.doubt !== undefined)?.doubt;
-    const message = passed
-      ? `it holds: ${messagesOf(looked, true)}`
-      : `it does not hold: ${messagesOf(looked, false)}`;
-    return {
-      kind: "checked",
-      checks: [
-        {
-          name: "not",
-          passed: !passed,
-          expected: "does not hold",
-          actual: passed ? "holds" : "does not hold",
-          message,
-          ...(passed || doubt === undefined ? {} : { doubt }),
-          ...(passed && isOnlyActed(looked) ? { untried: true as const } : {}),
-        },
-      ],
+    const reasons = all.filter((check) => check.passed === passed);
+    const state = passed ? "holds" : "does not hold";
+    const check = {
+      name: "not",
+      passed: !passed,
+      expected: "does not hold",
+      actual: state,
+      message: `it ${state}: ${reasons.map((each) => `${each.name}: ${each.message}`).join("; ")}`,
     };
+    // Steps that only acted are no evidence.
+    const hasOnlyActed = passed && all.every(({ acted }) => acted === true);
+    if (hasOnlyActed) return { kind: "checked", checks: [{ ...check, untried: true }] };
+    return { kind: "checked", checks: [passed || doubt === undefined ? check : { ...check, doubt }] };
   },
 };
 
@@ -208,72 +203,53 @@ function withAdvice(check: Check): Check {
   return check.message.endsWith(advice) ? check : { ...check, message: `${check.message}; ${advice}` };
 }
 
-/** A step that holds only skipped ones passes without a check. */
-function hasLooked({ outcome, checks, ignored }: StepReport): boolean {
-  return !ignored && outcome !== "skipped" && (outcome !== "passed" || checks.length > 0);
-}
-
-/** Steps that only acted are no evidence either way. */
-function isOnlyActed(ran: readonly Ran[]): boolean {
-  return joinedChecks(ran).every(({ acted }) => acted === true);
-}
-
-function messagesOf(ran: readonly Ran[], passed: boolean): string {
-  const checks = joinedChecks(ran).filter((check) => check.passed === passed);
-  return checks.map((check) => `${check.name}: ${check.message}`).join("; ");
-}
-
-/** Longest that a group's cleanup may take. */
+/** Longest that a group's cleanup may take, in milliseconds. */
 const cleanupMs = 60_000;
-/** The same for a group in a cleanup of which the time is up already. */
+/** The same for a group inside a cleanup whose time is already over. */
 const lateCleanupMs = 2_000;
 
 /**
  * Runs its setup, then its steps, then its cleanup in reverse, also when one of the others failed, timed out or was
- * interrupted. Its setup must succeed; what its steps check is what it checks.
+ * interrupted. Its setup must succeed; its checks are those of its steps.
  */
 const groupStep: StepRunner<GroupStep> = {
-  type: "group",
-  expand: (step) => step,
   input: ({ setup, steps, cleanup }) => ({
     setup: setup.length,
     steps: steps.length,
     cleanup: cleanup.length,
   }),
   async run(step, context, run) {
+    const inner = innerContext(step, context);
+    // Setup and cleanup count as those phases, wherever the group is; a state probe stays one.
+    const isProbe = context.phase === "probe";
+    const { ignored, signal } = context;
     try {
-      return await runParts(step, context, run);
+      return await runGroup(step, context, isProbe ? inner : { ...inner, phase: "setup" }, run);
     } finally {
-      const inner = partContext(step, context, "cleanup");
-      await runCleanup(step.cleanup, inner, { ...cleanupLimit(context), run });
+      // A cleanup inside another one ends with that; any other one also follows an interruption.
+      let limits = {};
+      if (ignored === true && !signal.aborted) limits = { until: signal };
+      const timeoutMs = ignored === true && signal.aborted ? lateCleanupMs : cleanupMs;
+      const cleanup = isProbe ? inner : ({ ...inner, phase: "cleanup" } as const);
+      await runCleanup(step.cleanup, cleanup, run, { timeoutMs, ...limits });
     }
   },
 };
 
-/** Setup and cleanup of a group count as those phases, wherever the group is; a state probe stays one. */
-function partContext(step: GroupStep, context: StepContext, part: "setup" | "cleanup"): StepContext {
-  const inner = innerContext(step, context);
-  return context.phase === "probe" ? inner : { ...inner, phase: part };
-}
-
-/** A cleanup inside another one ends with that; any other one also follows an interruption. */
-function cleanupLimit({ ignored, signal }: StepContext): Pick<CleanupOptions, "timeoutMs" | "until"> {
-  if (ignored !== true) return { timeoutMs: cleanupMs };
-  return signal.aborted ? { timeoutMs: lateCleanupMs } : { timeoutMs: cleanupMs, until: signal };
-}
-
-async function runParts(step: GroupStep, outer: StepContext, run: RunChild): Promise<StepAttempt> {
-  const setup = await runSequence(step.setup, partContext(step, outer, "setup"), { kind: "setup", run });
-  if (!setup.passed)
-    return { kind: "error", error: setup.error ?? setupFailed(setup.ran, pathOf(step, outer)), checks: [] };
-  return attemptOf(await runInner(step, step.steps, { context: outer, run }));
-}
-
-/** The group's name in messages. An id that was made from its place already contains that of the step around it. */
-function pathOf({ id, name }: GroupStep, { parent }: StepContext): string {
-  const around = parent?.split("/").at(-1);
-  const own = name ?? id;
-  return parent === undefined || (around !== undefined && own.startsWith(around)) ? own : `${parent}/${own}`;
+async function runGroup(
+  step: GroupStep,
+  context: StepContext,
+  setupContext: StepContext,
+  run: RunChild,
+): Promise<StepAttempt> {
+  const { passed, ran, error } = await runSequence(step.setup, setupContext, run);
+  if (passed) return attemptOf(await runSequence(step.steps, innerContext(step, context), run));
+  // An id that was made from its place already contains that of the step around it.
+  const own = step.name ?? step.id;
+  const around = context.parent?.split("/").at(-1);
+  const isWhole = around === undefined || own.startsWith(around);
+  const path = isWhole ? own : `${context.parent}/${own}`;
+  return { kind: "error", error: error ?? setupFailed(ran, path), checks: [] };
 }
 
 /** Every type of step, one line each. */

@@ -3,138 +3,97 @@ import { access, open, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
 import type { ProgramText } from "../core/formats/idle-program.ts";
+import { isJsonObject, withoutUndefined } from "../core/formats/json.ts";
 import type { Json, JsonObject } from "../core/formats/model.ts";
+import { readJsonText } from "../core/formats/read-json.ts";
 import type { ScriptStep } from "../core/formats/step.ts";
-import type { Expander } from "../core/templates/expand.ts";
-import { inProgramName, inProgramText } from "../core/templates/places.ts";
-import { isShell, scriptProgram, type ShellText } from "../core/templates/shell-line.ts";
 import type { Check } from "../core/trace/events.ts";
-import { mergeEnvironments } from "../process/environment.ts";
-import { interpreterOf } from "../process/environment.ts";
+import { interpreterOf, mergeEnvironments } from "../process/environment.ts";
 import { makeTemporaryFolder } from "../process/folders.ts";
-import { exitCheck, type ProgramRun, runProgram, shellFor, tailOf, withoutLineEnd } from "./program.ts";
-import { readScriptAnswer, refuseUnreadVerdict } from "./script-answer.ts";
 import {
-  expandEnv,
-  refuseEmptyGiven,
-  type StepAttempt,
-  type StepContext,
-  type StepRunner,
-  type TrialContext,
-} from "./step-runner.ts";
+  exitCheck,
+  outputDetails,
+  type ProgramRun,
+  refuseUnreadVerdict,
+  runProgram,
+  shellFor,
+  tailOf,
+  withoutLineEnd,
+} from "./program.ts";
+import type { StepContext, StepRunner, TrialContext } from "./step-runner.ts";
 import { resolveTaskPath } from "./task-path.ts";
 
-/** Runs a program of the task's own, which says by its exit code or by JSON on stdout how it went. */
+type Env = Readonly<Record<string, string>>;
+
+/** Runs a program of the task's own, whose exit code or JSON on stdout is the result. */
 export const scriptStep: StepRunner<ScriptStep> = {
-  type: "script",
   keepsTime: true,
-  expand: (step, expander) => {
-    const { source } = step;
-    const inline = "file" in source ? noText : expandScript(source.inline, expander);
-    if ("inline" in source)
-      refuseEmptyGiven(source.inline, [...step.args, ...Object.values(step.env)], expander);
-    return {
-      ...step,
-      source:
-        "file" in source ? { file: expander.placed(source.file, inProgramName) } : { inline: inline.text },
-      args: step.args.map((arg) => expander.text(arg)),
-      env: { ...expandEnv(step.env, expander), ...inline.variables },
-    };
-  },
   input: ({ source, args, env, protocol }) => ({
     ...source,
     ...(args.length === 0 ? {} : { args }),
     ...(Object.keys(env).length === 0 ? {} : { env }),
     protocol,
   }),
-  run,
-};
-
-const noText: ShellText = { text: "", variables: {} };
-
-/** Only in the text of a shell it is known how a value stays a value. */
-function expandScript(inline: string, expander: Expander): ShellText {
-  const program = scriptProgram(inline);
-  if (program === undefined || isShell(program)) return expander.shell(inline);
-  return { text: expander.placed(inline, inProgramText(program)), variables: {} };
-}
-
-async function run(step: ScriptStep, context: StepContext): Promise<StepAttempt> {
-  const { trial } = context;
-  const env = mergeEnvironments([trial.env, step.env]);
-  await using launch = await prepareScript(step, trial, env);
-  const done = await runProgram(
-    {
+  async run(step, context) {
+    const { trial } = context;
+    const { protocol, source } = step;
+    const env = mergeEnvironments([trial.env, step.env]);
+    await using launch = await prepareScript(step, trial, env);
+    const { command, args, cwd, remark, program } = launch;
+    const spec = {
       role: "the script",
       hint: "Check the script's first line: it names the interpreter, which has to be installed.",
-      command: launch.command,
-      args: [...launch.args, ...step.args],
-      cwd: launch.cwd,
+      command,
+      args: [...args, ...step.args],
+      cwd,
       env,
-      ...(step.protocol === "json" ? { stdin: JSON.stringify(scriptInput(context, env)) } : {}),
-      ...("inline" in step.source ? { texts: [step.source.inline] } : {}),
-    },
-    step,
-    context,
-  );
-  const { exitCode } = done;
-  const [stdout, stderr] = [withoutLineEnd(done.stdout.text), withoutLineEnd(done.stderr.text)];
-  const values = { stdout, stderr, exitCode };
-  if (step.protocol === "json") {
-    return { kind: "checked", values, ...readScriptAnswer(done, launch.remark) };
-  }
-  // In the older forms there is nothing but the exit code.
-  if (step.failure === undefined) {
-    const hint = "Set protocol: json in the step, so that its answer is read, or exit with 1.";
-    refuseUnreadVerdict(done, { role: "the script", hint });
-  }
-  return { kind: "checked", values, checks: exitChecks(done, launch) };
-}
+      ...(protocol === "json" ? { stdin: JSON.stringify(scriptInput(context, env)) } : {}),
+      ...("inline" in source ? { texts: [source.inline] } : {}),
+    };
+    const done = await runProgram(spec, step, context);
+    const { stdout, stderr, exitCode, together } = done;
+    const values = { stdout: withoutLineEnd(stdout.text), stderr: withoutLineEnd(stderr.text), exitCode };
+    if (protocol === "json") return { kind: "checked", values, ...readScriptAnswer(done, remark) };
+    // In the older forms there is nothing but the exit code.
+    if (step.failure === undefined) {
+      const hint = "Set protocol: json in the step, so that its answer is read, or exit with 1.";
+      refuseUnreadVerdict(done, "the script", hint);
+    }
+    const check = exitCheck(done, { expected: 0, evidence: { output: tailOf(together) }, program });
+    const omitted = stdout.omitted + stderr.omitted;
+    const loss = omitted === 0 ? "" : ` (${omitted} bytes of its output were dropped)`;
+    const advice = check.passed || remark === undefined ? "" : `. ${remark}`;
+    return { kind: "checked", values, checks: [{ ...check, message: `${check.message}${loss}${advice}` }] };
+  },
+};
 
 /** What a script with `protocol: json` reads from its stdin. */
-function scriptInput({ trial }: StepContext, env: Readonly<Record<string, string>>): JsonObject {
+function scriptInput({ trial }: StepContext, env: Env): JsonObject {
+  const { task: name, prompt, agent = null, outputs, workspace } = trial;
   const { toolCalls, resourceReads, promptGets } = trial.history();
-  const steps: Readonly<Record<string, Json>> = Object.fromEntries(
-    [...trial.outputs].map(([id, outputs]) => [id, { outputs }]),
-  );
-  return {
-    task: { name: trial.task, prompt: trial.prompt },
-    agent: trial.agent ?? null,
-    mcp: { callHistory: { toolCalls, resourceReads, promptGets } },
-    env,
-    steps,
-    workspace: trial.workspace,
-  };
+  const steps = Object.fromEntries([...outputs].map(([id, given]) => [id, { outputs: given }]));
+  const mcp = { callHistory: { toolCalls, resourceReads, promptGets } };
+  return { task: { name, prompt }, agent, mcp, env, steps, workspace };
 }
 
-function exitChecks(done: ProgramRun, { remark, program }: ScriptLaunch): Check[] {
-  const omitted = done.stdout.omitted + done.stderr.omitted;
-  const check = exitCheck(done, { expected: 0, evidence: { output: tailOf(done.together) }, program });
-  const loss = omitted === 0 ? "" : ` (${omitted} bytes of its output were dropped)`;
-  const advice = check.passed || remark === undefined ? "" : `. ${remark}`;
-  return [{ ...check, message: `${check.message}${loss}${advice}` }];
-}
-
-/** Enough for any first line, and for the whole of a script that is short enough to be looked into. */
+/** Enough for any first line, and for the whole of a script that is short enough to be analysed. */
 const headLength = 16_384;
 
-/** How a script is started. Disposing of it removes what was made for that. */
-export interface ScriptLaunch extends AsyncDisposable {
+/** How a script is started. Its disposal removes what was made for that. */
+interface ScriptLaunch extends AsyncDisposable {
   readonly command: string;
   /** Without the arguments of the step. */
   readonly args: readonly string[];
   readonly cwd: string;
-  /** The likeliest reason for its failure, where how it is started suggests one. */
+  /** The likeliest reason for its failure, if the way that it is started suggests one. */
   readonly remark?: string;
   /** What it runs, where that is known as a whole. */
-  readonly program?: ProgramText;
+  readonly program?: ProgramText | undefined;
 }
 
-type Env = Readonly<Record<string, string>>;
-
 /**
- * Makes a script ready to be started. A file is started itself when it is executable, else by the interpreter that its
- * first line names, else by the shell; its mode is left alone. A text becomes a temporary file outside the task's folder.
+ * Prepares the start of a script. A file is started itself when it is executable, else by the interpreter that its
+ * first line names, else by the shell; its mode is not changed. A text becomes a temporary file outside the task's folder.
  * Throws McpvalsError `step/cannot-run` when the file cannot be read, and what `resolveTaskPath` throws.
  */
 async function prepareScript(
@@ -144,9 +103,26 @@ async function prepareScript(
 ): Promise<ScriptLaunch> {
   if ("inline" in source) return prepareText(source.inline, trial, env);
   const file = await resolveTaskPath(source.file, trial, { forWriting: false });
-  const cwd = workdir === "script" ? dirname(file) : trial.dir;
-  const launch = { ...(await launchFile(file, env)), cwd };
-  return { ...launch, [Symbol.asyncDispose]: () => Promise.resolve() };
+  const head = await readHead(file);
+  const launch = {
+    cwd: workdir === "script" ? dirname(file) : trial.dir,
+    program: head.length < headLength ? { text: head } : undefined,
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+  // A file with neither a first line for the system nor the bytes of a program can only be started by a shell.
+  const startsItself = head.startsWith("#!") || head.includes("\0");
+  const isExecutable = access(file, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+  if (startsItself && (await isExecutable)) return { ...launch, command: file, args: [] };
+  const isNamedAsShell = /\.(?:sh|bash|zsh|ksh|dash)$/i.test(file);
+  const remark = "The file has no #! line, so the shell ran it; begin it with #!/usr/bin/env python3, say.";
+  return {
+    ...launch,
+    ...interpreted(file, head, env),
+    ...(startsItself || isNamedAsShell ? {} : { remark }),
+  };
 }
 
 async function prepareText(text: string, { dir }: TrialContext, env: Env): Promise<ScriptLaunch> {
@@ -156,37 +132,17 @@ async function prepareText(text: string, { dir }: TrialContext, env: Env): Promi
   try {
     const file = join(folder, "script");
     await writeFile(file, trimmed.startsWith("#!") ? trimmed : text, { mode: 0o600 });
-    const program = { text };
-    return { ...interpreted(file, trimmed, env), program, cwd: dir, [Symbol.asyncDispose]: remove };
+    const launch = interpreted(file, trimmed, env);
+    return { ...launch, program: { text }, cwd: dir, [Symbol.asyncDispose]: remove };
   } catch (error) {
     await remove();
     throw error;
   }
 }
 
-async function launchFile(
-  file: string,
-  env: Env,
-): Promise<Pick<ScriptLaunch, "command" | "args" | "remark" | "program">> {
-  const head = await readHead(file);
-  const known = head.length < headLength ? { program: { text: head } } : {};
-  // What has neither a first line for the system nor a program's bytes can only be started by a shell.
-  const startsItself = head.startsWith("#!") || head.includes("\0");
-  if (startsItself && (await isExecutable(file))) return { command: file, args: [], ...known };
-  const launch = { ...interpreted(file, head, env), ...known };
-  return startsItself || isNamedAsShell(file) ? launch : { ...launch, remark: noFirstLine };
-}
-
-const noFirstLine =
-  "The file has no #! line, so the shell ran it; begin it with #!/usr/bin/env python3, say.";
-
-function isNamedAsShell(file: string): boolean {
-  return /\.(?:sh|bash|zsh|ksh|dash)$/i.test(file);
-}
-
 function interpreted(file: string, head: string, env: Env): Pick<ScriptLaunch, "command" | "args"> {
-  const named = interpreterOf(head) ?? { command: shellFor(env), args: [] };
-  return { command: named.command, args: [...named.args, file] };
+  const { command, args } = interpreterOf(head) ?? { command: shellFor(env), args: [] };
+  return { command, args: [...args, file] };
 }
 
 async function readHead(file: string): Promise<string> {
@@ -205,11 +161,66 @@ async function readHead(file: string): Promise<string> {
   }
 }
 
-async function isExecutable(file: string): Promise<boolean> {
-  try {
-    await access(file, constants.X_OK);
-    return true;
-  } catch {
-    return false; // then its interpreter is started with it
-  }
+const protocolHint =
+  "With protocol: json it exits with 0 and writes one JSON object with `passed` on stdout; logs belong on stderr.";
+
+/**
+ * Reads the answer of a script that ran with `protocol: json`: the overall check first, then the script's own. Throws McpvalsError
+ * `step/broken-script` when it did not exit with 0, or did not write exactly one JSON object in the form of the protocol: then
+ * nothing is known of what it checked. `remark` is the likeliest reason for that.
+ */
+function readScriptAnswer(
+  run: ProgramRun,
+  remark?: string,
+): { readonly checks: readonly Check[]; readonly outputs?: JsonObject } {
+  const broken = (problem: string): McpvalsError =>
+    new McpvalsError("step/broken-script", `the script is broken: ${problem}`, {
+      hint: remark ?? protocolHint,
+      ...outputDetails(run),
+    });
+  const { signal, exitCode, stdout } = run;
+  if (signal !== null) throw broken(`it was ended by ${signal}`);
+  if (exitCode !== 0) throw broken(`it exited with ${exitCode}`);
+  if (stdout.omitted > 0) throw broken("its answer is too long and was cut");
+  if (stdout.text.trim() === "") throw broken("it wrote nothing on stdout");
+  const { value: answer, reason: problem } = readJsonText(stdout.text);
+  if (answer === undefined) throw broken(`what it wrote on stdout is not one JSON object: ${problem}`);
+  if (!isJsonObject(answer)) throw broken(`what it wrote on stdout is ${described(answer)}, not an object`);
+  const { passed, reason } = answer;
+  // Some languages write null for what is absent.
+  const checks = answer["checks"] ?? [];
+  const outputs = answer["outputs"] ?? undefined;
+  if (typeof passed !== "boolean") throw broken(`"passed" is ${described(passed)}, not true or false`);
+  if (!isOptionalText(reason)) throw broken(`"reason" is ${described(reason)}, not a text`);
+  if (outputs !== undefined && !isJsonObject(outputs))
+    throw broken(`"outputs" is ${described(outputs)}, not an object`);
+  if (!Array.isArray(checks)) throw broken(`"checks" is ${described(checks)}, not a list`);
+  const verdict = `the script says that it ${passed ? "passed" : "failed"}`;
+  const own = checks.map((check: Json, index): Check => {
+    const place = `checks[${index}]`;
+    if (!isJsonObject(check)) throw broken(`${place} is ${described(check)}, not an object`);
+    const { name, passed: holds, message } = check;
+    if (typeof name !== "string" || name.trim() === "") throw broken(`${place} has no name`);
+    if (typeof holds !== "boolean")
+      throw broken(`${place} has "passed" as ${described(holds)}, not true or false`);
+    if (!isOptionalText(message)) throw broken(`${place} has "message" as ${described(message)}, not a text`);
+    return checkOf(name, holds, message, holds ? "it holds" : "it does not hold");
+  });
+  return { checks: [checkOf("passed", passed, reason, verdict), ...own], ...withoutUndefined({ outputs }) };
+}
+
+function checkOf(name: string, passed: boolean, text: string | null | undefined, fallback: string): Check {
+  const message = text?.trim() ? text : fallback;
+  return { name, passed, expected: true, actual: passed, message };
+}
+
+function isOptionalText(value: Json | undefined): value is string | null | undefined {
+  return (value ?? "") === "" || typeof value === "string";
+}
+
+function described(value: Json | undefined): string {
+  if (value === undefined) return "not there";
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "a list";
+  return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }

@@ -1,8 +1,6 @@
 import type { JudgeAnswer, JudgeQuestion } from "../core/grade/judge-prompt.ts";
-import type { Json, JsonObject } from "../core/formats/model.ts";
+import type { JsonObject } from "../core/formats/model.ts";
 import type { Step } from "../core/formats/step.ts";
-import { type Expander, refuseEmptySearch } from "../core/templates/expand.ts";
-import { inVariable } from "../core/templates/places.ts";
 import type { ValidateSchema } from "../core/checks/schema-check.ts";
 import type { Scope } from "../core/templates/scope.ts";
 import type { CallHistory } from "../core/trace/trajectory.ts";
@@ -81,18 +79,14 @@ export type StepAttempt =
   /** For steps that have steps: one of them could not act. */
   | { readonly kind: "error"; readonly error: unknown; readonly checks: readonly Check[] };
 
-/** One type of step. */
+/** How one type of step is run. Its texts are expanded before. */
 export interface StepRunner<S extends Step = Step> {
-  readonly type: S["type"];
-  /** True when it heeds `timeoutMs` itself; else its signal aborts then. */
+  /** True when it applies `timeoutMs` itself; else its signal aborts then. */
   readonly keepsTime?: true;
-  /** Replaces the templates in its own texts, but not in `id`, `name`, `if`, `outputs` and the steps inside it. */
-  readonly expand: (step: S, expander: Expander) => S;
-  /** What the trace shows of the expanded step. */
+  /** What the trace shows of the step. */
   readonly input: (step: S) => JsonObject;
   /**
-   * Makes one attempt with the expanded step. Throws McpvalsError when it cannot act at all, and the signal's reason when
-   * that aborts.
+   * Makes one attempt. Throws McpvalsError when it cannot act at all, and the signal's reason when that aborts.
    */
   readonly run: (step: S, context: StepContext, runChild: RunChild) => Promise<StepAttempt>;
 }
@@ -112,33 +106,4 @@ export interface StepReport {
   readonly ignored: boolean;
   /** It failed without being tried, since it needs what a failed step would have given. */
   readonly untried?: true;
-}
-
-/** Variables of a process with the templates in their values replaced. */
-export function expandEnv(
-  env: Readonly<Record<string, string>>,
-  expander: Expander,
-): Readonly<Record<string, string>> {
-  return Object.fromEntries(
-    Object.entries(env).map(([name, value]) => [name, expander.placed(value, inVariable(name))]),
-  );
-}
-
-/** Variables and arguments for a program that may look for them. Throws `task/unfit-value` for one from outside that is empty. */
-export function refuseEmptyGiven(program: string, given: readonly string[], expander: Expander): void {
-  for (const template of given)
-    if (!expander.trusts(template)) refuseEmptySearch(program, template, expander.text(template));
-}
-
-/** A record of templates with its values replaced. */
-export function expandRecord(
-  record: Readonly<Record<string, string>>,
-  { text }: Expander,
-): Readonly<Record<string, string>> {
-  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, text(value)]));
-}
-
-/** A JSON object of templates; what stood for a text may become any JSON value. */
-export function expandObject(object: JsonObject, { json }: Expander): JsonObject {
-  return Object.fromEntries(Object.entries(object).map(([key, value]): [string, Json] => [key, json(value)]));
 }

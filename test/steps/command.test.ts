@@ -42,7 +42,7 @@ describe("a command", () => {
     const { report } = await playStep(command("echo no", { workdir: "sub" }), { trial });
     expect(report).toMatchObject({ outcome: "error", error: { code: "step/cannot-run" } });
     expect(report.error).toMatchObject({
-      message: `the folder to run in is not there: ${join(trial.dir, "sub")}`,
+      message: `the folder to run in does not exist: ${join(trial.dir, "sub")}`,
     });
     const other = await playStep(command("echo no", { workdir: "file" }), { trial });
     expect(other.report.error).toMatchObject({ message: expect.stringContaining("is not a folder") });

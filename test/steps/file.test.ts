@@ -156,9 +156,9 @@ describe("removing a file", () => {
       checks: [{ ...check, message: "a is removed" }],
     });
     expect(existsSync(at("a"))).toBe(false);
-    expect((await remove("a")).checks).toEqual([{ ...check, message: "a was not there" }]);
+    expect((await remove("a")).checks).toEqual([{ ...check, message: "a did not exist" }]);
     writeFileSync(at("a"), "");
-    expect((await remove("a/b")).checks).toEqual([{ ...check, message: "a/b was not there" }]);
+    expect((await remove("a/b")).checks).toEqual([{ ...check, message: "a/b did not exist" }]);
   });
 
   it("takes a folder of the workspace with all that is in it, and of a link the link", async () => {
@@ -260,7 +260,7 @@ describe("looking at a file", () => {
 
   it("expects nothing else of what must not exist", async () => {
     const content = { equals: "" };
-    const message = "nothing is there that could have a content or a mode";
+    const message = "nothing exists that could have a content or a mode";
     expect((await told("none", { exists: false, content }))[1]).toEqual(["file", false, message]);
     expect((await told("none", { exists: false, mode: 0o644 }))[1]).toEqual(["file", false, message]);
   });

@@ -28,7 +28,7 @@ async function play(
   const calls: string[] = [];
   const sessions = [leafServer((id) => calls.push(id))];
   const context = stepContext({ trial, sessions, scope: scopeOf({ word: "text" }, trial) });
-  const { ran } = await runSequence(steps, context, { kind: "verify", run: runStep });
+  const { ran } = await runSequence(steps, context, runStep);
   const ended = ran.map(({ step, report }) => {
     const failed = report.checks
       .filter((check) => !check.passed)

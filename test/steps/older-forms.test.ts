@@ -58,7 +58,7 @@ async function verify(steps: string): Promise<Verified> {
   using trial = temporaryTrial();
   const scope = scopeOf({ env: { X: "x" }, agent: { output: "done" } }, trial);
   const context = stepContext({ sessions: [session], trial, scope });
-  const { ran } = await runSequence(taskOf(steps).verify, context, { kind: "verify", run: runStep });
+  const { ran } = await runSequence(taskOf(steps).verify, context, runStep);
   return {
     checks: ran.flatMap(({ report }) => report.checks.map(({ name, passed }) => [name, passed] as const)),
     outputs: Object.fromEntries(trial.outputs),
