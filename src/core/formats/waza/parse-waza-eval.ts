@@ -9,17 +9,19 @@ import {
   type ServerOverlay,
   type ServerTable,
 } from "../config/server-tables.ts";
-import { asList, asText, isJsonObject, type KeyPath, withoutUndefined } from "../json.ts";
-import { type LenientReader as Reader, LenientReader } from "../lenient-reader.ts";
-import type { JsonObject, ServerLifetime } from "../model.ts";
-import type { Locate, Problem } from "../problem.ts";
 import {
-  graderNames,
-  type PlacedAssertions,
-  readGraders,
-  refuseUnsupported,
-  saysSomething,
-} from "./read-graders.ts";
+  asList,
+  asText,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  type KeyPath,
+  withoutUndefined,
+} from "../json.ts";
+import { LenientReader } from "../lenient-reader.ts";
+import type { ServerLifetime } from "../model.ts";
+import type { Locate } from "../problem.ts";
+import { type PlacedAssertions, readGraders, refuseUnsupported, saysSomething } from "./read-graders.ts";
 import { type ParsedWazaEval, wazaEvalSchema } from "./waza-schema.ts";
 
 /** An `eval.yaml` of waza that is valid by itself. */
@@ -78,7 +80,7 @@ export interface ParsedWazaEvalFile {
  */
 export function parseWazaEval(document: JsonObject, options: ParseWazaEvalOptions): ParsedWazaEvalFile {
   const reader = new LenientReader(options.locate, { strict: true });
-  const servers = readWazaServers(document, options, reader);
+  const servers = readServers(document, options, reader);
   const parsed = reader.read(wazaEvalSchema, document);
   const file = parsed === undefined ? outline(document) : readParsed(parsed, document, options, reader);
   return {
@@ -102,74 +104,25 @@ function outline(document: JsonObject): WithoutServers {
   };
 }
 
+/** Trials at once where `parallel` says no number. */
+const usualWorkers = 4;
+
 function readParsed(
   parsed: ParsedWazaEval,
   document: JsonObject,
   { requested }: ParseWazaEvalOptions,
-  reader: Reader,
+  reader: LenientReader,
 ): WithoutServers {
+  const { config, tasks, metrics } = parsed;
+  const { workers, max_workers, parallel } = config;
   refuseUnsupported(wazaEvalSchema, document, [], reader);
-  refuseOthers(parsed, reader);
-  noteWithoutEffect(parsed, reader);
-  const names = graderNames(parsed.graders, ["graders"], { taken: new Set(), reader });
-  return withoutUndefined({
-    name: parsed.name,
-    trials: parsed.config.trials_per_task,
-    timeoutMs: milliseconds(parsed.config.timeout_seconds),
-    concurrency: readConcurrency(parsed, reader),
-    tasks: readTasks(parsed, reader),
-    assertions: readGraders(parsed.graders, ["graders"], { names, reader }),
-    graderNames: new Set(names),
-    lifetime: parsed.config.mcp_server_lifetime,
-    agents: readWazaAgents(parsed, requested, reader),
-  });
-}
-
-function milliseconds(seconds: number | undefined): number | undefined {
-  return seconds === undefined ? undefined : Math.ceil(seconds * 1000);
-}
-
-const usualWorkers = 4;
-
-/** As in that tool without `parallel` the workers are not used. */
-function readConcurrency({ config }: ParsedWazaEval, reader: Reader): number | undefined {
-  const { parallel, workers, max_workers } = config;
-  if (workers !== undefined && max_workers !== undefined && workers !== max_workers)
-    reader.refuse(
-      "workers and max_workers are the same setting, with two values",
-      ["config", "max_workers"],
-      {
-        hint: "Keep one of them.",
-      },
-    );
-  if (parallel) return workers ?? max_workers ?? usualWorkers;
-  const key = workers === undefined ? "max_workers" : "workers";
-  if (config[key] !== undefined) reader.note(`${key} has no effect without parallel: true`, ["config", key]);
-  return undefined;
-}
-
-function readTasks({ tasks, tasks_from }: ParsedWazaEval, reader: Reader): readonly string[] {
-  if (tasks.length === 0 && !saysSomething(tasks_from))
-    reader.problem({
-      code: "config/nothing-to-run",
-      message: "the eval has no tasks",
-      path: [],
-      at: "value",
-      hint: "Name its task files in tasks: paths or globs, from the eval's folder.",
-    });
-  return tasks;
-}
-
-function refuseOthers({ config, ...rest }: ParsedWazaEval, reader: Reader): void {
   if (config.max_attempts > 1)
     reader.refuse(
       "max_attempts over 1 is refused: trying again until it passes hides flakiness",
       ["config", "max_attempts"],
-      {
-        hint: "Leave it out, and raise trials_per_task: every trial counts.",
-      },
+      { hint: "Leave it out, and raise trials_per_task: every trial counts." },
     );
-  if (rest.baseline)
+  if (parsed.baseline)
     reader.refuse(
       "baseline is not known yet: it takes away skills, which this version gives no agent",
       ["baseline"],
@@ -178,34 +131,58 @@ function refuseOthers({ config, ...rest }: ParsedWazaEval, reader: Reader): void
         hint: "Compare sets of servers with variants: {with: {}, without: {mcp_servers: {NAME: null}}}.",
       },
     );
-  for (const [index, metric] of rest.metrics.entries())
-    if (metric.name === "trigger_accuracy" && metric.enabled)
+  for (const [index, { name, enabled }] of metrics.entries())
+    if (name === "trigger_accuracy" && enabled)
       reader.refuse("the metric trigger_accuracy is not known yet", ["metrics", index, "name"], {
         hint: "Leave it out, or write enabled: false; trigger tests are not run.",
       });
-}
-
-function noteWithoutEffect({ config, metrics, inputs }: ParsedWazaEval, reader: Reader): void {
-  const others = metrics.filter(({ name }) => name !== "trigger_accuracy").map(({ name }) => name);
+  const others = metrics.map(({ name }) => name).filter((name) => name !== "trigger_accuracy");
   if (others.length > 0)
     reader.note(`metrics have no effect (${others.join(", ")}): verdicts come from graders and expected`, [
       "metrics",
     ]);
-  if (saysSomething(inputs)) reader.note("inputs have no effect without tasks_from", ["inputs"]);
+  if (saysSomething(parsed.inputs)) reader.note("inputs have no effect without tasks_from", ["inputs"]);
   if (config.fail_fast)
     reader.note("fail_fast has no effect; pass --bail to stop early", ["config", "fail_fast"]);
   if (config.group_by !== undefined) reader.note("group_by has no effect", ["config", "group_by"]);
   if (config.judge_model !== undefined)
     reader.note("judge_model has no effect: no grader that is known asks a judge", ["config", "judge_model"]);
+  const { assertions, names } = readGraders(parsed.graders, new Set(), reader);
+  if (workers !== undefined && max_workers !== undefined && workers !== max_workers)
+    reader.refuse(
+      "workers and max_workers are the same setting, with two values",
+      ["config", "max_workers"],
+      { hint: "Keep one of them." },
+    );
+  const count = workers ?? max_workers;
+  const key = workers === undefined ? "max_workers" : "workers";
+  // As in that tool without `parallel` the workers are not used.
+  if (!parallel && count !== undefined)
+    reader.note(`${key} has no effect without parallel: true`, ["config", key]);
+  if (tasks.length === 0 && !saysSomething(parsed.tasks_from))
+    reader.refuse("the eval has no tasks", [], {
+      code: "config/nothing-to-run",
+      hint: "Name its task files in tasks: paths or globs, from the eval's folder.",
+    });
+  return withoutUndefined({
+    name: parsed.name,
+    trials: config.trials_per_task,
+    timeoutMs: config.timeout_seconds,
+    concurrency: parallel ? (count ?? usualWorkers) : undefined,
+    tasks,
+    assertions,
+    graderNames: new Set(names),
+    lifetime: config.mcp_server_lifetime,
+    agents: readAgents(parsed, requested, reader),
+  });
 }
 
 /** Who plays: those asked for, else `agent` or `agents`, which that tool does not have, else what `executor` means. */
-function readWazaAgents(
-  { agent, agents, config }: ParsedWazaEval,
+function readAgents(
+  { agent, agents, config: { executor, model } }: ParsedWazaEval,
   requested: readonly string[],
   reader: LenientReader,
 ): DeclaredAgents {
-  const { executor, model } = config;
   const isDeclared = agent !== undefined || Object.keys(agents).length > 0;
   if (isDeclared || requested.length > 0) {
     const winner = requested.length > 0 ? "--agent" : agent === undefined ? "agents" : "agent";
@@ -220,83 +197,55 @@ function readWazaAgents(
   if (executor === "mock") {
     const message = "the executor mock calls no tools, so its trials say nothing of a server";
     reader.refuse(message, ["config", "executor"], { hint });
-    return {};
+  } else {
+    const message = 'missing key "executor" in config: no agent plays the tasks';
+    const more = `Write executor: copilot-sdk. ${hint}`;
+    reader.refuse(message, ["config"], { code: "config/missing-key", at: "key", hint: more });
   }
-  reader.problem({
-    code: "config/missing-key",
-    message: 'missing key "executor" in config: no agent plays the tasks',
-    path: ["config"],
-    at: "key",
-    hint: `Write executor: copilot-sdk. ${hint}`,
-  });
   return {};
-}
-
-export interface ReadServersContext {
-  readonly readFixtures: (path: string) => Fixtures;
-  readonly templates: ReadonlyMap<string, string>;
 }
 
 /**
  * The servers of an eval, and the sets of them that `variants` make. A mock stands in the place of a server of its name, as in
  * that tool.
  */
-function readWazaServers(
+function readServers(
   document: JsonObject,
-  { readFixtures, templates }: ReadServersContext,
+  { readFixtures, templates }: ParseWazaEvalOptions,
   reader: LenientReader,
 ): Pick<WazaEval, "servers" | "variants"> {
-  const config = isJsonObject(document["config"]) ? document["config"] : {};
-  const inConfig = readOverlay(pick(config), ["config"]);
-  const atTop = readOverlay(pick(document), []);
-  if (inConfig !== undefined && atTop !== undefined) reader.problem(twoTables);
+  const { config, variants, mcp_mocks: list = [] } = document;
+  const inConfig = overlayOf(config, ["config"]);
+  const atTop = overlayOf(document, []);
+  if (inConfig !== undefined && atTop !== undefined)
+    reader.refuse("mcp_servers is given both in config and at the top", ["mcp_servers"], {
+      at: "key",
+      hint: "Keep one of them: either is the table of the eval's servers.",
+    });
   const overlay = atTop ?? inConfig;
-  const declared =
+  const { problems, ...declared } =
     overlay === undefined ? { ...noServers, problems: [] } : mergeServerTables(undefined, overlay, templates);
-  const mocks = mockServers({ mcp_mocks: document["mcp_mocks"] ?? [] }, { path: [], readFixtures });
-  const written = { ...declared.written, ...mocks.servers };
-  const servers: ServerTable = { written, servers: { ...declared.servers, ...parseServers(mocks.servers) } };
-  addAll([...declared.problems, ...mocks.problems], reader);
-  const variants = readVariants(document["variants"], reader, { servers, templates });
-  return withoutUndefined({ servers, variants });
-}
-
-const twoTables: Problem = {
-  code: "config/invalid-value",
-  message: "mcp_servers is given both in config and at the top",
-  path: ["mcp_servers"],
-  at: "key",
-  hint: "Keep one of them: either is the table of the eval's servers.",
-};
-
-/** Only this spelling is a table of servers here. */
-function pick({ mcp_servers }: JsonObject): JsonObject {
-  return mcp_servers === undefined || mcp_servers === null ? {} : { mcp_servers };
-}
-
-interface VariantContext {
-  readonly servers: ServerTable;
-  readonly templates: ReadonlyMap<string, string>;
-}
-
-function readVariants(
-  variants: JsonObject[string] | undefined,
-  reader: LenientReader,
-  { servers, templates }: VariantContext,
-): readonly WazaVariant[] | undefined {
-  if (!isJsonObject(variants) || Object.keys(variants).length === 0) return undefined;
+  const mocks = mockServers({ mcp_mocks: list }, { path: [], readFixtures });
+  const servers: ServerTable = {
+    written: { ...declared.written, ...mocks.servers },
+    servers: { ...declared.servers, ...parseServers(mocks.servers) },
+  };
+  for (const problem of [...problems, ...mocks.problems]) reader.problem(problem);
+  if (!isJsonObject(variants) || Object.keys(variants).length === 0) return { servers };
   const read = Object.entries(variants).map(([name, variant]): WazaVariant => {
     const path = ["variants", name];
-    const overlay = isJsonObject(variant) ? readOverlay(pick(variant), path) : undefined;
-    if (overlay === undefined) return { name, path };
-    addAll(mergeServerTables(servers, overlay, templates).problems, reader);
-    return { name, path, overlay };
+    const above = overlayOf(variant, path);
+    if (above === undefined) return { name, path };
+    for (const problem of mergeServerTables(servers, above, templates).problems) reader.problem(problem);
+    return { name, path, overlay: above };
   });
-  if (read.every(({ overlay }) => overlay !== undefined))
+  if (read.every((each) => each.overlay !== undefined))
     reader.note("only the variants run; to compare with the servers as they are, add NAME: {}", ["variants"]);
-  return read;
+  return { servers, variants: read };
 }
 
-function addAll(problems: readonly Problem[], reader: LenientReader): void {
-  for (const problem of problems) reader.problem(problem);
+/** The servers of `mcp_servers`, the only spelling of such a table here. */
+export function overlayOf(container: Json | undefined, path: KeyPath): ServerOverlay | undefined {
+  const table = isJsonObject(container) ? container["mcp_servers"] : undefined;
+  return table === undefined || table === null ? undefined : readOverlay({ mcp_servers: table }, path);
 }

@@ -1,21 +1,20 @@
 import type { Diagnostic } from "../../errors/error.ts";
 import { escapeTemplate } from "../../templates/parse-template.ts";
 import { assertionKinds } from "../assertion-kinds.ts";
-import { readOverlay, type ServerOverlay } from "../config/server-tables.ts";
-import { formatKeyPath, isJsonObject, withoutUndefined } from "../json.ts";
+import type { ServerOverlay } from "../config/server-tables.ts";
+import { formatKeyPath, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import type { Json, Task } from "../model.ts";
 import type { Locate } from "../problem.ts";
 import type { FileStep } from "../step.ts";
 import {
-  graderNames,
   type PlacedAssertions,
   readExpected,
   readGraders,
   refuseUnsupported,
   saysSomething,
 } from "./read-graders.ts";
-import type { WazaEval } from "./parse-waza-eval.ts";
+import { overlayOf, type WazaEval } from "./parse-waza-eval.ts";
 import { type ParsedWazaTask, wazaTaskSchema } from "./waza-schema.ts";
 
 /** What a path in `inputs.files` leads to, from the task's context folder. */
@@ -51,43 +50,24 @@ export type ParsedWazaTaskFile =
 /** Reads a task file of waza, strictly. Its texts are taken as they are: nothing in braces is replaced. */
 export function parseWazaTask(document: Json, options: ParseWazaTaskOptions): ParsedWazaTaskFile {
   const reader = new LenientReader(options.locate, { strict: true });
-  const overlay = readTaskServers(document, reader);
+  const overlay = overlayOf(document, []);
+  for (const problem of overlay?.problems ?? []) reader.problem(problem);
   const parsed = reader.read(wazaTaskSchema, document);
   if (parsed === undefined) return { ok: false, diagnostics: reader.diagnostics() };
-  const names = graderNames(parsed.graders, ["graders"], { taken: options.eval.graderNames, reader });
-  const assertions = [
-    ...readExpected(parsed.expected),
-    ...readGraders(parsed.graders, ["graders"], { names, reader }),
-  ];
-  noteWithoutEffect(parsed, reader);
-  refuseUnsupported(wazaTaskSchema, document, [], reader);
-  const task = buildTask(parsed, assertions, { options, reader });
-  if (!reader.failed && options.isEvalWhole) checkChecks(task, reader);
-  return reader.failed
-    ? { ok: false, diagnostics: reader.diagnostics() }
-    : {
-        ok: true,
-        read: withoutUndefined({ task, enabled: parsed.enabled, overlay, assertions }),
-        notes: reader.notes,
-      };
-}
-
-function readTaskServers(document: Json, reader: LenientReader): ServerOverlay | undefined {
-  const servers = isJsonObject(document) ? document["mcp_servers"] : undefined;
-  if (servers === undefined || servers === null) return undefined;
-  const overlay = readOverlay({ mcp_servers: servers }, []);
-  for (const problem of overlay?.problems ?? []) reader.problem(problem);
-  return overlay;
-}
-
-function noteWithoutEffect({ inputs }: ParsedWazaTask, reader: LenientReader): void {
+  const graders = readGraders(parsed.graders, options.eval.graderNames, reader);
+  const assertions = [...readExpected(parsed.expected), ...graders.assertions];
   for (const key of ["context", "environment"] as const)
-    if (saysSomething(inputs[key])) reader.note(`inputs.${key} has no effect`, ["inputs", key]);
-}
-
-interface Building {
-  readonly options: ParseWazaTaskOptions;
-  readonly reader: LenientReader;
+    if (saysSomething(parsed.inputs[key])) reader.note(`inputs.${key} has no effect`, ["inputs", key]);
+  refuseUnsupported(wazaTaskSchema, document, [], reader);
+  const task = buildTask(parsed, assertions, options, reader);
+  if (!reader.failed && options.isEvalWhole && task.portable?.assertions.length === 0)
+    reader.refuse(`the task ${JSON.stringify(task.name)} checks nothing, so it could not fail`, ["id"], {
+      code: "config/checks-nothing",
+      hint: "Give it expected.tool_calls, expected.behavior, or a grader of type behavior, tool_calls or tool_constraint.",
+    });
+  if (reader.failed) return { ok: false, diagnostics: reader.diagnostics() };
+  const read = withoutUndefined({ task, enabled: parsed.enabled, overlay, assertions });
+  return { ok: true, read, notes: reader.notes };
 }
 
 const cleanupTimeoutMs = 60_000;
@@ -95,17 +75,16 @@ const cleanupTimeoutMs = 60_000;
 function buildTask(
   parsed: ParsedWazaTask,
   assertions: readonly PlacedAssertions[],
-  { options, reader }: Building,
+  options: ParseWazaTaskOptions,
+  reader: LenientReader,
 ): WazaTask["task"] {
-  const { id, name, description, inputs, timeout_seconds: seconds } = parsed;
+  const { id, name, description, inputs, timeout_seconds: timeoutMs, tags } = parsed;
   const dir = options.contextFolder(parsed.context_dir);
-  const { fixtures, setup } = readFiles(inputs.files, dir, { options, reader });
-  const all = [...options.eval.assertions, ...assertions];
+  const titles = [name, description].filter((text) => text !== undefined && text !== id);
   return withoutUndefined({
     name: id,
     form: "task" as const,
-    description:
-      [name, description].filter((text) => text !== undefined && text !== id).join(": ") || undefined,
+    description: titles.join(": ") || undefined,
     turns: [{ user: escapeTemplate(inputs.prompt) }],
     expectTools: [],
     verify: [],
@@ -116,34 +95,30 @@ function buildTask(
       file: options.file,
       dir,
       env: {},
-      setup,
+      ...readFiles(inputs.files, dir, options, reader),
       cleanup: [],
-      fixtures,
       requires: [],
-      tags: parsed.tags,
+      tags,
       labels: {},
-      timeoutMs: seconds === undefined ? undefined : Math.ceil(seconds * 1000),
+      timeoutMs,
       cleanupTimeoutMs,
       stateProbe: [],
       randomPorts: [],
-      assertions: all.map(({ set }) => set).filter((set) => assertionKinds(set).length > 0),
+      assertions: [...options.eval.assertions, ...assertions]
+        .map(({ set }) => set)
+        .filter((set) => assertionKinds(set).length > 0),
       inheritEnv: [],
     }),
   });
 }
 
-interface TaskFiles {
-  /** Files of the context folder that are copied. */
-  readonly fixtures: readonly string[];
-  /** Writes the files with contents of their own. */
-  readonly setup: readonly FileStep[];
-}
-
+/** Files of the context folder that are copied (`fixtures`), and steps that write those with contents of their own. */
 function readFiles(
   files: ParsedWazaTask["inputs"]["files"],
   folder: string,
-  { options, reader }: Building,
-): TaskFiles {
+  options: ParseWazaTaskOptions,
+  reader: LenientReader,
+): { readonly fixtures: readonly string[]; readonly setup: readonly FileStep[] } {
   const fixtures: string[] = [];
   const setup: FileStep[] = [];
   const seen = new Set<string>();
@@ -157,48 +132,29 @@ function readFiles(
       (found === "outside" ? "leads out of its folder, through a link" : undefined);
     seen.add(plain);
     if (reason !== undefined) reader.refuse(`${formatKeyPath(at)} ${reason}`, at);
-    else if (content !== undefined) setup.push(writeStep(index, plain, content));
-    else if (found === "file") fixtures.push(plain);
-    else
-      reader.problem({
-        code: "config/not-found",
-        message: `${formatKeyPath(at)}: there is no file ${JSON.stringify(path)} in ${folder}`,
-        path: at,
-        at: "value",
-        hint: "Files are taken from context_dir, else from the folder fixtures beside the eval; or give content.",
+    else if (content !== undefined)
+      setup.push({
+        id: `files[${index}]`,
+        type: "file",
+        path: `{workspace}/${escapeTemplate(plain)}`,
+        timeoutMs: 30_000,
+        action: { kind: "create", content: escapeTemplate(content), mode: 0o644 },
       });
+    else if (found === "file") fixtures.push(plain);
+    else {
+      const message = `${formatKeyPath(at)}: there is no file ${JSON.stringify(path)} in ${folder}`;
+      const hint =
+        "Files are taken from context_dir, else from the folder fixtures beside the eval; or give content.";
+      reader.refuse(message, at, { code: "config/not-found", hint });
+    }
   }
   return { fixtures, setup };
 }
 
 function reasonAgainst(path: string): string | undefined {
   const parts = path.split(/[\\/]/);
-  const isAbsolute = parts[0] === "" || /^[A-Za-z]:/.test(path);
-  if (isAbsolute || parts.includes("..")) return "must stay inside the workspace: relative, and without ..";
-  return path.includes("\0") || path.endsWith("/") || path === "" || path === "."
-    ? "is no path of a file"
-    : undefined;
-}
-
-const writeTimeoutMs = 30_000;
-
-function writeStep(index: number, path: string, content: string): FileStep {
-  return {
-    id: `files[${index}]`,
-    type: "file",
-    path: `{workspace}/${escapeTemplate(path)}`,
-    timeoutMs: writeTimeoutMs,
-    action: { kind: "create", content: escapeTemplate(content), mode: 0o644 },
-  };
-}
-
-function checkChecks({ name, portable }: WazaTask["task"], reader: LenientReader): void {
-  if (portable === undefined || portable.assertions.length > 0) return;
-  reader.problem({
-    code: "config/checks-nothing",
-    message: `the task ${JSON.stringify(name)} checks nothing, so it could not fail`,
-    path: ["id"],
-    at: "value",
-    hint: "Give it expected.tool_calls, expected.behavior, or a grader of type behavior, tool_calls or tool_constraint.",
-  });
+  if (parts[0] === "" || /^[A-Za-z]:/.test(path) || parts.includes(".."))
+    return "must stay inside the workspace: relative, and without ..";
+  const isFile = path !== "" && path !== "." && !path.includes("\0") && !path.endsWith("/");
+  return isFile ? undefined : "is no path of a file";
 }

@@ -5,13 +5,7 @@ import { suggestion } from "../did-you-mean.ts";
 import { asList, asObject, formatKeyPath, type KeyPath, withoutUndefined } from "../json.ts";
 import type { LenientReader } from "../lenient-reader.ts";
 import type { AssertionSet, CallPattern } from "../model.ts";
-import {
-  behaviorSchema,
-  type ParsedGrader,
-  type ParsedWazaTask,
-  toolCallsSchema,
-  toolConstraintSchema,
-} from "./waza-schema.ts";
+import { behaviorSchema, type ParsedWazaTask, toolCallsSchema, toolConstraintSchema } from "./waza-schema.ts";
 
 /** What a grader or an expectation asserts, and where it stands. */
 export interface PlacedAssertions {
@@ -20,75 +14,80 @@ export interface PlacedAssertions {
 }
 
 /** Types of graders of that tool that this version does not have. */
-const laterTypes = [
-  "text",
-  "file",
-  "diff",
-  "program",
-  "code",
-  "json_schema",
-  "action_sequence",
-  "skill_invocation",
-  "prompt",
-  "mcp_compliance",
-  "trigger",
-  "script",
-  "llm",
-  "llm_comparison",
-  "human",
-  "human_calibration",
-];
+const laterTypes =
+  "text file diff program code json_schema action_sequence skill_invocation prompt mcp_compliance trigger script llm llm_comparison human human_calibration".split(
+    " ",
+  );
 
 /** Reads the `config` of a grader by its type. Undefined for one that is wrong; why is among the reader's problems. */
-const graderTypes: Readonly<
-  Record<string, (config: unknown, path: KeyPath, reader: LenientReader) => AssertionSet | undefined>
-> = {
-  behavior: (config, path, reader) => readBehavior(readSupported(behaviorSchema, config, path, reader)),
-  tool_constraint: (config, path, reader) =>
-    readConstraint(readSupported(toolConstraintSchema, config, path, reader), path, reader),
-  tool_calls: (config, path, reader) => readCalls(readSupported(toolCallsSchema, config, path, reader)),
-};
+type ReadConfig = (config: unknown, path: KeyPath, reader: LenientReader) => AssertionSet | undefined;
 
-function readSupported<S extends z.ZodType>(
+function readerOf<S extends z.ZodType>(
   schema: S,
-  config: unknown,
-  path: KeyPath,
-  reader: LenientReader,
-): z.output<S> | undefined {
-  const read = reader.read(schema, config, path);
-  if (read !== undefined) refuseUnsupported(schema, config, path, reader);
-  return read;
+  read: (config: z.output<S>, path: KeyPath, reader: LenientReader) => AssertionSet,
+): ReadConfig {
+  return (config, path, reader) => {
+    const parsed = reader.read(schema, config, path);
+    if (parsed === undefined) return undefined;
+    refuseUnsupported(schema, config, path, reader);
+    return read(parsed, path, reader);
+  };
 }
 
-/** Reads graders as assertions on the agent's calls; `names` are those of their grades. What is not supported is refused by name. */
+const graderTypes: ReadonlyMap<string, ReadConfig> = new Map([
+  ["behavior", readerOf(behaviorSchema, readBehavior)],
+  ["tool_constraint", readerOf(toolConstraintSchema, readConstraint)],
+  ["tool_calls", readerOf(toolCallsSchema, readCalls)],
+]);
+
+/**
+ * Reads graders as assertions on the agent's calls. What is not supported is refused by name. A grader without a name has its
+ * type's; a duplicate name, also of those that are `taken`, is refused: in that tool the later grader would replace the earlier.
+ */
 export function readGraders(
-  graders: readonly ParsedGrader[],
-  path: KeyPath,
-  { names, reader }: { readonly names: readonly string[]; readonly reader: LenientReader },
-): readonly PlacedAssertions[] {
-  return graders.flatMap(({ type, weight, config = {} }, index) => {
-    const at = [...path, index];
-    const readConfig = Object.hasOwn(graderTypes, type) ? graderTypes[type] : undefined;
-    if (readConfig === undefined) refuseType(type, [...at, "type"], reader);
+  graders: ParsedWazaTask["graders"],
+  taken: ReadonlySet<string>,
+  reader: LenientReader,
+): { readonly assertions: readonly PlacedAssertions[]; readonly names: readonly string[] } {
+  const names = new Set([...taken, ...graders.flatMap(({ name }) => name ?? [])]);
+  const seen = new Set(taken);
+  const assertions: PlacedAssertions[] = [];
+  const own = graders.map(({ type, name, weight, config = {} }, index) => {
+    const path = ["graders", index];
+    const grader = name ?? unusedName(type, names);
+    if (name !== undefined && seen.has(name)) {
+      const at = [...path, "name"];
+      const hint = "Rename one of them; those of the eval grade every task.";
+      const message = `${formatKeyPath(at)}: another grader has this name`;
+      reader.refuse(message, at, { code: "config/duplicate-name", hint });
+    }
+    seen.add(grader);
+    const readConfig = graderTypes.get(type);
+    if (readConfig === undefined) refuseType(type, [...path, "type"], reader);
     else if (weight !== undefined)
-      reader.note("weight has no effect: every grader has to pass", [...at, "weight"]);
-    const set = readConfig?.(config, [...at, "config"], reader);
-    if (set === undefined) return [];
-    if (assertionKinds(set).length === 0)
-      reader.problem({
-        code: "config/checks-nothing",
-        message: `the grader ${formatKeyPath(at)} checks nothing, so it could not fail`,
-        path: at,
-        at: "value",
-        hint: "Give it the tools or limits to look at in config.",
-      });
-    const grader = names[index];
-    return [{ set: grader === undefined ? set : { ...set, grader }, path: at }];
+      reader.note("weight has no effect: every grader has to pass", [...path, "weight"]);
+    const set = readConfig?.(config, [...path, "config"], reader);
+    if (set === undefined) return grader;
+    if (assertionKinds(set).length === 0) {
+      const message = `the grader ${formatKeyPath(path)} checks nothing, so it could not fail`;
+      const hint = "Give it the tools or limits to look at in config.";
+      reader.refuse(message, path, { code: "config/checks-nothing", hint });
+    }
+    assertions.push({ set: { ...set, grader }, path });
+    return grader;
   });
+  return { assertions, names: own };
+}
+
+function unusedName(type: string, names: Set<string>): string {
+  let name = type;
+  for (let number = 2; names.has(name); number++) name = `${type} ${number}`;
+  names.add(name);
+  return name;
 }
 
 function refuseType(type: string, path: KeyPath, reader: LenientReader): void {
-  const known = Object.keys(graderTypes);
+  const known = [...graderTypes.keys()];
   if (laterTypes.includes(type)) {
     const hint = `This version grades by ${known.join(", ")}.`;
     reader.refuse(`graders of type ${type} are not known yet`, path, { hint });
@@ -100,37 +99,34 @@ function refuseType(type: string, path: KeyPath, reader: LenientReader): void {
 
 /** Reads `expected` of a task. */
 export function readExpected({
-  tool_calls,
+  tool_calls: calls,
   behavior,
 }: ParsedWazaTask["expected"]): readonly PlacedAssertions[] {
-  const parts = { tool_calls: readCalls(tool_calls), behavior: readBehavior(behavior) };
-  return Object.entries(parts).flatMap(([key, set]) => {
+  const sets = {
+    tool_calls: calls && readCalls(calls),
+    behavior: behavior && readBehavior({ ...behavior, required_mcp_servers: [], forbidden_mcp_servers: [] }),
+  };
+  return Object.entries(sets).flatMap(([key, set]) => {
     const path = ["expected", key];
     return set === undefined ? [] : [{ path, set: { ...set, grader: formatKeyPath(path) } }];
   });
 }
 
-function readBehavior(
-  config: Partial<z.output<typeof behaviorSchema>> | undefined,
-): AssertionSet | undefined {
-  if (config === undefined) return undefined;
-  const { max_tool_calls, max_mcp_calls, required_mcp_servers = [], forbidden_mcp_servers = [] } = config;
-  const limits = [max_tool_calls, max_mcp_calls].filter((each) => each !== undefined);
+function readBehavior(config: z.output<typeof behaviorSchema>): AssertionSet {
+  const limits = [config.max_tool_calls, config.max_mcp_calls].filter((each) => each !== undefined);
   return assertionsOf(
-    [...named(config.required_tools), ...required_mcp_servers.map((server) => ({ server }))],
-    [...named(config.forbidden_tools), ...forbidden_mcp_servers.map((server) => ({ server }))],
+    [...named(config.required_tools), ...config.required_mcp_servers.map((server) => ({ server }))],
+    [...named(config.forbidden_tools), ...config.forbidden_mcp_servers.map((server) => ({ server }))],
     { maxToolCalls: limits.length === 0 ? undefined : Math.min(...limits) },
   );
 }
 
-function readCalls(config: z.output<typeof toolCallsSchema> | undefined): AssertionSet | undefined {
-  if (config === undefined) return undefined;
-  const { required_tools, forbidden_tools, min_calls, max_calls } = config;
-  const limits = { minToolCalls: min_calls, maxToolCalls: max_calls };
-  return assertionsOf(named(required_tools), named(forbidden_tools), limits);
+function readCalls(config: z.output<typeof toolCallsSchema>): AssertionSet {
+  const limits = { minToolCalls: config.min_calls, maxToolCalls: config.max_calls };
+  return assertionsOf(named(config.required_tools), named(config.forbidden_tools), limits);
 }
 
-function named(tools: readonly string[] = []): readonly CallPattern[] {
+function named(tools: readonly string[]): readonly CallPattern[] {
   return tools.map((name) => ({ name }));
 }
 
@@ -149,12 +145,10 @@ function assertionsOf(
 type Constraint = z.output<typeof toolConstraintSchema>;
 
 function readConstraint(
-  config: Constraint | undefined,
+  { expect_tools, reject_tools }: Constraint,
   path: KeyPath,
   reader: LenientReader,
-): AssertionSet | undefined {
-  if (config === undefined) return undefined;
-  const { expect_tools, reject_tools } = config;
+): AssertionSet {
   if (reject_tools.some(({ tool }) => tool !== undefined && isName(tool)))
     reader.note("tools are rejected by their whole names; write .*NAME.* for a part of one", path);
   const read = (specs: Constraint["expect_tools"], key: string): readonly CallPattern[] =>
@@ -168,11 +162,8 @@ function readSpec(
   reader: LenientReader,
 ): CallPattern[] {
   if (tool === undefined && source === undefined)
-    reader.problem({
+    reader.refuse(`missing key "tool" in ${formatKeyPath(path)}: a string`, path, {
       code: "config/missing-key",
-      message: `missing key "tool" in ${formatKeyPath(path)}: a string`,
-      path,
-      at: "value",
     });
   const from = source === undefined ? {} : readSource(source, [...path, "source"], reader);
   const wanted = tool === undefined ? {} : readTool(tool, [...path, "tool"], reader);
@@ -180,11 +171,7 @@ function readSpec(
 }
 
 /** Of letters, digits and `_ - . /` it is a name; anything else is a pattern for whole names. */
-function readTool(
-  tool: string,
-  path: KeyPath,
-  reader: LenientReader,
-): Pick<CallPattern, "name" | "pattern"> | undefined {
+function readTool(tool: string, path: KeyPath, reader: LenientReader): CallPattern | undefined {
   if (isName(tool)) return { name: tool };
   const pattern = `(?i)^(?:${tool})$`;
   try {
@@ -202,11 +189,7 @@ function isName(tool: string): boolean {
   return /^[\w./-]+$/.test(tool);
 }
 
-function readSource(
-  source: string,
-  path: KeyPath,
-  reader: LenientReader,
-): Pick<CallPattern, "server" | "source"> | undefined {
+function readSource(source: string, path: KeyPath, reader: LenientReader): CallPattern | undefined {
   if (source === "builtin" || source === "skill") return { source };
   const server = /^mcp:(.+)$/.exec(source)?.[1];
   if (server !== undefined) return { server };
@@ -248,38 +231,4 @@ export function refuseUnsupported(
 export function saysSomething(value: unknown): boolean {
   if (value === undefined || value === null || value === "") return false;
   return typeof value !== "object" || Object.keys(value).length > 0;
-}
-
-/**
- * The names of graders and their grades; one without a name has its type's. A duplicate name, also of those that are `taken`, is
- * refused: in that tool the later grader would replace the earlier.
- */
-export function graderNames(
-  graders: readonly ParsedGrader[],
-  path: KeyPath,
-  { taken, reader }: { readonly taken: ReadonlySet<string>; readonly reader: LenientReader },
-): readonly string[] {
-  const names = new Set([...taken, ...graders.flatMap(({ name }) => name ?? [])]);
-  const seen = new Set(taken);
-  return graders.map(({ name, type }, index) => {
-    if (name === undefined) return unusedName(type, names);
-    const at = [...path, index, "name"];
-    if (seen.has(name))
-      reader.problem({
-        code: "config/duplicate-name",
-        message: `${formatKeyPath(at)}: another grader has this name`,
-        path: at,
-        at: "value",
-        hint: "Rename one of them; those of the eval grade every task.",
-      });
-    seen.add(name);
-    return name;
-  });
-}
-
-function unusedName(type: string, names: Set<string>): string {
-  let name = type;
-  for (let number = 2; names.has(name); number++) name = `${type} ${number}`;
-  names.add(name);
-  return name;
 }

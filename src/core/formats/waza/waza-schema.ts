@@ -12,7 +12,15 @@ const anything = z.unknown().optional();
 const servers = z.unknown().optional().meta({ servers: true });
 /** A version is a text; YAML makes a number of `1.0`. */
 const version = z.union([z.string(), z.number()]).optional();
-const seconds = z.number().positive().max(2_000_000).describe("Seconds.");
+/** Parses to milliseconds. */
+const seconds = z
+  .number()
+  .positive()
+  .max(2_000_000)
+  .transform((value) => Math.ceil(value * 1000))
+  .describe("Seconds.");
+const names = z.array(filledText).default([]);
+const count = z.int().min(0).optional();
 const workers = z.int().min(1).max(1024).optional();
 
 /** A grader, whatever its type. */
@@ -65,7 +73,7 @@ export const wazaEvalSchema = closedObject({
   config: config.prefault({}),
   mcp_servers: servers,
   metrics: z.array(metric).default([]),
-  tasks: z.array(filledText).default([]),
+  tasks: names,
   graders: z.array(grader).default([]),
   hooks: refused,
   inputs: anything,
@@ -80,11 +88,7 @@ export const wazaEvalSchema = closedObject({
 
 const file = closedObject({ path: filledText, content: z.string().optional() });
 
-const behavior = {
-  max_tool_calls: z.int().min(0).optional(),
-  required_tools: z.array(filledText).default([]),
-  forbidden_tools: z.array(filledText).default([]),
-};
+const behavior = { max_tool_calls: count, required_tools: names, forbidden_tools: names };
 
 /** `expected.behavior`. */
 const expectedBehaviorSchema = closedObject({
@@ -97,9 +101,9 @@ const expectedBehaviorSchema = closedObject({
 /** The `config` of a grader of type `behavior`. */
 export const behaviorSchema = closedObject({
   ...behavior,
-  max_mcp_calls: z.int().min(0).optional(),
-  required_mcp_servers: z.array(filledText).default([]),
-  forbidden_mcp_servers: z.array(filledText).default([]),
+  max_mcp_calls: count,
+  required_mcp_servers: names,
+  forbidden_mcp_servers: names,
   max_tokens: refused,
   max_duration_ms: refused,
   max_tool_errors: refused,
@@ -108,10 +112,10 @@ export const behaviorSchema = closedObject({
 
 /** `expected.tool_calls`, and the `config` of a grader of type `tool_calls`. */
 export const toolCallsSchema = closedObject({
-  required_tools: z.array(filledText).default([]),
-  forbidden_tools: z.array(filledText).default([]),
-  min_calls: z.int().min(0).optional(),
-  max_calls: z.int().min(0).optional(),
+  required_tools: names,
+  forbidden_tools: names,
+  min_calls: count,
+  max_calls: count,
   expect: refused,
 });
 
@@ -140,7 +144,7 @@ export const wazaTaskSchema = closedObject({
   name: filledText.optional(),
   description: z.string().optional(),
   enabled: z.boolean().default(true),
-  tags: z.array(filledText).default([]),
+  tags: names,
   context_dir: filledText.optional(),
   timeout_seconds: seconds.optional(),
   inputs: closedObject({
