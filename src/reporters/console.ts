@@ -1,36 +1,39 @@
 import type { Task } from "../core/formats/model.ts";
+import type { Plan, Trial } from "../core/plan/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "../core/report/reporter.ts";
 import type { RunResult, RunVerdict, TrialResult } from "../core/report/result.ts";
 import { checkedNothing, exitCode, wasNotRun } from "../core/report/trial-result.ts";
 import { visibleText, withoutCommands } from "../core/text/visible-text.ts";
-import {
-  byTaskLines,
-  createTrialLines,
-  errorLines,
-  failedLines,
-  type TrialLines,
-  trialName,
-} from "./console/trials.ts";
-import { countPieces, Progress } from "./console/progress.ts";
+import { explainTrial } from "./explain.ts";
 import {
   agentsIn,
   describeAgent,
   describeMocks,
   describeModels,
   fullTitle,
+  groupName,
+  type Nameable,
+  taskTitle,
+  variantName,
+  type Variety,
   varietyOf,
-} from "./format/names.ts";
+} from "./names.ts";
+import { countPieces, Progress } from "./progress.ts";
 import {
   clipText,
   countOf,
   createStyle,
+  cutToWidth,
+  displayWidth,
   formatDuration,
+  formatInteger,
+  padToWidth,
   type Page,
   paintFlow,
   paintText,
   type Piece,
   type Tone,
-} from "./format/text.ts";
+} from "./text.ts";
 
 /**
  * For people: a line for each finished trial, with live progress on a terminal; at the end failures with reasons and
@@ -65,45 +68,360 @@ export function consoleReporter(output: ReporterOutput): Reporter {
     },
     onRunEnd(end) {
       progress?.stop();
-      print(endLines(end, start, pageNow()));
+      const tasks = new Map<string, Task>(start?.plan.tasks.map((task) => [task.name, task]));
+      print(endLines({ end, tasks, page: pageNow(), variety: varietyOf(end.result.trials) }, start?.folder));
     },
     close: () => progress?.stop(),
   };
 }
 
-/** The report at the end of a run: its sections, each after an empty line. */
-function endLines(end: RunEnd, start: RunStart | undefined, page: Page): string[] {
-  const { result } = end;
-  const tasks = new Map<string, Task>(start?.plan.tasks.map((task) => [task.name, task]));
-  const parts = [
-    failedLines({ end, tasks, page }),
-    errorLines({ end, tasks, page }),
-    skippedLines(result.trials, page),
-    warningLines(result.trials, page),
-    byTaskLines(result.trials, page),
-    summaryLines(result, start?.folder, page),
-  ];
-  return parts.flatMap((part) => (part.length === 0 ? [] : ["", ...part]));
+function dim(text: string): Piece {
+  return { text, tone: "dim" };
 }
 
 /** The size of the run and its agents. */
 function headerLines({ plan, environment }: RunStart, page: Page): string[] {
-  const version = `mcpvals ${visibleText(environment.mcpvals)}`;
-  const facts = [sizeOf(plan), ...agentFacts(plan)].map((text): Piece => ({ text, tone: "dim" }));
-  return [`${page.style.strong(version)}  ${visibleText(plan.name)}`, ...paintFlow(facts, 0, page)];
-}
-
-function sizeOf({ tasks, trials }: RunStart["plan"]): string {
+  const { tasks, trials, agents, name } = plan;
   const size = countOf(tasks.length, "task");
-  return trials.length === tasks.length ? size : `${size}, ${countOf(trials.length, "trial")}`;
+  const acting = agentsIn(trials, agents).map((agent) => `agent ${describeAgent(agent)}`);
+  const isTested = tasks.some((task) => task.form === "tool-test");
+  const nobody = isTested ? "tools called directly, no agent" : "no agent takes part";
+  const facts = [
+    trials.length === tasks.length ? size : `${size}, ${countOf(trials.length, "trial")}`,
+    ...(trials.length === 0 ? [] : acting.length === 0 ? [nobody] : acting),
+  ];
+  const version = page.style.strong(`mcpvals ${visibleText(environment.mcpvals)}`);
+  return [`${version}  ${visibleText(name)}`, ...paintFlow(facts.map(dim), 0, page)];
 }
 
-function agentFacts({ tasks, trials, agents }: RunStart["plan"]): string[] {
-  if (trials.length === 0) return [];
-  const acting = agentsIn(trials, agents);
-  const isTested = tasks.some((task) => task.form === "tool-test");
-  if (acting.length === 0) return [isTested ? "tools called directly, no agent" : "no agent takes part"];
-  return acting.map((agent) => `agent ${describeAgent(agent)}`);
+const verdictMarks: Readonly<Record<TrialResult["verdict"], { readonly mark: string; readonly tone: Tone }>> =
+  {
+    pass: { mark: "✓", tone: "good" },
+    fail: { mark: "✗", tone: "bad" },
+    error: { mark: "!", tone: "warn" },
+    timeout: { mark: "!", tone: "warn" },
+    skip: { mark: "-", tone: "dim" },
+  };
+
+const maxNameWidth = 60;
+const durationWidth = 9;
+
+/** Writes one line for each finished trial, names and times in columns that hold for the whole run. */
+interface TrialLines {
+  /** The lines to print for a result, a heading included where its group begins. */
+  of(result: TrialResult): string[];
+  /** A planned trial's name in one line, for progress. */
+  readonly nameOf: (trial: Trial) => string;
+}
+
+/**
+ * Groups get headings when trials run one after the other; where several groups overlap, the group's name stands before
+ * each task instead.
+ */
+function createTrialLines(plan: Plan, { style, width }: Page): TrialLines {
+  const variety = varietyOf(plan.trials);
+  const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
+  const groups = new Set(plan.tasks.map(groupName));
+  const unsaid = groups.size === 1 && (groups.has("workflows") || groups.has("tasks"));
+  const headed = !unsaid && (plan.concurrency === 1 || groups.size === 1);
+  const nameOf = (trial: Nameable): string =>
+    [headed || unsaid ? taskTitle(trial) : fullTitle(trial), variantName(trial, variety)]
+      .filter((part) => part !== "")
+      .join(" · ");
+  const plannedName = (trial: Trial): string =>
+    nameOf({ form: "workflow", ...tasks.get(trial.task), ...trial });
+  const widest = widestOf(plan.trials.map((trial) => displayWidth(plannedName(trial))));
+  const nameWidth = Math.min(widest, maxNameWidth, Math.max(20, width - 24));
+  let group: string | undefined;
+  return {
+    nameOf: plannedName,
+    of(result) {
+      if (wasNotRun(result)) return [];
+      const { verdict, error, durationMs } = result;
+      const isFirst = group === undefined;
+      const isNew = headed && group !== groupName(result);
+      if (isNew) group = groupName(result);
+      const { mark, tone } = verdictMarks[verdict];
+      const name = padToWidth(nameOf(result), nameWidth);
+      const time = style.dim(formatDuration(durationMs).padStart(durationWidth));
+      const notes = { error: error?.code ?? "no verdict", timeout: "timeout", skip: "skipped" };
+      const note = verdict === "pass" || verdict === "fail" ? "" : `  ${style[tone](notes[verdict])}`;
+      return [
+        ...(isNew ? [...(isFirst ? [] : [""]), `  ${style.strong(group ?? "")}`] : []),
+        `  ${style[tone](mark)} ${verdict === "skip" ? style.dim(name) : name}  ${time}${note}`,
+      ];
+    },
+  };
+}
+
+/** A call takes only so many arguments, so not all at once. */
+function widestOf(widths: readonly number[]): number {
+  return widths.reduce((widest, width) => Math.max(widest, width), 0);
+}
+
+/** What the report at the end is made from. */
+interface Ending {
+  readonly end: RunEnd;
+  readonly tasks: ReadonlyMap<string, Task>;
+  readonly page: Page;
+  readonly variety: Variety;
+}
+
+/** The report at the end of a run: its sections, each after an empty line. */
+function endLines(ending: Ending, folder: string | undefined): string[] {
+  const { result } = ending.end;
+  const skipped = result.trials.filter((trial) => trial.verdict === "skip");
+  const warned = result.trials.flatMap((trial) =>
+    [...new Set(trial.warnings)].map((text) => ({ trial, text })),
+  );
+  const byWarning = [...Map.groupBy(warned, ({ text }) => text)].map(
+    ([text, group]) => [text, group.map(({ trial }) => trial)] as const,
+  );
+  const parts = [
+    failedLines(ending),
+    errorLines(ending),
+    remarkLines("Skipped", [...Map.groupBy(skipped, skipReason)], ending),
+    remarkLines("Warnings", byWarning, ending),
+    byTaskLines(ending),
+    summaryLines(result, folder, ending.page),
+  ];
+  return parts.flatMap((part) => (part.length === 0 ? [] : ["", ...part]));
+}
+
+const shownFailures = 40;
+const shownReasons = 3;
+
+/** The tasks that failed, each with why and the evidence; attempts that failed in the same way are shown once. */
+function failedLines(ending: Ending): string[] {
+  const { trials } = ending.end.result;
+  const { style } = ending.page;
+  const { variety } = ending;
+  const failed = [
+    ...Map.groupBy(
+      trials.filter(({ verdict }) => verdict === "fail"),
+      taskKey,
+    ),
+  ];
+  if (failed.length === 0) return [];
+  const attempts = Map.groupBy(variety.attempts ? trials : [], taskKey);
+  const tasks = failed.slice(0, shownFailures).flatMap(([key, group]) => {
+    const all = attempts.get(key);
+    const alike = [...Map.groupBy(group, reasonKey).values()];
+    const passed = all?.filter(({ verdict }) => verdict === "pass").length;
+    const note = all === undefined ? (group[0]?.id ?? "") : `${passed}/${all.length} passed`;
+    const rest = alike.slice(shownReasons).flat().length;
+    return [
+      "",
+      ...group
+        .slice(0, 1)
+        .map(
+          (first) =>
+            `  ${style.bad("✗")} ${style.strong(trialTitle(first, { ...variety, attempts: false }))}${style.dim(`  ${note}`)}`,
+        ),
+      ...alike
+        .slice(0, shownReasons)
+        .flatMap((same) => [
+          ...(all === undefined ? [] : [style.dim(`    ${attemptsOf(same)}`)]),
+          ...explainFirst(same, ending),
+        ]),
+      ...(rest > 0 ? [style.dim(`    and ${countOf(rest, "more attempt")} that failed in other ways`)] : []),
+    ];
+  });
+  const rest = failed.length - shownFailures;
+  const more = rest > 0 ? ["", `  and ${countOf(rest, "more failed task")}, marked ✗ above`] : [];
+  return [style.strong("Failed"), ...tasks, ...more];
+}
+
+function taskKey({ task, agent, variant }: TrialResult): string {
+  return JSON.stringify([task, agent, variant]);
+}
+
+function attemptsOf(trials: readonly TrialResult[]): string {
+  const numbers = listOf(trials.map((trial) => String(trial.attempt)));
+  return `attempt${trials.length === 1 ? "" : "s"} ${numbers}  ${listOf(trials.map((trial) => trial.id))}`;
+}
+
+function listOf(items: readonly string[]): string {
+  const rest = items.length - 8;
+  return `${items.slice(0, 8).join(", ")}${rest > 0 ? ` and ${formatInteger(rest)} more` : ""}`;
+}
+
+/** Trials with equal keys failed for the same reasons. */
+function reasonKey({ grades, error }: TrialResult): string {
+  const told = grades.filter(({ verdict }) => verdict === "fail" || verdict === "error");
+  return JSON.stringify([error?.code, error?.message, told.map((grade) => [grade.grader, grade.reason])]);
+}
+
+function explainFirst(trials: readonly TrialResult[], { end, tasks, page }: Ending): string[] {
+  return trials.slice(0, 1).flatMap((trial) => {
+    const task = tasks.get(trial.task);
+    return explainTrial(trial, end.evidence.get(trial.id) ?? [], { task, indent: 4, page });
+  });
+}
+
+const shownErrors = 20;
+const shownNames = 4;
+
+/** The trials that could not be judged; those that broke in the same way are shown once. */
+function errorLines(ending: Ending): string[] {
+  const { style } = ending.page;
+  const broken = ending.end.result.trials.filter(
+    ({ verdict }) => verdict === "error" || verdict === "timeout",
+  );
+  if (broken.length === 0) return [];
+  const groups = [...Map.groupBy(broken, reasonKey).values()];
+  const rest = groups.slice(shownErrors).flat().length;
+  return [
+    `${style.strong("Errors")}  ${style.dim("not judged: the environment broke or time ran out")}`,
+    ...groups.slice(0, shownErrors).flatMap((group) => {
+      const names = group.slice(0, shownNames).map((trial) => trialName(trial, ending.variety));
+      const more = group.length > shownNames ? `, and ${formatInteger(group.length - shownNames)} more` : "";
+      const heading =
+        group.length === 1
+          ? [`  ${style.warn("!")} ${style.strong(names.join(""))}  ${style.dim(group[0]?.id ?? "")}`]
+          : [
+              `  ${style.warn("!")} ${style.strong(countOf(group.length, "trial"))}`,
+              ...paintText(dim(`${names.join(", ")}${more}`), 4, ending.page, 2),
+            ];
+      return ["", ...heading, ...explainFirst(group, ending)];
+    }),
+    ...(rest > 0 ? ["", `  and ${countOf(rest, "more trial")}, marked ! above`] : []),
+  ];
+}
+
+function trialTitle(trial: TrialResult, variety: Variety): string {
+  const variant = variantName(trial, variety);
+  return variant === "" ? fullTitle(trial) : `${fullTitle(trial)} · ${variant}`;
+}
+
+function trialName(trial: TrialResult, variety: Variety): string {
+  return clipText(trialTitle(trial, variety), 120);
+}
+
+function skipReason(trial: TrialResult): string {
+  if (trial.error !== undefined) return trial.error.message;
+  if (wasNotRun(trial)) return "not run";
+  return [...new Set(trial.grades.map((grade) => grade.reason))].join("; ");
+}
+
+const shownGroups = 20;
+const shownTaskNames = 12;
+
+/** Remarks on trials, each once with who it is about; for unmet requirements with the names of the tasks. */
+function remarkLines(
+  title: string,
+  groups: readonly (readonly [string, readonly TrialResult[]])[],
+  { page, variety }: Ending,
+): string[] {
+  if (groups.length === 0) return [];
+  const rest = groups.length - shownGroups;
+  return [
+    page.style.strong(title),
+    "",
+    ...groups.slice(0, shownGroups).flatMap(([text, group]) => {
+      const [first] = group;
+      const isOne = group.length === 1 && first !== undefined;
+      const who = isOne ? trialName(first, variety) : countOf(group.length, "trial");
+      const lines = paintText(dim(`- ${who}: ${clipText(text, 400)}`), 2, page, 2);
+      if (isOne || first?.error?.code !== "task/missing-requirement") return lines;
+      const names = [...new Set(group.map((trial) => clipText(fullTitle(trial), 80)))];
+      const others = names.length - shownTaskNames;
+      const more = others > 0 ? ` and ${countOf(others, "more task")}` : "";
+      return [...lines, ...paintText(dim(names.slice(0, shownTaskNames).join(", ") + more), 4, page)];
+    }),
+    ...(rest > 0 ? [page.style.dim(`  and ${countOf(rest, "more reason")}`)] : []),
+  ];
+}
+
+const shownTasks = 30;
+const maxTitleWidth = 50;
+/** A wider table is hard to read also where lines have no end. */
+const widestTable = 120;
+
+interface Row {
+  readonly title: string;
+  /** By column: how many attempts passed of how many, painted. */
+  readonly cells: ReadonlyMap<string, { readonly text: string; readonly tone: Tone }>;
+  readonly isMixed: boolean;
+}
+
+/** How many attempts of each task passed, by agent and set of servers; nothing for a run of one of each and one attempt. */
+function byTaskLines({ end: { result }, variety, page }: Ending): string[] {
+  if (!variety.agents && !variety.variants && !variety.attempts) return [];
+  const columnOf = ({ agent, variant }: TrialResult): string => {
+    const who = agent === null ? "no agent" : visibleText(agent);
+    if (variant === undefined) return who;
+    return variety.agents || agent === null ? `${who} · ${visibleText(variant)}` : visibleText(variant);
+  };
+  const columns = [...new Set(result.trials.map(columnOf))];
+  const rows = [...Map.groupBy(result.trials, ({ task }) => task).values()].map((trials): Row => ({
+    title: trials.slice(0, 1).map(fullTitle).join(""),
+    cells: new Map([...Map.groupBy(trials, columnOf)].map(([column, group]) => [column, cellOf(group)])),
+    isMixed: trials.some(({ verdict }) => verdict !== "pass"),
+  }));
+  const mixed = rows.filter(({ isMixed }) => isMixed);
+  const shown = rows.length <= shownTasks ? rows : mixed.slice(0, shownTasks);
+  const [hidden, passed] = [mixed.length - shown.length, rows.length - mixed.length];
+  const rest = [
+    ...(hidden > 0 ? [`  and ${countOf(hidden, "more task")} with attempts that did not pass`] : []),
+    ...(passed > 0 ? [`  and ${countOf(passed, "task")} of which every attempt passed`] : []),
+  ];
+  return [
+    ...(tableLines(columns, shown, page) ?? listLines(columns, shown, page)),
+    ...(shown === rows ? [] : rest.map(page.style.dim)),
+  ];
+}
+
+function cellOf(trials: readonly TrialResult[]): { readonly text: string; readonly tone: Tone } {
+  const passed = trials.filter(({ verdict }) => verdict === "pass").length;
+  const failed = trials.filter(({ verdict }) => verdict === "fail").length;
+  const unjudged = trials.length - passed - failed;
+  const note = unjudged === 0 ? "" : `, ${formatInteger(unjudged)} not judged`;
+  const tone = failed > 0 ? "bad" : passed === trials.length ? "good" : "warn";
+  return { text: `${passed}/${trials.length}${note}`, tone };
+}
+
+/** A row a task; undefined where that is wider than the page. */
+function tableLines(
+  columns: readonly string[],
+  rows: readonly Row[],
+  { style, width }: Page,
+): string[] | undefined {
+  const titleWidth = Math.min(
+    maxTitleWidth,
+    Math.max(7, widestOf(rows.map(({ title }) => displayWidth(title)))),
+  );
+  const widths = columns.map((name) =>
+    Math.max(displayWidth(name), widestOf(rows.map(({ cells }) => cells.get(name)?.text.length ?? 0))),
+  );
+  const total = widths.reduce((sum, each) => sum + each + 2, titleWidth + 2);
+  if (total > Math.min(width, widestTable) && columns.length > 1) return undefined;
+  const headings = columns.map((name, index) => padToWidth(name, widths[index] ?? 0)).join("  ");
+  return [
+    `${style.strong(padToWidth("By task", titleWidth + 2))}  ${style.dim(headings.trimEnd())}`.trimEnd(),
+    "",
+    ...rows.map(({ title, cells }) => {
+      const painted = columns.map((name, index) => {
+        const { text, tone } = cells.get(name) ?? { text: "", tone: "dim" };
+        return style[tone](padToWidth(text, widths[index] ?? 0));
+      });
+      return `  ${padToWidth(cutToWidth(title, titleWidth), titleWidth)}  ${painted.join("  ")}`.trimEnd();
+    }),
+  ];
+}
+
+/** A block a task, with a line for each column. */
+function listLines(columns: readonly string[], rows: readonly Row[], { style, width }: Page): string[] {
+  const nameWidth = Math.min(Math.max(20, width - 20), widestOf(columns.map(displayWidth)));
+  const blocks = rows.flatMap(({ title, cells }) => [
+    `  ${cutToWidth(title, width - 4)}`,
+    ...columns.flatMap((name) => {
+      const cell = cells.get(name);
+      const padded = style.dim(padToWidth(cutToWidth(name, nameWidth), nameWidth));
+      return cell === undefined ? [] : [`    ${padded}  ${style[cell.tone](cell.text)}`];
+    }),
+  ]);
+  return [style.strong("By task"), "", ...blocks];
 }
 
 const verdictTones: Readonly<Record<RunVerdict, Tone>> = {
@@ -113,136 +431,50 @@ const verdictTones: Readonly<Record<RunVerdict, Tone>> = {
   interrupted: "warn",
 };
 
-/** The last lines of a run: counts, models, verdict, and where the traces are. */
+/** The last lines of a run: counts, models, verdict, the run folder, and the command that shows the first bad trial. */
 function summaryLines(result: RunResult, folder: string | undefined, page: Page): string[] {
-  const { style } = page;
-  const { verdict, summary, trials, environment } = result;
-  const size = `${countOf(summary.total, "trial")} in ${formatDuration(result.durationMs)}`;
-  const models = trials.length === 0 ? [] : describeModels(trials, environment);
+  const { id, verdict, summary, trials, environment } = result;
   const mocked = describeMocks(trials);
-  const mocks = mocked === "" ? [] : [`mocks, not servers: ${mocked}`];
-  const facts = [size, ...models, ...mocks].map((text): Piece => ({ text, tone: "dim" }));
-  const word = style.badge(verdictTones[verdict], verdict.toUpperCase());
+  const facts = [
+    `${countOf(summary.total, "trial")} in ${formatDuration(result.durationMs)}`,
+    ...(trials.length === 0 ? [] : describeModels(trials, environment)),
+    ...(mocked === "" ? [] : [`mocks, not servers: ${mocked}`]),
+  ];
+  const word = page.style.badge(verdictTones[verdict], verdict.toUpperCase());
   const exit = verdict === "pass" ? "" : `  exit ${exitCode(verdict)}`;
   const why = reasonOf(result);
+  const bad = trials.find((trial) => trial.verdict !== "pass" && trial.verdict !== "skip");
+  const trial = bad === undefined ? "" : ` --trial ${visibleText(bad.id)}`;
+  // `show` finds a run in the default folder by its id.
+  const isUsual = /(?:^|[\\/])\.mcpvals[\\/]runs[\\/][^\\/]+$/.test(folder ?? "");
+  const shown = visibleText(folder ?? "");
+  const show = `npx --no-install mcpvals show ${isUsual ? visibleText(id) : shown}${trial}`;
   return [
-    ...paintFlow([...countPieces(summary), ...facts], 2, page),
+    ...paintFlow([...countPieces(summary), ...facts.map(dim)], 2, page),
     "",
     ` ${word}${exit}`.trimEnd(),
     ...(why === "" ? [] : paintText({ text: why }, 2, page)),
-    ...(folder === undefined ? [] : traceLines(result, folder, page)),
+    ...(folder === undefined ? [] : paintFlow([dim(`trace ${shown}`), dim(show)], 2, page)),
   ];
-}
-
-/** The run folder, and the command that shows the first trial that did not pass. */
-function traceLines({ id, trials }: RunResult, folder: string, page: Page): string[] {
-  const bad = trials.find(({ verdict }) => verdict !== "pass" && verdict !== "skip");
-  const trial = bad === undefined ? "" : ` --trial ${visibleText(bad.id)}`;
-  const name = isUsualFolder(folder) ? id : folder;
-  const ways = [`trace ${visibleText(folder)}`, `npx --no-install mcpvals show ${visibleText(name)}${trial}`];
-  return paintFlow(
-    ways.map((text): Piece => ({ text, tone: "dim" })),
-    2,
-    page,
-  );
-}
-
-/** Whether the run is in the default folder of `mcpvals show`. */
-function isUsualFolder(folder: string): boolean {
-  return /(?:^|[\\/])\.mcpvals[\\/]runs[\\/][^\\/]+$/.test(folder);
 }
 
 /** Why a run neither passed nor failed; empty for one that did. */
-function reasonOf({ verdict, summary, trials }: RunResult): string {
+function reasonOf({ verdict, summary: { total, pass, error, timeout }, trials }: RunResult): string {
   const notRun = trials.filter(wasNotRun).length;
-  switch (verdict) {
-    case "pass":
-    case "fail":
-      return "";
-    case "interrupted":
-      return notRun === 0
-        ? "The run was interrupted."
-        : `The run was interrupted before ${countOf(notRun, "trial")} of ${summary.total} could finish.`;
-    case "incomplete":
-      return incompleteReason(summary, { notRun, unchecked: trials.filter(checkedNothing).length });
+  if (verdict === "pass" || verdict === "fail") return "";
+  if (verdict === "interrupted") {
+    const before = notRun === 0 ? "" : ` before ${countOf(notRun, "trial")} of ${total} could finish`;
+    return `The run was interrupted${before}.`;
   }
-}
-
-function incompleteReason(
-  { total, pass, error, timeout }: RunResult["summary"],
-  { notRun, unchecked }: { readonly notRun: number; readonly unchecked: number },
-): string {
-  if (total === 0) return "Incomplete: no trial ran.";
+  const reasons = [
+    ...(error > 0 ? [countOf(error, "error")] : []),
+    ...(timeout > 0 ? [countOf(timeout, "timeout")] : []),
+    ...(notRun > 0 ? [`${notRun} not run`] : []),
+  ];
   const open = error + timeout + notRun;
-  if (open > 0) {
-    const reasons = [
-      ...(error > 0 ? [countOf(error, "error")] : []),
-      ...(timeout > 0 ? [countOf(timeout, "timeout")] : []),
-      ...(notRun > 0 ? [`${notRun} not run`] : []),
-    ];
-    return `Incomplete: 0 failed, ${open} not evaluated (${reasons.join(", ")}).`;
-  }
+  if (total === 0) return "Incomplete: no trial ran.";
+  if (open > 0) return `Incomplete: 0 failed, ${open} not evaluated (${reasons.join(", ")}).`;
   return pass === 0
     ? "Incomplete: every trial was skipped."
-    : `Incomplete: ${countOf(unchecked, "trial")} checked nothing.`;
-}
-
-const shownGroups = 20;
-const characters = 400;
-const shownNames = 12;
-
-/** Skipped trials by reason; for unmet requirements with the names of the tasks. */
-function skippedLines(trials: readonly TrialResult[], page: Page): string[] {
-  const skipped = trials.filter((trial) => trial.verdict === "skip");
-  return remarks("Skipped", trials, Map.groupBy(skipped, skipReason), page);
-}
-
-/** Warnings, each once. */
-function warningLines(trials: readonly TrialResult[], page: Page): string[] {
-  const byText = new Map<string, TrialResult[]>();
-  for (const trial of trials) {
-    for (const warning of new Set(trial.warnings)) {
-      const others = byText.get(warning);
-      if (others === undefined) byText.set(warning, [trial]);
-      else others.push(trial);
-    }
-  }
-  return remarks("Warnings", trials, byText, page);
-}
-
-function skipReason(trial: TrialResult): string {
-  if (trial.error !== undefined) return trial.error.message;
-  if (wasNotRun(trial)) return "not run";
-  return [...new Set(trial.grades.map((grade) => grade.reason))].join("; ");
-}
-
-function remarks(
-  title: string,
-  trials: readonly TrialResult[],
-  groups: ReadonlyMap<string, readonly TrialResult[]>,
-  page: Page,
-): string[] {
-  if (groups.size === 0) return [];
-  const variety = varietyOf(trials);
-  const rest = groups.size - shownGroups;
-  return [
-    page.style.strong(title),
-    "",
-    ...[...groups].slice(0, shownGroups).flatMap(([text, group]) => {
-      const [first] = group;
-      const who =
-        group.length > 1 || first === undefined ? countOf(group.length, "trial") : trialName(first, variety);
-      const lines = paintText({ text: `- ${who}: ${clipText(text, characters)}`, tone: "dim" }, 2, page, 2);
-      const isUnmet = group.length > 1 && first?.error?.code === "task/missing-requirement";
-      return isUnmet ? [...lines, ...paintText({ text: tasksOf(group), tone: "dim" }, 4, page)] : lines;
-    }),
-    ...(rest > 0 ? [page.style.dim(`  and ${countOf(rest, "more reason")}`)] : []),
-  ];
-}
-
-/** The names of the trials' tasks, each once. */
-function tasksOf(trials: readonly TrialResult[]): string {
-  const names = [...new Set(trials.map((trial) => clipText(fullTitle(trial), 80)))];
-  const rest = names.length - shownNames;
-  return `${names.slice(0, shownNames).join(", ")}${rest > 0 ? ` and ${countOf(rest, "more task")}` : ""}`;
+    : `Incomplete: ${countOf(trials.filter(checkedNothing).length, "trial")} checked nothing.`;
 }

@@ -1,12 +1,14 @@
 import type { ReporterName } from "../core/formats/reporters.ts";
+import { jsonPieces } from "../core/report/json-pieces.ts";
 import type { Reporter, ReporterOutput } from "../core/report/reporter.ts";
 import { consoleReporter } from "./console.ts";
-import { jsonReporter } from "./json.ts";
 import { junitReporter } from "./junit.ts";
+import { writePieces } from "./text.ts";
 
-/** Every reporter, one line each. */
+/** Every reporter. */
 export const reporters: Readonly<Record<ReporterName, (output: ReporterOutput) => Reporter>> = {
   console: consoleReporter,
-  json: jsonReporter,
+  /** Writes the result document at the end, pretty-printed, and nothing else. */
+  json: (output) => ({ onRunEnd: ({ result }) => writePieces(output, jsonPieces(result)) }),
   junit: junitReporter,
 };

@@ -1,8 +1,9 @@
 import type { Task } from "../core/formats/model.ts";
 import type { Reporter, ReporterOutput, RunEnd } from "../core/report/reporter.ts";
-import type { RunResult, RunSummary, TrialResult } from "../core/report/result.ts";
+import type { RunResult, TrialResult } from "../core/report/result.ts";
 import { summarize } from "../core/report/trial-result.ts";
 import { visibleText, visibleXml } from "../core/text/visible-text.ts";
+import { explainTrial } from "./explain.ts";
 import {
   agentsIn,
   describeAgent,
@@ -12,16 +13,15 @@ import {
   variantName,
   type Variety,
   varietyOf,
-} from "./format/names.ts";
-import { clipText, createPieceWriter, createStyle, type Page } from "./format/text.ts";
-import { explainBroken, explainGrades, readEvidence } from "./format/evidence.ts";
+} from "./names.ts";
+import { clipText, createStyle, type Page, writePieces } from "./text.ts";
 
 const messageCharacters = 1000;
 const page: Page = { style: createStyle(false), width: Infinity };
 
 /**
- * Writes JUnit XML at the end, as Jenkins and others read it: a suite for each tool health suite one for the
- * workflows and one for the tasks. A failed trial is a `failure`, one that could not be judged an `error`, with reasons and evidence as text.
+ * Writes JUnit XML at the end, as Jenkins and others read it: a suite for each tool health suite, one for the workflows and
+ * one for the tasks. A failed trial is a `failure`, one that could not be judged an `error`, with reasons and evidence as text.
  */
 export function junitReporter(output: ReporterOutput): Reporter {
   let tasks: ReadonlyMap<string, Task> = new Map();
@@ -29,118 +29,90 @@ export function junitReporter(output: ReporterOutput): Reporter {
     onRunStart({ plan }) {
       tasks = new Map(plan.tasks.map((task) => [task.name, task]));
     },
-    onRunEnd(end) {
-      const writer = createPieceWriter(output);
-      for (const piece of documentPieces(end, tasks)) writer.write(piece);
-      writer.flush();
-    },
+    onRunEnd: (end) => writePieces(output, documentPieces(end, tasks)),
   };
 }
 
 function* documentPieces(end: RunEnd, tasks: ReadonlyMap<string, Task>): Generator<string> {
   const { result } = end;
-  const attributes = {
-    name: result.name,
-    tests: result.trials.length,
-    ...countsOf(summarize(result.trials)),
-    time: seconds(result.durationMs),
-  };
+  const { name, trials, durationMs } = result;
+  const variety = varietyOf(trials);
+  const attributes = { name, tests: trials.length, ...countsOf(trials), time: seconds(durationMs) };
   yield `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites${xmlAttributes(attributes)}>\n`;
-  const variety = varietyOf(result.trials);
-  const suites = Map.groupBy(result.trials, (trial) => JSON.stringify([trial.form, trial.suite]));
-  for (const trials of suites.values()) {
-    yield suiteStart(trials, result);
-    for (const trial of trials) yield testCase(trial, { end, tasks, variety });
+  for (const suite of Map.groupBy(trials, ({ form, suite }) => JSON.stringify([form, suite])).values()) {
+    yield suiteStart(suite, result);
+    for (const trial of suite) yield testCase(trial, end, tasks.get(trial.task), variety);
     yield "  </testsuite>\n";
   }
   yield "</testsuites>\n";
 }
 
-function suiteStart(trials: readonly TrialResult[], result: RunResult): string {
-  const [first] = trials;
-  const summary = summarize(trials);
+function countsOf(trials: readonly TrialResult[]): { readonly failures: number; readonly errors: number } {
+  const { fail, error, timeout } = summarize(trials);
+  return { failures: fail, errors: error + timeout };
+}
+
+function suiteStart(
+  trials: readonly TrialResult[],
+  { startedAt, environment, id, verdict }: RunResult,
+): string {
   const attributes = {
-    name: first === undefined ? "" : groupName(first),
+    name: trials.slice(0, 1).map(groupName).join(""),
     tests: trials.length,
-    ...countsOf(summary),
-    skipped: summary.skip,
+    ...countsOf(trials),
+    skipped: summarize(trials).skip,
     time: seconds(trials.reduce((sum, trial) => sum + trial.durationMs, 0)),
-    timestamp: result.startedAt,
+    timestamp: startedAt,
   };
   const mocked = describeMocks(trials);
   const properties = {
-    "mcpvals.version": result.environment.mcpvals,
-    "mcpvals.run": result.id,
-    "mcpvals.verdict": result.verdict,
-    "mcpvals.agents": agentsIn(trials, result.environment.agents).map(describeAgent).join(", ") || "none",
+    "mcpvals.version": environment.mcpvals,
+    "mcpvals.run": id,
+    "mcpvals.verdict": verdict,
+    "mcpvals.agents": agentsIn(trials, environment.agents).map(describeAgent).join(", ") || "none",
     ...(mocked === "" ? {} : { "mcpvals.mocks": mocked }),
   };
   const lines = Object.entries(properties).map(
     ([name, value]) => `      <property${xmlAttributes({ name, value })}/>\n`,
   );
-  const block = `    <properties>\n${lines.join("")}    </properties>\n`;
-  return `  <testsuite${xmlAttributes(attributes)}>\n${block}`;
+  return `  <testsuite${xmlAttributes(attributes)}>\n    <properties>\n${lines.join("")}    </properties>\n`;
 }
 
-function countsOf({ fail, error, timeout }: RunSummary): {
-  readonly failures: number;
-  readonly errors: number;
-} {
-  return { failures: fail, errors: error + timeout };
-}
-
-interface CaseContext {
-  readonly end: RunEnd;
-  readonly tasks: ReadonlyMap<string, Task>;
-  readonly variety: Variety;
-}
-
-function testCase(trial: TrialResult, context: CaseContext): string {
-  const variant = variantName(trial, context.variety);
+function testCase(trial: TrialResult, end: RunEnd, task: Task | undefined, variety: Variety): string {
+  const { verdict, durationMs, mocks = [], warnings = [] } = trial;
+  const variant = variantName(trial, variety);
   const title = taskTitle(trial);
   const attributes = {
     name: variant === "" ? title : `${title} · ${variant}`,
-    classname: `${context.end.result.name}.${groupName(trial)}`,
-    file: fileOf(context.tasks.get(trial.task)),
-    time: seconds(trial.durationMs),
+    classname: `${end.result.name}.${groupName(trial)}`,
+    // Only tasks from files of their own have one.
+    file: task?.portable === undefined ? undefined : (task.location?.file ?? task.portable.file),
+    time: seconds(durationMs),
   };
-  const children = outcome(trial, context) + notes(trial);
+  const notes = [
+    ...mocks.map((server) => `mock: ${visibleText(server)}`),
+    ...warnings.map((warning) => `warning: ${visibleText(warning)}`),
+  ];
+  const outcome =
+    verdict === "pass"
+      ? ""
+      : verdict === "skip"
+        ? `      <skipped${xmlAttributes({ message: messageOf(trial) })}/>\n`
+        : problem(trial, end, task);
+  const output = notes.length === 0 ? "" : `      <system-out>${xmlText(notes.join("\n"))}</system-out>\n`;
+  const children = outcome + output;
   const open = `    <testcase${xmlAttributes(attributes)}`;
   return children === "" ? `${open}/>\n` : `${open}>\n${children}    </testcase>\n`;
 }
 
-/** The file of a task that has one of its own, as messages name it. */
-function fileOf(task: Task | undefined): string | undefined {
-  return task?.portable === undefined ? undefined : (task.location?.file ?? task.portable.file);
-}
-
-function outcome(trial: TrialResult, context: CaseContext): string {
-  switch (trial.verdict) {
-    case "pass":
-      return "";
-    case "skip":
-      return `      <skipped${xmlAttributes({ message: messageOf(trial) })}/>\n`;
-    case "fail":
-      return problem("failure", trial, context);
-    case "error":
-    case "timeout":
-      return problem("error", trial, context);
-  }
-}
-
-function problem(element: "failure" | "error", trial: TrialResult, { end, tasks }: CaseContext): string {
-  const evidence = readEvidence(end.evidence.get(trial.id) ?? [], trial, tasks.get(trial.task));
-  const lines = [
-    ...(trial.error === undefined ? [] : explainBroken(trial.error, evidence, 0, page)),
-    ...explainGrades(trial.grades, evidence, 0, page),
-  ];
-  const attributes = { type: trial.error?.code ?? graderOf(trial), message: messageOf(trial) };
-  return `      <${element}${xmlAttributes(attributes)}>${xmlText(lines.join("\n"))}</${element}>\n`;
-}
-
-/** The grader that decided against a trial. */
-function graderOf({ grades, verdict }: TrialResult): string {
-  return grades.find((grade) => grade.verdict === verdict)?.grader ?? verdict;
+/** A trial that failed or could not be judged. `type` is the error's code, or the grader that decided. */
+function problem(trial: TrialResult, { evidence }: RunEnd, task: Task | undefined): string {
+  const { id, verdict, error, grades } = trial;
+  const element = verdict === "fail" ? "failure" : "error";
+  const lines = explainTrial(trial, evidence.get(id) ?? [], { task, indent: 0, page });
+  const type = error?.code ?? grades.find((grade) => grade.verdict === verdict)?.grader ?? verdict;
+  const attributes = xmlAttributes({ type, message: messageOf(trial) });
+  return `      <${element}${attributes}>${xmlText(lines.join("\n"))}</${element}>\n`;
 }
 
 function messageOf({ verdict, error, grades }: TrialResult): string {
@@ -148,14 +120,6 @@ function messageOf({ verdict, error, grades }: TrialResult): string {
   const told = grades.filter((grade) => grade.verdict === verdict);
   if (told.length === 0) return verdict === "skip" ? "not run" : verdict;
   return clipText(told.map((grade) => `${grade.grader}: ${grade.reason}`).join("; "), messageCharacters);
-}
-
-function notes({ mocks = [], warnings = [] }: TrialResult): string {
-  const lines = [
-    ...mocks.map((server) => `mock: ${visibleText(server)}`),
-    ...warnings.map((warning) => `warning: ${visibleText(warning)}`),
-  ];
-  return lines.length === 0 ? "" : `      <system-out>${xmlText(lines.join("\n"))}</system-out>\n`;
 }
 
 /** Milliseconds as seconds with three digits, which is what the schema of JUnit files allows. */
@@ -179,25 +143,24 @@ const escapes: Readonly<Record<string, string>> = {
   "\r": "&#13;",
 };
 
+function escaped(text: string, characters: RegExp): string {
+  const legal = text.replaceAll(illegal, "");
+  return visibleXml(legal.replaceAll(characters, (character) => escapes[character] ?? character));
+}
+
 /** Text for the inside of an element; characters that XML cannot carry are left out. */
 export function xmlText(text: string): string {
-  const escaped = text
-    .replaceAll(illegal, "")
-    .replaceAll(/[&<>\r]/gu, (character) => escapes[character] ?? character);
-  return visibleXml(escaped);
+  return escaped(text, /[&<>\r]/gu);
 }
 
-/** Attributes, with a space before each; those without a value are left out. */
+/**
+ * Attributes, with a space before each; those without a value are left out. Line breaks and tabs are escaped, since a parser
+ * would turn them into spaces.
+ */
 export function xmlAttributes(attributes: Readonly<Record<string, string | number | undefined>>): string {
   return Object.entries(attributes)
-    .flatMap(([name, value]) => (value === undefined ? [] : [` ${name}="${xmlAttribute(String(value))}"`]))
+    .flatMap(([name, value]) =>
+      value === undefined ? [] : [` ${name}="${escaped(String(value), /[&<>"\t\n\r]/gu)}"`],
+    )
     .join("");
-}
-
-/** Line breaks and tabs are escaped, since a parser would turn them into spaces. */
-function xmlAttribute(value: string): string {
-  const escaped = value
-    .replaceAll(illegal, "")
-    .replaceAll(/[&<>"\t\n\r]/gu, (character) => escapes[character] ?? character);
-  return visibleXml(escaped);
 }

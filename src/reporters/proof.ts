@@ -8,6 +8,8 @@ import {
 } from "../core/report/proof.ts";
 import { nullAgentWarning } from "../core/report/trial-result.ts";
 import { visibleText } from "../core/text/visible-text.ts";
+import { explainTrial } from "./explain.ts";
+import { describeMocks } from "./names.ts";
 import {
   clipText,
   countOf,
@@ -20,28 +22,28 @@ import {
   paintText,
   type Piece,
   type Tone,
-} from "./format/text.ts";
-import { explainBroken, explainGrades, readEvidence } from "./format/evidence.ts";
-import { describeMocks } from "./format/names.ts";
+} from "./text.ts";
 
 const maxNameWidth = 44;
 const shownDifferences = 8;
 
-const marks: Readonly<Record<ProofStatus, { readonly mark: string; readonly tone: Tone }>> = {
-  proven: { mark: "✓", tone: "good" },
-  "not-proven": { mark: "✗", tone: "bad" },
-  open: { mark: "!", tone: "warn" },
-  skipped: { mark: "-", tone: "dim" },
+const statuses: Readonly<
+  Record<ProofStatus, { readonly mark: string; readonly tone: Tone; readonly text: string }>
+> = {
+  proven: { mark: "✓", tone: "good", text: "proven" },
+  "not-proven": { mark: "✗", tone: "bad", text: "not proven" },
+  open: { mark: "!", tone: "warn", text: "open" },
+  skipped: { mark: "-", tone: "dim", text: "skipped" },
 };
 
-/** What came of proving tasks. */
+/** The proofs of all tasks. */
 export interface ProofEnd {
   readonly proofs: readonly TaskProof[];
   readonly durationMs: number;
   readonly interrupted: boolean;
 }
 
-/** What came of proving tasks, as lines: a table, the reasons for whatever is not right, and what deserves a look. */
+/** The proofs as lines: a table, the reasons for whatever is not right, warnings, and a summary. */
 export function proofLines(end: ProofEnd, page: Page): string[] {
   const { proofs } = end;
   const parts = [
@@ -61,16 +63,15 @@ function tableLines(proofs: readonly TaskProof[], { style, width }: Page): strin
   const room = Math.min(maxNameWidth, Math.max(16, width - 46));
   const names = proofs.map((proof) => cutToWidth(visibleText(nameOf(proof)), room));
   const nameWidth = names.reduce((widest, name) => Math.max(widest, displayWidth(name)), 4);
-  const row = (name: string, cells: readonly Piece[]): string =>
-    `${padToWidth(name, nameWidth)}  ${cells.map(({ text, tone }) => style[tone ?? "plain"](padToWidth(text, 11))).join("  ")}`.trimEnd();
-  const heading = row(
-    "task",
-    ["null agent", "oracle", "state"].map((text): Piece => ({ text, tone: "dim" })),
-  );
+  const row = (name: string, cells: readonly Piece[]): string => {
+    const painted = cells.map(({ text, tone = "plain" }) => style[tone](padToWidth(text, 11)));
+    return `${padToWidth(name, nameWidth)}  ${painted.join("  ")}`.trimEnd();
+  };
+  const headings = ["null agent", "oracle", "state"].map((text): Piece => ({ text, tone: "dim" }));
   return [
-    `    ${heading}`,
+    `    ${row("task", headings)}`,
     ...proofs.map((proof, index) => {
-      const { mark, tone } = marks[proof.status];
+      const { mark, tone } = statuses[proof.status];
       return `  ${style[tone](mark)} ${row(names[index] ?? "", cellsOf(proof))}`;
     }),
   ];
@@ -79,53 +80,46 @@ function tableLines(proofs: readonly TaskProof[], { style, width }: Page): strin
 function cellsOf({ task, nothing, oracle, status }: TaskProof): readonly Piece[] {
   if (status === "skipped") return [{ text: "skipped", tone: "dim" }];
   const isSolvable = task.portable?.solution !== undefined;
+  const compared = [nothing, oracle].flatMap((trial) =>
+    trial?.differences === undefined || wasCutOff(trial) ? [] : [trial.differences.length],
+  );
+  const isRestored = compared.every((count) => count === 0);
   return [
     verdictCell(nothing, "fail"),
     isSolvable ? verdictCell(oracle, "pass") : { text: "no solution", tone: "bad" },
-    stateCell([nothing, oracle]),
+    compared.length === 0
+      ? { text: "unknown", tone: "dim" }
+      : { text: isRestored ? "restored" : "changed", tone: isRestored ? "good" : "bad" },
   ];
 }
 
-const verdictWords = {
-  pass: "passes",
-  fail: "fails",
-  error: "error",
-  timeout: "timeout",
-  skip: "no checks",
-} as const;
+const verdictTexts = { pass: "passes", fail: "fails", error: "error", timeout: "timeout", skip: "no checks" };
 
 function verdictCell(trial: ProofTrial | undefined, wanted: "pass" | "fail"): Piece {
-  if (trial === undefined) return { text: "not run", tone: "warn" };
-  const { verdict, error } = trial.result;
-  if (verdict === "skip" && error !== undefined) return { text: "not run", tone: "warn" };
-  const tone: Tone =
-    verdict === wanted ? "good" : verdict === "error" || verdict === "timeout" ? "warn" : "bad";
-  return { text: verdictWords[verdict], tone };
-}
-
-function stateCell(trials: readonly (ProofTrial | undefined)[]): Piece {
-  const looked = trials.flatMap((trial) =>
-    trial?.differences === undefined || wasCutOff(trial) ? [] : [trial.differences.length],
-  );
-  if (looked.length === 0) return { text: "unknown", tone: "dim" };
-  return looked.every((count) => count === 0)
-    ? { text: "restored", tone: "good" }
-    : { text: "changed", tone: "bad" };
+  const { verdict = "skip", error } = trial?.result ?? {};
+  if (trial === undefined || (verdict === "skip" && error !== undefined))
+    return { text: "not run", tone: "warn" };
+  const isBroken = verdict === "error" || verdict === "timeout";
+  return { text: verdictTexts[verdict], tone: verdict === wanted ? "good" : isBroken ? "warn" : "bad" };
 }
 
 function groupLines(title: string, proofs: readonly TaskProof[], status: ProofStatus, page: Page): string[] {
   const group = proofs.filter((proof) => proof.status === status);
   if (group.length === 0) return [];
   const { style } = page;
-  const { mark, tone } = marks[status];
+  const { mark, tone } = statuses[status];
   return [
     style.strong(title),
-    ...group.flatMap((proof) => [
-      "",
-      `  ${style[tone](mark)} ${style.strong(clipText(nameOf(proof), 120))}${style.dim(placeOf(proof))}`,
-      ...proof.problems.flatMap((problem) => problemLines(problem, proof, page)),
-      ...warningsOf(proof).flatMap((warning) => remarkLines(warning, 4, page)),
-    ]),
+    ...group.flatMap((proof) => {
+      const file = proof.task.location?.file;
+      const place = file === undefined ? "" : style.dim(`  ${visibleText(file)}`);
+      return [
+        "",
+        `  ${style[tone](mark)} ${style.strong(clipText(nameOf(proof), 120))}${place}`,
+        ...proof.problems.flatMap((problem) => problemLines(problem, proof, page)),
+        ...warningsOf(proof).flatMap((warning) => remarkLines(warning, 4, page)),
+      ];
+    }),
   ];
 }
 
@@ -133,47 +127,27 @@ function nameOf({ task, variant }: TaskProof): string {
   return variant === undefined ? task.name : `${task.name} · ${variant}`;
 }
 
-function placeOf({ task }: TaskProof): string {
-  const file = task.location?.file;
-  return file === undefined ? "" : `  ${visibleText(file)}`;
-}
+const leads = { null: "null agent", repeating: "prompt repeated", oracle: "oracle", both: "both agents" };
 
-const leads = {
-  null: "null agent",
-  repeating: "prompt repeated",
-  oracle: "oracle",
-  both: "both agents",
-} as const;
-
-function problemLines(problem: ProofProblem, proof: TaskProof, page: Page): string[] {
-  const lead = leads[problem.agent];
-  const tone: Tone = problem.kind === "broken" || problem.kind === "interrupted" ? "warn" : "bad";
-  const text = `${lead}  ${clipText(problem.message, 1000)}`;
-  const { differences = [] } = problem;
+/** A problem with the differences in the state, or why a trial failed or broke, as the report of a run shows it. */
+function problemLines(
+  { agent, kind, message, differences = [] }: ProofProblem,
+  proof: TaskProof,
+  page: Page,
+): string[] {
+  const lead = leads[agent];
+  const leadTone: Tone = kind === "broken" || kind === "interrupted" ? "warn" : "bad";
   const rest = differences.length - shownDifferences;
+  const trial = agent === "null" ? proof.nothing : proof.oracle;
+  const isExplained = trial !== undefined && (kind === "fails" || kind === "broken");
   return [
-    ...paintText({ text, lead: lead.length, leadTone: tone }, 4, page, 2),
+    ...paintText({ text: `${lead}  ${clipText(message, 1000)}`, lead: lead.length, leadTone }, 4, page, 2),
     ...differences
       .slice(0, shownDifferences)
       .flatMap((difference) => paintText({ text: `- ${clipText(difference, 300)}` }, 6, page, 2)),
     ...(rest > 0 ? [page.style.dim(`      … and ${countOf(rest, "more difference")}`)] : []),
-    ...evidenceLines(problem, proof, page),
+    ...(isExplained ? explainTrial(trial.result, trial.evidence, { task: proof.task, indent: 6, page }) : []),
   ];
-}
-
-/** Why a trial failed or broke, as the report of a run shows it. */
-function evidenceLines(
-  { kind, agent }: ProofProblem,
-  { task, nothing, oracle }: TaskProof,
-  page: Page,
-): string[] {
-  const trial = agent === "null" ? nothing : oracle;
-  if (trial === undefined || (kind !== "fails" && kind !== "broken")) return [];
-  const { result } = trial;
-  const evidence = readEvidence(trial.evidence, result, task);
-  return result.error === undefined
-    ? explainGrades(result.grades, evidence, 6, page)
-    : explainBroken(result.error, evidence, 6, page);
 }
 
 function skippedLines(proofs: readonly TaskProof[], page: Page): string[] {
@@ -190,7 +164,7 @@ function skippedLines(proofs: readonly TaskProof[], page: Page): string[] {
   ];
 }
 
-/** Warnings of tasks that have no place above. */
+/** Warnings of proven tasks; those of others are shown with their problems. */
 function warningLines(proofs: readonly TaskProof[], page: Page): string[] {
   const lines = proofs
     .filter(({ status }) => status === "proven")
@@ -199,13 +173,14 @@ function warningLines(proofs: readonly TaskProof[], page: Page): string[] {
   return lines.length === 0 ? [] : [page.style.strong("Warnings"), "", ...lines];
 }
 
-/** What deserves a look in the oracle's trial, where all should go well; and in that of a null agent that is not as it should be. */
+/** Warnings of the oracle's trial, and of a null agent's that has a problem. */
 function warningsOf({ nothing, oracle, problems }: TaskProof): readonly string[] {
   const told = [...(problems.some(({ agent }) => agent === "null") ? [nothing] : []), oracle];
-  const trials = told.filter((trial) => trial !== undefined && !wasCutOff(trial));
+  const warnings = told.flatMap((trial) =>
+    trial === undefined || wasCutOff(trial) ? [] : (trial.result.warnings ?? []),
+  );
   const changed = [nothing, oracle].flatMap((trial) => trial?.untouched ?? []).map(untouchedWarning);
-  const warnings = trials.flatMap((trial) => trial?.result.warnings ?? []);
-  // A problem of its own says so.
+  // A null agent that passes is a problem of its own.
   return [...new Set([...warnings, ...changed])].filter((warning) => warning !== nullAgentWarning);
 }
 
@@ -218,30 +193,33 @@ function remarkLines(text: string, indent: number, page: Page): string[] {
   return paintText({ text: `- ${clipText(text, 400)}`, tone: "dim" }, indent, page, 2);
 }
 
+const outcomes: Readonly<Record<0 | 1 | 3 | 130, readonly [string, Tone]>> = {
+  0: ["PROVEN", "good"],
+  1: ["NOT PROVEN", "bad"],
+  3: ["OPEN", "warn"],
+  130: ["INTERRUPTED", "warn"],
+};
+
 function summaryLines({ proofs, durationMs, interrupted }: ProofEnd, page: Page): string[] {
-  const count = (status: ProofStatus): number => proofs.filter((proof) => proof.status === status).length;
-  const words = { proven: "proven", "not-proven": "not proven", open: "open", skipped: "skipped" } as const;
-  const counts = (["proven", "not-proven", "open", "skipped"] as const).flatMap((status): Piece[] =>
-    count(status) === 0 ? [] : [{ text: `${count(status)} ${words[status]}`, tone: marks[status].tone }],
-  );
+  const byStatus = Map.groupBy(proofs, ({ status }) => status);
+  const counts = Object.entries(statuses).flatMap(([status, { text, tone }]): Piece[] => {
+    const count = byStatus.get(status as ProofStatus)?.length ?? 0;
+    return count === 0 ? [] : [{ text: `${count} ${text}`, tone }];
+  });
   const code = proofExitCode(proofs, { interrupted });
-  const word = { 0: "PROVEN", 1: "NOT PROVEN", 3: "OPEN", 130: "INTERRUPTED" }[code];
-  const tone = { 0: "good", 1: "bad", 3: "warn", 130: "warn" } as const;
-  const why =
-    code === 3 ? `: ${count("open") > 0 ? "errors left it unproven" : "nothing could be tried"}` : "";
-  const size: Piece = {
-    text: `${countOf(new Set(proofs.map(({ task }) => task.name)).size, "task")} in ${formatDuration(durationMs)}`,
-    tone: "dim",
-  };
-  const trials = proofs
-    .flatMap(({ nothing, oracle }) => [nothing, oracle])
-    .flatMap((trial) => trial?.result ?? []);
-  const mocked = describeMocks(trials);
+  const [word, tone] = outcomes[code];
+  const why = byStatus.has("open") ? "errors left it unproven" : "nothing could be tried";
+  const exit = code === 0 ? "" : `  exit ${code}${code === 3 ? `: ${why}` : ""}`;
+  const tasks = new Set(proofs.map(({ task }) => task.name)).size;
+  const mocked = describeMocks(
+    proofs.flatMap(({ nothing, oracle }) => [nothing, oracle]).flatMap((trial) => trial?.result ?? []),
+  );
+  const size: Piece = { text: `${countOf(tasks, "task")} in ${formatDuration(durationMs)}`, tone: "dim" };
   const mocks: readonly Piece[] =
     mocked === "" ? [] : [{ text: `mocks, not servers: ${mocked}`, tone: "dim" }];
   return [
     ...paintFlow([...counts, size, ...mocks], 2, page),
     "",
-    ` ${page.style.badge(tone[code], word)}${code === 0 ? "" : `  exit ${code}${why}`}`.trimEnd(),
+    ` ${page.style.badge(tone, word)}${exit}`.trimEnd(),
   ];
 }

@@ -4,14 +4,14 @@ import { expect, it } from "vitest";
 import { resultJsonSchema } from "../../src/core/report/result.ts";
 import type { RunResult } from "../../src/core/report/result.ts";
 import { visibleJson } from "../../src/core/text/visible-text.ts";
-import { jsonReporter } from "../../src/reporters/json.ts";
+import { reporters } from "../../src/reporters/index.ts";
 import { brokenRun, emptyRun, failingRun, interruptedRun, passingRun, variedRun } from "./runs.ts";
 import { play, type SampleRun } from "./samples.ts";
 import { captureOutput } from "./screen.ts";
 
 async function written(run: SampleRun): Promise<string> {
   const output = captureOutput();
-  await play(run, jsonReporter(output));
+  await play(run, reporters.json(output));
   return output.text();
 }
 
@@ -46,7 +46,7 @@ it("writes what JSON.stringify would, safe to print, for any value", async () =>
 
 it("writes nothing before the end, and nothing at all without one", async () => {
   const output = captureOutput();
-  const reporter = jsonReporter(output);
+  const reporter = reporters.json(output);
   const run = passingRun();
   await reporter.onRunStart?.(run.start);
   for (const trial of run.trials) await reporter.onTrialEnd?.(trial);

@@ -4,7 +4,7 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { validateXML } from "xmllint-wasm";
 import type { Verdict } from "../../src/core/grade/grader.ts";
-import { junitReporter } from "../../src/reporters/junit.ts";
+import { junitReporter, xmlAttributes, xmlText } from "../../src/reporters/junit.ts";
 import { brokenRun, emptyRun, failingRun, interruptedRun, passingRun, variedRun } from "./runs.ts";
 import {
   grade,
@@ -240,3 +240,17 @@ function hostileTrial({ verdict, name, suite, words, ms }: Draft): SampleTrial {
 function namesIn(xml: string): string[] {
   return [...xml.matchAll(/<testcase name="([^"]*)"/gu)].map(([, name]) => name ?? "");
 }
+
+it("escapes markup", () => {
+  expect(xmlText('a < b && c > d ]]> "q"')).toBe('a &lt; b &amp;&amp; c &gt; d ]]&gt; "q"');
+});
+
+it("leaves out what XML 1.0 cannot carry", () => {
+  expect(xmlText("a\u0000b\u001b[0m\ud800c\uffff\tline\n🎉")).toBe("ab[0mc\tline\n🎉");
+});
+
+it("keeps line breaks and tabs of attributes, and drops absent ones", () => {
+  expect(xmlAttributes({ name: 'a "b"\n\tc', skipped: undefined, tests: 3 })).toBe(
+    ' name="a &quot;b&quot;&#10;&#9;c" tests="3"',
+  );
+});

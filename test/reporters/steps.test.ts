@@ -6,7 +6,7 @@ import type { SerializedError } from "../../src/core/errors/error.ts";
 import type { Task } from "../../src/core/formats/model.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import { consoleReporter } from "../../src/reporters/console.ts";
-import { displayWidth } from "../../src/reporters/format/text.ts";
+import { displayWidth } from "../../src/reporters/text.ts";
 import { junitReporter } from "../../src/reporters/junit.ts";
 import {
   brokenTrial,

@@ -10,7 +10,7 @@ import {
 import { launchOf } from "../../extensions/host/extension-process.ts";
 import { environment } from "../../load/environment.ts";
 import { baseEnvironment } from "../../process/environment.ts";
-import { createStyle, type Tone, wrapText } from "../../reporters/format/text.ts";
+import { createStyle, type Tone, wrapText } from "../../reporters/text.ts";
 import { abortOnInterrupt, stdoutOutput } from "../terminal.ts";
 import { columns, openExtensions, writeAnswer } from "./extensions.ts";
 

@@ -14,7 +14,7 @@ import {
   type ExtensionResolver,
 } from "../../extensions/resolve/resolver.ts";
 import { environment } from "../../load/environment.ts";
-import { countOf, displayWidth, padToWidth } from "../../reporters/format/text.ts";
+import { countOf, displayWidth, padToWidth } from "../../reporters/text.ts";
 import { age, duration, jsonObject, type SetExitCode, sha256, subcommand } from "../flags.ts";
 import { workingFolder, writeError, writeJson, writeOut } from "../terminal.ts";
 import type { ContractFlags } from "./extensions-test.ts";

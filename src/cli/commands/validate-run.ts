@@ -18,7 +18,7 @@ import type { TraceEvent } from "../../core/trace/events.ts";
 import { createRedactor } from "../../core/trace/redact.ts";
 import type { LoadedConfig } from "../../load/assemble-eval.ts";
 import { load } from "../../load/load.ts";
-import { createStyle } from "../../reporters/format/text.ts";
+import { createStyle } from "../../reporters/text.ts";
 import { type ProofEnd, proofLines, untouchedWarning } from "../../reporters/proof.ts";
 import type { ExtensionsOptions } from "../../run/extensions.ts";
 import { prepare } from "../../run/prepare.ts";

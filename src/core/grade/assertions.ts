@@ -1,78 +1,61 @@
-import { compilePattern } from "../templates/pattern.ts";
 import { type AssertionKind, assertionKinds } from "../formats/assertion-kinds.ts";
-import type { AssertionSet, CallPattern, Json, SkillPattern, Task } from "../formats/model.ts";
+import type { Json } from "../formats/json.ts";
+import type { AssertionSet, CallPattern, SkillPattern, Task } from "../formats/model.ts";
+import { compilePattern } from "../templates/pattern.ts";
+import { shortened } from "../text/visible-text.ts";
+import { type AgentTool, agentTools } from "../trace/tool-events.ts";
 import { type AgentCall, agentCalls, type Trajectory } from "../trace/trajectory.ts";
-import { agentTools } from "../trace/tool-events.ts";
-import type { TraceEvent } from "../trace/events.ts";
-import type { Grade, Grader } from "./grader.ts";
-import { nearestTool } from "./offered-tools.ts";
+import { createGrader, type Grader, listed, nearestTool, passOrFail, qualified, skip } from "./grader.ts";
 import { hasLooked } from "./verify-steps.ts";
 
-/** What a grade of sets is called that name none. */
-const usualName = "assertions";
+/** Name of the grade of sets that name none. */
+const defaultName = "assertions";
 
 /** The graders of a task's sets of assertions: one for all that name the same one. */
 export function assertionGraders({ portable }: Task): readonly Grader[] {
   const sets = (portable?.assertions ?? []).filter((set) => assertionKinds(set).length > 0);
-  const names = new Set(sets.map(({ grader = usualName }) => grader));
-  return [...names].map(assertionsGrader);
+  return [...new Set(sets.map(({ grader = defaultName }) => grader))].map(assertionsGrader);
 }
 
 /**
- * Do the assertions hold that task sets make of the agent's own calls? Score = kinds of assertions that hold / kinds that
- * are made, over all sets; all must hold. That something was called is shown only by a call that succeeded; what must not
+ * Do the assertions of task sets about the agent's own calls hold? Score = kinds of assertions that hold / kinds that
+ * are made, over all sets; all must hold. Only a successful call shows that something was called; what must not
  * be called, be called again, or be called too often must not even fail. Calls of steps do not count.
  *
- * On purpose not as in the tool that the assertions come from: two calls are duplicates when their arguments are equal as
- * JSON, where there one more blank makes them different; without an agent nothing is asserted, where there `toolsNotUsed`
- * holds; a call that failed shows no use of anything, where there it does; and that nothing forbidden was called is no
- * evidence by itself when no call succeeded. Neither is anything when every call was made to fail on purpose.
+ * Differences from the tool that the assertions come from, on purpose: two calls are duplicates when their arguments are
+ * equal as JSON, not only as text; without an agent nothing is asserted, not even `toolsNotUsed`; a failed call shows no use;
+ * and that nothing forbidden was called is no evidence by itself when no call succeeded, or when every call was made to fail
+ * on purpose.
  */
-export function assertionsGrader(name: string = usualName): Grader {
-  return { name, grade: (trajectory) => ({ grader: name, ...grade(trajectory, name) }) };
-}
-
-function grade(trajectory: Trajectory, name: string): Omit<Grade, "grader"> {
-  const all = trajectory.task.portable?.assertions ?? [];
-  const sets = all.filter(({ grader = usualName }) => grader === name);
-  const { agentStarted: started } = trajectory;
-  const calls = agentCalls(trajectory);
-  const own = ownTools(trajectory);
-  if (started === undefined) return skip("no agent took part");
-  const findings = sets.flatMap((set, index) => {
-    const prefix = sets.length === 1 ? "" : `set ${index + 1}, `;
-    return assertionKinds(set).map((kind) => {
-      const finding = judge(kind, set, { calls, own, trajectory });
-      return { ...finding, reason: `${prefix}${kind}: ${finding.reason}` };
+export function assertionsGrader(name: string = defaultName): Grader {
+  return createGrader(name, (trajectory) => {
+    const all = trajectory.task.portable?.assertions ?? [];
+    const sets = all.filter(({ grader = defaultName }) => grader === name);
+    const { agentStarted: started } = trajectory;
+    if (started === undefined) return skip("no agent took part");
+    const evidence = evidenceOf(trajectory);
+    const findings = sets.flatMap((set, index) => {
+      const prefix = sets.length === 1 ? "" : `set ${index + 1}, `;
+      return assertionKinds(set).map((kind) => {
+        const finding = check(kind, set[kind], evidence);
+        return { ...finding, reason: `${prefix}${kind}: ${finding.reason}` };
+      });
+    });
+    if (findings.length === 0) return skip("nothing is asserted");
+    const failed = findings.filter((finding) => !finding.holds);
+    const gap = failed.length === 0 && !hasLooked(trajectory) ? gapIn(evidence) : undefined;
+    if (gap !== undefined) return skip(`${gap}, and nothing else shows what it did`);
+    const told = failed.length === 0 ? findings : failed;
+    const absence = [evidence.calls.at(-1)?.seq ?? started];
+    const seqs = told.flatMap((finding) => (finding.seqs.length === 0 ? absence : finding.seqs));
+    return passOrFail(findings.length - failed.length, findings.length, {
+      reason: told.map((finding) => finding.reason).join("; "),
+      evidence: [...new Set(seqs)].toSorted((a, b) => a - b),
     });
   });
-  if (findings.length === 0) return skip("nothing is asserted");
-  const failed = findings.filter((finding) => !finding.holds);
-  const isQuiet = effective(calls).length + effective(own).length === 0;
-  if (failed.length === 0 && isQuiet && !hasLooked(trajectory)) {
-    const what =
-      calls.length + own.length === 0 ? "the agent called nothing" : "no call of the agent succeeded";
-    return skip(`${what}, and nothing else shows what it did`);
-  }
-  const lostToFault = calls.length > 0 && own.length === 0 && calls.every(({ faulted }) => faulted === true);
-  if (failed.length === 0 && lostToFault && !hasLooked(trajectory))
-    return skip("every call of the agent had a fault injected, and nothing else shows what it did");
-  const told = failed.length === 0 ? findings : failed;
-  const absence = [calls.at(-1)?.seq ?? started];
-  const evidence = told.flatMap((finding) => (finding.seqs.length === 0 ? absence : finding.seqs));
-  return {
-    verdict: failed.length === 0 ? "pass" : "fail",
-    score: (findings.length - failed.length) / findings.length,
-    reason: told.map((finding) => finding.reason).join("; "),
-    evidence: [...new Set(evidence)].toSorted((a, b) => a - b),
-  };
 }
 
-function skip(reason: string): Omit<Grade, "grader"> {
-  return { verdict: "skip", score: null, reason, evidence: [] };
-}
-
-/** How one kind of assertion came out. */
+/** Whether one kind of assertion holds. */
 interface Finding {
   readonly holds: boolean;
   readonly reason: string;
@@ -82,104 +65,62 @@ interface Finding {
 
 interface Evidence {
   readonly calls: readonly AgentCall[];
-  /** Uses of tools that no server has, as the agent tells of them. */
+  /** The agent's reports of all uses of tools. */
+  readonly reports: readonly AgentTool[];
+  /** Uses of tools that no server has, as the agent reports them. */
   readonly own: readonly AgentCall[];
   readonly trajectory: Trajectory;
 }
 
-function ownTools({ events }: Trajectory): readonly AgentCall[] {
-  return agentTools(events)
+function evidenceOf(trajectory: Trajectory): Evidence {
+  const reports = agentTools(trajectory.events);
+  const own = reports
     .filter(({ source }) => !source.startsWith("mcp:"))
-    .map(({ name: tool, source, args, seq, startedAt: at, status }) => ({
-      type: "tool",
-      server: source,
-      name: tool,
-      args: args ?? {},
-      seq,
-      at,
-      ...(status === "completed" ? {} : { failure: `the agent tells that it ${status}` }),
-    }));
+    .map(({ name, source, args = {}, seq, startedAt: at, status }) => {
+      const failure = status === "completed" ? {} : { failure: `the agent reports that it ${status}` };
+      return { type: "tool", server: source, name, args, seq, at, ...failure } as const;
+    });
+  return { calls: agentCalls(trajectory), reports, own, trajectory };
 }
 
-function judge(kind: AssertionKind, set: AssertionSet, evidence: Evidence): Finding {
-  switch (kind) {
-    case "toolsUsed":
-      return every(set.toolsUsed ?? [], "tool", evidence);
-    case "resourcesRead":
-      return every(set.resourcesRead ?? [], "resource", evidence);
-    case "promptsUsed":
-      return every(set.promptsUsed ?? [], "prompt", evidence);
-    case "requireAny":
-      return some(set.requireAny ?? [], evidence);
-    case "toolsNotUsed":
-      return none(set.toolsNotUsed ?? [], "tool", evidence);
-    case "resourcesNotRead":
-      return none(set.resourcesNotRead ?? [], "resource", evidence);
-    case "promptsNotUsed":
-      return none(set.promptsNotUsed ?? [], "prompt", evidence);
-    case "minToolCalls":
-      return count(evidence, { min: set.minToolCalls ?? 0 });
-    case "maxToolCalls":
-      return count(evidence, { max: set.maxToolCalls ?? 0 });
-    case "callOrder":
-      return order(set.callOrder ?? [], evidence);
-    case "noDuplicateCalls":
-      return distinct(evidence);
-    case "skillsLoaded":
-      return skillsLoaded(set.skillsLoaded ?? [], evidence.trajectory.events);
-    case "skillsNotLoaded":
-      return skillsNotLoaded(set.skillsNotLoaded ?? [], evidence.trajectory.events);
-  }
+/** Why the calls are no evidence; undefined when they are. */
+function gapIn({ calls, own }: Evidence): string | undefined {
+  if (calls.length + own.length === 0) return "the agent called nothing";
+  if (effective([...calls, ...own]).length === 0) return "no call of the agent succeeded";
+  const isLost = own.length === 0 && calls.every(({ faulted }) => faulted === true);
+  return isLost ? "every call of the agent had a fault injected" : undefined;
+}
+
+type Checks = {
+  readonly [K in AssertionKind]: (wanted: NonNullable<AssertionSet[K]>, evidence: Evidence) => Finding;
+};
+
+const checks: Checks = {
+  toolsUsed: (patterns, evidence) => every(patterns, "tool", evidence),
+  resourcesRead: (patterns, evidence) => every(patterns, "resource", evidence),
+  promptsUsed: (patterns, evidence) => every(patterns, "prompt", evidence),
+  requireAny(patterns, evidence) {
+    const [first] = patterns.flatMap((pattern) => shown(pattern, "tool", evidence));
+    return first === undefined
+      ? absent(patterns, "tool", evidence)
+      : { holds: true, reason: qualified(first), seqs: [first.seq] };
+  },
+  toolsNotUsed: (patterns, evidence) => none(patterns, "tool", evidence),
+  resourcesNotRead: (patterns, evidence) => none(patterns, "resource", evidence),
+  promptsNotUsed: (patterns, evidence) => none(patterns, "prompt", evidence),
+  minToolCalls: (min, evidence) => count(evidence, min, "at least"),
+  maxToolCalls: (max, evidence) => count(evidence, max, "at most"),
+  callOrder: order,
+  noDuplicateCalls: (_, evidence) => distinct(evidence),
+  skillsLoaded,
+  skillsNotLoaded,
+};
+
+function check<K extends AssertionKind>(kind: K, wanted: AssertionSet[K], evidence: Evidence): Finding {
+  return checks[kind](wanted as NonNullable<AssertionSet[K]>, evidence);
 }
 
 type CallType = AgentCall["type"];
-
-function every(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
-  const found = patterns.map((pattern) => ({ pattern, calls: shown(pattern, type, evidence) }));
-  const missing = found.filter(({ calls }) => calls.length === 0).map(({ pattern }) => pattern);
-  if (missing.length > 0) return absent(missing, type, evidence);
-  return {
-    holds: true,
-    reason: patterns.map(describe).join(", "),
-    seqs: found.map(({ calls: [first] }) => first?.seq ?? 0),
-  };
-}
-
-function some(patterns: readonly CallPattern[], evidence: Evidence): Finding {
-  const calls = patterns.flatMap((pattern) => shown(pattern, "tool", evidence));
-  const [first] = calls;
-  return first === undefined
-    ? absent(patterns, "tool", evidence)
-    : { holds: true, reason: callName(first), seqs: [first.seq] };
-}
-
-function none(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
-  const found = patterns.flatMap((pattern) => fitting(pattern, type, evidence));
-  const listed = patterns.map(describe).join(", ");
-  if (found.length === 0) {
-    const slips = type === "tool" ? patterns.flatMap((pattern) => slipOf(pattern, evidence)) : [];
-    if (slips.length > 0) return { holds: false, reason: slips.join("; "), seqs: [] };
-    return { holds: true, reason: `no ${verbs[type].noun} of ${listed}`, seqs: [] };
-  }
-  const names = [...new Set(found.map(callName))];
-  return {
-    holds: false,
-    reason: `${names.join(", ")} ${names.length === 1 ? "was" : "were"} ${verbs[type].past}`,
-    seqs: found.map(({ seq }) => seq),
-  };
-}
-
-/** A tool that its server does not offer, with a name so near to one that it does offer that it must be a slip. */
-function slipOf({ server, source, name: tool }: CallPattern, { trajectory }: Evidence): string[] {
-  const offered = toolsOf(server, trajectory);
-  if (tool === undefined || source !== undefined || offered.some((each) => each.name === tool)) return [];
-  const near = nearestTool(tool, offered);
-  return near === undefined
-    ? []
-    : [
-        `${server ?? "no server"} offers ${server === undefined ? "a" : "no"} tool ${tool}, so that it was not called says nothing; ${near}`,
-      ];
-}
 
 const verbs: Readonly<Record<CallType, { readonly noun: string; readonly past: string }>> = {
   tool: { noun: "call", past: "called" },
@@ -187,18 +128,51 @@ const verbs: Readonly<Record<CallType, { readonly noun: string; readonly past: s
   prompt: { noun: "use", past: "used" },
 };
 
-function count({ calls }: Evidence, limit: { readonly min: number } | { readonly max: number }): Finding {
+function every(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
+  const found = patterns.map((pattern) => shown(pattern, type, evidence).slice(0, 1));
+  const missing = patterns.filter((_, index) => found[index]?.length === 0);
+  if (missing.length > 0) return absent(missing, type, evidence);
+  return { holds: true, reason: patterns.map(describe).join(", "), seqs: found.flat().map(({ seq }) => seq) };
+}
+
+function none(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
+  const found = patterns.flatMap((pattern) => fitting(pattern, type, evidence));
+  if (found.length === 0) {
+    const slips = type === "tool" ? patterns.flatMap((pattern) => slipOf(pattern, evidence.trajectory)) : [];
+    if (slips.length > 0) return { holds: false, reason: slips.join("; "), seqs: [] };
+    return {
+      holds: true,
+      reason: `no ${verbs[type].noun} of ${patterns.map(describe).join(", ")}`,
+      seqs: [],
+    };
+  }
+  const names = [...new Set(found.map(qualified))];
+  const reason = `${names.join(", ")} ${names.length === 1 ? "was" : "were"} ${verbs[type].past}`;
+  return { holds: false, reason, seqs: found.map(({ seq }) => seq) };
+}
+
+/** A tool that its server does not offer, with a name so near to one that it does offer that it must be a slip. */
+function slipOf({ server, source, name }: CallPattern, trajectory: Trajectory): string[] {
+  const near = name === undefined || source !== undefined ? undefined : misspelling(server, name, trajectory);
+  if (near === undefined) return [];
+  const who = server === undefined ? "no server offers a" : `${server} offers no`;
+  return [`${who} tool ${name}, so that it was not called says nothing; ${near}`];
+}
+
+/** A hint for a tool that its server does not offer. */
+function misspelling(server: string | undefined, name: string, { tools }: Trajectory): string | undefined {
+  const offered = tools.filter((tool) => server === undefined || tool.server === server);
+  return offered.some((tool) => tool.name === name) ? undefined : nearestTool(name, offered);
+}
+
+function count({ calls }: Evidence, limit: number, allowed: "at least" | "at most"): Finding {
   const all = calls.filter(({ type }) => type === "tool");
-  const tools = "min" in limit ? effective(all) : all;
-  const holds = "min" in limit ? tools.length >= limit.min : tools.length <= limit.max;
-  const allowed = "min" in limit ? `at least ${limit.min}` : `at most ${limit.max}`;
+  const tools = allowed === "at least" ? effective(all) : all;
+  const holds = allowed === "at least" ? tools.length >= limit : tools.length <= limit;
   const failed = all.length - tools.length;
   const others = failed === 0 ? "" : ` that succeeded and ${failed} that did not`;
-  return {
-    holds,
-    reason: `${tools.length} tool call${tools.length === 1 ? "" : "s"}${others}, ${allowed} expected`,
-    seqs: (holds ? tools : all).map(({ seq }) => seq),
-  };
+  const reason = `${tools.length} tool call${tools.length === 1 ? "" : "s"}${others}, ${allowed} ${limit} expected`;
+  return { holds, reason, seqs: (holds ? tools : all).map(({ seq }) => seq) };
 }
 
 /** Each call serves one entry; the first one that fits is taken. */
@@ -207,45 +181,42 @@ function order(entries: NonNullable<AssertionSet["callOrder"]>, { calls }: Evide
   let rest = calls;
   for (const [index, entry] of entries.entries()) {
     const fits = rest.filter(
-      ({ type, server, name }) => type === entry.type && server === entry.server && name === entry.name,
+      ({ type, ...call }) => type === entry.type && qualified(call) === qualified(entry),
     );
     const [call] = effective(fits);
     if (call === undefined) {
-      const earlier = entries[index - 1];
-      const after = earlier === undefined ? "" : ` after ${callName(earlier)}`;
+      const after = entries
+        .slice(0, index)
+        .slice(-1)
+        .map((earlier) => ` after ${qualified(earlier)}`);
       const what = `${fits.length === 0 ? "" : "successful "}${verbs[entry.type].noun}`;
-      return { holds: false, reason: `no ${what} of ${callName(entry)}${after}; ${made(calls)}`, seqs };
+      return {
+        holds: false,
+        reason: `no ${what} of ${qualified(entry)}${after.join("")}; ${made(calls)}`,
+        seqs,
+      };
     }
     seqs.push(call.seq);
     rest = rest.slice(rest.indexOf(call) + 1);
   }
-  return { holds: true, reason: entries.map(callName).join(", "), seqs };
+  return { holds: true, reason: entries.map(qualified).join(", "), seqs };
 }
 
 function distinct({ calls }: Evidence): Finding {
-  const first = new Map<string, AgentCall>();
-  const seqs: number[] = [];
-  const names = new Set<string>();
-  for (const call of calls.filter(({ type }) => type === "tool")) {
-    const key = JSON.stringify([call.server, call.name, sorted(call.args)]);
-    const earlier = first.get(key);
-    if (earlier === undefined) first.set(key, call);
-    else {
-      seqs.push(earlier.seq, call.seq);
-      names.add(callName(call));
-    }
-  }
-  const holds = seqs.length === 0;
-  const reason = holds
-    ? "all tool calls differ"
-    : `called again with equal arguments: ${[...names].join(", ")}`;
-  return { holds, reason, seqs };
+  const tools = calls.filter(({ type }) => type === "tool");
+  const repeated = [...Map.groupBy(tools, keyOf).values()].filter((group) => group.length > 1);
+  const names = repeated.flatMap(([, second]) => (second === undefined ? [] : [second]));
+  const ordered = names.toSorted((a, b) => a.seq - b.seq).map(qualified);
+  const reason =
+    repeated.length === 0
+      ? "all tool calls differ"
+      : `called again with equal arguments: ${[...new Set(ordered)].join(", ")}`;
+  return { holds: repeated.length === 0, reason, seqs: repeated.flat().map(({ seq }) => seq) };
 }
 
-/** A JSON value with its keys in order; no arguments are the same as empty ones. */
-function sorted(value: Json): Json {
-  if (value === null) return {};
-  return sortKeys(value);
+/** No arguments are the same as empty ones. */
+function keyOf({ server, name, args }: AgentCall): string {
+  return JSON.stringify([server, name, sortKeys(args ?? {})]);
 }
 
 function sortKeys(value: Json): Json {
@@ -255,12 +226,12 @@ function sortKeys(value: Json): Json {
   return Object.fromEntries(members.toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** What shows that something was used: of a tool that a server offers the record does, and not what the agent tells. */
+/** What shows that something was used: of a tool that a server offers the record does, and not the agent's reports. */
 function shown(pattern: CallPattern, type: CallType, evidence: Evidence): readonly AgentCall[] {
   const offered = new Set(evidence.trajectory.tools.map((tool) => tool.name));
   const { source } = pattern;
-  const own = evidence.own.filter((use) =>
-    source === undefined ? !offered.has(use.name) : use.server === source,
+  const own = evidence.own.filter(({ name, server }) =>
+    source === undefined ? !offered.has(name) : server === source,
   );
   return effective(fitting(pattern, type, { ...evidence, own }));
 }
@@ -270,143 +241,98 @@ function effective(calls: readonly AgentCall[]): readonly AgentCall[] {
   return calls.filter(({ failure, faulted }) => failure === undefined || faulted === true);
 }
 
+/** A tool of unknown origin may be of any source. */
 function fitting(pattern: CallPattern, type: CallType, { calls, own }: Evidence): readonly AgentCall[] {
+  const { server, source, name } = pattern;
   const regex = pattern.pattern === undefined ? undefined : compilePattern(pattern.pattern);
-  const all = callsFrom(pattern, calls, own);
+  const all =
+    source === undefined
+      ? [...calls, ...(server === undefined ? own : [])]
+      : own.filter((use) => use.server === source || use.server === "unknown");
   return all.filter((call) => {
-    if (call.type !== type || (call.server !== pattern.server && pattern.server !== undefined)) return false;
-    if (pattern.name === undefined && regex === undefined) return true;
-    return call.name === pattern.name || regex?.test(call.name) === true;
+    if (call.type !== type || (server !== undefined && call.server !== server)) return false;
+    return (
+      (name === undefined && regex === undefined) || call.name === name || regex?.test(call.name) === true
+    );
   });
-}
-
-/** The calls of where a pattern looks. A tool of which nobody knows whose it is may be of any source. */
-function callsFrom(
-  { server, source }: CallPattern,
-  calls: readonly AgentCall[],
-  own: readonly AgentCall[],
-): readonly AgentCall[] {
-  if (source !== undefined) return own.filter((use) => use.server === source || use.server === "unknown");
-  return server === undefined ? [...calls, ...own] : calls;
 }
 
 function absent(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): Finding {
   const { calls, trajectory } = evidence;
   const seqs: number[] = [];
-  const told = patterns.map((pattern) => {
-    const [failed] = fitting(pattern, type, evidence).filter(({ failure }) => failure !== undefined);
+  const told = patterns.map((wanted) => {
+    const { name, pattern, source, server } = wanted;
+    const failed = fitting(wanted, type, evidence).find(({ failure }) => failure !== undefined);
     if (failed !== undefined) seqs.push(failed.seq);
-    const isNamed = pattern.name !== undefined && pattern.pattern === undefined;
-    const isTool = type === "tool" && isNamed && pattern.source === undefined;
-    const question = isTool ? misspelling(pattern, trajectory) : undefined;
+    const isTool = type === "tool" && name !== undefined && pattern === undefined && source === undefined;
+    const question = isTool ? misspelling(server, name, trajectory) : undefined;
     const notes = [
-      question,
-      failed === undefined ? undefined : `it failed: ${clipped(failed.failure ?? "")}`,
+      ...(question === undefined ? [] : [question]),
+      ...(failed === undefined ? [] : [`it failed: ${shortened(failed.failure ?? "", 200)}`]),
     ];
-    const note = notes.filter((each) => each !== undefined).join("; ");
-    return note === "" ? describe(pattern) : `${describe(pattern)} (${note})`;
+    return `${describe(wanted)}${notes.length === 0 ? "" : ` (${notes.join("; ")})`}`;
   });
-  const successful = seqs.length === 0 ? "" : "successful ";
-  return {
-    holds: false,
-    reason: `no ${successful}${verbs[type].noun} of ${told.join(", ")}; ${made(calls)}`,
-    seqs,
-  };
+  const what = `${seqs.length === 0 ? "" : "successful "}${verbs[type].noun}`;
+  return { holds: false, reason: `no ${what} of ${told.join(", ")}; ${made(calls)}`, seqs };
 }
-
-const shownFailure = 200;
-
-function clipped(text: string): string {
-  return text.length > shownFailure ? `${text.slice(0, shownFailure).toWellFormed()}…` : text;
-}
-
-/** A hint for a tool that its server does not offer. */
-function misspelling({ server, name = "" }: CallPattern, trajectory: Trajectory): string | undefined {
-  const offered = toolsOf(server, trajectory);
-  return offered.some((tool) => tool.name === name) ? undefined : nearestTool(name, offered);
-}
-
-function toolsOf(server: string | undefined, { tools }: Trajectory): Trajectory["tools"] {
-  return server === undefined ? tools : tools.filter((tool) => tool.server === server);
-}
-
-const shownCalls = 10;
 
 function made(calls: readonly AgentCall[]): string {
-  if (calls.length === 0) return "the agent called nothing";
-  const names = [...new Set(calls.map(callName))];
-  const more = names.length > shownCalls ? ` and ${names.length - shownCalls} more` : "";
-  return `called: ${names.slice(0, shownCalls).join(", ")}${more}`;
+  return calls.length === 0
+    ? "the agent called nothing"
+    : `called: ${listed([...new Set(calls.map(qualified))], 10)}`;
 }
 
 function describe({ source, server = source, name, pattern }: CallPattern): string {
-  const parts = [name, pattern === undefined ? undefined : `/${pattern}/`].filter(
-    (part) => part !== undefined,
+  const what = nameOrPattern(name, pattern);
+  if (what === "") return `anything of ${server ?? "any server"}`;
+  return `${server === undefined ? "" : `${server}.`}${what}`;
+}
+
+function nameOrPattern(name: string | undefined, pattern: string | undefined): string {
+  return [...(name === undefined ? [] : [name]), ...(pattern === undefined ? [] : [`/${pattern}/`])].join(
+    " or ",
   );
-  if (parts.length === 0) return `anything of ${server ?? "any server"}`;
-  return `${server === undefined ? "" : `${server}.`}${parts.join(" or ")}`;
 }
 
-function callName({ server, name }: { readonly server: string; readonly name: string }): string {
-  return `${server}.${name}`;
+function describeSkills(skills: readonly SkillPattern[]): string {
+  return skills.map(({ skill, pattern }) => nameOrPattern(skill, pattern) || "any skill").join(", ");
 }
 
-/** How an assertion on skills came out. */
-export interface SkillFinding {
-  readonly holds: boolean;
-  readonly reason: string;
-  /** Numbers of the events that it rests on; none when it rests on their absence. */
-  readonly seqs: readonly number[];
-}
-
-/** Whether every entry fits a skill that the agent loaded, as the agent tells of it. */
-export function skillsLoaded(wanted: readonly SkillPattern[], events: readonly TraceEvent[]): SkillFinding {
-  const found = lookForLoads(events);
-  if (found === undefined) return nothingGiven;
-  const loads = found.loads.filter(({ status }) => status === "completed");
-  const fitting = wanted.map((pattern) => ({ pattern, load: loads.find((load) => fits(pattern, load)) }));
-  const missing = fitting
-    .filter(({ load }) => load === undefined)
-    .map(({ pattern }) => describeSkill(pattern));
-  if (missing.length === 0) {
-    const seqs = fitting.flatMap(({ load }) => load?.seq ?? []);
-    return { holds: true, reason: wanted.map(describeSkill).join(", "), seqs };
-  }
-  const given = `it was given ${found.given.join(", ") || "none"}`;
-  return { holds: false, reason: `the agent did not load ${missing.join(", ")}; ${given}`, seqs: [] };
+/** Whether every entry fits a skill that the agent loaded, as it reports. */
+function skillsLoaded(wanted: readonly SkillPattern[], evidence: Evidence): Finding {
+  const { loads, given } = loadsOf(evidence);
+  if (given === undefined) return nothingGiven;
+  const completed = loads.filter(({ status }) => status === "completed");
+  const found = wanted.map((pattern) => completed.find((load) => fits(pattern, load)));
+  const missing = wanted.filter((_, index) => found[index] === undefined);
+  if (missing.length === 0)
+    return { holds: true, reason: describeSkills(wanted), seqs: found.flatMap((load) => load?.seq ?? []) };
+  const reason = `the agent did not load ${describeSkills(missing)}; it was given ${given.join(", ") || "none"}`;
+  return { holds: false, reason, seqs: [] };
 }
 
 /** Whether no entry fits a skill that the agent loaded or tried to. */
-export function skillsNotLoaded(
-  unwanted: readonly SkillPattern[],
-  events: readonly TraceEvent[],
-): SkillFinding {
-  const found = lookForLoads(events);
-  if (found === undefined) return nothingGiven;
-  const fitting = found.loads.filter((load) => unwanted.some((pattern) => fits(pattern, load)));
-  const listed = unwanted.map(describeSkill).join(", ");
-  return fitting.length === 0
-    ? { holds: true, reason: `the agent did not load ${listed}`, seqs: [] }
-    : { holds: false, reason: `the agent loaded ${listed}`, seqs: fitting.map(({ seq }) => seq) };
+function skillsNotLoaded(unwanted: readonly SkillPattern[], evidence: Evidence): Finding {
+  const { loads, given } = loadsOf(evidence);
+  if (given === undefined) return nothingGiven;
+  const found = loads.filter((load) => unwanted.some((pattern) => fits(pattern, load)));
+  const what = `${found.length === 0 ? "did not load" : "loaded"} ${describeSkills(unwanted)}`;
+  return { holds: found.length === 0, reason: `the agent ${what}`, seqs: found.map(({ seq }) => seq) };
 }
 
-const nothingGiven: SkillFinding = { holds: false, reason: "the agent was given no skills", seqs: [] };
+const nothingGiven: Finding = { holds: false, reason: "the agent was given no skills", seqs: [] };
 
-interface Load {
-  /** What the agent loads it with. */
+interface Load extends Pick<AgentTool, "status" | "seq"> {
+  /** The arguments of the load, as JSON. */
   readonly text: string;
-  readonly status: string;
-  readonly seq: number;
 }
 
-/** The loads of skills, and the skills that there are; undefined for an agent that was given none. */
-function lookForLoads(
-  events: readonly TraceEvent[],
-): { readonly loads: readonly Load[]; readonly given: readonly string[] } | undefined {
-  const copied = events.find((event) => event.type === "skills.copied");
-  if (copied === undefined) return undefined;
+/** The loads of skills, and the skills that there are; `given` is undefined for an agent that was given none. */
+function loadsOf({ reports, trajectory }: Evidence): { loads: readonly Load[]; given?: readonly string[] } {
+  const copied = trajectory.events.find((event) => event.type === "skills.copied");
+  if (copied === undefined) return { loads: [] };
   const { tool, folder, skills: given } = copied;
-  const loads = agentTools(events).flatMap(({ name, args = null, status, seq, source }): Load[] => {
+  const loads = reports.flatMap(({ name, args = null, status, seq, source }): Load[] => {
     if (source.startsWith("mcp:")) return [];
     const text = JSON.stringify(args);
     if (tool !== undefined) return name === tool ? [{ text, status, seq }] : [];
@@ -419,11 +345,6 @@ function lookForLoads(
 
 function fits({ skill, pattern }: SkillPattern, { text }: Load): boolean {
   if (skill === undefined && pattern === undefined) return true;
-  const named = skill !== undefined && text.includes(JSON.stringify(skill));
-  return named || (pattern !== undefined && compilePattern(pattern).test(text));
-}
-
-function describeSkill({ skill, pattern }: SkillPattern): string {
-  const parts = [skill, pattern === undefined ? undefined : `/${pattern}/`];
-  return parts.filter((part) => part !== undefined).join(" or ") || "any skill";
+  const isNamed = skill !== undefined && text.includes(JSON.stringify(skill));
+  return isNamed || (pattern !== undefined && compilePattern(pattern).test(text));
 }

@@ -8,7 +8,7 @@ import {
   workflowTask,
 } from "../../../test/support/trial-events.ts";
 import type { Turn } from "../formats/model.ts";
-import { endToEndSuccess } from "./end-to-end-success.ts";
+import { endToEndSuccess } from "./turns.ts";
 import type { Grade } from "./grader.ts";
 
 function expecting(...states: readonly (string | undefined)[]): readonly Turn[] {

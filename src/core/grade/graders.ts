@@ -1,10 +1,8 @@
 import type { Task } from "../formats/model.ts";
 import { assertionGraders } from "./assertions.ts";
-import { endToEndSuccess } from "./end-to-end-success.ts";
 import type { Grader } from "./grader.ts";
-import { toolCallHealth } from "./tool-call-health.ts";
-import { toolInvocationOrder } from "./tool-invocation-order.ts";
-import { turnEndsGrader } from "./turn-ends.ts";
+import { toolCallHealth, toolInvocationOrder } from "./tool-calls.ts";
+import { endToEndSuccess, turnEndsGrader } from "./turns.ts";
 import { verifySteps } from "./verify-steps.ts";
 
 /** The graders that need nothing but a trajectory, by the form of task that they grade. */

@@ -11,7 +11,7 @@ import {
 } from "../../../test/support/trial-events.ts";
 import type { Json, JsonObject, Task } from "../formats/model.ts";
 import type { Grade, GradeContext } from "./grader.ts";
-import { toolCallHealth } from "./tool-call-health.ts";
+import { toolCallHealth } from "./tool-calls.ts";
 
 async function grade(
   trial: TrialEvents,

@@ -8,7 +8,7 @@ import {
   workflowTask,
 } from "../../../test/support/trial-events.ts";
 import type { Grade } from "./grader.ts";
-import { toolInvocationOrder } from "./tool-invocation-order.ts";
+import { toolInvocationOrder } from "./tool-calls.ts";
 
 interface Played {
   readonly trial: TrialEvents;

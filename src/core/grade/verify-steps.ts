@@ -1,87 +1,70 @@
 import type { Task } from "../formats/model.ts";
 import type { StepView, Trajectory } from "../trace/trajectory.ts";
-import type { Grade, Grader } from "./grader.ts";
+import { createGrader, type Finding, passOrFail, skip } from "./grader.ts";
 
-const name = "verify-steps";
-/** Above this many checks that hold, they are counted instead of told. */
-const toldChecks = 8;
+/** Above this many checks that hold, they are counted instead of listed. */
+const shownChecks = 8;
 
 /**
  * Did the checks of the task's verify steps hold? Score = held / all checks of each step's last attempt; all must hold. What
  * a step only did, such as writing a file, is no check, nor is one whose failure would change nothing.
  */
-export const verifySteps: Grader = { name, grade };
+export const verifySteps = createGrader("verify-steps", find);
 
-interface TriedCheck {
-  readonly passed: boolean;
-  readonly reason: string;
-  /** Number of the event that ended its step. */
-  readonly seq: number;
-}
-
-/** Whether verify steps have found anything, be it that something does not hold. */
+/** Whether verify steps have found anything, even that something does not hold. */
 export function hasLooked(trajectory: Trajectory): boolean {
-  return trajectory.task.verify.length > 0 && grade(trajectory).verdict !== "skip";
+  return trajectory.task.verify.length > 0 && find(trajectory).verdict !== "skip";
 }
 
-function grade({ task, steps }: Trajectory): Grade {
-  const ignored = new Set(
-    task.verify.flatMap(({ id, continueOnError }) => (continueOnError === true ? [id] : [])),
+function find({ task, steps }: Trajectory): Finding {
+  const ignored = task.verify.flatMap(({ id, continueOnError }) => (continueOnError === true ? [id] : []));
+  // A phase's own steps only: the outcome of a step contains those of the steps inside it.
+  const verified = steps.filter(
+    ({ step, phase, parent, last }) =>
+      phase === "verify" && parent === undefined && last.ignored !== true && !ignored.includes(step),
   );
-  const verified = steps.filter((step) => isVerified(step) && !ignored.has(step.step));
   const checks = verified.flatMap((step) => checksOf(step, task));
-  const skipped = skippedNote(verified, task);
-  if (checks.length === 0) {
-    const reason = `no step checks anything${skipped}`;
-    return { grader: name, verdict: "skip", score: null, reason, evidence: [] };
-  }
+  const skipped = verified
+    .filter(({ last }) => last.outcome === "skipped")
+    .map(({ step }) => labelOf(step, task));
+  const note = skipped.length === 0 ? "" : `; skipped, as its condition does not hold: ${skipped.join(", ")}`;
+  if (checks.length === 0) return skip(`no step checks anything${note}`);
   const failed = checks.filter((check) => !check.passed);
   const told = failed.length === 0 ? checks : failed;
   const reasons =
-    failed.length === 0 && checks.length > toldChecks
+    failed.length === 0 && checks.length > shownChecks
       ? `all ${checks.length} checks of ${verified.length} steps hold`
       : told.map((check) => check.reason).join("; ");
-  return {
-    grader: name,
-    verdict: failed.length === 0 ? "pass" : "fail",
-    score: (checks.length - failed.length) / checks.length,
-    reason: `${reasons}${skipped}`,
+  return passOrFail(checks.length - failed.length, checks.length, {
+    reason: `${reasons}${note}`,
     evidence: [...new Set(told.map((check) => check.seq))],
-  };
+  });
 }
 
-/** A phase's own step: what it holds has told it how it went. */
-function isVerified({ phase, parent, last }: StepView): boolean {
-  return phase === "verify" && parent === undefined && last?.ignored !== true;
+/** A check, with the number of the event that ended its step. */
+interface TriedCheck {
+  readonly passed: boolean;
+  readonly reason: string;
+  readonly seq: number;
 }
 
 function checksOf({ step, last, attempts }: StepView, task: Task): readonly TriedCheck[] {
-  if (last === undefined) return [];
-  const label = task.verify.length > 1 ? labelOf(step, task) : undefined;
+  const { outcome, seq } = last;
+  const label = labelOf(step, task);
   const count = attempts.length;
-  const tried = count < 2 ? "" : last.outcome === "passed" ? ` (attempt ${count})` : ` (${count} attempts)`;
-  const found = last.checks.filter((check) => !check.passed || check.acted !== true);
-  const checks = found.map((check) => ({
-    passed: check.passed,
-    reason: `${label === undefined || label === check.name ? "" : `${label}: `}${check.name}: ${check.message}${tried}`,
-    seq: last.seq,
-  }));
+  const tried = count < 2 ? "" : outcome === "passed" ? ` (attempt ${count})` : ` (${count} attempts)`;
+  const checks = last.checks
+    .filter((check) => !check.passed || check.acted !== true)
+    .map(({ passed, name, message }) => {
+      const isNamed = task.verify.length > 1 && label !== name;
+      return { passed, reason: `${isNamed ? `${label}: ` : ""}${name}: ${message}${tried}`, seq };
+    });
   // Health of the calls of a tool test has a grader of its own.
-  const isUntold = task.form === "task" && last.outcome !== "passed" && last.outcome !== "skipped";
-  if (!isUntold || checks.some((check) => !check.passed)) return checks;
-  return [
-    ...checks,
-    { passed: false, reason: `${labelOf(step, task)}: ${last.outcome}${tried}`, seq: last.seq },
-  ];
+  const isBroken = task.form === "task" && outcome !== "passed" && outcome !== "skipped";
+  if (!isBroken || checks.some((check) => !check.passed)) return checks;
+  return [...checks, { passed: false, reason: `${label}: ${outcome}${tried}`, seq }];
 }
 
 function labelOf(step: string, { verify }: Task): string {
   return verify.find(({ id }) => id === step)?.name ?? step;
-}
-
-function skippedNote(steps: readonly StepView[], task: Task): string {
-  const skipped = steps.filter(({ last }) => last?.outcome === "skipped");
-  return skipped.length === 0
-    ? ""
-    : `; skipped, as its condition does not hold: ${skipped.map(({ step }) => labelOf(step, task)).join(", ")}`;
 }

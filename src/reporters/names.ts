@@ -1,8 +1,8 @@
-import type { AgentSummary, Trial } from "../../core/plan/plan.ts";
-import type { RunEnvironment, TrialResult } from "../../core/report/result.ts";
-import { visibleText } from "../../core/text/visible-text.ts";
-import { addUsage } from "../../core/trace/trajectory.ts";
-import type { Usage } from "../../core/trace/events.ts";
+import type { AgentSummary, Trial } from "../core/plan/plan.ts";
+import type { RunEnvironment, TrialResult } from "../core/report/result.ts";
+import { visibleText } from "../core/text/visible-text.ts";
+import { addUsage } from "../core/trace/trajectory.ts";
+import type { Usage } from "../core/trace/events.ts";
 import { countOf, formatInteger } from "./text.ts";
 
 /** What a name is read from; a planned trial and its result both have it. */

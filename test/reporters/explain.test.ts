@@ -1,7 +1,9 @@
-import { expect, it } from "vitest";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { Json } from "../../src/core/formats/json.ts";
 import { collectEvidence } from "../../src/core/report/collect-evidence.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
-import { evidenceRows, readEvidence } from "../../src/reporters/format/evidence.ts";
+import { checkRows, diffLines, evidenceRows, readEvidence } from "../../src/reporters/explain.ts";
 import { grade, request, response, textResult, trialOf, workflow } from "./samples.ts";
 
 /** The rows of grades that cite these events, one string a row, the note in brackets. */
@@ -153,4 +155,116 @@ it("shortens what is long", () => {
 
 it("says nothing of evidence that is not there", () => {
   expect(rowsOf([], [1, 2, 3])).toEqual([]);
+});
+
+describe("the rows of a check", () => {
+  function checked(expected: Json, actual: Json, message = "differs", name = "result"): string[] {
+    const check = { name, passed: false, expected, actual, message };
+    return checkRows(check, message).flatMap(({ label, pieces }) =>
+      pieces.map(({ text }) => `${label} ${text}`),
+    );
+  }
+
+  it("shows single values side by side", () => {
+    expect(checked("sunny", "it rains")).toEqual(['expected "sunny"', 'actual "it rains"']);
+  });
+
+  it("does not repeat what the reason states, but is not fooled by parts of words", () => {
+    expect(checked(6, 5, "the number found is 5, expected 6")).toEqual([]);
+    expect(checked(6, 5, "the number found is 15, expected 6.5")).toEqual(["expected 6", "actual 5"]);
+  });
+
+  it("does not quote our own words, as it does data", () => {
+    const rows = (name: string, expected: Json, actual: Json) => checked(expected, actual, "told", name);
+    expect(rows("exists", "a file", "nothing")).toEqual(["expected a file", "actual nothing"]);
+    expect(rows("call", "a result", "it broke")).toEqual(["expected a result", 'actual "it broke"']);
+    expect(rows("body equals", "a file", "nothing")).toEqual(['expected "a file"', 'actual "nothing"']);
+  });
+
+  it("diffs objects in the order of the expected keys, without those nobody asked about", () => {
+    expect(checked({ a: 1, b: { c: 2 } }, { z: 0, b: { d: 1, c: 3 }, a: 1 })).toEqual([
+      "diff - expected  + actual",
+      "diff   {",
+      'diff     "a": 1,',
+      'diff     "b": {',
+      'diff -     "c": 2',
+      'diff +     "c": 3',
+      "diff     }",
+      "diff   }",
+    ]);
+  });
+
+  it("keeps every key where exactly this value was expected", () => {
+    expect(checked({ $equals: { a: 1 } }, { a: 1, b: 2 })).toEqual([
+      "diff - expected  + actual",
+      "diff   {",
+      'diff -   "a": 1',
+      'diff +   "a": 1,',
+      'diff +   "b": 2',
+      "diff   }",
+    ]);
+  });
+
+  it("diffs text of several lines", () => {
+    expect(checked("one\ntwo\nthree", "one\n2\nthree")).toEqual([
+      "diff - expected  + actual",
+      "diff   one",
+      "diff - two",
+      "diff + 2",
+      "diff   three",
+    ]);
+  });
+
+  it("shortens large values and long diffs", () => {
+    const long = Array.from({ length: 100 }, (_, index) => index);
+    const rows = checked(long, []);
+    expect(rows).toHaveLength(2);
+    expect(checked("x", "y".repeat(1000))[1]).toMatch(/… \(402 more characters\)$/u);
+    const diff = checked(
+      long,
+      long.map((value) => value + 1000),
+    );
+    expect(diff).toHaveLength(26);
+    expect(diff.at(-1)).toBe("diff   … 178 more lines");
+  });
+});
+
+describe("a diff of lines", () => {
+  function show(before: string, after: string): string[] {
+    const marks = { same: " ", removed: "-", added: "+", gap: "~" } as const;
+    return diffLines(before.split(""), after.split("")).map(({ kind, text }) => marks[kind] + text);
+  }
+
+  it.each([
+    ["equal texts", "abc", "abc", []],
+    ["a changed line", "abc", "axc", [" a", "-b", "+x", " c"]],
+    ["an added line", "ac", "abc", [" a", "+b", " c"]],
+    ["a removed line", "abc", "ac", [" a", "-b", " c"]],
+    ["kept lines that are far away", "abcdefXg", "abcdefYg", ["~…", " e", " f", "-X", "+Y", " g"]],
+    ["no gap for a single line", "XabcdeY", "abcde", ["-X", " a", " b", " c", " d", " e", "-Y"]],
+    ["two changes apart", "XabcdefY", "abcdef", ["-X", " a", " b", "~…", " e", " f", "-Y"]],
+    ["moved lines, matched as long as possible", "abcd", "bcda", ["-a", " b", " c", " d", "+a"]],
+  ])("%s", (_, before, after, expected) => {
+    expect(show(before, after)).toEqual(expected);
+  });
+
+  it("gives both texts back, however they differ", () => {
+    const lines = fc.array(fc.constantFrom("a", "b", "c"), { maxLength: 8 });
+    fc.assert(
+      fc.property(lines, lines, (before, after) => {
+        const diff = diffLines(before, after);
+        if (diff.some((line) => line.kind === "gap")) return;
+        const take = (other: string): string[] =>
+          diff.filter((line) => line.kind !== other).map((line) => line.text);
+        if (diff.length === 0) expect(before).toEqual(after);
+        else expect([take("added"), take("removed")]).toEqual([before, after]);
+      }),
+    );
+  });
+
+  it("stays quick on long texts that share nothing", () => {
+    const before = Array.from({ length: 20_000 }, (_, index) => `a${index}`);
+    const after = Array.from({ length: 20_000 }, (_, index) => `b${index}`);
+    expect(diffLines(before, after)).toHaveLength(40_000);
+  });
 });

@@ -1,6 +1,6 @@
 import picocolors from "picocolors";
-import type { ReporterOutput } from "../../core/report/reporter.ts";
-import { quoteBar, visibleLines, visibleText } from "../../core/text/visible-text.ts";
+import type { ReporterOutput } from "../core/report/reporter.ts";
+import { quoteBar, visibleLines, visibleText } from "../core/text/visible-text.ts";
 
 /** A line of text that is safe to print, and what it means. */
 export interface Piece {
@@ -272,28 +272,17 @@ export function formatScore(score: number): string {
 
 const pieceCharacters = 65_536;
 
-/** Gathers small texts and writes them in pieces of a good size, never as one giant string. */
-export interface PieceWriter {
-  write(text: string): void;
-  /** Writes what is left. */
-  flush(): void;
-}
-
-/** A writer of pieces of about 64 Ki characters. */
-export function createPieceWriter(output: Pick<ReporterOutput, "write">): PieceWriter {
+/** Writes small texts in pieces of about 64 Ki characters, never as one giant string. */
+export function writePieces(output: Pick<ReporterOutput, "write">, texts: Iterable<string>): void {
   let pending: string[] = [];
   let length = 0;
-  const flush = (): void => {
-    if (length > 0) output.write(pending.join(""));
+  for (const text of texts) {
+    pending.push(text);
+    length += text.length;
+    if (length < pieceCharacters) continue;
+    output.write(pending.join(""));
     pending = [];
     length = 0;
-  };
-  return {
-    write(text) {
-      pending.push(text);
-      length += text.length;
-      if (length >= pieceCharacters) flush();
-    },
-    flush,
-  };
+  }
+  if (length > 0) output.write(pending.join(""));
 }

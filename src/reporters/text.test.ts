@@ -1,0 +1,186 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  clipLines,
+  clipText,
+  countOf,
+  cutToWidth,
+  displayWidth,
+  formatDuration,
+  formatElapsed,
+  formatInteger,
+  formatScore,
+  padToWidth,
+  splitAtWidth,
+  wrapText,
+} from "./text.ts";
+
+describe("shortened text", () => {
+  const limits = { lines: 2, characters: 10 } as const;
+
+  it.each([
+    ["what is short", "a\nb\n", ["a", "b"]],
+    ["too many lines", "a\nb\nc\nd", ["a", "b", "… 2 lines more"]],
+    ["too many characters", "0123456789abc", ["0123456789", "… 3 characters more"]],
+    ["nothing", "", [""]],
+  ])("keeps the head of %s", (_, text, expected) => {
+    expect(clipLines(text, limits)).toEqual(expected);
+  });
+
+  it.each([
+    ["what is short", "a\nb\n", ["a", "b"]],
+    ["too many lines", "a\nb\nc\nd", ["… 2 lines before", "c", "d"]],
+    ["too many characters", "abc0123456789", ["… 3 characters before", "0123456789"]],
+  ])("keeps the tail of %s", (_, text, expected) => {
+    expect(clipLines(text, { ...limits, keep: "tail" })).toEqual(expected);
+  });
+
+  it.each([
+    ["lines", { lines: 3, characters: 100 }, ["Error: Cannot find module 'x'", "…", "c", "d"]],
+    ["characters", { lines: 3, characters: 4 }, ["Error: Cannot find module 'x'", "…", "c", "d"]],
+  ])("leads a tail with the error that too many %s would hide", (_, most, expected) => {
+    const text = "node:internal/loader:1\n  throw err;\nError: Cannot find module 'x'\n    at a\nb\nc\nd";
+    expect(clipLines(text, { ...most, keep: "tail" })).toEqual(expected);
+  });
+
+  it("leaves a tail alone that holds the error", () => {
+    const lines = clipLines("a\nb\nfatal: no such branch: x\nd", { lines: 2, characters: 100, keep: "tail" });
+    expect(lines).toEqual(["… 2 lines before", "fatal: no such branch: x", "d"]);
+  });
+
+  it("makes one line of text and says what is missing", () => {
+    expect(clipText("a\nb", 10)).toBe("a\\nb");
+    expect(clipText("0123456789ab", 10)).toBe("0123456789… (2 more characters)");
+  });
+});
+
+const text = fc.oneof(fc.string({ unit: "grapheme" }), fc.string({ unit: "grapheme-ascii" }));
+
+describe("displayWidth", () => {
+  it.each([
+    ["", 0],
+    ["echo", 4],
+    ["naïve › x", 9],
+    ["日本語", 6],
+    ["e\u0301", 1],
+    ["🎉", 2],
+    ["👩‍👩‍👧", 2],
+    ["⚠️", 2],
+    ["ｆｕｌｌ", 8],
+    ["한국", 4],
+    ["✓ ok", 4],
+  ])("%j is %d columns", (shown, width) => {
+    expect(displayWidth(shown)).toBe(width);
+  });
+});
+
+describe("cutToWidth", () => {
+  it.each([
+    ["fits", 4, "fits"],
+    ["too long", 5, "too …"],
+    ["日本語", 5, "日本…"],
+    ["日本語", 4, "日…"],
+    ["anything", 1, "…"],
+    ["anything", 0, ""],
+    ["anything", -3, ""],
+  ])("%j to %d is %j", (shown, width, expected) => {
+    expect(cutToWidth(shown, width)).toBe(expected);
+  });
+
+  it("never gives more columns than asked for, and leaves alone what fits", () => {
+    fc.assert(
+      fc.property(text, fc.nat(20), (shown, width) => {
+        expect(displayWidth(cutToWidth(shown, width))).toBeLessThanOrEqual(width);
+        expect(cutToWidth(shown, displayWidth(shown))).toBe(shown);
+      }),
+    );
+  });
+});
+
+it("parts text without losing any", () => {
+  fc.assert(
+    fc.property(text, fc.nat(20), (shown, width) => {
+      const [head, tail] = splitAtWidth(shown, width);
+      expect(head + tail).toBe(shown);
+      expect(displayWidth(head)).toBeLessThanOrEqual(width);
+    }),
+  );
+});
+
+it("pads to columns, not to characters", () => {
+  expect(padToWidth("日本", 6)).toBe("日本  ");
+  expect(padToWidth("longer", 3)).toBe("longer");
+});
+
+describe("numbers", () => {
+  it.each([
+    [0, "0 ms"],
+    [0.3, "<1 ms"],
+    [41.4, "41 ms"],
+    [999.4, "999 ms"],
+    [999.6, "1.0 s"],
+    [2001, "2.0 s"],
+    [59_949, "59.9 s"],
+    [59_960, "1 min 0 s"],
+    [192_000, "3 min 12 s"],
+    [3_599_700, "1 h 0 min"],
+    [3_720_000, "1 h 2 min"],
+    [-5, "0 ms"],
+    [Number.NaN, "0 ms"],
+  ])("%d ms is %j", (ms, expected) => {
+    expect(formatDuration(ms)).toBe(expected);
+  });
+
+  it("counts a growing time in tenths of a second", () => {
+    expect([0, 99, 450, 999, 1049, 61_000].map(formatElapsed)).toEqual([
+      "0.0 s",
+      "0.0 s",
+      "0.4 s",
+      "0.9 s",
+      "1.0 s",
+      "1 min 1 s",
+    ]);
+  });
+
+  it("parts thousands", () => {
+    expect([0, 999, 1000, 1_234_567].map(formatInteger)).toEqual(["0", "999", "1,000", "1,234,567"]);
+  });
+
+  it("agrees in number", () => {
+    expect([countOf(1, "trial"), countOf(0, "trial"), countOf(12_000, "trial")]).toEqual([
+      "1 trial",
+      "0 trials",
+      "12,000 trials",
+    ]);
+  });
+
+  it("never shows a score as perfect that is not", () => {
+    expect([0, 0.999, 1, 0.29, 2 / 3].map(formatScore)).toEqual(["0.00", "0.99", "1.00", "0.29", "0.67"]);
+  });
+});
+
+describe("wrapped text", () => {
+  it.each([
+    ["short", 10, ["short"]],
+    ["one two three", 9, ["one two", "three"]],
+    ["one two three", 8, ["one two", "three"]],
+    ["unbreakable-word", 10, ["unbreakabl", "e-word"]],
+    ["日本語日本語", 8, ["日本語日", "本語"]],
+    ["    at Module.resolve (file)", 20, ["    at", "Module.resolve", "(file)"]],
+    ["", 10, [""]],
+    ["any width", Infinity, ["any width"]],
+  ])("%j at %d", (line, width, expected) => {
+    expect(wrapText(line, width)).toEqual(expected);
+  });
+
+  it("loses no word, and no piece is too wide", () => {
+    const line = fc.array(fc.string({ unit: fc.constantFrom("a", "b", "日", "é", "🎉"), maxLength: 12 }));
+    fc.assert(
+      fc.property(line, fc.integer({ min: 8, max: 30 }), (words, width) => {
+        const pieces = wrapText(words.join(" "), width);
+        for (const piece of pieces) expect(displayWidth(piece)).toBeLessThanOrEqual(width);
+        expect(pieces.join("").replaceAll(" ", "")).toBe(words.join(""));
+      }),
+    );
+  });
+});
