@@ -9,7 +9,7 @@ import type { ExtensionStep } from "../src/core/formats/step.ts";
 import { expanderOf } from "../src/core/templates/expand.ts";
 import { createRecorder } from "../src/core/trace/recorder.ts";
 import { createRedactor } from "../src/core/trace/redact.ts";
-import { openTrialExtensions } from "../src/extensions/host/open-trial-extensions.ts";
+import { openTrialExtensions } from "../src/extensions/host/trial-extensions.ts";
 import { noSandbox } from "../src/sandbox/sandboxes.ts";
 import { SchemaValidator } from "../src/graders/schema-validator.ts";
 import { runStep } from "../src/steps/run-step.ts";

@@ -4,12 +4,14 @@
  * `await extension.serve()`.
  */
 export { type Extension, defineExtension } from "./serve.ts";
-export type { ExtensionDefinition } from "./operation.ts";
-export { EnvironmentError } from "./operation.ts";
-export { type Operation, type OperationDefinition, operation } from "./operation.ts";
 export {
+  EnvironmentError,
+  type ExtensionDefinition,
   type Log,
   type LogLevel,
+  type Operation,
+  operation,
+  type OperationDefinition,
   OperationFailed,
   type OperationOutcome,
   type OperationRun,

@@ -51,8 +51,8 @@ export function operation<S extends z.ZodType, R = unknown>(
     execute: async (args, context) => {
       const checked = await z.safeParseAsync(params, args);
       if (checked.success) return resultOf(() => run(checked.data, context));
-      const message = `the arguments are not valid: ${describeIssues(checked.error.issues)}`;
-      throw new RpcError("invalidParams", message);
+      const problems = describeIssues(checked.error.issues);
+      throw new RpcError("invalidParams", `the arguments are not valid: ${problems}`);
     },
   };
 }

@@ -1,17 +1,21 @@
 import { on } from "node:events";
 import { readFile } from "node:fs/promises";
-import type { Readable } from "node:stream";
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { stringify } from "yaml";
+import * as z from "zod";
+import { suggestion } from "../core/formats/did-you-mean.ts";
+import { parseGoDuration } from "../core/formats/duration.ts";
 import {
   type ExtensionManifest,
   type ExtensionPhase,
   extensionPhases,
   extensionProtocolVersion,
 } from "../core/formats/extension/manifest.ts";
-import type { OperationResult } from "../core/formats/extension/protocol.ts";
-import { isJsonObject, type Json, type JsonObject } from "../core/formats/json.ts";
+import type { OperationContext, OperationResult } from "../core/formats/extension/protocol.ts";
+import { isJsonObject, type Json, type JsonObject, withoutUndefined } from "../core/formats/json.ts";
 import {
+  describeIssues,
   EnvironmentError,
   errorText,
   type ExtensionDefinition,
@@ -19,413 +23,19 @@ import {
   rpcCodes,
   RpcError,
 } from "./operation.ts";
-import { Session } from "./session.ts";
 
 /** How long a running operation may take once the program has to end, in milliseconds. */
 const workMs = 600;
 /** How long `close` may take then, in milliseconds. */
 const closeMs = 1500;
+/** How long an operation may take to notice that it should end, in milliseconds, before it is no longer waited for. */
+const noticeMs = 500;
+/** How long an operation may take when the host does not say, in milliseconds: as long as one of a task's steps. */
+const usualTimeoutMs = 300_000;
 const signalExitCodes = { SIGTERM: 143, SIGINT: 130, SIGHUP: 129 } as const;
-
-/** Runs the program of an extension; see `Extension.serve`. */
-async function serve<C, R>(
-  manifest: ExtensionManifest,
-  definition: ExtensionDefinition<C, R>,
-): Promise<void> {
-  const end = new ProgramEnd();
-  const stdout = ownStdout((error) => end.come("the host reads no more", 0, error));
-  const program: Program<C, R> = { manifest, definition, end, stdout };
-  try {
-    const code = await run(program, readArguments());
-    await leave(end.code ?? code);
-  } catch (error) {
-    process.stderr.write(`${manifest.name}: ${errorText(error)}\n`);
-    await leave(end.code || 1);
-  }
-}
-
-interface Program<C, R> {
-  readonly manifest: ExtensionManifest;
-  readonly definition: ExtensionDefinition<C, R>;
-  readonly end: ProgramEnd;
-  readonly stdout: OwnStdout;
-}
-
-/** Says when the program has to end, and with which exit code. */
-class ProgramEnd {
-  readonly #controller = new AbortController();
-  code: number | undefined;
-
-  constructor() {
-    for (const [name, code] of Object.entries(signalExitCodes)) {
-      process.once(name, () => this.come(`the program was asked to end (${name})`, code));
-    }
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  come(reason: string, code: number, cause?: Error): void {
-    if (this.signal.aborted) return;
-    this.code = code;
-    this.#controller.abort(new Error(reason, { cause }));
-  }
-
-  /** Waits for work, but at most `ms` milliseconds after the program has to end. */
-  async wait(work: Promise<void>, ms: number): Promise<void> {
-    const over = new Promise<void>((resolve) => {
-      const start = (): void => void setTimeout(resolve, ms);
-      if (this.signal.aborted) start();
-      else this.signal.addEventListener("abort", start, { once: true });
-    });
-    await Promise.race([work, over]);
-  }
-}
-
-function readArguments(): { readonly words: readonly string[]; readonly options: Options } {
-  const { positionals, values } = parseArgs({
-    options: { input: { type: "string" }, config: { type: "string" }, manifest: { type: "boolean" } },
-    allowPositionals: true,
-    // Unknown options of future hosts are ignored.
-    strict: false,
-  });
-  const { input, config, manifest } = values;
-  return {
-    words: positionals,
-    options: {
-      input: typeof input === "string" ? input : undefined,
-      config: typeof config === "string" ? config : undefined,
-      manifest: manifest === true,
-    },
-  };
-}
-
-interface Options {
-  readonly input: string | undefined;
-  readonly config: string | undefined;
-  readonly manifest: boolean;
-}
-
-async function run<C, R>(
-  program: Program<C, R>,
-  { words, options }: ReturnType<typeof readArguments>,
-): Promise<number> {
-  const [verb, operation] = words;
-  if (options.manifest) {
-    await program.stdout.write(manifestText(program.manifest));
-    return 0;
-  }
-  if (verb === "action" || verb === "check") return oneShot(program, { verb, operation, ...options });
-  if (verb === undefined) return jsonRpc(program, options.config);
-  const { name } = program.manifest;
-  throw new Error(
-    `unknown command ${verb}. Use ${name} without arguments, ${name} action|check NAME --input FILE, ${name} --config JSON or ${name} --manifest.`,
-  );
-}
-
-async function oneShot<C, R>(
-  { definition, end, stdout }: Program<C, R>,
-  call: Parameters<typeof runOneShot>[1],
-): Promise<number> {
-  const session = new Session(definition, { log: logToStderr, signal: end.signal });
-  let result: OperationResult | undefined;
-  const keep = (given: OperationResult): void => {
-    result = given;
-  };
-  await end.wait(runOneShot(session, call).then(keep), workMs + closeMs);
-  if (result === undefined) throw new Error("the operation did not end when it was asked to");
-  await stdout.write(`${JSON.stringify(result)}\n`);
-  return result.success ? 0 : 1;
-}
-
-const logToStderr: Log = (level, message, data) => {
-  process.stderr.write(`${level}: ${message}${data === undefined ? "" : ` ${JSON.stringify(data)}`}\n`);
-};
-
-async function jsonRpc<C, R>(
-  { manifest, definition, end, stdout }: Program<C, R>,
-  config: string | undefined,
-): Promise<number> {
-  const send = (message: object): Promise<void> => stdout.write(`${JSON.stringify(message)}\n`);
-  const log: Log = (level, message, data) => {
-    const params = { level, message, ...(data === undefined ? {} : { data }) };
-    // The error of stdout reports that the host has gone.
-    send({ jsonrpc: "2.0", method: "log", params }).catch(() => undefined);
-  };
-  const session = new Session(definition, { log, signal: end.signal });
-  if (config !== undefined) await session.open(objectOf(parse(config, "--config"), "--config"));
-  // With a config as an argument, requests are piped, so stdin may end before they are answered.
-  const onInputEnd = (): void => {
-    if (config === undefined) end.come("the host has closed stdin", 0);
-  };
-  try {
-    await end.wait(serveJsonRpc(manifest, session, { input: process.stdin, send, onInputEnd }), workMs);
-  } finally {
-    end.come("the host has ended the session", 0);
-    await end.wait(session.close(), closeMs);
-  }
-  return 0;
-}
-
-/** Ends the process even if an operation left something open, such as a connection. */
-async function leave(code: number): Promise<void> {
-  await new Promise<void>((resolve) => process.stderr.write("", () => resolve()));
-  process.exit(code);
-}
-
-/** The output to the host. */
-export interface OwnStdout {
-  /** Settles when the text was written; rejects when stdout is closed. */
-  readonly write: (text: string) => Promise<void>;
-}
-
-/** Reserves stdout for the protocol: other output of this process to stdout goes to stderr. `onGone` is called when it is closed. */
-function ownStdout(onGone: (error: Error) => void): OwnStdout {
-  const { stdout, stderr } = process;
-  const write = stdout.write.bind(stdout);
-  stdout.write = stderr.write.bind(stderr);
-  stdout.on("error", onGone);
-  // Nothing can be reported when stderr is closed too.
-  stderr.on("error", () => undefined);
-  return {
-    write: (text) =>
-      new Promise((resolve, reject) => {
-        write(text, (error) => (error ? reject(error) : resolve()));
-      }),
-  };
-}
-
-/** `action NAME --input FILE` or `check NAME --input FILE`, read. */
-export interface OneShotCall {
-  readonly verb: "action" | "check";
-  readonly operation: string | undefined;
-  /** Path of a file with `{args, context, config?}`. */
-  readonly input: string | undefined;
-  /** JSON of the config; takes precedence over that of the file. */
-  readonly config: string | undefined;
-}
-
 /** Phases of a verb when the input has none, most likely first. */
-const phasesOf: Readonly<Record<OneShotCall["verb"], readonly ExtensionPhase[]>> = {
-  action: ["setup", "cleanup"],
-  check: ["verify"],
-};
-
-/** Runs one operation, with `open` before it and `close` after it. Throws for an invalid input, and as these do. */
-async function runOneShot<C, R>(
-  session: Session<C, R>,
-  { verb, operation, input, config }: OneShotCall,
-): Promise<OperationResult> {
-  if (operation === undefined) throw new Error(`${verb} needs the name of an operation`);
-  if (input === undefined) throw new Error(`${verb} ${operation} needs --input FILE`);
-  const document = await readInput(input);
-  const settings = config === undefined ? document["config"] : parse(config, "--config");
-  await session.open(objectOf(settings, "config"));
-  try {
-    const args = objectOf(document["args"], "args");
-    const context = document["context"];
-    return await session.execute({ operation, args, context, phases: phasesOf[verb] });
-  } finally {
-    await session.close();
-  }
-}
-
-async function readInput(path: string): Promise<JsonObject> {
-  const text = await readFile(path, "utf8").catch((error: unknown) => {
-    throw new Error(`the input ${path} cannot be read`, { cause: error });
-  });
-  return objectOf(parse(text, `the input ${path}`), `the input ${path}`);
-}
-
-/** Reads JSON. Throws an Error that begins with `what`, the text's name. */
-function parse(text: string, what: string): Json {
-  try {
-    return JSON.parse(text) as Json;
-  } catch (error) {
-    throw new Error(`${what} is not valid JSON`, { cause: error });
-  }
-}
-
-/** Throws an Error unless the value is an object; an absent one and null count as empty. */
-function objectOf(value: Json | undefined, what: string): JsonObject {
-  if (value === undefined || value === null) return {};
-  if (isJsonObject(value)) return value;
-  throw new Error(`${what} must be an object`);
-}
-
-/** `extension.yaml` of an extension. `program` is the path of its program in the folder, where it is not its name. */
-export function manifestText(manifest: ExtensionManifest, program?: string): string {
-  const { operations, ...head } = manifest;
-  const written = { ...head, ...(program === undefined ? {} : { program }), operations };
-  return stringify(written, { aliasDuplicateObjects: false, lineWidth: 110 });
-}
-
-/** The connection to a host. */
-export interface HostChannel {
-  readonly input: Readable;
-  /** Writes one message. */
-  readonly send: (message: object) => Promise<void>;
-  /** Called when stdin ends. */
-  readonly onInputEnd: () => void;
-}
-
-/** Answers requests one at a time, in their order, until `shutdown` or the end of stdin. Rejects when stdout is closed. */
-async function serveJsonRpc<C, R>(
-  manifest: ExtensionManifest,
-  session: Session<C, R>,
-  channel: HostChannel,
-): Promise<void> {
-  const { send, onInputEnd } = channel;
-  for await (const line of readLines(channel.input, onInputEnd)) {
-    if (line.trim() === "") continue;
-    const message = readMessage(line);
-    if (message.kind === "notification") {
-      if (message.method === "shutdown") return;
-      continue;
-    }
-    await send({ jsonrpc: "2.0", id: message.id, ...(await answer(manifest, session, message)) });
-    if (message.kind === "request" && message.method === "shutdown") return;
-  }
-}
-
-type Request = Extract<Incoming, { kind: "request" }>;
-
-async function answer<C, R>(
-  manifest: ExtensionManifest,
-  session: Session<C, R>,
-  message: Exclude<Incoming, { kind: "notification" }>,
-): Promise<object> {
-  if (message.kind === "refused") return { error: asError(message.error) };
-  try {
-    return { result: await handle(manifest, session, message) };
-  } catch (error) {
-    return { error: asError(error) };
-  }
-}
-
-function asError(error: unknown): { readonly code: number; readonly message: string } {
-  if (error instanceof RpcError) return { code: error.code, message: error.message };
-  const code = error instanceof EnvironmentError ? rpcCodes.failed : rpcCodes.internal;
-  return { code, message: errorText(error) };
-}
-
-async function handle<C, R>(
-  manifest: ExtensionManifest,
-  session: Session<C, R>,
-  { method, params }: Request,
-): Promise<object> {
-  switch (method) {
-    case "initialize":
-      await initialize(session, params);
-      return described(manifest);
-    case "execute":
-      return session.execute(readCall(params));
-    case "shutdown":
-      await session.close();
-      return {};
-    default:
-      throw new RpcError("unknownMethod", `there is no method ${JSON.stringify(method)}`);
-  }
-}
-
-async function initialize<C, R>(session: Session<C, R>, params: JsonObject): Promise<void> {
-  const { protocolVersion } = params;
-  if (protocolVersion !== extensionProtocolVersion) {
-    const got = protocolVersion === undefined ? "none" : JSON.stringify(protocolVersion);
-    throw new RpcError("invalidParams", `protocolVersion must be "${extensionProtocolVersion}", got ${got}`);
-  }
-  if (session.isOpen) throw new RpcError("invalidRequest", "initialize was called before");
-  await session.open(objectParam(params["config"], "config"));
-}
-
-function described({ name, version, description, operations }: ExtensionManifest): object {
-  return {
-    name,
-    version,
-    protocolVersion: extensionProtocolVersion,
-    ...(description === undefined ? {} : { description }),
-    operations,
-  };
-}
-
-function readCall(params: JsonObject): Parameters<Session<unknown, unknown>["execute"]>[0] {
-  const { operation, args, context } = params;
-  if (typeof operation !== "string") throw new RpcError("invalidParams", "operation must be a text");
-  return { operation, args: objectParam(args, "args"), context, phases: extensionPhases };
-}
-
-/** Some hosts write null for an empty object. */
-function objectParam(value: Json | undefined, name: string): JsonObject {
-  if (value === undefined || value === null) return {};
-  if (isJsonObject(value)) return value;
-  throw new RpcError("invalidParams", `${name} must be an object`);
-}
-
+const phasesOfVerbs = { action: ["setup", "cleanup"], check: ["verify"] } as const;
 const newline = 0x0a;
-
-/** The lines of a stream, of any length; the last one may lack its line end. The stream is read ahead, so that `onEnd` is called at once. */
-async function* readLines(input: Readable, onEnd: () => void): AsyncGenerator<string> {
-  input.once("end", onEnd).once("close", onEnd);
-  const chunks: AsyncIterable<readonly Buffer[]> = on(input, "data", { close: ["end", "close"] });
-  let parts: Buffer[] = [];
-  for await (const [chunk = Buffer.alloc(0)] of chunks) {
-    let start = 0;
-    for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {
-      yield Buffer.concat([...parts, chunk.subarray(start, end)]).toString("utf8");
-      parts = [];
-      start = end + 1;
-    }
-    if (start < chunk.length) parts.push(chunk.subarray(start));
-  }
-  if (parts.length > 0) yield Buffer.concat(parts).toString("utf8");
-}
-
-/** Of any kind that JSON-RPC has. */
-export type RequestId = string | number | null;
-
-/** One line of a host, read. */
-export type Incoming =
-  | { readonly kind: "request"; readonly id: RequestId; readonly method: string; readonly params: JsonObject }
-  | { readonly kind: "notification"; readonly method: string }
-  /** An invalid message; `id` is null when it has no valid one. */
-  | { readonly kind: "refused"; readonly id: RequestId; readonly error: RpcError };
-
-/** Reads one JSON-RPC message. Params that are left out or null are an empty object. */
-function readMessage(line: string): Incoming {
-  let message: Json;
-  try {
-    message = JSON.parse(line) as Json;
-  } catch (error) {
-    const text = `the line is not valid JSON: ${errorText(error)}`;
-    return refused(null, new RpcError("invalidJson", text, { cause: error }));
-  }
-  if (!isJsonObject(message)) return refused(null, new RpcError("invalidRequest", "a message is an object"));
-  return readObject(message);
-}
-
-function readObject(message: JsonObject): Incoming {
-  const { jsonrpc, id, method, params = {} } = message;
-  if (id !== undefined && !isId(id)) return invalid(null, "id must be a text, a number or null");
-  if (jsonrpc !== "2.0") return invalid(id ?? null, 'jsonrpc must be "2.0"');
-  if (typeof method !== "string") return invalid(id ?? null, "method must be a text");
-  if (id === undefined) return { kind: "notification", method };
-  if (params === null) return { kind: "request", id, method, params: {} };
-  if (isJsonObject(params)) return { kind: "request", id, method, params };
-  return refused(id, new RpcError("invalidParams", "params must be an object"));
-}
-
-function invalid(id: RequestId, message: string): Incoming {
-  return refused(id, new RpcError("invalidRequest", message));
-}
-
-function refused(id: RequestId, error: RpcError): Incoming {
-  return { kind: "refused", id, error };
-}
-
-function isId(id: Json): id is RequestId {
-  return id === null || typeof id === "string" || typeof id === "number";
-}
 
 /** An extension, not yet running. */
 export interface Extension {
@@ -454,9 +64,401 @@ export function defineExtension<C = JsonObject, R = undefined>(
   const manifest: ExtensionManifest = {
     name,
     version,
-    ...(description === undefined ? {} : { description }),
+    ...withoutUndefined({ description }),
     protocol: "json-rpc",
     operations: Object.fromEntries(declared),
   };
-  return { manifest, serve: () => serve(manifest, definition) };
+  return { manifest, serve: () => new Program(manifest, definition).serve() };
+}
+
+/** `extension.yaml` of an extension. `program` is the path of its program in the folder, where it is not its name. */
+export function manifestText(manifest: ExtensionManifest, program?: string): string {
+  const { operations, ...head } = manifest;
+  const written = { ...head, ...withoutUndefined({ program }), operations };
+  return stringify(written, { aliasDuplicateObjects: false, lineWidth: 110 });
+}
+
+/** One operation to be run, as the host wrote it. */
+interface Call {
+  readonly operation: string;
+  readonly args: JsonObject;
+  readonly context: Json | undefined;
+  /** Phases that the way of calling allows, most likely first; used when the context names none. */
+  readonly phases: readonly ExtensionPhase[];
+}
+
+/** The program of an extension while it runs, with what `open` made. */
+class Program<C, R> {
+  readonly #manifest: ExtensionManifest;
+  readonly #definition: ExtensionDefinition<C, R>;
+  /** Aborts when the program has to end. */
+  readonly #end = new AbortController();
+  /** Exit code when the program has to end early. */
+  #code: number | undefined;
+  /** Writes to the host; rejects when stdout is closed. */
+  #write: (text: string) => Promise<void> = () => Promise.resolve();
+  #log: Log = (level, message, data) => {
+    process.stderr.write(`${level}: ${message}${data === undefined ? "" : ` ${JSON.stringify(data)}`}\n`);
+  };
+  #opened: { readonly resources: R } | undefined;
+
+  constructor(manifest: ExtensionManifest, definition: ExtensionDefinition<C, R>) {
+    this.#manifest = manifest;
+    this.#definition = definition;
+  }
+
+  async serve(): Promise<void> {
+    for (const [name, code] of Object.entries(signalExitCodes)) {
+      process.once(name, () => this.#mustEnd(`the program was asked to end (${name})`, code));
+    }
+    this.#reserveStdout();
+    let code: number;
+    try {
+      const own = await this.#run();
+      code = this.#code ?? own;
+    } catch (error) {
+      process.stderr.write(`${this.#manifest.name}: ${errorText(error)}\n`);
+      code = this.#code || 1;
+    }
+    await new Promise<void>((resolve) => process.stderr.write("", () => resolve()));
+    // An operation may have left something open, such as a connection.
+    process.exit(code);
+  }
+
+  /** From now on, all other output of this process to stdout goes to stderr. */
+  #reserveStdout(): void {
+    const { stdout, stderr } = process;
+    const write = stdout.write.bind(stdout);
+    stdout.write = stderr.write.bind(stderr);
+    stdout.on("error", (error) => this.#mustEnd("the host reads no more", 0, error));
+    // Nothing can be reported when stderr is closed too.
+    stderr.on("error", () => undefined);
+    this.#write = (text) =>
+      new Promise((resolve, reject) => {
+        write(text, (error) => (error ? reject(error) : resolve()));
+      });
+  }
+
+  #mustEnd(reason: string, code: number, cause?: Error): void {
+    if (this.#end.signal.aborted) return;
+    this.#code = code;
+    this.#end.abort(new Error(reason, { cause }));
+  }
+
+  /** Waits for work, but at most `ms` milliseconds after the program has to end. */
+  async #wait<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
+    return Promise.race([work, whenAborted(this.#end.signal, ms)]);
+  }
+
+  /** Does what the arguments say, and gives the exit code. Unknown options of future hosts are ignored. */
+  async #run(): Promise<number> {
+    const { positionals, values } = parseArgs({
+      options: { input: { type: "string" }, config: { type: "string" }, manifest: { type: "boolean" } },
+      allowPositionals: true,
+      strict: false,
+    });
+    const [verb, operation] = positionals;
+    const config = typeof values.config === "string" ? values.config : undefined;
+    if (values.manifest === true) {
+      await this.#write(manifestText(this.#manifest));
+      return 0;
+    }
+    if (verb === undefined) return this.#jsonRpc(config);
+    const { name } = this.#manifest;
+    if (verb !== "action" && verb !== "check")
+      throw new Error(
+        `unknown command ${verb}. Use ${name} without arguments, ${name} action|check NAME --input FILE, ${name} --config JSON or ${name} --manifest.`,
+      );
+    if (operation === undefined) throw new Error(`${verb} needs the name of an operation`);
+    if (typeof values.input !== "string") throw new Error(`${verb} ${operation} needs --input FILE`);
+    const phases = phasesOfVerbs[verb];
+    const result = await this.#wait(this.#oneShot(operation, values.input, config, phases), workMs + closeMs);
+    if (result === undefined) throw new Error("the operation did not end when it was asked to");
+    await this.#write(`${JSON.stringify(result)}\n`);
+    return result.success ? 0 : 1;
+  }
+
+  /** Runs one operation of a file with `{args, context, config?}`. A `config` that is given takes precedence. */
+  async #oneShot(
+    operation: string,
+    path: string,
+    config: string | undefined,
+    phases: readonly ExtensionPhase[],
+  ): Promise<OperationResult> {
+    const text = await readFile(path, "utf8").catch((error: unknown) => {
+      throw new Error(`the input ${path} cannot be read`, { cause: error });
+    });
+    const input = objectOf(parse(text, `the input ${path}`), `the input ${path}`);
+    const settings = config === undefined ? input["config"] : parse(config, "--config");
+    await this.#open(objectOf(settings, "config"));
+    try {
+      const args = objectOf(input["args"], "args");
+      return await this.#execute({ operation, args, context: input["context"], phases });
+    } finally {
+      await this.#close();
+    }
+  }
+
+  async #jsonRpc(config: string | undefined): Promise<number> {
+    const send = (message: object): Promise<void> =>
+      this.#write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
+    this.#log = (level, message, data) => {
+      const params = { level, message, ...withoutUndefined({ data }) };
+      // The error of stdout reports that the host has gone.
+      send({ method: "log", params }).catch(() => undefined);
+    };
+    if (config !== undefined) await this.#open(objectOf(parse(config, "--config"), "--config"));
+    try {
+      // With a config as an argument, requests are piped, so stdin may end before they are answered.
+      const onInputEnd = (): void => {
+        if (config === undefined) this.#mustEnd("the host has closed stdin", 0);
+      };
+      await this.#wait(this.#answerAll(send, onInputEnd), workMs);
+    } finally {
+      this.#mustEnd("the host has ended the session", 0);
+      await this.#wait(this.#close(), closeMs);
+    }
+    return 0;
+  }
+
+  /** Answers requests one at a time, in their order, until `shutdown` or the end of stdin. Rejects when stdout is closed. */
+  async #answerAll(send: (message: object) => Promise<void>, onInputEnd: () => void): Promise<void> {
+    for await (const line of readLines(onInputEnd)) {
+      if (line.trim() === "") continue;
+      const { id, method, params, error } = readMessage(line);
+      if (id !== undefined) {
+        const answer = error === undefined ? await this.#answer(method, params) : { error: asError(error) };
+        await send({ id, ...answer });
+      }
+      if (method === "shutdown") return;
+    }
+  }
+
+  async #answer(method: string, params: JsonObject): Promise<object> {
+    try {
+      return { result: await this.#handle(method, params) };
+    } catch (error) {
+      return { error: asError(error) };
+    }
+  }
+
+  async #handle(method: string, params: JsonObject): Promise<object> {
+    switch (method) {
+      case "initialize": {
+        const { protocolVersion: version, config } = params;
+        if (version !== extensionProtocolVersion) {
+          const got = version === undefined ? "none" : JSON.stringify(version);
+          const message = `protocolVersion must be "${extensionProtocolVersion}", got ${got}`;
+          throw new RpcError("invalidParams", message);
+        }
+        if (this.#opened !== undefined) throw new RpcError("invalidRequest", "initialize was called before");
+        await this.#open(objectOf(config, "config"));
+        const { protocol: _, ...manifest } = this.#manifest;
+        return { ...manifest, protocolVersion: version };
+      }
+      case "execute": {
+        const { operation, args, context } = params;
+        if (typeof operation !== "string") throw new RpcError("invalidParams", "operation must be a text");
+        return this.#execute({ operation, args: objectOf(args, "args"), context, phases: extensionPhases });
+      }
+      case "shutdown":
+        await this.#close();
+        return {};
+      default:
+        throw new RpcError("unknownMethod", `there is no method ${JSON.stringify(method)}`);
+    }
+  }
+
+  /** Throws RpcError for a config that is not valid, and when `open` throws. */
+  async #open(config: JsonObject): Promise<void> {
+    const { config: schema, open } = this.#definition;
+    const checked =
+      schema === undefined
+        ? { success: true as const, data: config as C }
+        : await schema.safeParseAsync(config);
+    if (!checked.success) {
+      const problems = describeIssues(checked.error.issues);
+      throw new RpcError("invalidParams", `the config is not valid: ${problems}`);
+    }
+    try {
+      // Without `open` there is nothing that R could be but undefined.
+      const start = { log: this.#log, signal: this.#end.signal };
+      this.#opened = { resources: open === undefined ? (undefined as R) : await open(checked.data, start) };
+    } catch (error) {
+      throw new RpcError("internal", `the extension could not start: ${errorText(error)}`, { cause: error });
+    }
+  }
+
+  /** Gives up what `open` made; once. Throws what `close` throws. */
+  async #close(): Promise<void> {
+    const opened = this.#opened;
+    this.#opened = undefined;
+    if (opened !== undefined) await this.#definition.close?.(opened.resources);
+  }
+
+  /**
+   * Runs one operation. Throws RpcError when `open` was not called, and for arguments or a phase that it does not take;
+   * EnvironmentError when its time is up; and whatever it throws but OperationFailed.
+   */
+  async #execute({ operation: name, args, context: written, phases }: Call): Promise<OperationResult> {
+    if (this.#opened === undefined)
+      throw new RpcError("invalidRequest", "initialize must come first, and succeed");
+    const { operations } = this.#definition;
+    const operation = Object.hasOwn(operations, name) ? operations[name] : undefined;
+    if (operation === undefined) {
+      const hint = suggestion(name, Object.keys(operations), "operations");
+      const error = `${this.#manifest.name} has no operation ${JSON.stringify(name)}. ${hint}`;
+      return { success: false, error };
+    }
+    const context = readContext(written);
+    const { phases: own } = operation.declaration;
+    const meant = context.phase === undefined ? phases : [context.phase];
+    const phase = meant.find((each) => own.includes(each));
+    if (phase === undefined) {
+      const message = `${name} cannot be used in ${meant.join(" or ")}, only in ${own.join(", ")}`;
+      throw new RpcError("invalidParams", message);
+    }
+    const time = new AbortController();
+    const late = new EnvironmentError(`the operation did not end within ${context.timeout}`);
+    const timer = setTimeout(() => time.abort(late), Math.min(context.timeoutMs, 2 ** 31 - 1));
+    const signal = AbortSignal.any([this.#end.signal, time.signal]);
+    try {
+      const run = { ...context, phase, resources: this.#opened.resources, signal, log: this.#log };
+      const work = operation.execute(args, run);
+      // Some operations do not heed their signal.
+      const givenUp = whenAborted(signal, noticeMs).then(() => Promise.reject(signal.reason as Error));
+      return await Promise.race([work, givenUp]);
+    } catch (error) {
+      // What is thrown once the time is up, such as by an aborted request, says less than that it is up.
+      throw time.signal.aborted ? late : error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+/** Settles `ms` milliseconds after the signal has aborted. */
+function whenAborted(signal: AbortSignal, ms: number): Promise<undefined> {
+  return new Promise((resolve) => {
+    const start = (): void => void setTimeout(() => resolve(undefined), ms);
+    if (signal.aborted) start();
+    else signal.addEventListener("abort", start, { once: true });
+  });
+}
+
+/** Reads JSON. Throws an Error that begins with `what`, the text's name. */
+function parse(text: string, what: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch (error) {
+    throw new Error(`${what} is not valid JSON`, { cause: error });
+  }
+}
+
+/** Throws RpcError unless the value is an object; an absent one and null count as empty. */
+function objectOf(value: Json | undefined, what: string): JsonObject {
+  if (value === undefined || value === null) return {};
+  if (isJsonObject(value)) return value;
+  throw new RpcError("invalidParams", `${what} must be an object`);
+}
+
+function asError(error: unknown): { readonly code: number; readonly message: string } {
+  if (error instanceof RpcError) return { code: error.code, message: error.message };
+  const code = error instanceof EnvironmentError ? rpcCodes.failed : rpcCodes.internal;
+  return { code, message: errorText(error) };
+}
+
+/** The lines of stdin, of any length; the last one may lack its line end. Stdin is read ahead, so that `onEnd` is called at once. */
+async function* readLines(onEnd: () => void): AsyncGenerator<string> {
+  process.stdin.once("end", onEnd).once("close", onEnd);
+  const chunks: AsyncIterable<readonly Buffer[]> = on(process.stdin, "data", { close: ["end", "close"] });
+  let parts: Buffer[] = [];
+  for await (const [chunk = Buffer.alloc(0)] of chunks) {
+    let start = 0;
+    for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {
+      yield Buffer.concat([...parts, chunk.subarray(start, end)]).toString("utf8");
+      parts = [];
+      start = end + 1;
+    }
+    if (start < chunk.length) parts.push(chunk.subarray(start));
+  }
+  if (parts.length > 0) yield Buffer.concat(parts).toString("utf8");
+}
+
+/** One line of a host. */
+interface Incoming {
+  /** Undefined for a notification; null in an answer to a message without a valid one. */
+  readonly id: string | number | null | undefined;
+  readonly method: string;
+  /** An empty object when they are left out or null. */
+  readonly params: JsonObject;
+  /** What an invalid message is answered with. */
+  readonly error?: RpcError;
+}
+
+/** Reads one JSON-RPC message. */
+function readMessage(line: string): Incoming {
+  const refused = (
+    id: Incoming["id"],
+    kind: keyof typeof rpcCodes,
+    message: string,
+    cause?: unknown,
+  ): Incoming => ({ id: id ?? null, method: "", params: {}, error: new RpcError(kind, message, { cause }) });
+  let message: Json;
+  try {
+    message = JSON.parse(line) as Json;
+  } catch (error) {
+    return refused(null, "invalidJson", `the line is not valid JSON: ${errorText(error)}`, error);
+  }
+  if (!isJsonObject(message)) return refused(null, "invalidRequest", "a message is an object");
+  const { jsonrpc, id, method } = message;
+  const params = message["params"] ?? {};
+  if (id !== undefined && id !== null && typeof id !== "string" && typeof id !== "number")
+    return refused(null, "invalidRequest", "id must be a text, a number or null");
+  if (jsonrpc !== "2.0") return refused(id, "invalidRequest", 'jsonrpc must be "2.0"');
+  if (typeof method !== "string") return refused(id, "invalidRequest", "method must be a text");
+  if (isJsonObject(params)) return { id, method, params };
+  return id === undefined
+    ? { id, method, params: {} }
+    : refused(id, "invalidParams", "params must be an object");
+}
+
+/** The context as operations see it, complete. `phase` is undefined where the host says none. */
+interface ReadContext extends Omit<OperationContext, "phase"> {
+  readonly phase: ExtensionPhase | undefined;
+  readonly timeoutMs: number;
+}
+
+const optional = <S extends z.ZodType>(schema: S) => schema.optional().catch(undefined);
+const filledText = optional(z.string().min(1));
+const contextSchema = z.object({
+  workdir: filledText,
+  workspace: filledText,
+  phase: optional(z.enum(extensionPhases)),
+  env: optional(z.record(z.string(), z.unknown())),
+  timeout: filledText,
+  agent: optional(z.object({ prompt: filledText, output: filledText })),
+});
+
+/** Reads the context of a call. Hosts leave out what they do not know, so everything has a value that stands for it. */
+function readContext(value: Json | undefined): ReadContext {
+  const {
+    workdir = ".",
+    workspace,
+    phase,
+    env,
+    timeout = "",
+    agent,
+  } = contextSchema.parse(isJsonObject(value) ? value : {});
+  const timeoutMs = parseGoDuration(timeout);
+  const texts = Object.entries(env ?? {}).filter(([, text]) => typeof text === "string");
+  return {
+    workdir: resolve(workdir),
+    workspace: resolve(workspace ?? workdir),
+    phase,
+    env: Object.fromEntries(texts) as Record<string, string>,
+    timeout: timeoutMs === undefined ? `${usualTimeoutMs / 1000}s` : timeout,
+    timeoutMs: timeoutMs ?? usualTimeoutMs,
+    ...(agent && { agent: { prompt: agent.prompt ?? "", output: agent.output ?? "" } }),
+  };
 }

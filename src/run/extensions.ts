@@ -1,7 +1,7 @@
 import type { LoadedConfig } from "../load/assemble-eval.ts";
 import type { ValidateSchema } from "../core/checks/schema-check.ts";
 import type { PrepareOptions } from "../extensions/prepare/prepare-extensions.ts";
-import type { PreparedExtensions } from "../extensions/operation-host.ts";
+import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 
 /** The parts of a loaded config that concern extensions. */

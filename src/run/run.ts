@@ -13,7 +13,7 @@ import type { RunEnvironment, RunResult } from "../core/report/result.ts";
 import { runVerdict, summarize } from "../core/report/trial-result.ts";
 import { createRedactor, type Redact } from "../core/trace/redact.ts";
 import { version } from "../core/version.ts";
-import type { PreparedExtensions } from "../extensions/operation-host.ts";
+import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import { createJudge, createStepJudge } from "../graders/judge.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../load/assemble-eval.ts";

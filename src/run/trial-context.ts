@@ -7,8 +7,8 @@ import { envRoot, expanderOf } from "../core/templates/expand.ts";
 import { type Resolve, resolveIn, resolveNames, type Scope } from "../core/templates/scope.ts";
 import { callHistory } from "../core/trace/trajectory.ts";
 import type { Emit } from "../core/trace/events.ts";
-import type { TrialExtensions, TrialExtensionsOptions } from "../extensions/host/open-trial-extensions.ts";
-import type { PreparedExtensions } from "../extensions/operation-host.ts";
+import type { TrialExtensions, TrialExtensionsOptions } from "../extensions/host/trial-extensions.ts";
+import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import { inheritedEnvironment, mergeEnvironments } from "../process/environment.ts";
 import type { ValidateSchema } from "../core/checks/schema-check.ts";
 import type { StepJudge, TrialContext } from "../steps/step-runner.ts";
@@ -206,7 +206,7 @@ function outputOf(
 }
 
 async function openExtensions(options: TrialExtensionsOptions): Promise<TrialExtensions> {
-  const { openTrialExtensions } = await import("../extensions/host/open-trial-extensions.ts");
+  const { openTrialExtensions } = await import("../extensions/host/trial-extensions.ts");
   return openTrialExtensions(options);
 }
 

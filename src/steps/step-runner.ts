@@ -5,7 +5,7 @@ import type { ValidateSchema } from "../core/checks/schema-check.ts";
 import type { Scope } from "../core/templates/scope.ts";
 import type { CallHistory } from "../core/trace/trajectory.ts";
 import type { Check, Emit, Phase, StepOutcome } from "../core/trace/events.ts";
-import type { OperationHost } from "../extensions/operation-host.ts";
+import type { OperationHost } from "../extensions/host/trial-extensions.ts";
 import type { ServerSession } from "../servers/client/session.ts";
 
 /** What a step may use. */

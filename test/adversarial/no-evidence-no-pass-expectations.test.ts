@@ -6,7 +6,7 @@ import { McpvalsError } from "../../src/core/errors/error.ts";
 import { leavesNothing } from "../../src/core/formats/cannot-fail.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { Json } from "../../src/core/formats/model.ts";
-import { readRpcMessage } from "../../src/extensions/host/rpc-message.ts";
+import { readRpcMessage } from "../../src/extensions/host/json-rpc.ts";
 import { load, problems } from "../load/support/load.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { folderOf } from "../support/cli.ts";

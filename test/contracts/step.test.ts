@@ -18,7 +18,7 @@ import type {
 } from "../../src/core/formats/step.ts";
 import type { EventBody } from "../../src/core/trace/events.ts";
 import { expanderOf } from "../../src/core/templates/expand.ts";
-import { openTrialExtensions } from "../../src/extensions/host/open-trial-extensions.ts";
+import { openTrialExtensions } from "../../src/extensions/host/trial-extensions.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepContext, StepJudge, StepReport } from "../../src/steps/step-runner.ts";
 import { preparedAs, preparedExtension } from "../support/extensions.ts";

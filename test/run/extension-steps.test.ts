@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { ExtensionStep, Step } from "../../src/core/formats/step.ts";
 import type { OperationResult } from "../../src/core/formats/extension/protocol.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
-import type { OperationCall } from "../../src/extensions/operation-host.ts";
+import type { OperationCall } from "../../src/extensions/host/trial-extensions.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
 

@@ -13,8 +13,8 @@ import {
   type ExtensionTrial,
   openTrialExtensions,
   type TrialExtensions,
-} from "../../src/extensions/host/open-trial-extensions.ts";
-import type { PreparedExtension, PreparedExtensions } from "../../src/extensions/operation-host.ts";
+} from "../../src/extensions/host/trial-extensions.ts";
+import type { PreparedExtension, PreparedExtensions } from "../../src/extensions/host/extension-process.ts";
 import type { ProcessExit } from "../../src/process/spawn.ts";
 import { noSandbox } from "../../src/sandbox/sandboxes.ts";
 import type { Sandbox } from "../../src/sandbox/sandbox.ts";

@@ -6,7 +6,7 @@ import { type ExtensionManifest, extensionPhases } from "../../core/formats/exte
 import { readInitializeResult } from "../../core/formats/extension/protocol.ts";
 import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
-import { fail, type Finding, pass, skip } from "./contract-report.ts";
+import { fail, type Finding, pass, skip } from "./subject.ts";
 
 /** Checks that the result of `initialize` is a manifest whose schemas can be used. */
 export function checkManifest(result: Json): Finding {

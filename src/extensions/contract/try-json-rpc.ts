@@ -9,20 +9,20 @@ import { isJsonObject } from "../../core/formats/json.ts";
 import type { Json, JsonObject } from "../../core/formats/model.ts";
 import { abortAfter, settlesWithin } from "../../process/deadline.ts";
 import { formatExit } from "../host/extension-process.ts";
-import { initializeParams, JsonRpcExtension, type RpcReply } from "../host/json-rpc-extension.ts";
-import { rpcErrorText } from "../host/rpc-message.ts";
+import { initializeParams, JsonRpcExtension, type RpcReply, rpcErrorText } from "../host/json-rpc.ts";
+import { checkManifest, compareManifests, operationsWithRequiredArguments } from "./manifest-checks.ts";
 import {
   type ContractVerdict,
   fail,
-  Faults,
   type Finding,
   pass,
+  shown,
   skip,
   type Subject,
+  SubjectProgram,
+  unknownOperation,
   warn,
-} from "./contract-report.ts";
-import { checkManifest, compareManifests, operationsWithRequiredArguments } from "./manifest-checks.ts";
-import { checkLeftovers, contextOf, problemOf, shown, startOf, unknownOperation } from "./subject-process.ts";
+} from "./subject.ts";
 
 /** How long a program may take to end, in milliseconds; no longer than for an answer. */
 const endMs = 5000;
@@ -51,153 +51,180 @@ type Execute = (
   more?: { readonly args?: JsonObject; readonly phase?: ExtensionPhase },
 ) => Promise<Reply>;
 
-/** A request to a program that has answered `initialize`. */
-interface SessionCheck {
-  readonly name: string;
-  /** Whether it needs an answer to `execute`. */
-  readonly executes: boolean;
-  readonly run: (trial: JsonRpcTrial, manifest: ExtensionManifest) => Promise<Finding>;
-}
-
-/** In the order in which they are tried, on one process as long as it can be used. */
-const sessionChecks: readonly SessionCheck[] = [
-  {
-    name: "unknown operation",
-    executes: true,
-    run: async ({ execute }) => refusal(await execute(unknownOperation), "an unknown operation"),
+/** Requests to a program that has answered `initialize`, in order, on one process as long as it can be used. */
+const executeChecks = {
+  "unknown operation": async (execute: Execute) =>
+    refusal(await execute(unknownOperation), "an unknown operation"),
+  arguments: tryArguments,
+  "requests in a row": async (execute: Execute) => {
+    const replies = await Promise.all([execute(unknownOperation), execute(unknownOperation)]);
+    const missing = replies.find((reply) => "missing" in reply);
+    return missing === undefined
+      ? pass("two requests without a wait between them were both answered")
+      : fail(`two requests without a wait between them: ${missing.missing}`);
   },
-  { name: "unknown method", executes: false, run: (trial) => tryUnknownMethod(trial) },
-  { name: "arguments", executes: true, run: ({ execute }, manifest) => tryArguments(execute, manifest) },
-  { name: "requests in a row", executes: true, run: ({ execute }) => tryRow(execute) },
-  { name: "long line", executes: true, run: ({ execute }) => tryLongLine(execute) },
-];
+  "long line": async (execute: Execute) => {
+    const reply = await execute(unknownOperation, { args: { text: longText } });
+    if (!("missing" in reply)) return pass(`a line of ${longText.length} bytes was read`);
+    return warn(`a line of ${longText.length} bytes, more than 64 KiB: ${reply.missing}`);
+  },
+};
 
 /** The checks after `initialize`. */
 const laterChecks = [
   "protocol version",
   "manifest",
   "manifest file",
-  ...sessionChecks.map(({ name }) => name),
+  "unknown operation",
+  "unknown method",
+  "arguments",
+  "requests in a row",
+  "long line",
   "shutdown",
   "other version",
   "end of stdin",
-];
+] as const;
 
 class JsonRpcTrial implements AsyncDisposable {
   readonly #subject: Subject;
-  readonly #faults = new Faults();
-  readonly #start: ReturnType<typeof startOf>;
+  readonly #program: SubjectProgram;
   readonly #verdicts: ContractVerdict[] = [];
-  #program: JsonRpcExtension | undefined;
-  /** The check after which `execute` was not answered any more. */
-  #muteSince: string | undefined;
+  #running: JsonRpcExtension | undefined;
   #answered = false;
 
   constructor(subject: Subject) {
     this.#subject = subject;
-    this.#start = startOf(subject, this.#faults);
+    this.#program = new SubjectProgram(subject);
   }
 
   /** Tries everything, and gives the manifest. */
   async run(): Promise<ExtensionManifest | undefined> {
-    const reply = await this.#initialize();
-    const manifest = this.#checkInitialize(reply);
+    const manifest = this.#checkInitialize(await this.#initialize());
     if (manifest === undefined) return undefined;
-    for (const { name, executes, run } of sessionChecks) {
-      if (executes && this.#muteSince !== undefined) {
-        this.#add(name, skip(`execute cannot be tried any more, see "${this.#muteSince}"`));
-        continue;
+    const execute: Execute = (operation, { args = {}, phase } = {}) =>
+      this.#request("execute", { operation, args, context: this.#program.contextOf(phase) });
+    /** The check after which `execute` was not answered any more. */
+    let muteSince: string | undefined;
+    for (const name of laterChecks.slice(3, 8)) {
+      if (name === "unknown method") await this.#try(name, () => this.#tryUnknownMethod());
+      else if (muteSince !== undefined)
+        this.#add(name, skip(`execute cannot be tried any more, see "${muteSince}"`));
+      else {
+        const check = executeChecks[name as keyof typeof executeChecks];
+        await this.#try(name, () => check(execute, manifest));
+        if (!this.#isUsable) muteSince = name;
       }
-      await this.#try(name, () => run(this, manifest));
-      if (executes && !this.#isUsable) this.#muteSince = name;
     }
-    await this.#try("shutdown", (program) => this.#shutDown(program));
+    await this.#try("shutdown", async (running) => {
+      running.expectEnd();
+      const reply = await this.#request("shutdown", {});
+      if ("missing" in reply) return fail(`shutdown: ${reply.missing}`);
+      if ("error" in reply) return fail(`shutdown was answered with the error ${rpcErrorText(reply.error)}`);
+      return this.#endOf(running, "after shutdown");
+    });
     this.#add("other version", await this.#tryOtherVersion());
-    await this.#try("end of stdin", (program) => {
-      program.expectEnd();
-      program.process.stdin.end();
-      return this.#endOf(program, "after its stdin was closed");
+    await this.#try("end of stdin", (running) => {
+      running.expectEnd();
+      running.process.stdin.end();
+      return this.#endOf(running, "after its stdin was closed");
     });
     return manifest;
   }
 
   /** To be called when everything has ended. */
   verdicts(): readonly ContractVerdict[] {
-    return [...this.#verdicts, ...this.#faults.verdicts("json-rpc", this.#answered)];
-  }
-
-  readonly execute: Execute = (operation, { args = {}, phase } = {}) =>
-    this.request("execute", { operation, args, context: contextOf(this.#subject, phase) });
-
-  async request(method: string, params: object): Promise<Reply> {
-    const { signal, timeoutMs, startupMs } = this.#subject;
-    const ms = method === "initialize" ? startupMs : timeoutMs;
-    const program = this.#program;
-    if (program === undefined) return { missing: "the program was not started" };
-    const late = (): McpvalsError =>
-      program.process.error("extension/timeout", `did not answer ${method} within ${ms} ms`);
-    using limit = abortAfter(ms, late, signal);
-    try {
-      return await program.request(method, params, limit.signal);
-    } catch (error) {
-      const { unfinishedLine: line } = program;
-      const half = line === undefined ? "" : `; a line without its end: ${shown(line.toString("utf8"))}`;
-      // Output that is buffered is the most frequent mistake of new extensions.
-      const isSilent = limit.signal.aborted && method === "initialize" && line === undefined;
-      const flush = isSilent ? "; does the program flush its stdout after each line?" : "";
-      return { missing: `${problemOf(error, this.#subject, this.#faults)}${half}${flush}` };
-    }
+    return [...this.#verdicts, ...this.#program.faultVerdicts("json-rpc", this.#answered)];
   }
 
   /** Ends the program. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const program = this.#program;
-    this.#program = undefined;
-    await program?.[Symbol.asyncDispose]();
-    const line = program?.unfinishedLine?.toString("utf8");
-    if (line !== undefined) this.#faults.add("unfinished line", `a line without its end: ${shown(line)}`);
+    const running = this.#running;
+    this.#running = undefined;
+    await running?.[Symbol.asyncDispose]();
+    const line = running?.unfinishedLine?.toString("utf8");
+    if (line !== undefined)
+      this.#program.addFault("unfinished line", `a line without its end: ${shown(line)}`);
   }
 
   get #isUsable(): boolean {
-    return this.#program?.fault === undefined && this.#program?.process.exit === undefined;
+    return this.#running?.fault === undefined && this.#running?.process.exit === undefined;
   }
 
   #add(name: string, finding: Finding): void {
     this.#verdicts.push({ name, protocol: "json-rpc", ...finding });
   }
 
-  #skip(names: readonly string[], reason: string): undefined {
-    for (const name of names) this.#add(name, skip(reason));
+  /** Runs a check on the program, or on a new one when that cannot be used any more. */
+  async #try(name: string, check: (running: JsonRpcExtension) => Promise<Finding>): Promise<void> {
+    if (this.#running === undefined || !this.#isUsable) await this.#initialize();
+    const running = this.#running;
+    const isUsable = running !== undefined && this.#isUsable;
+    this.#add(name, isUsable ? await check(running) : skip("a new process did not answer initialize"));
+  }
+
+  async #request(method: string, params: object): Promise<Reply> {
+    const { signal, timeoutMs, startupMs } = this.#subject;
+    const ms = method === "initialize" ? startupMs : timeoutMs;
+    const running = this.#running;
+    if (running === undefined) return { missing: "the program was not started" };
+    const late = (): McpvalsError =>
+      running.process.error("extension/timeout", `did not answer ${method} within ${ms} ms`);
+    using limit = abortAfter(ms, late, signal);
+    try {
+      return await running.request(method, params, limit.signal);
+    } catch (error) {
+      const { unfinishedLine: line } = running;
+      const half = line === undefined ? "" : `; a line without its end: ${shown(line.toString("utf8"))}`;
+      // Output that is buffered is the most frequent mistake of new extensions.
+      const isSilent = limit.signal.aborted && method === "initialize" && line === undefined;
+      const flush = isSilent ? "; does the program flush its stdout after each line?" : "";
+      return { missing: `${this.#program.problemOf(error)}${half}${flush}` };
+    }
+  }
+
+  /** Starts a new process and initializes it. */
+  async #initialize(protocolVersion: string = extensionProtocolVersion): Promise<Reply> {
+    await this[Symbol.asyncDispose]();
+    const onStray = (problem: string): void => this.#program.addFault("answers once", problem);
+    try {
+      this.#running = await JsonRpcExtension.start({ ...this.#program.start, onStray });
+    } catch (error) {
+      return { missing: this.#program.problemOf(error) };
+    }
+    const reply = await this.#request("initialize", initializeParams(protocolVersion, this.#subject.config));
+    this.#answered ||= !("missing" in reply);
+    return reply;
   }
 
   #checkInitialize(reply: Reply): ExtensionManifest | undefined {
+    const skipFrom = (index: number, reason: string): undefined => {
+      for (const name of laterChecks.slice(index)) this.#add(name, skip(reason));
+    };
     if (!("result" in reply)) {
       const needsConfig = Object.keys(this.#subject.config).length === 0;
       const hint = needsConfig ? "; it got no config, which it may need" : "";
       const message =
         "missing" in reply ? reply.missing : `answered with the error ${rpcErrorText(reply.error)}${hint}`;
       this.#add("initialize", fail(message));
-      return this.#skip(laterChecks, "initialize was not answered with a result");
+      return skipFrom(0, "initialize was not answered with a result");
     }
+    const { result } = reply;
     this.#add("initialize", pass("answered with a result"));
-    this.#add("protocol version", versionFinding(reply.result));
-    this.#add("manifest", checkManifest(reply.result));
-    const read = readInitializeResult(reply.result);
-    if (!read.ok) return this.#skip(laterChecks.slice(2), "the manifest cannot be read");
+    this.#add("protocol version", versionFinding(result));
+    this.#add("manifest", checkManifest(result));
+    const read = readInitializeResult(result);
+    if (!read.ok) return skipFrom(2, "the manifest cannot be read");
     this.#add("manifest file", compareManifests(read.manifest, this.#subject.manifest));
     return read.manifest;
   }
 
-  /** Runs a check on the program, or on a new one when that cannot be used any more. */
-  async #try(name: string, check: (program: JsonRpcExtension) => Promise<Finding>): Promise<void> {
-    if (this.#program === undefined || !this.#isUsable) await this.#initialize();
-    const program = this.#program;
-    this.#add(
-      name,
-      program === undefined || !this.#isUsable
-        ? skip("a new process did not answer initialize")
-        : await check(program),
-    );
+  async #tryUnknownMethod(): Promise<Finding> {
+    const reply = await this.#request("mcpvals/noSuchMethod", {});
+    if ("missing" in reply) return fail(`an unknown method: ${reply.missing}`);
+    if ("result" in reply) return fail("an unknown method was answered with a result");
+    if (reply.error["code"] === unknownMethodCode) return pass(`refused with ${unknownMethodCode}`);
+    const text = rpcErrorText(reply.error);
+    return fail(`an unknown method was answered with the error ${text}, not with ${unknownMethodCode}`);
   }
 
   async #tryOtherVersion(): Promise<Finding> {
@@ -208,37 +235,13 @@ class JsonRpcTrial implements AsyncDisposable {
     return warn(`protocolVersion 999.0.0 should be refused with an error: ${what}`);
   }
 
-  /** Starts a new process and initializes it. */
-  async #initialize(protocolVersion: string = extensionProtocolVersion): Promise<Reply> {
-    await this[Symbol.asyncDispose]();
-    try {
-      this.#program = await JsonRpcExtension.start({
-        ...this.#start,
-        onStray: (problem) => this.#faults.add("answers once", problem),
-      });
-    } catch (error) {
-      return { missing: problemOf(error, this.#subject, this.#faults) };
-    }
-    const reply = await this.request("initialize", initializeParams(protocolVersion, this.#subject.config));
-    this.#answered ||= !("missing" in reply);
-    return reply;
-  }
-
-  async #shutDown(program: JsonRpcExtension): Promise<Finding> {
-    program.expectEnd();
-    const reply = await this.request("shutdown", {});
-    if ("missing" in reply) return fail(`shutdown: ${reply.missing}`);
-    if ("error" in reply) return fail(`shutdown was answered with the error ${rpcErrorText(reply.error)}`);
-    return this.#endOf(program, "after shutdown");
-  }
-
   async #endOf({ process }: JsonRpcExtension, when: string): Promise<Finding> {
     const ms = Math.min(endMs, this.#subject.timeoutMs);
     const hasEnded = await settlesWithin(process.ended, ms);
     this.#subject.signal.throwIfAborted();
     if (!hasEnded || process.exit === undefined)
       return fail(`the program still runs ${ms / 1000} seconds ${when}`);
-    await checkLeftovers(process, this.#start, this.#faults);
+    await this.#program.checkLeftovers(process);
     return process.exit.exitCode === 0
       ? pass(`it ends with exit code 0 ${when}`)
       : fail(`${when} the program ${formatExit(process.exit)}`);
@@ -250,15 +253,6 @@ function versionFinding(result: Json): Finding {
   return version === extensionProtocolVersion
     ? pass(extensionProtocolVersion)
     : fail(`protocolVersion is ${JSON.stringify(version) ?? "missing"}, not "${extensionProtocolVersion}"`);
-}
-
-async function tryUnknownMethod(trial: JsonRpcTrial): Promise<Finding> {
-  const reply = await trial.request("mcpvals/noSuchMethod", {});
-  if ("missing" in reply) return fail(`an unknown method: ${reply.missing}`);
-  if ("result" in reply) return fail("an unknown method was answered with a result");
-  if (reply.error["code"] === unknownMethodCode) return pass(`refused with ${unknownMethodCode}`);
-  const text = rpcErrorText(reply.error);
-  return fail(`an unknown method was answered with the error ${text}, not with ${unknownMethodCode}`);
 }
 
 async function tryArguments(execute: Execute, manifest: ExtensionManifest): Promise<Finding> {
@@ -275,20 +269,6 @@ async function tryArguments(execute: Execute, manifest: ExtensionManifest): Prom
     return warn(`${what} should be answered with the error ${invalidParamsCode}, not with success: false`);
   }
   return pass(`refused where they are missing: ${names.join(", ")}`);
-}
-
-async function tryRow(execute: Execute): Promise<Finding> {
-  const replies = await Promise.all([execute(unknownOperation), execute(unknownOperation)]);
-  const missing = replies.find((reply) => "missing" in reply);
-  return missing === undefined
-    ? pass("two requests without a wait between them were both answered")
-    : fail(`two requests without a wait between them: ${missing.missing}`);
-}
-
-async function tryLongLine(execute: Execute): Promise<Finding> {
-  const reply = await execute(unknownOperation, { args: { text: longText } });
-  if (!("missing" in reply)) return pass(`a line of ${longText.length} bytes was read`);
-  return warn(`a line of ${longText.length} bytes, more than 64 KiB: ${reply.missing}`);
 }
 
 function refusal(reply: Reply, what: string): Finding {

@@ -4,27 +4,64 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { ErrorCode } from "../../core/errors/catalogue.ts";
 import { type ErrorDetails, McpvalsError } from "../../core/errors/error.ts";
 import type { ExtensionProtocol } from "../../core/formats/extension/manifest.ts";
-import { isJsonObject } from "../../core/formats/json.ts";
-import type { Json } from "../../core/formats/model.ts";
+import { isJsonObject, withoutUndefined } from "../../core/formats/json.ts";
+import type { ExtensionSpec, Json } from "../../core/formats/model.ts";
+import { JsonMeter, mostMemory, previewJson, repeatedKey } from "../../core/formats/read-json.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { settlesWithin } from "../../process/deadline.ts";
-import type { ProcessExit } from "../../process/spawn.ts";
 import { closed, type StopOptions } from "../../process/process-tree.ts";
 import { TextTail, WholeLines } from "../../process/program-output.ts";
+import type { ProcessExit } from "../../process/spawn.ts";
 import { listedPath } from "../../sandbox/mounts.ts";
-import type { ConfinedProcess, Confinement } from "../../sandbox/sandbox.ts";
-import type { PreparedExtension } from "../operation-host.ts";
+import type { ConfinedProcess, Confinement, Sandbox } from "../../sandbox/sandbox.ts";
 import type { ResolvedExtension } from "../resolve/program.ts";
-import { largestAnswer } from "./rpc-message.ts";
 
+/** Largest answer of an extension, in bytes. */
+export const largestAnswer: number = 10 * 1024 * 1024;
+/** Nesting of arrays and objects that an answer may have: code that handles it may recurse. */
+const deepestAnswer = 400;
 /** Longest wait for output that was written before the end when a descendant holds the pipe, in milliseconds. */
 const drainMs = 100;
-/** Longest wait for the end to be recorded once the tree was stopped, in milliseconds. */
-const endMs = 1000;
 /** Turns of the event loop that reading what has arrived already may take. */
 const drainTurns = 16;
+/** Longest wait for the end to be recorded once the tree was stopped, in milliseconds. */
+const endMs = 1000;
 /** How long a program that is killed has after SIGTERM to cancel its work, in milliseconds. */
 const termMs = 300;
+/** How many lines of stdout that are not messages are recorded. */
+const invalidLineLimit = 50;
+/** How much of such a line is recorded, in characters. */
+const invalidLineLength = 2000;
+/** How many notifications `log` are recorded. */
+const logLimit = { messages: 1000, bytes: 256 * 1024 };
+const logLevels = new Set(["debug", "info", "warn", "error"]);
+
+/** An extension that can be started. */
+export interface PreparedExtension {
+  readonly spec: ExtensionSpec;
+  readonly resolved: ResolvedExtension;
+  readonly sandbox: Sandbox;
+}
+
+/** Every extension that the tasks of a run use, found by their specs. */
+export interface PreparedExtensions {
+  /** Throws an Error for a spec that was not prepared: a bug. */
+  of(spec: ExtensionSpec): PreparedExtension;
+  /** What is worth telling: what was locked, what runs unconfined. */
+  readonly notes: readonly string[];
+}
+
+/** Where an extension's program runs, and what it may access besides its own files. */
+export interface ExtensionPlace {
+  /** Absolute folder that it starts in. */
+  readonly cwd: string;
+  /** The complete environment of its process. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Absolute paths that it may read. */
+  readonly read: readonly string[];
+  /** Absolute folders that it may write. */
+  readonly write: readonly string[];
+}
 
 export interface ProcessStart {
   readonly extension: PreparedExtension;
@@ -35,11 +72,21 @@ export interface ProcessStart {
   readonly emit: Emit;
 }
 
-/** A running program of an extension, in its sandbox; what it does is recorded. */
+/**
+ * A running program of an extension, in its sandbox. What it does is recorded; of its output, besides its answers, only as much
+ * as the limits allow, then only how much there was, so that a flood costs little.
+ */
 export class ExtensionProcess {
-  readonly output: ExtensionOutput;
+  /** Settles when the program has ended and its output was read, even if a descendant holds its pipes. Never rejects. */
+  readonly ended: Promise<ProcessExit>;
   readonly #process: ConfinedProcess;
   readonly #alias: string;
+  readonly #emit: Emit;
+  readonly #stderr: WholeLines;
+  readonly #tail = new TextTail();
+  readonly #logs = { messages: 0, bytes: 0, omitted: 0 };
+  readonly #invalid = { lines: 0, omitted: 0 };
+  #firstInvalid: string | undefined;
   #expected = false;
 
   /** Throws McpvalsError `extension/integrity` when its files were changed, `extension/start-failed`, `sandbox/unavailable`. */
@@ -53,7 +100,7 @@ export class ExtensionProcess {
       type: "extension.started",
       extension: spec.alias,
       package: spec.package,
-      ...(resolved.version === undefined ? {} : { version: resolved.version }),
+      ...withoutUndefined({ version: resolved.version }),
       protocol,
       sandbox: sandbox.kind,
       pid: running.pid,
@@ -61,14 +108,12 @@ export class ExtensionProcess {
     return new ExtensionProcess(spec.alias, running, emit);
   }
 
-  /** Settles when the program has ended and its output was read, even if a descendant holds its pipes. Never rejects. */
-  readonly ended: Promise<ProcessExit>;
-
   constructor(alias: string, running: ConfinedProcess, emit: Emit) {
     this.#alias = alias;
     this.#process = running;
-    this.output = new ExtensionOutput(alias, emit);
-    this.ended = this.#watch(emit);
+    this.#emit = emit;
+    this.#stderr = new WholeLines((text) => void emit({ type: "extension.stderr", extension: alias, text }));
+    this.ended = this.#watch();
   }
 
   get pid(): number {
@@ -88,102 +133,10 @@ export class ExtensionProcess {
     return this.#process.stdout;
   }
 
-  /** An error about this extension, with its output as the detail; it names a limit instead when the program broke one. */
-  error(code: ErrorCode, message: string, details: ErrorDetails = {}): McpvalsError {
-    const limit = this.#process.brokenLimit;
-    const all = { ...this.output.detail, ...details };
-    return limit === undefined
-      ? new McpvalsError(code, `extension "${this.#alias}" ${message}`, all)
-      : new McpvalsError("extension/limit", `extension "${this.#alias}" broke a limit: ${limit}`, all);
-  }
-
-  /** From now on its end is recorded as expected. */
-  expectEnd(): void {
-    this.#expected = true;
-  }
-
-  /** Ends it with everything that it started; first it is asked to. Never throws. */
-  async kill(): Promise<void> {
-    if (this.#process.exit === undefined) this.#expected = false;
-    await this.stop({ stdinMs: 0, termMs });
-  }
-
-  /** Ends it as `stopTree` does, and records its end. Never throws. */
-  async stop(options?: StopOptions): Promise<void> {
-    await this.#process.stop(options);
-    // The kernel may be unable to end it now.
-    await settlesWithin(this.ended, endMs);
-  }
-
-  /** As `release` of a {@link ConfinedProcess}: whether it has ended with its whole tree. */
-  async release(): Promise<boolean> {
-    return this.#process.release();
-  }
-
-  async #watch(emit: Emit): Promise<ProcessExit> {
-    const { exited, stdout, stderr } = this.#process;
-    const take = (chunk: Buffer): void => this.output.stderr(chunk);
-    stderr.on("data", take);
-    const ends = Promise.all([closed(stdout), closed(stderr)]);
-    const exit = await exited;
-    await this.#drain(ends);
-    stderr.off("data", take);
-    this.output.finish();
-    emit({ type: "extension.exited", extension: this.#alias, ...exit, expected: this.#expected });
-    return exit;
-  }
-
-  async #drain(ends: Promise<unknown>): Promise<void> {
-    if (await settlesWithin(ends, drainMs)) return;
-    // When this process is busy, the time can be over before anything was read.
-    for (let round = 0; round < drainTurns; round += 1) await turn();
-  }
-}
-
-/** How a program ended, as a predicate. */
-export function formatExit({ exitCode, signal }: ProcessExit): string {
-  return exitCode === null ? `was ended by ${signal ?? "a signal"}` : `ended with exit code ${exitCode}`;
-}
-
-function startFailed(alias: string, error: unknown): unknown {
-  if (!(error instanceof McpvalsError) || error.code !== "server/spawn-failed") return error;
-  const { hint } = error.details;
-  const message = `extension "${alias}" cannot be started: ${error.message}`;
-  return new McpvalsError("extension/start-failed", message, {
-    ...(hint === undefined ? {} : { hint }),
-    cause: error,
-  });
-}
-
-/** How many lines of stdout that are not messages are recorded. */
-const invalidLineLimit = 50;
-/** How much of such a line is recorded, in characters. */
-const invalidLineLength = 2000;
-/** How many notifications `log` are recorded. */
-const logLimit = { messages: 1000, bytes: 256 * 1024 } as const;
-const levels = new Set(["debug", "info", "warn", "error"]);
-
-/** Records what an extension writes besides its answers, up to limits; then only how much, so that a flood costs little. */
-export class ExtensionOutput {
-  readonly #extension: string;
-  readonly #emit: Emit;
-  readonly #stderr: WholeLines;
-  readonly #tail = new TextTail();
-  readonly #logs = { messages: 0, bytes: 0, omitted: 0 };
-  readonly #invalid = { lines: 0, omitted: 0 };
-  #firstInvalid: string | undefined;
-
-  constructor(extension: string, emit: Emit) {
-    this.#extension = extension;
-    this.#emit = emit;
-    this.#stderr = new WholeLines((text) => void emit({ type: "extension.stderr", extension, text }));
-  }
-
   /** For the detail of an error: the first line of stdout that is not a message, and the end of stderr. */
-  get detail(): { readonly detail?: string } {
+  get detail(): string | undefined {
     const invalid = this.#firstInvalid === undefined ? [] : [`unexpected on stdout: ${this.#firstInvalid}`];
-    const parts = [...invalid, ...(this.#tail.text === undefined ? [] : [this.#tail.text])];
-    return parts.length === 0 ? {} : { detail: parts.join("\n") };
+    return [...invalid, ...(this.#tail.text === undefined ? [] : [this.#tail.text])].join("\n") || undefined;
   }
 
   /** Whether no further `log` is recorded, so that they need not be parsed. */
@@ -196,9 +149,13 @@ export class ExtensionOutput {
     return this.#invalid.omitted > largestAnswer;
   }
 
-  stderr(chunk: Buffer): void {
-    this.#tail.push(chunk);
-    this.#stderr.push(chunk);
+  /** An error about this extension, with its output as the detail; it names a limit instead when the program broke one. */
+  error(code: ErrorCode, message: string, details: ErrorDetails = {}): McpvalsError {
+    const limit = this.#process.brokenLimit;
+    const all = { ...withoutUndefined({ detail: this.detail }), ...details };
+    return limit === undefined
+      ? new McpvalsError(code, `extension "${this.#alias}" ${message}`, all)
+      : new McpvalsError("extension/limit", `extension "${this.#alias}" broke a limit: ${limit}`, all);
   }
 
   /** Records a line of stdout that is not a message, or an answer that was not requested. */
@@ -211,21 +168,21 @@ export class ExtensionOutput {
     // A character has at most four bytes.
     const text = cutText(line.toString("utf8", 0, invalidLineLength * 4), invalidLineLength);
     this.#firstInvalid ??= text;
-    this.#emit({ type: "extension.invalid_output", extension: this.#extension, text });
+    this.#emit({ type: "extension.invalid_output", extension: this.#alias, text });
   }
 
   /** Records a `log`, `bytes` long; false when its params are not valid. */
   log(params: Json | undefined, bytes: number): boolean {
     if (!isJsonObject(params)) return false;
     const { level, message, data } = params;
-    if (typeof level !== "string" || !levels.has(level) || typeof message !== "string") return false;
+    if (typeof level !== "string" || !logLevels.has(level) || typeof message !== "string") return false;
     // Never a part of one: the redactor would not find half of a secret.
     if (this.isLogFull || this.#logs.bytes + bytes > logLimit.bytes) this.omitLog();
     else {
       this.#logs.messages += 1;
       this.#logs.bytes += bytes;
-      const rest = data === undefined || data === null ? {} : { data };
-      this.#emit({ type: "extension.log", extension: this.#extension, level, message, ...rest });
+      const rest = withoutUndefined({ data: data ?? undefined });
+      this.#emit({ type: "extension.log", extension: this.#alias, level, message, ...rest });
     }
     return true;
   }
@@ -234,29 +191,61 @@ export class ExtensionOutput {
     this.#logs.omitted += 1;
   }
 
-  /** Records the end of stderr, and how much was left out. */
-  finish(): void {
-    this.#omitted("stderr", this.#stderr.finish());
-    this.#omitted("stdout", this.#invalid.omitted);
-    this.#omitted("log", this.#logs.omitted);
+  /** From now on its end is recorded as expected. */
+  expectEnd(): void {
+    this.#expected = true;
   }
 
-  #omitted(stream: "stderr" | "stdout" | "log", count: number): void {
-    if (count === 0) return;
-    this.#emit({ type: "extension.output_omitted", extension: this.#extension, stream, count });
+  /** Ends it with everything that it started; first it is asked to. Never throws. */
+  async kill(): Promise<void> {
+    if (this.exit === undefined) this.#expected = false;
+    await this.stop({ stdinMs: 0, termMs });
+  }
+
+  /** Ends it as `stopTree` does, and records its end. Never throws. */
+  async stop(options?: StopOptions): Promise<void> {
+    await this.#process.stop(options);
+    // The kernel may be unable to end it now.
+    await settlesWithin(this.ended, endMs);
+  }
+
+  /** As `release` of a {@link ConfinedProcess}: whether it has ended with its whole tree. */
+  release(): Promise<boolean> {
+    return this.#process.release();
+  }
+
+  async #watch(): Promise<ProcessExit> {
+    const { exited, stdout, stderr } = this.#process;
+    const take = (chunk: Buffer): void => {
+      this.#tail.push(chunk);
+      this.#stderr.push(chunk);
+    };
+    stderr.on("data", take);
+    const ends = Promise.all([closed(stdout), closed(stderr)]);
+    const exit = await exited;
+    // When this process is busy, the time can be over before anything was read.
+    if (!(await settlesWithin(ends, drainMs))) for (let left = drainTurns; left > 0; left -= 1) await turn();
+    stderr.off("data", take);
+    const omitted = { stderr: this.#stderr.finish(), stdout: this.#invalid.omitted, log: this.#logs.omitted };
+    for (const stream of ["stderr", "stdout", "log"] as const) {
+      const count = omitted[stream];
+      if (count > 0) this.#emit({ type: "extension.output_omitted", extension: this.#alias, stream, count });
+    }
+    this.#emit({ type: "extension.exited", extension: this.#alias, ...exit, expected: this.#expected });
+    return exit;
   }
 }
 
-/** Where an extension's program runs, and what it may access besides its own files. */
-export interface ExtensionPlace {
-  /** Absolute folder that it starts in. */
-  readonly cwd: string;
-  /** The complete environment of its process. */
-  readonly env: Readonly<Record<string, string>>;
-  /** Absolute paths that it may read. */
-  readonly read: readonly string[];
-  /** Absolute folders that it may write. */
-  readonly write: readonly string[];
+/** How a program ended, as a predicate. */
+export function formatExit({ exitCode, signal }: ProcessExit): string {
+  return exitCode === null ? `was ended by ${signal ?? "a signal"}` : `ended with exit code ${exitCode}`;
+}
+
+function startFailed(alias: string, error: unknown): unknown {
+  if (!(error instanceof McpvalsError) || error.code !== "server/spawn-failed") return error;
+  const message = `extension "${alias}" cannot be started: ${error.message}`;
+  const { hint } = error.details;
+  return new McpvalsError("extension/start-failed", message, { ...withoutUndefined({ hint }), cause: error });
 }
 
 function confinementOf(
@@ -277,18 +266,12 @@ function confinementOf(
   };
 }
 
-/** Extensions of files that Node runs. */
-const nodeExtensions = new Set([".js", ".mjs", ".cjs", ".ts", ".mts"]);
-
-/** How an extension's program is started; further arguments come after these. */
-export interface Launch {
+/** How a program is started, without further arguments: JavaScript and TypeScript with the Node of this process. */
+export function launchOf({ program }: Pick<ResolvedExtension, "program">): {
   readonly command: string;
   readonly args: readonly string[];
-}
-
-/** JavaScript and TypeScript run with the Node of this process; any other program is executed itself. */
-export function launchOf({ program }: Pick<ResolvedExtension, "program">): Launch {
-  return nodeExtensions.has(extname(program).toLowerCase())
+} {
+  return [".js", ".mjs", ".cjs", ".ts", ".mts"].includes(extname(program).toLowerCase())
     ? { command: process.execPath, args: [program] }
     : { command: program, args: [] };
 }
@@ -297,4 +280,32 @@ export function launchOf({ program }: Pick<ResolvedExtension, "program">): Launc
 export function cutText(text: string, length: number): string {
   if (text.length <= length) return text;
   return `${text.slice(0, length).replace(/[^\s"'`,;:=(){}<>[\]]*$/, "")}…`;
+}
+
+/** What an extension wrote, parsed. `problem` is a predicate. */
+export type ParsedAnswer =
+  | { readonly kind: "value"; readonly value: Json }
+  | { readonly kind: "duplicate-key"; readonly value: Json; readonly problem: string }
+  /** It takes too much memory or stack to be used. */
+  | { readonly kind: "excessive"; readonly problem: string }
+  | { readonly kind: "not-json" };
+
+/** Parses what should be one JSON value. */
+export function parseAnswer(bytes: Buffer): ParsedAnswer {
+  const { deepest, weight } = new JsonMeter().push(bytes);
+  if (deepest > deepestAnswer) return { kind: "excessive", problem: "is nested too deeply" };
+  if (weight > mostMemory) {
+    const limit = `${mostMemory / 1024 / 1024} MiB of memory`;
+    return { kind: "excessive", problem: `has so many values that it would take more than ${limit}` };
+  }
+  const text = bytes.toString("utf8");
+  let value: Json;
+  try {
+    value = JSON.parse(text) as Json;
+  } catch {
+    return { kind: "not-json" };
+  }
+  const key = repeatedKey(text);
+  if (key === undefined) return { kind: "value", value };
+  return { kind: "duplicate-key", value, problem: `has the key ${previewJson(key)} twice` };
 }

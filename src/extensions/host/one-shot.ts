@@ -8,19 +8,19 @@ import {
 } from "../../core/formats/extension/protocol.ts";
 import type { JsonObject } from "../../core/formats/model.ts";
 import { untilAborted } from "../../process/deadline.ts";
+import { makeTemporaryFolder } from "../../process/folders.ts";
 import { ByteStore } from "../../process/program-output.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
-import { makeTemporaryFolder } from "../../process/folders.ts";
-import { ExtensionProcess, formatExit, type ProcessStart } from "./extension-process.ts";
-import { largestAnswer, parseAnswer } from "./rpc-message.ts";
-
-export interface OneShotStart extends Omit<ProcessStart, "protocol"> {
-  /** Called once the process exists. */
-  readonly onStart?: (process: ExtensionProcess) => void;
-}
+import {
+  ExtensionProcess,
+  formatExit,
+  largestAnswer,
+  parseAnswer,
+  type ProcessStart,
+} from "./extension-process.ts";
 
 /** One operation, with checked arguments. */
-export interface OneShotCall {
+interface OneShotCall {
   readonly operation: string;
   readonly args: JsonObject;
   /** Settings of the extension; left out of the input when there are none. */
@@ -30,13 +30,14 @@ export interface OneShotCall {
 
 /**
  * Runs one operation of a program that is started for each: `PROGRAM check NAME --input FILE` in verify, `action` in the
- * other phases. Throws McpvalsError `extension/start-failed`, `protocol`, `crashed`, `answer-too-large` and `limit`, and the
- * signal's reason; the program has ended then, with all that it started.
+ * other phases. `onStart` is called once the process exists. Throws McpvalsError `extension/start-failed`, `protocol`,
+ * `crashed`, `answer-too-large` and `limit`, and the signal's reason; the program has ended then, with all that it started.
  */
 export async function runOneShot(
-  { onStart, ...start }: OneShotStart,
+  start: Omit<ProcessStart, "protocol">,
   call: OneShotCall,
   signal: AbortSignal,
+  onStart?: (process: ExtensionProcess) => void,
 ): Promise<OperationResult> {
   const folder = await makeTemporaryFolder("input");
   let process: ExtensionProcess | undefined;
@@ -76,7 +77,7 @@ export async function writeCall(
   return [context.phase === "verify" ? "check" : "action", operation, "--input", file];
 }
 
-export interface OneShotOutput {
+interface OneShotOutput {
   readonly stdout: Buffer;
   readonly exit: ProcessExit;
 }
@@ -112,7 +113,7 @@ export function readResult(
   const parsed = parseAnswer(stdout);
   if (parsed.kind === "excessive") throw broken(`its answer ${parsed.problem}`);
   const text = stdout.toString("utf8").trim();
-  if (parsed.kind === "not-json" && text !== "") process.output.invalidLine(Buffer.from(text));
+  if (parsed.kind === "not-json" && text !== "") process.invalidLine(Buffer.from(text));
   if (exit.exitCode === null || (parsed.kind === "not-json" && exit.exitCode !== 0))
     throw process.error("extension/crashed", `${formatExit(exit)} before it had answered ${call}`);
   if (parsed.kind === "not-json")

@@ -1,4 +1,3 @@
-import { pointerTo } from "../../core/checks/json-difference.ts";
 import { formatSchemaError, type SchemaError, type ValidateSchema } from "../../core/checks/schema-check.ts";
 import type { Diagnostic } from "../../core/errors/error.ts";
 import { listNames, suggestion } from "../../core/formats/did-you-mean.ts";
@@ -17,13 +16,8 @@ import { parseTemplate } from "../../core/templates/parse-template.ts";
 export async function checkUses(
   task: Task,
   uses: readonly ExtensionUse[],
-  {
-    manifestOf,
-    validateSchema,
-  }: {
-    readonly manifestOf: (spec: ExtensionSpec) => ExtensionManifest | undefined;
-    readonly validateSchema: ValidateSchema;
-  },
+  manifestOf: (spec: ExtensionSpec) => ExtensionManifest | undefined,
+  validate: ValidateSchema,
 ): Promise<readonly Diagnostic[]> {
   const extensions = task.portable?.extensions ?? {};
   const checked = uses.map(async (use): Promise<readonly Diagnostic[]> => {
@@ -31,7 +25,7 @@ export async function checkUses(
     const manifest = spec && manifestOf(spec);
     if (spec === undefined || manifest === undefined) return [];
     const place = use.location === undefined ? { location: task.location } : use;
-    return (await problemsOf(use, manifest, spec.package, validateSchema)).map(({ message, hint }) => ({
+    return (await problemsOf(use, manifest, spec.package, validate)).map(({ message, hint }) => ({
       code: "task/extension",
       message: `step ${use.step} of the task ${JSON.stringify(task.name)}: ${message}`,
       hint,
@@ -56,12 +50,10 @@ async function problemsOf(
   }
   const { phases, params } = declared;
   const call = { name: `${extension}.${operation}`, args, params };
-  const wrongPhase = {
-    message: `${call.name} cannot be used in ${phase}`,
-    hint: `It is for ${phases.join(" and ")}.`,
-  };
   const wrong = await checkArguments(call, validate);
-  return phases.includes(phase) ? wrong : [wrongPhase, ...wrong];
+  if (phases.includes(phase)) return wrong;
+  const message = `${call.name} cannot be used in ${phase}`;
+  return [{ message, hint: `It is for ${phases.join(" and ")}.` }, ...wrong];
 }
 
 /** What is wrong with a step, and what to do. */
@@ -90,24 +82,32 @@ export async function checkArguments(
 ): Promise<readonly Problem[]> {
   const { name, params } = call;
   const args = fillDefaults(params, knownArguments(call.args));
-  if (hasUnknown(args)) {
-    return argumentProblems(await errorsOf(params, args, { root: params, validate, path: "" }), call);
-  }
-  const check = await validate(params, args);
-  if (check.status === "unusable")
-    return [{ message: `${name}: its JSON Schema cannot be used: ${check.reason}`, hint: hintOf(params) }];
-  return check.status === "valid" ? [] : argumentProblems(check.errors, call);
+  const shared = ["$schema", "$defs", "definitions"].filter((key) => params[key] !== undefined);
+  const definitions = Object.fromEntries(shared.map((key) => [key, params[key] ?? null]));
+  const schema = hasUnknown(args) ? { ...definitions, ...relaxed(params, args, params) } : params;
+  const check = await validate(schema, args);
+  if (check.status === "valid") return [];
+  if (check.status === "invalid")
+    return argumentProblems(
+      check.errors.map((error) => withoutUnknown(error, args)),
+      call,
+    );
+  // A part of a schema that cannot be used by itself is left to the trial, which has the whole.
+  if (schema !== params) return [];
+  return [{ message: `${name}: its JSON Schema cannot be used: ${check.reason}`, hint: hintOf(params) }];
 }
 
 /** A violation as a sentence, for a reader who sees the arguments as YAML. */
 export function formatArgumentError(error: SchemaError): string {
   const isDuration = error.keyword === "pattern" && error.params["pattern"] === goDurationPattern;
   const message = isDuration ? "must be a duration, such as 90s or 1m30s" : error.message;
-  const keys = error.instancePath
-    .split("/")
-    .slice(1)
-    .map((key) => (/^\d+$/.test(key) ? Number(key) : key.replaceAll("~1", "/").replaceAll("~0", "~")));
+  const keys = keysOf(error).map((key) => (/^\d+$/.test(key) ? Number(key) : key));
   return formatSchemaError({ ...error, message, instancePath: formatKeyPath(keys) }, "the arguments");
+}
+
+function keysOf({ instancePath }: SchemaError): readonly string[] {
+  const parts = instancePath.split("/").slice(1);
+  return parts.map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"));
 }
 
 /** Stands for a text with templates, whose value is not known yet. No file can contain this text. */
@@ -135,120 +135,47 @@ function hasUnknown(value: Json): boolean {
   return typeof value === "object" && value !== null && Object.values(value).some(hasUnknown);
 }
 
-interface Place {
-  /** The schema that references start from. */
-  readonly root: JsonObject;
-  readonly validate: ValidateSchema;
-  /** JSON pointer of the value. */
-  readonly path: string;
+/** The preview of a value would show the unknown ones in it. */
+function withoutUnknown({ actual, ...error }: SchemaError, args: JsonObject): SchemaError {
+  let value: Json = args;
+  for (const key of keysOf(error)) {
+    if (typeof value === "object" && value !== null) value = (value as JsonObject)[key] ?? null;
+  }
+  return actual === undefined || hasUnknown(value) ? error : { ...error, actual };
 }
 
-/** Validates what is known as a whole; of what contains unknown values, the names of members and each known part. */
-async function errorsOf(
-  schema: Json | undefined,
-  value: Json,
-  place: Place,
-): Promise<readonly SchemaError[]> {
-  if (value === unknownValue || schema === undefined) return [];
-  if (!hasUnknown(value)) return validatePart(withDefinitions(schema, place.root), value, place);
+/** The rules of a schema that can be checked whatever the unknown values in a value are. `root` names the dialect. */
+function relaxed(schema: Json | undefined, value: Json, root: JsonObject): JsonObject {
   // Some dialects ignore keywords beside a reference.
-  if (!isJsonObject(schema) || schema["$ref"] !== undefined) return [];
-  const { type } = schema;
-  if (typeof type === "string" && type !== (isJsonObject(value) ? "object" : "array"))
-    return [{ instancePath: place.path, keyword: "type", params: { type }, message: `must be ${type}` }];
-  return isJsonObject(value) ? memberErrors(schema, value, place) : itemErrors(schema, value, place);
+  if (value === unknownValue || !isJsonObject(schema)) return {};
+  if (!hasUnknown(value)) return schema;
+  if (schema["$ref"] !== undefined) return {};
+  const { type, required, allOf, properties, patternProperties, additionalProperties, items } = schema;
+  const rules: Record<string, Json | undefined> = { type };
+  if (isJsonObject(value)) {
+    rules["required"] = required;
+    if (patternProperties === undefined && additionalProperties === false)
+      rules["additionalProperties"] = false;
+    if (isJsonObject(properties)) {
+      const each = Object.entries(properties).map(([name, part]): [string, Json] => [
+        name,
+        Object.hasOwn(value, name) ? relaxed(part, value[name] ?? null, root) : part,
+      ]);
+      rules["properties"] = Object.fromEntries(each);
+    }
+  } else if (Array.isArray(value) && isJsonObject(items) && schema["prefixItems"] === undefined) {
+    const key = /2019-09|draft-0[4-7]/.test(JSON.stringify(root["$schema"] ?? "")) ? "items" : "prefixItems";
+    rules[key] = value.map((item: Json) => relaxed(items, item, root));
+  }
+  for (const key of ["anyOf", "oneOf"]) if (isListAboutNames(schema[key])) rules[key] = schema[key];
+  if (isAboutNames(schema["not"])) rules["not"] = schema["not"];
+  const all = listOf(allOf).map((each) => (isAboutNames(each) ? each : relaxed(each, value, root)));
+  if (all.length > 0) rules["allOf"] = all;
+  return withoutUndefined(rules);
 }
 
-/** A part of a schema that cannot be used by itself is left to the trial, which has the whole. */
-async function validatePart(
-  schema: Json,
-  value: Json,
-  { validate, path }: Place,
-): Promise<readonly SchemaError[]> {
-  const check = await validate(schema, value);
-  if (check.status !== "invalid") return [];
-  return check.errors.map((error) => ({ ...error, instancePath: path + error.instancePath }));
-}
-
-/** A part of a schema with the definitions that its references may lead to. */
-function withDefinitions(schema: Json, root: JsonObject): Json {
-  if (!isJsonObject(schema)) return schema;
-  const shared = ["$schema", "$defs", "definitions"].filter((name) => root[name] !== undefined);
-  return { ...Object.fromEntries(shared.map((name) => [name, root[name] ?? null])), ...schema };
-}
-
-async function memberErrors(
-  schema: JsonObject,
-  value: JsonObject,
-  place: Place,
-): Promise<readonly SchemaError[]> {
-  const { additionalProperties, patternProperties } = schema;
-  const properties = isJsonObject(schema["properties"]) ? schema["properties"] : {};
-  const rules = nameRules(schema);
-  const broken = rules === undefined ? [] : await validatePart(rules, value, place);
-  const instancePath = place.path;
-  const missing = requiredOf(schema)
-    .filter((name) => !Object.hasOwn(value, name))
-    .map((name) => ({
-      instancePath,
-      keyword: "required",
-      params: { missingProperty: name },
-      message: `must have required property '${name}'`,
-    }));
-  const isClosed = additionalProperties === false && patternProperties === undefined;
-  const additional = Object.keys(isClosed ? value : {})
-    .filter((name) => !Object.hasOwn(properties, name))
-    .map((name) => ({
-      instancePath,
-      keyword: "additionalProperties",
-      params: { additionalProperty: name },
-      message: `must NOT have additional properties (${JSON.stringify(name)})`,
-    }));
-  const inner = await Promise.all(
-    Object.entries(value).map(([name, member]) =>
-      errorsOf(Object.hasOwn(properties, name) ? properties[name] : undefined, member, {
-        ...place,
-        path: `${place.path}${pointerTo(name)}`,
-      }),
-    ),
-  );
-  // The preview would show the unknown values.
-  return [
-    ...broken.map(({ actual: _actual, ...error }) => error),
-    ...missing,
-    ...additional,
-    ...inner.flat(),
-  ];
-}
-
-async function itemErrors(schema: JsonObject, value: Json, place: Place): Promise<readonly SchemaError[]> {
-  const { items, prefixItems } = schema;
-  if (!isJsonObject(items) || prefixItems !== undefined) return [];
-  const inner = await Promise.all(
-    listOf(value).map((item, index) => errorsOf(items, item, { ...place, path: `${place.path}/${index}` })),
-  );
-  return inner.flat();
-}
-
-/**
- * The rules of a schema, besides its own `required`, that are only about the names of members, such as which of them is
- * needed or that only one may be given: they can be checked whatever the values are. Undefined when there are none.
- */
-function nameRules({ anyOf, oneOf, allOf, not }: JsonObject): JsonObject | undefined {
-  const all = listOf(allOf).flatMap((each) => {
-    const rules = isAboutNames(each) ? each : isJsonObject(each) ? nameRules(each) : undefined;
-    return rules === undefined ? [] : [rules];
-  });
-  const rules = {
-    ...(anyOf !== undefined && isListAboutNames(anyOf) ? { anyOf } : {}),
-    ...(oneOf !== undefined && isListAboutNames(oneOf) ? { oneOf } : {}),
-    ...(not !== undefined && isAboutNames(not) ? { not } : {}),
-    ...(all.length > 0 ? { allOf: all } : {}),
-  };
-  return Object.keys(rules).length === 0 ? undefined : rules;
-}
-
-function isAboutNames(schema: Json): boolean {
+/** Whether a schema has only rules about which members an object has. */
+function isAboutNames(schema: Json | undefined): boolean {
   if (!isJsonObject(schema)) return false;
   return Object.entries(schema).every(([keyword, rule]) => {
     if (keyword === "required") return true;
@@ -257,8 +184,8 @@ function isAboutNames(schema: Json): boolean {
   });
 }
 
-function isListAboutNames(list: Json): boolean {
-  return Array.isArray(list) && list.length > 0 && list.every((each: Json) => isAboutNames(each));
+function isListAboutNames(list: Json | undefined): boolean {
+  return listOf(list).length > 0 && listOf(list).every(isAboutNames);
 }
 
 /**

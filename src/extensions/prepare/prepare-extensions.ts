@@ -1,10 +1,13 @@
-import { isAbsolute, relative } from "node:path";
+import { existsSync } from "node:fs";
+import { basename, dirname, isAbsolute, join, relative } from "node:path";
 import type { ValidateSchema } from "../../core/checks/schema-check.ts";
 import { errorKinds } from "../../core/errors/catalogue.ts";
 import { type Diagnostic, McpvalsError } from "../../core/errors/error.ts";
 import { formatLocation } from "../../core/errors/render.ts";
 import { listNames } from "../../core/formats/did-you-mean.ts";
+import type { LockFile } from "../../core/formats/extension/lock-file.ts";
 import type { ExtensionManifest } from "../../core/formats/extension/manifest.ts";
+import { parsePackageRef } from "../../core/formats/extension/package-ref.ts";
 import { withoutUndefined } from "../../core/formats/json.ts";
 import type { ExtensionSpec, Json, Task } from "../../core/formats/model.ts";
 import type { ExtensionUse } from "../../core/formats/task/task-options.ts";
@@ -14,11 +17,12 @@ import { resolveNames, type Scope, taskRoots } from "../../core/templates/scope.
 import { createRedactor, type Secret } from "../../core/trace/redact.ts";
 import { findProgram } from "../../process/environment.ts";
 import { sandboxOf } from "../../sandbox/sandboxes.ts";
-import { askManifest, extensionEnvironment } from "../host/ask-manifest.ts";
-import type { PreparedExtension, PreparedExtensions } from "../operation-host.ts";
-import type { ExtensionPlaces } from "../resolve/resolver.ts";
+import type { PreparedExtension, PreparedExtensions } from "../host/extension-process.ts";
+import { askManifest, extensionEnvironment } from "../host/trial-extensions.ts";
+import { readLock, writeLock } from "../resolve/files.ts";
+import type { ResolvedExtension } from "../resolve/program.ts";
+import { checkSource, createResolver, type ExtensionPlaces } from "../resolve/resolver.ts";
 import { checkUses } from "./check-uses.ts";
-import { checkSources, packageKey, type ResolvedPackages, resolvePackages } from "./resolve-packages.ts";
 
 export interface PrepareOptions {
   /** The tasks that are to be run. */
@@ -50,13 +54,12 @@ export interface PrepareOptions {
  * cannot be fetched, and the signal's reason.
  */
 export async function prepareExtensions(options: PrepareOptions): Promise<PreparedExtensions> {
-  const { tasks, uses, places, secrets, signal, lookOnly = false, frozen = false } = options;
+  const { tasks, uses, places, secrets, signal, validateSchema, lookOnly = false } = options;
   const specs = tasks.flatMap(({ portable }) => Object.values(portable?.extensions ?? {}));
   const undeclared = lookOnly ? undeclaredNotes(options) : [];
-  if (specs.length === 0) return prepared(undeclared, () => undefined);
   const redact = createRedactor(secrets);
-  failWith(redact(checkSources(specs, places.allowedSources)));
-  const packages = await resolvePackages({ ...options, specs, frozen, offline: lookOnly });
+  failWith(redact(specs.flatMap((spec) => sourceProblems(spec, places.allowedSources))));
+  const packages = await resolvePackages(specs, options);
   failWith(redact(packages.problems), packages.cause);
   if (!lookOnly) await checkSandboxes(specs, signal);
   const ready = (spec: ExtensionSpec): PreparedExtension | undefined => {
@@ -68,23 +71,15 @@ export async function prepareExtensions(options: PrepareOptions): Promise<Prepar
   const manifests = await readManifests(extensions, options);
   const manifestOf = (spec: ExtensionSpec): ExtensionManifest | undefined =>
     manifests.byPackage.get(packageKey(spec));
-  const checking = { manifestOf, validateSchema: options.validateSchema };
   const problems = await Promise.all(
-    tasks.map((task) => checkUses(task, uses.get(task.name) ?? [], checking)),
+    tasks.map((task) => checkUses(task, uses.get(task.name) ?? [], manifestOf, validateSchema)),
   );
   failWith(redact(problems.flat()));
-  const unconfined = lookOnly ? [] : unconfinedNotes(specs, packages);
+  const unconfined = lookOnly ? [] : unconfinedNotes(extensions);
   const open = openHomeNotes(tasks, places.home);
   const notes = [...undeclared, ...packages.notes, ...manifests.notes, ...unconfined, ...open];
-  return prepared(notes.map(redact), ready);
-}
-
-function prepared(
-  notes: readonly string[],
-  ready: (spec: ExtensionSpec) => PreparedExtension | undefined,
-): PreparedExtensions {
   return {
-    notes,
+    notes: notes.map(redact),
     of(spec) {
       const extension = ready(spec);
       if (extension === undefined) throw new Error(`an extension was not prepared: ${spec.package}`);
@@ -106,6 +101,115 @@ function undeclaredNotes({ tasks, uses }: PrepareOptions): string[] {
   );
 }
 
+/** Packages that are not understood, and sources that are not allowed. */
+function sourceProblems(spec: ExtensionSpec, allowed: readonly string[] | undefined): readonly Diagnostic[] {
+  const parsed = parsePackageRef(spec.package);
+  const location = withoutUndefined({ location: spec.location });
+  if (!parsed.ok)
+    return [{ code: "extension/invalid-package", message: parsed.message, hint: parsed.hint, ...location }];
+  try {
+    checkSource(parsed.ref, allowed);
+    return [];
+  } catch (error) {
+    if (!(error instanceof McpvalsError)) throw error;
+    const { code, message, details } = error;
+    return [{ code, message, ...withoutUndefined({ hint: details.hint }), ...location }];
+  }
+}
+
+/** The same for all specs that name the same files. */
+function packageKey({ package: written, dir }: ExtensionSpec): string {
+  const parsed = parsePackageRef(written);
+  return parsed.ok && parsed.ref.kind !== "path" ? written : JSON.stringify([written, dir]);
+}
+
+interface ResolvedPackages {
+  /** Undefined for a package that is not at hand; only when offline. */
+  readonly of: (spec: ExtensionSpec) => ResolvedExtension | undefined;
+  readonly problems: readonly Diagnostic[];
+  /** What caused the first problem. */
+  readonly cause: unknown;
+  readonly notes: readonly string[];
+}
+
+/**
+ * Resolves each package once, and adds what was chosen to the lock. Throws what reading and writing the lock throws, and
+ * the signal's reason; what is wrong with a package is a problem.
+ */
+async function resolvePackages(
+  specs: readonly ExtensionSpec[],
+  { dir, cwd, places, signal, onProgress, frozen = false, lookOnly: offline = false }: PrepareOptions,
+): Promise<ResolvedPackages> {
+  const distinct = new Map(specs.map((spec) => [packageKey(spec), spec]));
+  const found = new Map<string, ResolvedExtension>();
+  const added: Record<string, LockFile["extensions"][string]> = {};
+  const failures: { readonly spec: ExtensionSpec; readonly error: McpvalsError }[] = [];
+  if (distinct.size === 0) return { of: () => undefined, problems: [], cause: undefined, notes: [] };
+  const { path, lock } = await findLock(dir, cwd);
+  const resolver = createResolver({ ...places, dir, signal, ...withoutUndefined({ onProgress }) });
+  await Promise.all(
+    [...distinct].map(async ([key, spec]) => {
+      const before = Object.hasOwn(lock.extensions, spec.package) ? lock.extensions[spec.package] : undefined;
+      try {
+        const { extension, locked } = await resolver.resolve(spec, before, { frozen, offline });
+        found.set(key, extension);
+        if (locked !== undefined && JSON.stringify(locked) !== JSON.stringify(before))
+          added[spec.package] = locked;
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!(error instanceof McpvalsError) || error.kind === "bug") throw error;
+        failures.push({ spec, error });
+      }
+    }),
+  );
+  const order = [...distinct.values()];
+  failures.sort((a, b) => order.indexOf(a.spec) - order.indexOf(b.spec));
+  const isOnlyAbsent = ({ code }: McpvalsError): boolean => offline && code === "extension/unreachable";
+  const faults = failures.filter(({ error }) => !isOnlyAbsent(error));
+  if (!frozen && !offline && Object.keys(added).length > 0) {
+    // Another run may have written the lock in the meantime.
+    const { lock } = await readLock(dirname(path));
+    await writeLock(path, { ...lock, extensions: { ...lock.extensions, ...added } });
+  }
+  const shown = relative(cwd, path);
+  const locked = order.flatMap(({ package: written }) => {
+    const entry = Object.hasOwn(added, written) && !offline ? added[written] : undefined;
+    return entry === undefined ? [] : [`${written} is now locked at ${entry.version} in ${shown}`];
+  });
+  const absent = failures
+    .filter(({ error }) => isOnlyAbsent(error))
+    .map(({ spec, error: { message, details } }) =>
+      `not checked: steps of the extension ${spec.alias}: ${message} ${details.hint ?? ""}`.trimEnd(),
+    );
+  return {
+    of: (spec) => found.get(packageKey(spec)),
+    problems: faults.map(({ spec, error: { code, message, details } }) => ({
+      code,
+      message: details.detail === undefined ? message : `${message}\n${details.detail}`,
+      ...withoutUndefined({ hint: details.hint, location: details.location ?? spec.location }),
+    })),
+    cause: faults[0]?.error,
+    notes: [...new Set(locked), ...absent],
+  };
+}
+
+/**
+ * Reads the lock of an eval: the nearest one upwards from the eval's folder. Without one, gives where it is to be made: in
+ * the working folder when a lock there would be found from the eval's folder, so that all evals of a project share one, else in
+ * the eval's folder. Throws `extension/invalid-lock`.
+ */
+async function findLock(
+  dir: string,
+  cwd: string,
+): Promise<{ readonly path: string; readonly lock: LockFile }> {
+  const nearest = await readLock(dir);
+  if (existsSync(nearest.path)) return nearest;
+  for (let place = dir; place !== cwd; place = dirname(place)) {
+    if (dirname(place) === place || existsSync(join(place, ".git"))) return nearest;
+  }
+  return { ...nearest, path: join(cwd, basename(nearest.path)) };
+}
+
 /** Tries each distinct sandbox once. */
 async function checkSandboxes(specs: readonly ExtensionSpec[], signal: AbortSignal): Promise<void> {
   const distinct = new Map(
@@ -125,12 +229,12 @@ async function checkSandboxes(specs: readonly ExtensionSpec[], signal: AbortSign
 }
 
 /** Packages that were fetched and run with the user's own permissions. */
-function unconfinedNotes(specs: readonly ExtensionSpec[], { of }: ResolvedPackages): string[] {
-  const fetched = specs.filter((spec) => {
-    const kind = of(spec)?.ref.kind;
-    return spec.sandbox.kind === "none" && (kind === "release" || kind === "npm");
-  });
-  return [...new Set(fetched.map((spec) => spec.package))].map(
+function unconfinedNotes(extensions: readonly PreparedExtension[]): string[] {
+  const fetched = extensions.filter(
+    ({ spec, resolved: { ref } }) =>
+      spec.sandbox.kind === "none" && (ref.kind === "release" || ref.kind === "npm"),
+  );
+  return [...new Set(fetched.map(({ spec }) => spec.package))].map(
     (name) =>
       `${name} was fetched and runs without a sandbox: it can do what you can (sandbox: process confines it)`,
   );
@@ -156,7 +260,8 @@ export function openHomeNotes(tasks: readonly Task[], home: string): string[] {
 function failWith(problems: readonly Diagnostic[], cause?: unknown): void {
   // An extension of the eval appears once for each task.
   const distinct = new Map(problems.map((problem) => [JSON.stringify(problem), problem]));
-  const diagnostics = [...distinct.values()].sort((a, b) => rankOf(a) - rankOf(b));
+  const isUsage = Map.groupBy(distinct.values(), ({ code }) => errorKinds[code] === "usage");
+  const diagnostics = [...(isUsage.get(true) ?? []), ...(isUsage.get(false) ?? [])];
   const [first] = diagnostics;
   if (first === undefined) return;
   const where = first.location === undefined ? "" : `${formatLocation(first.location)}: `;
@@ -166,10 +271,6 @@ function failWith(problems: readonly Diagnostic[], cause?: unknown): void {
     ...withoutUndefined({ location: first.location, hint: first.hint }),
     ...(cause === undefined ? {} : { cause }),
   });
-}
-
-function rankOf({ code }: Diagnostic): number {
-  return errorKinds[code] === "usage" ? 0 : 1;
 }
 
 /** Programs that extensions require (`requires` of `extension.yaml`) and would not find on their PATH, images excepted. */
@@ -217,17 +318,13 @@ async function readManifests(
       const extension = same.find(({ spec }) => settingsExpander(spec, env) !== undefined) ?? same[0];
       if (extension === undefined) return;
       const found = await readManifest(extension, options);
-      if (typeof found === "string")
-        notes.push(`not checked: steps of ${named(same.map(({ spec }) => spec))}: ${found}`);
-      else byPackage.set(key, found);
+      if (typeof found !== "string") return byPackage.set(key, found);
+      const names = [...new Set(same.map(({ spec }) => spec.alias))];
+      const named = `the extension${names.length === 1 ? "" : "s"} ${listNames(names)}`;
+      notes.push(`not checked: steps of ${named}: ${found}`);
     }),
   );
   return { byPackage, notes: notes.toSorted() };
-}
-
-function named(specs: readonly ExtensionSpec[]): string {
-  const names = [...new Set(specs.map(({ alias }) => alias))];
-  return `the extension${names.length === 1 ? "" : "s"} ${listNames(names)}`;
 }
 
 /** The manifest, or why it is unavailable. */

@@ -91,7 +91,7 @@ export function releaseSource(
         const message = `${base.origin} has no public repository ${ref.owner}/${ref.repo}.`;
         throw new McpvalsError("extension/not-found", message);
       }
-      all.push(...found);
+      for (const each of found) all.push(each);
       if (found.length < pageLength) break;
     }
     return all.filter(({ draft }) => draft !== true);

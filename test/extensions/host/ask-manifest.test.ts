@@ -1,12 +1,14 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { askManifest } from "../../../src/extensions/host/ask-manifest.ts";
+import { askManifest } from "../../../src/extensions/host/trial-extensions.ts";
+import { expanderOf } from "../../../src/core/templates/expand.ts";
 import { noSandbox } from "../../../src/sandbox/sandboxes.ts";
 import { folderOf } from "../../support/cli.ts";
 import { errorOf, isGone, preparedExtension } from "../../support/extensions.ts";
 
-const options = { env: { PATH: process.env["PATH"] ?? "" }, signal: new AbortController().signal };
+const { signal } = new AbortController();
+const options = { env: { PATH: process.env["PATH"] ?? "" }, signal, expander: expanderOf(new Map()) };
 
 it("asks a program what it offers", async () => {
   expect(await askManifest(preparedExtension("go-like.mjs"), options)).toEqual({

@@ -14,8 +14,14 @@ import { previewJson } from "../../core/formats/read-json.ts";
 import { settlesWithin, untilAborted } from "../../process/deadline.ts";
 import { LineReader } from "../../process/program-output.ts";
 import type { ProcessExit } from "../../process/spawn.ts";
-import { cutText, ExtensionProcess, formatExit, type ProcessStart } from "./extension-process.ts";
-import { largestAnswer, readRpcMessage, type RpcAnswer, rpcErrorText } from "./rpc-message.ts";
+import {
+  cutText,
+  ExtensionProcess,
+  formatExit,
+  largestAnswer,
+  parseAnswer,
+  type ProcessStart,
+} from "./extension-process.ts";
 
 /** How long an extension may take to answer `shutdown`, in milliseconds; then its stdin is closed. */
 const shutdownMs = 2000;
@@ -24,9 +30,7 @@ const closedMs = 1000;
 /** How much of an error's data is shown, in characters. */
 const dataLength = 1000;
 const idMember = Buffer.from('"id"');
-
-/** What a program answered to a request. */
-export type RpcReply = Exclude<RpcAnswer, { problem: string }>;
+const neverAborted = new AbortController().signal;
 
 interface PendingRequest {
   /** What messages call it. */
@@ -67,7 +71,12 @@ export class JsonRpcExtension implements AsyncDisposable {
     this.#reader = new LineReader({
       limit: largestAnswer,
       onLine: (line) => this.#receive(line),
-      onTooLong: () => this.#failTooLarge(),
+      onTooLong: () => {
+        const [request] = this.#pending.values();
+        const asked = request === undefined ? "" : ` in answer to ${request.name}`;
+        const message = `wrote a line of more than ${largestAnswer / 1024 / 1024} MiB${asked}`;
+        this.#fail(process.error("extension/answer-too-large", message));
+      },
     });
     process.stdout.on("data", (chunk: Buffer) => this.#reader.push(chunk));
     process.stdout.once("end", () => void this.#onOutputEnd());
@@ -104,9 +113,8 @@ export class JsonRpcExtension implements AsyncDisposable {
         throw this.process.error("extension/version", message);
       }
       const read = readInitializeResult(result);
-      if (!read.ok)
-        throw this.#protocolError(`answered initialize with an invalid manifest: ${read.message}`);
-      return read.manifest;
+      if (read.ok) return read.manifest;
+      throw this.#protocolError(`answered initialize with an invalid manifest: ${read.message}`);
     });
   }
 
@@ -118,8 +126,8 @@ export class JsonRpcExtension implements AsyncDisposable {
     return this.#orKill(async () => {
       const name = `execute of ${params.operation}`;
       const read = readOperationResult(await this.#result("execute", params, name, signal));
-      if (!read.ok) throw this.#protocolError(`answered ${name} with an invalid result: ${read.message}`);
-      return read.result;
+      if (read.ok) return read.result;
+      throw this.#protocolError(`answered ${name} with an invalid result: ${read.message}`);
     });
   }
 
@@ -155,16 +163,11 @@ export class JsonRpcExtension implements AsyncDisposable {
     const reply = await this.#request(method, params, name, signal);
     if ("result" in reply) return reply.result;
     const { data } = reply.error;
-    const { detail } = this.process.output.detail;
-    const parts = [
-      ...(data === undefined ? [] : [`data: ${cutText(previewJson(data, dataLength * 2), dataLength)}`]),
-      ...(detail === undefined ? [] : [detail]),
-    ];
-    throw this.process.error(
-      "extension/rpc-error",
-      `answered ${name} with the error ${rpcErrorText(reply.error)}`,
-      parts.length === 0 ? {} : { detail: parts.join("\n") },
-    );
+    const shown =
+      data === undefined ? [] : [`data: ${cutText(previewJson(data, dataLength * 2), dataLength)}`];
+    const detail = [...shown, ...(this.process.detail === undefined ? [] : [this.process.detail])].join("\n");
+    const message = `answered ${name} with the error ${rpcErrorText(reply.error)}`;
+    throw this.process.error("extension/rpc-error", message, detail === "" ? {} : { detail });
   }
 
   async #request(method: string, params: object, name: string, signal: AbortSignal): Promise<RpcReply> {
@@ -191,34 +194,23 @@ export class JsonRpcExtension implements AsyncDisposable {
 
   #receive(line: Buffer): void {
     if (line.length === 0) return;
-    const { output } = this.process;
     if (this.#outputEnded) {
       this.#unfinishedLine = line;
-      return output.invalidLine(line);
+      return this.process.invalidLine(line);
     }
     // Only answers, which have an id, must be read when logs are not recorded any more.
-    if (output.isLogFull && !line.includes(idMember)) return output.omitLog();
+    if (this.process.isLogFull && !line.includes(idMember)) return this.process.omitLog();
     const message = readRpcMessage(line);
-    switch (message?.kind) {
-      case "answer":
-        return this.#receiveAnswer(message.id, message, line);
-      case "broken": {
-        output.invalidLine(line);
-        const [request] = this.#pending.values();
-        if (request === undefined) return;
-        return this.#fail(
-          this.#protocolError(`answered ${request.name} with an invalid message: ${message.problem}`),
-        );
-      }
-      case "notification":
-        if (message.method === "log" && output.log(message.params, line.length)) return;
-        break;
-      case undefined:
-        break;
+    if (message?.kind === "answer") return this.#receiveAnswer(message.id, message, line);
+    if (message?.kind === "notification" && message.method === "log") {
+      if (this.process.log(message.params, line.length)) return;
     }
-    output.invalidLine(line);
-    if (output.isFlooded)
-      this.#fail(this.#protocolError("floods its stdout with lines that are not messages"));
+    this.process.invalidLine(line);
+    if (message?.kind === "broken") {
+      const [request] = this.#pending.values();
+      if (request !== undefined)
+        this.#fail(`answered ${request.name} with an invalid message: ${message.problem}`);
+    } else if (this.process.isFlooded) this.#fail("floods its stdout with lines that are not messages");
   }
 
   #receiveAnswer(id: Json, answer: RpcAnswer, line: Buffer): void {
@@ -237,19 +229,12 @@ export class JsonRpcExtension implements AsyncDisposable {
       ? `answered request ${id} twice`
       : `sent an answer with the id ${previewJson(id, 40)}, which was not requested`;
     if (this.#onStray !== undefined && (isRepeated || oldest === undefined)) return this.#onStray(problem);
-    this.process.output.invalidLine(line);
-    this.#fail(this.#protocolError(problem));
+    this.process.invalidLine(line);
+    this.#fail(problem);
   }
 
   #protocolError(problem: string): McpvalsError {
     return this.process.error("extension/protocol", problem);
-  }
-
-  #failTooLarge(): void {
-    const [request] = this.#pending.values();
-    const asked = request === undefined ? "" : ` in answer to ${request.name}`;
-    const message = `wrote a line of more than ${largestAnswer / 1024 / 1024} MiB${asked}`;
-    this.#fail(this.process.error("extension/answer-too-large", message));
   }
 
   #endOutput(): void {
@@ -260,35 +245,87 @@ export class JsonRpcExtension implements AsyncDisposable {
   /** Nothing can be answered without stdout. That it was closed is most often the beginning of the program's end. */
   async #onOutputEnd(): Promise<void> {
     this.#endOutput();
-    if (await settlesWithin(this.process.ended, closedMs)) return;
-    this.#fail(this.#protocolError("closed its stdout and went on"));
+    if (!(await settlesWithin(this.process.ended, closedMs))) this.#fail("closed its stdout and went on");
   }
 
   /** Others may hold its stdout open, so that there was no end of output. */
   #onExit(exit: ProcessExit): void {
     this.#endOutput();
-    if (this.#unfinishedLine !== undefined) {
-      const problem = `left the last line of its stdout without a line end, and ${formatExit(exit)}`;
-      return this.#fail(this.#protocolError(problem));
-    }
+    const ended = formatExit(exit);
+    if (this.#unfinishedLine !== undefined)
+      return this.#fail(`left the last line of its stdout without a line end, and ${ended}`);
     const [request] = this.#pending.values();
     const when = request === undefined ? "between two requests" : `before it had answered ${request.name}`;
-    this.#fail(this.process.error("extension/crashed", `${formatExit(exit)} ${when}`));
+    this.#fail(this.process.error("extension/crashed", `${ended} ${when}`));
   }
 
-  #fail(error: McpvalsError): void {
-    const isIdle = this.#pending.size === 0;
+  /** A text is an error of the protocol. */
+  #fail(problem: McpvalsError | string): void {
+    const error = typeof problem === "string" ? this.#protocolError(problem) : problem;
     if (!this.#closing && this.#fault === undefined) {
       this.#fault = error;
-      if (isIdle) this.#ending ??= this.process.kill();
+      if (this.#pending.size === 0) this.#ending ??= this.process.kill();
     }
     for (const request of this.#pending.values()) request.reject(error);
   }
 }
 
-const neverAborted = new AbortController().signal;
-
 /** The params of `initialize`; settings are left out when there are none. */
 export function initializeParams(protocolVersion: string, config: JsonObject): InitializeParams {
   return Object.keys(config).length === 0 ? { protocolVersion } : { protocolVersion, config };
+}
+
+/** A line that an extension may write. */
+export type RpcMessage =
+  | ({ readonly kind: "answer"; readonly id: Json } & RpcAnswer)
+  | { readonly kind: "notification"; readonly method: string; readonly params: Json | undefined }
+  /** It was meant to be an answer; `problem` is a predicate. */
+  | { readonly kind: "broken"; readonly problem: string };
+
+/** What a program answered to a request. */
+export type RpcReply = { readonly result: Json } | { readonly error: JsonObject };
+
+/** `problem` completes `answered initialize …`. */
+export type RpcAnswer = RpcReply | { readonly problem: string };
+
+const openingBrace = 0x7b;
+const answerMembers = ["result", "error"];
+
+/** Reads a line as a message of JSON-RPC 2.0; undefined if it is none, or one that only a host may send. */
+export function readRpcMessage(line: Buffer): RpcMessage | undefined {
+  // A flood of noise must be cheap, and a failing JSON.parse is not.
+  if (line.find((byte) => byte !== 0x20 && byte !== 0x09) !== openingBrace) return undefined;
+  const parsed = parseAnswer(line);
+  if (parsed.kind === "excessive") return { kind: "broken", problem: `it ${parsed.problem}` };
+  if (parsed.kind === "not-json") {
+    const has = (name: string): boolean => line.includes(`"${name}"`);
+    const looksLikeAnswer = has("jsonrpc") && !has("method") && answerMembers.some(has);
+    return looksLikeAnswer ? { kind: "broken", problem: "it is not JSON" } : undefined;
+  }
+  const { value } = parsed;
+  if (!isJsonObject(value)) return undefined;
+  const { jsonrpc, id, method, params } = value;
+  if (jsonrpc !== "2.0") {
+    const isAnswer = id !== undefined && answerMembers.some((name) => value[name] !== undefined);
+    return isAnswer ? { kind: "broken", problem: 'its jsonrpc is not "2.0"' } : undefined;
+  }
+  if (typeof method === "string" && id === undefined) return { kind: "notification", method, params };
+  if (method !== undefined || id === undefined) return undefined;
+  return parsed.kind === "value"
+    ? { kind: "answer", id, ...readRpcAnswer(value) }
+    : { kind: "broken", problem: `it ${parsed.problem}` };
+}
+
+/** A member that is null counts as absent where the other one is there. */
+function readRpcAnswer({ result, error }: JsonObject): RpcAnswer {
+  if (error === undefined || error === null)
+    return result === undefined ? { problem: "without result and without error" } : { result };
+  if (result !== undefined && result !== null) return { problem: "with a result and an error" };
+  return isJsonObject(error) ? { error } : { problem: "with an error that is not an object" };
+}
+
+/** An error of JSON-RPC for a reader: `-32601: method not found`. */
+export function rpcErrorText({ code, message }: JsonObject): string {
+  const text = typeof message === "string" && message.trim() !== "" ? message : "without a message";
+  return `${typeof code === "number" ? code : "without a code"}: ${text}`;
 }

@@ -1,0 +1,192 @@
+import { randomUUID } from "node:crypto";
+import { basename } from "node:path";
+import { McpvalsError } from "../../core/errors/error.ts";
+import type {
+  ExtensionManifest,
+  ExtensionPhase,
+  ExtensionProtocol,
+} from "../../core/formats/extension/manifest.ts";
+import type { OperationContext } from "../../core/formats/extension/protocol.ts";
+import { defaultSandbox, type JsonObject } from "../../core/formats/model.ts";
+import { settlesWithin } from "../../process/deadline.ts";
+import { processLister } from "../../process/list-processes.ts";
+import { ProgramOutput } from "../../process/program-output.ts";
+import { spawnProcess } from "../../process/spawn.ts";
+import { noSandbox } from "../../sandbox/sandboxes.ts";
+import type { ExtensionProcess, ProcessStart } from "../host/extension-process.ts";
+
+/** The outcome of a check. `skip`: it could not be tried, and the message says why. */
+export interface Finding {
+  readonly outcome: "pass" | "fail" | "warn" | "skip";
+  readonly message: string;
+}
+
+export const pass = (message: string): Finding => ({ outcome: "pass", message });
+export const fail = (message: string): Finding => ({ outcome: "fail", message });
+export const warn = (message: string): Finding => ({ outcome: "warn", message });
+export const skip = (message: string): Finding => ({ outcome: "skip", message });
+
+export interface ContractVerdict extends Finding {
+  /** Name of the check, such as `unknown operation`. */
+  readonly name: string;
+  readonly protocol: ExtensionProtocol;
+}
+
+/** The program that is tried. */
+export interface Subject {
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Absolute folder that it starts in, and that it is told to work in. */
+  readonly cwd: string;
+  /** Its complete environment. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Settings for `initialize`. */
+  readonly config: JsonObject;
+  /** Its `extension.yaml`, to be compared. */
+  readonly manifest: ExtensionManifest | undefined;
+  /** Longest wait for each answer, in milliseconds. */
+  readonly timeoutMs: number;
+  /** Longest wait for the answer to `initialize`, the start of the process included, in milliseconds. */
+  readonly startupMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** Faults that can happen whatever is requested; each is a check, with its message when there was none. */
+const faultChecks = {
+  stdout: "nothing but messages on stdout",
+  "unfinished line": "every line had its end",
+  logs: "logs are valid notifications, and not too many",
+  "answer size": "no answer over 10 MiB",
+  "answers once": "every request was answered once",
+  leftovers: "no process that it started outlived it",
+} as const;
+
+type FaultName = keyof typeof faultChecks;
+
+/** One-shot programs have neither lines nor logs. */
+const oneShotFaults: ReadonlySet<string> = new Set<FaultName>(["stdout", "answer size", "leftovers"]);
+/** How many faults of one check are shown. */
+const mostShown = 3;
+/** Marks the environment of a program, so that the processes that it leaves behind can be found. */
+const markerName = "MCPVALS_CONTRACT";
+/** How long `ps` may take, in milliseconds. */
+const psMs = 2000;
+/** An operation that no extension has. */
+export const unknownOperation = "mcpvals-no-such-operation";
+
+/** The program that is tried, as the host starts it. Faults of all of its processes are collected. */
+export class SubjectProgram {
+  readonly start: Omit<ProcessStart, "protocol"> & { readonly args: readonly string[] };
+  readonly #subject: Subject;
+  readonly #marker = randomUUID();
+  readonly #faults = new Map<FaultName, Set<string>>();
+
+  constructor(subject: Subject) {
+    const { command, args, cwd, env, config } = subject;
+    const alias = basename(args.find((arg) => !arg.startsWith("-")) ?? command);
+    this.#subject = subject;
+    this.start = {
+      extension: {
+        spec: { alias, package: command, dir: cwd, config, env: {}, sandbox: defaultSandbox },
+        resolved: {
+          package: command,
+          ref: { kind: "path", name: command, path: command },
+          folder: cwd,
+          program: command,
+        },
+        sandbox: noSandbox,
+      },
+      place: { cwd, env: { ...env, [markerName]: this.#marker }, read: [], write: [] },
+      args,
+      emit: (event) => {
+        if (event.type === "extension.invalid_output") {
+          const isLog = event.text.startsWith("{") && /^[^\n]*"method"\s*:\s*"log"[^\n]*$/.test(event.text);
+          const log = "a log needs a message and a level, one of debug, info, warn, error";
+          this.addFault(
+            isLog ? "logs" : "stdout",
+            `${isLog ? log : "unexpected output"}: ${shown(event.text)}`,
+          );
+        } else if (event.type === "extension.output_omitted" && event.stream === "log") {
+          this.addFault("logs", `${event.count} logs over the limit of one process were not recorded`);
+        }
+        return 0;
+      },
+    };
+  }
+
+  addFault(name: FaultName, message: string): void {
+    const messages = this.#faults.get(name) ?? new Set();
+    this.#faults.set(name, messages.add(message));
+  }
+
+  /** `answered`: whether the program ever did; the absence of faults means nothing otherwise. */
+  faultVerdicts(protocol: ExtensionProtocol, answered: boolean): readonly ContractVerdict[] {
+    const names = (Object.keys(faultChecks) as FaultName[]).filter(
+      (name) => protocol === "json-rpc" || oneShotFaults.has(name),
+    );
+    return names.map((name) => {
+      const messages = [...(this.#faults.get(name) ?? [])];
+      const more = messages.length - mostShown;
+      const first = [...messages.slice(0, mostShown), ...(more > 0 ? [`and ${more} more`] : [])];
+      if (first.length > 0) return { name, protocol, ...fail(first.join("; ")) };
+      return { name, protocol, ...(answered ? pass(faultChecks[name]) : skip("the program never answered")) };
+    });
+  }
+
+  /** Adds a fault when a program that has ended by itself left processes behind. */
+  async checkLeftovers(program: ExtensionProcess): Promise<void> {
+    const { stdout, pid } = program;
+    const isHeld = !stdout.closed && !stdout.readableEnded;
+    if (program.exit === undefined || (!isHeld && (await program.release()))) return;
+    const lister = processLister();
+    const left = (await lister.list()).filter(
+      (each) =>
+        each.pid !== pid &&
+        (each.group === pid || lister.carries(each.pid, `${markerName}=${this.#marker}`) === true),
+    );
+    if (left.length === 0 && !isHeld) return;
+    const pids = left.map(({ pid }) => String(pid));
+    const who = pids.length === 0 ? "a process" : await describeProcesses(pids, this.#subject.env["PATH"]);
+    this.addFault("leftovers", `outlived the program${isHeld ? ", and holds its stdout" : ""}: ${who}`);
+  }
+
+  /** Why the program cannot be used any more, for a verdict; faults that have a check of their own are added there too. */
+  problemOf(error: unknown): string {
+    this.#subject.signal.throwIfAborted();
+    if (!(error instanceof McpvalsError)) throw error;
+    const { code, message, details } = error;
+    if (code === "extension/answer-too-large") this.addFault("answer size", message);
+    const { detail } = details;
+    return detail === undefined ? message : `${message}; its output ends with: ${detail.slice(-1500)}`;
+  }
+
+  /** The context of a call, as a host would give it. */
+  contextOf(phase: ExtensionPhase = "setup"): OperationContext {
+    const { cwd } = this.#subject;
+    return { workdir: cwd, workspace: cwd, phase, env: {}, timeout: "30s" };
+  }
+}
+
+/** The beginning of a text, in one line. */
+export function shown(text: string): string {
+  return JSON.stringify(text.length > 120 ? `${text.slice(0, 120)}…` : text);
+}
+
+/** Processes with their commands, or only their numbers where `ps` does not work. */
+async function describeProcesses(pids: readonly string[], path: string | undefined): Promise<string> {
+  const numbers = pids.join(", ");
+  const args = ["-o", "pid=,args=", "-p", pids.join(",")];
+  try {
+    const env = path === undefined ? {} : { PATH: path };
+    const ps = await spawnProcess({ command: "ps", args, env, cwd: "/" });
+    const output = new ProgramOutput(10_000);
+    output.attach(ps);
+    await settlesWithin(ps.exited, psMs);
+    await output.settle(100);
+    await ps.stop({ stdinMs: 0, termMs: 0 });
+    const lines = output.stdout.text.split("\n").map((line) => line.trim().slice(0, 200));
+    return lines.filter((line) => line !== "").join("; ") || numbers;
+  } catch {
+    return numbers;
+  }
+}
