@@ -7,6 +7,7 @@ import {
   nameKey,
   patternText,
   texts,
+  variableNames,
 } from "../config/config-fields.ts";
 import { serverTableFields } from "../config/config-schema.ts";
 import { serverSchema } from "../config/server.ts";
@@ -200,8 +201,7 @@ const config = closedObject({
     .optional()
     .describe("Servers by name, as in a config; they take precedence over those of `mcpConfigFile`."),
   ...serverTableFields,
-  inheritEnv: z
-    .union([z.array(filledText), z.literal(true)])
+  inheritEnv: variableNames
     .optional()
     .describe("Environment variables that the tasks' processes get, by name; `true`: all."),
   llmJudge: judge.optional(),

@@ -192,56 +192,10 @@ export interface ShellCommands {
   readonly allowedToolsJoinSeparator: string;
 }
 
-export interface ShellAgentOptions {
-  readonly shell: string;
-  readonly servers: Readonly<Record<string, ServerSpec>>;
-}
-
 /** What is run, or the key that cannot be kept and why. */
 export type ShellAgent =
-  | ({ readonly ok: true } & Pick<CommandAgentSpec, "command" | "args"> & {
-        /** Variables that the line reads. */
-        readonly env: Readonly<Record<string, string>>;
-      })
+  | ({ readonly ok: true } & Pick<CommandAgentSpec, "command" | "args" | "env">)
   | { readonly ok: false; readonly key: keyof ShellCommands; readonly reason: string };
-
-/**
- * Makes a line for the shell of an agent's templates. The prompt is put into it as a variable, so that nothing in it
- * is read by the shell; in the tool that the format comes from, it is.
- */
-export function shellAgent(commands: ShellCommands, { shell, servers }: ShellAgentOptions): ShellAgent {
-  try {
-    const writer = new ShellLine(commands, servers);
-    const line = writer.write();
-    // As in that tool, what it writes to stderr belongs to its answer.
-    const script = `exec 2>&1\n${line}`.replaceAll("{", "{{");
-    const [only] = Object.keys(servers);
-    const values = {
-      [promptVariable]: "{prompt}",
-      [quotedVariable]: "{promptJson}",
-      [fileVariable]: "{mcpConfig}",
-      [urlVariable]: `{servers.${only}.url}`,
-    };
-    const isUsed = ([name]: readonly [string, string]): boolean =>
-      name === promptVariable || writer.used.has(name);
-    return {
-      ok: true,
-      command: shell,
-      args: ["-c", script],
-      env: Object.fromEntries(Object.entries(values).filter(isUsed)),
-    };
-  } catch (error) {
-    if (!(error instanceof CannotKeep)) throw error;
-    return { ok: false, key: error.key, reason: error.message };
-  }
-}
-
-const promptVariable = "MCPVALS_PROMPT";
-/** The prompt as a text in double quotes. */
-const quotedVariable = "MCPVALS_PROMPT_JSON";
-const fileVariable = "MCPVALS_MCP_CONFIG";
-/** Address of the only server. */
-const urlVariable = "MCPVALS_SERVER_URL";
 
 class CannotKeep extends Error {
   readonly key: keyof ShellCommands;
@@ -252,79 +206,92 @@ class CannotKeep extends Error {
   }
 }
 
-const action = /\{\{(-?)\s*(.*?)\s*(-?)\}\}/gs;
+/** Variables that the line reads, with their values: templates of a command agent. `URL` is that of the only server. */
+const variable = {
+  prompt: "MCPVALS_PROMPT",
+  /** The prompt as a text in double quotes. */
+  quoted: "MCPVALS_PROMPT_JSON",
+  file: "MCPVALS_MCP_CONFIG",
+  url: "MCPVALS_SERVER_URL",
+};
 
-/** Writes one line; lives while it is written. */
-class ShellLine {
-  /** Variables that the line reads. */
-  readonly used = new Set<string>();
-  readonly #commands: ShellCommands;
-  readonly #servers: Readonly<Record<string, ServerSpec>>;
-
-  constructor(commands: ShellCommands, servers: Readonly<Record<string, ServerSpec>>) {
-    this.#commands = commands;
-    this.#servers = servers;
-  }
-
-  write(): string {
-    const names = Object.keys(this.#servers);
-    const whole = fill(withoutEscapes(this.#commands.runPrompt), (name, isQuoted) => {
-      if (name === "McpServerFileArgs") return names.length === 0 ? "" : this.#fileArgs(names);
-      if (name === "AllowedToolArgs") return this.#toolArgs();
-      if (name === "Prompt") return shellMark(isQuoted ? quotedVariable : promptVariable);
+/**
+ * Makes a line for the shell of an agent's templates. The prompt is put into it as a variable, so that nothing in it
+ * is read by the shell; in the tool that the format comes from, it is.
+ */
+export function shellAgent(
+  commands: ShellCommands,
+  { shell, servers }: { readonly shell: string; readonly servers: Readonly<Record<string, ServerSpec>> },
+): ShellAgent {
+  try {
+    const used = new Set([variable.prompt]);
+    const names = Object.keys(servers);
+    const whole = fill(withoutEscapes(commands.runPrompt), (name, isQuoted) => {
+      if (name === "McpServerFileArgs") return names.length === 0 ? "" : fileArgs(commands, names);
+      if (name === "AllowedToolArgs") return toolArgs(commands, servers);
+      if (name === "Prompt") return shellMark(isQuoted ? variable.quoted : variable.prompt);
       throw new CannotKeep("runPrompt", unknown(name));
     });
-    try {
-      // In code the quotes that the template writes are those of the shell; in a text they belong to it.
-      return placeVariables(whole, {
-        variableFor: (name, { kind }) => {
-          const variable = name === quotedVariable && kind === "code" ? promptVariable : name;
-          this.used.add(variable);
-          return variable;
-        },
-      });
-    } catch (error) {
-      if (error instanceof ShellTextError) throw new CannotKeep("runPrompt", error.message);
-      throw error;
-    }
-  }
-
-  #fileArgs(names: readonly string[]): string {
-    const [, ...others] = names;
-    return fill(this.#commands.argTemplateMcpServer, (name) => {
-      if (name === "File") return shellMark(fileVariable);
-      if (name === "URL" && others.length === 0) return shellMark(urlVariable);
-      const reason = name === "URL" ? "there is more than one server" : unknown(name);
-      throw new CannotKeep("argTemplateMcpServer", reason);
+    // In code the quotes that the template writes are those of the shell; in a text they belong to it.
+    const line = placeVariables(whole, {
+      variableFor: (name, { kind }) => {
+        const placed = name === variable.quoted && kind === "code" ? variable.prompt : name;
+        used.add(placed);
+        return placed;
+      },
     });
-  }
-
-  #toolArgs(): string {
-    const { allowedToolsJoinSeparator: separator } = this.#commands;
-    const args = Object.entries(this.#servers).flatMap(([server, { tools }]) =>
-      tools === undefined ? [this.#allTools(server)] : tools.map((tool) => this.#toolArg(server, tool)),
-    );
-    return args.join(separator);
-  }
-
-  #toolArg(server: string, tool: string): string {
-    return fill(this.#commands.argTemplateAllowedTools, (name) => {
-      const value = name === "ServerName" ? server : name === "ToolName" ? tool : undefined;
-      if (value !== undefined && /^[\w.*-]+$/.test(value)) return value;
-      const reason = value === undefined ? unknown(name) : "a name would be read by the shell";
-      throw new CannotKeep("argTemplateAllowedTools", reason);
+    const values = Object.entries({
+      [variable.prompt]: "{prompt}",
+      [variable.quoted]: "{promptJson}",
+      [variable.file]: "{mcpConfig}",
+      [variable.url]: `{servers.${names[0]}.url}`,
     });
+    return {
+      ok: true,
+      command: shell,
+      // As in that tool, what it writes to stderr belongs to its answer.
+      args: ["-c", `exec 2>&1\n${line}`.replaceAll("{", "{{")],
+      env: Object.fromEntries(values.filter(([name]) => used.has(name))),
+    };
+  } catch (error) {
+    if (error instanceof CannotKeep) return { ok: false, key: error.key, reason: error.message };
+    if (error instanceof ShellTextError) return { ok: false, key: "runPrompt", reason: error.message };
+    throw error;
   }
+}
 
-  /** Which tools there are is not known before the server runs; but Claude Code has a word for all of a server's. */
-  #allTools(server: string): string {
-    const template = this.#commands.argTemplateAllowedTools;
+function fileArgs({ argTemplateMcpServer }: ShellCommands, servers: readonly string[]): string {
+  return fill(argTemplateMcpServer, (name) => {
+    if (name === "File") return shellMark(variable.file);
+    if (name === "URL" && servers.length === 1) return shellMark(variable.url);
+    const reason = name === "URL" ? "there is more than one server" : unknown(name);
+    throw new CannotKeep("argTemplateMcpServer", reason);
+  });
+}
+
+function toolArgs(
+  { argTemplateAllowedTools: template, allowedToolsJoinSeparator }: ShellCommands,
+  servers: Readonly<Record<string, ServerSpec>>,
+): string {
+  const key = "argTemplateAllowedTools";
+  const args = Object.entries(servers).flatMap(([server, { tools }]) => {
+    if (tools !== undefined)
+      return tools.map((tool) =>
+        fill(template, (name) => {
+          const value = name === "ServerName" ? server : name === "ToolName" ? tool : undefined;
+          if (value !== undefined && /^[\w.*-]+$/.test(value)) return value;
+          const reason = value === undefined ? unknown(name) : "a name would be read by the shell";
+          throw new CannotKeep(key, reason);
+        }),
+      );
+    // Which tools there are is not known before the server runs; but Claude Code has a word for all of a server's.
     const isClaude = /^mcp__\{\{\s*\.ServerName\s*\}\}__\{\{\s*\.ToolName\s*\}\}$/.test(template.trim());
     if (template.trim() === "") return "";
     if (isClaude && /^[\w.-]+$/.test(server)) return `mcp__${server}`;
     const reason = `the tools of ${server} are not known: list them in alwaysAllow of the MCP config file`;
-    throw new CannotKeep("argTemplateAllowedTools", reason);
-  }
+    throw new CannotKeep(key, reason);
+  });
+  return args.join(allowedToolsJoinSeparator);
 }
 
 /** Escapes that a template writes and `printf %b` takes back: together they are nothing, and here there are none. */
@@ -337,7 +304,7 @@ function fill(template: string, value: (name: string, isQuoted: boolean) => stri
   let written = "";
   let end = 0;
   let trims = false;
-  for (const match of template.matchAll(action)) {
+  for (const match of template.matchAll(/\{\{(-?)\s*(.*?)\s*(-?)\}\}/gs)) {
     const [text, left, inner = "", right] = match;
     const between = template.slice(end, match.index);
     const before = trims ? between.trimStart() : between;

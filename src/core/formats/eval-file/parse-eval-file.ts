@@ -87,18 +87,22 @@ export type ParsedEvalFile =
 export function parseEvalFile(document: unknown, { locate }: { readonly locate: Locate }): ParsedEvalFile {
   const [versionKey, version = ""] = memberOf(document, "apiVersion");
   const reader = new LenientReader(locate, { strict: version === "mcp-eval/v1", refusesTypos: isExtension });
-  checkVersion(version, versionKey, reader);
-  const parsed = reader.read(evalSchema, withUsualServers(document));
+  if (version === "gevals/v1alpha1" || version === "gevals/v1alpha2")
+    reader.note(`${version} is read as ${version.replace("gevals", "mcpchecker")}`, [versionKey]);
+  else if (version !== "" && !versions.some((each) => each === version)) {
+    const hint = suggestion(String(version), versions, "versions");
+    reader.refuse("the apiVersion is not known", [versionKey], { hint });
+  }
+  const [key, config] = memberOf(document, "config");
+  const usual =
+    config === undefined ? document : { ...asObject(document), [key]: withUsualTransports(config as Json) };
+  const parsed = reader.read(evalSchema, usual);
   const file = parsed === undefined ? undefined : buildFile(parsed, reader, locate);
   if (file === undefined || reader.failed) return { ok: false, diagnostics: reader.diagnostics() };
   return { ok: true, eval: file, notes: reader.notes };
 }
 
-function withUsualServers(document: unknown): unknown {
-  const [key, config] = memberOf(document, "config");
-  if (config === undefined) return document;
-  return { ...asObject(document), [key]: withUsualTransports(config as Json) };
-}
+const versions = ["mcp-eval/v1", "mcpchecker/v1alpha1", "mcpchecker/v1alpha2"];
 
 /** Whether a path leads to an extension's entry or into it: a sandbox that is misspelt must not be none at all. */
 function isExtension([config, extensions, name]: KeyPath): boolean {
@@ -114,86 +118,53 @@ export function checkAssertedServers(
   return taskSets.flatMap(({ assertions = {} }, index) =>
     assertedServers(assertions)
       .filter((server) => !servers.includes(server))
-      .map((server) =>
-        placeProblem(
-          {
-            code: "config/unknown-reference",
-            message: `no server is named ${JSON.stringify(server)}`,
-            path: ["config", "taskSets", index, "assertions"],
-            at: "value",
-            text: server,
-            hint: suggestion(server, servers, "servers"),
-          },
-          locate,
-        ),
-      ),
+      .map((server) => {
+        const message = `no server is named ${JSON.stringify(server)}`;
+        const path = ["config", "taskSets", index, "assertions"];
+        const hint = suggestion(server, servers, "servers");
+        const place = { path, at: "value", text: server } as const;
+        return placeProblem({ code: "config/unknown-reference", message, ...place, hint }, locate);
+      }),
   );
 }
 
-const versions = ["mcp-eval/v1", "mcpchecker/v1alpha1", "mcpchecker/v1alpha2"];
-
-function checkVersion(version: unknown, key: string, reader: LenientReader): void {
-  if (version === "" || versions.some((each) => each === version)) return;
-  if (version === "gevals/v1alpha1" || version === "gevals/v1alpha2")
-    reader.note(`${version} is read as ${version.replace("gevals", "mcpchecker")}`, [key]);
-  else
-    reader.refuse("the apiVersion is not known", [key], {
-      hint: suggestion(String(version), versions, "versions"),
-    });
-}
+type Config = ParsedEvalDocument["config"];
+type ParsedTaskSet = NonNullable<Config["taskSets"]>[number];
 
 function buildFile(
   { metadata, config }: ParsedEvalDocument,
   reader: LenientReader,
   locate: Locate,
 ): EvalFile {
-  const { skills, taskSets = [], agents = {}, defaultTaskLimits: limits = {} } = config;
-  if (skills === undefined) refuseSkillAssertions(taskSets, reader);
+  const { taskSets = [], extensions = {}, defaultTaskLimits: limits = {}, skills } = config;
+  const { servers, mcp_servers, mocks, mcp_mocks, variants } = config;
   if (taskSets.length === 0)
-    reader.problem({
+    reader.refuse("the eval has no task sets", ["config"], {
       code: "config/nothing-to-run",
-      message: "the eval has no task sets",
-      path: ["config"],
       at: "key",
       hint: "Name its tasks in config.taskSets, each with path or glob.",
     });
+  const path = ["config", "extensions"];
+  for (const check of [extensionPackageProblems, missingSandboxProblems])
+    for (const problem of check(extensions, path)) reader.problem(problem);
   return withoutUndefined({
     name: metadata?.name?.trim() || undefined,
     agent: readAgent(config, reader),
-    agents,
+    agents: config.agents ?? {},
     mcpConfigFile: config.mcpConfigFile || undefined,
-    tables: tablesOf(config),
+    // Once parsed, tables of servers are still as a config has them.
+    tables: withoutUndefined({ servers, mcp_servers, mocks, mcp_mocks, variants }) as JsonObject,
     serverLifetime: config.serverLifetime ?? config.mcp_server_lifetime,
     seed: config.seed,
-    judge: config.llmJudge === undefined ? undefined : readJudge(config.llmJudge, reader),
-    extensions: readExtensions(config.extensions, reader),
+    judge: readJudge(config, reader),
+    extensions,
     limits: withoutUndefined({ timeoutMs: limits.timeout, cleanupTimeoutMs: limits.cleanupTimeout }),
-    taskSets: taskSets.flatMap((set, index) => readTaskSet(set, { index, config, reader, locate })),
+    taskSets: taskSets.flatMap((set, index) => readTaskSet(set, index, config, reader, locate)),
     runs: config.runs,
     parallel: config.parallel,
     inheritEnv: config.inheritEnv ?? [],
-    skills: skills?.sources.map(({ path }) => path),
+    skills: skills?.sources.map((source) => source.path),
   });
-}
-
-function refuseSkillAssertions(sets: NonNullable<Config["taskSets"]>, reader: LenientReader): void {
-  for (const [index, { assertions = {} }] of sets.entries()) {
-    for (const key of ["skillsLoaded", "skillsNotLoaded"] as const) {
-      if (assertions[key] === undefined) continue;
-      const path = ["config", "taskSets", index, "assertions", key];
-      reader.refuse(`${key} says nothing: the eval gives agents no skills`, path, {
-        at: "key",
-        hint: "Name their folder in config.skills: {sources: [{type: path, path: FOLDER}]}.",
-      });
-    }
-  }
-}
-
-type Config = ParsedEvalDocument["config"];
-
-/** What is said of servers; once parsed, it is still as a config has it. */
-function tablesOf({ servers, mcp_servers, mocks, mcp_mocks, variants }: Config): JsonObject {
-  return withoutUndefined({ servers, mcp_servers, mocks, mcp_mocks, variants }) as JsonObject;
 }
 
 function readAgent({ agent, agentFile }: Config, reader: LenientReader): AgentRef | undefined {
@@ -202,180 +173,97 @@ function readAgent({ agent, agentFile }: Config, reader: LenientReader): AgentRe
     if (agentFile !== undefined) reader.note("agentFile has no effect: agent wins", path);
     return readAgentRef(agent, ["config", "agent"], reader);
   }
-  if (agentFile === undefined || agentFile === "") return undefined;
+  if (!agentFile) return undefined;
   reader.note("agentFile is obsolete: write agent: {type: file, path: …}", path);
   return { kind: "file", path: agentFile };
 }
 
-function readJudge(judge: NonNullable<Config["llmJudge"]>, reader: LenientReader): JudgeRef | undefined {
+function readJudge({ llmJudge }: Config, reader: LenientReader): JudgeRef | undefined {
+  if (llmJudge === undefined) return undefined;
   const path: KeyPath = ["config", "llmJudge"];
-  const { ref, env, passThreshold } = judge;
+  const { ref, env, passThreshold } = llmJudge;
   const common = passThreshold === undefined ? {} : { passThreshold };
   if (ref !== undefined) {
     if (env !== undefined) reader.note("env has no effect: ref wins", [...path, "env"]);
     const agent = readAgentRef(ref, [...path, "ref"], reader);
-    return agent === undefined ? undefined : { ...common, kind: "agent", agent };
+    return agent && { ...common, kind: "agent", agent };
   }
   if (env !== undefined) {
     const { baseUrlKey, apiKeyKey, modelNameKey } = env;
     return { ...common, kind: "env", baseURL: baseUrlKey, apiKey: apiKeyKey, model: modelNameKey };
   }
-  reader.problem({
+  reader.refuse("llmJudge does not say which model judges", path, {
     code: "config/missing-key",
-    message: "llmJudge does not say which model judges",
-    path,
     at: "key",
     hint: "Write ref: {type: builtin.llm-agent, model: PROVIDER:MODEL}.",
   });
   return undefined;
 }
 
-function readExtensions(extensions: Config["extensions"] = {}, reader: LenientReader): ParsedExtensionTable {
-  const path = ["config", "extensions"];
-  const problems = [
-    ...extensionPackageProblems(extensions, path),
-    ...missingSandboxProblems(extensions, path),
-  ];
-  for (const problem of problems) reader.problem(problem);
-  return extensions;
-}
-
-interface SetContext {
-  readonly index: number;
-  readonly config: Config;
-  readonly reader: LenientReader;
-  readonly locate: Locate;
-}
-
-function readTaskSet(
-  set: NonNullable<Config["taskSets"]>[number],
-  { index, config, reader, locate }: SetContext,
-): TaskSet[] {
-  const at: KeyPath = ["config", "taskSets", index];
-  const { path, glob, source } = set;
-  if (source) checkSource(source, config, { at, reader });
-  if ((path === undefined) === (glob === undefined)) {
-    const which = path === undefined ? "neither" : "both";
-    reader.refuse(`a task set has either path or glob; this one has ${which}`, at);
-    return [];
-  }
-  checkAssertions(set.assertions, [...at, "assertions"], reader);
-  return [
-    withoutUndefined({
-      files: path === undefined ? { glob: glob ?? "" } : { path },
-      labels: set.labelSelector ?? {},
-      assertions: readAssertions(set.assertions),
-      location: locate({ path: at, at: "value" }),
-    }),
-  ];
-}
-
-/** Refuses assertions that say nothing, which a program or an empty variable may have left. */
-function checkAssertions(
-  assertions: NonNullable<Config["taskSets"]>[number]["assertions"],
-  path: KeyPath,
-  reader: LenientReader,
-): void {
-  if (assertions === undefined) return;
-  if (readAssertions(assertions) === undefined)
-    return reader.checksNothing(`${formatKeyPath(path)} asserts nothing`, path);
-  for (const [kind, value] of Object.entries(assertions)) {
-    if (!Array.isArray(value)) continue;
-    const at = [...path, kind];
-    if (value.length === 0) reader.checksNothing(`${formatKeyPath(at)} is empty, so it asserts nothing`, at);
-    for (const [index, pattern] of value.entries()) {
-      checkNameOrPattern(pattern, [...at, index], reader);
-      const empty = Object.entries(pattern).find(([, text]) => text === "");
-      if (empty === undefined) continue;
-      const place = [...at, index, empty[0]];
-      reader.checksNothing(`${formatKeyPath(place)} is empty, as if it were not there`, place);
-    }
-  }
-}
-
-/** In the tool that the format comes from, either of the two suffices, which nobody expects. */
-function checkNameOrPattern(
-  entry: Readonly<Record<string, string | undefined>>,
-  path: KeyPath,
-  reader: LenientReader,
-): void {
-  const patternKey = Object.keys(entry).find((key) => key.endsWith("Pattern") && (entry[key] ?? "") !== "");
-  const nameKey = patternKey?.replace(/Pattern$/, "") ?? "";
-  if (patternKey === undefined || (entry[nameKey] ?? "") === "") return;
-  const message = `${formatKeyPath(path)} has ${nameKey} and ${patternKey}, of which only one would have to fit`;
-  const hint = `Give one of them; two entries ask for both.`;
-  reader.misleads(message, [...path, patternKey], { at: "key", hint });
-}
-
-function checkSource(
-  source: string,
-  { sources = {} }: Config,
-  { at, reader }: { readonly at: KeyPath; readonly reader: LenientReader },
-): void {
-  const path = [...at, "source"];
-  if (Object.hasOwn(sources, source)) {
-    reader.refuse("tasks of a source are not fetched by this version", path, {
-      hint: "Fetch the repository yourself, and name its task files with path or glob.",
-    });
-    return;
-  }
-  reader.problem({
-    code: "config/unknown-reference",
-    message: `no source is named ${JSON.stringify(source)}`,
-    path,
-    at: "value",
-    hint: suggestion(source, Object.keys(sources), "sources"),
-  });
-}
-
 /** Reads a reference to an agent. Undefined for one that is wrong; why is among the reader's problems. */
-function readAgentRef(ref: ParsedAgentRef, path: KeyPath, reader: LenientReader): AgentRef | undefined {
-  switch (ref.type) {
-    case "file":
-      return fileRef(ref, path, reader);
-    case "builtin.claude-code":
-      return { kind: "claude-code" };
-    case "builtin.llm-agent":
-      return modelRef(ref, path, reader);
-    case "builtin.openai-agent":
-    case "builtin.openai-acp":
-      reader.note(`${ref.type} is the old name of builtin.llm-agent`, [...path, "type"]);
-      return modelRef(ref, path, reader, "openai");
+function readAgentRef(
+  { type, path: file, model }: ParsedAgentRef,
+  path: KeyPath,
+  reader: LenientReader,
+): AgentRef | undefined {
+  if (type === "builtin.claude-code") return { kind: "claude-code" };
+  if (type === "file") {
+    if (model !== undefined)
+      reader.note("model has no effect: the agent's file says which", [...path, "model"]);
+    if (file) return { kind: "file", path: file };
+    reader.refuse('an agent with type "file" needs path', path, { code: "config/missing-key" });
+    return undefined;
   }
-}
-
-function fileRef(
-  { path: file, model }: ParsedAgentRef,
-  path: KeyPath,
-  reader: LenientReader,
-): AgentRef | undefined {
-  if (model !== undefined)
-    reader.note("model has no effect: the agent's file says which", [...path, "model"]);
-  if (file !== undefined && file !== "") return { kind: "file", path: file };
-  reader.problem({
-    code: "config/missing-key",
-    message: 'an agent with type "file" needs path',
-    path,
-    at: "value",
-  });
-  return undefined;
-}
-
-function modelRef(
-  { model = "" }: ParsedAgentRef,
-  path: KeyPath,
-  reader: LenientReader,
-  usual?: string,
-): AgentRef | undefined {
-  const id = modelId(model, usual);
+  const isOld = type !== "builtin.llm-agent";
+  if (isOld) reader.note(`${type} is the old name of builtin.llm-agent`, [...path, "type"]);
+  const id = modelId(model ?? "", isOld ? "openai" : undefined);
   if (id !== undefined) return { kind: "llm-agent", model: id };
   reader.refuse("model must be PROVIDER:MODEL, such as anthropic:claude-sonnet-4-5", [...path, "model"]);
   return undefined;
 }
 
-/** The assertions of a task set in the model's form; undefined when they say nothing. */
-function readAssertions(parsed: ParsedAssertions | undefined): AssertionSet | undefined {
-  if (parsed === undefined) return undefined;
+function readTaskSet(
+  { path, glob, source, labelSelector = {}, assertions }: ParsedTaskSet,
+  index: number,
+  config: Config,
+  reader: LenientReader,
+  locate: Locate,
+): TaskSet[] {
+  const at: KeyPath = ["config", "taskSets", index];
+  const { sources = {}, skills } = config;
+  if (source && Object.hasOwn(sources, source))
+    reader.refuse("tasks of a source are not fetched by this version", [...at, "source"], {
+      hint: "Fetch the repository yourself, and name its task files with path or glob.",
+    });
+  else if (source)
+    reader.refuse(`no source is named ${JSON.stringify(source)}`, [...at, "source"], {
+      code: "config/unknown-reference",
+      hint: suggestion(source, Object.keys(sources), "sources"),
+    });
+  const own = [...at, "assertions"];
+  for (const key of ["skillsLoaded", "skillsNotLoaded"] as const)
+    if (skills === undefined && assertions?.[key] !== undefined)
+      reader.refuse(`${key} says nothing: the eval gives agents no skills`, [...own, key], {
+        at: "key",
+        hint: "Name their folder in config.skills: {sources: [{type: path, path: FOLDER}]}.",
+      });
+  if ((path === undefined) === (glob === undefined)) {
+    const which = path === undefined ? "neither" : "both";
+    reader.refuse(`a task set has either path or glob; this one has ${which}`, at);
+    return [];
+  }
+  const files = path === undefined ? { glob: glob ?? "" } : { path };
+  const set = assertions && readAssertions(assertions, own, reader);
+  const location = locate({ path: at, at: "value" });
+  return [withoutUndefined({ files, labels: labelSelector, assertions: set, location })];
+}
+
+/** The assertions of a task set; undefined when they say nothing, which a program or an empty variable may have left. */
+function readAssertions(
+  parsed: ParsedAssertions,
+  path: KeyPath,
+  reader: LenientReader,
+): AssertionSet | undefined {
   const { minToolCalls, maxToolCalls, callOrder, noDuplicateCalls } = parsed;
   const set: AssertionSet = withoutUndefined({
     toolsUsed: patterns(parsed.toolsUsed, "tool"),
@@ -389,10 +277,35 @@ function readAssertions(parsed: ParsedAssertions | undefined): AssertionSet | un
     promptsNotUsed: patterns(parsed.promptsNotUsed, "prompt"),
     callOrder,
     noDuplicateCalls,
-    skillsLoaded: skills(parsed.skillsLoaded),
-    skillsNotLoaded: skills(parsed.skillsNotLoaded),
+    skillsLoaded: skillPatterns(parsed.skillsLoaded),
+    skillsNotLoaded: skillPatterns(parsed.skillsNotLoaded),
   });
-  return assertionKinds(set).length === 0 ? undefined : set;
+  if (assertionKinds(set).length === 0) {
+    reader.checksNothing(`${formatKeyPath(path)} asserts nothing`, path);
+    return undefined;
+  }
+  for (const [kind, value] of Object.entries(parsed)) {
+    if (!Array.isArray(value)) continue;
+    const list: readonly Readonly<Record<string, string | undefined>>[] = value;
+    const at = [...path, kind];
+    if (list.length === 0) reader.checksNothing(`${formatKeyPath(at)} is empty, so it asserts nothing`, at);
+    for (const [index, entry] of list.entries()) {
+      const place = [...at, index];
+      // In the tool that the format comes from, either of the two suffices, which nobody expects.
+      const pattern = Object.keys(entry).find((key) => key.endsWith("Pattern") && entry[key]);
+      const name = pattern?.replace(/Pattern$/, "");
+      if (pattern !== undefined && name !== undefined && entry[name]) {
+        const message = `${formatKeyPath(place)} has ${name} and ${pattern}, of which only one would have to fit`;
+        const hint = "Give one of them; two entries ask for both.";
+        reader.misleads(message, [...place, pattern], { at: "key", hint });
+      }
+      const empty = Object.keys(entry).find((key) => entry[key] === "");
+      if (empty === undefined) continue;
+      const inner = [...place, empty];
+      reader.checksNothing(`${formatKeyPath(inner)} is empty, as if it were not there`, inner);
+    }
+  }
+  return set;
 }
 
 /** An empty name or pattern is as if it were absent. */
@@ -411,7 +324,7 @@ function patterns<K extends "tool" | "uri" | "prompt">(
   );
 }
 
-function skills(list: ParsedAssertions["skillsLoaded"]): readonly SkillPattern[] | undefined {
+function skillPatterns(list: ParsedAssertions["skillsLoaded"]): readonly SkillPattern[] | undefined {
   return list?.map(({ skill, skillPattern }) =>
     withoutUndefined({ skill: skill || undefined, pattern: skillPattern || undefined }),
   );

@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { Diagnostic } from "../../errors/error.ts";
 import { closedObject, filledText, nameKey, texts } from "../config/config-fields.ts";
 import { type ParsedServer, serverSchema } from "../config/server.ts";
-import { asObject, type KeyPath, withoutUndefined } from "../json.ts";
+import { asObject, withoutUndefined } from "../json.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import type { Locate } from "../problem.ts";
 
@@ -51,48 +51,31 @@ export function parseMcpConfigFile(
   { locate }: { readonly locate: Locate },
 ): ParsedMcpConfigFile {
   const reader = new LenientReader(locate);
-  const key = tableKey(document);
-  const found =
-    key === "servers"
-      ? reader.read(vscodeSchema, document)?.servers
-      : reader.read(fileSchema, document)?.mcpServers;
-  const entries = Object.entries(found ?? {});
-  const enabled = entries.filter(([, entry]) => entry.disabled !== true);
+  const { servers: vscode, mcpServers } = asObject(document);
+  const isVscode = vscode !== undefined && mcpServers === undefined;
+  const key = isVscode ? "servers" : "mcpServers";
+  const found = isVscode
+    ? reader.read(vscodeSchema, document)?.servers
+    : reader.read(fileSchema, document)?.mcpServers;
+  const enabled = Object.entries(found ?? {}).filter(([, entry]) => entry.disabled !== true);
   if (enabled.length === 0 && !reader.failed)
-    reader.refuse("the file has no server that is enabled", [key], {
-      code: "config/nothing-to-run",
-    });
-  const servers = enabled.flatMap(([name, entry]) => readEntry(entry, { name, path: [key, name] }, reader));
+    reader.refuse("the file has no server that is enabled", [key], { code: "config/nothing-to-run" });
+  const servers = enabled.flatMap(([name, entry]): McpConfigServer[] => {
+    const path = [key, name];
+    const input = serverInput(entry);
+    if (input === undefined) {
+      const message = `the server ${JSON.stringify(name)} needs command or url`;
+      reader.refuse(message, path, { code: "config/missing-key", at: "key" });
+    }
+    const server = input && reader.read(serverSchema, input, path);
+    const tools = allowedTools(entry);
+    return server === undefined
+      ? []
+      : [{ name, server: tools === undefined ? server : { ...server, tools } }];
+  });
   return reader.failed
     ? { ok: false, diagnostics: reader.diagnostics() }
     : { ok: true, servers, notes: reader.notes };
-}
-
-function tableKey(document: unknown): "servers" | "mcpServers" {
-  const { servers, mcpServers } = asObject(document);
-  return servers !== undefined && mcpServers === undefined ? "servers" : "mcpServers";
-}
-
-interface Place {
-  readonly name: string;
-  readonly path: KeyPath;
-}
-
-function readEntry(entry: Entry, { name, path }: Place, reader: LenientReader): McpConfigServer[] {
-  const input = serverInput(entry);
-  if (input === undefined) {
-    reader.problem({
-      code: "config/missing-key",
-      message: `the server ${JSON.stringify(name)} needs command or url`,
-      path,
-      at: "key",
-    });
-    return [];
-  }
-  const server = reader.read(serverSchema, input, path);
-  if (server === undefined) return [];
-  const tools = allowedTools(entry);
-  return [{ name, server: tools === undefined ? server : { ...server, tools } }];
 }
 
 /** A type that is none of those that there are says nothing; then `url` and `command` decide. */
@@ -101,15 +84,9 @@ function serverInput(entry: Entry): z.input<typeof serverSchema> | undefined {
   const type = (entry.type ?? "").toLowerCase();
   if (httpUrl && type !== "stdio") return { transport: "shttp", url: httpUrl, headers };
   if (url && type !== "stdio") return { transport: type === "sse" ? "sse" : "shttp", url, headers };
-  if (!command) return undefined;
-  return withoutUndefined({
-    transport: "stdio" as const,
-    command,
-    args,
-    env,
-    cwd,
-    inheritEnv: true as const,
-  });
+  return command
+    ? withoutUndefined({ transport: "stdio" as const, command, args, env, cwd, inheritEnv: true as const })
+    : undefined;
 }
 
 /**
