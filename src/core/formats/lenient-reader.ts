@@ -2,11 +2,19 @@ import type * as z from "zod";
 import type { Diagnostic } from "../errors/error.ts";
 import { formatLocation } from "../errors/render.ts";
 import { didYouMean } from "./did-you-mean.ts";
-import { formatKeyPath, type KeyPath } from "./json.ts";
-import { type Locate, mostProblems, placeProblems, type Problem, validate } from "./problem.ts";
+import { formatKeyPath, isJsonObject, type Json, type KeyPath } from "./json.ts";
+import {
+  type Locate,
+  mostProblems,
+  placeProblems,
+  type Problem,
+  problem as problemOf,
+  type ProblemDetails,
+  validate,
+} from "./problem.ts";
 import { problemsOfIssues } from "./zod-problems.ts";
 
-export interface LenientReaderOptions {
+interface LenientReaderOptions {
   /** Nothing is put right, so that unknown keys are refused. */
   readonly strict?: boolean;
   /** Objects in which an unknown key that looks like a known one is refused, since it may be what confines something. */
@@ -18,20 +26,15 @@ export interface LenientReaderOptions {
 /** Reads the parts of one document by their schemas, and gathers what is wrong and what is odd. Lives while a file is read. */
 export class LenientReader {
   readonly #locate: Locate;
-  readonly #strict: boolean;
-  readonly #place: "file" | "line";
-  readonly #refusesTypos: (path: KeyPath) => boolean;
+  readonly #options: LenientReaderOptions;
   readonly #problems: Problem[] = [];
   readonly #notes: string[] = [];
   /** Keys as the document has them, for paths with the schema's. */
   #written: (path: KeyPath) => KeyPath = (path) => path;
 
   constructor(locate: Locate, options: LenientReaderOptions = {}) {
-    const { strict = false, notes = "file", refusesTypos = () => false } = options;
     this.#locate = locate;
-    this.#strict = strict;
-    this.#refusesTypos = refusesTypos;
-    this.#place = notes;
+    this.#options = options;
   }
 
   /**
@@ -39,18 +42,21 @@ export class LenientReader {
    * refuses; why is then among the problems.
    */
   read<S extends z.ZodType>(schema: S, value: unknown, path: KeyPath = []): z.output<S> | undefined {
-    const lenient = this.#strict ? asWritten(value) : readLeniently(value, schema);
+    const lenient: LenientDocument =
+      this.#options.strict === true
+        ? { value, repairs: [], written: (own) => own }
+        : readLeniently(value, schema);
     if (path.length === 0) this.#written = lenient.written;
     for (const repair of lenient.repairs) this.#noteRepair({ ...repair, path: [...path, ...repair.path] });
-    const parsed = validate(schema, lenient.value);
-    if (parsed.issues.length === 0) return parsed.data;
-    const told = parsed.issues.slice(0, mostProblems);
-    const issues = told.map((issue) => ({ ...issue, path: [...path, ...issue.path] }));
-    const found = problemsOfIssues(issues, wrap(lenient.value, path));
-    for (const problem of found) {
-      const written = lenient.written(problem.path.slice(path.length));
-      this.problem({ ...problem, path: [...path, ...written] });
-    }
+    const { data, issues } = validate(schema, lenient.value);
+    if (issues.length === 0) return data;
+    const placed = issues
+      .slice(0, mostProblems)
+      .map((issue) => ({ ...issue, path: [...path, ...issue.path] }));
+    // The whole path stands in messages.
+    const document = path.reduceRight<unknown>((inner, key) => ({ [key]: inner }), lenient.value);
+    for (const found of problemsOfIssues(placed, document))
+      this.problem({ ...found, path: [...path, ...lenient.written(found.path.slice(path.length))] });
     return undefined;
   }
 
@@ -59,8 +65,8 @@ export class LenientReader {
   }
 
   /** Refuses a value. */
-  refuse(message: string, path: KeyPath, rest: Partial<Problem> = {}): void {
-    this.problem({ code: "config/invalid-value", message, path, at: "value", ...rest });
+  refuse(message: string, path: KeyPath, details?: ProblemDetails): void {
+    this.problem(problemOf(path, message, details));
   }
 
   /** Refuses what says nothing; only notes it where files are read leniently. */
@@ -69,28 +75,31 @@ export class LenientReader {
   }
 
   /** Refuses what says less than its author may think; only notes it where files are read leniently. */
-  misleads(message: string, path: KeyPath, rest: Partial<Problem> = {}): void {
-    if (this.#strict) this.refuse(message, path, rest);
+  misleads(message: string, path: KeyPath, details?: ProblemDetails): void {
+    if (this.#options.strict === true) this.refuse(message, path, details);
     else this.note(message, path);
   }
 
-  #noteRepair(repair: Repair): void {
-    const typo = repair.kind === "unknown-key" && this.#refusesTypos(repair.path.slice(0, -1));
-    const key = String(repair.path.at(-1) ?? "");
-    const near = typo ? didYouMean(key, repair.known) : undefined;
-    if (near !== undefined) {
-      const message = `unknown key ${JSON.stringify(key.slice(0, 80))} in ${formatKeyPath(repair.path.slice(0, -1))}`;
-      const hint = `Did you mean "${near}"?`;
-      this.problem({ code: "config/unknown-key", message, path: repair.path, at: "key", hint });
-      return;
-    }
-    this.note(describeRepair(repair), repair.path);
+  #noteRepair({ kind, path, known = [] }: Repair): void {
+    if (kind === "number-as-text")
+      return this.note(`${formatKeyPath(path)} is taken as a text; write it in quotes`, path);
+    if (kind === "text-as-boolean")
+      return this.note(`${formatKeyPath(path)} is taken as true or false; write it so`, path);
+    const parent = path.slice(0, -1);
+    const key = String(path.at(-1) ?? "");
+    const inside = parent.length === 0 ? "" : ` in ${formatKeyPath(parent)}`;
+    const message = `unknown key ${JSON.stringify(key.slice(0, 80))}${inside}`;
+    const near = didYouMean(key, known);
+    if (near === undefined) this.note(`${message} is ignored`, path);
+    else if (this.#options.refusesTypos?.(parent) === true)
+      this.refuse(message, path, { code: "config/unknown-key", at: "key", hint: `Did you mean "${near}"?` });
+    else this.note(`${message} is ignored; did you mean "${near}"?`, path);
   }
 
   /** Tells what is accepted and still may not be what the author wants. */
   note(message: string, path: KeyPath): void {
     const location = this.#locate({ path: this.#written(path), at: "key" });
-    if (this.#place === "file" && location !== undefined)
+    if (this.#options.notes !== "line" && location !== undefined)
       this.#notes.push(`${formatLocation(location)}: ${message}`);
     else this.#notes.push(location?.line === undefined ? message : `line ${location.line}: ${message}`);
   }
@@ -109,42 +118,19 @@ export class LenientReader {
   }
 }
 
-function asWritten(value: unknown): ReturnType<typeof readLeniently> {
-  return { value, repairs: [], written: (path) => path };
-}
-
-/** A document that has nothing but a value at a path, so that messages about it can name the whole path. */
-function wrap(value: unknown, path: KeyPath): unknown {
-  return path.reduceRight<unknown>((inner, key) => ({ [key]: inner }), value);
-}
-
-function describeRepair(repair: Repair): string {
-  const key = String(repair.path.at(-1) ?? "");
-  switch (repair.kind) {
-    case "unknown-key": {
-      const parent = repair.path.slice(0, -1);
-      const inside = parent.length === 0 ? "" : ` in ${formatKeyPath(parent)}`;
-      const near = didYouMean(key, repair.known);
-      const question = near === undefined ? "" : `; did you mean "${near}"?`;
-      return `unknown key ${JSON.stringify(key.slice(0, 80))}${inside} is ignored${question}`;
-    }
-    case "number-as-text":
-      return `${formatKeyPath(repair.path)} is taken as a text; write it in quotes`;
-    case "text-as-boolean":
-      return `${formatKeyPath(repair.path)} is taken as true or false; write it so`;
-  }
-}
-
 type Schema = z.core.$ZodType;
 type Definition = z.core.$ZodTypes["_zod"]["def"];
 
 /** Something that was put right while a document was read. Its path is the document's own. */
-export type Repair =
-  | { readonly kind: "unknown-key"; readonly path: KeyPath; readonly known: readonly string[] }
-  | { readonly kind: "number-as-text" | "text-as-boolean"; readonly path: KeyPath };
+interface Repair {
+  readonly kind: "unknown-key" | "number-as-text" | "text-as-boolean";
+  readonly path: KeyPath;
+  /** The keys that there are. */
+  readonly known?: readonly string[];
+}
 
 /** A document as its schema would have it written. */
-export interface LenientDocument {
+interface LenientDocument {
   readonly value: unknown;
   readonly repairs: readonly Repair[];
   /** The path in the document itself of a path in `value`. */
@@ -159,12 +145,14 @@ export interface LenientDocument {
 export function readLeniently(document: unknown, schema: Schema): LenientDocument {
   const state: State = { repairs: [], renamed: new Map() };
   const value = read(document, schema, { canonical: [], written: [], state });
-  return { value, repairs: state.repairs, written: (path) => writtenPath(path, state.renamed) };
+  const written = (path: KeyPath): KeyPath =>
+    path.map((key, index) => state.renamed.get(JSON.stringify(path.slice(0, index + 1))) ?? key);
+  return { value, repairs: state.repairs, written };
 }
 
 interface State {
   readonly repairs: Repair[];
-  /** Keys as written, by the canonical path that they end. */
+  /** Keys as written, by the canonical path that they end, as JSON. */
   readonly renamed: Map<string, string>;
 }
 
@@ -174,13 +162,30 @@ interface Place {
   readonly state: State;
 }
 
+const words: Readonly<Record<string, boolean>> = {
+  yes: true,
+  on: true,
+  true: true,
+  no: false,
+  off: false,
+  false: false,
+};
+
 function read(value: unknown, schema: Schema, place: Place): unknown {
   const def = innermost(schema);
+  const { written, state } = place;
   switch (def.type) {
     case "object":
       return isRecord(value) ? readObject(value, def, place) : value;
-    case "record":
-      return isRecord(value) ? readRecord(value, def.valueType, place) : value;
+    case "record": {
+      if (!isRecord(value)) return value;
+      const isText = innermost(def.valueType).type === "string";
+      const members = Object.entries(value).map(([key, member]) => {
+        const given = isText && member === null ? "" : member;
+        return [key, read(given, def.valueType, under(place, key, key))] as const;
+      });
+      return Object.fromEntries(members);
+    }
     case "array":
       return Array.isArray(value)
         ? value.map((item: unknown, index) => read(item, def.element, under(place, index, index)))
@@ -190,9 +195,15 @@ function read(value: unknown, schema: Schema, place: Place): unknown {
       return option === undefined ? value : read(value, option, place);
     }
     case "string":
-      return readText(value, place);
-    case "boolean":
-      return readBoolean(value, place);
+      if (typeof value !== "number" && typeof value !== "boolean") return value;
+      state.repairs.push({ kind: "number-as-text", path: written });
+      return String(value);
+    case "boolean": {
+      const meant = typeof value === "string" ? words[value.toLowerCase()] : undefined;
+      if (meant === undefined) return value;
+      state.repairs.push({ kind: "text-as-boolean", path: written });
+      return meant;
+    }
     default:
       return value;
   }
@@ -200,8 +211,7 @@ function read(value: unknown, schema: Schema, place: Place): unknown {
 
 /** What is behind `optional`, `default` and the like. */
 function innermost(schema: Schema): Definition {
-  const { _zod: internals } = schema as z.core.$ZodTypes;
-  const { def } = internals;
+  const { def } = (schema as z.core.$ZodTypes)._zod;
   if (def.type === "pipe") return innermost(def.in);
   return "innerType" in def ? innermost(def.innerType) : def;
 }
@@ -216,60 +226,18 @@ function readObject(
   const others = catchall === undefined || innermost(catchall).type === "never" ? undefined : catchall;
   const members: [string, unknown][] = [];
   for (const [key, member] of Object.entries(value)) {
-    const canonical = others === undefined ? canonicalKey(key, { known, value }) : key;
+    // A key written in another case gives way to the exact one.
+    const canonical =
+      known.includes(key) || others !== undefined
+        ? key
+        : known.find((each) => each.toLowerCase() === key.toLowerCase() && !Object.hasOwn(value, each));
     const schema = known.includes(canonical ?? "") ? shape[canonical ?? ""] : others;
-    if (canonical === undefined || schema === undefined) {
+    if (canonical === undefined || schema === undefined)
       place.state.repairs.push({ kind: "unknown-key", path: [...place.written, key], known });
-    } else if (member !== null && member !== undefined) {
+    else if (member !== null && member !== undefined)
       members.push([canonical, read(member, schema, under(place, canonical, key))]);
-    }
   }
   return Object.fromEntries(members);
-}
-
-/** The key of the schema that is meant; a key written in another case gives way to the exact one. */
-function canonicalKey(
-  key: string,
-  { known, value }: { readonly known: readonly string[]; readonly value: object },
-): string | undefined {
-  if (known.includes(key)) return key;
-  const folded = key.toLowerCase();
-  return known.find((each) => each.toLowerCase() === folded && !Object.hasOwn(value, each));
-}
-
-function readRecord(
-  value: Readonly<Record<string, unknown>>,
-  schema: Schema,
-  place: Place,
-): Readonly<Record<string, unknown>> {
-  const isText = innermost(schema).type === "string";
-  const members = Object.entries(value).map(([key, member]) => {
-    const given = isText && member === null ? "" : member;
-    return [key, read(given, schema, under(place, key, key))] as const;
-  });
-  return Object.fromEntries(members);
-}
-
-function readText(value: unknown, { written, state }: Place): unknown {
-  if (typeof value !== "number" && typeof value !== "boolean") return value;
-  state.repairs.push({ kind: "number-as-text", path: written });
-  return String(value);
-}
-
-const words: Readonly<Record<string, boolean>> = {
-  yes: true,
-  on: true,
-  true: true,
-  no: false,
-  off: false,
-  false: false,
-};
-
-function readBoolean(value: unknown, { written, state }: Place): unknown {
-  const meant = typeof value === "string" ? words[value.toLowerCase()] : undefined;
-  if (meant === undefined) return value;
-  state.repairs.push({ kind: "text-as-boolean", path: written });
-  return meant;
 }
 
 /** The only option that a value can be; where several can be, the schema has to decide. */
@@ -283,19 +251,11 @@ function optionFor(value: unknown, options: readonly Schema[]): Schema | undefin
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return isJsonObject(value as Json);
 }
 
 function under({ canonical, written, state }: Place, key: string | number, as: string | number): Place {
   const path = [...canonical, key];
-  if (key !== as) state.renamed.set(keyOf(path), String(as));
+  if (key !== as) state.renamed.set(JSON.stringify(path), String(as));
   return { canonical: path, written: [...written, as], state };
-}
-
-function writtenPath(path: KeyPath, renamed: ReadonlyMap<string, string>): KeyPath {
-  return path.map((key, index) => renamed.get(keyOf(path.slice(0, index + 1))) ?? key);
-}
-
-function keyOf(path: KeyPath): string {
-  return JSON.stringify(path);
 }

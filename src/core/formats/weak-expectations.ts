@@ -1,33 +1,229 @@
+import { isFoundInEveryText } from "../templates/pattern.ts";
 import { statesText } from "./contains-text.ts";
-import { asList, asObject, formatKeyPath, type KeyPath } from "./json.ts";
+import { suggestion } from "./did-you-mean.ts";
+import {
+  asList,
+  asObject,
+  formatKeyPath,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  type KeyPath,
+} from "./json.ts";
+import { afterPath, type Problem, problem, problemAt } from "./problem.ts";
+
+// Expectations that nothing could fail to meet are refused at load, since what checks nothing cannot pass. Those that say
+// less than their author may think are noted.
+
+/** Whether an expected value is contained in every object: one without members. */
+export function isContainedEverywhere(expected: unknown): boolean {
+  return isJsonObject(expected as Json) && Object.keys(expected as JsonObject).length === 0;
+}
+
+/** The problem of an expected value that every object contains; `path` is its place. */
+export function emptyObjectProblem(path: KeyPath, hint: string): Problem {
+  return problemAt(path, ": every object contains {}, so it could not fail", {
+    code: "config/checks-nothing",
+    hint,
+  });
+}
+
+/** What is wrong with a JSON Schema that somebody wrote as an expectation: keywords that do not exist, and that it accepts everything. */
+export function schemaProblems(schema: Json, path: KeyPath): Problem[] {
+  const unknown = unknownKeywords(schema, path);
+  if (unknown.length > 0 || canRefuse(schema, { root: schema, seen: [] })) return unknown;
+  const hint = "Say what the value must be, such as {type: object, required: [id]}.";
+  const message = "accepts every value, so it could not fail";
+  return [problemAt(path, message, { code: "config/checks-nothing", hint })];
+}
+
+function words(text: string): readonly string[] {
+  return text.split(" ");
+}
+
+/** Keywords that a value may fail whatever they say. */
+const strong = words(
+  "const enum maximum exclusiveMaximum minimum exclusiveMinimum maxLength maxItems maxProperties",
+);
+/** Keywords that a value may fail by themselves, unless they are empty, 0 or false. */
+const assertions = words(
+  "multipleOf minLength format minItems uniqueItems minProperties required dependentRequired dependencies $dynamicRef $recursiveRef",
+);
+/** Keywords with one schema, with a list of them, and with a table of them; `items` may be a schema or a list. */
+const single = words(
+  "additionalItems additionalProperties unevaluatedItems unevaluatedProperties if then else contains propertyNames not",
+);
+const listed = words("allOf anyOf oneOf prefixItems items");
+const tabled = words("properties patternProperties dependentSchemas");
+const definitions = words("$defs definitions");
+const known = [
+  ...strong,
+  ...assertions,
+  ...single,
+  ...listed,
+  ...tabled,
+  ...definitions,
+  ...words("type pattern minContains maxContains $ref"),
+  ...words(
+    "$schema $id id $anchor $dynamicAnchor $recursiveAnchor $vocabulary $comment title description default",
+  ),
+  ...words("deprecated readOnly writeOnly examples contentEncoding contentMediaType contentSchema"),
+];
+/** Those that the validator looks at; it takes any text for one of another. */
+const formats = words(
+  "date time date-time iso-time iso-date-time duration uri uri-reference uri-template url email hostname ipv4 ipv6 regex uuid json-pointer json-pointer-uri-fragment relative-json-pointer byte int32 int64 float double",
+);
+
+/** The schemas in a schema, with their places. */
+function* innerSchemas(schema: JsonObject): Generator<readonly [schema: Json, keys: KeyPath]> {
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (listed.includes(keyword) && Array.isArray(value))
+      for (const [index, item] of value.entries()) yield [item as Json, [keyword, index]];
+    else if (single.includes(keyword) || listed.includes(keyword)) yield [value, [keyword]];
+    else if ([...tabled, ...definitions].includes(keyword) && isJsonObject(value))
+      for (const [name, item] of Object.entries(value)) yield [item, [keyword, name]];
+  }
+}
+
+function unknownKeywords(schema: Json, path: KeyPath): Problem[] {
+  if (!isJsonObject(schema)) return [];
+  const own = Object.keys(schema)
+    .filter((keyword) => !known.includes(keyword) && !keyword.startsWith("x-"))
+    .map((keyword) =>
+      problem(
+        [...path, keyword],
+        `unknown keyword ${JSON.stringify(keyword)} in the schema ${formatKeyPath(path)}`,
+        { code: "config/unknown-key", at: "key", hint: suggestion(keyword, known, "keywords") },
+      ),
+    );
+  const { format } = schema;
+  if (typeof format === "string" && !formats.includes(format))
+    own.push(
+      problem(
+        [...path, "format"],
+        `no format is named ${JSON.stringify(format)}, in the schema ${formatKeyPath(path)}`,
+        { code: "config/unknown-reference", hint: suggestion(format, formats, "formats") },
+      ),
+    );
+  const inside = [...innerSchemas(schema)].flatMap(([each, keys]) =>
+    unknownKeywords(each, [...path, ...keys]),
+  );
+  return [...own, ...inside];
+}
+
+/** The schema that references lead into, and those that led here. */
+interface Whole {
+  readonly root: Json;
+  readonly seen: readonly string[];
+}
+
+/** Whether there may be a value that a schema refuses. */
+function canRefuse(schema: Json, whole: Whole): boolean {
+  if (!isJsonObject(schema)) return schema === false;
+  const refuses = (inside: Json | undefined): boolean => inside !== undefined && canRefuse(inside, whole);
+  const { anyOf, oneOf, not, pattern, type, contains, minContains = 1, maxContains } = schema;
+  return (
+    strong.some((keyword) => schema[keyword] !== undefined) ||
+    assertions.some((keyword) => saysSomething(schema[keyword])) ||
+    (not !== undefined && canAccept(not, whole)) ||
+    (typeof pattern === "string" && !isEverywhere(pattern)) ||
+    namesSomeTypes([type]) ||
+    refuses(schema["propertyNames"]) ||
+    // These two say something only of `contains`.
+    (contains !== undefined && (minContains !== 0 || maxContains !== undefined)) ||
+    referenceRefuses(schema["$ref"], whole) ||
+    // Several of them refuse what fits two.
+    (Array.isArray(oneOf) && oneOf.length > 1) ||
+    (isList(anyOf) && anyOf.every(refuses) && !isEveryType(anyOf)) ||
+    [...innerSchemas(schema)].some(([each, [keyword]]) => {
+      if (keyword === "then" || keyword === "else") return schema["if"] !== undefined && refuses(each);
+      const isApart = ["anyOf", "if", "not", "contains", "propertyNames", ...definitions].some(
+        (name) => name === keyword,
+      );
+      return !isApart && refuses(each);
+    })
+  );
+}
+
+/** Whether there may be a value that a schema accepts; only what is plain counts. */
+function canAccept(schema: Json, whole: Whole): boolean {
+  if (!isJsonObject(schema)) return schema !== false;
+  return schema["not"] === undefined || canRefuse(schema["not"], whole);
+}
+
+/** A reference into the schema refuses what its target refuses; other references are unknown. */
+function referenceRefuses(reference: Json | undefined, { root, seen }: Whole): boolean {
+  if (typeof reference !== "string" || seen.includes(reference)) return false;
+  if (reference !== "#" && !reference.startsWith("#/")) return true;
+  let target: Json | undefined = root;
+  for (const key of reference.split("/").slice(1)) {
+    const name = key.replaceAll("~1", "/").replaceAll("~0", "~");
+    target = isJsonObject(target) && Object.hasOwn(target, name) ? target[name] : undefined;
+  }
+  return target === undefined || canRefuse(target, { root, seen: [...seen, reference] });
+}
+
+const everyType = words("string number boolean object array null");
+
+/** Whether there are types, and a type that is not among them. */
+function namesSomeTypes(types: readonly (Json | undefined)[]): boolean {
+  const named = types.flat().filter((type) => type !== undefined);
+  return named.length > 0 && !everyType.every((type) => named.includes(type));
+}
+
+/** Whether alternatives that say nothing but a type name all of them. */
+function isEveryType(alternatives: readonly Json[]): boolean {
+  const plain = alternatives.filter(isJsonObject).filter((each) => Object.keys(each).join() === "type");
+  return plain.length > 0 && !namesSomeTypes(plain.map(({ type }) => type));
+}
+
+function isEverywhere(pattern: string): boolean {
+  try {
+    return pattern === "" || isFoundInEveryText(pattern);
+  } catch {
+    return false; // RE2 has not all that JavaScript has
+  }
+}
+
+function isList(value: Json | undefined): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+/** What a keyword says: nothing where it is an empty list or table, no least number, or `false`. */
+function saysSomething(value: Json | undefined): boolean {
+  if (value === undefined || value === null || value === false || value === 0) return false;
+  return typeof value !== "object" || Object.keys(value).length > 0;
+}
 
 /** A note about a place of a file. */
-export interface WeakPlace {
+interface WeakPlace {
   readonly message: string;
   readonly path: KeyPath;
 }
 
-/** Of an expected text that has no more than one letter, and no digit: almost every text has it. */
-export function shortTexts(text: unknown, path: KeyPath): WeakPlace[] {
-  if (typeof text !== "string" || !isShort(text)) return [];
-  return [{ message: `${formatKeyPath(path)}: almost every text has ${JSON.stringify(text)}`, path }];
+function weak(path: KeyPath, after: string): WeakPlace {
+  return { message: afterPath(path, after), path };
 }
 
-/** A sign of Chinese, Japanese or Korean is a word. */
-function isShort(text: string): boolean {
+/** Of an expected text that has no more than one letter, and no digit: almost every text has it. */
+export function shortTexts(text: unknown, path: KeyPath): WeakPlace[] {
+  if (typeof text !== "string" || text === "") return [];
+  // A sign of Chinese, Japanese or Korean is a word.
   const signs = text.match(/[\p{L}\p{N}]/gu) ?? [];
-  return text !== "" && signs.length < 2 && signs.every((sign) => /[a-z]/i.test(sign));
+  const isShort = signs.length < 2 && signs.every((sign) => /[a-z]/i.test(sign));
+  return isShort ? [weak(path, `: almost every text has ${JSON.stringify(text)}`)] : [];
 }
 
 /** Of arguments that have a key of the step or test around them, which is not looked at there: they are indented too far. */
 export function strayKeys(args: unknown, keys: readonly string[], path: KeyPath): WeakPlace[] {
   return keys
     .filter((key) => Object.hasOwn(asObject(args), key))
-    .map((key) => {
-      const place = [...path, key];
-      const message = `${formatKeyPath(place)} is an argument of the tool, and nothing is expected there; ${key} belongs beside args`;
-      return { message, path: place };
-    });
+    .map((key) =>
+      weak(
+        [...path, key],
+        `is an argument of the tool, and nothing is expected there; ${key} belongs beside args`,
+      ),
+    );
 }
 
 /** Tools that are there to repeat what they are given. */
@@ -44,8 +240,12 @@ export function echoedArguments(
     (typeof value === "number" || (typeof value === "string" && value.trim() !== "")) &&
     given.some((each) => each === value || statesText(String(each), String(value)));
   if (wanted.length === 0 || echoing.test(tool) || !wanted.every(isGiven)) return [];
-  const message = `${formatKeyPath(path)} is also in the arguments, so a tool that only repeats them passes; expect something that only the tool can know`;
-  return [{ message, path }];
+  return [
+    weak(
+      path,
+      "is also in the arguments, so a tool that only repeats them passes; expect something that only the tool can know",
+    ),
+  ];
 }
 
 function scalarsOf(value: unknown): readonly unknown[] {
@@ -55,36 +255,23 @@ function scalarsOf(value: unknown): readonly unknown[] {
 
 /** Of whole numbers in a JSON value that are too large to be told from their neighbours. */
 export function inexactNumbers(value: unknown, path: KeyPath): WeakPlace[] {
-  if (typeof value === "number") {
-    if (!Number.isInteger(value) || Number.isSafeInteger(value)) return [];
-    return [
-      {
-        message: `${formatKeyPath(path)}: ${value} cannot be distinguished from its neighbours; such numbers lose digits`,
-        path,
-      },
-    ];
-  }
+  if (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value))
+    return [weak(path, `: ${value} cannot be distinguished from its neighbours; such numbers lose digits`)];
   if (typeof value !== "object" || value === null) return [];
-  const members: readonly (readonly [string | number, unknown])[] = Array.isArray(value)
-    ? value.map((item: unknown, index) => [index, item] as const)
-    : Object.entries(value);
-  return members.flatMap(([key, member]) => inexactNumbers(member, [...path, key]));
+  const isItem = Array.isArray(value);
+  return Object.entries(value).flatMap(([key, member]) =>
+    inexactNumbers(member, [...path, isItem ? Number(key) : key]),
+  );
 }
 
 /** Keywords of JSON Schema that say nothing of values of other types, by the type. */
 const typed: Readonly<Record<string, readonly string[]>> = {
-  string: ["minLength", "maxLength", "pattern"],
-  number: ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"],
-  array: ["items", "prefixItems", "contains", "minItems", "maxItems", "uniqueItems"],
-  object: [
-    "properties",
-    "required",
-    "additionalProperties",
-    "patternProperties",
-    "propertyNames",
-    "minProperties",
-    "maxProperties",
-  ],
+  string: words("minLength maxLength pattern"),
+  number: words("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"),
+  array: words("items prefixItems contains minItems maxItems uniqueItems"),
+  object: words(
+    "properties required additionalProperties patternProperties propertyNames minProperties maxProperties",
+  ),
 };
 
 /**
@@ -93,38 +280,26 @@ const typed: Readonly<Record<string, readonly string[]>> = {
  */
 export function looseSchemas(schema: unknown, path: KeyPath): WeakPlace[] {
   const own = asObject(schema);
-  const place = formatKeyPath(path);
-  const types = Object.keys(typed).filter((type) =>
-    typed[type]?.some((keyword) => Object.hasOwn(own, keyword)),
-  );
-  const [type, ...others] = types;
-  const isOpen = ["type", "const", "enum", "$ref"].every((keyword) => !Object.hasOwn(own, keyword));
-  const properties = asObject(own["properties"]);
+  const has = (keyword: string): boolean => Object.hasOwn(own, keyword);
+  const [type, ...others] = Object.keys(typed).filter((each) => typed[each]?.some(has));
+  const isOpen = !["type", "const", "enum", "$ref"].some(has);
+  const properties = Object.entries(asObject(own["properties"]));
   const isOptional =
-    Object.keys(properties).length > 0 &&
-    asList(own["required"]).length === 0 &&
-    own["minProperties"] === undefined;
-  const items = Array.isArray(own["items"]) ? [] : [own["items"]];
+    properties.length > 0 && asList(own["required"]).length === 0 && own["minProperties"] === undefined;
+  const { items } = own;
   return [
     ...(type !== undefined && others.length === 0 && isOpen
       ? [
-          {
-            message: `${place} has no type, so that every value that is not of type ${type} fits it; add type: ${type}`,
+          weak(
             path,
-          },
+            `has no type, so that every value that is not of type ${type} fits it; add type: ${type}`,
+          ),
         ]
       : []),
     ...(isOptional
-      ? [
-          {
-            message: `${place} requires none of its properties, so that {} fits it; name them in required`,
-            path,
-          },
-        ]
+      ? [weak(path, "requires none of its properties, so that {} fits it; name them in required")]
       : []),
-    ...Object.entries(properties).flatMap(([name, each]) =>
-      looseSchemas(each, [...path, "properties", name]),
-    ),
-    ...items.flatMap((each) => (each === undefined ? [] : looseSchemas(each, [...path, "items"]))),
+    ...properties.flatMap(([name, each]) => looseSchemas(each, [...path, "properties", name])),
+    ...(items === undefined || Array.isArray(items) ? [] : looseSchemas(items, [...path, "items"])),
   ];
 }

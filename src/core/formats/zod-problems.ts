@@ -3,14 +3,16 @@ import { didYouMean, suggestion } from "./did-you-mean.ts";
 import { extensionSettings } from "./extension/extension-table-schema.ts";
 import { parsePackageRef } from "./extension/package-ref.ts";
 import { asObject, formatKeyPath, type KeyPath, valueAt } from "./json.ts";
-import type { Problem } from "./problem.ts";
+import { type Problem, problem, problemAt } from "./problem.ts";
 
 type Issue = z.core.$ZodIssue;
 type IssueOf<C extends Issue["code"]> = Extract<Issue, { readonly code: C }>;
+/** The issues of one option of a union. */
+type Branch = readonly Issue[];
 
-/** What is being described: the document, and the texts as written of strings that variables went into. */
 interface Context {
   readonly document: unknown;
+  /** The texts as written of strings that variables went into. */
   readonly templates: ReadonlyMap<string, string>;
   /** Where the issue's own path begins. */
   readonly base: KeyPath;
@@ -20,18 +22,18 @@ interface Context {
 const mostKeys = 100;
 
 /**
- * Turns a zod error into problems in the reader's words: one for each unknown key; for a union, those of the branch
+ * Turns a zod error into problems in the reader's words: one for each unknown key; for a union, those of the option
  * that was meant. No message repeats a value.
  */
 export function problemsOfIssues(
-  issues: readonly Issue[],
+  issues: Branch,
   document: unknown,
   templates: ReadonlyMap<string, string> = new Map(),
 ): Problem[] {
   return describeAll(issues, { document, templates, base: [] });
 }
 
-function describeAll(issues: readonly Issue[], context: Context): Problem[] {
+function describeAll(issues: Branch, context: Context): Problem[] {
   return issues.flatMap((issue) => describe(issue, context));
 }
 
@@ -39,7 +41,7 @@ function describe(issue: Issue, context: Context): Problem[] {
   const path = pathOf(issue, context);
   switch (issue.code) {
     case "unrecognized_keys":
-      return unknownKeys(issue.keys, path, { known: issue.message.split(", "), context });
+      return unknownKeys(issue.keys, issue.message.split(", "), path, context);
     case "invalid_union":
       return describeUnion(issue, path, context);
     case "invalid_type":
@@ -47,9 +49,8 @@ function describe(issue: Issue, context: Context): Problem[] {
     case "invalid_value":
       return [wrongValue(oneOf(issue.values), path, context)];
     case "too_small":
-      return [invalid(`must ${tooSmall(issue)}`, path)];
     case "too_big":
-      return [invalid(`must ${tooBig(issue)}`, path)];
+      return [invalid(`must ${limitOf(issue)}`, path)];
     case "invalid_key":
       return [{ ...invalid(issue.issues[0]?.message ?? "is no valid key", path), at: "key" }];
     case "invalid_element":
@@ -57,45 +58,42 @@ function describe(issue: Issue, context: Context): Problem[] {
     case "invalid_format":
     case "not_multiple_of":
     case "custom":
-      return [describeRefusal(issue.message, path, context)];
+      // The message is a predicate of our own, such as "must not be blank".
+      return [
+        valueAt(context.document, path) === undefined
+          ? missingKey(path, issue.message.replace(/^must be /, ""))
+          : invalid(issue.message, path),
+      ];
   }
 }
 
-function pathOf(issue: Issue, context: Context): KeyPath {
-  const own = issue.path.map((key) => (typeof key === "symbol" ? String(key) : key));
-  return [...context.base, ...own];
+function pathOf(issue: Issue, { base }: Context): KeyPath {
+  return [...base, ...issue.path.map((key) => (typeof key === "symbol" ? String(key) : key))];
 }
 
-interface KeyContext {
-  readonly known: readonly string[];
-  readonly context: Context;
-}
-
-function unknownKeys(keys: readonly string[], parent: KeyPath, { known, context }: KeyContext): Problem[] {
-  const unquoted = keys.length === 1 ? unquotedTemplate(valueAt(context.document, parent)) : undefined;
-  return keys.slice(0, mostKeys).map((key) => {
-    const problem = unknownKey(key, parent, known);
-    return unquoted === undefined ? problem : { ...problem, hint: unquoted };
-  });
-}
-
-function unknownKey(key: string, parent: KeyPath, known: readonly string[]): Problem {
-  return {
-    code: "config/unknown-key",
-    message: `unknown key ${JSON.stringify(key.slice(0, 80))}${inside(parent)}`,
-    path: [...parent, key],
-    at: "key",
-    hint: [keyHint(key, parent), suggestion(key, known, "keys")].filter(Boolean).join(" "),
-  };
+function unknownKeys(
+  keys: readonly string[],
+  known: readonly string[],
+  parent: KeyPath,
+  { document }: Context,
+): Problem[] {
+  const unquoted = keys.length === 1 ? unquotedTemplate(valueAt(document, parent)) : undefined;
+  return keys.slice(0, mostKeys).map((key) =>
+    problem([...parent, key], `unknown key ${JSON.stringify(key.slice(0, 80))}${inside(parent)}`, {
+      code: "config/unknown-key",
+      at: "key",
+      hint: unquoted ?? [...keyHints(key, parent), suggestion(key, known, "keys")].join(" "),
+    }),
+  );
 }
 
 /** For what is no object the hint says which keys one would have. */
 function wrongType(issue: IssueOf<"invalid_type">, path: KeyPath, context: Context): Problem {
-  const problem = wrongValue(typeName(issue.expected), path, context);
+  const wrong = wrongValue(typeName(issue.expected), path, context);
   const value = valueAt(context.document, path);
   const lists = issue.expected === "object" && /^\$?\w+(?:, \$?\w+)*$/.test(issue.message);
-  if (!lists || value === undefined || problem.hint !== undefined) return problem;
-  return { ...problem, hint: objectHint(path, value, issue.message) ?? `Its keys are ${issue.message}.` };
+  if (!lists || value === undefined || wrong.hint !== undefined) return wrong;
+  return { ...wrong, hint: objectHint(path, value, issue.message) ?? `Its keys are ${issue.message}.` };
 }
 
 /** The hint for `{workspace}` without quotes, which YAML reads as an object with an empty member. */
@@ -108,12 +106,8 @@ function unquotedTemplate(value: unknown): string | undefined {
 
 function missingKey(path: KeyPath, wanted: string): Problem {
   const parent = path.slice(0, -1);
-  return {
-    code: "config/missing-key",
-    message: `missing key "${String(path.at(-1) ?? "")}"${inside(parent)}: ${wanted}`,
-    path: parent,
-    at: "value",
-  };
+  const message = `missing key "${String(path.at(-1) ?? "")}"${inside(parent)}: ${wanted}`;
+  return problem(parent, message, { code: "config/missing-key" });
 }
 
 function inside(parent: KeyPath): string {
@@ -121,44 +115,30 @@ function inside(parent: KeyPath): string {
 }
 
 function invalid(predicate: string, path: KeyPath, hint?: string): Problem {
-  const subject = path.length === 0 ? "the config" : formatKeyPath(path);
-  const message = `${subject} ${predicate}`;
-  return {
-    code: "config/invalid-value",
-    message,
-    path,
-    at: "value",
-    ...(hint === undefined ? {} : { hint }),
-  };
-}
-
-/** For a refusal whose message is a predicate of our own, such as "must not be blank". */
-function describeRefusal(message: string, path: KeyPath, context: Context): Problem {
-  const value = valueAt(context.document, path);
-  if (value === undefined) return missingKey(path, message.replace(/^must be /, ""));
-  return invalid(message, path);
+  return path.length === 0
+    ? problem(path, `the config ${predicate}`, { hint })
+    : problemAt(path, predicate, { hint });
 }
 
 function wrongValue(wanted: string, path: KeyPath, context: Context): Problem {
   const value = valueAt(context.document, path);
   if (value === undefined && path.length > 0) return missingKey(path, wanted);
-  const listed = wanted.includes('"') && typeof value === "string";
-  const received = listed ? "" : `, not ${kindOf(value)}`;
-  return invalid(`must be ${wanted}${received}`, path, quotingHint(wanted, value, { path, context }));
+  const received = wanted.includes('"') && typeof value === "string" ? "" : `, not ${kindOf(value)}`;
+  return invalid(`must be ${wanted}${received}`, path, quotingHint(wanted, value, path, context));
 }
 
 function quotingHint(
   wanted: string,
   value: unknown,
-  place: { readonly path: KeyPath; readonly context: Context },
+  path: KeyPath,
+  { templates }: Context,
 ): string | undefined {
   const unquoted = unquotedTemplate(value);
   if (unquoted !== undefined && wanted.includes("a string")) return unquoted;
-  if (wanted === "a string" && (typeof value === "number" || typeof value === "boolean")) {
+  if (wanted === "a string" && (typeof value === "number" || typeof value === "boolean"))
     return "Write it in quotes.";
-  }
   if (typeof value !== "string" || !/number|true or false/.test(wanted)) return undefined;
-  if (place.context.templates.has(formatKeyPath(place.path))) return "A variable always gives a string.";
+  if (templates.has(formatKeyPath(path))) return "A variable always gives a string.";
   return /^(\d+(\.\d+)?|true|false)$/.test(value) ? "Write it without quotes." : undefined;
 }
 
@@ -166,15 +146,21 @@ function describeUnion(issue: IssueOf<"invalid_union">, path: KeyPath, context: 
   if (issue.discriminator !== undefined) {
     const options = "options" in issue && Array.isArray(issue.options) ? issue.options : [];
     const wrong = wrongValue(oneOf(options), path, context);
-    const hint =
-      issue.discriminator === "transport" ? transportHint(valueAt(context.document, path)) : undefined;
-    return [hint === undefined ? wrong : { ...wrong, hint }];
+    const value = valueAt(context.document, path);
+    // What other tools call the Streamable HTTP transport.
+    const isHttp = typeof value === "string" && /^(?:https|streamable[-_\s]*http)$/i.test(value);
+    return [
+      issue.discriminator === "transport" && isHttp ? { ...wrong, hint: 'Did you mean "shttp"?' } : wrong,
+    ];
   }
   const branches = issue.errors.filter((branch) => !branch.some(isRootMismatch));
   if (branches.length === 0) return [wrongValue(rootAlternatives(issue.errors), path, context)];
   const inner = { ...context, base: path };
-  const meant = branchesMeant(branches, inner);
-  const first = meant[0];
+  // Those of the right kind that fit best.
+  const right = branches.filter((branch) => !branch.some((each) => isOtherKind(each, inner)));
+  const fewest = Math.min(...right.map(weight));
+  const meant = right.filter((branch) => weight(branch) === fewest);
+  const [first] = meant;
   if (first === undefined) return [wrongKind(branches, inner)];
   const missing = meant.map((branch) => branch.filter((each) => isMissing(each, inner)));
   if (meant.length > 1 && missing.every((each) => each.length > 0)) return eitherKey(meant, missing, inner);
@@ -189,63 +175,43 @@ function isMissing(issue: Issue, context: Context): boolean {
   return issue.path.length > 0 && valueAt(context.document, pathOf(issue, context)) === undefined;
 }
 
-/** A key with one fixed value that was given another one: the branch was not meant. */
-function isOtherKind(issue: Issue, context: Context): boolean {
+/** A key with one fixed value that was given another one: the option was not meant. */
+function isOtherKind(issue: Issue, context: Context): issue is IssueOf<"invalid_value"> {
   const isFixed = issue.code === "invalid_value" && issue.values.length === 1 && issue.path.length === 1;
   return isFixed && !isMissing(issue, context);
 }
 
-/** The branches that fit best: of the right kind and with the fewest issues. Empty when none is of the right kind. */
-function branchesMeant(
-  branches: readonly (readonly Issue[])[],
-  context: Context,
-): readonly (readonly Issue[])[] {
-  const right = branches.filter((branch) => !branch.some((issue) => isOtherKind(issue, context)));
-  const fewest = Math.min(...right.map(weight));
-  return right.filter((branch) => weight(branch) === fewest);
-}
-
-function weight(branch: readonly Issue[]): number {
+function weight(branch: Branch): number {
   return branch.reduce((sum, issue) => sum + (issue.code === "unrecognized_keys" ? issue.keys.length : 1), 0);
 }
 
 /** For an object whose kind, such as `type`, is none of those that there are. */
-function wrongKind(branches: readonly (readonly Issue[])[], context: Context): Problem {
-  const kinds = branches.flatMap((branch) => branch.filter((issue) => isOtherKind(issue, context)));
-  const values = kinds.flatMap((issue) => (issue.code === "invalid_value" ? issue.values : []));
+function wrongKind(branches: readonly Branch[], context: Context): Problem {
+  const kinds = branches.flat().filter((issue) => isOtherKind(issue, context));
   const [first] = kinds;
-  return wrongValue(oneOf(values), first === undefined ? context.base : pathOf(first, context), context);
+  const path = first === undefined ? context.base : pathOf(first, context);
+  return wrongValue(oneOf(kinds.flatMap(({ values }) => values)), path, context);
 }
 
 /** For an object that could become one of several, each lacking its own key. */
-function eitherKey(
-  branches: readonly (readonly Issue[])[],
-  missing: readonly (readonly Issue[])[],
-  context: Context,
-): Problem[] {
-  const lacking = missing.map((issues) => `"${String(issues[0]?.path[0] ?? "")}"`);
-  const keys = [...new Set(lacking)].join(" or ");
-  const unknown = branches.flatMap((branch) => branch.filter((issue) => issue.code === "unrecognized_keys"));
-  const known = [...new Set(unknown.flatMap((issue) => issue.message.split(", ")))];
-  const extra = [...new Set(unknown.flatMap((issue) => issue.keys))];
+function eitherKey(branches: readonly Branch[], missing: readonly Branch[], context: Context): Problem[] {
+  const keys = new Set(missing.map((issues) => `"${String(issues[0]?.path[0] ?? "")}"`));
+  const message = `missing key ${[...keys].join(" or ")}${inside(context.base)}`;
+  const unknown = branches.flat().filter((issue) => issue.code === "unrecognized_keys");
+  const known = new Set(unknown.flatMap((issue) => issue.message.split(", ")));
+  const extra = new Set(unknown.flatMap((issue) => issue.keys));
   return [
-    {
-      code: "config/missing-key",
-      message: `missing key ${keys}${inside(context.base)}`,
-      path: context.base,
-      at: "value",
-    },
-    ...unknownKeys(extra, context.base, { known, context }),
+    problem(context.base, message, { code: "config/missing-key" }),
+    ...unknownKeys([...extra], [...known], context.base, context),
   ];
 }
 
-function rootAlternatives(branches: readonly (readonly Issue[])[]): string {
-  const wanted = branches.flatMap((branch) =>
-    branch.filter(isRootMismatch).map((issue) => {
-      if (issue.code === "invalid_type") return typeName(issue.expected);
-      return issue.code === "invalid_value" ? oneOf(issue.values) : "something else";
-    }),
-  );
+function rootAlternatives(branches: readonly Branch[]): string {
+  const wanted = branches.flat().flatMap((issue) => {
+    if (issue.path.length > 0) return [];
+    if (issue.code === "invalid_type") return [typeName(issue.expected)];
+    return issue.code === "invalid_value" ? [oneOf(issue.values)] : [];
+  });
   return [...new Set(wanted)].join(" or ");
 }
 
@@ -254,17 +220,18 @@ function oneOf(values: readonly unknown[]): string {
   return texts.length <= 1 ? texts.join("") : `${texts.slice(0, -1).join(", ")} or ${texts.at(-1) ?? ""}`;
 }
 
+const typeNames: Readonly<Record<string, string>> = {
+  string: "a string",
+  number: "a number",
+  int: "a whole number",
+  boolean: "true or false",
+  array: "a list",
+  object: "an object",
+  record: "an object",
+};
+
 function typeName(expected: string): string {
-  const names: Readonly<Record<string, string>> = {
-    string: "a string",
-    number: "a number",
-    int: "a whole number",
-    boolean: "true or false",
-    array: "a list",
-    object: "an object",
-    record: "an object",
-  };
-  return names[expected] ?? `of type ${expected}`;
+  return typeNames[expected] ?? `of type ${expected}`;
 }
 
 function kindOf(value: unknown): string {
@@ -272,44 +239,30 @@ function kindOf(value: unknown): string {
   if (value === null) return "empty (null)";
   if (Array.isArray(value)) return "a list";
   if (typeof value === "number") return Number.isInteger(value) ? "a number" : "a number with a fraction";
-  return value === true || value === false
-    ? String(value)
-    : `a${typeof value === "object" ? "n" : ""} ${typeof value}`;
+  if (typeof value === "boolean") return String(value);
+  return `a${typeof value === "object" ? "n" : ""} ${typeof value}`;
 }
 
-function tooSmall(issue: IssueOf<"too_small">): string {
-  if (issue.origin === "array") return `have at least ${countOf(issue.minimum)}`;
-  return issue.inclusive === false ? `be more than ${issue.minimum}` : `be at least ${issue.minimum}`;
+function limitOf(issue: IssueOf<"too_small"> | IssueOf<"too_big">): string {
+  const isSmall = issue.code === "too_small";
+  const limit = isSmall ? issue.minimum : issue.maximum;
+  const words = isSmall ? "at least" : "at most";
+  if (issue.origin === "array") return `have ${words} ${limit} item${Number(limit) === 1 ? "" : "s"}`;
+  if (issue.inclusive === false) return `be ${isSmall ? "more" : "less"} than ${limit}`;
+  return `be ${words} ${limit}`;
 }
 
-function tooBig(issue: IssueOf<"too_big">): string {
-  if (issue.origin === "array") return `have at most ${countOf(issue.maximum)}`;
-  return issue.inclusive === false ? `be less than ${issue.maximum}` : `be at most ${issue.maximum}`;
-}
-
-function countOf(count: number | bigint): string {
-  return `${count} item${Number(count) === 1 ? "" : "s"}`;
-}
-
-/** What other tools call the Streamable HTTP transport, without case, `-` and `_`. */
-const streamableHttp = ["https", "streamablehttp"];
-
-/** The hint for a transport that goes by another name elsewhere; undefined for any other value. */
-function transportHint(value: unknown): string | undefined {
-  if (typeof value !== "string") return undefined;
-  const word = value.toLowerCase().replaceAll(/[-_\s]/g, "");
-  return streamableHttp.includes(word) ? 'Did you mean "shttp"?' : undefined;
-}
-
-/** The hint for a key that goes by another name here; undefined for any other key. */
-function keyHint(key: string, parent: KeyPath): string | undefined {
+/** Hints for a key that goes by another name here. */
+function keyHints(key: string, parent: KeyPath): string[] {
   const isToolTest = parent.length === 4 && parent[0] === "toolHealthSuites" && parent[2] === "tests";
-  if (isToolTest && key === "tool") return 'The tool is named by "name".';
+  if (isToolTest && key === "tool") return ['The tool is named by "name".'];
   const isServer =
-    ["servers", "mcp_servers"].some((each) => each === parent.at(-2)) || parent.at(-1) === "server";
+    parent.at(-2) === "servers" || parent.at(-2) === "mcp_servers" || parent.at(-1) === "server";
   return isServer && key === "sandbox"
-    ? "A sandbox confines a program that talks over stdin and stdout (transport: stdio); a server with an address could not be reached in it."
-    : undefined;
+    ? [
+        "A sandbox confines a program that talks over stdin and stdout (transport: stdio); a server with an address could not be reached in it.",
+      ]
+    : [];
 }
 
 /** The hint for what should be an object with these keys; undefined where the keys themselves are the best hint. */

@@ -1,5 +1,5 @@
 import type { ErrorCode } from "../../errors/catalogue.ts";
-import { emptyObjectProblem, isContainedEverywhere } from "../cannot-fail.ts";
+import { emptyObjectProblem, isContainedEverywhere } from "../weak-expectations.ts";
 import { statesText } from "../contains-text.ts";
 import { suggestion } from "../did-you-mean.ts";
 import { asObject, formatKeyPath, type KeyPath } from "../json.ts";
