@@ -3,7 +3,7 @@ import { checkExpectedResult } from "../../src/core/checks/expected-result.ts";
 import { checkJson } from "../../src/core/checks/json-expectation.ts";
 import { checkText } from "../../src/core/checks/text-expectation.ts";
 import { McpvalsError } from "../../src/core/errors/error.ts";
-import { leavesNothing } from "../../src/core/templates/select-json.ts";
+import { leavesNothing } from "../../src/core/formats/cannot-fail.ts";
 import type { Config } from "../../src/core/formats/config/config-schema.ts";
 import type { Json } from "../../src/core/formats/model.ts";
 import { readRpcMessage } from "../../src/extensions/host/json-rpc.ts";

@@ -211,7 +211,8 @@ function read(value: unknown, schema: Schema, place: Place): unknown {
 
 /** What is behind `optional`, `default` and the like. */
 function innermost(schema: Schema): Definition {
-  const { def } = (schema as z.core.$ZodTypes)._zod;
+  const { _zod: internals } = schema as z.core.$ZodTypes;
+  const { def } = internals;
   if (def.type === "pipe") return innermost(def.in);
   return "innerType" in def ? innermost(def.innerType) : def;
 }

@@ -7,7 +7,8 @@ import {
   type JSONPathQuery,
 } from "json-p3";
 import { McpvalsError } from "../errors/error.ts";
-import { isJsonObject, type Json, type KeyPath, valueAt } from "../formats/json.ts";
+import type { KeyPath } from "../formats/json.ts";
+import type { Json } from "../formats/model.ts";
 import { compilePattern } from "./pattern.ts";
 
 /** What a path leads to; `singular` when it can lead to one place at most, by its own form. */
@@ -32,6 +33,30 @@ export function selectJson(value: Json, path: string): Selection {
       singular: query.singularQuery(),
     };
   });
+}
+
+/**
+ * What there is where a path leads to nothing, or not to what it should: the values at the end of the longest part of the way
+ * that leads anywhere, the first few of them.
+ */
+export function nearestJson(value: Json, path: string): readonly Json[] {
+  return follow(path, (query) => {
+    for (let length = query.segments.length; length > 0; length -= 1) {
+      const found = firstOf(begin(beginning(query, length), value));
+      if (found.length > 0) return found;
+    }
+    return [value];
+  });
+}
+
+/** How far the way of a path goes in a value in which it leads nowhere. */
+export function wayEnd(value: Json, path: string): WayEnd {
+  return follow(path, (query) => endOf(query, value));
+}
+
+/** The names that a path looks for among others, in filters and lists of names. */
+export function lookupsIn(value: Json, path: string): readonly Lookup[] {
+  return follow(path, (query) => [...lookupsOf(query, value)]);
 }
 
 function follow<T>(path: string, work: (query: JSONPathQuery) => T): T {
@@ -62,9 +87,8 @@ export function completePath(path: string): string {
 /** Paths that are kept compiled; steps that poll use the same few again and again. */
 const mostKept = 100;
 const kept = new Map<string, JSONPathQuery>();
-let environment: JSONPathEnvironment | undefined;
 
-/** Throws what the library throws for a path that is not valid. */
+/** Reads a path of RFC 9535. Throws what the library throws for one that is not valid. */
 function compile(path: string): JSONPathQuery {
   const known = kept.get(path);
   if (known !== undefined) return known;
@@ -75,6 +99,35 @@ function compile(path: string): JSONPathQuery {
   if (kept.size >= mostKept && oldest !== undefined) kept.delete(oldest);
   kept.set(path, query);
   return query;
+}
+
+/** The first parts of a path. */
+function beginning(query: JSONPathQuery, length: number): JSONPathQuery {
+  return new jsonpath.JSONPathQuery(query.environment, query.segments.slice(0, length));
+}
+
+/** Where the way of a path ends that leads nowhere. */
+export interface WayEnd {
+  /** The longest beginning of the path that leads anywhere. */
+  readonly path: string;
+  /** The same with the part that leads nowhere. */
+  readonly missing: string;
+  /** What `path` leads to, the first few of them. */
+  readonly values: readonly Json[];
+  /** What it looks for there: the name of a member, an entry by its number, or some members or entries of all. */
+  readonly wants: "member" | "entry" | "some";
+  /** The names of members that the missing part looks for. */
+  readonly names: readonly string[];
+  /** Whether `path` can lead to one place only. */
+  readonly isOneWay: boolean;
+  /** Whether the way ends only where it could lead to several places, or at its last part: it is there as far as it is one. */
+  readonly isSettled: boolean;
+}
+
+/** A name that a part of a path looks for, and the values that may have it, the first of them. */
+export interface Lookup {
+  readonly name: string;
+  readonly holders: readonly Json[];
 }
 
 /** Places that are looked at for one path. Nested `..` and filters in filters look at the same places again and again. */
@@ -88,11 +141,110 @@ const charactersPerStep = 20;
 
 /** Steps that are left; a query is followed to its end before another one begins. */
 let left = 0;
+let environment: JSONPathEnvironment | undefined;
+
+function endOf(query: JSONPathQuery, value: Json): WayEnd {
+  const { segments } = query;
+  let length = segments.length - 1;
+  let values = firstOf(begin(beginning(query, length), value));
+  while (values.length === 0 && length > 0) {
+    length -= 1;
+    values = firstOf(begin(beginning(query, length), value));
+  }
+  const wants = segments.map((segment) => wantsOf(query, segment));
+  const firstPlural = wants.indexOf("some");
+  const selectors = segments[length]?.selectors ?? [];
+  return {
+    path: written(beginning(query, length)),
+    missing: written(beginning(query, length + 1)),
+    values,
+    wants: wants[length] ?? "some",
+    names: selectors.flatMap((selector) =>
+      selector instanceof jsonpath.selectors.NameSelector ? [selector.name] : [],
+    ),
+    isOneWay: firstPlural === -1 || length <= firstPlural,
+    isSettled: length >= (firstPlural === -1 ? segments.length - 1 : firstPlural),
+  };
+}
+
+type Segment = JSONPathQuery["segments"][number];
+
+function wantsOf({ environment: parent }: JSONPathQuery, segment: Segment): WayEnd["wants"] {
+  if (!new jsonpath.JSONPathQuery(parent, [segment]).singularQuery()) return "some";
+  return segment.selectors[0] instanceof jsonpath.selectors.NameSelector ? "member" : "entry";
+}
+
+function* lookupsOf(query: JSONPathQuery, root: Json): Generator<Lookup> {
+  for (const [index, { selectors }] of query.segments.entries()) {
+    const isList = selectors.length > 1;
+    const holders = (): readonly Json[] => firstOf(begin(beginning(query, index), root), mostLooked);
+    for (const selector of selectors) {
+      if (selector instanceof jsonpath.selectors.NameSelector && isList)
+        yield { name: selector.name, holders: holders() };
+      if (selector instanceof jsonpath.selectors.FilterSelector)
+        for (const inner of queriesWithin(selector.expression)) {
+          const isRelative = inner instanceof jsonpath.expressions.RelativeQuery;
+          yield* namesOnWay(inner.path, isRelative ? holders().flatMap(membersOf) : [root]);
+        }
+    }
+  }
+}
+
+type FilterQuery = InstanceType<typeof jsonpath.expressions.FilterQuery>;
+
+/** The paths in the expression of a filter. */
+function queriesWithin(expression: unknown): readonly FilterQuery[] {
+  if (typeof expression !== "object" || expression === null) return [];
+  if (expression instanceof jsonpath.expressions.FilterQuery) return [expression];
+  const isPart = Array.isArray(expression) || expression instanceof jsonpath.expressions.FilterExpression;
+  return isPart ? Object.values(expression).flatMap(queriesWithin) : [];
+}
+
+function* namesOnWay({ segments }: JSONPathQuery, start: readonly Json[]): Generator<Lookup> {
+  let holders = start.slice(0, mostLooked);
+  for (const { selectors } of segments) {
+    const [first, ...others] = selectors;
+    if (first instanceof jsonpath.selectors.NameSelector && others.length === 0) {
+      const { name } = first;
+      yield { name, holders };
+      holders = holders.flatMap((holder) => memberOf(holder, name));
+    } else holders = holders.flatMap(membersOf);
+    holders = holders.slice(0, mostLooked);
+  }
+}
+
+function memberOf(holder: Json, name: string): readonly Json[] {
+  if (typeof holder !== "object" || holder === null || Array.isArray(holder)) return [];
+  return Object.entries(holder).flatMap(([key, member]) => (key === name ? [member] : []));
+}
+
+function membersOf(value: Json): readonly Json[] {
+  return typeof value === "object" && value !== null ? Object.values(value).slice(0, mostLooked) : [];
+}
+
+function written(query: JSONPathQuery): string {
+  return query.toString().replaceAll(/\['([A-Za-z_]\w*)'\]/g, ".$1");
+}
 
 /** All at once, the library would pass long lists as arguments, which exhausts the stack. */
 function begin(query: JSONPathQuery, value: Json): IterableIterator<JSONPathNode> {
   left = mostSteps;
   return query.lazyQuery(value as Parameters<JSONPathQuery["query"]>[0]);
+}
+
+/** Values that are enough to show what is there instead. */
+const mostNearest = 3;
+
+/** Values and members of values in which names are looked for. */
+const mostLooked = 200;
+
+function firstOf(nodes: Iterable<JSONPathNode>, most = mostNearest): readonly Json[] {
+  const found: Json[] = [];
+  for (const node of nodes) {
+    found.push(node.value as Json);
+    if (found.length === most) break;
+  }
+  return found;
 }
 
 function spend(steps: number): void {
@@ -107,40 +259,54 @@ function bound({ segments }: JSONPathQuery): void {
     const isFilter = selector instanceof jsonpath.selectors.FilterSelector;
     selector.resolve = (node) => {
       const perPlace = 1 + Math.floor(node.location.length / levelsPerStep);
-      const { value } = node;
-      const members = isFilter && typeof value === "object" && value !== null ? Object.keys(value).length : 0;
-      spend(perPlace + members);
+      spend(isFilter ? perPlace + sizeOf(node.value) : perPlace);
       const found = resolve(node);
       spend(found.length * perPlace);
       return found;
     };
-    if (isFilter) for (const { path } of queriesWithin(selector.expression)) bound(path);
+    if (isFilter) boundWithin(selector.expression);
   }
 }
 
-type FilterQuery = InstanceType<typeof jsonpath.expressions.FilterQuery>;
-
-/** The paths in the expression of a filter. */
-function queriesWithin(expression: unknown): readonly FilterQuery[] {
-  if (expression instanceof jsonpath.expressions.FilterQuery) return [expression];
+function boundWithin(expression: object): void {
+  if (expression instanceof jsonpath.JSONPathQuery) return bound(expression);
   const isPart = Array.isArray(expression) || expression instanceof jsonpath.expressions.FilterExpression;
-  return isPart ? Object.values(expression).flatMap(queriesWithin) : [];
+  if (!isPart) return;
+  for (const part of Object.values(expression) as unknown[]) {
+    if (typeof part === "object" && part !== null) boundWithin(part);
+  }
+}
+
+function sizeOf(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 0;
+  return Array.isArray(value) ? value.length : Object.keys(value).length;
 }
 
 /** The library's own `match` and `search` use an engine that a pattern could hang. */
 function createEnvironment(): JSONPathEnvironment {
-  const created = new JSONPathEnvironment();
-  // `..` asks for the greatest depth at every place that it comes to.
-  Object.defineProperty(created, "maxRecursionDepth", {
-    get: () => {
-      spend(1);
-      return deepest;
-    },
-  });
-  const whole = (pattern: string): string => String.raw`\A(?:${pattern})\z`;
-  created.functionRegister.set("match", patternFunction(whole));
-  created.functionRegister.set("search", patternFunction(String));
+  const created = new CountingEnvironment();
+  created.functionRegister.set(
+    "match",
+    patternFunction((pattern) => String.raw`\A(?:${pattern})\z`),
+  );
+  created.functionRegister.set(
+    "search",
+    patternFunction((pattern) => pattern),
+  );
   return created;
+}
+
+/** `..` asks for the greatest depth at every place that it comes to. */
+class CountingEnvironment extends JSONPathEnvironment {
+  constructor() {
+    super();
+    Object.defineProperty(this, "maxRecursionDepth", { get: deepestCounted });
+  }
+}
+
+function deepestCounted(): number {
+  spend(1);
+  return deepest;
 }
 
 function patternFunction(complete: (pattern: string) => string): FilterFunction {
@@ -153,179 +319,4 @@ function patternFunction(complete: (pattern: string) => string): FilterFunction 
       return compilePattern(complete(pattern)).test(text);
     },
   };
-}
-
-/** How far a path leads that selects nothing. */
-export interface PathEnd {
-  /** The longest beginning of the path that leads anywhere. */
-  readonly path: string;
-  /** The same with the part that leads nowhere. */
-  readonly missing: string;
-  /** What `path` leads to, the first few of them. */
-  readonly values: readonly Json[];
-  /** What it looks for there: the name of a member, an entry by its number, or some members or entries of all. */
-  readonly wants: "member" | "entry" | "some";
-  /** The names of members that the missing part looks for. */
-  readonly names: readonly string[];
-  /** Whether `path` can lead to one place only. */
-  readonly isOneWay: boolean;
-  /** Whether it ends only where it could lead to several places, or at its last part: its singular part exists. */
-  readonly isSettled: boolean;
-}
-
-/** Values that are enough to show what is there instead. */
-const mostNearest = 3;
-
-/** How far a path leads in a value in which it selects nothing. */
-export function pathEnd(value: Json, path: string): PathEnd {
-  return follow(path, (query) => {
-    const { segments } = query;
-    let length = segments.length;
-    let values: readonly Json[];
-    do {
-      length -= 1;
-      values = firstOf(begin(beginning(query, length), value), mostNearest);
-    } while (values.length === 0 && length > 0);
-    const wants = segments.map((segment) => wantsOf(query, segment));
-    const firstPlural = wants.indexOf("some");
-    return {
-      path: written(beginning(query, length)),
-      missing: written(beginning(query, length + 1)),
-      values,
-      wants: wants[length] ?? "some",
-      names: (segments[length]?.selectors ?? []).flatMap((selector) => nameOf(selector) ?? []),
-      isOneWay: firstPlural === -1 || length <= firstPlural,
-      isSettled: length >= (firstPlural === -1 ? segments.length - 1 : firstPlural),
-    };
-  });
-}
-
-/** The first parts of a path. */
-function beginning(query: JSONPathQuery, length: number): JSONPathQuery {
-  return new jsonpath.JSONPathQuery(query.environment, query.segments.slice(0, length));
-}
-
-type Segment = JSONPathQuery["segments"][number];
-
-function nameOf(selector: Segment["selectors"][number] | undefined): string | undefined {
-  return selector instanceof jsonpath.selectors.NameSelector ? selector.name : undefined;
-}
-
-function wantsOf({ environment: parent }: JSONPathQuery, segment: Segment): PathEnd["wants"] {
-  if (!new jsonpath.JSONPathQuery(parent, [segment]).singularQuery()) return "some";
-  return nameOf(segment.selectors[0]) === undefined ? "entry" : "member";
-}
-
-function written(query: JSONPathQuery): string {
-  return query.toString().replaceAll(/\['([A-Za-z_]\w*)'\]/g, ".$1");
-}
-
-function firstOf(nodes: Iterable<JSONPathNode>, most: number): readonly Json[] {
-  const found: Json[] = [];
-  for (const node of nodes) if (found.push(node.value as Json) === most) break;
-  return found;
-}
-
-/** A name that a part of a path looks for, and the values that may have it, the first of them. */
-export interface Lookup {
-  readonly name: string;
-  readonly holders: readonly Json[];
-}
-
-/** Values and members of values in which names are looked for. */
-const mostLooked = 200;
-
-/** The names that a path looks for among others, in filters and lists of names. */
-export function lookupsIn(value: Json, path: string): readonly Lookup[] {
-  return follow(path, (query) =>
-    query.segments.flatMap(({ selectors }, index) => {
-      const holders = (): readonly Json[] => firstOf(begin(beginning(query, index), value), mostLooked);
-      return selectors.flatMap((selector) => {
-        const name = selectors.length > 1 ? nameOf(selector) : undefined;
-        if (name !== undefined) return [{ name, holders: holders() }];
-        if (!(selector instanceof jsonpath.selectors.FilterSelector)) return [];
-        return queriesWithin(selector.expression).flatMap((inner) => {
-          const isRelative = inner instanceof jsonpath.expressions.RelativeQuery;
-          return namesOnWay(inner.path, isRelative ? holders().flatMap(membersOf) : [value]);
-        });
-      });
-    }),
-  );
-}
-
-function namesOnWay({ segments }: JSONPathQuery, start: readonly Json[]): readonly Lookup[] {
-  let holders = start.slice(0, mostLooked);
-  return segments.flatMap(({ selectors }) => {
-    const name = selectors.length === 1 ? nameOf(selectors[0]) : undefined;
-    const looked = holders;
-    holders = (
-      name === undefined
-        ? looked.flatMap(membersOf)
-        : looked.flatMap((holder) => {
-            const member = isJsonObject(holder) ? (valueAt(holder, [name]) as Json | undefined) : undefined;
-            return member === undefined ? [] : [member];
-          })
-    ).slice(0, mostLooked);
-    return name === undefined ? [] : [{ name, holders: looked }];
-  });
-}
-
-function membersOf(value: Json): readonly Json[] {
-  return typeof value === "object" && value !== null ? Object.values(value).slice(0, mostLooked) : [];
-}
-
-/** The members that some paths lead to, by the object or list that has them, and whether one leads to the value itself. */
-function membersAt(
-  value: Json,
-  paths: readonly string[],
-): { readonly isWhole: boolean; readonly isTaken: (holder: object, key: string | number) => boolean } {
-  const places = paths.flatMap((path) => selectJson(value, path).places);
-  const taken = Map.groupBy(places, (place) => valueAt(value, place.slice(0, -1)));
-  const keys = new Map(
-    [...taken].map(([holder, all]) => [holder, new Set(all.map((place) => place.at(-1)))]),
-  );
-  return {
-    isWhole: places.some((place) => place.length === 0),
-    isTaken: (holder, key) => keys.get(holder)?.has(Array.isArray(holder) ? Number(key) : key) === true,
-  };
-}
-
-/**
- * A JSON value without the places that some paths (RFC 9535) lead to: members of objects and entries of lists are taken
- * out; the value itself cannot be. Throws `task/json-path`.
- */
-export function withoutPaths(value: Json, paths: readonly string[]): Json {
-  if (paths.length === 0) return value;
-  const { isTaken } = membersAt(value, paths);
-  const copy = (each: Json): Json => {
-    if (typeof each !== "object" || each === null) return each;
-    const rest = Object.entries(each).filter(([key]) => !isTaken(each, key));
-    const members = rest.map(([key, member]) => [key, copy(member as Json)] as const);
-    return Array.isArray(each) ? members.map(([, member]) => member) : Object.fromEntries(members);
-  };
-  return copy(value);
-}
-
-/**
- * Whether some paths take out all that a value could be compared by: every text, number and empty list or object that is
- * in it. Of an empty list or object, whether they take out whatever such a one may have. Throws `task/json-path`.
- */
-export function leavesNothing(value: Json, paths: readonly string[]): boolean {
-  if (paths.length === 0) return false;
-  const compared = hasMembers(value) || typeof value !== "object" || value === null ? value : filled(value);
-  const { isWhole, isTaken } = membersAt(compared, paths);
-  const isGone = (each: Json): boolean =>
-    hasMembers(each) &&
-    Object.entries(each).every(([key, member]) => isTaken(each, key) || isGone(member as Json));
-  return isWhole || isGone(compared);
-}
-
-function hasMembers(value: Json): value is Json & object {
-  return typeof value === "object" && value !== null && Object.keys(value).length > 0;
-}
-
-/** A list, or an object, with what no path can name but by chance. */
-function filled(value: object): Json {
-  const names = Array.from({ length: 20 }, (_, index) => `\uE000${index}`);
-  return Array.isArray(value) ? names : Object.fromEntries(names.map((name) => [name, name]));
 }

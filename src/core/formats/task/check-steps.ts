@@ -1,9 +1,10 @@
 import { McpvalsError } from "../../errors/error.ts";
 import { compilePattern, isFoundInEveryText } from "../../templates/pattern.ts";
 import { type FindPlace, inIgnoredPath, inJsonPath, inPattern, nowhere } from "../../templates/places.ts";
-import { leavesNothing, selectJson } from "../../templates/select-json.ts";
+import { selectJson } from "../../templates/select-json.ts";
 import { asObject, isJsonObject, type Json, type JsonObject, type KeyPath } from "../json.ts";
 import { answerValues, type HasNames, innerLists, type TextRole } from "../step-kinds.ts";
+import { leavesNothing } from "../cannot-fail.ts";
 import { emptyObjectProblem, isContainedEverywhere, schemaProblems } from "../weak-expectations.ts";
 import {
   checkOutput,
