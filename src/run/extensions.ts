@@ -1,4 +1,5 @@
 import type { LoadedConfig } from "../load/assemble-eval.ts";
+import { withoutUndefined } from "../core/formats/json.ts";
 import type { ValidateSchema } from "../core/checks/schema-check.ts";
 import type { PrepareOptions } from "../extensions/prepare/prepare-extensions.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
@@ -24,26 +25,28 @@ export interface ExtensionsOptions {
   readonly onProgress?: (message: string) => void;
 }
 
-interface Ports {
-  readonly validateSchema: ValidateSchema;
-  readonly signal: AbortSignal;
-}
-
 /** Prepares the extensions of an eval's tasks. Throws as `prepareExtensions` does. */
 export async function extensionsOf(
   loaded: ExtensionsInput,
   { cwd, frozen = false, releasesUrl, onNote, onProgress }: ExtensionsOptions,
-  ports: Ports,
+  parts: Pick<PrepareOptions, "validateSchema" | "signal">,
 ): Promise<PreparedExtensions> {
-  if (!usesExtensions(loaded)) return noExtensions;
-  const { prepareExtensions } = await loadPreparing();
-  const prepared = await prepareExtensions({
-    ...(await partsOf(loaded, releasesUrl)),
-    ...ports,
-    cwd,
-    frozen,
-    ...(onProgress === undefined ? {} : { onProgress }),
-  });
+  const usesExtensions = loaded.eval.tasks.some(
+    ({ portable }) => Object.keys(portable?.extensions ?? {}).length > 0,
+  );
+  if (!usesExtensions) {
+    return {
+      notes: [],
+      of(spec) {
+        throw new Error(`an extension was not prepared: ${spec.package}`);
+      },
+    };
+  }
+  const prepared = await prepare(
+    loaded,
+    { ...parts, cwd, frozen, ...withoutUndefined({ onProgress }) },
+    releasesUrl,
+  );
   for (const note of prepared.notes) onNote?.(note);
   return prepared;
 }
@@ -54,39 +57,34 @@ export async function extensionsOf(
  */
 export async function checkExtensions(loaded: ExtensionsInput, cwd: string): Promise<readonly string[]> {
   await using validator = new SchemaValidator();
-  const { prepareExtensions } = await loadPreparing();
-  const { notes } = await prepareExtensions({
-    ...(await partsOf(loaded)),
-    validateSchema: (schema, value) => validator.validate(schema, value),
-    signal: new AbortController().signal,
-    cwd,
-    lookOnly: true,
-  });
-  return notes;
+  const validateSchema: ValidateSchema = (schema, value) => validator.validate(schema, value);
+  const { signal } = new AbortController();
+  return (await prepare(loaded, { validateSchema, signal, cwd, lookOnly: true })).notes;
 }
 
-/** Loaded only by runs whose tasks use extensions, since loading it is slow. */
-function loadPreparing(): Promise<typeof import("../extensions/prepare/prepare-extensions.ts")> {
-  return import("../extensions/prepare/prepare-extensions.ts");
-}
-
-function usesExtensions({ eval: { tasks } }: ExtensionsInput): boolean {
-  return tasks.some(({ portable }) => Object.keys(portable?.extensions ?? {}).length > 0);
-}
-
-const noExtensions: PreparedExtensions = {
-  notes: [],
-  of(spec) {
-    throw new Error(`an extension was not prepared: ${spec.package}`);
-  },
-};
-
-async function partsOf(
-  { eval: spec, env, overrides, dir, secrets, extensionUses }: ExtensionsInput,
+/** Loads the code only for runs whose tasks use extensions, since that is slow. */
+async function prepare(
+  {
+    eval: { tasks, extensionSettings: settings },
+    env,
+    overrides,
+    dir,
+    secrets,
+    extensionUses,
+  }: ExtensionsInput,
+  options: Omit<PrepareOptions, "tasks" | "uses" | "dir" | "secrets" | "places" | "given">,
   releasesUrl?: string,
-): Promise<Pick<PrepareOptions, "tasks" | "uses" | "dir" | "secrets" | "places" | "given">> {
+): Promise<PreparedExtensions> {
+  const { prepareExtensions } = await import("../extensions/prepare/prepare-extensions.ts");
   const { extensionPlaces } = await import("../extensions/resolve/resolver.ts");
-  const { tasks, extensionSettings: settings } = spec;
   const places = extensionPlaces({ options: { releasesUrl }, settings, env });
-  return { tasks, uses: extensionUses, dir, secrets, places, given: overrides };
+  return prepareExtensions({
+    ...options,
+    tasks,
+    uses: extensionUses,
+    dir,
+    secrets,
+    places,
+    given: overrides,
+  });
 }

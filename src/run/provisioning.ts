@@ -1,28 +1,20 @@
+import type { ValidateSchema } from "../core/checks/schema-check.ts";
+import { withoutUndefined } from "../core/formats/json.ts";
 import type { Eval, ServerSpec } from "../core/formats/model.ts";
 import { effectiveServers, type Plan, type Trial } from "../core/plan/plan.ts";
 import type { Expander } from "../core/templates/expand.ts";
 import { parseTemplate } from "../core/templates/parse-template.ts";
 import { taskRoots } from "../core/templates/scope.ts";
 import type { Emit } from "../core/trace/events.ts";
-import { expandServer, textsOf } from "../servers/expand-server.ts";
-import type { Gateway } from "../servers/gateway/endpoint.ts";
-import { createServerPool, type NamedServer } from "../servers/server-pool.ts";
+import { version } from "../core/version.ts";
 import type { ClientSide } from "../servers/client/session.ts";
+import { expandServer, textsOf } from "../servers/expand-server.ts";
+import { createServerPool } from "../servers/server-pool.ts";
 import { checkSandboxes } from "../servers/stdio/server-process.ts";
 import type { TrialServer } from "../servers/trial-server.ts";
-import type { ValidateSchema } from "../core/checks/schema-check.ts";
-import type { TaskOfTrial } from "./trial-run.ts";
-import { version } from "../core/version.ts";
+import type { TaskOfTrial } from "./trial-state.ts";
 
-interface ProvisioningOptions {
-  readonly eval: Eval;
-  readonly plan: Plan;
-  /** The shell's variables. */
-  readonly env: Readonly<Record<string, string>>;
-  readonly validateSchema: ValidateSchema;
-}
-
-export interface ServerStart {
+interface ServerStart {
   readonly emit: Emit;
   readonly signal: AbortSignal;
   /** Replaces templates in how the server is started. */
@@ -55,96 +47,73 @@ export interface Provisioning extends AsyncDisposable {
   trialEnded(trial: Trial): Promise<void>;
 }
 
-/** Creates what provides trials with servers; nothing is started yet. */
-export function createProvisioning(options: ProvisioningOptions): Provisioning {
-  const { eval: spec, plan, env, validateSchema } = options;
-  const { seed } = spec;
+/** Creates the provisioning of an Eval's trials; `env` are the shell's variables. Nothing is started yet. */
+export function createProvisioning(
+  spec: Eval,
+  plan: Plan,
+  env: Readonly<Record<string, string>>,
+  validateSchema: ValidateSchema,
+): Provisioning {
   const pool = createServerPool({
     version,
     trials: plan.trials,
     validateSchema,
-    createGateway: openGateway,
-    ...(seed === undefined ? {} : { seed }),
+    // Only agents outside this process need the gateway, and loading it is slow.
+    createGateway: async () => (await import("../servers/gateway/gateway.ts")).createGateway(),
+    ...withoutUndefined({ seed: spec.seed }),
   });
+  const serverOf = ({ task, trial }: TaskOfTrial, name: string): ServerSpec => {
+    const server = effectiveServers(spec, task, trial.variant)[name];
+    if (server === undefined) throw new Error(`the plan names a server that the eval lacks: ${name}`);
+    return server;
+  };
   return {
     async startServer(of, name, { expander, releasePorts, ...start }) {
-      const server = serverOf(spec, of, name);
+      const server = serverOf(of, name);
       const expanded = expander === undefined ? server : expandServer(server, expander, env);
       await releasePorts(textsOf(expanded));
       return pool.serve({ name, spec: expanded, trial: of.trial }, start);
     },
     urlOf(of, name) {
-      const server = serverOf(spec, of, name);
+      const server = serverOf(of, name);
       return "url" in server ? server.url : undefined;
     },
     async startRequired(signal) {
-      const servers = plannedServers(options);
+      const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
+      const servers = plan.trials.flatMap(({ task: name, variant }) => {
+        const task = tasks.get(name);
+        if (task === undefined) return [];
+        const hasTemplates = task.portable?.format === "mcp-eval/v1";
+        return Object.entries(effectiveServers(spec, task, variant)).map(([name, server]) => ({
+          name,
+          spec: server,
+          hasTemplates,
+        }));
+      });
       await checkSandboxes(
         servers.map((server) => server.spec),
         signal,
       );
-      await pool.startRequired(
-        servers.flatMap((server) => requiredServer(server, env)),
-        signal,
-      );
+      // Servers that depend on the trial cannot start before it.
+      const required = servers.flatMap(({ name, spec: server, hasTemplates }) => {
+        const known = hasTemplates ? withoutTemplates(server, env) : server;
+        return server.required !== true || known === undefined ? [] : [{ name, spec: known }];
+      });
+      await pool.startRequired(required, signal);
     },
     trialEnded: (trial) => pool.trialEnded(trial),
     [Symbol.asyncDispose]: () => pool[Symbol.asyncDispose](),
   };
 }
 
-/** Only agents outside this process need it, and loading it is slow. */
-async function openGateway(): Promise<Gateway> {
-  const { createGateway } = await import("../servers/gateway/gateway.ts");
-  return createGateway();
-}
-
-function serverOf(spec: Eval, { task, trial }: TaskOfTrial, name: string): ServerSpec {
-  const server = effectiveServers(spec, task, trial.variant)[name];
-  if (server === undefined) throw new Error(`the plan names a server that the eval lacks: ${name}`);
-  return server;
-}
-
-interface PlannedServer extends NamedServer {
-  readonly hasTemplates: boolean;
-}
-
-/** The servers of all trials, once a trial. */
-function plannedServers({ eval: spec, plan }: ProvisioningOptions): readonly PlannedServer[] {
-  const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
-  return plan.trials.flatMap(({ task: taskName, variant }) => {
-    const task = tasks.get(taskName);
-    if (task === undefined) return [];
-    const hasTemplates = task.portable?.format === "mcp-eval/v1";
-    return Object.entries(effectiveServers(spec, task, variant)).map(([name, server]) => ({
-      name,
-      spec: server,
-      hasTemplates,
-    }));
-  });
-}
-
-/** The server if it must start before all trials, and does not depend on the trial. */
-function requiredServer(
-  { name, spec, hasTemplates }: PlannedServer,
-  env: ProvisioningOptions["env"],
-): readonly NamedServer[] {
-  if (spec.required !== true) return [];
-  const known = hasTemplates ? knownServer(spec, env) : spec;
-  return known === undefined ? [] : [{ name, spec: known }];
-}
-
 /** The server with its templates replaced; undefined when their values depend on the trial. */
-function knownServer(server: ServerSpec, env: ProvisioningOptions["env"]): ServerSpec | undefined {
+function withoutTemplates(server: ServerSpec, env: Readonly<Record<string, string>>): ServerSpec | undefined {
   let isKnown = true;
-  const text = (template: string): string =>
-    parseTemplate(template, (root) => taskRoots.some((known) => known === root))
-      .map((part) => {
-        if (typeof part === "string") return part;
-        isKnown = false;
-        return "";
-      })
-      .join("");
+  const text = (template: string): string => {
+    const parts = parseTemplate(template, (root) => taskRoots.some((known) => known === root));
+    isKnown &&= parts.every((part) => typeof part === "string");
+    return parts.filter((part) => typeof part === "string").join("");
+  };
   const expanded = expandServer(server, { text }, env);
   return isKnown ? expanded : undefined;
 }

@@ -1,18 +1,18 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { type SerializedError, serializeError } from "../core/errors/error.ts";
 import type { Task } from "../core/formats/model.ts";
 import type { Grade } from "../core/grade/grader.ts";
 import { type Plan, taskInVariant, type Trial } from "../core/plan/plan.ts";
 import type { TrialResult } from "../core/report/result.ts";
 import { brokenTrial, notRun, skippedTrial, trialResult } from "../core/report/trial-result.ts";
-import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
-import type { Emit, TraceEvent, TrialOutcome } from "../core/trace/events.ts";
+import type { Emit, TraceEvent } from "../core/trace/events.ts";
 import { createRecorder } from "../core/trace/recorder.ts";
 import type { Redact } from "../core/trace/redact.ts";
+import { buildTrajectory, type Trajectory } from "../core/trace/trajectory.ts";
 import { abortWithAny } from "../process/deadline.ts";
 import { onUncaught } from "../process/uncaught.ts";
-import { schedule } from "./schedule.ts";
-import type { TrialServices } from "./trial-context.ts";
 import { executeTrial } from "./trial.ts";
+import type { TrialServices } from "./trial-state.ts";
 
 /** What the trials of a run need, and what observes them. */
 export interface TrialsContext {
@@ -22,7 +22,7 @@ export interface TrialsContext {
   readonly bail: boolean;
   /** Aborts when the run is interrupted, with an McpvalsError as its reason. */
   readonly signal: AbortSignal;
-  /** Grades a completed trial; asked only for those. */
+  /** Grades a completed trial; called only for those. */
   grade(trajectory: Trajectory, emit: Emit): Promise<readonly Grade[]>;
   onTrialStart(trial: Trial): Promise<void>;
   /** Called with every event and its JSON. */
@@ -64,19 +64,20 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
   return plan.trials.flatMap((trial) => results.get(trial.id) ?? []);
 }
 
-interface TrialContext extends TrialsContext {
+interface GradedContext extends TrialsContext {
   readonly share: (grades: readonly Grade[]) => readonly Grade[];
   /** The trial's task without secrets. */
   readonly gradedTask: Task;
 }
 
 /** Runs and grades one trial. Never throws: an unexpected error ends only this trial. */
-async function runTrial(trial: Trial, task: Task, context: TrialContext): Promise<TrialResult> {
+async function runTrial(trial: Trial, task: Task, context: GradedContext): Promise<TrialResult> {
+  const { redact, gradedTask, services } = context;
   const events: TraceEvent[] = [];
   const broken = new AbortController();
   const started = performance.now();
   const emit = createRecorder(trial.id, {
-    redact: context.redact,
+    redact,
     now: () => performance.timeOrigin + performance.now(),
     sink: (event, json) => {
       events.push(event);
@@ -89,56 +90,41 @@ async function runTrial(trial: Trial, task: Task, context: TrialContext): Promis
   let result: TrialResult;
   try {
     await context.onTrialStart(trial);
-    await executeTrial({ trial, task, emit, events, signal: alive.signal }, context.services);
+    await executeTrial({ trial, task, emit, events, signal: alive.signal }, services);
+    const { outcome } = events.findLast((event) => event.type === "trial.finished") ?? {};
     // An error after the last phase, or one that prevented `trial.finished`, is in no event.
-    if (["completed", undefined].includes(outcomeOf(events))) broken.signal.throwIfAborted();
-    result = await resultOf(trial, { events, emit, context });
+    if (outcome === undefined || outcome === "completed") broken.signal.throwIfAborted();
+    const trajectory = buildTrajectory(trial, gradedTask, events);
+    const grades = outcome === "completed" ? await gradeOf(trajectory, emit, context) : [];
+    result = trialResult(trajectory, grades);
+    if (grades !== undefined)
+      emit({ type: "trial.graded", verdict: result.verdict, score: result.score, grades });
     await context.settle(result, events);
   } catch (cause) {
-    const error = withoutSecrets(serializeError(cause), context.redact);
+    const error = withoutSecrets(serializeError(cause), redact);
     const durationMs = performance.now() - started;
     emit({ type: "trial.finished", outcome: "error", durationMs, error });
-    result = brokenTrial(trial, context.gradedTask, { error, durationMs });
+    result = brokenTrial(trial, gradedTask, { error, durationMs });
   }
   await context.onTrialEnd(result);
   return result;
 }
 
-/** An error in removing secrets must not end the run; nothing of the original error is shown then. */
+/** If removing secrets fails, nothing of the original error is shown, and the run goes on. */
 function withoutSecrets(error: SerializedError, redact: Redact): SerializedError {
   try {
     return redact(error);
   } catch {
-    return {
-      code: "internal/unexpected",
-      kind: "bug",
-      message: "an error is not shown, since removing secrets from it failed",
-    };
+    const message = "an error is not shown, since removing secrets from it failed";
+    return { code: "internal/unexpected", kind: "bug", message };
   }
-}
-
-interface Executed {
-  readonly events: readonly TraceEvent[];
-  readonly emit: Emit;
-  readonly context: TrialContext;
-}
-
-async function resultOf(trial: Trial, { events, emit, context }: Executed): Promise<TrialResult> {
-  const trajectory = buildTrajectory(trial, context.gradedTask, events);
-  const grades =
-    outcomeOf(events) === "completed" ? await gradeUnlessInterrupted(trajectory, emit, context) : [];
-  const result = trialResult(trajectory, grades);
-  if (grades !== undefined) {
-    emit({ type: "trial.graded", verdict: result.verdict, score: result.score, grades });
-  }
-  return result;
 }
 
 /** Undefined when the run was interrupted during grading. */
-async function gradeUnlessInterrupted(
+async function gradeOf(
   trajectory: Trajectory,
   emit: Emit,
-  context: TrialContext,
+  context: GradedContext,
 ): Promise<readonly Grade[] | undefined> {
   try {
     return context.share(context.redact(await context.grade(trajectory, emit)));
@@ -146,10 +132,6 @@ async function gradeUnlessInterrupted(
     if (context.signal.aborted) return undefined;
     throw error;
   }
-}
-
-function outcomeOf(events: readonly TraceEvent[]): TrialOutcome | undefined {
-  return events.findLast((event) => event.type === "trial.finished")?.outcome;
 }
 
 function taskOf(trial: Trial, tasks: ReadonlyMap<string, Task>): Task {
@@ -169,8 +151,89 @@ function shareEqual<T>(): (value: T) => T {
   return (value) => {
     const key = JSON.stringify(value);
     const known = kept.get(key);
-    if (known !== undefined) return known;
-    if (kept.size < maxShared) kept.set(key, value);
-    return value;
+    if (known === undefined && kept.size < maxShared) kept.set(key, value);
+    return known ?? value;
   };
+}
+
+export interface ScheduleOptions {
+  /** Trials at once. */
+  readonly concurrency: number;
+  readonly run: (trial: Trial) => Promise<void>;
+  /** Called before each trial; once true, no further trial starts. */
+  readonly isStopped: () => boolean;
+}
+
+/** Trials with the same `lane`, in order: they run one after the other. Those without one may run at the same time. */
+interface Group {
+  readonly isSequential: boolean;
+  readonly waiting: readonly { readonly trial: Trial; readonly index: number }[];
+  next: number;
+  isBusy: boolean;
+}
+
+/**
+ * Runs trials in order, at most `concurrency` at once, never two of one sequential group (`lane`). Once all that started have
+ * ended, it returns the trials that never started. When `run` throws, no further trial starts, and the error is thrown once all
+ * that started have ended.
+ */
+export async function schedule(
+  trials: readonly Trial[],
+  { concurrency, run, isStopped }: ScheduleOptions,
+): Promise<readonly Trial[]> {
+  const indexed = trials.map((trial, index) => ({ trial, index }));
+  const groups = [...Map.groupBy(indexed, ({ trial }) => trial.lane)].map(([lane, waiting]): Group => ({
+    isSequential: lane !== undefined,
+    waiting,
+    next: 0,
+    isBusy: false,
+  }));
+  let left = trials.length;
+  let released = Promise.withResolvers<void>();
+  let isBroken = false;
+  const work = async (): Promise<void> => {
+    while (left > 0 && !isBroken && !isStopped()) {
+      const group = earliest(groups);
+      const trial = group?.waiting[group.next]?.trial;
+      if (group === undefined || trial === undefined) {
+        await released.promise;
+        continue;
+      }
+      group.next += 1;
+      group.isBusy = group.isSequential;
+      left -= 1;
+      try {
+        await run(trial);
+      } catch (error) {
+        isBroken = true;
+        throw error;
+      } finally {
+        group.isBusy = false;
+        released.resolve();
+        released = Promise.withResolvers();
+      }
+      // Trials without I/O would otherwise delay timers, signals and writes until all of them are done.
+      await nextTurn();
+    }
+  };
+  const workers = await Promise.allSettled(
+    Array.from({ length: Math.min(concurrency, trials.length) }, work),
+  );
+  const failure = workers.find(({ status }) => status === "rejected");
+  if (failure?.status === "rejected") throw failure.reason;
+  const rest = groups.flatMap(({ waiting, next }) => waiting.slice(next));
+  return rest.toSorted((a, b) => a.index - b.index).map(({ trial }) => trial);
+}
+
+/** The group with the earliest trial that may start. */
+function earliest(groups: readonly Group[]): Group | undefined {
+  let best: Group | undefined;
+  let bestIndex = Infinity;
+  for (const group of groups) {
+    const index = group.isBusy ? undefined : group.waiting[group.next]?.index;
+    if (index === undefined || index >= bestIndex) continue;
+    best = group;
+    bestIndex = index;
+  }
+  return best;
 }

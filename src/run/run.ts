@@ -3,15 +3,15 @@ import { resolve } from "node:path";
 import { createAgent } from "../agents/driver.ts";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
 import { usesJudge } from "../core/formats/uses-judge.ts";
-import type { Grade, GradeContext, Grader } from "../core/grade/grader.ts";
+import type { Grade, GradeContext } from "../core/grade/grader.ts";
 import { gradersOf } from "../core/grade/graders.ts";
 import { createPlan, type Plan } from "../core/plan/plan.ts";
 import { KeptEvidence } from "../core/report/collect-evidence.ts";
 import { extensionSummaries, runEnvironment } from "../core/report/environment.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../core/report/reporter.ts";
-import type { RunEnvironment, RunResult } from "../core/report/result.ts";
+import type { RunResult } from "../core/report/result.ts";
 import { runVerdict, summarize } from "../core/report/trial-result.ts";
-import { createRedactor, type Redact } from "../core/trace/redact.ts";
+import { createRedactor } from "../core/trace/redact.ts";
 import { version } from "../core/version.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import { createJudge, createStepJudge } from "../graders/judge.ts";
@@ -24,8 +24,8 @@ import { type ExtensionsInput, extensionsOf, type ExtensionsOptions } from "./ex
 import { type MissingRequirements, missingRequirements } from "./missing-requirements.ts";
 import { createProvisioning } from "./provisioning.ts";
 import { runTrials, type TrialsContext } from "./run-trials.ts";
-import { rememberFolders, type StateMemory } from "./state-comparison.ts";
-import type { TrialServices } from "./trial-context.ts";
+import type { StateMemory } from "./state-comparison.ts";
+import type { TrialServices } from "./trial-state.ts";
 
 /** The parts of a loaded config that a run needs. */
 export type RunInput = ExtensionsInput & Pick<LoadedConfig, "overrides" | "judgeError">;
@@ -62,8 +62,8 @@ export interface RunOutcome {
 export async function run(loaded: RunInput, options: RunOptions): Promise<RunOutcome> {
   checkModels(loaded);
   const started = performance.now();
-  const { eval: spec, env } = loaded;
-  const { bail = false } = options;
+  const { eval: spec, env, overrides } = loaded;
+  const { compareState, cwd, output } = options;
   const plan = createPlan(spec);
   const redact = createRedactor(loaded.secrets);
   using _ = onTokenIssued(redact.add);
@@ -75,42 +75,52 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const { signal } = interruption;
   const startedAt = new Date().toISOString();
   const missing = await missingRequirements(loaded, plan.tasks);
-  await using servers = createProvisioning({ eval: spec, plan, env, validateSchema });
+  await using servers = createProvisioning(spec, plan, env, validateSchema);
+  const runnable = withoutSkipped(loaded, plan, missing);
   let extensions: PreparedExtensions;
   try {
-    const runnable = withoutSkipped(loaded, plan, missing);
     extensions = await extensionsOf(runnable, options, { validateSchema, signal });
     await servers.startRequired(signal);
   } catch (error) {
     await reporters.close();
     throw error;
   }
-  await rememberFolders(options.compareState, plan.tasks);
-  const head = {
-    id: runId(startedAt),
-    startedAt,
-    environment: environmentOf(loaded, plan, { missing, extensions, redact }),
-  };
-  await using folder = await openFolder(head, redact(plan), options);
+  if (compareState !== undefined)
+    await (await import("./state-comparison.ts")).rememberFolders(compareState, plan.tasks);
+  const versions = { mcpvals: version, node: process.versions.node, platform: process.platform };
+  const summaries = extensionSummaries(runnable.eval, (each) => {
+    const { version: resolved, hash, manifest } = extensions.of(each).resolved;
+    return { version: resolved ?? manifest?.version, hash };
+  });
+  const environment = redact({
+    ...runEnvironment(spec, versions),
+    ...(summaries.length === 0 ? {} : { extensions: summaries }),
+  });
+  const head = { id: runId(startedAt), startedAt, environment };
+  if (output === undefined) refusePlanted(cwd);
+  await using folder =
+    output === false
+      ? undefined
+      : await createRunFolder(resolve(cwd, output ?? defaultRunsFolder), head, redact(plan));
   using exit = flushOnExit(folder);
   const place = folder === undefined ? {} : { folder: folder.path };
+  const { limits, judge } = spec;
   const services: TrialServices = {
-    limits: spec.limits,
-    variables: { shell: env, overrides: loaded.overrides },
+    limits,
+    variables: { shell: env, overrides },
     allowOutside: options.allowOutside ?? false,
     strict: options.strict ?? false,
-    compareState: options.compareState,
+    compareState,
     missing: ({ trial: { task, variant } }) => missing({ task, variant }),
     startServer: servers.startServer,
     urlOf: servers.urlOf,
     extensions,
     validateSchema,
-    createJudge: (emit) =>
-      spec.judge && createStepJudge(spec.judge, { env, emit, modelMs: spec.limits.modelMs }),
+    createJudge: (emit) => judge && createStepJudge(judge, { env, emit, modelMs: limits.modelMs }),
     createAgent(name) {
       const agent = spec.agents.find((candidate) => candidate.name === name);
       if (agent === undefined) throw new Error(`the plan names an agent that the eval lacks: ${name}`);
-      return createAgent(agent, { env, modelMs: spec.limits.modelMs, version });
+      return createAgent(agent, { env, modelMs: limits.modelMs, version });
     },
   };
   try {
@@ -118,7 +128,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     const trials = await runTrials(plan, {
       services,
       redact,
-      bail,
+      bail: options.bail ?? false,
       signal,
       grade: graderOf(loaded, { validateSchema }, signal),
       onTrialStart: async (trial) => reporters.onTrialStart(trial),
@@ -145,9 +155,15 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       durationMs: Math.round(performance.now() - started),
       summary: summarize(trials),
       trials,
-      environment: head.environment,
+      environment,
     };
-    const failures = await finish(folder, result);
+    const failures: ReporterFailure[] = [];
+    try {
+      await folder?.finish(result);
+    } catch (error) {
+      // A result that cannot be stored, for example on a full disk, is still reported.
+      failures.push({ reporter: `run folder ${folder?.path ?? ""}`, error });
+    }
     await reporters.onRunEnd({ result, evidence: evidence.byTrial });
     return { result, failures: [...failures, ...reporters.errors], ...place };
   } finally {
@@ -173,48 +189,6 @@ function withoutSkipped(loaded: RunInput, { trials }: Plan, missing: MissingRequ
   return { ...loaded, eval: { ...spec, tasks: spec.tasks.filter(({ name }) => names.has(name)) } };
 }
 
-interface Prepared {
-  readonly missing: MissingRequirements;
-  readonly extensions: PreparedExtensions;
-  readonly redact: Redact;
-}
-
-function environmentOf(
-  loaded: RunInput,
-  plan: Plan,
-  { missing, extensions, redact }: Prepared,
-): RunEnvironment {
-  const versions = { mcpvals: version, node: process.versions.node, platform: process.platform };
-  const summaries = extensionSummaries(withoutSkipped(loaded, plan, missing).eval, (each) => {
-    const { version: resolved, hash, manifest } = extensions.of(each).resolved;
-    return { version: resolved ?? manifest?.version, hash };
-  });
-  return redact({
-    ...runEnvironment(loaded.eval, versions),
-    ...(summaries.length === 0 ? {} : { extensions: summaries }),
-  });
-}
-
-async function openFolder(
-  head: Pick<RunResult, "id" | "startedAt" | "environment">,
-  plan: Plan,
-  { cwd, output }: RunOptions,
-): Promise<RunFolder | undefined> {
-  if (output === false) return undefined;
-  if (output === undefined) refusePlanted(cwd);
-  return createRunFolder(resolve(cwd, output ?? defaultRunsFolder), head, plan);
-}
-
-/** A result that cannot be stored, for example on a full disk, is still reported. */
-async function finish(folder: RunFolder | undefined, result: RunResult): Promise<readonly ReporterFailure[]> {
-  try {
-    await folder?.finish(result);
-    return [];
-  } catch (error) {
-    return [{ reporter: `run folder ${folder?.path ?? ""}`, error }];
-  }
-}
-
 function graderOf(
   { eval: spec, env }: RunInput,
   context: GradeContext,
@@ -227,22 +201,19 @@ function graderOf(
       (grader) => grader.applies?.(trajectory) !== false,
     );
     return Promise.all(
-      graders.map(async (grader) => {
+      graders.map(async (grader): Promise<Grade> => {
         try {
           return await grader.grade(trajectory, context);
-        } catch (error) {
-          if (signal.aborted) throw error;
-          return failedGrade(grader, error);
+        } catch (cause) {
+          if (signal.aborted) throw cause;
+          // A trial whose grader threw has no verdict, and the run goes on.
+          const error = serializeError(cause);
+          const { message: reason } = error;
+          return { grader: grader.name, verdict: "error", score: null, reason, evidence: [], error };
         }
       }),
     );
   };
-}
-
-/** The grade of a grader that threw: its trial has no verdict, and the run goes on. */
-function failedGrade(grader: Grader, cause: unknown): Grade {
-  const error = serializeError(cause);
-  return { grader: grader.name, verdict: "error", score: null, reason: error.message, evidence: [], error };
 }
 
 /** A signal that aborts with the given one, with an McpvalsError as its reason. */

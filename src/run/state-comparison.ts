@@ -3,14 +3,15 @@ import { type BigIntStats, createReadStream } from "node:fs";
 import { lstat, readdir, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { McpvalsError } from "../core/errors/error.ts";
-import type { Json, Task } from "../core/formats/model.ts";
-import { type Step, walkSteps } from "../core/formats/step.ts";
+import type { Task } from "../core/formats/model.ts";
+import { walkSteps } from "../core/formats/step.ts";
 import { taskFolderName } from "../core/report/proof.ts";
 import { ignoredByGit } from "../process/folders.ts";
 import { runStep } from "../steps/run-step.ts";
-import { orAbsent } from "../steps/task-path.ts";
 import type { StepContext } from "../steps/step-runner.ts";
-import { runPhase, type TrialRun } from "./trial-run.ts";
+import { orAbsent } from "../steps/task-path.ts";
+import { runPhase } from "./trial.ts";
+import type { TrialRun } from "./trial-state.ts";
 
 /** One thing of a state: a file, a folder, an output of a step. */
 interface Entry {
@@ -47,140 +48,111 @@ export interface StateMemory {
  * Reads the folders of tasks into the memory, if it is to have them; called before any trial. Never rejects: a folder
  * that cannot be read is left out, and its trial reports that.
  */
-export async function rememberFolders(
-  memory: StateMemory | undefined,
-  tasks: readonly Task[],
-): Promise<void> {
-  if (memory?.folders === undefined) return;
+export async function rememberFolders(memory: StateMemory, tasks: readonly Task[]): Promise<void> {
+  if (memory.folders === undefined) return;
   for (const dir of new Set(tasks.flatMap(({ portable }) => portable?.dir ?? []))) {
     const state = await readTaskFolder(dir, memory).catch(() => undefined);
     if (state !== undefined) memory.folders.set(dir, state);
   }
 }
 
-function readTaskFolder(dir: string, { known, except }: StateMemory): Promise<State> {
-  return readSourceFolder(dir, taskFolderName, { known, except: except === undefined ? [] : [except] });
-}
-
 /**
  * Reports whether a task leaves everything as it was: its workspace, its own folder, and the outputs of the steps that its
  * `stateProbe` names. What an earlier trial of the task changed must be as it was before that trial; a difference that
- * this trial did not touch is reported separately. Does nothing unless the run has a state memory.
+ * this trial did not touch is reported separately.
  */
 export class StateComparison {
   readonly #workspace: string;
   readonly #run: TrialRun;
-  readonly #memory: StateMemory | undefined;
+  readonly #memory: StateMemory;
   /** The state before setup. */
   #before: State | undefined;
 
-  constructor(
-    workspace: string,
-    run: TrialRun,
-    { compareState }: { readonly compareState: StateMemory | undefined },
-  ) {
+  constructor(workspace: string, run: TrialRun, memory: StateMemory) {
     this.#workspace = workspace;
     this.#run = run;
-    this.#memory = compareState;
+    this.#memory = memory;
   }
 
   /** Called before setup. */
   async remember(context: StepContext): Promise<void> {
-    if (this.#memory === undefined) return;
-    this.#before = await this.#read(context, this.#memory, this.#folderBefore(this.#memory));
+    const { dir = "" } = this.#run.task.portable ?? {};
+    this.#before = await this.#read(context, this.#memory.folders?.get(dir));
   }
 
   /** Called after cleanup; emits `state.compared`. */
   async compare(context: StepContext): Promise<void> {
-    const [before, memory] = [this.#before, this.#memory];
-    if (before === undefined || memory === undefined) return;
-    const earlier = memory.changes.get(this.#name) ?? new Map<string, Entry | undefined>();
+    const before = this.#before;
+    if (before === undefined) return;
+    const { trial, task, emit } = this.#run;
+    const { changes } = this.#memory;
+    const key = JSON.stringify([trial.task, trial.variant ?? ""]);
+    const earlier = changes.get(key) ?? new Map<string, Entry | undefined>();
     const was = (name: string): Entry | undefined =>
       earlier.has(name) ? earlier.get(name) : before.get(name);
-    const after = await this.#read(context, memory, this.#folder(memory));
+    const after = await this.#read(context);
     const names = new Set([...before.keys(), ...earlier.keys(), ...after.keys()]);
     const changed = [...names].filter((name) => was(name)?.what !== after.get(name)?.what);
-    memory.changes.set(this.#name, new Map(changed.map((name) => [name, was(name)])));
+    changes.set(key, new Map(changed.map((name) => [name, was(name)])));
+    const steps = JSON.stringify([task.portable, task.verify]);
     const isOwn = (name: string): boolean =>
       !earlier.has(name) ||
       after.get(name)?.stamp === undefined ||
       after.get(name)?.stamp !== before.get(name)?.stamp ||
-      (was(name) === undefined && this.#mentions(basename(name)));
-    const differences = (own: boolean): string[] =>
-      changed
-        .filter((name) => isOwn(name) === own)
-        .map((name) => difference(name, was(name)?.what, after.get(name)?.what));
-    this.#run.emit({ type: "state.compared", differences: differences(true), untouched: differences(false) });
+      (was(name) === undefined && steps.includes(basename(name)));
+    const own = Map.groupBy(changed, isOwn);
+    const describeAll = (list: readonly string[] = []): string[] =>
+      list.map((name) => describeChange(name, was(name)?.what, after.get(name)?.what));
+    const [differences, untouched] = [describeAll(own.get(true)), describeAll(own.get(false))];
+    emit({ type: "state.compared", differences, untouched });
   }
 
-  /** Whether a task's steps mention a file. */
-  #mentions(file: string): boolean {
-    return JSON.stringify([this.#run.task.portable, this.#run.task.verify]).includes(file);
-  }
-
-  get #name(): string {
-    const { task, variant = "" } = this.#run.trial;
-    return JSON.stringify([task, variant]);
-  }
-
-  async #folderBefore(memory: StateMemory): Promise<State> {
-    const { folders } = memory;
-    return folders?.get(this.#run.task.portable?.dir ?? "") ?? (await this.#folder(memory));
-  }
-
-  async #folder(memory: StateMemory): Promise<State> {
-    const dir = this.#run.task.portable?.dir;
-    return dir === undefined ? new Map() : readTaskFolder(dir, memory);
-  }
-
-  async #read(context: StepContext, { known }: StateMemory, folder: Promise<State>): Promise<State> {
-    const states = await Promise.all([readWorkspace(this.#workspace, "workspace", known), folder]);
+  async #read(context: StepContext, folder?: State): Promise<State> {
+    const { known } = this.#memory;
+    const { portable } = this.#run.task;
+    const states = await Promise.all([
+      readWorkspace(this.#workspace, "workspace", known),
+      folder ??
+        (portable === undefined ? new Map<string, Entry>() : readTaskFolder(portable.dir, this.#memory)),
+    ]);
     const state = new Map(states.flatMap((each) => [...each]));
     await runPhase("probe", this.#run.emit, () => this.#probe(context, state));
     return state;
   }
 
   async #probe(context: StepContext, state: Map<string, Entry>): Promise<void> {
-    const { task } = this.#run;
-    const { stateProbe = [], setup = [], cleanup = [] } = task.portable ?? {};
-    const steps = new Map(
-      [...walkSteps([...setup, ...task.verify, ...cleanup])].map((step) => [step.id, step]),
-    );
+    const { verify, portable } = this.#run.task;
+    const { stateProbe = [], setup = [], cleanup = [] } = portable ?? {};
+    const steps = [...walkSteps([...setup, ...verify, ...cleanup])];
     for (const name of stateProbe) {
       const [id = "", output] = name.split(".");
-      const step: Step | undefined = steps.get(id);
+      const step = steps.findLast((each) => each.id === id);
       if (step === undefined) continue;
       const { outcome, outputs = {}, error } = await runStep(step, context);
       if (error !== undefined) throw error;
       // A step without outputs, such as one that checks that a file exists, is compared by its outcome.
       if (output === undefined) state.set(`step ${id}`, { what: outcome });
-      else if (outcome === "passed" && !Object.hasOwn(outputs, output)) throw withoutOutput(name, step);
+      else if (outcome === "passed" && !Object.hasOwn(outputs, output)) {
+        const message = `stateProbe names ${name}, but step ${id} passed without that output`;
+        throw new McpvalsError("task/template", message);
+      }
       for (const [key, value] of Object.entries(outputs)) {
-        if (output === undefined || output === key) state.set(`${id}.${key}`, { what: written(value) });
+        const what = typeof value === "string" ? value : JSON.stringify(value);
+        if (output === undefined || output === key) state.set(`${id}.${key}`, { what });
       }
     }
   }
 }
 
-function withoutOutput(name: string, { id }: Step): McpvalsError {
-  const message = `stateProbe names ${name}, but step ${id} passed without that output`;
-  return new McpvalsError("task/template", message);
-}
-
-function written(value: Json): string {
-  return typeof value === "string" ? value : JSON.stringify(value);
-}
-
-function difference(name: string, was: string | undefined, is: string | undefined): string {
+function describeChange(name: string, was: string | undefined, is: string | undefined): string {
   if (was === undefined) return `${name} was not there before: ${is}`;
   return is === undefined ? `${name} is gone: it was ${was}` : `${name} was ${was} and is ${is}`;
 }
 
 interface ReadOptions {
-  readonly state: Map<string, Entry>;
   readonly known: KnownFiles;
   /** Absolute paths that are left out. */
-  readonly ignored: ReadonlySet<string>;
+  readonly ignored?: ReadonlySet<string>;
   /** Base names that are left out in every folder. */
   readonly skipped?: readonly string[];
 }
@@ -190,25 +162,19 @@ interface ReadOptions {
  * McpvalsError `task/workspace` for what cannot be read.
  */
 export function readWorkspace(path: string, name: string, known: KnownFiles): Promise<State> {
-  return readAll(path, name, { known, ignored: new Set() });
+  return readAll(path, name, { known });
 }
 
-/** As {@link readWorkspace}, without `except`, what git ignores, and the folders `.git` and `node_modules`. */
-async function readSourceFolder(
-  path: string,
-  name: string,
-  { known, except = [] }: { readonly known: KnownFiles; readonly except?: readonly string[] },
-): Promise<State> {
-  const ignored = new Set([...except, ...(await ignoredByGit(path))]);
-  return readAll(path, name, { known, ignored, skipped: notSources });
+/** A task's folder, without what git ignores, and the folders `.git` and `node_modules`. */
+async function readTaskFolder(dir: string, { known, except }: StateMemory): Promise<State> {
+  const ignored = new Set([...(except === undefined ? [] : [except]), ...(await ignoredByGit(dir))]);
+  return readAll(dir, taskFolderName, { known, ignored, skipped: [".git", "node_modules"] });
 }
 
-const notSources: readonly string[] = [".git", "node_modules"];
-
-async function readAll(path: string, name: string, options: Omit<ReadOptions, "state">): Promise<State> {
+async function readAll(path: string, name: string, options: ReadOptions): Promise<State> {
   const state = new Map<string, Entry>();
   try {
-    await readFolder(path, name, { ...options, state });
+    await readFolder(path, name, options, state);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new McpvalsError("task/workspace", `cannot read all of ${name}: ${reason}`, { cause });
@@ -217,20 +183,26 @@ async function readAll(path: string, name: string, options: Omit<ReadOptions, "s
 }
 
 /** Leaves out what is removed in the meantime. */
-async function readFolder(folder: string, name: string, options: ReadOptions): Promise<void> {
+async function readFolder(
+  folder: string,
+  name: string,
+  options: ReadOptions,
+  state: Map<string, Entry>,
+): Promise<void> {
+  const { known, ignored, skipped } = options;
   for (const entry of (await orAbsent(readdir(folder))) ?? []) {
     const path = join(folder, entry);
-    if (options.ignored.has(path) || options.skipped?.includes(entry)) continue;
+    if (ignored?.has(path) || skipped?.includes(entry)) continue;
     const shown = `${name}/${entry}`;
     const stats = await orAbsent(lstat(path, { bigint: true }));
-    const found = stats && (await orAbsent(describe(path, stats, options.known)));
+    const found = stats && (await orAbsent(describeEntry(path, stats, known)));
     if (found === undefined) continue;
-    options.state.set(shown, found);
-    if (stats?.isDirectory()) await readFolder(path, shown, options);
+    state.set(shown, found);
+    if (stats?.isDirectory()) await readFolder(path, shown, options, state);
   }
 }
 
-async function describe(path: string, stats: BigIntStats, known: KnownFiles): Promise<Entry> {
+async function describeEntry(path: string, stats: BigIntStats, known: KnownFiles): Promise<Entry> {
   const stamp = `${stats.ino} ${stats.ctimeNs} ${stats.size}`;
   if (stats.isDirectory()) return { what: "a folder", stamp };
   if (stats.isSymbolicLink()) return { what: `a link to ${await readlink(path)}`, stamp };

@@ -1,17 +1,15 @@
-import type { AgentDriver } from "../agents/driver.ts";
+import type { AgentContext, AgentDriver } from "../agents/driver.ts";
 import { McpvalsError, serializeError } from "../core/errors/error.ts";
+import { withoutUndefined } from "../core/formats/json.ts";
 import { usesJudge } from "../core/formats/uses-judge.ts";
 import { expanderOf } from "../core/templates/expand.ts";
 import type { Emit, Phase, TrialOutcome } from "../core/trace/events.ts";
-import { abortAfter } from "../process/deadline.ts";
-import { setupFailed } from "../steps/run-sequence.ts";
-import { runCleanup, runSequence } from "../steps/run-sequence.ts";
+import { abortAfter, abortWithAny } from "../process/deadline.ts";
+import type { TrialServer } from "../servers/trial-server.ts";
+import { runCleanup, runSequence, setupFailed } from "../steps/run-sequence.ts";
 import { runStep } from "../steps/run-step.ts";
 import type { StepContext } from "../steps/step-runner.ts";
-import { StateComparison } from "./state-comparison.ts";
-import { type TrialServices, TrialState } from "./trial-context.ts";
-import { runPhase, type TrialRun } from "./trial-run.ts";
-import { TrialServers } from "./trial-servers.ts";
+import { type TrialRun, type TrialServices, TrialState } from "./trial-state.ts";
 import { createWorkspace } from "./workspace.ts";
 
 /**
@@ -22,15 +20,15 @@ export async function executeTrial(run: TrialRun, services: TrialServices): Prom
   const { trial, emit } = run;
   const started = performance.now();
   emit({ type: "trial.started", task: trial.task, agent: trial.agent, attempt: trial.attempt });
-  const servers = new TrialServers(run, services);
+  const phases = new TrialPhases(run, services);
   let failure: { readonly error: unknown } | undefined;
   try {
-    await runPhases(run, services, servers);
+    await phases.run();
   } catch (error) {
     failure = { error };
   }
   try {
-    await runPhase("stop", emit, () => servers.stop());
+    await runPhase("stop", emit, () => phases.stop());
   } catch (error) {
     failure ??= { error };
   }
@@ -43,6 +41,17 @@ export async function executeTrial(run: TrialRun, services: TrialServices): Prom
   });
 }
 
+/** Runs a phase between the phase's events. */
+export async function runPhase<T>(phase: Phase, emit: Emit, work: () => Promise<T>): Promise<T> {
+  const started = performance.now();
+  emit({ type: "phase.started", phase });
+  try {
+    return await work();
+  } finally {
+    emit({ type: "phase.finished", phase, durationMs: performance.now() - started });
+  }
+}
+
 /** Ends a trial whose task's requirements are not met; the message says which. */
 class SkippedTrial extends McpvalsError {}
 
@@ -52,179 +61,218 @@ function outcomeOf(error: unknown): TrialOutcome {
   return error.kind === "timeout" || error.kind === "interrupted" ? error.kind : "error";
 }
 
-/** Workspace, servers, setup, agent, verify, then always cleanup. Throws what ended the trial early. */
-async function runPhases(run: TrialRun, services: TrialServices, servers: TrialServers): Promise<void> {
-  const { trial, task } = run;
-  checkRequirements(run, services);
-  const agent = trial.agent === null ? undefined : await services.createAgent(trial.agent);
-  await agent?.prepare();
-  run.signal.throwIfAborted();
-  const workspace = await openWorkspace(run, services, { agent, servers });
-  const state = new TrialState(run, services, workspace);
-  servers.defer(() => state[Symbol.asyncDispose]());
-  await state.reservePorts();
-  const limitMs = task.portable?.timeoutMs ?? services.limits.trialMs;
-  using deadline = abortAfter(limitMs, () => trialTimeout(limitMs), run.signal);
-  const phases = new TrialPhases(run, services, { servers, state });
-  const comparison = new StateComparison(workspace, run, services);
-  try {
-    await phases.startServers(agent, deadline.signal);
-    using alive = servers.whileAlive(deadline.signal);
-    await comparison.remember(phases.stepContext("probe", alive.signal));
-    await phases.setup(alive.signal);
-    if (agent !== undefined) await phases.agent(agent, alive.signal);
-    await phases.verify(alive.signal);
-  } finally {
-    await phases.cleanup();
-    await comparison.compare(phases.stepContext("probe", new AbortController().signal));
-  }
-}
-
-function checkRequirements(run: TrialRun, services: TrialServices): void {
-  const missing = services.missing(run);
-  if (missing.length > 0) {
-    const Failure = services.strict ? McpvalsError : SkippedTrial;
-    throw new Failure("task/missing-requirement", `requirements not met: ${missing.join("; ")}`);
-  }
-  if (usesJudge(run.task.verify) && services.createJudge(run.emit) === undefined) {
-    throw new McpvalsError("task/no-judge", "a verify step asks a judge, and none is configured", {
-      hint: "Configure one: llmJudge in an Eval, judge in a config, --judge MODEL on the command line.",
-    });
-  }
-}
-
-/** The trial's folder; "" when neither the task nor the agent needs one. */
-async function openWorkspace(
-  { task, emit }: TrialRun,
-  services: TrialServices,
-  { agent, servers }: { readonly agent: AgentDriver | undefined; readonly servers: TrialServers },
-): Promise<string> {
-  if (task.portable === undefined && agent?.reach !== "endpoints") return "";
-  return runPhase("workspace", emit, async () => {
-    const { path, fixtures, remove } = await createWorkspace(task.portable, services);
-    servers.defer(remove);
-    emit({ type: "workspace.created", path, fixtures });
-    return path;
-  });
-}
-
-function trialTimeout(limitMs: number): McpvalsError {
-  return new McpvalsError("trial/timeout", `the trial took longer than ${limitMs / 1000} s`, {
-    hint: "Raise limits.trial, the task's timeout or --timeout if the work is only slow.",
-  });
-}
-
-interface TrialParts {
-  readonly servers: TrialServers;
-  readonly state: TrialState;
-}
-
-/** The phases of one trial. All throw what ended the phase early, and the signal's reason. */
+/** The phases of one trial, with its servers. Each phase throws what ended it early, and the signal's reason. */
 class TrialPhases {
   readonly #run: TrialRun;
   readonly #services: TrialServices;
-  readonly #servers: TrialServers;
-  readonly #state: TrialState;
+  /** In the order of the task, without those that did not start. */
+  readonly #servers: TrialServer[] = [];
+  /** Servers that cleanup may have ended. */
+  readonly #excused = new Set<TrialServer>();
+  /** Work for the end of the trial, after the servers stopped; the last one first. */
+  readonly #deferred: (() => Promise<void>)[] = [];
+  /** Whether an agent program connected to any server. */
+  #isConnected = false;
   /** The agent's last message, with its secrets: only recorded events lose them. */
   #lastMessage = "";
 
-  constructor(run: TrialRun, services: TrialServices, { servers, state }: TrialParts) {
+  constructor(run: TrialRun, services: TrialServices) {
     this.#run = run;
     this.#services = services;
-    this.#servers = servers;
-    this.#state = state;
   }
 
-  async startServers(agent: AgentDriver | undefined, signal: AbortSignal): Promise<void> {
+  /** Workspace, servers, setup, agent, verify, then always cleanup. */
+  async run(): Promise<void> {
+    const { trial, task, signal } = this.#run;
+    const { limits, compareState } = this.#services;
+    this.#checkRequirements();
+    const agent = trial.agent === null ? undefined : await this.#services.createAgent(trial.agent);
+    await agent?.prepare();
+    signal.throwIfAborted();
+    const workspace = await this.#openWorkspace(agent);
+    const state = new TrialState(this.#run, this.#services, workspace);
+    this.#deferred.push(() => state[Symbol.asyncDispose]());
+    await state.reservePorts();
+    const limitMs = task.portable?.timeoutMs ?? limits.trialMs;
+    const timeUp = (): McpvalsError =>
+      new McpvalsError("trial/timeout", `the trial took longer than ${limitMs / 1000} s`, {
+        hint: "Raise limits.trial, the task's timeout or --timeout if the work is only slow.",
+      });
+    using deadline = abortAfter(limitMs, timeUp, signal);
+    const stepContext = (phase: Phase, until: AbortSignal): StepContext =>
+      this.#stepContext(state, phase, until);
+    const comparison =
+      compareState &&
+      new (await import("./state-comparison.ts")).StateComparison(workspace, this.#run, compareState);
+    try {
+      await this.#startServers(state, agent, deadline.signal);
+      using alive = abortWithAny([deadline.signal, ...this.#servers.map(({ lost }) => lost)]);
+      await comparison?.remember(stepContext("probe", alive.signal));
+      await this.#setup(stepContext("setup", alive.signal));
+      if (agent !== undefined) await this.#act(state, agent, alive.signal);
+      await this.#verify(stepContext("verify", alive.signal));
+    } finally {
+      await this.#cleanup(state);
+      await comparison?.compare(stepContext("probe", new AbortController().signal));
+    }
+  }
+
+  /**
+   * Stops all servers, then does the deferred work. Throws, after all of it, how a server was lost during the trial, or
+   * the first error of the deferred work.
+   */
+  async stop(): Promise<void> {
+    await Promise.all(this.#servers.map((server) => server.stop()));
+    const errors: unknown[] = [];
+    for (const work of this.#deferred.toReversed())
+      await work().catch((error: unknown) => errors.push(error));
+    const lost = this.#servers.find((server) => server.lost.aborted && !this.#excused.has(server));
+    if (lost !== undefined) throw lost.lost.reason;
+    if (errors.length > 0) throw errors[0];
+  }
+
+  #checkRequirements(): void {
+    const missing = this.#services.missing(this.#run);
+    if (missing.length > 0) {
+      const Failure = this.#services.strict ? McpvalsError : SkippedTrial;
+      throw new Failure("task/missing-requirement", `requirements not met: ${missing.join("; ")}`);
+    }
+    const { task, emit } = this.#run;
+    if (usesJudge(task.verify) && this.#services.createJudge(emit) === undefined)
+      throw new McpvalsError("task/no-judge", "a verify step asks a judge, and none is configured", {
+        hint: "Configure one: llmJudge in an Eval, judge in a config, --judge MODEL on the command line.",
+      });
+  }
+
+  /** The trial's folder; "" when neither the task nor the agent needs one. */
+  async #openWorkspace(agent: AgentDriver | undefined): Promise<string> {
+    const { task, emit } = this.#run;
+    if (task.portable === undefined && agent?.reach !== "endpoints") return "";
+    return runPhase("workspace", emit, async () => {
+      const { path, fixtures, remove } = await createWorkspace(task.portable, this.#services);
+      this.#deferred.push(remove);
+      emit({ type: "workspace.created", path, fixtures });
+      return path;
+    });
+  }
+
+  /** Starts all servers of the task at once. Throws the error of the first that did not start. */
+  async #startServers(state: TrialState, agent: AgentDriver | undefined, signal: AbortSignal): Promise<void> {
     const { emit, task } = this.#run;
-    const { workspace, scope } = this.#state;
-    const { elicitation = [] } = task;
-    const clientSide = agent?.clientSide?.({ emit, workspace, elicitation });
-    await runPhase("servers", emit, () =>
-      this.#servers.start({
+    const { elicitation = [], portable } = task;
+    const expander = portable?.format === "mcp-eval/v1" ? expanderOf(state.scope) : undefined;
+    const clientSide = agent?.clientSide?.({ emit, workspace: state.workspace, elicitation });
+    await runPhase("servers", emit, async () => {
+      const start = {
+        emit: (event: Parameters<Emit>[0]) => {
+          this.#isConnected ||= event.type === "gateway.connected";
+          return emit(event);
+        },
         signal,
-        ...(task.portable?.format === "mcp-eval/v1" ? { expander: expanderOf(scope) } : {}),
-        ...(clientSide === undefined ? {} : { clientSide }),
-        releasePorts: (texts) => this.#state.releasePorts(texts),
-      }),
-    );
+        ...withoutUndefined({ expander, clientSide }),
+        releasePorts: (texts: Iterable<string>) => state.releasePorts(texts),
+      };
+      const starts = task.servers.map((name) => this.#services.startServer(this.#run, name, start));
+      const settled = await Promise.allSettled(starts);
+      for (const each of settled)
+        if (each.status === "fulfilled" && each.value !== undefined) this.#servers.push(each.value);
+      const broken = settled.find(({ status }) => status === "rejected");
+      if (broken?.status === "rejected") throw broken.reason;
+    });
   }
 
-  async setup(signal: AbortSignal): Promise<void> {
+  async #setup(context: StepContext): Promise<void> {
     const { setup = [] } = this.#run.task.portable ?? {};
     if (setup.length === 0) return;
     await runPhase("setup", this.#run.emit, async () => {
-      const context = this.stepContext("setup", signal);
       const { passed, ran, error } = await runSequence(setup, context, runStep);
       if (error !== undefined) throw error;
       if (!passed) throw setupFailed(ran);
     });
-    signal.throwIfAborted();
+    context.signal.throwIfAborted();
   }
 
-  async agent(agent: AgentDriver, signal: AbortSignal): Promise<void> {
+  /** Plays the agent's turns. Throws McpvalsError `agent/no-connection` for a program that connected to none of its servers. */
+  async #act(state: TrialState, agent: AgentDriver, signal: AbortSignal): Promise<void> {
     const { task, emit } = this.#run;
-    const state = this.#state;
     const { scope, workspace } = state;
-    const turns =
-      scope === undefined
-        ? task.turns
-        : task.turns.map((turn) => ({ ...turn, user: expanderOf(scope).text(turn.user) }));
-    state.prompt = turns.map((turn) => turn.user).join("\n\n");
+    const { text } = expanderOf(scope);
+    const turns = task.turns.map((turn) => ({ ...turn, user: text(turn.user) }));
+    state.prompt = turns.map(({ user }) => user).join("\n\n");
     // A port that the prompt names is for the agent to use.
     await state.releasePorts([state.prompt]);
-    const solution = state.solution();
-    const context = {
+    const context: Omit<AgentContext, "sessions" | "endpoints"> = {
       task: task.name,
       turns,
-      emit: this.#emitOfAgent(),
+      emit: (event) => {
+        if (event.type === "agent.message") this.#lastMessage = event.text;
+        return emit(event);
+      },
       signal,
       callTimeoutMs: this.#services.limits.callMs,
       workspace,
-      defer: (work: () => Promise<void>) => this.#servers.defer(work),
-      ...(scope === undefined ? {} : { scope }),
-      ...(solution === undefined ? {} : { solution }),
+      defer: (work) => this.#deferred.push(work),
+      ...withoutUndefined({ scope, solution: state.solution() }),
     };
-    await runPhase("agent", emit, () =>
-      this.#servers.forAgent(agent, signal, (connections) => agent.run({ ...context, ...connections })),
-    );
+    const servers = this.#servers;
+    const isProgram = agent.reach === "endpoints";
+    await runPhase("agent", emit, async () => {
+      try {
+        const endpoints = isProgram ? await Promise.all(servers.map((server) => server.endpoint())) : [];
+        const sessions = isProgram
+          ? []
+          : await Promise.all(servers.map((server) => server.agentSession({ signal })));
+        await agent.run({ ...context, endpoints, sessions });
+      } finally {
+        await Promise.all(servers.map((server) => server.closeAgentSide()));
+      }
+      if (!isProgram || servers.length === 0 || this.#isConnected) return;
+      const names = servers.map(({ name }) => `"${name}"`).join(", ");
+      throw new McpvalsError("agent/no-connection", `the agent connected to none of its servers: ${names}`);
+    });
     signal.throwIfAborted();
     state.agent = { output: this.#lastMessage, exitCode: 0 };
   }
 
-  async verify(signal: AbortSignal): Promise<void> {
+  async #verify(context: StepContext): Promise<void> {
     const { verify, portable } = this.#run.task;
     if (verify.length === 0 && portable === undefined) return;
     await runPhase("verify", this.#run.emit, async () => {
-      const context = this.stepContext("verify", signal);
       const { error } = await runSequence(verify, context, runStep);
       if (error !== undefined) throw error;
       // Cleanup may end servers on purpose; until then a server that ended is an error.
-      if ((portable?.cleanup ?? []).length > 0) await this.#servers.checkAlive();
+      if ((portable?.cleanup ?? []).length > 0) await this.#checkAlive();
     });
-    signal.throwIfAborted();
+    context.signal.throwIfAborted();
   }
 
-  async cleanup(): Promise<void> {
+  async #cleanup(state: TrialState): Promise<void> {
     const { cleanup = [], cleanupTimeoutMs: timeoutMs = 0 } = this.#run.task.portable ?? {};
     if (cleanup.length === 0) return;
     // The last message counts also when the agent was interrupted.
-    this.#state.agent ??= { output: this.#lastMessage, exitCode: 1 };
-    const context = this.stepContext("cleanup", new AbortController().signal);
+    state.agent ??= { output: this.#lastMessage, exitCode: 1 };
+    const context = this.#stepContext(state, "cleanup", new AbortController().signal);
     await runPhase("cleanup", this.#run.emit, () => runCleanup(cleanup, context, runStep, { timeoutMs }));
-    await this.#servers.excuseLost();
+    await this.#checkAlive();
+    for (const server of this.#servers) if (server.lost.aborted) this.#excused.add(server);
   }
 
-  stepContext(phase: Phase, signal: AbortSignal): StepContext {
-    const { sessions, absent } = this.#servers;
-    const { scope } = this.#state;
-    return { phase, sessions, absent, emit: this.#run.emit, signal, scope, trial: this.#state };
+  /** Settles when it is known which servers still run. */
+  async #checkAlive(): Promise<void> {
+    await Promise.all(this.#servers.map((server) => server.checkAlive()));
   }
 
-  #emitOfAgent(): Emit {
-    return (event) => {
-      if (event.type === "agent.message") this.#lastMessage = event.text;
-      return this.#run.emit(event);
+  #stepContext(trial: TrialState, phase: Phase, signal: AbortSignal): StepContext {
+    const { task, emit } = this.#run;
+    const started = this.#servers.map(({ name }) => name);
+    return {
+      phase,
+      sessions: this.#servers.map(({ session }) => session),
+      absent: task.servers.filter((name) => !started.includes(name)),
+      emit,
+      signal,
+      scope: trial.scope,
+      trial,
     };
   }
 }

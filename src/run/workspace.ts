@@ -29,7 +29,7 @@ export async function createWorkspace(
   const nameOf = (fixture: string): string => (format === "waza" ? fixture : basename(fixture));
   try {
     for (const fixture of fixtures)
-      await copy(resolve(dir, fixture), join(path, nameOf(fixture)), { allowOutside });
+      await copy(resolve(dir, fixture), join(path, nameOf(fixture)), allowOutside);
   } catch (error) {
     await remove();
     throw error;
@@ -37,12 +37,8 @@ export async function createWorkspace(
   return { path, fixtures: fixtures.map(nameOf), remove };
 }
 
-function copy(
-  fixture: string,
-  to: string,
-  { allowOutside }: { readonly allowOutside: boolean },
-): Promise<void> {
-  return failingAs(`lacks its fixture ${fixture}`, async () => {
+async function copy(fixture: string, to: string, allowOutside: boolean): Promise<void> {
+  await failingAs(`lacks its fixture ${fixture}`, async () => {
     const from = await realpath(fixture);
     const filter = async (source: string): Promise<boolean> => {
       if (!allowOutside) await refuseLeavingLink(source, from);
@@ -58,13 +54,9 @@ async function refuseLeavingLink(path: string, fixture: string): Promise<void> {
   const target = await readlink(path);
   const way = relative(fixture, resolve(dirname(path), target));
   if (!isAbsolute(target) && !isAbsolute(way) && way !== ".." && !way.startsWith(`..${sep}`)) return;
-  throw new McpvalsError(
-    "task/outside",
-    `the link ${path} leads to ${target}, out of the fixture ${fixture}`,
-    {
-      hint: "Copy what it leads to into the fixture, or allow it with --allow-outside.",
-    },
-  );
+  const message = `the link ${path} leads to ${target}, out of the fixture ${fixture}`;
+  const hint = "Copy what it leads to into the fixture, or allow it with --allow-outside.";
+  throw new McpvalsError("task/outside", message, { hint });
 }
 
 async function failingAs<T>(what: string, work: () => Promise<T>): Promise<T> {

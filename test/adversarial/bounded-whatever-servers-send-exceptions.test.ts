@@ -7,7 +7,7 @@ import type { EventBody, TraceEvent } from "../../src/core/trace/events.ts";
 import { createRecorder } from "../../src/core/trace/recorder.ts";
 import { createRedactor, type Redact } from "../../src/core/trace/redact.ts";
 import { runTrials, type TrialsContext } from "../../src/run/run-trials.ts";
-import type { TrialServices } from "../../src/run/trial-context.ts";
+import type { TrialServices } from "../../src/run/trial-state.ts";
 import { reportUncaught } from "../../src/process/uncaught.ts";
 
 // Claim: an error that nobody expected ends one trial, and neither the run nor a report. docs/security.md.

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import type { AgentContext } from "../../src/agents/driver.ts";
 import type { JsonObject, Task } from "../../src/core/formats/model.ts";
 import type { ParseTaskOptions } from "../../src/core/formats/task/parse-task.ts";
-import type { TrialServices } from "../../src/run/trial-context.ts";
+import type { TrialServices } from "../../src/run/trial-state.ts";
 import { evaluate } from "../../src/index.ts";
 import { folderOf, root } from "../support/cli.ts";
 import { type PlayedTrial, playTrial, taskFolder, type TrialOptions } from "../support/portable.ts";

@@ -6,7 +6,7 @@ import type { PortableTask, Task } from "../../src/core/formats/model.ts";
 import type { Trial } from "../../src/core/plan/plan.ts";
 import type { EventOf, TraceEvent } from "../../src/core/trace/events.ts";
 import { executeTrial } from "../../src/run/trial.ts";
-import type { TrialServices } from "../../src/run/trial-context.ts";
+import type { TrialServices } from "../../src/run/trial-state.ts";
 import { leafServer } from "./leaf-steps.ts";
 import { trialServer } from "./sessions.ts";
 

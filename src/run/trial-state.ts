@@ -2,21 +2,36 @@ import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server } from "node:net";
 import type { AgentDriver, TaskSolution } from "../agents/driver.ts";
-import type { JsonObject, Limits } from "../core/formats/model.ts";
+import type { ValidateSchema } from "../core/checks/schema-check.ts";
+import type { JsonObject, Limits, Task } from "../core/formats/model.ts";
+import type { Trial } from "../core/plan/plan.ts";
 import { envRoot, expanderOf } from "../core/templates/expand.ts";
 import { type Resolve, resolveIn, resolveNames, type Scope } from "../core/templates/scope.ts";
+import type { Emit, TraceEvent } from "../core/trace/events.ts";
 import { callHistory } from "../core/trace/trajectory.ts";
-import type { Emit } from "../core/trace/events.ts";
-import type { TrialExtensions, TrialExtensionsOptions } from "../extensions/host/trial-extensions.ts";
+import type { TrialExtensions } from "../extensions/host/trial-extensions.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import { inheritedEnvironment, mergeEnvironments } from "../process/environment.ts";
-import type { ValidateSchema } from "../core/checks/schema-check.ts";
 import type { StepJudge, TrialContext } from "../steps/step-runner.ts";
 import type { Provisioning } from "./provisioning.ts";
 import type { StateMemory } from "./state-comparison.ts";
-import type { TaskOfTrial, TrialRun } from "./trial-run.ts";
 
 type Variables = Readonly<Record<string, string>>;
+
+/** A trial and its task, with the servers of the trial's variant. */
+export interface TaskOfTrial {
+  readonly trial: Trial;
+  readonly task: Task;
+}
+
+/** One execution of a task. */
+export interface TrialRun extends TaskOfTrial {
+  readonly emit: Emit;
+  /** The trial's events so far, in order, without secrets. */
+  readonly events: readonly TraceEvent[];
+  /** Aborts when the run is interrupted, with an McpvalsError as its reason. */
+  readonly signal: AbortSignal;
+}
 
 /** What a run provides for its trials. */
 export interface TrialServices extends Pick<Provisioning, "startServer" | "urlOf"> {
@@ -39,7 +54,7 @@ export interface TrialServices extends Pick<Provisioning, "startServer" | "urlOf
   readonly extensions: PreparedExtensions;
 }
 
-/** What one trial has of its own: folder, variables, random values, outputs of its steps, processes of its steps. */
+/** The state of one trial: folder, variables, random values, outputs of its steps, processes of its steps. */
 export class TrialState implements TrialContext, AsyncDisposable {
   readonly task: string;
   readonly dir: string;
@@ -57,7 +72,9 @@ export class TrialState implements TrialContext, AsyncDisposable {
   readonly #run: TrialRun;
   readonly #services: TrialServices;
   readonly #ids = new Map<string, string>();
-  readonly #ports = new RandomPorts();
+  readonly #ports = new Map<string, number>();
+  /** Free TCP ports on loopback, held until the process that is to use them starts. */
+  readonly #heldPorts = new Map<number, Server>();
   readonly #processes: { stop(): Promise<unknown> }[] = [];
   #env: Variables | undefined;
   #declared: Variables | undefined;
@@ -79,24 +96,52 @@ export class TrialState implements TrialContext, AsyncDisposable {
 
   /** Reserves the ports that the task's templates name. Rejects when the system has none. */
   async reservePorts(): Promise<void> {
-    await this.#ports.reserve(this.#run.task.portable?.randomPorts ?? []);
+    for (const name of this.#run.task.portable?.randomPorts ?? []) {
+      // Connections are closed at once: nobody answers here, and an open connection would delay closing the server.
+      const server = createServer((socket) => socket.destroy());
+      server.listen(0, "127.0.0.1");
+      await once(server, "listening");
+      const address = server.address();
+      if (address === null || typeof address === "string") throw new Error("a TCP socket has no port");
+      this.#heldPorts.set(address.port, server);
+      this.#ports.set(name, address.port);
+    }
+  }
+
+  async releasePorts(texts: Iterable<string>): Promise<void> {
+    if (this.#heldPorts.size === 0) return;
+    const all = [...texts];
+    await this.#closePorts((port) => all.some((text) => text.includes(String(port))));
+  }
+
+  async #closePorts(isWanted: (port: number) => boolean): Promise<void> {
+    const wanted = [...this.#heldPorts].filter(([port]) => isWanted(port));
+    await Promise.all(
+      wanted.map(async ([port, server]) => {
+        this.#heldPorts.delete(port);
+        server.close();
+        await once(server, "close");
+      }),
+    );
   }
 
   /** Computed on first use, since its templates may fail. Throws `task/template`. */
   get env(): Variables {
-    const { overrides, shell } = this.#services.variables;
-    const { inheritEnv = [] } = this.#run.task.portable ?? {};
-    this.#env ??= mergeEnvironments([
-      inheritedEnvironment(shell, inheritEnv),
-      this.#declaredValues(),
-      overrides,
-    ]);
+    const { shell } = this.#services.variables;
+    const inherited = inheritedEnvironment(shell, this.#run.task.portable?.inheritEnv ?? []);
+    this.#env ??= mergeEnvironments([inherited, this.declared]);
     return this.#env;
   }
 
   /** Computed on first use, as `env`. */
   get declared(): Variables {
-    this.#declared ??= mergeEnvironments([this.#declaredValues(), this.#services.variables.overrides]);
+    if (this.#declared !== undefined) return this.#declared;
+    const read = this.scope?.get("env");
+    const own = Object.keys(this.#run.task.portable?.env ?? {}).flatMap((name) => {
+      const value = read?.([name], undefined);
+      return typeof value === "string" ? [[name, value] as const] : [];
+    });
+    this.#declared = mergeEnvironments([Object.fromEntries(own), this.#services.variables.overrides]);
     return this.#declared;
   }
 
@@ -112,10 +157,6 @@ export class TrialState implements TrialContext, AsyncDisposable {
     return callHistory(this.#run.events);
   }
 
-  releasePorts(texts: Iterable<string>): Promise<void> {
-    return this.#ports.releaseIn(texts);
-  }
-
   adopt(process: { stop(): Promise<unknown> }): void {
     this.#processes.push(process);
   }
@@ -123,23 +164,15 @@ export class TrialState implements TrialContext, AsyncDisposable {
   /** The code of the extension host is loaded with the first operation, since most trials have none. */
   readonly extensions: TrialContext["extensions"] = {
     execute: async (call, signal) => {
-      this.#extensions ??= openExtensions(this.#extensionsOptions());
+      this.#extensions ??= this.#openExtensions();
       return (await this.#extensions).execute(call, signal);
     },
   };
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    try {
-      await (await this.#extensions)?.[Symbol.asyncDispose]();
-    } finally {
-      await Promise.all(this.#processes.map((process) => process.stop()));
-      await this.#ports[Symbol.asyncDispose]();
-    }
-  }
-
-  #extensionsOptions(): TrialExtensionsOptions {
+  async #openExtensions(): Promise<TrialExtensions> {
     const { extensions: prepared, variables } = this.#services;
-    return {
+    const { openTrialExtensions } = await import("../extensions/host/trial-extensions.ts");
+    return openTrialExtensions({
       specs: this.#run.task.portable?.extensions ?? {},
       prepared,
       trial: this,
@@ -147,67 +180,61 @@ export class TrialState implements TrialContext, AsyncDisposable {
       env: variables.shell,
       given: variables.overrides,
       emit: this.#run.emit,
-    };
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await (await this.#extensions)?.[Symbol.asyncDispose]();
+    } finally {
+      await Promise.all(this.#processes.map((process) => process.stop()));
+      await this.#closePorts(() => true);
+    }
   }
 
   #createScope(outputs: ReadonlyMap<string, JsonObject>): Scope {
     const roots: readonly (readonly [string, Resolve])[] = [
-      ["random", (names, variant) => this.#random(names, variant)],
+      ["random", ([kind, ...rest], name = "") => (rest.length > 0 ? undefined : this.#random(kind, name))],
       ["task", resolveNames({ name: this.task })],
       ["workspace", resolveIn(this.workspace)],
-      ["steps", (names, variant) => outputOf(outputs, names, variant)],
-      ["agent", (names, variant) => this.#agentRoot(names, variant)],
-      ["servers", (names, variant) => this.#server(names, variant)],
+      [
+        "steps",
+        ([id = "", key, ...names], variant) => {
+          const found = outputs.get(id);
+          return found === undefined || key !== "outputs" ? undefined : resolveIn(found)(names, variant);
+        },
+      ],
+      [
+        "agent",
+        (names, variant) => {
+          if (this.agent === undefined) return names[0] === "prompt" ? this.prompt : undefined;
+          return resolveNames({ output: this.agent.output, prompt: this.prompt })(names, variant);
+        },
+      ],
+      [
+        "servers",
+        ([name = "", key, ...rest], variant) =>
+          key === "url" && rest.length === 0 && variant === undefined ? this.#urlOf(name) : undefined,
+      ],
     ];
     const { overrides, shell } = this.#services.variables;
     const declared = this.#run.task.portable?.env ?? {};
     return new Map([...roots, ["env", envRoot({ overrides, declared, shell }, new Map(roots))]]);
   }
 
-  /** The variables that the task declares, with their values. */
-  #declaredValues(): Variables {
-    const read = this.scope?.get("env");
-    const own = Object.keys(this.#run.task.portable?.env ?? {}).flatMap((name) => {
-      const value = read?.([name], undefined);
-      return typeof value === "string" ? [[name, value] as const] : [];
-    });
-    return Object.fromEntries(own);
-  }
-
-  #random([kind, ...rest]: readonly string[], name = ""): string | undefined {
-    if (rest.length > 0) return undefined;
-    if (kind === "port") return this.#ports.portOf(name)?.toString();
+  #random(kind: string | undefined, name: string): string | undefined {
+    if (kind === "port") return this.#ports.get(name)?.toString();
     if (kind !== "id") return undefined;
     const id = this.#ids.get(name) ?? randomId();
     this.#ids.set(name, id);
     return id;
   }
 
-  #agentRoot(names: readonly string[], variant: string | undefined): ReturnType<Resolve> {
-    if (this.agent === undefined) return names[0] === "prompt" ? this.prompt : undefined;
-    return resolveNames({ output: this.agent.output, prompt: this.prompt })(names, variant);
-  }
-
-  #server([name, url, ...rest]: readonly string[], variant: string | undefined): string | undefined {
-    if (name === undefined || url !== "url" || rest.length > 0 || variant !== undefined) return undefined;
-    if (!this.#run.task.servers.includes(name)) return undefined;
-    const address = this.#services.urlOf(this.#run, name);
+  #urlOf(server: string): string | undefined {
+    if (!this.#run.task.servers.includes(server)) return undefined;
+    const address = this.#services.urlOf(this.#run, server);
     return address === undefined ? undefined : expanderOf(this.scope).text(address);
   }
-}
-
-function outputOf(
-  all: ReadonlyMap<string, JsonObject>,
-  [id = "", outputs, ...names]: readonly string[],
-  variant: string | undefined,
-): ReturnType<Resolve> {
-  const found = all.get(id);
-  return found === undefined || outputs !== "outputs" ? undefined : resolveIn(found)(names, variant);
-}
-
-async function openExtensions(options: TrialExtensionsOptions): Promise<TrialExtensions> {
-  const { openTrialExtensions } = await import("../extensions/host/trial-extensions.ts");
-  return openTrialExtensions(options);
 }
 
 const letters = "abcdefghijklmnopqrstuvwxyz0123456789";
@@ -216,46 +243,4 @@ const letters = "abcdefghijklmnopqrstuvwxyz0123456789";
 function randomId(): string {
   const rest = Array.from({ length: 7 }, () => letters.charAt(randomInt(letters.length)));
   return letters.charAt(randomInt(26)) + rest.join("");
-}
-
-/** Free TCP ports on loopback, held until the process that is to use them starts. */
-class RandomPorts implements AsyncDisposable {
-  readonly #held = new Map<number, Server>();
-  readonly #ports = new Map<string, number>();
-
-  /** Reserves a port for each name. Rejects when the system has none. */
-  async reserve(names: readonly string[]): Promise<void> {
-    for (const name of names) {
-      // Connections are closed at once: nobody answers here, and an open connection would delay closing the server.
-      const server = createServer((socket) => socket.destroy());
-      server.listen(0, "127.0.0.1");
-      await once(server, "listening");
-      const address = server.address();
-      if (address === null || typeof address === "string") throw new Error("a TCP socket has no port");
-      this.#held.set(address.port, server);
-      this.#ports.set(name, address.port);
-    }
-  }
-
-  portOf(name: string): number | undefined {
-    return this.#ports.get(name);
-  }
-
-  /** Frees every port whose number is in one of the texts. */
-  async releaseIn(texts: Iterable<string>): Promise<void> {
-    if (this.#held.size === 0) return;
-    const all = [...texts];
-    const wanted = [...this.#held].filter(([port]) => all.some((text) => text.includes(String(port))));
-    await Promise.all(wanted.map(([port, server]) => this.#close(port, server)));
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([...this.#held].map(([port, server]) => this.#close(port, server)));
-  }
-
-  async #close(port: number, server: Server): Promise<void> {
-    this.#held.delete(port);
-    server.close();
-    await once(server, "close");
-  }
 }

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Trial } from "../core/plan/plan.ts";
-import { schedule, type ScheduleOptions } from "./schedule.ts";
+import { schedule, type ScheduleOptions } from "./run-trials.ts";
 
 function trials(...lanes: readonly (string | undefined)[]): Trial[] {
   return trialsOf(lanes);
