@@ -1,4 +1,4 @@
-import { Argument, Command, InvalidArgumentError, Option } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { McpvalsError } from "../core/errors/error.ts";
 import { agentPresets } from "../core/formats/presets/presets.ts";
 import { reporterHelp } from "../core/formats/reporters.ts";
@@ -15,15 +15,6 @@ export type SetExitCode = (code: number) => void;
 /** Adds a command that handles errors as the program does. */
 export function subcommand(parent: Command, name: string, description: string): Command {
   return parent.command(name).description(description).exitOverride().showSuggestionAfterError();
-}
-
-/** What a command line names, as arguments or with `--config`. Throws `usage/invalid-option` for both. */
-function namedSources(sources: readonly string[], option: string | undefined): readonly string[] {
-  if (option === undefined) return sources;
-  const [other] = sources.filter((source) => source !== option);
-  if (other === undefined) return [option];
-  const message = `two configs were given: ${other} and --config ${option}`;
-  throw new McpvalsError("usage/invalid-option", message);
 }
 
 /** Collects a repeatable option. */
@@ -69,17 +60,13 @@ export function sha256(value: string): string {
 
 /** Reads a JSON object. */
 export function jsonObject(value: string): JsonObject {
-  const read = parsedJson(value);
-  if (isJsonObject(read)) return read;
-  throw new InvalidArgumentError("Give a JSON object.");
-}
-
-function parsedJson(text: string): Json | undefined {
   try {
-    return JSON.parse(text) as Json;
+    const read = JSON.parse(value) as Json;
+    if (isJsonObject(read)) return read;
   } catch {
-    return undefined; // the caller says what is expected
+    // not JSON
   }
+  throw new InvalidArgumentError("Give a JSON object.");
 }
 
 /** Collects `KEY=VALUE` texts as they are. */
@@ -98,10 +85,10 @@ function variable(
   return { ...previous, [value.slice(0, split)]: value.slice(split + 1) };
 }
 
-/** `--reporter`, with what each reporter is for. */
-export function reporterOption(): Option {
+/** Adds `--reporter`, with what each reporter is for. */
+export function addReporterFlag(command: Command): Command {
   const known = Object.entries(reporterHelp).map(([name, help]) => `${name} (${help})`);
-  return new Option("-r, --reporter <name[=file]>", `${known.join(", ")}; repeatable`).argParser(collect);
+  return command.option("-r, --reporter <name[=file]>", `${known.join(", ")}; repeatable`, collect);
 }
 
 /** The flags that say what is evaluated, as commander gives them. */
@@ -121,51 +108,46 @@ export interface SourceFlags {
 
 /** Adds the arguments and flags that say what is evaluated. */
 export function addSourceFlags(command: Command): Command {
+  const presets = agentPresets.join(", ");
   return command
-    .addArgument(
-      new Argument(
-        "[sources...]",
-        "a config, an Eval, or tasks: files, folders, globs (default: the config in this or a parent folder)",
-      ),
+    .argument(
+      "[sources...]",
+      "a config, an Eval, or tasks: files, folders, globs (default: the config in this or a parent folder)",
     )
-    .addOption(new Option("-c, --config <file>", "the same as the argument"))
-    .addOption(
-      new Option("-t, --task <glob>", "only tasks whose name matches; repeatable").argParser(collect),
+    .option("-c, --config <file>", "the same as the argument")
+    .option("-t, --task <glob>", "only tasks whose name matches; repeatable", collect)
+    .option("--tag <tag>", "only tasks with this tag; repeatable", collect)
+    .option(
+      "-l, --label <key=value>",
+      "only tasks with this label; repeatable: several values of one key are alternatives",
+      label,
     )
-    .addOption(new Option("--tag <tag>", "only tasks with this tag; repeatable").argParser(collect))
-    .addOption(
-      new Option(
-        "-l, --label <key=value>",
-        "only tasks with this label; repeatable: several values of one key are alternatives",
-      ).argParser(label),
+    .option("--difficulty <level>", "only tasks of this difficulty; repeatable", collect)
+    .option("--variant <name>", "only this variant of the servers; repeatable", collect)
+    .option(
+      "-a, --agent <name>",
+      `agent of the file, a model id, oracle, null or a preset (${presets}); repeatable`,
+      collect,
     )
-    .addOption(
-      new Option("--difficulty <level>", "only tasks of this difficulty; repeatable").argParser(collect),
-    )
-    .addOption(
-      new Option("--variant <name>", "only this variant of the servers; repeatable").argParser(collect),
-    )
-    .addOption(
-      new Option(
-        "-a, --agent <name>",
-        `agent of the file, a model id, oracle, null or a preset (${agentPresets.join(", ")}); repeatable`,
-      ).argParser(collect),
-    )
-    .addOption(new Option("--judge <model>", "model of the judge, instead of the one in the files"))
-    .addOption(new Option("--mcp-config <file>", "file with mcpServers, for tasks and Evals"))
-    .addOption(new Option("--allow-outside", "allow paths outside the tasks' folders"))
-    .addOption(
-      new Option(
-        "-e, --env <name=value>",
-        "variable for the files and their stdio servers; repeatable",
-      ).argParser(variable),
-    );
+    .option("--judge <model>", "model of the judge, instead of the one in the files")
+    .option("--mcp-config <file>", "file with mcpServers, for tasks and Evals")
+    .option("--allow-outside", "allow paths outside the tasks' folders")
+    .option("-e, --env <name=value>", "variable for the files and their stdio servers; repeatable", variable);
 }
 
-/** What is to be loaded, without the folder that relative paths start from. */
+/**
+ * What is to be loaded, without the folder that relative paths start from. Throws `usage/invalid-option` for a source
+ * beside `--config`.
+ */
 export function loadOptions(sources: readonly string[], flags: SourceFlags): Omit<LoadOptions, "cwd"> {
+  const { config } = flags;
+  const other = config === undefined ? undefined : sources.find((source) => source !== config);
+  if (other !== undefined) {
+    const message = `two configs were given: ${other} and --config ${config}`;
+    throw new McpvalsError("usage/invalid-option", message);
+  }
   return {
-    sources: namedSources(sources, flags.config),
+    sources: config === undefined ? sources : [config],
     env: flags.env ?? {},
     agents: flags.agent ?? [],
     judgeModel: flags.judge,
@@ -179,10 +161,6 @@ export function taskFilters({ task, tag, label: labels, difficulty, variant }: S
   return { tasks: task, tags: tag, labels, difficulties: difficulty, variants: variant };
 }
 
-interface ConfigFlags extends SourceFlags {
-  readonly json?: boolean;
-}
-
 /** The arguments of a command that reads files and starts no trial. */
 export interface ConfigQuery {
   readonly load: Omit<LoadOptions, "cwd">;
@@ -192,15 +170,14 @@ export interface ConfigQuery {
 
 /** Adds what a command that reads files has, with `--json`. */
 export function addQueryFlags(command: Command): Command {
-  return addSourceFlags(command).addOption(new Option("--json", "print the answer as JSON"));
+  return addSourceFlags(command).option("--json", "print the answer as JSON");
 }
 
-export function queryOf(sources: readonly string[], flags: ConfigFlags): ConfigQuery {
-  return {
-    load: loadOptions(sources, flags),
-    filters: taskFilters(flags),
-    json: flags.json ?? false,
-  };
+export function queryOf(
+  sources: readonly string[],
+  { json = false, ...flags }: SourceFlags & { readonly json?: boolean },
+): ConfigQuery {
+  return { load: loadOptions(sources, flags), filters: taskFilters(flags), json };
 }
 
 /** The flags about extensions of commands that run tasks. */

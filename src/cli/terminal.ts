@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { WriteStream } from "node:tty";
-import { McpvalsError } from "../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../core/errors/error.ts";
 import type { ReporterOutput } from "../core/report/reporter.ts";
 import { visibleJson, visibleLines, visibleText, withoutCommands } from "../core/text/visible-text.ts";
 import { createRedactor } from "../core/trace/redact.ts";
@@ -23,16 +23,12 @@ import { killAllNow } from "../process/process-tree.ts";
 /** Why stdout did not take everything, a full disk say. */
 let outFailure: Error | undefined;
 
-process.stdout.on("error", (error) => {
-  if (!isGone(error)) outFailure ??= error;
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  // A reader that stops reading, as `| head` does, or a closed terminal must not turn a finished run into a crash.
+  if (error.code !== "EPIPE" && error.code !== "EIO") outFailure ??= error;
 });
 // An error of stderr cannot be reported anywhere.
 process.stderr.on("error", () => undefined);
-
-/** A reader that stops reading, as `| head` does, or a terminal that was closed, must not turn a finished run into a crash. */
-function isGone({ code }: NodeJS.ErrnoException): boolean {
-  return code === "EPIPE" || code === "EIO";
-}
 
 /** Writes printable lines to stdout. */
 export function writeOut(text: string): void {
@@ -85,19 +81,16 @@ export async function finishOutput(): Promise<Error | undefined> {
 
 /** stdout as reporters see it. */
 export function stdoutOutput(): ReporterOutput {
-  return terminalOutput(process.stdout);
-}
-
-function terminalOutput(stream: WriteStream): ReporterOutput {
-  const isTerminal = stream.isTTY && environment()["TERM"] !== "dumb";
+  const { stdout, stderr } = process;
+  const isTerminal = stdout.isTTY && environment()["TERM"] !== "dumb";
   return {
-    write: (text) => void stream.write(text),
+    write: (text) => void stdout.write(text),
     isTerminal,
-    colors: wantsColors(stream),
-    columns: () => stream.columns ?? 80,
+    colors: wantsColors(stdout),
+    columns: () => stdout.columns ?? 80,
     now: Date.now,
     every: repeat,
-    ...(isTerminal && process.stderr.isTTY ? { notices: takeNotices } : {}),
+    ...(isTerminal && stderr.isTTY ? { notices: takeNotices } : {}),
   };
 }
 
@@ -113,17 +106,6 @@ function repeat(ms: number, callback: () => void): () => void {
   const timer = setInterval(callback, ms);
   timer.unref();
   return () => clearInterval(timer);
-}
-
-/** Opening a named pipe without a reader would block, so a non-blocking attempt comes first. */
-function openForAppending(path: string): number {
-  const isPipe = statSync(path, { throwIfNoEntry: false })?.isFIFO() === true;
-  const tried = isPipe ? openSync(path, constants.O_WRONLY | constants.O_NONBLOCK) : undefined;
-  try {
-    return openSync(path, "a");
-  } finally {
-    if (tried !== undefined) closeSync(tried);
-  }
 }
 
 /**
@@ -154,12 +136,33 @@ export function fileOutput(file: string): ReporterOutput & { close(): void } {
       },
     };
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new McpvalsError("store/unwritable", `the report cannot be written to ${path}: ${reason}`, {
-      hint: "Choose a file that can be written, with --reporter NAME=FILE.",
-      cause,
-    });
+    throw new McpvalsError(
+      "store/unwritable",
+      `the report cannot be written to ${path}: ${messageOf(cause)}`,
+      {
+        hint: "Choose a file that can be written, with --reporter NAME=FILE.",
+        cause,
+      },
+    );
   }
+}
+
+/** Opening a named pipe without a reader would block, so a non-blocking attempt comes first. */
+function openForAppending(path: string): number {
+  const isPipe = statSync(path, { throwIfNoEntry: false })?.isFIFO() === true;
+  const tried = isPipe ? openSync(path, constants.O_WRONLY | constants.O_NONBLOCK) : undefined;
+  try {
+    return openSync(path, "a");
+  } finally {
+    if (tried !== undefined) closeSync(tried);
+  }
+}
+
+/** Writes what went wrong with reports. */
+export function writeReportFailures(
+  failures: readonly { readonly reporter: string; readonly error: unknown }[],
+): void {
+  for (const { reporter, error } of failures) writeError(visibleText(`${reporter}: ${messageOf(error)}`));
 }
 
 /** Writes the notes of a config to stderr. */

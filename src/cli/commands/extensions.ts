@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { relative, resolve } from "node:path";
-import { Argument, type Command, Option } from "commander";
+import type { Command } from "commander";
 import semver from "semver";
 import { McpvalsError } from "../../core/errors/error.ts";
 import { listNames, suggestion } from "../../core/formats/did-you-mean.ts";
@@ -22,72 +22,66 @@ import type { ContractFlags } from "./extensions-test.ts";
 /** `mcpvals extensions`: the extensions that the lock of this folder names, and the cache. */
 export function define(command: Command, setExitCode: SetExitCode): void {
   const add = (name: string, description: string): Command =>
-    subcommand(command, name, description).addOption(new Option("--json", "print the answer as JSON"));
-  withCache(add("list", "list locked and cached extensions, without network")).action(
+    subcommand(command, name, description).option("--json", "print the answer as JSON");
+  const addCached = (name: string, description: string): Command =>
+    add(name, description).option(
+      "--cache-dir <dir>",
+      "folder of downloaded extensions (default: ~/.mcpvals/extensions)",
+    );
+  const addFetching = (name: string, description: string): Command =>
+    addCached(name, description).option("--releases-url <url>", "URL of the releases API, such as a mirror");
+  addCached("list", "list locked and cached extensions, without network").action(
     async (flags: ExtensionFlags) => setExitCode(await list(flags)),
   );
-  withSource(add("add", "download a package, verify its files and lock it"))
-    .addArgument(new Argument("<package>", "github.com/ORG/REPO@VERSION or npm:NAME@VERSION, as in tasks"))
-    .addOption(new Option("--sha256 <hex>", "SHA-256 that the downloaded file must have").argParser(sha256))
+  addFetching("add", "download a package, verify its files and lock it")
+    .argument("<package>", "github.com/ORG/REPO@VERSION or npm:NAME@VERSION, as in tasks")
+    .option("--sha256 <hex>", "SHA-256 that the downloaded file must have", sha256)
     .action(async (name: string, flags: AddFlags) => setExitCode(await addPackage(name, flags)));
-  withSource(add("update", "lock the newest versions that match the tasks"))
-    .addArgument(new Argument("[names...]", "packages, or the last parts of their names (default: all)"))
+  addFetching("update", "lock the newest versions that match the tasks")
+    .argument("[names...]", "packages, or the last parts of their names (default: all)")
     .action(async (names: readonly string[], flags: ExtensionFlags) =>
       setExitCode(await update(names, flags)),
     );
-  withSource(add("pin", "lock one version, regardless of the tasks; without network if it is cached"))
-    .addArgument(new Argument("<name@version>", "a package of the lock, or the last part of its name"))
+  addFetching("pin", "lock one version, regardless of the tasks; without network if it is cached")
+    .argument("<name@version>", "a package of the lock, or the last part of its name")
     .action(async (target: string, flags: ExtensionFlags) => setExitCode(await pin(target, flags)));
-  withCache(
-    add("verify", "compare cached files with the lock; exit 1 if they differ, 3 if some are missing"),
+  addCached(
+    "verify",
+    "compare cached files with the lock; exit 1 if they differ, 3 if some are missing",
   ).action(async (flags: ExtensionFlags) => setExitCode(await verify(flags)));
-  withCache(add("prune", "remove old cached versions that are not in this lock"))
-    .addOption(
-      new Option(
-        "--older-than <age>",
-        "minimum time since last use, such as 12h or 30d (default: 30d)",
-      ).argParser(age),
-    )
-    .addOption(new Option("--dry-run", "only list what would be removed"))
+  addCached("prune", "remove old cached versions that are not in this lock")
+    .option("--older-than <age>", "minimum time since last use, such as 12h or 30d (default: 30d)", age)
+    .option("--dry-run", "only list what would be removed")
     .action(async (flags: PruneFlags) => setExitCode(await prune(flags)));
   add("test", "test whether a program is a valid extension; exit 1 if not")
-    .addArgument(new Argument("<program>", "the program, a folder with an extension.yaml, or mcpvals:NAME"))
-    .addOption(
-      new Option("--config <json>", "settings of the extension, a JSON object").argParser(jsonObject),
-    )
-    .addOption(
-      new Option("--timeout <duration>", "time limit of one answer (default: 10s)").argParser(duration),
-    )
+    .argument("<program>", "the program, a folder with an extension.yaml, or mcpvals:NAME")
+    .option("--config <json>", "settings of the extension, a JSON object", jsonObject)
+    .option("--timeout <duration>", "time limit of one answer (default: 10s)", duration)
     .action(async (program: string, flags: ContractFlags) => {
       const { testExtension } = await import("./extensions-test.ts");
       setExitCode(await testExtension(program, flags));
     });
 }
 
-function withCache(command: Command): Command {
-  return command.addOption(
-    new Option("--cache-dir <dir>", "folder of downloaded extensions (default: ~/.mcpvals/extensions)"),
-  );
-}
-
-function withSource(command: Command): Command {
-  return withCache(command).addOption(
-    new Option("--releases-url <url>", "URL of the releases API, such as a mirror"),
-  );
-}
-
 /** The flags that all commands for extensions have. */
-export interface ExtensionFlags {
+interface ExtensionFlags {
   readonly json?: boolean;
   readonly cacheDir?: string;
   readonly releasesUrl?: string;
 }
 
+/** An entry of the lock with the package as it is written in files. */
+interface LockedEntry extends LockedExtension {
+  readonly written: string;
+}
+
 /** The cache, and the lock that is valid in the working folder. */
-export interface OpenExtensions {
+interface OpenExtensions {
   readonly cwd: string;
   readonly resolver: ExtensionResolver;
   readonly lock: LockFile;
+  /** The entries of the lock, in its order. */
+  readonly entries: readonly LockedEntry[];
   /** Path of the lock as it is shown. */
   readonly shownLock: string;
   /** The sentence for a lock without entries. */
@@ -111,64 +105,38 @@ export async function openExtensions({ cacheDir, releasesUrl }: ExtensionFlags):
     cwd,
     resolver: createResolver({ ...places, dir: cwd, signal, onProgress: writeError }),
     lock,
+    entries: Object.entries(lock.extensions).map(([written, entry]) => ({ ...entry, written })),
     shownLock,
     nothingLocked: visibleText(`Nothing is locked: ${why}.`),
     save: (entries) => writeLock(path, { ...lock, extensions: { ...lock.extensions, ...entries } }),
   };
 }
 
-/** An entry of the lock with the package as it is written in files. */
-interface LockedEntry extends LockedExtension {
-  readonly written: string;
-}
-
-/** All entries, in the order of the lock. */
-function lockedEntries({ extensions }: LockFile): readonly LockedEntry[] {
-  return Object.entries(extensions).map(([written, entry]) => ({ ...entry, written }));
-}
-
 /**
  * The entries that a name means: the package as it is written, the package without its version, or the last part of that.
  * Throws `extension/not-locked` when there is none.
  */
-function entriesNamed(name: string, lock: LockFile): readonly LockedEntry[] {
-  const entries = lockedEntries(lock);
-  for (const namesOf of [writtenName, packageName, lastName]) {
-    const found = entries.filter((entry) => namesOf(entry) === name);
-    if (found.length > 0) return found;
-  }
-  throw new McpvalsError(
-    "extension/not-locked",
-    `no extension of the lock is named ${JSON.stringify(name)}`,
-    {
-      hint:
-        entries.length === 0
-          ? "Nothing is locked yet; mcpvals extensions add PACKAGE locks a first one."
-          : suggestion(
-              name,
-              [...new Set(entries.flatMap((entry) => [lastName(entry), entry.package]))],
-              "extensions",
-            ),
-    },
-  );
+function entriesNamed(name: string, { entries }: OpenExtensions): readonly LockedEntry[] {
+  const lastName = (entry: LockedEntry): string => entry.package.split(/[/:]/).at(-1) ?? entry.package;
+  const namesOf = [(entry: LockedEntry) => entry.written, (entry: LockedEntry) => entry.package, lastName];
+  const found = namesOf
+    .map((nameOf) => entries.filter((entry) => nameOf(entry) === name))
+    .find((named) => named.length > 0);
+  if (found !== undefined) return found;
+  const known = new Set(entries.flatMap((entry) => [lastName(entry), entry.package]));
+  const message = `no extension of the lock is named ${JSON.stringify(name)}`;
+  throw new McpvalsError("extension/not-locked", message, {
+    hint:
+      entries.length === 0
+        ? "Nothing is locked yet; mcpvals extensions add PACKAGE locks a first one."
+        : suggestion(name, [...known], "extensions"),
+  });
 }
 
 /** Whether something in the cache is what an entry names. */
 function isCacheOf(cached: CachedVersion, entry: LockedEntry): boolean {
   const isSame = cached.package === entry.package && cached.version === entry.version;
   return isSame && Object.values(entry.files).some(({ hash }) => hash === cached.hash);
-}
-
-function writtenName({ written }: LockedEntry): string {
-  return written;
-}
-
-function packageName(entry: LockedEntry): string {
-  return entry.package;
-}
-
-function lastName({ package: name }: LockedEntry): string {
-  return name.split(/[/:]/).at(-1) ?? name;
 }
 
 /** An answer in both of its forms. Lines are safe to print. */
@@ -178,21 +146,17 @@ interface Answer {
 }
 
 /** Writes an answer to stdout, as JSON when that was asked for. */
-export function writeAnswer(
-  { json, lines }: Answer,
-  { json: wantsJson = false }: { readonly json?: boolean },
-): void {
-  if (wantsJson) writeJson(json, 2);
+export function writeAnswer({ json, lines }: Answer, flags: { readonly json?: boolean }): void {
+  if (flags.json === true) writeJson(json, 2);
   else if (lines.length > 0) writeOut(lines.join("\n"));
 }
 
 /** Rows as lines that are safe to print, their cells in columns. */
 export function columns(written: readonly (readonly string[])[]): string[] {
   const rows = written.map((row) => row.map((cell) => visibleText(cell)));
-  const widths: number[] = [];
-  for (const row of rows)
-    for (const [index, cell] of row.entries())
-      widths[index] = Math.max(widths[index] ?? 0, displayWidth(cell));
+  const width = (index: number): number =>
+    rows.reduce((widest, row) => Math.max(widest, displayWidth(row[index] ?? "")), 0);
+  const widths = Array.from(rows[0] ?? [], (_, index) => width(index));
   return rows.map((row) =>
     row
       .map((cell, index) => padToWidth(cell, widths[index] ?? 0))
@@ -203,61 +167,51 @@ export function columns(written: readonly (readonly string[])[]): string[] {
 
 /** A size for people: `512 B`, `3.4 kB`, `12.0 MB`. */
 function formatBytes(bytes: number): string {
-  const units = ["B", "kB", "MB", "GB"];
-  let value = bytes;
-  let unit = 0;
-  while (value >= 999.5 && unit < units.length - 1) {
-    value /= 1000;
-    unit += 1;
-  }
-  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit] ?? ""}`;
+  const power = [1, 2, 3].findLast((each) => bytes >= 999.5 * 1000 ** (each - 1)) ?? 0;
+  const unit = ["B", "kB", "MB", "GB"][power] ?? "";
+  return `${power === 0 ? bytes : (bytes / 1000 ** power).toFixed(1)} ${unit}`;
 }
 
-/** `mcpvals extensions list`; returns the exit code. . */
+function bytesOf(versions: readonly CachedVersion[]): number {
+  return versions.reduce((sum, { bytes }) => sum + bytes, 0);
+}
+
+/** `mcpvals extensions list`; returns the exit code. */
 async function list(flags: ExtensionFlags): Promise<number> {
-  const { resolver, lock, shownLock, nothingLocked } = await openExtensions(flags);
+  const { resolver, entries, shownLock, nothingLocked } = await openExtensions(flags);
   const cached = await resolver.cached();
-  const locked = lockedEntries(lock).map((entry) => describeEntry(entry, cached));
+  const locked = entries.map((entry) => {
+    const same = cached.filter((version) => version.package === entry.package);
+    const newer = same.map(({ version }) => version).filter((version) => isNewer(version, entry.version));
+    const [newest] = newer.toSorted((a, b) => semver.rcompare(a, b));
+    return { entry, files: same.filter((each) => isCacheOf(each, entry)), newest };
+  });
   const others = cached.filter((version) => !locked.some(({ files }) => files.includes(version)));
-  writeAnswer(
-    {
-      json: {
-        lock: shownLock,
-        extensions: locked.map(({ entry, files, newer }) => ({
-          written: entry.written,
-          package: entry.package,
-          version: entry.version,
-          platforms: Object.keys(entry.files),
-          cached: files.map(cachedReport),
-          newer: newer ?? null,
-        })),
-        others: others.map(cachedReport),
-      },
-      lines: [
-        ...(locked.length === 0 ? [nothingLocked] : [shownLock, ...indented(columns(locked.map(lockedRow)))]),
-        ...(others.length === 0 ? [] : ["", "Cached besides", ...indented(columns(others.map(otherRow)))]),
-      ],
-    },
-    flags,
-  );
-  return 0;
-}
-
-interface DescribedEntry {
-  readonly entry: LockedEntry;
-  /** What the cache has of it. */
-  readonly files: readonly CachedVersion[];
-  /** The newest later version that is cached. */
-  readonly newer: string | undefined;
-}
-
-function describeEntry(entry: LockedEntry, cached: readonly CachedVersion[]): DescribedEntry {
-  const same = cached.filter((version) => version.package === entry.package);
-  return {
-    entry,
-    files: same.filter((each) => isCacheOf(each, entry)),
-    newer: newest(same.map(({ version }) => version).filter((version) => isNewer(version, entry.version))),
+  const rows = locked.map(({ entry, files, newest }) => {
+    const state = files.length === 0 ? "not cached" : `cached, ${formatBytes(bytesOf(files))}`;
+    const facts = newest === undefined ? state : `${state}; ${newest} is cached too`;
+    return [entry.written, entry.version, `for ${Object.keys(entry.files).join(", ")}`, facts];
+  });
+  const indented = (cells: readonly (readonly string[])[]): string[] =>
+    columns(cells).map((line) => `  ${line}`);
+  const json = {
+    lock: shownLock,
+    extensions: locked.map(({ entry, files, newest }) => ({
+      written: entry.written,
+      package: entry.package,
+      version: entry.version,
+      platforms: Object.keys(entry.files),
+      cached: files.map(cachedReport),
+      newer: newest ?? null,
+    })),
+    others: others.map(cachedReport),
   };
+  const lines = [
+    ...(locked.length === 0 ? [nothingLocked] : [shownLock, ...indented(rows)]),
+    ...(others.length === 0 ? [] : ["", "Cached besides", ...indented(others.map(otherRow))]),
+  ];
+  writeAnswer({ json, lines }, flags);
+  return 0;
 }
 
 function isNewer(version: string, than: string): boolean {
@@ -265,32 +219,15 @@ function isNewer(version: string, than: string): boolean {
   return a !== null && b !== null && semver.gt(a, b);
 }
 
-function newest(versions: readonly string[]): string | undefined {
-  return versions.toSorted((a, b) => semver.rcompare(a, b))[0];
-}
-
-function cachedReport({ package: name, version, platform, bytes, usedAt, folder }: CachedVersion): {
-  readonly [key: string]: string | number;
-} {
+function cachedReport({ package: name, version, platform, bytes, usedAt, folder }: CachedVersion): object {
   return { package: name, version, platform, bytes, usedAt: usedAt.toISOString(), folder };
 }
 
-function lockedRow({ entry, files, newer }: DescribedEntry): string[] {
-  const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
-  const state = files.length === 0 ? "not cached" : `cached, ${formatBytes(bytes)}`;
-  const facts = newer === undefined ? state : `${state}; ${newer} is cached too`;
-  return [entry.written, entry.version, `for ${Object.keys(entry.files).join(", ")}`, facts];
-}
-
 function otherRow({ package: name, version, platform, bytes, usedAt, isDamaged }: CachedVersion): string[] {
-  if (isDamaged === true) return [name, version, `for ${platform}`, "damaged; prune removes it"];
   const days = Math.floor((Date.now() - usedAt.getTime()) / 86_400_000);
   const used = days < 1 ? "used today" : `used ${countOf(days, "day")} ago`;
-  return [name, version, `for ${platform}`, `${formatBytes(bytes)}, ${used}`];
-}
-
-function indented(lines: readonly string[]): string[] {
-  return lines.map((line) => `  ${line}`);
+  const state = isDamaged === true ? "damaged; prune removes it" : `${formatBytes(bytes)}, ${used}`;
+  return [name, version, `for ${platform}`, state];
 }
 
 interface AddFlags extends ExtensionFlags {
@@ -298,46 +235,30 @@ interface AddFlags extends ExtensionFlags {
 }
 
 /**
- * `mcpvals extensions add`; returns the exit code. fetches a package, verifies its files, and locks it.
+ * `mcpvals extensions add`; returns the exit code. Fetches a package, verifies its files, and locks it.
  * Throws McpvalsError of the codes `extension/…`.
  */
 async function addPackage(written: string, flags: AddFlags): Promise<number> {
   const { cwd, resolver, lock, shownLock, save } = await openExtensions(flags);
   const before = Object.hasOwn(lock.extensions, written) ? lock.extensions[written] : undefined;
-  const how = {
-    frozen: false,
-    offline: false,
-    ...(flags.sha256 === undefined ? {} : { sha256: flags.sha256 }),
-  };
+  const hash = flags.sha256 === undefined ? {} : { sha256: flags.sha256 };
+  const how = { frozen: false, offline: false, ...hash };
   const { extension, locked } = await resolver.resolve({ package: written, dir: cwd }, before, how);
-  if (locked === undefined) throw needsNoLock(written);
+  if (locked === undefined) {
+    const what = written.startsWith("mcpvals:") ? "comes with mcpvals" : "is a path";
+    const message = `${written} ${what}, so that there is nothing to fetch`;
+    const hint = "Tasks can use it as it is; only what is fetched is locked.";
+    throw new McpvalsError("usage/invalid-option", message, { hint });
+  }
   const isNew = JSON.stringify(locked) !== JSON.stringify(before);
   if (isNew) await save({ [written]: locked });
-  const { version } = locked;
+  const place = `${locked.version} in ${shownLock}`;
   const line = isNew
-    ? `${written} is now locked at ${version} in ${shownLock}`
-    : `${written} was locked at ${version} in ${shownLock} before; its files are as they should be`;
-  writeAnswer(
-    {
-      json: { lock: shownLock, written, ...locked, folder: extension.folder, added: isNew },
-      lines: [visibleText(line)],
-    },
-    flags,
-  );
+    ? `${written} is now locked at ${place}`
+    : `${written} was locked at ${place} before; its files are as they should be`;
+  const json = { lock: shownLock, written, ...locked, folder: extension.folder, added: isNew };
+  writeAnswer({ json, lines: [visibleText(line)] }, flags);
   return 0;
-}
-
-function needsNoLock(written: string): McpvalsError {
-  const what = written.startsWith("mcpvals:") ? "comes with mcpvals" : "is a path";
-  return new McpvalsError("usage/invalid-option", `${written} ${what}, so that there is nothing to fetch`, {
-    hint: "Tasks can use it as it is; only what is fetched is locked.",
-  });
-}
-
-interface Update {
-  readonly entry: LockedEntry;
-  /** Undefined when it is the newest. */
-  readonly locked?: LockedExtension;
 }
 
 /**
@@ -346,123 +267,85 @@ interface Update {
  */
 async function update(names: readonly string[], flags: ExtensionFlags): Promise<number> {
   const open = await openExtensions(flags);
-  const { lock, shownLock, nothingLocked, save } = open;
-  const all = names.length === 0 ? lockedEntries(lock) : names.flatMap((name) => entriesNamed(name, lock));
+  const { resolver, lock, shownLock, nothingLocked, save } = open;
+  const all = names.length === 0 ? open.entries : names.flatMap((name) => entriesNamed(name, open));
   const entries = new Map(all.map((entry) => [entry.written, entry]));
-  const updates = await Promise.all([...entries.values()].map((entry) => updateOne(entry, open)));
-  const changed = updates.flatMap(({ entry, locked }) =>
-    locked === undefined ? [] : [[entry.written, locked]],
+  const updates = await Promise.all(
+    [...entries.values()].map(async ({ written, version: from }) => {
+      const to = await resolver.newest(written);
+      const locked = to === from ? undefined : await resolver.pin(written, to, lock.extensions[written]);
+      return { written, from, locked };
+    }),
   );
+  const changed = updates.flatMap(({ written, locked }) => (locked === undefined ? [] : [[written, locked]]));
   if (changed.length > 0) await save(Object.fromEntries(changed) as Record<string, LockedExtension>);
-  const json = updates.map(({ entry, locked }) => ({
-    written: entry.written,
-    from: entry.version,
-    to: locked?.version ?? entry.version,
-  }));
-  const lines = updates.length === 0 ? [nothingLocked] : updatedRows(updates);
+  const json = updates.map(({ written, from, locked }) => ({ written, from, to: locked?.version ?? from }));
+  const rows = updates.map(({ written, from, locked }) => [
+    written,
+    locked === undefined ? `${from} is the newest` : `${from} -> ${locked.version}`,
+  ]);
+  const lines = updates.length === 0 ? [nothingLocked] : columns(rows);
   writeAnswer({ json: { lock: shownLock, updates: json }, lines }, flags);
   return 0;
 }
 
-async function updateOne(entry: LockedEntry, { resolver, lock }: OpenExtensions): Promise<Update> {
-  const version = await resolver.newest(entry.written);
-  if (version === entry.version) return { entry };
-  return { entry, locked: await resolver.pin(entry.written, version, lock.extensions[entry.written]) };
-}
-
-function updatedRows(updates: readonly Update[]): string[] {
-  return columns(
-    updates.map(({ entry, locked }) => [
-      entry.written,
-      locked === undefined ? `${entry.version} is the newest` : `${entry.version} -> ${locked.version}`,
-    ]),
-  );
-}
-
 /**
- * `mcpvals extensions pin`; returns the exit code. locks one version of a package, whatever files say of the
+ * `mcpvals extensions pin`; returns the exit code. Locks one version of a package, whatever files say of the
  * version, without the network when it is cached. Throws McpvalsError of the codes `extension/…`.
  */
 async function pin(target: string, flags: ExtensionFlags): Promise<number> {
-  const { name, version } = nameAndVersion(target);
-  const { resolver, lock, shownLock, save } = await openExtensions(flags);
-  const { written, version: before } = onlyEntry(name, lock);
+  const [, name, version] = /^(.+)@([^@/]+)$/s.exec(target) ?? [];
+  if (name === undefined || version === undefined) {
+    throw new McpvalsError("usage/invalid-option", `${JSON.stringify(target)} names no version`, {
+      hint: "Write it as NAME@VERSION; mcpvals extensions list shows the names.",
+    });
+  }
+  const open = await openExtensions(flags);
+  const { resolver, lock, shownLock, save } = open;
+  const entries = entriesNamed(name, open);
+  const [entry] = entries;
+  if (entry === undefined || entries.length > 1) {
+    const message = `${JSON.stringify(name)} could be ${listNames(entries.map((each) => each.written))}`;
+    throw new McpvalsError("usage/invalid-option", message, {
+      hint: "Write the one that is meant in full, and @VERSION behind it.",
+    });
+  }
+  const { written, version: from } = entry;
   const locked = await resolver.pin(written, version, lock.extensions[written]);
   await save({ [written]: locked });
-  const json = { lock: shownLock, written, from: before, to: locked.version };
-  const how = before === locked.version ? `stays at ${before}` : `${before} -> ${locked.version}`;
+  const json = { lock: shownLock, written, from, to: locked.version };
+  const how = from === locked.version ? `stays at ${from}` : `${from} -> ${locked.version}`;
   writeAnswer({ json, lines: [visibleText(`${written}  ${how}  in ${shownLock}`)] }, flags);
   return 0;
 }
 
-function nameAndVersion(target: string): { readonly name: string; readonly version: string } {
-  const split = target.lastIndexOf("@");
-  const [name, version] = [target.slice(0, split), target.slice(split + 1)];
-  if (split > 0 && version !== "" && !version.includes("/")) return { name, version };
-  throw new McpvalsError("usage/invalid-option", `${JSON.stringify(target)} names no version`, {
-    hint: "Write it as NAME@VERSION; mcpvals extensions list shows the names.",
-  });
-}
-
-function onlyEntry(name: string, lock: LockFile): LockedEntry {
-  const [first, ...others] = entriesNamed(name, lock);
-  if (first !== undefined && others.length === 0) return first;
-  const all = [first, ...others].flatMap((entry) => entry?.written ?? []);
-  throw new McpvalsError("usage/invalid-option", `${JSON.stringify(name)} could be ${listNames(all)}`, {
-    hint: "Write the one that is meant in full, and @VERSION behind it.",
-  });
-}
-
-interface Verified {
-  readonly entry: LockedEntry;
-  readonly outcome: "verified" | "not cached" | "changed";
-  readonly problems: readonly string[];
-}
-
 /**
- * `mcpvals extensions verify`; returns the exit code. 0 when everything cached is what the lock says, 1 when
- * something is not.
+ * `mcpvals extensions verify`; returns the exit code: 0 when everything locked is cached as the lock says, 1 when
+ * something differs, 3 when something is not cached or nothing is locked.
  */
 async function verify(flags: ExtensionFlags): Promise<number> {
-  const open = await openExtensions(flags);
-  const verified: Verified[] = [];
-  for (const entry of lockedEntries(open.lock)) verified.push(await verifyOne(entry, open));
-  const count = (outcome: Verified["outcome"]): number =>
-    verified.filter((each) => each.outcome === outcome).length;
+  const { resolver, lock, entries, shownLock, nothingLocked } = await openExtensions(flags);
+  const extensions: { written: string; version: string; outcome: string; problems: string[] }[] = [];
+  for (const entry of entries) {
+    const { written, version } = entry;
+    const locked = lock.extensions[written];
+    const problems = locked === undefined ? [] : await resolver.verify(written, locked);
+    const isCached = (await resolver.cached()).some((each) => isCacheOf(each, entry));
+    const outcome = problems.length > 0 ? "changed" : isCached ? "verified" : "not cached";
+    extensions.push({ written, version, outcome, problems: [...problems] });
+  }
+  const count = (wanted: string): number => extensions.filter(({ outcome }) => outcome === wanted).length;
   const counts = { verified: count("verified"), changed: count("changed"), notCached: count("not cached") };
-  const json = {
-    lock: open.shownLock,
-    ...counts,
-    extensions: verified.map(({ entry, outcome, problems }) => ({
-      written: entry.written,
-      version: entry.version,
-      outcome,
-      problems: [...problems],
-    })),
-  };
-  const summary = `${counts.verified} verified, ${counts.changed} changed, ${counts.notCached} not cached`;
-  const lines = verified.length === 0 ? [open.nothingLocked] : [...verifiedRows(verified), summary];
-  writeAnswer({ json, lines }, flags);
-  if (counts.changed > 0) return 1;
-  return counts.verified === verified.length && verified.length > 0 ? 0 : 3;
-}
-
-async function verifyOne(entry: LockedEntry, { resolver, lock }: OpenExtensions): Promise<Verified> {
-  const { written } = entry;
-  const locked = lock.extensions[written];
-  const problems = locked === undefined ? [] : await resolver.verify(written, locked);
-  if (problems.length > 0) return { entry, outcome: "changed", problems };
-  const cached = await resolver.cached();
-  const isCached = cached.some((each) => isCacheOf(each, entry));
-  return { entry, outcome: isCached ? "verified" : "not cached", problems };
-}
-
-function verifiedRows(verified: readonly Verified[]): string[] {
-  const heads = columns(verified.map(({ entry, outcome }) => [entry.written, entry.version, outcome]));
-  return verified.flatMap(({ problems }, index) => [
+  const heads = columns(extensions.map(({ written, version, outcome }) => [written, version, outcome]));
+  const lines = extensions.flatMap(({ problems }, index) => [
     heads[index] ?? "",
     ...problems.map((problem) => `  ${visibleText(problem)}`),
   ]);
+  const summary = `${counts.verified} verified, ${counts.changed} changed, ${counts.notCached} not cached`;
+  const json = { lock: shownLock, ...counts, extensions };
+  writeAnswer({ json, lines: entries.length === 0 ? [nothingLocked] : [...lines, summary] }, flags);
+  if (counts.changed > 0) return 1;
+  return counts.verified === entries.length && entries.length > 0 ? 0 : 3;
 }
 
 interface PruneFlags extends ExtensionFlags {
@@ -474,40 +357,31 @@ interface PruneFlags extends ExtensionFlags {
 const usualAgeMs = 30 * 86_400_000;
 
 /**
- * `mcpvals extensions prune`; returns the exit code. removes cached versions that were not used for long,
+ * `mcpvals extensions prune`; returns the exit code. Removes cached versions that were not used for long,
  * never one that the lock names; those whose record is damaged always go, since they are of no use.
  */
 async function prune(flags: PruneFlags): Promise<number> {
-  const { resolver, lock } = await openExtensions(flags);
+  const { resolver, entries } = await openExtensions(flags);
   const { olderThan = usualAgeMs, dryRun = false } = flags;
-  const locked = lockedEntries(lock);
-  const isLocked = (each: CachedVersion): boolean =>
-    locked.some((entry) => entry.package === each.package && entry.version === each.version);
   const newest = Date.now() - olderThan;
   const cached = await resolver.cached();
-  const isOld = (each: CachedVersion): boolean => each.usedAt.getTime() <= newest && !isLocked(each);
-  const old = cached.filter((each) => each.isDamaged === true || isOld(each));
+  const old = cached.filter(({ package: name, version, usedAt, isDamaged = false }) => {
+    const isLocked = entries.some((entry) => entry.package === name && entry.version === version);
+    return isDamaged || (usedAt.getTime() <= newest && !isLocked);
+  });
   if (!dryRun) for (const version of old) await resolver.remove(version);
-  const bytes = old.reduce((sum, each) => sum + each.bytes, 0);
-  const json = {
-    dryRun,
-    bytes,
-    kept: cached.length - old.length,
-    removed: old.map(({ package: name, version, platform, bytes: size }) => ({
-      package: name,
-      version,
-      platform,
-      bytes: size,
-    })),
-  };
-  const rows = old.map((each) => [
+  const removed = old.map(({ package: name, version, platform, bytes }) => {
+    return { package: name, version, platform, bytes };
+  });
+  const json = { dryRun, bytes: bytesOf(old), kept: cached.length - old.length, removed };
+  const rows = removed.map((each) => [
     each.package,
     each.version,
     `for ${each.platform}`,
     formatBytes(each.bytes),
   ]);
   const verb = dryRun ? "would be removed" : "removed";
-  const summary = `${countOf(old.length, "version")} ${verb}, ${formatBytes(bytes)}; ${json.kept} kept`;
+  const summary = `${countOf(old.length, "version")} ${verb}, ${formatBytes(json.bytes)}; ${json.kept} kept`;
   const lines = cached.length === 0 ? ["Nothing is cached."] : [...columns(rows), summary];
   writeAnswer({ json, lines }, flags);
   return 0;

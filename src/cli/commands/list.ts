@@ -58,38 +58,24 @@ function portableListing({ name, portable }: Task, { taskServers }: Eval): objec
 }
 
 function render(spec: Eval): string {
-  const workflows = spec.tasks.filter((task) => task.form === "workflow");
-  const suites = Map.groupBy(
-    spec.tasks.filter((task) => task.form === "tool-test"),
-    (task) => task.suite ?? "",
+  const ofForm = (form: Task["form"]): readonly Task[] => spec.tasks.filter((task) => task.form === form);
+  const suites = Map.groupBy(ofForm("tool-test"), (task) => task.suite ?? "");
+  const agents = actingAgents(spec).map((agent) => `${agent.name}  ${kindOf(agent)}`);
+  const servers = Object.entries(spec.servers).map(
+    ([name, server]) => `${name}  ${lifetimeOf(server)}  ${targetOf(server)}`,
   );
-  const portable = spec.tasks.filter((task) => task.form === "task");
-  return [
-    spec.name,
-    ...section("Tasks", portable.flatMap(taskLines)),
-    ...section("Workflows", workflows.flatMap(workflowLines)),
-    ...[...suites].flatMap(([suite, tests]) => section(`Tool tests: ${suite}`, tests.map(testLine))),
-    ...section(
-      "Agents",
-      actingAgents(spec).map((agent) => `${agent.name}  ${kindOf(agent)}`),
-    ),
-    ...section(
-      "Servers",
-      Object.entries(spec.servers).map(
-        ([name, server]) => `${name}  ${lifetimeOf(server)}  ${targetOf(server)}`,
-      ),
-    ),
-    ...section(
-      "Variants",
-      (spec.variants ?? []).map((variant) => variantLine(variant, spec)),
-    ),
-  ]
-    .map((line) => visibleText(line))
-    .join("\n");
-}
-
-function section(title: string, lines: readonly string[]): string[] {
-  return lines.length === 0 ? [] : ["", title, ...lines.map((line) => `  ${line}`)];
+  const sections: [title: string, lines: readonly string[]][] = [
+    ["Tasks", ofForm("task").flatMap(taskLines)],
+    ["Workflows", ofForm("workflow").flatMap(workflowLines)],
+    ...[...suites].map(([suite, tests]): [string, string[]] => [`Tool tests: ${suite}`, tests.map(testLine)]),
+    ["Agents", agents],
+    ["Servers", servers],
+    ["Variants", (spec.variants ?? []).map((variant) => variantLine(variant, spec))],
+  ];
+  const shown = sections
+    .filter(([, lines]) => lines.length > 0)
+    .flatMap(([title, lines]) => ["", title, ...lines.map((line) => `  ${line}`)]);
+  return [spec.name, ...shown].map((line) => visibleText(line)).join("\n");
 }
 
 function workflowLines(task: Task): string[] {
@@ -104,24 +90,19 @@ const purposeWidth = 90;
 
 /** A task with its file, and its description, or else its prompt, in one line. */
 function taskLines({ name, description, turns, servers, portable }: Task): string[] {
-  const labels = Object.entries(portable?.labels ?? {}).map(([key, value]) => `${key}=${value}`);
+  const { difficulty, tags = [], labels = {}, file } = portable ?? {};
   const facts = [
-    portable?.difficulty,
-    ...(portable?.tags ?? []).map((tag) => `#${tag}`),
-    ...labels,
+    ...(difficulty === undefined ? [] : [difficulty]),
+    ...tags.map((tag) => `#${tag}`),
+    ...Object.entries(labels).map(([key, value]) => `${key}=${value}`),
     ...(servers.length === 0 ? [] : [`servers ${servers.join(", ")}`]),
-  ].filter((fact) => fact !== undefined);
-  const file = portable === undefined ? "" : `  ${relative(workingFolder(), portable.file)}`;
+  ];
   const title = facts.length === 0 ? name : `${name}  (${facts.join(", ")})`;
-  const purpose = firstLine(description) ?? firstLine(turns[0]?.user) ?? "no prompt";
+  const place = file === undefined ? "" : `  ${relative(workingFolder(), file)}`;
+  const firstLines = [description, turns[0]?.user].map((text = "") => text.trim().split("\n")[0]?.trimEnd());
+  const purpose = firstLines.find(Boolean) ?? "no prompt";
   const shown = purpose.length > purposeWidth ? `${purpose.slice(0, purposeWidth)}…` : purpose;
-  return [`${title}${file}`, `  ${shown}`];
-}
-
-/** Undefined for a text without one. */
-function firstLine(text = ""): string | undefined {
-  const [line = ""] = text.trim().split("\n");
-  return line === "" ? undefined : line.trimEnd();
+  return [`${title}${place}`, `  ${shown}`];
 }
 
 function kindOf(agent: AgentSpec): string {
@@ -151,17 +132,15 @@ function testLine(task: Task): string {
 /** A variant, and how its servers differ from those without it, in any of the tasks. */
 export function variantLine({ name, servers }: Variant, spec: Eval): string {
   const all = Object.values(servers).flatMap((table) => Object.keys(table));
-  const changes = spec.tasks.flatMap((task) => differences(withoutVariants(spec, task), servers[task.name]));
+  const changes = spec.tasks.flatMap((task) => {
+    // A task may name servers that only variants have.
+    const tables = { ...spec.servers, ...spec.taskServers?.[task.name] };
+    const known = task.servers.filter((server) => Object.hasOwn(tables, server));
+    return differences(effectiveServers(spec, { ...task, servers: known }, undefined), servers[task.name]);
+  });
   const what = [...new Set(changes)];
   if (what.length > 0) return `${name}  ${what.join("; ")}`;
   return `${name}  ${all.length === 0 ? "no servers" : "the servers as they are"}`;
-}
-
-/** A task may name servers that only variants have. */
-function withoutVariants(spec: Eval, task: Task): ServerTable {
-  const own = spec.taskServers?.[task.name] ?? {};
-  const known = task.servers.filter((name) => Object.hasOwn(own, name) || Object.hasOwn(spec.servers, name));
-  return effectiveServers(spec, { ...task, servers: known }, undefined);
 }
 
 function differences(base: ServerTable, changed: ServerTable = {}): string[] {
@@ -178,31 +157,21 @@ function differences(base: ServerTable, changed: ServerTable = {}): string[] {
 /** The new target if it differs, and the settings that differ. */
 function difference(before: ServerSpec, after: ServerSpec): string[] {
   const target = targetOf(after);
-  const [old, set] = [settings(before), settings(after)];
   const isOtherKind = before.transport !== after.transport;
-  const keys = [...new Set([...old.keys(), ...set.keys()])].filter(
-    (key) => !isOtherKind || !ofOneKind.includes(key),
-  );
-  const changed = keys.filter((key) => old.get(key) !== set.get(key));
+  const [old, set]: Readonly<Record<string, unknown>>[] = [{ ...before }, { ...after }];
+  const changed = Object.keys({ ...before, ...after }).filter((key) => {
+    if (inTarget.includes(key) || (isOtherKind && ofOneKind.includes(key))) return false;
+    return JSON.stringify(old?.[key]) !== JSON.stringify(set?.[key]);
+  });
   return [
     ...(isOtherKind || targetOf(before) !== target ? [target] : []),
-    ...changed.map((key) => describe(key, after)),
+    ...changed.map((key) => (key === "lifetime" ? lifetimeOf(after) : key.replace(/Ms$/, ""))),
   ];
 }
 
-/** What only some kinds of servers have. */
+/** What the target shows, and what only some kinds of servers have. */
+const inTarget = ["transport", "command", "args", "url"];
 const ofOneKind = ["env", "cwd", "headers", "auth", "mock"];
-
-/** What a target does not show. */
-function settings(server: ServerSpec): ReadonlyMap<string, string> {
-  const shown = ["transport", "command", "args", "url"];
-  const entries = Object.entries(server).filter(([key]) => !shown.includes(key));
-  return new Map(entries.map(([key, value]) => [key, JSON.stringify(value)]));
-}
-
-function describe(key: string, server: ServerSpec): string {
-  return key === "lifetime" ? lifetimeOf(server) : key.replace(/Ms$/, "");
-}
 
 /** The server's URL or command. */
 function targetOf(server: ServerSpec): string {

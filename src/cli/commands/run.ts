@@ -1,24 +1,23 @@
-import { Command, Option } from "commander";
+import type { Command } from "commander";
 import type { Eval } from "../../core/formats/model.ts";
 import { exitCode } from "../../core/report/trial-result.ts";
-import { visibleText } from "../../core/text/visible-text.ts";
 import { load } from "../../load/load.ts";
 import { prepare } from "../../run/prepare.ts";
 import { run } from "../../run/run.ts";
 import { unprovenTasks } from "../../store/proofs.ts";
 import {
+  addReporterFlag,
   addSourceFlags,
   duration,
   extensionOptions,
   type ExtensionRunFlags,
   loadOptions,
-  reporterOption,
   type SetExitCode,
   type SourceFlags,
   taskFilters,
   wholeNumber,
 } from "../flags.ts";
-import { abortOnInterrupt, workingFolder, writeError, writeNotes } from "../terminal.ts";
+import { abortOnInterrupt, workingFolder, writeError, writeNotes, writeReportFailures } from "../terminal.ts";
 import { openReporters } from "../open-reporters.ts";
 
 /** The flags of `run` as commander gives them. */
@@ -36,28 +35,19 @@ interface RunFlags extends SourceFlags, ExtensionRunFlags {
 /** `mcpvals run`: evaluates and exits with the code of the verdict. */
 export function define(command: Command, setExitCode: SetExitCode): void {
   addSourceFlags(command)
-    .addOption(
-      new Option("-n, --trials <n>", "number of attempts of each task").argParser(wholeNumber(10_000)),
-    )
-    .addOption(
-      new Option("-j, --concurrency <n>", "number of trials that run at once").argParser(wholeNumber(1024)),
-    )
-    .addOption(reporterOption())
-    .addOption(new Option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)"))
-    .addOption(new Option("--llm", "grade workflows with a language model too"))
-    .addOption(
-      new Option(
-        "--timeout <duration>",
-        "time limit of a trial and of everything in it, such as 30s",
-      ).argParser(duration),
-    )
-    .addOption(new Option("--strict", "tasks with unmet requirements are errors, not skipped"))
-    .addOption(new Option("--frozen", "use only extensions in mcp-eval.lock, and do not change it"))
-    .addOption(new Option("--releases-url <url>", "URL of the releases API of extensions, such as a mirror"))
-    .addOption(new Option("--bail", "stop after the first trial that does not pass"))
-    .action(async (sources: readonly string[], flags: RunFlags) => {
-      setExitCode(await execute(sources, flags));
-    });
+    .option("-n, --trials <n>", "number of attempts of each task", wholeNumber(10_000))
+    .option("-j, --concurrency <n>", "number of trials that run at once", wholeNumber(1024));
+  addReporterFlag(command)
+    .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
+    .option("--llm", "grade workflows with a language model too")
+    .option("--timeout <duration>", "time limit of a trial and of everything in it, such as 30s", duration)
+    .option("--strict", "tasks with unmet requirements are errors, not skipped")
+    .option("--frozen", "use only extensions in mcp-eval.lock, and do not change it")
+    .option("--releases-url <url>", "URL of the releases API of extensions, such as a mirror")
+    .option("--bail", "stop after the first trial that does not pass")
+    .action(async (sources: readonly string[], flags: RunFlags) =>
+      setExitCode(await execute(sources, flags)),
+    );
 }
 
 /** Returns the exit code. Throws McpvalsError of kind `usage` before anything starts. */
@@ -89,9 +79,7 @@ async function execute(sources: readonly string[], flags: RunFlags): Promise<num
     ...extensionOptions(flags),
     ...(flags.output === undefined ? {} : { output: flags.output }),
   });
-  for (const { reporter, error } of outcome.failures) {
-    writeError(visibleText(`${reporter}: ${error instanceof Error ? error.message : String(error)}`));
-  }
+  writeReportFailures(outcome.failures);
   const code = exitCode(outcome.result.verdict);
   if (code !== 0 || outcome.failures.length === 0) return code;
   writeError("Everything passed, but not all reports could be written: exit 3.");

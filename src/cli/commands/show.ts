@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
-import { Argument, Command, Option } from "commander";
-import { McpvalsError } from "../../core/errors/error.ts";
+import { type Command, Option } from "commander";
+import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import { taskInVariant, type Trial } from "../../core/plan/plan.ts";
 import { createMultiplexer } from "../../core/report/reporter.ts";
 import { renderTrace } from "../../core/report/render-trace.ts";
@@ -11,9 +11,9 @@ import { visibleText } from "../../core/text/visible-text.ts";
 import { buildTrajectory } from "../../core/trace/trajectory.ts";
 import { toolEvents } from "../../core/trace/tool-events.ts";
 import { defaultRunsFolder, readRun, type StoredRun } from "../../store/run-folder.ts";
-import { reporterOption, type SetExitCode } from "../flags.ts";
+import { addReporterFlag, type SetExitCode } from "../flags.ts";
 import { openReporters } from "../open-reporters.ts";
-import { writeError, writeJson, writeOut } from "../terminal.ts";
+import { writeError, writeJson, writeOut, writeReportFailures } from "../terminal.ts";
 
 /** The flags of `show` as commander gives them. */
 interface ShowFlags {
@@ -27,19 +27,15 @@ interface ShowFlags {
 /** `mcpvals show`: reports a finished or interrupted run again, from its journal. */
 export function define(command: Command, setExitCode: SetExitCode): void {
   command
-    .addArgument(new Argument("[run]", "id, start of an id, folder, or latest").default("latest"))
-    .addOption(new Option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)"))
-    .addOption(new Option("-t, --trial <id>", "show every event of this trial, such as t1"))
-    .addOption(reporterOption())
+    .argument("[run]", "id, start of an id, folder, or latest", "latest")
+    .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
+    .option("-t, --trial <id>", "show every event of this trial, such as t1");
+  addReporterFlag(command)
     .addOption(
       new Option("--tools", "print every tool use of agents as JSON Lines").conflicts(["reporter", "json"]),
     )
-    .addOption(
-      new Option("--json", "print the result document as JSON; with --trial, the events as JSON Lines"),
-    )
-    .action(async (name: string, flags: ShowFlags) => {
-      setExitCode(await execute(name, flags));
-    });
+    .option("--json", "print the result document as JSON; with --trial, the events as JSON Lines")
+    .action(async (name: string, flags: ShowFlags) => setExitCode(await execute(name, flags)));
 }
 
 /** Returns the exit code: that of the run if it is reported again; 0 for one of its trials or tool uses. */
@@ -50,7 +46,7 @@ async function execute(name: string, flags: ShowFlags): Promise<number> {
     return await show(stored, flags);
   } catch (cause) {
     if (cause instanceof McpvalsError) throw cause;
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     throw new McpvalsError("store/corrupt", `the run in ${stored.folder} cannot be shown: ${reason}`, {
       hint: "Its files were not written by this version of mcpvals. If they were, please report it.",
       cause,
@@ -58,10 +54,10 @@ async function execute(name: string, flags: ShowFlags): Promise<number> {
   }
 }
 
-async function show(stored: StoredRun, flags: ShowFlags): Promise<number> {
-  if (flags.tools === true) showTools(stored, flags.trial);
-  else if (flags.trial !== undefined) showTrial(stored, flags.trial, flags.json ?? false);
-  else return showRun(stored, flags.reporter ?? [flags.json === true ? "json" : "console"]);
+async function show(stored: StoredRun, { tools, trial, json = false, reporter }: ShowFlags): Promise<number> {
+  if (tools !== true && trial === undefined) return showRun(stored, reporter ?? [json ? "json" : "console"]);
+  if (tools === true) showTools(stored, trial);
+  else if (trial !== undefined) showTrial(stored, trial, json);
   return 0;
 }
 
@@ -74,10 +70,8 @@ function showTools(stored: StoredRun, id: string | undefined): void {
     if (task === undefined) continue;
     const events = stored.events.filter((event) => event.trial === trial.id);
     const used = toolEvents(buildTrajectory(trial, taskInVariant(plan, task, trial), events));
-    const { id: trialId, task: name, agent, variant } = trial;
-    for (const event of used) {
-      writeJson({ trial: trialId, task: name, agent, variant, ...event });
-    }
+    const { task: name, agent, variant } = trial;
+    for (const event of used) writeJson({ trial: trial.id, task: name, agent, variant, ...event });
   }
 }
 
@@ -93,11 +87,8 @@ function findTrial({ plan }: StoredRun, id: string): Trial {
 function showTrial(stored: StoredRun, id: string, json: boolean): void {
   const trial = findTrial(stored, id);
   const events = stored.events.filter((event) => event.trial === trial.id);
+  if (json) return events.forEach((event) => writeJson(event));
   const result = replayRun(stored).result.trials.find((candidate) => candidate.id === trial.id);
-  if (json) {
-    for (const event of events) writeJson(event);
-    return;
-  }
   const head = result === undefined ? [] : [...renderVerdict(result), ""];
   const lines = renderTrace(events);
   writeOut([...head, ...(lines.length === 0 ? ["(the trial left no events)"] : lines)].join("\n"));
@@ -121,9 +112,7 @@ async function showRun(stored: StoredRun, specs: readonly string[]): Promise<num
   for (const trial of result.trials) await reporters.onTrialEnd(trial);
   await reporters.onRunEnd({ result, evidence });
   await reporters.close();
-  for (const { reporter, error } of reporters.errors) {
-    writeError(visibleText(`${reporter}: ${error instanceof Error ? error.message : String(error)}`));
-  }
+  writeReportFailures(reporters.errors);
   const code = exitCode(result.verdict);
   return code === 0 && reporters.errors.length > 0 ? 3 : code;
 }

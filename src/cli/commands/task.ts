@@ -1,28 +1,19 @@
-import { Argument, Command, Option } from "commander";
+import { type Command, Option } from "commander";
 import { visibleJson, visibleText } from "../../core/text/visible-text.ts";
 import { exportFile } from "../../load/export-file.ts";
-import { subcommand, type SetExitCode } from "../flags.ts";
+import { type SetExitCode, subcommand } from "../flags.ts";
 import { fileOutput, workingFolder, writeError, writeJson } from "../terminal.ts";
 
 /** `mcpvals task`: commands for a single task. */
 export function define(command: Command, setExitCode: SetExitCode): void {
-  defineExport(
-    subcommand(command, "export", "print a task as one document: prompt, steps, files and their hashes"),
-    setExitCode,
-  );
-}
-
-function defineExport(command: Command, setExitCode: SetExitCode): void {
-  command
-    .addArgument(new Argument("<file>", "a file of kind Task"))
+  subcommand(command, "export", "print a task as one document: prompt, steps, files and their hashes")
+    .argument("<file>", "a file of kind Task")
     .addOption(
       new Option("-f, --format <format>", "format of the document").choices(["json"]).default("json"),
     )
-    .addOption(new Option("-o, --out <file>", "write it to this file instead of stdout"))
-    .addOption(new Option("--allow-outside", "allow paths outside the task's folder"))
-    .action(async (file: string, flags: TaskExportFlags) => {
-      setExitCode(await exportTask(file, flags));
-    });
+    .option("-o, --out <file>", "write it to this file instead of stdout")
+    .option("--allow-outside", "allow paths outside the task's folder")
+    .action(async (file: string, flags: TaskExportFlags) => setExitCode(await exportTask(file, flags)));
 }
 
 /** The flags of `task export` as commander gives them. */
@@ -33,13 +24,12 @@ interface TaskExportFlags {
 }
 
 /** Returns the exit code. Throws McpvalsError of kind `usage`. */
-async function exportTask(file: string, flags: TaskExportFlags): Promise<number> {
-  const options = { cwd: workingFolder(), allowOutside: flags.allowOutside ?? false };
-  const { document, notes } = await exportFile(file, options);
+async function exportTask(file: string, { allowOutside = false, out }: TaskExportFlags): Promise<number> {
+  const { document, notes } = await exportFile(file, { cwd: workingFolder(), allowOutside });
   for (const note of notes) writeError(visibleText(`note: ${note}`));
-  if (flags.out === undefined) writeJson(document, 2);
+  if (out === undefined) writeJson(document, 2);
   else {
-    const output = fileOutput(flags.out);
+    const output = fileOutput(out);
     output.write(`${visibleJson(JSON.stringify(document, undefined, 2))}\n`);
     output.close();
   }

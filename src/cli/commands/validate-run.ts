@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { McpvalsError } from "../../core/errors/error.ts";
+import { McpvalsError, messageOf } from "../../core/errors/error.ts";
 import type { AgentSpec, Eval, Json, Task } from "../../core/formats/model.ts";
 import type { Trial } from "../../core/plan/plan.ts";
 import { collectEvidence } from "../../core/report/collect-evidence.ts";
@@ -83,26 +83,25 @@ export async function executeValidateRun(
   });
   rememberProofs(cwd, proofs);
   const end = { proofs, durationMs: performance.now() - started, interrupted: signal.aborted };
-  print(end, { json, loaded });
+  const redact = createRedactor(loaded.secrets);
+  const { isTerminal, colors, columns } = stdoutOutput();
+  const page = { style: createStyle(colors), width: isTerminal ? columns() : Infinity };
+  if (json) writeJson(redact(report(end)), 2);
+  else writeOut(redact(proofLines(end, page).join("\n")));
   return proofExitCode(proofs, end);
 }
 
-function failsIdle({ nothing, repeating }: TaskProof): boolean {
-  return (
-    nothing?.result.verdict === "fail" && (repeating === undefined || repeating.result.verdict === "fail")
-  );
-}
-
-/** If the folder cannot be written, later runs only lack this information. */
+/** Stores which tasks fail when the agent does nothing. If that cannot be written, later runs only lack this information. */
 function rememberProofs(cwd: string, proofs: readonly TaskProof[]): void {
-  const passing = new Set(proofs.filter((proof) => !failsIdle(proof)).map(({ task }) => task));
-  const tasks = new Set(proofs.map(({ task }) => task).filter((task) => !passing.has(task)));
-  if (tasks.size === 0) return;
+  const byTask = Map.groupBy(proofs, ({ task }) => task);
+  const failsIdle = ({ nothing: idle, repeating: echo }: TaskProof): boolean =>
+    idle?.result.verdict === "fail" && (echo === undefined || echo.result.verdict === "fail");
+  const tasks = [...byTask].filter(([, each]) => each.every(failsIdle)).map(([task]) => task);
+  if (tasks.length === 0) return;
   try {
-    recordProofs(cwd, [...tasks]);
+    recordProofs(cwd, tasks);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    writeError(visibleText(`note: cannot store which tasks were proven: ${reason}`));
+    writeError(visibleText(`note: cannot store which tasks were proven: ${messageOf(error)}`));
   }
 }
 
@@ -117,19 +116,6 @@ function portableOnly(loaded: LoadedConfig): LoadedConfig {
   if (others > 0)
     writeError(`note: ${others} workflows and tool tests are left out; only tasks can be proven`);
   return { ...loaded, eval: { ...loaded.eval, tasks } };
-}
-
-interface Printing {
-  readonly json: boolean;
-  readonly loaded: LoadedConfig;
-}
-
-function print(end: ProofEnd, { json, loaded }: Printing): void {
-  const redact = createRedactor(loaded.secrets);
-  if (json) return writeJson(redact(report(end)), 2);
-  const { isTerminal, colors, columns } = stdoutOutput();
-  const page = { style: createStyle(colors), width: isTerminal ? columns() : Infinity };
-  writeOut(redact(proofLines(end, page).join("\n")));
 }
 
 function report({ proofs, interrupted }: ProofEnd): Json {
@@ -183,8 +169,15 @@ export async function proveTasks(loaded: LoadedConfig, options: ProveOptions): P
   const except = typeof output === "string" ? { except: resolve(cwd, output) } : {};
   const place = { loaded, options, memory: { changes: new Map(), known: new Map(), ...except } };
   const first = await trialsOf(nothing, tasks, place);
-  const answered = tasks.filter((task) => readsAnswer(task) && !passesWithNothing(task, first));
-  const repeated = await trialsOf(repeating(answered), answered, place);
+  const results = [...first.values()].map(({ result }) => result);
+  // Only where what the agent says can decide, and saying nothing does not pass.
+  const answered = tasks.filter(({ name, verify }) => {
+    const passes = results.some(({ task, verdict }) => task === name && verdict !== "fail");
+    return /\bagent\b/.test(JSON.stringify(verify)) && !passes;
+  });
+  const plan = answered.map(({ name, turns }) => [name, turns.map(({ user }) => ({ say: user }))] as const);
+  const echo: AgentSpec = { type: "scripted", name: "repeats the prompt", plan: Object.fromEntries(plan) };
+  const repeated = await trialsOf(echo, answered, place);
   const second = await trialsOf(oracle, solvable, place);
   const sets = variants.length === 0 ? [{}] : variants.map(({ name: variant }) => ({ variant }));
   return tasks.flatMap((task) =>
@@ -194,21 +187,6 @@ export async function proveTasks(loaded: LoadedConfig, options: ProveOptions): P
       return proveTask(task, { ...set, ...trials });
     }),
   );
-}
-
-/** An agent that answers each turn with its prompt. */
-function repeating(tasks: readonly Task[]): AgentSpec {
-  const plan = tasks.map(({ name, turns }) => [name, turns.map(({ user }) => ({ say: user }))] as const);
-  return { type: "scripted", name: "repeats the prompt", plan: Object.fromEntries(plan) };
-}
-
-/** Whether what the agent says can decide. */
-function readsAnswer({ verify }: Task): boolean {
-  return /\bagent\b/.test(JSON.stringify(verify));
-}
-
-function passesWithNothing({ name }: Task, trials: Trials): boolean {
-  return [...trials.values()].some(({ result }) => result.task === name && result.verdict !== "fail");
 }
 
 interface Place {
@@ -227,7 +205,10 @@ type Trials = ReadonlyMap<string, ProofTrial>;
  */
 async function trialsOf(agent: AgentSpec, tasks: readonly Task[], place: Place): Promise<Trials> {
   const { concurrency } = place.options;
-  const [probed, others] = concurrency === 1 ? [tasks, []] : partition(tasks, hasProbe);
+  const isProbed = ({ portable }: Task): boolean =>
+    concurrency === 1 || (portable?.stateProbe ?? []).length > 0;
+  const probed = tasks.filter(isProbed);
+  const others = tasks.filter((task) => !isProbed(task));
   const memory = { ...place.memory, folders: new Map() };
   const first = [
     ...(await runTrials(agent, others, { ...place, memory }, concurrency)),
@@ -244,14 +225,6 @@ async function trialsOf(agent: AgentSpec, tasks: readonly Task[], place: Place):
   return new Map([...first, ...settled]);
 }
 
-function hasProbe({ portable }: Task): boolean {
-  return (portable?.stateProbe ?? []).length > 0;
-}
-
-function partition<T>(items: readonly T[], test: (item: T) => boolean): [T[], T[]] {
-  return [items.filter(test), items.filter((item) => !test(item))];
-}
-
 async function runTrials(
   agent: AgentSpec,
   tasks: readonly Task[],
@@ -260,13 +233,13 @@ async function runTrials(
 ): Promise<Trials> {
   if (tasks.length === 0 || options.signal.aborted) return new Map();
   const trials = new Map<string, ProofTrial>();
-  const spec: Eval = {
-    ...loaded.eval,
-    tasks: tasks.map(once),
-    agents: [agent],
-    trials: 1,
-    concurrency,
-  };
+  // Once, whatever number of attempts a task asks for.
+  const once = tasks.map((task): Task => {
+    if (task.portable === undefined) return task;
+    const { runs: _, ...portable } = task.portable;
+    return { ...task, portable };
+  });
+  const spec: Eval = { ...loaded.eval, tasks: once, agents: [agent], trials: 1, concurrency };
   const reporters = [{ name: "validate", reporter: collector(trials) }];
   const { failures } = await run(
     { ...loaded, eval: spec },
@@ -275,13 +248,6 @@ async function runTrials(
   const [failure] = failures;
   if (failure !== undefined) throw failure.error;
   return trials;
-}
-
-/** A task that is tried once, whatever number of attempts it asks for. */
-function once(task: Task): Task {
-  if (task.portable === undefined) return task;
-  const { runs: _, ...portable } = task.portable;
-  return { ...task, portable };
 }
 
 /** Key of an agent's trial of a task in a variant. */

@@ -1,7 +1,7 @@
 import { relative } from "node:path";
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { McpvalsError } from "../../core/errors/error.ts";
-import type { Eval, Task } from "../../core/formats/model.ts";
+import type { Task } from "../../core/formats/model.ts";
 import { usesJudge } from "../../core/formats/uses-judge.ts";
 import { actingAgents, lifetimeOf } from "../../core/plan/plan.ts";
 import { visibleText } from "../../core/text/visible-text.ts";
@@ -29,27 +29,20 @@ interface ValidateFlags extends SourceFlags, ValidateRunFlags {
 /** `mcpvals validate`: checks files without starting anything; with `--run` it proves their tasks. */
 export function define(command: Command, setExitCode: SetExitCode): void {
   addQueryFlags(command)
-    .addOption(
-      new Option(
-        "--run",
-        "run each task: doing nothing must fail, its solution must pass, and both must restore the original state",
-      ),
+    .option(
+      "--run",
+      "run each task: doing nothing must fail, its solution must pass, and both must restore the original state",
     )
-    .addOption(
-      new Option(
-        "-j, --concurrency <n>",
-        "with --run: number of tasks that run at once (default: 4)",
-      ).argParser(wholeNumber(1024)),
+    .option(
+      "-j, --concurrency <n>",
+      "with --run: number of tasks that run at once (default: 4)",
+      wholeNumber(1024),
     )
-    .addOption(new Option("-o, --output <dir>", "with --run: folder to store the runs (default: not stored)"))
-    .addOption(
-      new Option("--timeout <duration>", "with --run: time limit of a trial, such as 30s").argParser(
-        duration,
-      ),
-    )
-    .addOption(new Option("--strict", "with --run: tasks with unmet requirements are errors, not skipped"))
-    .addOption(new Option("--frozen", "with --run: use only extensions in mcp-eval.lock"))
-    .addOption(new Option("--releases-url <url>", "with --run: URL of the releases API of extensions"))
+    .option("-o, --output <dir>", "with --run: folder to store the runs (default: not stored)")
+    .option("--timeout <duration>", "with --run: time limit of a trial, such as 30s", duration)
+    .option("--strict", "with --run: tasks with unmet requirements are errors, not skipped")
+    .option("--frozen", "with --run: use only extensions in mcp-eval.lock")
+    .option("--releases-url <url>", "with --run: URL of the releases API of extensions")
     .action(async (sources: readonly string[], { run = false, ...flags }: ValidateFlags) => {
       const query = queryOf(sources, flags);
       if (!run) return setExitCode(await execute(query));
@@ -96,18 +89,7 @@ function judgeNotes({ eval: spec, judgeError }: LoadedConfig): readonly string[]
   return [`${why}: the tasks that ask a judge cannot run without --judge MODEL: ${names}`];
 }
 
-interface Counts {
-  readonly file?: string | undefined;
-  readonly name: string;
-  readonly servers: readonly string[];
-  readonly agents: readonly string[];
-  readonly variants: readonly string[];
-  readonly workflows: number;
-  readonly toolTests: number;
-  readonly tasks: number;
-}
-
-function counts({ eval: spec, file }: LoadedConfig): Counts {
+function counts({ eval: spec, file }: LoadedConfig) {
   const count = (form: Task["form"]): number => spec.tasks.filter((task) => task.form === form).length;
   const own = Object.values(spec.taskServers ?? {}).flatMap((servers) => Object.keys(servers));
   return {
@@ -122,33 +104,23 @@ function counts({ eval: spec, file }: LoadedConfig): Counts {
   };
 }
 
+/** What there is, and what a run does with servers and agents where the file says more of it than their names. */
 function sentence(loaded: LoadedConfig): string {
   const { workflows, toolTests, tasks, servers, variants } = counts(loaded);
-  const what = [
-    ...counted(workflows, "workflow"),
-    ...counted(toolTests, "tool test"),
-    ...counted(tasks, "task"),
-  ];
+  const kinds = Object.entries({ workflow: workflows, "tool test": toolTests, task: tasks })
+    .filter(([, count]) => count > 0)
+    .map(([what, count]) => `${count} ${what}${count === 1 ? "" : "s"}`);
   const started = servers.length === 0 ? "no servers" : `servers ${servers.join(", ")}`;
   const shown = relative(workingFolder(), loaded.file ?? loaded.dir) || ".";
-  const first = `${shown} is valid: ${[...what, started].join(", ")}`;
-  return [first, ...facts(loaded.eval, variants)].map(visibleText).join("\n");
-}
-
-/** How many there are, when there are any. */
-function counted(count: number, what: string): string[] {
-  return count === 0 ? [] : [`${count} ${what}${count === 1 ? "" : "s"}`];
-}
-
-/** What a run does with servers and agents, where the file says more of it than their names: a line each. */
-function facts(spec: Eval, variants: readonly string[]): string[] {
-  const own = Object.entries(spec.servers).filter(([, server]) => server.lifetime !== undefined);
-  const lifetimes = own.map(([name, server]) => `${name} ${lifetimeOf(server)}`);
-  const programs = actingAgents(spec).filter(({ type }) => type === "acp" || type === "command");
-  const kinds = programs.map(({ name, type }) => `${name} ${type}`);
-  return [
-    ...(lifetimes.length === 0 ? [] : [`lifetimes: ${lifetimes.join(", ")}`]),
-    ...(variants.length === 0 ? [] : [`variants: ${variants.join(", ")}`]),
-    ...(kinds.length === 0 ? [] : [`agents: ${kinds.join(", ")}`]),
-  ];
+  const lifetimes = Object.entries(loaded.eval.servers)
+    .filter(([, server]) => server.lifetime !== undefined)
+    .map(([name, server]) => `${name} ${lifetimeOf(server)}`);
+  const programs = actingAgents(loaded.eval)
+    .filter(({ type }) => type === "acp" || type === "command")
+    .map(({ name, type }) => `${name} ${type}`);
+  const facts = Object.entries({ lifetimes, variants, agents: programs })
+    .filter(([, values]) => values.length > 0)
+    .map(([what, values]) => `${what}: ${values.join(", ")}`);
+  const first = `${shown} is valid: ${[...kinds, started].join(", ")}`;
+  return [first, ...facts].map((line) => visibleText(line)).join("\n");
 }

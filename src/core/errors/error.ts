@@ -101,7 +101,7 @@ function stackOf(error: unknown): string | undefined {
 }
 
 /** Anything can be thrown, also what cannot be made a text. */
-function messageOf(error: unknown): string {
+export function messageOf(error: unknown): string {
   try {
     return error instanceof Error ? error.message : String(error);
   } catch {
