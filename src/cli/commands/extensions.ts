@@ -117,13 +117,17 @@ export async function openExtensions({ cacheDir, releasesUrl }: ExtensionFlags):
  * Throws `extension/not-locked` when there is none.
  */
 function entriesNamed(name: string, { entries }: OpenExtensions): readonly LockedEntry[] {
-  const lastName = (entry: LockedEntry): string => entry.package.split(/[/:]/).at(-1) ?? entry.package;
-  const namesOf = [(entry: LockedEntry) => entry.written, (entry: LockedEntry) => entry.package, lastName];
-  const found = namesOf
-    .map((nameOf) => entries.filter((entry) => nameOf(entry) === name))
-    .find((named) => named.length > 0);
-  if (found !== undefined) return found;
-  const known = new Set(entries.flatMap((entry) => [lastName(entry), entry.package]));
+  const named = entries.map((entry) => ({
+    entry,
+    last: entry.package.split(/[/:]/).at(-1) ?? entry.package,
+  }));
+  const found = [
+    named.filter(({ entry }) => entry.written === name),
+    named.filter(({ entry }) => entry.package === name),
+    named.filter(({ last }) => last === name),
+  ].find((some) => some.length > 0);
+  if (found !== undefined) return found.map(({ entry }) => entry);
+  const known = new Set(named.flatMap(({ entry, last }) => [last, entry.package]));
   const message = `no extension of the lock is named ${JSON.stringify(name)}`;
   throw new McpvalsError("extension/not-locked", message, {
     hint:
@@ -192,8 +196,6 @@ async function list(flags: ExtensionFlags): Promise<number> {
     const facts = newest === undefined ? state : `${state}; ${newest} is cached too`;
     return [entry.written, entry.version, `for ${Object.keys(entry.files).join(", ")}`, facts];
   });
-  const indented = (cells: readonly (readonly string[])[]): string[] =>
-    columns(cells).map((line) => `  ${line}`);
   const json = {
     lock: shownLock,
     extensions: locked.map(({ entry, files, newest }) => ({
@@ -212,6 +214,10 @@ async function list(flags: ExtensionFlags): Promise<number> {
   ];
   writeAnswer({ json, lines }, flags);
   return 0;
+}
+
+function indented(rows: readonly (readonly string[])[]): string[] {
+  return columns(rows).map((line) => `  ${line}`);
 }
 
 function isNewer(version: string, than: string): boolean {
