@@ -105,14 +105,23 @@ export function runCli(args: readonly string[], options: CliOptions): Promise<Cl
   return startCli(args, options).finished;
 }
 
+/** Runs a command line in a folder of the given files, in this process. */
+export async function runIn(
+  files: Readonly<Record<string, unknown>>,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<HereOutcome> {
+  using folder = folderOf(files);
+  return await runHere(args, { cwd: folder.path, env });
+}
+
 /** Runs `mcpvals run --reporter json` in a folder of the given files and reads the result document, in this process. */
 export async function runInline(
   files: Readonly<Record<string, unknown>>,
   args: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
 ): Promise<HereOutcome & { readonly result: RunResult }> {
-  using folder = folderOf(files);
-  const outcome = await runHere(["run", "--reporter", "json", ...args], { cwd: folder.path, env });
+  const outcome = await runIn(files, ["run", "--reporter", "json", ...args], env);
   try {
     return { ...outcome, result: JSON.parse(outcome.stdout) as RunResult };
   } catch (cause) {

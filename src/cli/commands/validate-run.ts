@@ -91,11 +91,13 @@ export async function executeValidateRun(
   return proofExitCode(proofs, end);
 }
 
+function failsIdle({ nothing: idle, repeating: echo }: TaskProof): boolean {
+  return idle?.result.verdict === "fail" && (echo === undefined || echo.result.verdict === "fail");
+}
+
 /** Stores which tasks fail when the agent does nothing. If that cannot be written, later runs only lack this information. */
 function rememberProofs(cwd: string, proofs: readonly TaskProof[]): void {
   const byTask = Map.groupBy(proofs, ({ task }) => task);
-  const failsIdle = ({ nothing: idle, repeating: echo }: TaskProof): boolean =>
-    idle?.result.verdict === "fail" && (echo === undefined || echo.result.verdict === "fail");
   const tasks = [...byTask].filter(([, each]) => each.every(failsIdle)).map(([task]) => task);
   if (tasks.length === 0) return;
   try {
