@@ -9,7 +9,7 @@ import type { Emit } from "../core/trace/events.ts";
 import { version } from "../core/version.ts";
 import type { ClientSide } from "../servers/client/session.ts";
 import { expandServer, textsOf } from "../servers/expand-server.ts";
-import { createServerPool } from "../servers/server-pool.ts";
+import { ServerPool } from "../servers/server-pool.ts";
 import { checkSandboxes } from "../servers/stdio/server-process.ts";
 import type { TrialServer } from "../servers/trial-server.ts";
 import type { TaskOfTrial } from "./trial-state.ts";
@@ -54,7 +54,7 @@ export function createProvisioning(
   env: Readonly<Record<string, string>>,
   validateSchema: ValidateSchema,
 ): Provisioning {
-  const pool = createServerPool({
+  const pool = new ServerPool({
     version,
     trials: plan.trials,
     validateSchema,

@@ -1,3 +1,4 @@
+import { withoutUndefined } from "../core/formats/json.ts";
 import type { ServerSpec } from "../core/formats/model.ts";
 import type { ServerSession } from "./client/session.ts";
 import { openSession, type StartOptions } from "./client/open-session.ts";
@@ -47,10 +48,10 @@ export interface ServeOptions extends StartOptions {
 export async function serveTrial(lease: Lease, options: ServeOptions): Promise<TrialServer> {
   const { host } = lease;
   const unwatch = host.watch(options.emit);
-  /** Ends the trial's use of the host, after `last`. */
-  const end = async (broken: boolean, last?: () => Promise<void>): Promise<void> => {
+  /** Ends the trial's use of the host, after the session. */
+  const end = async (broken: boolean, session?: ServerSession): Promise<void> => {
     const started = performance.now();
-    await last?.();
+    await session?.stop();
     if (lease.shared) {
       unwatch();
       const durationMs = performance.now() - started;
@@ -65,34 +66,32 @@ export async function serveTrial(lease: Lease, options: ServeOptions): Promise<T
       // The end of a server that serves one trial belongs to the record of that trial.
       ...(lease.shared ? {} : { end: () => lease.end() }),
     });
-    return new ServedServer(session, { host, options, end: () => end(false, () => session.stop()) });
+    return new ServedServer(session, host, options, () => end(false, session));
   } catch (error) {
     await end(!options.signal.aborted);
     throw error;
   }
 }
 
-interface Serving {
-  readonly host: ServerHost;
-  readonly options: ServeOptions;
-  /** Stops the session and ends the trial's use of the host. */
-  readonly end: () => Promise<void>;
-}
-
 class ServedServer implements TrialServer {
   readonly name: string;
   readonly session: ServerSession;
-  readonly #serving: Serving;
+  readonly #host: ServerHost;
+  readonly #options: ServeOptions;
+  /** Stops the session and ends the trial's use of the host. */
+  readonly #end: () => Promise<void>;
   readonly #lost = new AbortController();
   #agentSession: Promise<ServerSession> | undefined;
   #endpoint: Promise<GatewayEndpoint> | undefined;
   #stopping: Promise<void> | undefined;
   #hasReportedFaults = false;
 
-  constructor(session: ServerSession, serving: Serving) {
+  constructor(session: ServerSession, host: ServerHost, options: ServeOptions, end: () => Promise<void>) {
     this.name = session.name;
     this.session = session;
-    this.#serving = serving;
+    this.#host = host;
+    this.#options = options;
+    this.#end = end;
     const { lost } = session;
     lost.addEventListener("abort", () => this.#lost.abort(lost.reason), { once: true });
     if (lost.aborted) this.#lost.abort(lost.reason);
@@ -102,20 +101,28 @@ class ServedServer implements TrialServer {
     return this.#lost.signal;
   }
 
-  agentSession({ signal }: { readonly signal: AbortSignal }): Promise<ServerSession> {
-    const { host, options } = this.#serving;
-    const { emit, filters } = options;
-    if (filters === undefined) return Promise.resolve(this.session);
-    this.#agentSession ??= openSession(host, options.spec, {
-      ...options,
+  async agentSession({ signal }: { readonly signal: AbortSignal }): Promise<ServerSession> {
+    const { emit, filters, spec } = this.#options;
+    if (filters === undefined) return this.session;
+    this.#agentSession ??= openSession(this.#host, spec, {
+      ...this.#options,
       signal,
-      connect: { agent: true, filters: new FilterChain(filters.of({ server: host.name, emit })) },
+      connect: { agent: true, filters: new FilterChain(filters.of({ server: this.#host.name, emit })) },
     });
     return this.#agentSession;
   }
 
   endpoint(): Promise<GatewayEndpoint> {
-    this.#endpoint ??= this.#openEndpoint();
+    const { emit, filters, gateway } = this.#options;
+    this.#endpoint ??= gateway().then((opened) =>
+      opened.open({
+        host: this.#host,
+        emit,
+        filters: filters?.of ?? (() => []),
+        // What an agent outside loses is lost to the trial.
+        onLost: (error) => this.#lost.abort(error),
+      }),
+    );
     return this.#endpoint;
   }
 
@@ -131,8 +138,7 @@ class ServedServer implements TrialServer {
   }
 
   async checkAlive(): Promise<void> {
-    const { host, options } = this.#serving;
-    if (host.transport === "stdio" && !options.signal.aborted) await this.session.checkAlive();
+    if (this.#host.transport === "stdio" && !this.#options.signal.aborted) await this.session.checkAlive();
   }
 
   stop(): Promise<void> {
@@ -144,30 +150,20 @@ class ServedServer implements TrialServer {
     await this.closeAgentSide();
     // Otherwise a program that exits right after its last answer would look as if it had been stopped.
     await this.checkAlive();
-    await this.#serving.end();
+    await this.#end();
   }
 
   /** A fault that no request has met has tested nothing. */
   #reportUnmetFaults(): void {
     if (this.#hasReportedFaults) return;
     this.#hasReportedFaults = true;
-    const { host, options } = this.#serving;
-    for (const { kind, method = "tools/call", tool } of options.filters?.unmetFaults() ?? []) {
-      const what = { method, ...(tool === undefined ? {} : { tool }) };
-      options.emit({ type: "fault.unmet", server: host.name, fault: kind, ...what });
-    }
-  }
-
-  async #openEndpoint(): Promise<GatewayEndpoint> {
-    const { host, options } = this.#serving;
-    const { emit } = options;
-    const gateway = await options.gateway();
-    return gateway.open({
-      host,
-      emit,
-      filters: options.filters?.of ?? (() => []),
-      // What an agent outside loses is lost to the trial.
-      onLost: (error) => this.#lost.abort(error),
-    });
+    const { emit, filters } = this.#options;
+    for (const { kind, method = "tools/call", tool } of filters?.unmetFaults() ?? [])
+      emit({
+        type: "fault.unmet",
+        server: this.#host.name,
+        fault: kind,
+        ...withoutUndefined({ method, tool }),
+      });
   }
 }

@@ -28,7 +28,7 @@ import { findSources } from "../../src/load/sources.ts";
 import { removeFolder } from "../../src/process/folders.ts";
 import { readWorkspace } from "../../src/run/state-comparison.ts";
 import { clientAdapters, mergeServers } from "../../src/servers/client-files/client-format.ts";
-import { recoverFolder } from "../../src/servers/client-files/journal.ts";
+import { recoverFolder } from "../../src/servers/client-files/write-client-files.ts";
 import {
   markerProgram,
   normally,

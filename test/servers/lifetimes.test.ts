@@ -160,7 +160,7 @@ describe.runIf(linux)("nothing is left of servers that many trials share", () =>
   });
 });
 
-describe.runIf(linux)("64 trials at once, with three servers each", () => {
+describe.runIf(linux)("24 trials at once, with three servers each", () => {
   it("leave no process, port or descriptor", async () => {
     const url = await startWebServer();
     const servers: Config["servers"] = {
@@ -186,7 +186,7 @@ describe.runIf(linux)("64 trials at once, with three servers each", () => {
     await trials(1);
     const before = leftovers();
     const timersBefore = timersNow();
-    expect(await trials(64)).toEqual(Array.from({ length: 64 }, () => "pass"));
+    expect(await trials(24)).toEqual(Array.from({ length: 24 }, () => "pass"));
     expect(await livingProcesses()).toEqual([]);
     const timers = timersNow();
     await vi.waitFor(() => expect(more(leftovers(), before)).toEqual({}), { timeout: 10_000, interval: 50 });

@@ -8,7 +8,7 @@ import type { McpvalsError } from "../../src/core/errors/error.ts";
 import type { ServerSpec, StdioServerSpec } from "../../src/core/formats/model.ts";
 import type { Trial } from "../../src/core/plan/plan.ts";
 import { createGateway } from "../../src/servers/gateway/gateway.ts";
-import { createServerPool, type ServerPool } from "../../src/servers/server-pool.ts";
+import { ServerPool } from "../../src/servers/server-pool.ts";
 import type { TrialServer } from "../../src/servers/trial-server.ts";
 import { livingProcesses } from "../process/support.ts";
 import { callOptions, createRecord, fixtureSpec, type Record, rejection, stdioSpec } from "./support.ts";
@@ -35,7 +35,7 @@ function trialsOf(tasks: readonly string[], attempts: number, agents: readonly s
 }
 
 function poolFor(trials: readonly Trial[]): ServerPool {
-  const pool = createServerPool({
+  const pool = new ServerPool({
     version: "9.9.9",
     trials,
     createGateway: () => Promise.resolve(createGateway()),
@@ -445,7 +445,7 @@ describe("the agent's side of a server", () => {
   });
 
   it.runIf(process.platform === "linux")("leaves nothing behind, many at once on one server", async () => {
-    const trials = trialsOf(["x"], 64);
+    const trials = trialsOf(["x"], 24);
     const spec = counterSpec({ lifetime: "per_run" });
     const descriptors = (): number => readdirSync("/proc/self/fd").length;
     const round = async (some: readonly Trial[]): Promise<number[]> => {

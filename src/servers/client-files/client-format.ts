@@ -50,7 +50,11 @@ function mergeJson(written: string, entries: Entries, key: string): string {
   const problems: ParseError[] = [];
   const document: unknown = parse(start, problems, { allowTrailingComma: true });
   const [problem] = problems;
-  if (problem !== undefined) throw new Error(describe(start, problem));
+  if (problem !== undefined) {
+    const before = start.slice(0, problem.offset).split("\n");
+    const column = (before.at(-1) ?? "").length + 1;
+    throw new Error(`${printParseErrorCode(problem.error)} at line ${before.length}, column ${column}`);
+  }
   requireObject(document, "the file");
   const servers = Object.hasOwn(document, key) ? document[key] : {};
   requireObject(servers, JSON.stringify(key));
@@ -65,12 +69,6 @@ function set(text: string, path: JSONPath, value: JsonObject): string {
 }
 
 const longestLine = 10_000;
-
-function describe(text: string, { error, offset }: ParseError): string {
-  const before = text.slice(0, offset).split("\n");
-  const column = (before.at(-1) ?? "").length + 1;
-  return `${printParseErrorCode(error)} at line ${before.length}, column ${column}`;
-}
 
 type Table = Record<string, unknown>;
 
@@ -87,7 +85,8 @@ function mergeToml(written: string, entries: Entries, key: string): string {
   const document: Table = readToml(text);
   const servers = Object.hasOwn(document, key) ? document[key] : {};
   requireObject(servers, key);
-  const merged = withValue(document, key, { ...servers, ...entries });
+  const others = Object.entries(document).filter(([name]) => name !== key);
+  const merged: Table = Object.fromEntries([...others, [key, { ...servers, ...entries }]]);
   const ours = writeToml({ [key]: entries });
   const appended = text === "" ? ours : `${text.replace(/\n?$/, "\n")}\n${ours}`;
   return means(appended, merged) ? appended : writeToml(merged, { numbersAsFloat: true });
@@ -107,19 +106,11 @@ function readToml(text: string): Table {
 /** Text that is added keeps comments, but it cannot replace a table, nor add to one that is written in one line. */
 function means(text: string, document: Table): boolean {
   try {
-    return isDeepStrictEqual(plain(parseToml(text, numbers)), plain(document));
+    // Clones are without the differences that prototypes make.
+    return isDeepStrictEqual(structuredClone(parseToml(text, numbers)), structuredClone(document));
   } catch {
     return false;
   }
-}
-
-/** Without the differences that prototypes make. */
-function plain(value: unknown): unknown {
-  return structuredClone(value);
-}
-
-function withValue(table: Table, key: string, value: unknown): Table {
-  return Object.fromEntries([...Object.entries(table).filter(([name]) => name !== key), [key, value]]);
 }
 
 /** How a client's file tells of servers, by name. */

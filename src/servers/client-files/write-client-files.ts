@@ -1,31 +1,24 @@
-import type { Stats } from "node:fs";
-import { lstat, realpath, rename, writeFile } from "node:fs/promises";
+import { existsSync, lstatSync, realpathSync, renameSync, type Stats, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, sep } from "node:path";
+import { McpvalsError } from "../../core/errors/error.ts";
+import { asList, asObject } from "../../core/formats/json.ts";
 import type { McpClient } from "../../core/formats/model.ts";
-import type { ClientAdapter } from "../../core/formats/presets/preset.ts";
+import { readJsonText } from "../../core/formats/read-json.ts";
 import type { Emit } from "../../core/trace/events.ts";
 import { makeFolder } from "../../files/make-folder.ts";
 import { readRegularFile } from "../../files/read-file.ts";
 import { untilAborted } from "../../process/deadline.ts";
 import { makeTemporaryFolder } from "../../process/folders.ts";
+import { livesElsewhere, ownIdentity } from "../../process/list-processes.ts";
 import { guardUndo, undo, type UndoStep } from "../../process/watchdog.ts";
 import type { GatewayEndpoint } from "../gateway/endpoint.ts";
 import { clientAdapters, mergeServers, serverEntries } from "./client-format.ts";
-import {
-  backupOf,
-  clientConfigError,
-  codeOf,
-  missingBackup,
-  type PlannedFile,
-  reasonOf,
-  recoverFolder,
-  undoSteps,
-  writeJournal,
-} from "./journal.ts";
+
+type Connect = "http" | "bridge";
 
 export interface ClientFilesOptions {
   /** How clients are to reach servers. Default: `http`. */
-  readonly connect?: "http" | "bridge";
+  readonly connect?: Connect;
   readonly emit: Emit;
   readonly signal: AbortSignal;
 }
@@ -38,6 +31,32 @@ export interface WrittenFiles {
    */
   restore(): Promise<void>;
 }
+
+/** One file that is written into a folder. */
+interface PlannedFile {
+  /** Path in the folder, with slashes. */
+  readonly file: string;
+  /** There was one, which is kept beside it. */
+  readonly replaced: boolean;
+  /** The folder that it is in had to be made. */
+  readonly madeFolder: boolean;
+}
+
+interface Change extends PlannedFile {
+  /** Absolute. */
+  readonly path: string;
+  readonly text: string;
+  readonly clients: readonly McpClient[];
+}
+
+/** Says, in the folder itself, who has written what into it, for whoever comes after a crash. */
+const journalName = ".mcpvals-client-files.json";
+const largestJournal = 64 * 1024;
+/** In bytes; a client's own file can hold more than servers. */
+const largestFile = 1024 * 1024;
+const about =
+  "mcpvals has written config files into this folder and removes this file when it has put them back. " +
+  "If no mcpvals runs any more, the next run in this folder does it.";
 
 /**
  * Writes config files that lead clients to our gateway into a folder. A user's own file is merged into, and kept beside it
@@ -54,118 +73,160 @@ export async function writeClientFiles(
   { connect = "http", emit, signal }: ClientFilesOptions,
 ): Promise<WrittenFiles> {
   if (clients.length === 0 || endpoints.length === 0) return { restore: () => Promise.resolve() };
-  const real = await realFolder(folder);
+  const real = attempt(`write config files into ${folder}`, () => realpathSync(folder));
   const giveBack = await takeFolder(real, signal);
   try {
     recoverFolder(real);
-    const changes = await planChanges(real, groupByFile(clients), (adapter) =>
-      serverEntries(endpoints, adapter, connect),
-    );
-    const restore = await applyChanges(real, changes);
-    for (const { path, planned, clients: named } of changes) {
-      const action = planned.replaced ? "replaced" : "created";
+    // Some clients read the same file.
+    const byFile = Map.groupBy(new Set(clients), (client) => clientAdapters[client].file);
+    const changes = [...byFile].map(([file, named]) => planChange(real, file, named, endpoints, connect));
+    const putBack = applyChanges(real, changes);
+    for (const { path, replaced, clients: named } of changes) {
+      const action = replaced ? "replaced" : "created";
       for (const client of named) emit({ type: "client_config.written", client, path, action });
     }
     let restoring: Promise<void> | undefined;
-    return { restore: () => (restoring ??= restore().finally(giveBack)) };
+    return { restore: () => (restoring ??= Promise.resolve().then(putBack).finally(giveBack)) };
   } catch (error) {
     giveBack();
     throw error;
   }
 }
 
-async function realFolder(folder: string): Promise<string> {
-  try {
-    return await realpath(folder);
-  } catch (error) {
-    throw clientConfigError(`cannot write config files into ${folder}: ${reasonOf(error)}`, { cause: error });
-  }
-}
-
-interface Change {
-  readonly path: string;
-  readonly text: string;
-  readonly planned: PlannedFile;
-  readonly clients: readonly McpClient[];
-}
-
-/** Some clients read the same file. */
-function groupByFile(clients: readonly McpClient[]): ReadonlyMap<string, readonly McpClient[]> {
-  return Map.groupBy(new Set(clients), (client) => clientAdapters[client].file);
-}
-
-async function planChanges(
+function planChange(
   folder: string,
-  byFile: ReadonlyMap<string, readonly McpClient[]>,
-  entriesFor: (adapter: ClientAdapter) => Parameters<typeof mergeServers>[1],
-): Promise<readonly Change[]> {
-  const changes: Change[] = [];
-  for (const [file, clients] of byFile) {
-    const target = await inspectTarget(folder, file);
-    const adapters = clients.map((client) => clientAdapters[client]);
-    const text = adapters.reduce(
-      (merged, adapter) =>
-        merge(target, merged, (before) => mergeServers(before, entriesFor(adapter), adapter)),
-      target.text ?? "",
-    );
-    const planned = { file, replaced: target.text !== undefined, madeFolder: !target.hasFolder };
-    changes.push({ path: target.path, text, planned, clients });
-  }
-  return changes;
-}
-
-function merge({ path }: Target, text: string, work: (text: string) => string): string {
-  try {
-    return work(text);
-  } catch (error) {
-    throw clientConfigError(`cannot add servers to ${path}: ${reasonOf(error)}`, {
-      hint: "Mend the file, or move it away; it was left as it is.",
-      cause: error,
+  file: string,
+  clients: readonly McpClient[],
+  endpoints: readonly GatewayEndpoint[],
+  connect: Connect,
+): Change {
+  const path = pathOf(folder, file);
+  const hasFolder = exists(folder, dirname(path), "folder");
+  if (hasFolder && look(backupOf(path)) !== undefined)
+    throw clientConfigError(`${backupOf(path)} is in the way`, {
+      hint: "It is what an earlier run kept and could not put back: rename it to what it was, or remove it.",
     });
-  }
+  const replaced = hasFolder && exists(folder, path, "file");
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  const own = replaced
+    ? attempt(`read ${path}`, () => decoder.decode(readRegularFile(path, largestFile)))
+    : "";
+  const text = attempt(
+    `add servers to ${path}`,
+    () =>
+      clients
+        .map((client) => clientAdapters[client])
+        .reduce(
+          (merged, adapter) => mergeServers(merged, serverEntries(endpoints, adapter, connect), adapter),
+          own,
+        ),
+    "Mend the file, or move it away; it was left as it is.",
+  );
+  return { file, replaced, madeFolder: !hasFolder, path, text, clients };
 }
 
 /** Gives what takes the changes back. Those that were made are taken back when one cannot be made. */
-async function applyChanges(folder: string, changes: readonly Change[]): Promise<() => Promise<void>> {
-  const files = changes.map(({ planned }) => planned);
+function applyChanges(folder: string, changes: readonly Change[]): () => void {
+  const files = changes.map(({ file, replaced, madeFolder }) => ({ file, replaced, madeFolder }));
   const steps = undoSteps(folder, files);
-  await writeJournal(folder, files);
+  const journal = `${JSON.stringify({ about, ...ownIdentity(), files }, undefined, 2)}\n`;
+  attempt(`write into ${folder}`, () => {
+    try {
+      writeFileSync(join(folder, journalName), journal, { flag: "wx", mode: 0o600 });
+    } catch (error) {
+      throw codeOf(error) === "EEXIST" ? otherRun(folder) : error;
+    }
+  });
   const guard = guardUndo(steps);
-  try {
-    for (const change of changes) await apply(change);
-  } catch (error) {
-    undo(steps);
+  attempt(`write config files into ${folder}`, () => {
+    try {
+      for (const { path, text, replaced, madeFolder } of changes) {
+        if (madeFolder) makeFolder(dirname(path));
+        if (replaced) renameSync(path, backupOf(path));
+        // The address of the gateway is a secret.
+        writeFileSync(path, text, { flag: "wx", mode: 0o600 });
+      }
+    } catch (error) {
+      undo(steps);
+      guard.release();
+      throw error;
+    }
+  });
+  return () => {
+    const missing = changes
+      .filter(({ replaced, path }) => replaced && !existsSync(backupOf(path)))
+      .map(({ path }) => backupOf(path));
+    attempt(
+      `put back the config files in ${folder}`,
+      () => {
+        undo(steps);
+        if (missing[0] !== undefined) throw new Error(`${missing[0]} is gone`);
+      },
+      "Files named *.mcpvals-backup are the user's own; rename them to what they were.",
+    );
     guard.release();
-    throw clientConfigError(`cannot write config files into ${folder}: ${reasonOf(error)}`, { cause: error });
-  }
-  return async () => {
-    putBack(folder, files, steps);
-    guard.release();
-    await Promise.resolve();
   };
 }
 
-async function apply({ path, text, planned }: Change): Promise<void> {
-  if (planned.madeFolder) makeFolder(dirname(path));
-  if (planned.replaced) await rename(path, backupOf(path));
-  // The address of the gateway is a secret.
-  await writeFile(path, text, { flag: "wx", mode: 0o600 });
+/** How to put a folder back as it was; `folder` is absolute. */
+function undoSteps(folder: string, files: readonly PlannedFile[]): readonly UndoStep[] {
+  const steps = files.map(({ file, replaced }): UndoStep => {
+    const path = pathOf(folder, file);
+    return replaced ? { kind: "move-back", from: backupOf(path), to: path } : { kind: "remove-file", path };
+  });
+  const made = files.filter(({ madeFolder }) => madeFolder);
+  return [
+    ...steps,
+    ...made.map(({ file }): UndoStep => ({ kind: "remove-folder", path: dirname(pathOf(folder, file)) })),
+    { kind: "remove-file", path: join(folder, journalName) },
+  ];
 }
 
-function putBack(folder: string, files: readonly PlannedFile[], steps: readonly UndoStep[]): void {
-  const missing = missingBackup(folder, files);
-  let reason = missing === undefined ? undefined : `${missing} is gone`;
-  let cause: unknown;
-  try {
-    undo(steps);
-  } catch (error) {
-    reason ??= reasonOf(error);
-    cause = error;
+/**
+ * Puts back what an earlier process that was killed has left in a folder. Throws McpvalsError `agent/client-config` when the
+ * process lives, and for a folder that leads elsewhere. `folder` is absolute and without links.
+ */
+export function recoverFolder(folder: string): void {
+  const path = join(folder, journalName);
+  if (look(path) === undefined) return;
+  const text = attempt(`read ${path}`, () => readRegularFile(path, largestJournal).toString("utf8"));
+  // A journal that was cut off was written before anything else.
+  const { pid, started, files: listed } = asObject(readJsonText(text).value);
+  if (typeof pid === "number" && Number.isInteger(pid) && pid > 0) {
+    const owner = { pid, ...(typeof started === "number" ? { started } : {}) };
+    if (livesElsewhere(owner)) throw otherRun(folder, pid);
   }
-  if (reason === undefined) return;
-  throw clientConfigError(`cannot put back the config files in ${folder}: ${reason}`, {
-    hint: "Files named *.mcpvals-backup are the user's own; rename them to what they were.",
-    cause,
+  // A folder can come from anywhere, so that only files that are ours to write are believed to be ours.
+  const known = new Set(Object.values(clientAdapters).map(({ file }) => file));
+  const files = asList(listed)
+    .map(asObject)
+    .flatMap(({ file, replaced, madeFolder }) =>
+      typeof file === "string" && known.has(file)
+        ? [{ file, replaced: replaced === true, madeFolder: madeFolder === true && file.includes("/") }]
+        : [],
+    );
+  // Whoever made the folder may have put a link there, and files outside of it are not ours.
+  const outside = files
+    .map(({ file }) => dirname(join(folder, file)))
+    .find((place) => existsSync(place) && leadsOut(folder, realpathSync(place)));
+  if (outside !== undefined)
+    throw clientConfigError(
+      `${outside} is a link that leads out of ${folder}, and ${path} names files in it`,
+      { hint: `Somebody else wrote ${journalName}: remove it.` },
+    );
+  attempt(
+    `put back what an earlier run left in ${folder}`,
+    () => undo(undoSteps(folder, files)),
+    `Files named *.mcpvals-backup in it are the ones to keep; then remove ${journalName}.`,
+  );
+}
+
+function otherRun(folder: string, pid?: number): McpvalsError {
+  const who = pid === undefined ? "another run of mcpvals" : `another run of mcpvals (process ${pid})`;
+  return clientConfigError(`${who} has its config files in ${folder}`, {
+    hint:
+      "Wait until it has ended, or give each run a folder of its own (cwd). If that process is something else, rename " +
+      `the files *.mcpvals-backup to what they were and remove ${journalName}.`,
   });
 }
 
@@ -180,7 +241,9 @@ async function takeFolder(folder: string, signal: AbortSignal): Promise<() => vo
   const before = last.get(folder) ?? Promise.resolve();
   const ours = before.then(() => done);
   last.set(folder, ours);
-  void forget(folder, ours);
+  void ours.then(() => {
+    if (last.get(folder) === ours) last.delete(folder);
+  });
   try {
     await untilAborted(before, signal);
   } catch (error) {
@@ -190,81 +253,47 @@ async function takeFolder(folder: string, signal: AbortSignal): Promise<() => vo
   return resolve;
 }
 
-async function forget(folder: string, turn: Promise<void>): Promise<void> {
-  await turn;
-  if (last.get(folder) === turn) last.delete(folder);
+/** Where a user's own file is kept. */
+function backupOf(path: string): string {
+  return `${path}.mcpvals-backup`;
 }
 
-/** In bytes; a client's own file can hold more than servers. */
-const largestFile = 1024 * 1024;
-
-/** What is at the place of a client's file before it is written. */
-export interface Target {
-  readonly path: string;
-  /** Undefined when there is no file yet. */
-  readonly text: string | undefined;
-  readonly hasFolder: boolean;
+function pathOf(folder: string, file: string): string {
+  return join(folder, ...file.split("/"));
 }
 
 /**
- * Looks at the place of a file in a folder, which is absolute and without links. Throws McpvalsError `agent/client-config`
- * for what is no file, for a link that leads out of the folder, and for what cannot be read.
+ * Whether a file or folder is there. Throws McpvalsError for anything else, and for a link that leads out of `folder`, which is
+ * absolute and without links.
  */
-async function inspectTarget(folder: string, file: string): Promise<Target> {
-  const path = join(folder, ...file.split("/"));
-  const hasFolder = await inspectFolder(folder, dirname(path));
-  const found = hasFolder ? await look(path) : undefined;
-  if (hasFolder && (await look(backupOf(path))) !== undefined) {
-    throw clientConfigError(`${backupOf(path)} is in the way`, {
-      hint: "It is what an earlier run kept and could not put back: rename it to what it was, or remove it.",
-    });
-  }
-  if (found === undefined) return { path, text: undefined, hasFolder };
-  if (found.isSymbolicLink()) await requireInside(folder, path);
-  else if (!found.isFile()) throw clientConfigError(`${path} is not a file`);
-  return { path, text: readText(path), hasFolder };
-}
-
-/** Of a folder in a folder: whether it is there. */
-async function inspectFolder(folder: string, path: string): Promise<boolean> {
-  const found = await look(path);
+function exists(folder: string, path: string, kind: "file" | "folder"): boolean {
+  const found = look(path);
   if (found === undefined) return false;
-  if (found.isSymbolicLink()) await requireInside(folder, path);
-  else if (!found.isDirectory()) throw clientConfigError(`${path} is not a folder`);
-  return true;
-}
-
-async function requireInside(folder: string, path: string): Promise<void> {
-  let real: string;
-  try {
-    real = await realpath(path);
-  } catch (error) {
-    throw clientConfigError(`${path} is a link that leads nowhere`, { cause: error });
+  if (!found.isSymbolicLink()) {
+    if (kind === "file" ? found.isFile() : found.isDirectory()) return true;
+    throw clientConfigError(`${path} is not a ${kind}`);
   }
-  const way = relative(folder, real);
-  if (way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way)) return;
+  if (!existsSync(path)) throw clientConfigError(`${path} is a link that leads nowhere`);
+  if (!leadsOut(folder, realpathSync(path))) return true;
   throw clientConfigError(`${path} is a link that leads out of ${folder}`, {
     hint: "Files outside the folder are not touched; put a copy in the place of the link, or choose another folder.",
   });
 }
 
-async function look(path: string): Promise<Stats | undefined> {
-  try {
-    return await lstat(path);
-  } catch (error) {
-    if (codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR") return undefined;
-    throw clientConfigError(`cannot look at ${path}: ${reasonOf(error)}`, { cause: error });
-  }
+function leadsOut(folder: string, real: string): boolean {
+  const way = relative(folder, real);
+  return way === ".." || way.startsWith(`..${sep}`) || isAbsolute(way);
 }
 
-function readText(path: string): string {
-  try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(
-      readRegularFile(path, largestFile),
-    );
-  } catch (error) {
-    throw clientConfigError(`cannot read ${path}: ${reasonOf(error)}`, { cause: error });
-  }
+function look(path: string): Stats | undefined {
+  return attempt(`look at ${path}`, () => {
+    try {
+      return lstatSync(path);
+    } catch (error) {
+      if (codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR") return undefined;
+      throw error;
+    }
+  });
 }
 
 /** A file with `mcpServers` in a folder of its own. */
@@ -275,15 +304,9 @@ export interface McpConfigFile {
   remove(): void;
 }
 
-/** The form of Claude Code, which Copilot and others read too. */
-const adapter = clientAdapters["claude-code"];
-
-/** The text of a file with `mcpServers` that leads to our gateway. */
-export function mcpConfigText(
-  endpoints: readonly GatewayEndpoint[],
-  connect: "http" | "bridge" = "http",
-): string {
-  const mcpServers = serverEntries(endpoints, adapter, connect);
+/** The text of a file with `mcpServers` that leads to our gateway, in the form of Claude Code, which Copilot and others read too. */
+export function mcpConfigText(endpoints: readonly GatewayEndpoint[], connect: Connect = "http"): string {
+  const mcpServers = serverEntries(endpoints, clientAdapters["claude-code"], connect);
   return `${JSON.stringify({ mcpServers }, undefined, 2)}\n`;
 }
 
@@ -293,25 +316,51 @@ export function mcpConfigText(
  */
 export async function writeMcpConfigFile(
   endpoints: readonly GatewayEndpoint[],
-  connect?: "http" | "bridge",
+  connect?: Connect,
 ): Promise<McpConfigFile> {
+  const what = "write a file for {mcpConfig}";
+  const folder = await makeTemporaryFolder("client").catch((cause: unknown) => {
+    throw cannot(what, cause);
+  });
+  const path = join(folder, "mcp.json");
+  const steps: readonly UndoStep[] = [
+    { kind: "remove-file", path },
+    { kind: "remove-folder", path: folder },
+  ];
+  const guard = guardUndo(steps);
+  const text = mcpConfigText(endpoints, connect);
+  attempt(what, () => writeFileSync(path, text, { flag: "wx", mode: 0o600 }));
+  return {
+    path,
+    remove() {
+      undo(steps);
+      guard.release();
+    },
+  };
+}
+
+/** Does a step; what it throws becomes an McpvalsError that says what cannot be done. */
+function attempt<T>(what: string, step: () => T, hint?: string): T {
   try {
-    const folder = await makeTemporaryFolder("client");
-    const path = join(folder, "mcp.json");
-    const steps: readonly UndoStep[] = [
-      { kind: "remove-file", path },
-      { kind: "remove-folder", path: folder },
-    ];
-    const guard = guardUndo(steps);
-    await writeFile(path, mcpConfigText(endpoints, connect), { flag: "wx", mode: 0o600 });
-    return {
-      path,
-      remove() {
-        undo(steps);
-        guard.release();
-      },
-    };
-  } catch (error) {
-    throw clientConfigError(`cannot write a file for {mcpConfig}: ${reasonOf(error)}`, { cause: error });
+    return step();
+  } catch (cause) {
+    throw cannot(what, cause, hint);
   }
+}
+
+function cannot(what: string, cause: unknown, hint?: string): McpvalsError {
+  if (cause instanceof McpvalsError) return cause;
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return clientConfigError(`cannot ${what}: ${reason}`, { cause, ...(hint === undefined ? {} : { hint }) });
+}
+
+function clientConfigError(
+  message: string,
+  details: { readonly hint?: string; readonly cause?: unknown } = {},
+): McpvalsError {
+  return new McpvalsError("agent/client-config", message, details);
+}
+
+function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error ? String(error.code) : undefined;
 }
