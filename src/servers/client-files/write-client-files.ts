@@ -241,9 +241,7 @@ async function takeFolder(folder: string, signal: AbortSignal): Promise<() => vo
   const before = last.get(folder) ?? Promise.resolve();
   const ours = before.then(() => done);
   last.set(folder, ours);
-  void ours.then(() => {
-    if (last.get(folder) === ours) last.delete(folder);
-  });
+  void ours.finally(() => last.get(folder) === ours && last.delete(folder));
   try {
     await untilAborted(before, signal);
   } catch (error) {
