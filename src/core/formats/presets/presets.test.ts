@@ -13,15 +13,15 @@ function read(sample: string, reader: OutputReader): readonly OutputEvent[] {
 
 describe.each(agentPresets)("what %s prints", (preset) => {
   it("is messages, uses of tools, tokens and a session", () => {
-    expect(read(`${preset}-tools`, presets[preset].createReader())).toMatchSnapshot();
+    const events = read(`${preset}-tools`, presets[preset].createReader());
+    expect(events.map((event) => JSON.stringify(event))).toMatchSnapshot();
   });
 
   it("tells when the model refuses", () => {
     const failed = read(`${preset}-refused`, presets[preset].createReader()).filter(
       (event) => event.kind === "failed",
     );
-    expect(failed).toHaveLength(1);
-    expect(failed[0]).toMatchSnapshot();
+    expect(failed.map((event) => JSON.stringify(event))).toMatchSnapshot();
   });
 
   it("may have anything in it", () => {
