@@ -1,8 +1,15 @@
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { RunResult } from "../../src/core/report/result.ts";
+import type { SolutionAction, Task } from "../../src/core/formats/model.ts";
+import type { Step } from "../../src/core/formats/step.ts";
+import type { TrialResult } from "../../src/core/report/result.ts";
 import { evaluate } from "../../src/index.ts";
-import { folderOf, runCli, runHere, runInline } from "../support/cli.ts";
+import { run } from "../../src/run/run.ts";
+import { fixtureSpec } from "../servers/support.ts";
+import { folderOf, runIn, runInline } from "../support/cli.ts";
+import { startFakeProvider } from "../support/fake-provider.ts";
+import { portableTask } from "../support/portable.ts";
 import { fixtureServer, trialOf } from "./support.ts";
 
 /** A task that the oracle solves and the null agent does not. */
@@ -22,6 +29,14 @@ ${metadata}spec:
 ${spec}`;
 }
 
+/** A task as JSON. */
+const taskOf = (name: string, spec: object, metadata: object = {}): object => ({
+  apiVersion: "mcp-eval/v1",
+  kind: "Task",
+  metadata: { name, ...metadata },
+  spec,
+});
+
 const easy = task("easy one", {
   metadata: "  difficulty: easy\n  tags: [quick, blue]\n  labels: { area: a }\n",
 });
@@ -29,67 +44,41 @@ const hard = task("hard one", { metadata: "  difficulty: hard\n  tags: [blue]\n 
 const files = { "tasks/easy.yaml": easy, "tasks/sub/hard.yaml": hard };
 const server = fixtureServer();
 
-describe.concurrent("mcpvals run", () => {
-  it("runs a file: the oracle passes, the null agent fails", async () => {
-    const oracle = await runInline(files, ["tasks/easy.yaml", "--agent", "oracle"]);
-    expect([oracle.code, oracle.result.verdict, oracle.stderr]).toEqual([0, "pass", ""]);
-    expect(oracle.result).toMatchObject({ name: "easy", trials: [{ task: "easy one", agent: "oracle" }] });
-    const nobody = await runInline(files, ["tasks/easy.yaml", "--agent", "null"]);
-    expect([nobody.code, nobody.result.verdict]).toEqual([1, "fail"]);
-  });
-
+describe("mcpvals run", () => {
   it.each([
-    ["a folder", ["tasks"]],
-    ["a glob", ["tasks/**/*.yaml"]],
-    ["several files, one of them twice", ["tasks/easy.yaml", "tasks/sub/hard.yaml", "./tasks/easy.yaml"]],
-  ])("runs %s", async (_, sources) => {
-    const { code, result } = await runInline(files, [...sources, "-a", "oracle", "-a", "null", "-n", "2"]);
-    expect(code).toBe(1);
+    ["a file", ["tasks/easy.yaml"], ["easy one"]],
+    ["a folder", ["tasks"], ["easy one", "hard one"]],
+    ["a glob", ["tasks/**/*.yaml"], ["easy one", "hard one"]],
+    [
+      "a file twice",
+      ["tasks/easy.yaml", "tasks/sub/hard.yaml", "./tasks/easy.yaml"],
+      ["easy one", "hard one"],
+    ],
+    ["what a tag leaves", ["tasks", "--tag", "quick"], ["easy one"]],
+    ["what a label leaves", ["tasks", "-l", "area=b"], ["hard one"]],
+    ["what a difficulty leaves", ["tasks", "--difficulty", "hard", "--tag", "blue"], ["hard one"]],
+    ["what a name leaves", ["tasks", "--task", "easy*"], ["easy one"]],
+  ])("runs %s: the oracle passes, the null agent fails", async (_, args, names) => {
+    const { code, result } = await runInline(files, [...args, "-a", "oracle", "-a", "null", "-n", "2"]);
+    expect([code, result.verdict]).toEqual([1, "fail"]);
     expect(result.trials.map((trial) => `${trial.task} ${trial.agent} ${trial.verdict}`)).toEqual(
-      ["easy one", "hard one"].flatMap((name) => [
-        `${name} oracle pass`,
-        `${name} oracle pass`,
-        `${name} null fail`,
-        `${name} null fail`,
-      ]),
+      names.flatMap((name) =>
+        ["oracle pass", "oracle pass", "null fail", "null fail"].map((trial) => `${name} ${trial}`),
+      ),
     );
   });
 
-  it.each([
-    [["--tag", "quick"], ["easy one"]],
-    [
-      ["--tag", "quick", "--tag", "blue"],
-      ["easy one", "hard one"],
-    ],
-    [["--label", "area=b"], ["hard one"]],
-    [
-      ["-l", "area=a", "-l", "area=b"],
-      ["easy one", "hard one"],
-    ],
-    [["--difficulty", "hard", "--tag", "blue"], ["hard one"]],
-    [["--task", "easy*"], ["easy one"]],
-  ])("runs only what %j leaves", async (filters, names) => {
-    const { code, result } = await runInline(files, ["tasks", "--agent", "oracle", ...filters]);
-    expect([code, result.trials.map((trial) => trial.task)]).toEqual([0, names]);
-  });
-
-  it.each([
-    [["--tag", "blu"], /no task has the tag "blu".*\n.*Did you mean "blue"\?/],
-    [["--label", "area=c"], /no task has the label "area=c"/],
-    [["--difficulty", "medium"], /no task has the difficulty "medium"/],
-    [["--difficulty", "hard", "--tag", "quick"], /no task matches all that is asked for/],
-  ])("refuses %j, which leaves nothing", async (filters, message) => {
-    using folder = folderOf(files);
-    const { code, stdout, stderr } = await runCli(["run", "tasks", ...filters], { cwd: folder.path });
-    expect([code, stdout]).toEqual([2, ""]);
-    expect(stderr).toMatch(message);
+  it("refuses a filter that leaves nothing", async () => {
+    expect(await runIn(files, ["run", "tasks", "--tag", "blu"])).toMatchObject({
+      code: 2,
+      stdout: "",
+      stderr: expect.stringMatching(/no task has the tag "blu".*\n.*Did you mean "blue"\?/) as string,
+    });
   });
 
   it("lets paths leave the folder of a task only when that is allowed", async () => {
-    const outside = task("o", { spec: `  fixtures: ["../shared.txt"]\n` });
-    const all = { "shared.txt": "x", "tasks/o.yaml": outside };
-    using folder = folderOf(all);
-    const refused = await runCli(["run", "tasks", "-a", "oracle"], { cwd: folder.path });
+    const all = { "shared.txt": "x", "tasks/o.yaml": task("o", { spec: '  fixtures: ["../shared.txt"]\n' }) };
+    const refused = await runIn(all, ["run", "tasks", "-a", "oracle"]);
     expect(refused.code).toBe(2);
     expect(refused.stderr).toMatch(/^tasks.o\.yaml:13:14: error .*\(task\/outside\)/);
     expect((await runInline(all, ["tasks", "-a", "oracle", "--allow-outside"])).code).toBe(0);
@@ -104,8 +93,8 @@ describe.concurrent("mcpvals run", () => {
   });
 
   it("tells everything that is wrong with all files at once", async () => {
-    using folder = folderOf({ ...files, "tasks/a.yaml": easy, "tasks/b.yaml": "kind: Task\nmetadata: [\n" });
-    const { code, stderr } = await runCli(["run", "tasks"], { cwd: folder.path });
+    const wrong = { ...files, "tasks/a.yaml": easy, "tasks/b.yaml": "kind: Task\nmetadata: [\n" };
+    const { code, stderr } = await runIn(wrong, ["run", "tasks"]);
     expect(code).toBe(2);
     expect(stderr.split("\n").filter((line) => / error /.test(line))).toEqual([
       expect.stringMatching(/^tasks.b\.yaml:3:1: error .*\(config\/syntax\)/),
@@ -117,65 +106,49 @@ describe.concurrent("mcpvals run", () => {
   it("replaces templates in the plan of a scripted agent, as in a solution", async () => {
     const plan = [{ say: "{steps.before.outputs.word} in {workspace}, {{workspace} $${HOME} {other}" }];
     const env = { SAID: "{agent.output}", WORKSPACE: "{workspace}" };
-    using folder = folderOf({
-      "config.json": { agent: { type: "scripted", plan: { t: plan } }, tasks: ["t.json"] },
-      "t.json": {
-        apiVersion: "mcp-eval/v1",
-        kind: "Task",
-        metadata: { name: "t" },
-        spec: {
-          prompt: "Hi.",
-          setup: [{ command: { id: "before", run: "echo hello", outputs: { word: "{stdout}" } } }],
-          verify: [
-            {
-              command: { run: `test "$SAID" = "hello in $WORKSPACE, "'{{workspace} \${HOME} {other}'`, env },
-            },
-          ],
-        },
-      },
+    const said = `test "$SAID" = "hello in $WORKSPACE, "'{{workspace} \${HOME} {other}'`;
+    const { result } = await runInline({
+      "mcp-eval.config.json": { agent: { type: "scripted", plan: { t: plan } }, tasks: ["t.json"] },
+      "t.json": taskOf("t", {
+        prompt: "Hi.",
+        setup: [{ command: { id: "before", run: "echo hello", outputs: { word: "{stdout}" } } }],
+        verify: [{ command: { run: said, env } }],
+      }),
     });
-    const result = await evaluate("config.json", { cwd: folder.path, output: false });
     expect(trialOf(result, "t")).toMatchObject({ verdict: "pass" });
   });
 
   it("runs the tasks of a config with its servers and a scripted agent", async () => {
-    const config = {
-      servers: { main: server },
-      agent: { type: "scripted", plan: { adds: [{ call: "add", args: { a: 2, b: 3 } }, { say: "5" }] } },
-      tasks: ["tasks/*.yaml"],
-    };
-    const adds = `apiVersion: mcp-eval/v1
-kind: Task
-metadata: { name: adds }
-spec:
-  prompt: Add 2 and 3.
-  verify:
-    - command: { run: "echo '{agent.output}'", expect: { stdout: "5" } }
-    - mcp: { server: main, tool: add, args: { a: 1, b: 1 } }
-`;
     const { code, result, stderr } = await runInline({
-      "mcp-eval.config.json": config,
-      "tasks/adds.yaml": adds,
+      "mcp-eval.config.json": {
+        servers: { main: server },
+        agent: { type: "scripted", plan: { adds: [{ call: "add", args: { a: 2, b: 3 } }, { say: "5" }] } },
+        tasks: ["tasks/*.json"],
+      },
+      "tasks/adds.json": taskOf("adds", {
+        prompt: "Add 2 and 3.",
+        verify: [
+          { command: { run: "echo '{agent.output}'", expect: { stdout: "5" } } },
+          { mcp: { server: "main", tool: "add", args: { a: 1, b: 1 } } },
+        ],
+      }),
     });
     expect([code, result.verdict, stderr]).toEqual([0, "pass", ""]);
     expect(trialOf(result, "adds").agent).toBe("scripted");
   });
 
   it("runs an Eval of the older form", async () => {
-    const { code, result } = await runInline(
-      {
-        "eval.yaml": `kind: Eval
+    const older = {
+      "eval.yaml": `kind: Eval
 metadata: { name: older }
 config:
   mcpConfigFile: mcp.json
-  taskSets:
-    - glob: tasks/*.yaml
-      assertions: { maxToolCalls: 3 }
+  taskSets: [{ glob: tasks/*.yaml, assertions: { maxToolCalls: 3 } }]
 `,
-        "mcp.json": {
-          mcpServers: { main: { command: server.command, args: server.args, enableAllTools: true } },
-        },
-        "tasks/t.yaml": `kind: Task
+      "mcp.json": {
+        mcpServers: { main: { command: server.command, args: server.args, enableAllTools: true } },
+      },
+      "tasks/t.yaml": `kind: Task
 metadata: { name: creates, labels: { suite: x } }
 steps:
   setup: { inline: "echo ready > state" }
@@ -183,19 +156,93 @@ steps:
   verify: { inline: "grep -q ready state" }
   cleanup: { inline: "rm state" }
 `,
-      },
-      ["eval.yaml", "--agent", "null", "--label", "suite=x"],
-    );
+    };
+    const args = ["eval.yaml", "--agent", "null", "--label", "suite=x"];
+    const { code, result } = await runInline(older, args);
     expect([code, result.name, result.verdict]).toEqual([0, "older", "pass"]);
   });
+
+  it("skips older tasks that lack an extension, and runs the others", async () => {
+    const old = `kind: Task
+apiVersion: mcpchecker/v1alpha2
+metadata: { name: x }
+spec:
+  requires: [{ extension: kubernetes, as: k8s }]
+  prompt: { inline: hi }
+  setup: [{ k8s.create: {} }]
+  verify: [{ k8s.wait: {} }]
+`;
+    const both = { "tasks/easy.yaml": easy, "old/x.yaml": old };
+    const lacks = 'the extension "kubernetes", which is not configured';
+    const outcome = async (...flags: readonly string[]): Promise<unknown> => {
+      const { code, result } = await runInline(both, ["old", "tasks", "--agent", "oracle", ...flags]);
+      const trials = result.trials.map(({ task: name, verdict, error }) => [
+        name,
+        verdict,
+        error?.message.includes(lacks),
+      ]);
+      return [code, ...trials];
+    };
+    const passes = ["easy one", "pass", undefined];
+    expect(await outcome()).toEqual([0, ["x", "skip", true], passes]);
+    expect(await outcome("--strict")).toEqual([3, ["x", "error", true], passes]);
+    expect(await runIn(both, ["validate", "old"])).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining(
+        "not checked: steps of the extension kubernetes: the eval does not declare it",
+      ) as string,
+    });
+    expect((await runIn(both, ["list", "old"])).code).toBe(0);
+  });
+
+  it.each([
+    [[], 0, "skip"],
+    [["--strict"], 3, "error"],
+  ])(
+    "does not run a task in a variant without the server that it requires (%j)",
+    async (flags, code, verdict) => {
+      const tools = { get: { inputSchema: {}, responses: [{ return: "x" }] } };
+      const mock = { transport: "mock", mock: { tools } };
+      const outcome = await runInline(
+        {
+          "mcp-eval.config.json": {
+            servers: { db: mock, web: mock },
+            variants: { whole: {}, part: { servers: { web: null } } },
+            tasks: ["tasks/*.json"],
+          },
+          "tasks/a.json": taskOf("needs", {
+            requires: [{ server: "web" }],
+            verify: [{ "web.get": { args: {} } }],
+          }),
+          "tasks/b.json": taskOf("plain", { verify: [{ "db.get": { args: {} } }] }),
+        },
+        flags,
+      );
+      const lacks =
+        'requirements not met: the server "web", which the variant "part" does not have (there are db)';
+      expect([outcome.code, outcome.stderr]).toEqual([code, ""]);
+      expect(
+        outcome.result.trials.map((trial) => [
+          trial.task,
+          trial.variant,
+          trial.verdict,
+          trial.error?.message,
+        ]),
+      ).toEqual([
+        ["needs", "whole", "pass", undefined],
+        ["needs", "part", verdict, lacks],
+        ["plain", "whole", "pass", undefined],
+        ["plain", "part", "pass", undefined],
+      ]);
+    },
+  );
 });
 
-describe.concurrent("mcpvals list and validate", () => {
+describe("mcpvals list and validate", () => {
   it("show tasks", async () => {
-    using folder = folderOf(files);
-    const { code, stdout } = await runHere(["list", "tasks"], { cwd: folder.path });
-    expect(code).toBe(0);
-    expect(stdout).toBe(`tasks
+    expect(await runIn(files, ["list", "tasks"])).toMatchObject({
+      code: 0,
+      stdout: `tasks
 
 Tasks
   easy one  (easy, #quick, #blue, area=a)  ${join("tasks", "easy.yaml")}
@@ -205,38 +252,23 @@ Tasks
 
 Agents
   claude  anthropic/claude-sonnet-4-5
-`);
-  });
-
-  it("show what a task says of itself instead of its prompt", async () => {
-    const described = {
-      kind: "Task",
-      apiVersion: "mcp-eval/v1",
-      metadata: { name: "a", description: "\nChecks a thing.\nAt length." },
-      spec: { prompt: "Do it.", verify: [{ command: { run: "false" } }] },
-    };
-    using folder = folderOf({ "sub/a.json": described, "sub/in/x": "" });
-    const { stdout } = await runHere(["list", "../a.json"], { cwd: join(folder.path, "sub/in") });
-    expect(stdout).toContain(`Tasks\n  a  ${join("..", "a.json")}\n    Checks a thing.\n`);
-  });
-
-  it("show names that could move the cursor as text", async () => {
-    const named = JSON.stringify({
-      kind: "Task",
-      apiVersion: "mcp-eval/v1",
-      metadata: { name: "a\n\u001b[31mb" },
-      spec: { prompt: "say \u0007", verify: [{ command: { run: "test -d ." } }] },
+`,
     });
-    using folder = folderOf({ "a.json": named });
-    const { stdout } = await runHere(["list", "a.json"], { cwd: folder.path });
-    expect(stdout).toContain(String.raw`  a\n\x1b[31mb  a.json${"\n"}    say \x07${"\n"}`);
+  });
+
+  it("show what a task says of itself instead of its prompt, and control characters as text", async () => {
+    const spec = { prompt: "say \u0007", verify: [{ command: { run: "false" } }] };
+    const described = taskOf("a", spec, { description: "\nChecks a thing.\nAt length." });
+    const all = { "sub/a.json": described, "sub/b.json": taskOf("b\n\u001b[31mc", spec) };
+    const { stdout } = await runIn(all, ["list", "sub"]);
+    expect(stdout).toContain(`Tasks\n  a  ${join("sub", "a.json")}\n    Checks a thing.\n`);
+    expect(stdout).toContain(String.raw`  b\n\x1b[31mc  ${join("sub", "b.json")}${"\n"}    say \x07${"\n"}`);
   });
 
   it("say all of it in JSON, filtered", async () => {
-    using folder = folderOf({ ...files, "mcp.json": { mcpServers: { main: { url: "http://x:1/mcp" } } } });
+    const all = { ...files, "mcp.json": { mcpServers: { main: { url: "http://x:1/mcp" } } } };
     const args = ["list", "tasks", "--json", "--tag", "quick", "--mcp-config", "mcp.json"];
-    const { stdout } = await runCli(args, { cwd: folder.path });
-    expect(JSON.parse(stdout)).toEqual({
+    expect(JSON.parse((await runIn(all, args)).stdout)).toEqual({
       name: "tasks",
       agents: ["claude"],
       agentTypes: { claude: "model" },
@@ -250,7 +282,7 @@ Agents
           expectTools: [],
           servers: ["main"],
           format: "mcp-eval/v1",
-          file: join(folder.path, "tasks/easy.yaml"),
+          file: expect.stringMatching(/^\/.*tasks\/easy\.yaml$/) as string,
           difficulty: "easy",
           tags: ["quick", "blue"],
           labels: { area: "a" },
@@ -262,53 +294,13 @@ Agents
   });
 
   it("count tasks", async () => {
-    using folder = folderOf(files);
-    const one = await runCli(["validate", "tasks/easy.yaml"], { cwd: folder.path });
-    expect([one.code, one.stdout]).toEqual([
-      0,
-      `${join("tasks", "easy.yaml")} is valid: 1 task, no servers\n`,
-    ]);
-    const all = await runCli(["validate", "tasks", "--json"], { cwd: folder.path });
-    expect(JSON.parse(all.stdout)).toMatchObject({ valid: true, name: "tasks", tasks: 2, workflows: 0 });
-  });
-
-  it("of the older forms that lack an extension are skipped, and the others run", async () => {
-    const old = `kind: Task
-apiVersion: mcpchecker/v1alpha2
-metadata: { name: x }
-spec:
-  requires: [{ extension: kubernetes, as: k8s }]
-  prompt: { inline: hi }
-  setup:
-    - k8s.create: {}
-  verify:
-    - k8s.wait: {}
-`;
-    const lacks = 'the extension "kubernetes", which is not configured';
-    using folder = folderOf({ "tasks/easy.yaml": easy, "old/x.yaml": old });
-    const run = async (...flags: readonly string[]): Promise<{ code: number | null; trials: unknown }> => {
-      const args = ["run", "old", "tasks", "--agent", "oracle", "--reporter", "json", ...flags];
-      const { code, stdout, stderr } = await runCli(args, { cwd: folder.path });
-      if (stdout === "") throw new Error(stderr);
-      const { trials } = JSON.parse(stdout) as RunResult;
-      return { code, trials };
-    };
-    const error = expect.objectContaining({ message: expect.stringContaining(lacks) });
-    const easyOne = expect.objectContaining({ task: "easy one", verdict: "pass" });
-    expect(await run()).toEqual({
+    const path = join("tasks", "easy.yaml");
+    expect(await runIn(files, ["validate", path])).toMatchObject({
       code: 0,
-      trials: [expect.objectContaining({ task: "x", verdict: "skip", error }), easyOne],
+      stdout: `${path} is valid: 1 task, no servers\n`,
     });
-    expect(await run("--strict")).toEqual({
-      code: 3,
-      trials: [expect.objectContaining({ task: "x", verdict: "error", error }), easyOne],
-    });
-    const validated = await runCli(["validate", "old"], { cwd: folder.path });
-    expect([validated.code, validated.stderr]).toEqual([
-      0,
-      expect.stringContaining("not checked: steps of the extension kubernetes: the eval does not declare it"),
-    ]);
-    expect((await runCli(["list", "old"], { cwd: folder.path })).code).toBe(0);
+    const all = await runIn(files, ["validate", "tasks", "--json"]);
+    expect(JSON.parse(all.stdout)).toMatchObject({ valid: true, name: "tasks", tasks: 2, workflows: 0 });
   });
 });
 
@@ -320,9 +312,82 @@ describe("evaluate", () => {
     expect([one.verdict, one.trials.map((trial) => trial.task)]).toEqual(["pass", ["easy one"]]);
     const both = await evaluate(["tasks/easy.yaml", "tasks/sub/hard.yaml"], common);
     expect([both.verdict, both.trials.length]).toEqual(["pass", 2]);
-    await expect(evaluate([], common)).rejects.toMatchObject({ code: "usage/invalid-option" });
-    await expect(evaluate("tasks", { ...common, labels: ["area"] })).rejects.toMatchObject({
-      code: "usage/invalid-option",
-    });
+    const refused = { code: "usage/invalid-option" };
+    await expect(evaluate([], common)).rejects.toMatchObject(refused);
+    await expect(evaluate("tasks", { ...common, labels: ["area"] })).rejects.toMatchObject(refused);
   });
+});
+
+describe("a solution is checked by the server, the schema and the judge", () => {
+  const solution: readonly SolutionAction[] = [
+    { kind: "tool", id: "sum", tool: "add", args: { a: 2, b: 3 }, outputs: { value: "{text}" } },
+    { kind: "say", text: "The sum is {steps.sum.outputs.value}." },
+  ];
+  /** Looks at the server, and at what the agent said. */
+  const verify: readonly Step[] = [
+    {
+      type: "mcp",
+      id: "page",
+      request: { kind: "resource", uri: "fixture:pair" },
+      expect: { schema: { required: ["contents"], properties: { contents: { minItems: 2 } } } },
+      timeoutMs: 10_000,
+    },
+    { type: "llm", id: "said", contains: "The sum is 5.", timeoutMs: 10_000 },
+  ];
+  const verdict = (passed: boolean): string => JSON.stringify({ passed, reason: "So it is." });
+  const silent = expect.objectContaining({
+    reason: expect.stringContaining("the agent said nothing") as string,
+  }) as never;
+
+  it.each<["oracle" | "null", string, Partial<TrialResult>]>([
+    ["oracle", verdict(true), { verdict: "pass", agent: "oracle" }],
+    ["oracle", verdict(false), { verdict: "fail" }],
+    ["oracle", "I pass.", { verdict: "error", error: { code: "judge/no-verdict" } as never }],
+    ["null", verdict(true), { verdict: "fail", grades: [silent] }],
+  ])("by %s, with a judge that says %s", async (type, said, expected) => {
+    await using provider = await startFakeProvider(() => ({ text: said }));
+    const turns = [{ user: "Add 2 and 3." }];
+    const task: Task = portableTask({ solution }, { turns, verify, servers: ["s"] });
+    const loaded = {
+      eval: {
+        name: "e",
+        servers: { s: fixtureSpec() },
+        agents: [{ type, name: type }],
+        tasks: [task],
+        judge: { model: "openai/gpt-5", baseURL: provider.url, apiKey: "k", passThreshold: 0.8 },
+        trials: 1,
+        limits: { trialMs: 30_000, callMs: 10_000, modelMs: 10_000 },
+        reporters: [],
+      },
+      secrets: [],
+      env: { PATH: process.env["PATH"] ?? "" },
+      overrides: {},
+      dir: import.meta.dirname,
+      extensionUses: new Map(),
+    };
+    const { result } = await run(loaded, { cwd: tmpdir(), output: false });
+    expect(result.trials).toMatchObject([expected]);
+  });
+});
+
+it("a model that plays a task passes when the work is done, and fails when it is not, whatever it says", async () => {
+  const note = taskOf("note", {
+    servers: { files: { command: "mcp-server-filesystem", args: ["{workspace}"] } },
+    prompt: 'Write "buy milk" into {workspace}/note.txt.',
+    verify: [
+      { file: { path: "{workspace}/note.txt", expect: { equals: "buy milk" } } },
+      { command: { run: 'test {agent.output | sh} = "It is written."' } },
+    ],
+  });
+  const verdictWith = async (content: string): Promise<string> => {
+    await using provider = await startFakeProvider(({ users, newResults }) => {
+      // What a model is told holds the workspace's path, which it needs for its call.
+      const [path = ""] = /\/\S+note\.txt/.exec(users.join(" ")) ?? [];
+      const call = { tool: "write_file", args: { path, content } };
+      return newResults.length === 0 ? call : { text: "It is written." };
+    });
+    const args = ["note.json", "-a", "anthropic/claude-sonnet-4-5"];
+    return (await runInline({ "note.json": note }, args, provider.env)).result.verdict;
+  };
+  expect([await verdictWith("buy milk"), await verdictWith("buy bread")]).toEqual(["pass", "fail"]);
 });

@@ -33,49 +33,37 @@ const valid = {
 
 interface Typo {
   /** The object that has it. */
-  readonly at: readonly (string | number)[];
+  readonly at: readonly string[];
   /** The key that is meant; without it the wrong key is one too many. */
-  readonly key?: string;
+  readonly key: string | undefined;
   readonly wrong: string;
   readonly path: string;
 }
 
-const typos: readonly Typo[] = [
-  { at: [], key: "timeout", wrong: "timeOut", path: "timeOut" },
-  {
-    at: ["servers", "local"],
-    key: "startupTimeout",
-    wrong: "startTimeout",
-    path: "servers.local.startTimeout",
-  },
-  { at: ["servers", "remote"], key: "headers", wrong: "header", path: "servers.remote.header" },
-  { at: ["servers", "older"], key: "maxMessageBytes", wrong: "maxBytes", path: "servers.older.maxBytes" },
-  { at: ["agents", "model"], key: "maxSteps", wrong: "maxStep", path: "agents.model.maxStep" },
-  { at: ["agents", "script"], wrong: "plans", path: "agents.script.plans" },
-  {
-    at: ["agents", "script", "plan", "work", 0],
-    key: "args",
-    wrong: "arguments",
-    path: "agents.script.plan.work[0].arguments",
-  },
-  { at: ["agents", "script", "plan", "work", 1], wrong: "says", path: "agents.script.plan.work[1].says" },
-  { at: ["judge"], key: "temperature", wrong: "temprature", path: "judge.temprature" },
-  { at: ["limits"], key: "trial", wrong: "trail", path: "limits.trail" },
-  { at: ["workflows", 0], key: "expectTools", wrong: "expectedTools", path: "workflows[0].expectedTools" },
-  {
-    at: ["workflows", 0, "steps", 0],
-    key: "expectedState",
-    wrong: "expectState",
-    path: "workflows[0].steps[0].expectState",
-  },
-  { at: ["toolHealthSuites", 0], key: "parallel", wrong: "paralel", path: "toolHealthSuites[0].paralel" },
-  {
-    at: ["toolHealthSuites", 0, "tests", 0],
-    key: "expectedResult",
-    wrong: "expectResult",
-    path: "toolHealthSuites[0].tests[0].expectResult",
-  },
-];
+/** The object that has it, the key that is meant (else the wrong key is one too many), and the wrong key. */
+const typos: readonly Typo[] = (
+  [
+    ["", "timeout", "timeOut"],
+    ["servers.local", "startupTimeout", "startTimeout"],
+    ["servers.remote", "headers", "header"],
+    ["servers.older", "maxMessageBytes", "maxBytes"],
+    ["agents.model", "maxSteps", "maxStep"],
+    ["agents.script", undefined, "plans"],
+    ["agents.script.plan.work.0", "args", "arguments"],
+    ["agents.script.plan.work.1", undefined, "says"],
+    ["judge", "temperature", "temprature"],
+    ["limits", "trial", "trail"],
+    ["workflows.0", "expectTools", "expectedTools"],
+    ["workflows.0.steps.0", "expectedState", "expectState"],
+    ["toolHealthSuites.0", "parallel", "paralel"],
+    ["toolHealthSuites.0.tests.0", "expectedResult", "expectResult"],
+  ] as const
+).map(([at, key, wrong]) => ({
+  at: at.split(".").filter(Boolean),
+  key,
+  wrong,
+  path: `${at}.${wrong}`.replace(/^\./, "").replaceAll(/\.(\d+)/g, "[$1]"),
+}));
 
 const formats = {
   json: (config: unknown) => JSON.stringify(config, undefined, 2),
@@ -126,13 +114,12 @@ it.each(formatNames)(
 
 it("one misspelt key ends run and validate with exit code 2", async () => {
   using folder = folderOf({ "mcp-eval.config.json": withTypos(typos.slice(0, 1)) });
-  const [run, validate] = await Promise.all(
-    [["run"], ["validate", "--json"]].map((args) => runHere(args, { cwd: folder.path })),
-  );
-  expect([run?.code, run?.stdout]).toEqual([2, ""]);
-  expect(run?.stderr).toContain('error unknown key "timeOut"');
-  expect([validate?.code, validate?.stderr]).toEqual([2, ""]);
-  expect(JSON.parse(validate?.stdout ?? "")).toMatchObject({
+  const run = await runHere(["run"], { cwd: folder.path });
+  const validate = await runHere(["validate", "--json"], { cwd: folder.path });
+  expect([run.code, run.stdout]).toEqual([2, ""]);
+  expect(run.stderr).toContain('error unknown key "timeOut"');
+  expect([validate.code, validate.stderr]).toEqual([2, ""]);
+  expect(JSON.parse(validate.stdout)).toMatchObject({
     valid: false,
     diagnostics: [{ code: "config/unknown-key" }],
   });
